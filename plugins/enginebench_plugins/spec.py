@@ -1,0 +1,239 @@
+'''The plugin contract: all that is needed to put an engine on the bench.
+
+A plugin is a module with one hook, named by an entry point of group `enginebench`:
+
+    [project.entry-points.enginebench]
+    mine = "my_package.plugin"
+
+The entry point's name is the engine's name. The module is imported only in a child process of the environment it is
+installed in; a raise, a crash or a hang there makes this one engine unavailable, with the reason in every list, and
+touches nothing else. A complete engine, which multiplies what it reads from a text file:
+
+    import numpy as np
+    from enginebench_plugins import spec
+
+    class Scale(spec.Engine):
+        def info(self):
+            return spec.EngineInfo(version="1.0", formats=frozenset({spec.ModelFormat.ONNX}), profiling=True)
+
+        def devices(self):
+            return [spec.Device(name="CPU", full_name="any processor")]
+
+        def read(self, source):
+            return float(source.path.read_text())
+
+        def compile(self, model, source, settings):
+            return CompiledScale(model, source.inputs)
+
+    class CompiledScale(spec.CompiledModel):
+        def __init__(self, factor, inputs):
+            self.factor, self._inputs = factor, inputs
+
+        @property
+        def inputs(self):
+            return self._inputs
+
+        def effective(self):
+            return spec.Effective(precision=spec.Readback("f32", spec.Source.ASSUMED))
+
+        def create_request(self):
+            return ScaleRequest(self.factor)
+
+        def profile(self, inputs, iterations):
+            return [spec.LayerProfile("scale", "Multiply", order=0, time_ns=(1000,) * iterations)]
+
+    class ScaleRequest(spec.InferRequest):
+        def __init__(self, factor):
+            self.factor = factor
+
+        def infer(self, inputs):
+            return {name + "_scaled": array * self.factor for name, array in inputs.items()}
+
+    @spec.hookimpl
+    def enginebench_engine():
+        return Scale()
+
+The worker calls, in this order and in one process: `info`, `devices`, `read`, `convert`, `compile`, `effective`,
+`create_request` once for every request in flight, `infer` or `start` many times, `effective` again, `close`. It does
+all timing itself; a plugin never times anything except single layers in `profile`.
+'''
+
+import queue
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pluggy
+
+from enginebench_plugins.types import (
+    Device,
+    Effective,
+    EngineInfo,
+    EngineUnavailableError,
+    Hint,
+    LayerProfile,
+    LayerState,
+    Load,
+    ModelFormat,
+    ModelSource,
+    OptionSpec,
+    OptionValue,
+    Precision,
+    Readback,
+    Settings,
+    Source,
+    TensorSpec,
+    UnsupportedSettingsError,
+)
+
+__all__ = [
+    "CompiledModel",
+    "Device",
+    "Effective",
+    "Engine",
+    "EngineInfo",
+    "EngineUnavailableError",
+    "Hint",
+    "InferRequest",
+    "LayerProfile",
+    "LayerState",
+    "Load",
+    "ModelFormat",
+    "ModelSource",
+    "OnDone",
+    "OptionSpec",
+    "OptionValue",
+    "Outputs",
+    "Precision",
+    "Readback",
+    "Settings",
+    "Source",
+    "TensorSpec",
+    "Tensors",
+    "UnsupportedSettingsError",
+    "hookimpl",
+    "hookspec",
+]
+
+PROJECT_NAME = "enginebench"
+
+hookspec = pluggy.HookspecMarker(PROJECT_NAME)
+hookimpl = pluggy.HookimplMarker(PROJECT_NAME)
+
+# Arrays are `numpy.ndarray`. They are not spelled out here because this module is also imported where there is no
+# NumPy: on an agent that only discovers engines.
+Tensors = Mapping[str, Any]
+Outputs = Mapping[str, Any]
+OnDone = Callable[[Outputs | None, BaseException | None], None]
+
+
+class InferRequest(ABC):
+    """One slot for an inference. The worker never uses one request for two inferences at the same time."""
+
+    @abstractmethod
+    def infer(self, inputs: Tensors) -> Outputs:
+        """Run once and return when every output lies whole in host memory.
+
+        `inputs` maps every input's name to a C-contiguous array of exactly the compiled shape and dtype; the arrays
+        are not to be changed. The outputs map every output's name to an array whose first dimension is the batch
+        where the model has one; the request may reuse their memory for its next inference. Raises what the engine
+        raises; the text reaches the user.
+        """
+
+    def start(self, inputs: Tensors, on_done: OnDone) -> None:
+        """Begin an inference and return; `on_done(outputs, None)` or `on_done(None, error)` follows, on any thread.
+
+        `on_done` may start this request's next inference. Override this where the engine has an asynchronous
+        interface of its own; this default calls `infer` on a thread that belongs to the request.
+        """
+        self._thread_queue().put((inputs, on_done))
+
+    def close(self) -> None:
+        """Release what the request holds. Called once, when nothing is in flight."""
+        if "_jobs" in self.__dict__:
+            self._jobs.put(None)
+
+    def _thread_queue(self) -> "queue.SimpleQueue[tuple[Tensors, OnDone] | None]":
+        if "_jobs" not in self.__dict__:
+            self._jobs: queue.SimpleQueue[tuple[Tensors, OnDone] | None] = queue.SimpleQueue()
+            threading.Thread(target=self._serve, name="infer-request", daemon=True).start()
+        return self._jobs
+
+    def _serve(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            inputs, on_done = job
+            try:
+                outputs = self.infer(inputs)
+            except Exception as error:  # handed to the worker, which types and reports it
+                on_done(None, error)
+            else:
+                on_done(outputs, None)
+
+
+class CompiledModel(ABC):
+    """A model made ready for one configuration."""
+
+    @property
+    @abstractmethod
+    def inputs(self) -> Sequence[TensorSpec]:
+        """The inputs as compiled, in the model's order, without open dimensions."""
+
+    @abstractmethod
+    def effective(self) -> Effective:
+        """What the engine really uses, asked of the engine; None for what it does not tell.
+
+        Called after `compile` and again after the measurement. Never fill in what was requested.
+        """
+
+    @abstractmethod
+    def create_request(self) -> InferRequest:
+        """Make a request that can be in flight together with the others."""
+
+    def profile(self, inputs: Sequence[Tensors], iterations: int) -> Sequence[LayerProfile]:
+        """Run `iterations` inferences, rotating through `inputs`, with the engine's layer counters on.
+
+        Only called when `EngineInfo.profiling` is true and `Settings.profiling` was set at compile time; the model is
+        warm. Every layer has `iterations` times, or a state that says why not.
+        """
+        raise UnsupportedSettingsError("this engine has no layer profile")
+
+    def close(self) -> None:
+        """Release the model. Called once, after all requests were closed."""
+        return
+
+
+class Engine(ABC):
+    """An inference engine. Creating one is cheap and imports nothing heavy: import the engine inside the methods."""
+
+    hidden: bool = False
+    """True leaves the engine out of lists and of `all` unless it is asked for by name."""
+
+    @abstractmethod
+    def info(self) -> EngineInfo:
+        """Version and abilities. Raises `EngineUnavailableError` with the reason where the engine cannot be used."""
+
+    @abstractmethod
+    def devices(self) -> Sequence[Device]:
+        """The devices that are really there, through the engine's own interface."""
+
+    @abstractmethod
+    def read(self, source: ModelSource) -> Any:
+        """Bring the model file into memory in the engine's (or its importer's) own form. Timed as "read"."""
+
+    def convert(self, model: Any, source: ModelSource) -> Any:
+        """Turn what `read` returned into what `compile` takes. Timed as "convert" where a plugin overrides it."""
+        return model
+
+    @abstractmethod
+    def compile(self, model: Any, source: ModelSource, settings: Settings) -> CompiledModel:
+        """Make the model ready for one configuration. Timed as "compile".
+
+        Raises `UnsupportedSettingsError` for a setting this engine cannot honour; a setting is never ignored
+        silently. Other exceptions mean that the engine cannot compile the model; their text reaches the user.
+        """
+
+
+@hookspec(firstresult=True)
+def enginebench_engine() -> Engine:  # type: ignore[empty-body]  # a hook specification has no body
+    """Return the plugin's engine. Called once in each child that uses it."""

@@ -1,0 +1,198 @@
+"""The data that passes between a plugin and the worker: frozen, with units in the names.
+
+`spec.py` re-exports everything here, so a plugin imports from one module only.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Generic, TypeVar
+
+OptionValue = bool | int | float | str
+T = TypeVar("T", int, str)
+
+
+class ModelFormat(StrEnum):
+    """File formats of models."""
+
+    ONNX = "onnx"
+    OPENVINO_IR = "openvino_ir"
+    TORCHSCRIPT = "torchscript"
+    TORCH_EXPORT = "torch_export"
+
+
+class Precision(StrEnum):
+    """Floating precisions an engine can be asked for; DEFAULT leaves the choice to the engine."""
+
+    DEFAULT = "default"
+    F32 = "f32"
+    BF16 = "bf16"
+    F16 = "f16"
+
+
+class Hint(StrEnum):
+    """What the engine is told to optimize for."""
+
+    NONE = "none"
+    LATENCY = "latency"
+    THROUGHPUT = "throughput"
+    CUMULATIVE_THROUGHPUT = "cumulative"
+
+
+class Load(StrEnum):
+    """How requests reach the engine: one after the other, or a fixed number in flight."""
+
+    SYNC = "sync"
+    ASYNC = "async"
+
+
+class Source(StrEnum):
+    """How a value was obtained: the engine states it, the harness saw it, or it follows from how the engine works.
+
+    Repeating the request is none of these: an engine that only echoes what it was asked for has no ENGINE_API value.
+    """
+
+    ENGINE_API = "engine_api"
+    OBSERVED = "observed"
+    ASSUMED = "assumed"
+
+
+class LayerState(StrEnum):
+    """Whether a layer ran."""
+
+    EXECUTED = "executed"
+    NOT_EXECUTED = "not_executed"
+    OPTIMIZED_AWAY = "optimized_away"
+
+
+@dataclass(frozen=True)
+class Readback(Generic[T]):
+    """A value read back from the engine after compiling, with how it was obtained."""
+
+    value: T
+    source: Source
+
+
+@dataclass(frozen=True)
+class Effective:
+    """What the engine really uses. None means unknown; the worker then observes what it can (threads)."""
+
+    threads: Readback[int] | None = None
+    streams: Readback[int] | None = None
+    precision: Readback[str] | None = None
+    provider: Readback[str] | None = None
+    isa: Readback[str] | None = None
+
+
+@dataclass(frozen=True)
+class OptionSpec:
+    """One option on an engine's allow-list. Never an option that names a file, a library or a cache folder."""
+
+    name: str
+    type: type[bool] | type[int] | type[float] | type[str]
+    help: str
+    choices: tuple[OptionValue, ...] = ()
+
+
+@dataclass(frozen=True)
+class EngineInfo:
+    """What an engine is and can do, as far as it can be told without a model."""
+
+    version: str
+    formats: frozenset[ModelFormat]
+    loads: frozenset[Load] = frozenset({Load.SYNC, Load.ASYNC})
+    hints: frozenset[Hint] = frozenset({Hint.NONE})
+    multiple_streams: bool = False
+    profiling: bool = False
+    options: tuple[OptionSpec, ...] = ()
+
+
+@dataclass(frozen=True)
+class Device:
+    """Something the engine can run on, by the engine's own name for it.
+
+    `resources` are the physical parts a run occupies ("cpu", "cuda:0"); runs that share one never overlap.
+    `properties` are further facts in the engine's own words.
+    """
+
+    name: str
+    full_name: str
+    precisions: tuple[Precision, ...] = (Precision.F32,)
+    resources: tuple[str, ...] = ("cpu",)
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """Name, NumPy element type (such as "float32") and shape of an input or output; None is an open dimension."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """The model's main file in a private folder (further files beside it), and the input shapes of this run.
+
+    `inputs` has no open dimension. It is empty when the caller could not know the inputs; the model's own, fixed
+    shapes then hold.
+    """
+
+    path: Path
+    format: ModelFormat
+    inputs: tuple[TensorSpec, ...] = ()
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to compile: one configuration, already checked against `EngineInfo` and `Device`.
+
+    The worker has confined the process to `cores` physical cores before the engine was imported.
+    `requests` is the number that will be in flight at once (1 when synchronous).
+    """
+
+    device: str = "CPU"
+    batch: int = 1
+    cores: int = 1
+    streams: int = 1
+    precision: Precision = Precision.F32
+    hint: Hint = Hint.NONE
+    load: Load = Load.SYNC
+    requests: int = 1
+    options: Mapping[str, OptionValue] = field(default_factory=dict)
+    profiling: bool = False
+
+
+@dataclass(frozen=True)
+class LayerProfile:
+    """One executed layer over all profiled inferences.
+
+    `time_ns` has one entry an inference, summed over the layer's calls within it; it is empty unless the layer was
+    executed. `source_nodes` are the nodes or tensors of the model as given that the engine names as its origin.
+    """
+
+    name: str
+    type: str
+    order: int
+    state: LayerState = LayerState.EXECUTED
+    time_ns: tuple[int, ...] = ()
+    calls: int = 1
+    kernel: str = ""
+    precision: str = ""
+    output_shapes: tuple[tuple[int, ...], ...] = ()
+    source_nodes: tuple[str, ...] = ()
+
+
+class EngineUnavailableError(Exception):
+    """The engine cannot be used here. The text is one sentence with the remedy, for the person who lists engines."""
+
+    def __init__(self, reason: str, *, installed: bool = True) -> None:
+        """`installed` is False when the engine's own package is simply absent from this environment."""
+        super().__init__(reason)
+        self.installed = installed
+
+
+class UnsupportedSettingsError(Exception):
+    """The engine cannot do what the settings ask for. The text says which setting and why."""

@@ -1,0 +1,35 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable
+from typing import ClassVar as _ClassVar, Optional as _Optional
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class HostFacts(_message.Message):
+    __slots__ = ("hostname", "os", "kernel", "architecture", "cpu_model", "physical_cores", "logical_cores", "cpu_quota_cores", "isa", "memory_bytes", "agent_version", "python_version")
+    HOSTNAME_FIELD_NUMBER: _ClassVar[int]
+    OS_FIELD_NUMBER: _ClassVar[int]
+    KERNEL_FIELD_NUMBER: _ClassVar[int]
+    ARCHITECTURE_FIELD_NUMBER: _ClassVar[int]
+    CPU_MODEL_FIELD_NUMBER: _ClassVar[int]
+    PHYSICAL_CORES_FIELD_NUMBER: _ClassVar[int]
+    LOGICAL_CORES_FIELD_NUMBER: _ClassVar[int]
+    CPU_QUOTA_CORES_FIELD_NUMBER: _ClassVar[int]
+    ISA_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    AGENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    PYTHON_VERSION_FIELD_NUMBER: _ClassVar[int]
+    hostname: str
+    os: str
+    kernel: str
+    architecture: str
+    cpu_model: str
+    physical_cores: int
+    logical_cores: int
+    cpu_quota_cores: float
+    isa: _containers.RepeatedScalarFieldContainer[str]
+    memory_bytes: int
+    agent_version: str
+    python_version: str
+    def __init__(self, hostname: _Optional[str] = ..., os: _Optional[str] = ..., kernel: _Optional[str] = ..., architecture: _Optional[str] = ..., cpu_model: _Optional[str] = ..., physical_cores: _Optional[int] = ..., logical_cores: _Optional[int] = ..., cpu_quota_cores: _Optional[float] = ..., isa: _Optional[_Iterable[str]] = ..., memory_bytes: _Optional[int] = ..., agent_version: _Optional[str] = ..., python_version: _Optional[str] = ...) -> None: ...
