@@ -1,0 +1,44 @@
+"""What can go wrong for a person at the controller: each error is one sentence and an exit code."""
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """The exit codes of `enginebench`, as documented in docs/cli.md."""
+
+    OK = 0
+    SOME_FAILED = 1
+    USAGE = 2
+    UNREACHABLE = 3
+
+
+class EnginebenchError(Exception):
+    """Base: the text is a sentence for a person that says what, where and what to do."""
+
+    exit_code = ExitCode.USAGE
+
+
+class InputError(EnginebenchError):
+    """A file, name or value the user gave cannot be used."""
+
+
+class ModelError(InputError):
+    """A model file is missing, not a model, truncated, or cannot be made to fit the configuration."""
+
+
+class PlanError(InputError):
+    """The plan asks for something impossible; the text gives every reason, a line each."""
+
+
+class StoreError(EnginebenchError):
+    """The results cannot be read or written: disk full, no permission, a lock, a newer file."""
+
+
+class UnreachableError(EnginebenchError):
+    """A target does not answer."""
+
+    exit_code = ExitCode.UNREACHABLE
+
+
+class AgentError(EnginebenchError):
+    """A target answered with an error; the text is the agent's own."""
