@@ -1,4 +1,4 @@
-'''The plugin contract: all that is needed to put an engine on the bench.
+"""The plugin contract: all that is needed to put an engine on the bench.
 
 A plugin is a module with one hook, named by an entry point of group `enginebench`:
 
@@ -56,7 +56,7 @@ touches nothing else. A complete engine, which multiplies what it reads from a t
 The worker calls, in this order and in one process: `info`, `devices`, `read`, `convert`, `compile`, `effective`,
 `create_request` once for every request in flight, `infer` or `start` many times, `effective` again, `close`. It does
 all timing itself; a plugin never times anything except single layers in `profile`.
-'''
+"""
 
 import queue
 import threading

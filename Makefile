@@ -1,0 +1,80 @@
+# Everything here sets itself up on a machine with git, make and Python >= 3.11, and is quick the second time.
+#
+#   make demo    measure two real networks on every engine, through a real agent
+#   make test    all tests
+#   make check   formatter, linter, types, import contracts, generated code: what is quick
+#   make ui      the pages over what `make demo` measured
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PROTO_PYTHON := .venvs/proto/bin/python
+export ENGINEBENCH_HOME ?= $(CURDIR)/.enginebench
+DEEPSPARSE := $(ENGINEBENCH_HOME)/agent/environments/deepsparse
+DEEPSPARSE_STAMP := .venvs/deepsparse.stamp
+# DeepSparse has no wheels for newer Pythons; where none of these is found it is listed as unavailable.
+DEEPSPARSE_PYTHON := $(shell $(PYTHON) -c 'import sys; print(sys.executable if sys.version_info[:2] == (3, 11) else "")')
+ifeq ($(DEEPSPARSE_PYTHON),)
+DEEPSPARSE_PYTHON := $(shell command -v python3.11 2>/dev/null)
+endif
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
+
+.PHONY: demo test check ui setup format proto browser clean
+
+demo: setup
+	$(BIN)/enginebench demo
+
+ui: setup
+	$(BIN)/enginebench ui
+
+test: setup browser $(PROTO_PYTHON)
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+ifneq ($(DEEPSPARSE_PYTHON),)
+	$(DEEPSPARSE)/venv/bin/python -m pytest tests/plugins/test_deepsparse.py
+endif
+
+check: $(VENV)/.stamp $(PROTO_PYTHON)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest tests/proto
+
+format: $(VENV)/.stamp
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+proto: $(PROTO_PYTHON)
+	proto/generate.sh $(CURDIR)/$(PROTO_PYTHON)
+
+setup: $(VENV)/.stamp $(DEEPSPARSE_STAMP)
+
+$(VENV)/.stamp: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	# onnx2torch asks for torchvision, which it needs for two operators only; see docs/engines.md.
+	$(BIN)/python $(PIP_INSTALL) --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python $(PIP_INSTALL) --constraint constraints.txt --no-deps onnx2torch
+	touch $@
+
+$(DEEPSPARSE_STAMP): $(VENV)/.stamp
+	mkdir -p $(@D)
+ifneq ($(DEEPSPARSE_PYTHON),)
+	$(BIN)/enginebench-agent environment remove deepsparse --data-dir $(ENGINEBENCH_HOME)/agent 2>/dev/null || true
+	$(BIN)/enginebench-agent environment add deepsparse --engine deepsparse --python $(DEEPSPARSE_PYTHON) \
+	  --data-dir $(ENGINEBENCH_HOME)/agent
+	$(DEEPSPARSE)/venv/bin/python $(PIP_INSTALL) pytest pytest-asyncio pytest-timeout
+else
+	@echo "DeepSparse is left out: it needs Python 3.11, and none was found" >&2
+endif
+	touch $@
+
+$(PROTO_PYTHON):
+	$(PYTHON) -m venv .venvs/proto
+	$@ $(PIP_INSTALL) grpcio-tools==1.72.2
+	touch $@
+
+browser: $(VENV)/.stamp
+	@tests/browser/install.sh $(BIN)/playwright
+
+clean:
+	rm -rf $(VENV) .venvs

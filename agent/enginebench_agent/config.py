@@ -1,0 +1,139 @@
+"""What the agent's owner decided: `agent.toml`, and the environments made by `environment add`."""
+
+import sys
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from enginebench_agent.data_folder import DataFolder
+from enginebench_agent.errors import SetupError
+from enginebench_agent.names import is_environment_name
+
+T = TypeVar("T", bool, int, str)
+
+DEFAULT_ENVIRONMENT = "default"
+"""Name of the agent's own interpreter."""
+
+ENVIRONMENT_FILE = "environment.toml"
+_AGENT_KEYS = frozenset(
+    {"allow_executable_formats", "max_run_seconds", "discovery_seconds", "environments"}
+)
+_ENVIRONMENT_KEYS = frozenset({"python", "engines"})
+
+
+@dataclass(frozen=True)
+class EnvironmentConfig:
+    """A Python interpreter engines live in. `engines` limits which of its entry points count; None takes all."""
+
+    name: str
+    python: Path
+    engines: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class AgentConfig:
+    """The settings of one agent.
+
+    `allow_executable_formats`: whether models may come in formats that can execute code when loaded.
+    `max_run_seconds`: longest life of a run's child. `discovery_seconds`: how long one plugin may take to answer.
+    """
+
+    environments: tuple[EnvironmentConfig, ...]
+    allow_executable_formats: bool = False
+    max_run_seconds: int = 3_600
+    discovery_seconds: int = 60
+
+    def environment(self, name: str) -> EnvironmentConfig | None:
+        """The environment of that name, None where there is none."""
+        return next((each for each in self.environments if each.name == name), None)
+
+
+def load_config(folder: DataFolder) -> AgentConfig:
+    """Read `agent.toml` and every environment's file. Raises `SetupError` that names the file and the entry."""
+    table = _read_toml(folder.config_file) if folder.config_file.exists() else {}
+    _refuse_unknown(table, _AGENT_KEYS, folder.config_file)
+    return AgentConfig(
+        environments=_environments(folder, table),
+        allow_executable_formats=_get(table, "allow_executable_formats", False, folder.config_file),
+        max_run_seconds=_positive(table, "max_run_seconds", 3_600, folder.config_file),
+        discovery_seconds=_positive(table, "discovery_seconds", 60, folder.config_file),
+    )
+
+
+def write_environment(folder: Path, environment: EnvironmentConfig) -> None:
+    """Record a finished environment in its folder; until then the agent does not see it."""
+    lines = [f"python = {_quoted(str(environment.python))}"]
+    if environment.engines is not None:
+        lines.append(f"engines = [{', '.join(_quoted(name) for name in environment.engines)}]")
+    (folder / ENVIRONMENT_FILE).write_text("\n".join(lines) + "\n")
+
+
+def _environments(folder: DataFolder, table: Mapping[str, Any]) -> tuple[EnvironmentConfig, ...]:
+    own = EnvironmentConfig(DEFAULT_ENVIRONMENT, Path(sys.executable))
+    written = _get_table(table, "environments", folder.config_file)
+    configured = [
+        _environment(name, _get_table(written, name, folder.config_file), folder.config_file)
+        for name in written
+    ]
+    added = [
+        _environment(path.parent.name, _read_toml(path), path)
+        for path in sorted(folder.environments.glob(f"*/{ENVIRONMENT_FILE}"))
+    ]
+    by_name: dict[str, EnvironmentConfig] = {}
+    for environment in [own, *configured, *added]:
+        if environment.name in by_name:
+            raise SetupError(f"{folder.config_file}: the environment {environment.name!r} exists twice")
+        by_name[environment.name] = environment
+    return tuple(by_name.values())
+
+
+def _environment(name: str, table: Mapping[str, Any], file: Path) -> EnvironmentConfig:
+    _refuse_unknown(table, _ENVIRONMENT_KEYS, file)
+    python = _get(table, "python", "", file)
+    if not python or not is_environment_name(name):
+        raise SetupError(f'{file}: the environment {name!r} needs a plain name and python = "/path/to/python"')
+    engines = table.get("engines")
+    if engines is not None and not (
+        isinstance(engines, list) and all(isinstance(engine, str) for engine in engines)
+    ):
+        raise SetupError(f"{file}: engines of the environment {name!r} must be a list of names")
+    return EnvironmentConfig(name, Path(python), None if engines is None else tuple(engines))
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise SetupError(f"cannot read {path}: {error}") from error
+
+
+def _refuse_unknown(table: Mapping[str, Any], known: frozenset[str], file: Path) -> None:
+    if unknown := sorted(set(table) - known):
+        raise SetupError(f"{file}: unknown entry {unknown[0]!r}; known are {', '.join(sorted(known))}")
+
+
+def _get(table: Mapping[str, Any], key: str, default: T, file: Path) -> T:
+    value = table.get(key, default)
+    if type(value) is not type(default):
+        raise SetupError(f"{file}: {key} must be of type {type(default).__name__}, not {value!r}")
+    return value  # type: ignore[no-any-return]  # its type was compared above
+
+
+def _positive(table: Mapping[str, Any], key: str, default: int, file: Path) -> int:
+    value = _get(table, key, default, file)
+    if value <= 0:
+        raise SetupError(f"{file}: {key} must be above zero, not {value}")
+    return value
+
+
+def _get_table(table: Mapping[str, Any], key: str, file: Path) -> Mapping[str, Any]:
+    value = table.get(key, {})
+    if not isinstance(value, dict):
+        raise SetupError(f"{file}: {key} must be a table")
+    return value
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

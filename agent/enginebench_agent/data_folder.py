@@ -1,0 +1,89 @@
+"""The folder an agent keeps everything in, and the lock that gives it to one agent at a time."""
+
+import contextlib
+import fcntl
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from enginebench_agent.errors import SetupError
+
+
+@dataclass(frozen=True)
+class DataFolder:
+    """Where things lie below the data folder."""
+
+    root: Path
+
+    @property
+    def config_file(self) -> Path:
+        """The settings a person writes."""
+        return self.root / "agent.toml"
+
+    @property
+    def environments(self) -> Path:
+        """One folder an environment made by `environment add`."""
+        return self.root / "environments"
+
+    @property
+    def files(self) -> Path:
+        """The cache of model files, named by their digests."""
+        return self.root / "files"
+
+    @property
+    def spool(self) -> Path:
+        """Results nobody has acknowledged yet."""
+        return self.root / "spool"
+
+    @property
+    def runs(self) -> Path:
+        """One private folder for each run that is going on."""
+        return self.root / "runs"
+
+    def prepare(self) -> None:
+        """Make the folders. Raises `SetupError` where that is not possible or nothing can be written."""
+        try:
+            for folder in (self.root, self.environments, self.files, self.spool, self.runs):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.root):
+                pass
+        except OSError as error:
+            raise SetupError(
+                f"cannot write to the data folder {self.root} ({error.strerror}): "
+                "choose another with --data-dir, or make it writable"
+            ) from error
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep every other agent out of this folder. Raises `SetupError` when one is already there.
+
+        The kernel drops the lock when the process ends, however it ends.
+        """
+        path = self.root / "agent.lock"
+        with path.open("a+") as stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise SetupError(
+                    f"another agent{_owner(path)} uses the data folder {self.root}: "
+                    "stop it, or choose another folder with --data-dir"
+                ) from error
+            stream.truncate(0)
+            stream.write(str(os.getpid()))
+            stream.flush()
+            yield
+
+
+def _owner(lock_file: Path) -> str:
+    pid = lock_file.read_text().strip()
+    return f" (process {pid})" if pid else ""
+
+
+def default_root() -> Path:
+    """The data folder used when none is given: $ENGINEBENCH_AGENT_HOME, else below the user's data folder."""
+    if home := os.environ.get("ENGINEBENCH_AGENT_HOME"):
+        return Path(home)
+    data_home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(data_home) / "enginebench-agent"

@@ -1,0 +1,68 @@
+"""What can go wrong in an agent: a code and a sentence each. `interception.py` maps the codes to gRPC status."""
+
+from enum import Enum, auto
+from typing import ClassVar
+
+
+class ErrorCode(Enum):
+    """The kinds of refusal a caller can meet."""
+
+    INVALID = auto()
+    NOT_FOUND = auto()
+    NOT_READY = auto()
+    DIFFERENT_RUN = auto()
+    UPLOAD_UNDER_WAY = auto()
+    DISK_FULL = auto()
+    SHUTTING_DOWN = auto()
+
+
+class AgentError(Exception):
+    """Base: the text is a sentence for the person at the controller that says what, where and what to do."""
+
+    code: ClassVar[ErrorCode]
+
+
+class InvalidRequestError(AgentError):
+    """A name, digest, configuration or content that can never be accepted."""
+
+    code = ErrorCode.INVALID
+
+
+class NotFoundError(AgentError):
+    """The agent knows no such run, file, engine or device."""
+
+    code = ErrorCode.NOT_FOUND
+
+
+class NotReadyError(AgentError):
+    """The request is sound, but something else has to happen first."""
+
+    code = ErrorCode.NOT_READY
+
+
+class DifferentRunError(AgentError):
+    """The run id already belongs to a run with another specification."""
+
+    code = ErrorCode.DIFFERENT_RUN
+
+
+class UploadUnderWayError(AgentError):
+    """Another caller is sending the same file."""
+
+    code = ErrorCode.UPLOAD_UNDER_WAY
+
+
+class DiskFullError(AgentError):
+    """The disk of the agent's data folder has no room."""
+
+    code = ErrorCode.DISK_FULL
+
+
+class ShuttingDownError(AgentError):
+    """The agent is about to stop."""
+
+    code = ErrorCode.SHUTTING_DOWN
+
+
+class SetupError(Exception):
+    """The command line cannot do what was asked; the text is one sentence, and the exit code is 2."""

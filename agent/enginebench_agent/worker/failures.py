@@ -1,0 +1,70 @@
+"""From an exception to a typed failure: which kind it is and the sentence a person reads."""
+
+import re
+
+from enginebench_plugins.spec import EngineUnavailableError, UnsupportedSettingsError
+from enginebench_proto.v1 import run_pb2
+
+# The words of C++ allocators, ONNX Runtime, OpenVINO, PyTorch (CPU and CUDA) and the C library.
+_OUT_OF_MEMORY = re.compile(
+    r"bad_alloc|out of memory|not enough memory|(failed to|cannot|can't) allocate memory", re.IGNORECASE
+)
+_DOING = {
+    "read": "reading",
+    "convert": "converting",
+    "compile": "compiling",
+    "first_inference": "running the first inference of",
+    "warm_up": "warming up",
+    "steady_state": "running",
+    "teardown": "releasing",
+}
+_PREPARATION = ("read", "convert", "compile")
+
+
+class BrokenOutputError(Exception):
+    """The engine returned something the plugin contract does not allow."""
+
+
+def exception_text(error: BaseException) -> str:
+    """The exception's own words, or the name of its type where it has none; always valid as UTF-8."""
+    return printable(str(error).strip() or type(error).__name__)
+
+
+def printable(text: str) -> str:
+    """`text` with what UTF-8 cannot carry replaced; engines put raw bytes of file names into their messages."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def failure_kind(error: BaseException, phase: str) -> run_pb2.FailureKind:
+    """The kind of failure an exception means when it is raised in `phase` ("" before the first phase)."""
+    if isinstance(error, EngineUnavailableError):
+        return run_pb2.FAILURE_KIND_ENGINE_UNAVAILABLE
+    if isinstance(error, UnsupportedSettingsError):
+        return run_pb2.FAILURE_KIND_REFUSED
+    if isinstance(error, MemoryError) or _OUT_OF_MEMORY.search(str(error)):
+        return run_pb2.FAILURE_KIND_OUT_OF_MEMORY
+    if not phase:
+        return run_pb2.FAILURE_KIND_INTERNAL
+    compiling = phase in _PREPARATION and not isinstance(error, BrokenOutputError)
+    return run_pb2.FAILURE_KIND_COMPILE_FAILED if compiling else run_pb2.FAILURE_KIND_INFERENCE_FAILED
+
+
+def to_failure(error: BaseException, phase: str, engine: str, model: str) -> run_pb2.Failure:
+    """The failure an exception means, for `engine` running the model file named `model`."""
+    kind = failure_kind(error, phase)
+    text = exception_text(error)
+    message = printable(_sentence(kind, text, phase, engine, model))
+    return run_pb2.Failure(kind=kind, message=message, detail=text, phase=phase)
+
+
+def _sentence(kind: run_pb2.FailureKind, text: str, phase: str, engine: str, model: str) -> str:
+    doing = _DOING.get(phase, "preparing to run")
+    if kind == run_pb2.FAILURE_KIND_ENGINE_UNAVAILABLE:
+        return f"{engine} cannot be used to run {model}: {text}"
+    if kind == run_pb2.FAILURE_KIND_REFUSED:
+        return f"{engine} cannot run {model} in this configuration: {text}"
+    if kind == run_pb2.FAILURE_KIND_OUT_OF_MEMORY:
+        return f"{engine} ran out of memory while {doing} {model}."
+    if kind == run_pb2.FAILURE_KIND_INTERNAL:
+        return f"The worker failed while preparing to run {model} with {engine}; this is a defect of enginebench."
+    return f"{engine} failed while {doing} {model}."

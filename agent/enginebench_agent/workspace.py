@@ -1,0 +1,51 @@
+"""A run's private folder: the model's files under the names its main file knows them by."""
+
+import asyncio
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from enginebench_proto.v1.model_pb2 import ModelFile
+
+from enginebench_agent.cache import FileCache
+from enginebench_agent.names import check_model_file_names
+from enginebench_agent.threads import run_to_end
+
+COPY_BYTES = 64 * 1024 * 1024
+"""Bytes copied at a stretch; a cancellation waits for no more than that."""
+
+
+async def place_model(folder: Path, files: Sequence[ModelFile], cache: FileCache) -> Path:
+    """Put the model's files below `folder`, and return the path of the main one.
+
+    A single file is linked, which costs nothing. Several are copied: the loaders of external data refuse links, as
+    a link could stand for a file outside the model.
+    """
+    paths = [folder / path for path in check_model_file_names([file.name for file in files])]
+    folder.mkdir()
+    if len(files) == 1:
+        paths[0].parent.mkdir(parents=True, exist_ok=True)
+        paths[0].hardlink_to(cache.path(files[0].sha256))
+    else:
+        for path, file in zip(paths, files, strict=True):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            await _copy(cache.path(file.sha256), path)
+    return paths[0]
+
+
+async def remove_folder(folder: Path) -> None:
+    """Remove a private folder with all that an engine may have left in it."""
+    await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+
+async def _copy(source: Path, target: Path) -> None:
+    with source.open("rb") as reader, target.open("xb") as writer:
+        offset = 0
+        while copied := await run_to_end(_copy_stretch, reader, writer, offset):
+            offset += copied
+
+
+def _copy_stretch(reader: BinaryIO, writer: BinaryIO, offset: int) -> int:
+    return os.sendfile(writer.fileno(), reader.fileno(), offset, COPY_BYTES)

@@ -1,0 +1,121 @@
+"""A benchmark from plan to stored results, and a profile likewise."""
+
+import asyncio
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from enginebench_proto.v1 import run_pb2
+
+from enginebench_controller import execution, outcome
+from enginebench_controller.binder import Binder
+from enginebench_controller.errors import EnginebenchError, InputError
+from enginebench_controller.execution import Bench, Reporter
+from enginebench_controller.expand import Expansion, expand
+from enginebench_controller.home import Home
+from enginebench_controller.plan import Plan, make_plan, parse_duration_ns
+from enginebench_controller.records import Benchmark, Measurement, Profile
+from enginebench_controller.session import Session, open_session
+
+Announce = Callable[[Expansion], Reporter]
+"""Told what will run just before it does; returns who wants to know how it is coming along."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """A plan to carry out; `rerun_of` names the benchmark it repeats, with the exact model versions used then."""
+
+    plan: Plan
+    rerun_of: str | None = None
+    digests: dict[str, str] | None = None
+
+
+def order_again(benchmark: Benchmark) -> Order:
+    """The order that repeats a benchmark. Raises `InputError` when its plan is of another version."""
+    document = dict(benchmark.plan)
+    digests = document.pop("digests", None)
+    return Order(make_plan(document, f"the plan of benchmark {benchmark.id}"), benchmark.id, digests)
+
+
+async def run_benchmark(home: Home, order: Order, announce: Announce) -> Benchmark:
+    """Plan, run and store a benchmark; returns it once every outcome is in the store.
+
+    Raises `PlanError` or `ModelError` before anything runs, `UnreachableError` when a target does not answer at the
+    start. Targets lost on the way are typed failures of their own measurements.
+    """
+    binder = Binder(home, order.plan.shapes, order.digests)
+    await asyncio.to_thread(binder.resolve, order.plan.models)
+    async with open_session(home, order.plan.targets) as session:
+        expansion = await asyncio.to_thread(expand, order.plan, session.snapshots, binder)
+        benchmark = _new_benchmark(order, binder.digests)
+        _record(home, benchmark, expansion, session)
+        await _execute(home, session, expansion, benchmark, announce(expansion), order.plan)
+    return benchmark
+
+
+async def plan_only(home: Home, order: Order) -> Expansion:
+    """What a plan would run, without running or storing it. Raises as `run_benchmark` does before it runs."""
+    binder = Binder(home, order.plan.shapes, order.digests)
+    await asyncio.to_thread(binder.resolve, order.plan.models)
+    async with open_session(home, order.plan.targets) as session:
+        return await asyncio.to_thread(expand, order.plan, session.snapshots, binder)
+
+
+async def run_profiles(home: Home, plan: Plan, announce: Announce) -> list[Profile]:
+    """One per-layer pass for each configuration of a plan, stored and returned."""
+    binder = Binder(home, plan.shapes)
+    await asyncio.to_thread(binder.resolve, plan.models)
+    async with open_session(home, plan.targets) as session:
+        expansion = await asyncio.to_thread(expand, plan, session.snapshots, binder)
+        bench = _bench(home, session, announce(expansion), plan)
+        profiles = []
+        for job in expansion.jobs:
+            run_id = uuid.uuid4().hex
+            result, _ = await execution.run_once(bench, job, run_id, run_pb2.RUN_KIND_PROFILE)
+            profile = outcome.profiled(job, plan.name or job.model.name, result)
+            home.store.save_model(job.model)
+            home.store.add_profile(profile)
+            bench.reporter.finished(job, profile.status, profile.failure)
+            await session.clients[job.target].acknowledge(run_id)
+            profiles.append(profile)
+    return profiles
+
+
+def _new_benchmark(order: Order, digests: dict[str, str]) -> Benchmark:
+    name = order.plan.name or ", ".join(model.rpartition("/")[2] for model in order.plan.models)
+    return Benchmark(
+        id=uuid.uuid4().hex[:12],
+        name=name,
+        created_at_unix_ns=time.time_ns(),
+        plan=order.plan.document() | {"digests": digests},
+        rerun_of=order.rerun_of,
+    )
+
+
+def _record(home: Home, benchmark: Benchmark, expansion: Expansion, session: Session) -> None:
+    if not expansion.jobs:
+        raise InputError("the plan comes to nothing: no engine on these targets reads these models")
+    home.store.add_benchmark(benchmark, session.snapshots)
+    for version in {job.model.digest: job.model for job in expansion.jobs}.values():
+        home.store.save_model(version)
+
+
+def _bench(home: Home, session: Session, reporter: Reporter, plan: Plan) -> Bench:
+    return Bench(session.clients, home.library.file_paths, reporter, parse_duration_ns(plan.timeout))
+
+
+async def _execute(
+    home: Home, session: Session, expansion: Expansion, benchmark: Benchmark, reporter: Reporter, plan: Plan
+) -> None:
+    async def keep(measurement: Measurement) -> None:
+        await asyncio.to_thread(home.store.add_measurement, measurement)
+
+    try:
+        await execution.execute(_bench(home, session, reporter, plan), expansion.jobs, benchmark.id, keep)
+    except* EnginebenchError as group:
+        raise _first(group) from None
+
+
+def _first(error: BaseException) -> BaseException:
+    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error

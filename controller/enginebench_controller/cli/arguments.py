@@ -1,0 +1,18 @@
+"""Taking apart what people type behind options."""
+
+from enginebench_controller.errors import InputError
+
+
+def split(text: str | None) -> list[str] | None:
+    """The parts of "A,B"; None for None."""
+    return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
+
+
+def pairs(texts: list[str] | None, form: str) -> dict[str, str] | None:
+    """The pairs of several "KEY=VALUE"; None for None. Raises `InputError` naming the `form` expected."""
+    if texts is None:
+        return None
+    for text in texts:
+        if "=" not in text:
+            raise InputError(f"{text!r} is not of the form {form}")
+    return dict(text.split("=", 1) for text in texts)  # type: ignore[misc]  # split in two, as checked above

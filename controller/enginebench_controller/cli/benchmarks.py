@@ -1,0 +1,90 @@
+"""`enginebench list`, `show`, `remove`, `export` and `import`: what the store holds."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from enginebench_controller.cli.console import print_json, print_table, remark
+from enginebench_controller.cli.tables import instant, print_measurements
+from enginebench_controller.document import benchmark_document, benchmark_list_document
+from enginebench_controller.exchange import export_benchmarks, import_benchmarks
+from enginebench_controller.home import default_home
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Id = Annotated[str, typer.Argument(metavar="ID", help="Id, start of an id, or name of a benchmark.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command("list")(list_)
+    app.command("show")(show)
+    app.command("remove")(remove)
+    app.command("export")(export)
+    app.command("import")(import_)
+
+
+def list_(json: Json = False) -> None:
+    """List the benchmarks, newest first."""
+    listed = default_home().store.benchmarks()
+    if json:
+        print_json(benchmark_list_document(listed))
+        return
+    columns = [("id", False), ("name", False), ("created", False), ("measurements", True), ("failed", True)]
+    rows: list[list[object]] = [
+        [
+            entry.benchmark.id,
+            entry.benchmark.name,
+            instant(entry.benchmark.created_at_unix_ns),
+            entry.measurements,
+            entry.failed,
+            entry.benchmark.rerun_of or "",
+        ]
+        for entry in listed
+    ]
+    print_table("Benchmarks", [*columns, ("rerun of", False)], rows)
+    if not listed:
+        remark("nothing measured yet; start with `enginebench demo` or `enginebench run MODEL`")
+
+
+def show(benchmark: Id, json: Json = False) -> None:
+    """Show one benchmark with its measurements."""
+    store = default_home().store
+    found = store.benchmark(benchmark)
+    measurements = store.measurements(found.id)
+    if json:
+        print_json(benchmark_document(found, measurements, store.benchmark_snapshots(found.id)))
+    else:
+        print_measurements(f"{found.name} ({found.id}), {instant(found.created_at_unix_ns)}", measurements)
+
+
+def remove(benchmark: Id, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:
+    """Remove a benchmark and its measurements from the store."""
+    store = default_home().store
+    found = store.benchmark(benchmark)
+    question = f"remove benchmark {found.id} ({found.name}) with all its measurements?"
+    if yes or typer.confirm(question, err=True):
+        store.remove_benchmark(found.id)
+        remark(f"removed {found.id}")
+
+
+def export(
+    benchmarks: Annotated[list[str], typer.Argument(metavar="ID…", help="The benchmarks to export.")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write; stdout without it.")] = None,
+) -> None:
+    """Export benchmarks with their raw samples as one JSON file that `import` reads back without loss."""
+    store = default_home().store
+    document = export_benchmarks(store, [store.benchmark(name).id for name in benchmarks])
+    if output is None:
+        typer.echo(document)
+    else:
+        output.write_text(document + "\n", encoding="utf-8")
+        remark(f"wrote {output}")
+
+
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that `export` wrote.")],
+) -> None:
+    """Import exported benchmarks; what is already there stays as it is."""
+    imported = import_benchmarks(default_home().store, file)
+    remark(f"imported {len(imported)} benchmarks: {', '.join(imported) or 'all were there already'}")

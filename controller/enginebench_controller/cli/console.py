@@ -1,0 +1,57 @@
+"""Where output goes: data to stdout, remarks to stderr, and names from elsewhere made harmless on the way."""
+
+import json
+import sys
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+WIDE_COLUMNS = 200
+"""Width of tables when the output is not a terminal, so that nothing is cut off."""
+
+
+def stdout() -> Console:
+    """The console for data."""
+    return Console(width=None if sys.stdout.isatty() else WIDE_COLUMNS, highlight=False)
+
+
+def stderr() -> Console:
+    """The console for progress and remarks."""
+    return Console(stderr=True, highlight=False)
+
+
+def plain(value: object) -> Text:
+    """Text without markup or control characters: layer, model and target names are other people's."""
+    return Text("".join(c if c.isprintable() else "�" for c in str(value)))
+
+
+def print_json(document: Any) -> None:
+    """One JSON document on stdout."""
+    json.dump(document, sys.stdout, indent=2, allow_nan=False)
+    sys.stdout.write("\n")
+
+
+def print_table(title: str, columns: list[tuple[str, bool]], rows: list[list[object]]) -> None:
+    """A table on stdout; each column is a heading and whether it holds numbers."""
+    table = Table(title=title, title_justify="left", header_style="bold")
+    for heading, is_number in columns:
+        table.add_column(heading, justify="right" if is_number else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(cell if isinstance(cell, Text) else plain(cell) for cell in row))
+    stdout().print(table)
+
+
+def remark(text: str) -> None:
+    """A remark on stderr."""
+    stderr().print(plain(text), soft_wrap=True)
+
+
+def complain(text: str) -> None:
+    """An error sentence on stderr."""
+    lines = text.splitlines() or [""]
+    message = Text("error: ", style="bold red") + plain(lines[0])
+    stderr().print(message, soft_wrap=True)
+    for line in lines[1:]:
+        remark(line)

@@ -1,0 +1,96 @@
+"""`enginebench models …`: named model versions by digest."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from enginebench_controller.cli.console import print_json, print_table, remark
+from enginebench_controller.cli.tables import instant
+from enginebench_controller.document import model_document
+from enginebench_controller.home import default_home
+from enginebench_controller.model.derive import prune as prune_model
+from enginebench_controller.model.derive import quantize as quantize_model
+from enginebench_controller.model.zoo import ZOO
+from enginebench_controller.records import ModelVersion
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Model = Annotated[str, typer.Argument(metavar="MODEL", help="File, name, digest or zoo:NAME.")]
+
+group = typer.Typer(no_args_is_help=True, help="The model versions on this machine.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.add_typer(group, name="models")
+
+
+@group.command("add")
+def add(
+    file: Annotated[Path, typer.Argument(help="ONNX, OpenVINO IR (.xml), TorchScript or .pt2 file.")],
+    name: Annotated[str | None, typer.Option(help="Its name; the file's by default.")] = None,
+    json: Json = False,
+) -> None:
+    """Copy a model, with the files it refers to, into the library."""
+    _print(default_home().library.add(file, name=name), as_json=json)
+
+
+@group.command("list")
+def list_(json: Json = False) -> None:
+    """List the model versions, and the zoo that can be built without a download."""
+    versions = default_home().library.versions()
+    if json:
+        print_json({"schema_version": 1, "models": [model_document(v) for v in versions], "zoo": sorted(ZOO)})
+        return
+    columns = [("name", False), ("digest", False), ("format", False), ("MB", True), ("made from", False)]
+    rows: list[list[object]] = [
+        [v.name, v.digest[:12], v.format, f"{v.size_bytes / 1e6:.1f}", _origin(v), instant(v.created_at_unix_ns)]
+        for v in versions
+    ]
+    print_table("Models", [*columns, ("added", False)], rows)
+    remark("zoo, built when first used: " + ", ".join(f"zoo:{name}" for name in sorted(ZOO)))
+
+
+@group.command("remove")
+def remove(model: Model, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:
+    """Remove one model version. What was measured with it stays."""
+    library = default_home().library
+    version = library.resolve(model)
+    if yes or typer.confirm(f"remove {version.name} ({version.digest[:12]})?", err=True):
+        library.remove(version)
+        remark(f"removed {version.digest[:12]}")
+
+
+@group.command("quantize")
+def quantize(
+    model: Model,
+    seed: Annotated[int, typer.Option(help="Seed of the calibration inputs.")] = 0,
+    samples: Annotated[int, typer.Option(min=1, help="How many calibration inputs.")] = 8,
+    json: Json = False,
+) -> None:
+    """Make an INT8 child version (QDQ, unsigned activations × signed weights)."""
+    library = default_home().library
+    child = quantize_model(library, library.resolve(model), calibration_seed=seed, samples=samples)
+    _print(child, as_json=json)
+
+
+@group.command("prune")
+def prune(
+    model: Model,
+    sparsity: Annotated[float, typer.Option(help="Share of each layer's weights to zero, such as 0.9.")],
+    json: Json = False,
+) -> None:
+    """Make a child version whose smallest weights are zero."""
+    library = default_home().library
+    _print(prune_model(library, library.resolve(model), sparsity), as_json=json)
+
+
+def _print(version: ModelVersion, *, as_json: bool) -> None:
+    if as_json:
+        print_json(model_document(version))
+    else:
+        typer.echo(f"{version.name} {version.digest}")
+
+
+def _origin(version: ModelVersion) -> str:
+    return f"{version.derivation} of {version.parent_digest[:12]}" if version.parent_digest else ""

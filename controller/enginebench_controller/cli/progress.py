@@ -1,0 +1,77 @@
+"""How a benchmark is coming along, on stderr: a bar with the time left, and a line for every finished job."""
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from enginebench_controller.cli.console import plain, stderr
+from enginebench_controller.expand import Job
+from enginebench_controller.records import Failure, Status
+
+OVERHEAD_NS = 2_000_000_000
+"""A guess at reading, compiling and teardown of one job, for the bar's first estimate only."""
+
+
+class LiveReporter:
+    """Draws progress. Use as a context manager; the jobs are given before anything runs."""
+
+    def __init__(self) -> None:
+        self._progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TextColumn("{task.fields[done]}/{task.fields[jobs]}", markup=False),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=stderr(),
+            transient=True,
+        )
+        self._current_ns: dict[Job, int] = {}
+        self._finished_ns = 0
+        self._count = 0
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def begin(self, jobs: Sequence[Job]) -> None:
+        """Show the bar for these jobs."""
+        self._jobs = len(jobs)
+        total = sum(map(_expected_ns, jobs))
+        self._task = self._progress.add_task("starting", total=total, done=0, jobs=self._jobs)
+
+    def uploading(self, job: Job, sent_bytes: int, total_bytes: int) -> None:
+        """See `execution.Reporter`."""
+        self._show(job, f"uploading {sent_bytes / 1e6:.0f} of {total_bytes / 1e6:.0f} MB")
+
+    def running(self, job: Job, phase: str, elapsed_ns: int, expected_ns: int) -> None:
+        """See `execution.Reporter`."""
+        before_ns = job.configuration.stop.warmup_ns if phase == "steady_state" else 0
+        self._current_ns[job] = min(_expected_ns(job), before_ns + elapsed_ns)
+        self._show(job, phase.replace("_", " "))
+
+    def finished(self, job: Job, status: Status, failure: Failure | None) -> None:
+        """See `execution.Reporter`."""
+        self._current_ns.pop(job, None)
+        self._finished_ns += _expected_ns(job)
+        self._count += 1
+        why = f": {failure.message}" if failure else ""
+        line = f"[{self._count}/{self._jobs}] {job.target} · {job.title} · {status}{why}"
+        self._progress.console.print(plain(line), soft_wrap=True)
+        self._show(job, str(status))
+
+    def _show(self, job: Job, doing: str) -> None:
+        completed = self._finished_ns + sum(self._current_ns.values())
+        description = plain(f"{job.title}: {doing}").plain
+        self._progress.update(self._task, completed=completed, description=description, done=self._count)
+
+
+def _expected_ns(job: Job) -> int:
+    return job.configuration.stop.min_duration_ns + job.configuration.stop.warmup_ns + OVERHEAD_NS

@@ -1,0 +1,190 @@
+"""`enginebench run`, `rerun` and `demo`: carrying benchmarks out."""
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from enginebench_controller.benchmarking import Order, order_again, plan_only, run_benchmark
+from enginebench_controller.cli.arguments import pairs, split
+from enginebench_controller.cli.console import print_json, print_table, remark
+from enginebench_controller.cli.progress import LiveReporter
+from enginebench_controller.cli.tables import print_measurements
+from enginebench_controller.document import benchmark_document
+from enginebench_controller.errors import ExitCode, InputError
+from enginebench_controller.expand import Expansion
+from enginebench_controller.home import Home, default_home
+from enginebench_controller.plan import Plan, make_plan, plan_toml, read_plan
+from enginebench_controller.records import Benchmark, Measurement, Status
+
+DEMO = {"models": ["zoo:resnet50", "zoo:squeezenet"], "batch": [1, 4], "duration": "2s", "name": "demo"}
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command("demo")(demo)
+    app.command("run")(run)
+    app.command("rerun")(rerun)
+
+
+def run(
+    models: Annotated[
+        list[str],
+        typer.Argument(metavar="MODEL… | PLAN.toml", help="Files, names, digests, zoo:NAME; or one plan file."),
+    ],
+    engine: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,…", help="Engines: NAME, NAME@ENVIRONMENT, NAME@*, or all (the default)."),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,…", help="Targets by name or HOST:PORT; by default an agent on this machine."),
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(metavar="A,B,…", help="Devices, or all; by default each engine's CPU.")
+    ] = None,
+    batch: Annotated[str | None, typer.Option(metavar="N,M,…", help="Items in one inference (1).")] = None,
+    cores: Annotated[
+        str | None, typer.Option(metavar="N,M,…", help="Physical cores; by default all of the target's.")
+    ] = None,
+    streams: Annotated[str | None, typer.Option(metavar="N,M,…", help="Parallel streams (1).")] = None,
+    precision: Annotated[
+        str | None,
+        typer.Option(metavar="P,Q,…", help="f32 (the default), bf16, f16, or default: the engine's own choice."),
+    ] = None,
+    load: Annotated[
+        str | None, typer.Option(metavar="L,…", help="sync (the default): one by one; async: several in flight.")
+    ] = None,
+    requests: Annotated[
+        str | None, typer.Option(metavar="N,M,…", help="Requests in flight under an async load.")
+    ] = None,
+    hint: Annotated[
+        str | None, typer.Option(metavar="H,…", help="none (the default), latency, throughput, cumulative.")
+    ] = None,
+    duration: Annotated[str | None, typer.Option(help="Shortest steady state, such as 500ms, 5s, 2m (5s).")] = None,
+    iterations: Annotated[int | None, typer.Option(help="Fewest iterations (10).")] = None,
+    max_duration: Annotated[
+        str | None, typer.Option(help="Longest steady state (12 × the shortest, at least 1m).")
+    ] = None,
+    warmup: Annotated[str | None, typer.Option(help="Shortest warm-up (1s).")] = None,
+    shape: Annotated[
+        list[str] | None,
+        typer.Option(metavar="INPUT=AxBxC", help="Shape of an input with open dimensions; may be repeated."),
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ENGINE.NAME=VALUE", help="An engine's own option; may be repeated."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the random inputs (0).")] = None,
+    timeout: Annotated[str | None, typer.Option(help="A target kills a run after this long (30m).")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the benchmark.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the configurations and run nothing.")] = False,
+    print_plan: Annotated[bool, typer.Option("--print-plan", help="Print the plan as TOML and run nothing.")] = False,
+    json: Json = False,
+) -> None:
+    """Measure models on engines. Lists multiply out; an impossible combination is refused before anything runs."""
+    given = {
+        "engines": split(engine),
+        "targets": split(target),
+        "devices": split(device),
+        "batch": split(batch),
+        "cores": split(cores),
+        "streams": split(streams),
+        "precision": split(precision),
+        "load": split(load),
+        "requests": split(requests),
+        "hint": split(hint),
+        "duration": duration,
+        "iterations": iterations,
+        "max_duration": max_duration,
+        "warmup": warmup,
+        "shapes": pairs(shape, "--shape INPUT=AxBxC"),
+        "options": pairs(option, "--option ENGINE.NAME=VALUE"),
+        "seed": seed,
+        "timeout": timeout,
+        "name": name,
+    }
+    plan = _plan(models, {key: value for key, value in given.items() if value is not None})
+    plan.stop_rule()
+    if print_plan:
+        sys.stdout.write(plan_toml(plan))
+    elif dry_run:
+        _print_expansion(asyncio.run(plan_only(default_home(), Order(plan))))
+    else:
+        _carry_out(default_home(), Order(plan), as_json=json)
+
+
+def rerun(
+    benchmark: Annotated[str, typer.Argument(metavar="ID", help="Id, start of an id, or name of a benchmark.")],
+    json: Json = False,
+) -> None:
+    """Run a benchmark again: a new one, linked to the old, with the very same model versions."""
+    home = default_home()
+    _carry_out(home, order_again(home.store.benchmark(benchmark)), as_json=json)
+
+
+def demo(json: Json = False) -> None:
+    """Measure two real networks on every engine of this machine, and say where to look."""
+    benchmark = _run(default_home(), Order(make_plan(DEMO, "demo")))
+    code = _print_outcome(default_home(), benchmark, as_json=json)
+    remark(f"\nlook at it again with `enginebench show {benchmark.id}`, or on a page with `enginebench ui`")
+    raise typer.Exit(code)
+
+
+def _plan(models: list[str], fields: dict[str, Any]) -> Plan:
+    plans = [model for model in models if model.endswith(".toml")]
+    if not plans:
+        return make_plan({"models": models, **fields}, "run")
+    if len(models) > 1:
+        raise InputError(f"give one plan file or models, not both: {' '.join(models)}")
+    return make_plan(read_plan(Path(plans[0])).document() | fields, plans[0])
+
+
+def _carry_out(home: Home, order: Order, *, as_json: bool) -> None:
+    raise typer.Exit(_print_outcome(home, _run(home, order), as_json=as_json))
+
+
+def _run(home: Home, order: Order) -> Benchmark:
+    with LiveReporter() as reporter:
+
+        def announce(expansion: Expansion) -> LiveReporter:
+            for note in expansion.notes:
+                remark(f"note: {note}")
+            reporter.begin(expansion.jobs)
+            return reporter
+
+        return asyncio.run(run_benchmark(home, order, announce))
+
+
+def _print_outcome(home: Home, benchmark: Benchmark, *, as_json: bool) -> int:
+    measurements = home.store.measurements(benchmark.id)
+    if as_json:
+        print_json(benchmark_document(benchmark, measurements, home.store.benchmark_snapshots(benchmark.id)))
+    else:
+        print_measurements(f"{benchmark.name} ({benchmark.id})", measurements)
+    return exit_code(measurements)
+
+
+def exit_code(measurements: list[Measurement]) -> int:
+    """0 when every configuration has numbers, 1 otherwise."""
+    done = all(m.status in (Status.OK, Status.INCONCLUSIVE) for m in measurements)
+    return int(ExitCode.OK if done else ExitCode.SOME_FAILED)
+
+
+def _print_expansion(expansion: Expansion) -> None:
+    rows: list[list[object]] = []
+    for job in expansion.jobs:
+        c = job.configuration
+        axes = [c.device, c.batch, c.cores, c.streams, c.precision, c.load, c.hint]
+        rows.append([job.target, job.model.name, job.engine.name, job.engine.version, job.engine.environment, *axes])
+    headings = ("target", "model", "engine", "version", "environment", "device")
+    axes_headings = ("batch", "cores", "streams", "precision", "load", "hint")
+    print_table("Would run", [(heading, False) for heading in headings + axes_headings], rows)
+    seconds = sum(j.configuration.stop.min_duration_ns + j.configuration.stop.warmup_ns for j in expansion.jobs) / 1e9
+    remark(f"{len(expansion.jobs)} configurations, at least {seconds:.0f} s of measuring")
+    for note in expansion.notes:
+        remark(f"note: {note}")

@@ -1,0 +1,138 @@
+"""`enginebench targets …` and `enginebench devices`: the machines, and what they offer."""
+
+import asyncio
+import time
+from typing import Annotated
+
+import typer
+
+from enginebench_controller.cli.console import print_json, print_table, remark
+from enginebench_controller.cli.tables import instant, print_devices
+from enginebench_controller.client import AgentClient
+from enginebench_controller.document import target_document
+from enginebench_controller.errors import EnginebenchError, ExitCode, InputError
+from enginebench_controller.home import default_home
+from enginebench_controller.records import LOCAL_TARGET, Target, TargetSnapshot
+from enginebench_controller.session import open_session
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+MAX_PORT = 65535
+
+group = typer.Typer(no_args_is_help=True, help="The machines that run agents.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.add_typer(group, name="targets")
+    app.command("devices")(devices)
+
+
+@group.command("add")
+def add(
+    name: Annotated[str, typer.Argument(help="A short name for the machine.")],
+    address: Annotated[str, typer.Argument(metavar="HOST:PORT", help="Where its agent listens.")],
+) -> None:
+    """Remember a target. It need not be up yet."""
+    _check_name(name)
+    _check_address(address)
+    default_home().store.add_target(Target(name, address, time.time_ns()))
+    remark(f"added {name} at {address}; see what it has with `enginebench devices --target {name}`")
+
+
+@group.command("list")
+def list_(json: Json = False) -> None:
+    """List the targets."""
+    targets = default_home().store.targets()
+    if json:
+        print_json([{"name": t.name, "address": t.address, "added_at_unix_ns": t.added_at_unix_ns} for t in targets])
+        return
+    rows: list[list[object]] = [[t.name, t.address, instant(t.added_at_unix_ns)] for t in targets]
+    print_table("Targets", [("name", False), ("address", False), ("added", False)], rows)
+    if not targets:
+        remark("no targets; without one, `enginebench run` starts an agent on this machine by itself")
+
+
+@group.command("check")
+def check(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME…]", help="Which; all by default.")] = None,
+    json: Json = False,
+) -> None:
+    """Ask targets for their health. Exits with 3 when one does not answer."""
+    targets = {target.name: target for target in default_home().store.targets()}
+    unknown = [name for name in names or () if name not in targets]
+    if unknown:
+        raise InputError(f"there is no target {unknown[0]!r}; see `enginebench targets list`")
+    chosen = [targets[name] for name in names or targets]
+    answers = asyncio.run(_health(chosen))
+    if json:
+        print_json([{"name": t.name, "address": t.address, "health": answer} for t, answer in answers])
+    else:
+        rows: list[list[object]] = [[t.name, t.address, answer] for t, answer in answers]
+        print_table("Targets", [("name", False), ("address", False), ("health", False)], rows)
+    if any(answer != "serving" for _, answer in answers):
+        raise typer.Exit(int(ExitCode.UNREACHABLE))
+
+
+@group.command("remove")
+def remove(name: Annotated[str, typer.Argument(help="The target's name.")]) -> None:
+    """Forget a target. What was measured on it stays."""
+    default_home().store.remove_target(name)
+    remark(f"removed {name}")
+
+
+def devices(
+    target: Annotated[
+        str | None, typer.Option(metavar="A,B,…", help="Targets; all known ones by default, or this machine.")
+    ] = None,
+    refresh: Annotated[bool, typer.Option("--refresh", help="Ask the engines anew.")] = False,
+    hidden: Annotated[bool, typer.Option("--hidden", help="Show engines that exist for testing only.")] = False,
+    json: Json = False,
+) -> None:
+    """Show every target's engines and devices, with the reason for each engine that is missing."""
+    home = default_home()
+    names = target.split(",") if target else [t.name for t in home.store.targets()] or [LOCAL_TARGET]
+    snapshots = []
+    unreachable = []
+    for name in names:
+        try:
+            snapshots.append(asyncio.run(_snapshot(name, refresh=refresh)))
+        except EnginebenchError as error:
+            if error.exit_code is not ExitCode.UNREACHABLE or len(names) == 1:
+                raise
+            unreachable.append(str(error))
+    if json:
+        print_json({"schema_version": 1, "targets": [target_document(seen) for seen in snapshots]})
+    else:
+        print_devices(snapshots, hidden=hidden)
+    for sentence in unreachable:
+        remark(f"error: {sentence}")
+    if unreachable:
+        raise typer.Exit(int(ExitCode.UNREACHABLE))
+
+
+async def _snapshot(name: str, *, refresh: bool) -> TargetSnapshot:
+    async with open_session(default_home(), [name], refresh=refresh) as session:
+        return session.snapshots[0]
+
+
+async def _health(targets: list[Target]) -> list[tuple[Target, str]]:
+    return list(zip(targets, await asyncio.gather(*map(_is_serving, targets)), strict=True))
+
+
+async def _is_serving(target: Target) -> str:
+    async with AgentClient(target.name, target.address) as client:
+        try:
+            return "serving" if await client.is_serving() else "not serving"
+        except EnginebenchError:
+            return "unreachable"
+
+
+def _check_name(name: str) -> None:
+    if name == LOCAL_TARGET or not name or not all(c.isalnum() or c in "-_." for c in name):
+        raise InputError(f"{name!r} cannot name a target: use letters, digits, '-', '_' or '.', and not 'local'")
+
+
+def _check_address(address: str) -> None:
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) <= MAX_PORT:
+        raise InputError(f"{address!r} is not an address: write HOST:PORT, such as nuc.local:50151")

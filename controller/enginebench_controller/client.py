@@ -1,0 +1,158 @@
+"""One target over gRPC: every call the controller makes, with the wire's errors turned into sentences."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import grpc
+from enginebench_proto.v1 import (
+    agent_pb2,
+    agent_pb2_grpc,
+    model_pb2,
+    model_pb2_grpc,
+    run_pb2,
+    run_pb2_grpc,
+)
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from enginebench_controller.errors import AgentError, UnreachableError
+from enginebench_controller.records import ModelFile
+
+T = TypeVar("T")
+
+CHUNK_BYTES = 256 * 1024
+CALL_SECONDS = 15.0
+DISCOVERY_SECONDS = 180.0
+# keepalive_timeout_ms alone leaves a stopped peer unnoticed for a minute: the transport's own ping timer decides.
+CHANNEL_OPTIONS = (
+    ("grpc.keepalive_time_ms", 5_000),
+    ("grpc.keepalive_timeout_ms", 3_000),
+    ("grpc.http2.ping_timeout_ms", 3_000),
+    ("grpc.keepalive_permit_without_calls", 0),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+    ("grpc.initial_reconnect_backoff_ms", 200),
+    ("grpc.enable_http_proxy", 0),
+)
+GONE = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
+
+
+class RunUnknownError(AgentError):
+    """The agent does not know the run: it was restarted since."""
+
+
+class AgentClient:
+    """A connection to one agent. Use as an async context manager.
+
+    Every method raises `UnreachableError` when the target does not answer in time and `AgentError` with the agent's
+    own sentence when it answers with an error.
+    """
+
+    def __init__(self, name: str, address: str) -> None:
+        self.name = name
+        self.address = address
+
+    async def __aenter__(self) -> Self:
+        self._channel = grpc.aio.insecure_channel(self.address, options=CHANNEL_OPTIONS)
+        self._agent = agent_pb2_grpc.AgentServiceStub(self._channel)
+        self._models = model_pb2_grpc.ModelServiceStub(self._channel)
+        self._runs = run_pb2_grpc.RunServiceStub(self._channel)
+        self._health = health_pb2_grpc.HealthStub(self._channel)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._channel.close()
+
+    async def is_serving(self) -> bool:
+        """Whether the standard health service says SERVING."""
+        response = await self._call(self._health.Check(health_pb2.HealthCheckRequest(), timeout=CALL_SECONDS))
+        return bool(response.status == health_pb2.HealthCheckResponse.SERVING)
+
+    async def host(self) -> Any:
+        """The target's `HostFacts` message."""
+        request = agent_pb2.GetHostRequest()
+        return (await self._call(self._agent.GetHost(request, timeout=CALL_SECONDS))).host
+
+    async def engines(self, *, refresh: bool = False) -> Sequence[Any]:
+        """The target's `Engine` messages, hidden ones included. The first call waits for discovery."""
+        request = agent_pb2.ListEnginesRequest(refresh=refresh)
+        return list((await self._call(self._agent.ListEngines(request, timeout=DISCOVERY_SECONDS))).engines)
+
+    async def upload(self, file: ModelFile, path: Path, on_sent: Callable[[int], None]) -> int:
+        """Bring one file to the agent unless it has it; returns the bytes sent.
+
+        Continues from what the agent already committed. `on_sent` receives the bytes of each chunk.
+        """
+        request = model_pb2.FindMissingRequest(sha256=[file.sha256])
+        missing = (await self._call(self._models.FindMissing(request, timeout=CALL_SECONDS))).missing
+        if not missing:
+            return 0
+        offset = missing[0].committed_bytes
+        await self._call(self._models.Upload(_upload_parts(file, path, offset, on_sent)))
+        return file.size_bytes - int(offset)
+
+    async def start(self, spec: run_pb2.RunSpec) -> None:
+        """Queue a run; the same id again changes nothing."""
+        await self._call(self._runs.Start(run_pb2.StartRequest(spec=spec), timeout=CALL_SECONDS))
+
+    async def watch(self, run_id: str, from_sequence: int) -> AsyncIterator[Any]:
+        """The run's `RunEvent` messages from a sequence number on, until it is finished."""
+        stream = self._runs.Watch(run_pb2.WatchRequest(run_id=run_id, from_sequence=from_sequence))
+        try:
+            async for event in stream:
+                yield event
+        except grpc.aio.AioRpcError as error:
+            raise self._translated(error) from error
+
+    async def cancel(self, run_id: str) -> None:
+        """End a run; harmless on a finished one."""
+        await self._call(self._runs.Cancel(run_pb2.CancelRequest(run_id=run_id), timeout=CALL_SECONDS))
+
+    async def result(self, run_id: str) -> tuple[run_pb2.RunResult, list[Any]]:
+        """The outcome of a finished run, and its `Samples` messages."""
+        result, samples = run_pb2.RunResult(), []
+        try:
+            async for part in self._runs.Result(run_pb2.ResultRequest(run_id=run_id), timeout=CALL_SECONDS * 4):
+                if part.HasField("result"):
+                    result = part.result
+                else:
+                    samples.append(part.samples)
+        except grpc.aio.AioRpcError as error:
+            raise self._translated(error) from error
+        return result, samples
+
+    async def acknowledge(self, run_id: str) -> None:
+        """Tell the agent that the outcome is stored."""
+        await self._call(self._runs.Acknowledge(run_pb2.AcknowledgeRequest(run_id=run_id), timeout=CALL_SECONDS))
+
+    async def _call(self, call: Awaitable[T]) -> T:
+        try:
+            return await call
+        except grpc.aio.AioRpcError as error:
+            raise self._translated(error) from error
+
+    def _translated(self, error: grpc.aio.AioRpcError) -> Exception:
+        if error.code() in GONE:
+            return UnreachableError(
+                f"target {self.name!r} at {self.address} does not answer: start `enginebench-agent serve` there, "
+                "or check the address with `enginebench targets list`"
+            )
+        if error.code() == grpc.StatusCode.NOT_FOUND:
+            return RunUnknownError(f"target {self.name!r}: {error.details()}")
+        return AgentError(f"target {self.name!r}: {error.details()}")
+
+
+async def _upload_parts(
+    file: ModelFile, path: Path, offset: int, on_sent: Callable[[int], None]
+) -> AsyncIterator[model_pb2.UploadRequest]:
+    header = model_pb2.UploadHeader(sha256=file.sha256, size_bytes=file.size_bytes, offset_bytes=offset)
+    yield model_pb2.UploadRequest(header=header)
+    with path.open("rb") as stream:  # reads are short and go through a thread below
+        stream.seek(offset)
+        while chunk := await asyncio.to_thread(stream.read, CHUNK_BYTES):
+            yield model_pb2.UploadRequest(chunk=chunk)
+            on_sent(len(chunk))

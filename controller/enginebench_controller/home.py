@@ -1,0 +1,41 @@
+"""The controller's folder on this machine: where the results, the model versions and the local agent live."""
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import platformdirs
+
+from enginebench_controller.model.library import ModelLibrary
+from enginebench_controller.store.store import Store
+
+HOME_VARIABLE = "ENGINEBENCH_HOME"
+
+
+@dataclass(frozen=True)
+class Home:
+    """The folder `path` and what is kept in it. Nothing is created before it is needed."""
+
+    path: Path
+
+    @cached_property
+    def store(self) -> Store:
+        """The results, the targets and what they said of themselves."""
+        return Store(self.path / "results.duckdb")
+
+    @cached_property
+    def library(self) -> ModelLibrary:
+        """The model versions."""
+        return ModelLibrary(self.path / "models")
+
+    @property
+    def agent_data(self) -> Path:
+        """The data folder of the local agent, with its environments."""
+        return self.path / "agent"
+
+
+def default_home() -> Home:
+    """The folder that `ENGINEBENCH_HOME` names, or the user's data folder."""
+    named = os.environ.get(HOME_VARIABLE)
+    return Home(Path(named).expanduser() if named else platformdirs.user_data_path("enginebench"))

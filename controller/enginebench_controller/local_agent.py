@@ -1,0 +1,73 @@
+"""The embedded default: an agent on this machine that lives as long as one command."""
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from enginebench_controller.errors import EnginebenchError
+from enginebench_controller.records import LOCAL_TARGET, Target
+
+READY = "enginebench-agent listening on "
+START_SECONDS = 30
+STOP_SECONDS = 10
+
+
+@contextlib.asynccontextmanager
+async def local_agent(home: Path, *, wait_seconds: float = -1) -> AsyncIterator[Target]:
+    """Start an agent under `home`/agent, yield it as a target, and stop it afterwards.
+
+    Only one at a time: a second command waits, because two benchmarks on one machine would disturb each other.
+    Raises `EnginebenchError` with the agent's own words when it does not start.
+    """
+    home.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(home / "local-agent.lock", thread_local=False)
+    await _acquire(lock, wait_seconds)
+    try:
+        process = await _start(home / "agent")
+        try:
+            yield Target(LOCAL_TARGET, await _address(process), added_at_unix_ns=0)
+        finally:
+            await _stop(process)
+    finally:
+        lock.release()
+
+
+async def _acquire(lock: FileLock, wait_seconds: float) -> None:
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        print("another enginebench command uses this machine; waiting for it to finish", file=sys.stderr)
+        await asyncio.to_thread(lock.acquire, timeout=wait_seconds)
+
+
+async def _start(data_dir: Path) -> asyncio.subprocess.Process:
+    # The agent leaves when its standard input closes, so that it never outlives a killed controller.
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "enginebench_agent", "serve", "--port", "0", "--exit-with-stdin"),
+        *("--data-dir", str(data_dir)),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        start_new_session=True,  # Ctrl-C is the controller's to handle: it cancels runs before it stops the agent
+    )
+
+
+async def _address(process: asyncio.subprocess.Process) -> str:
+    assert process.stdout is not None  # noqa: S101  # asked for a pipe above
+    line = (await asyncio.wait_for(process.stdout.readline(), START_SECONDS)).decode().strip()
+    if not line.startswith(READY):
+        raise EnginebenchError("the local agent did not start; its own message stands above")
+    return line.removeprefix(READY)
+
+
+async def _stop(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        process.terminate()
+    try:
+        await asyncio.wait_for(process.wait(), STOP_SECONDS)
+    except TimeoutError:
+        process.kill()
+        await process.wait()

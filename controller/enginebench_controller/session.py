@@ -1,0 +1,67 @@
+"""Open connections to the targets of one command, and what they offer."""
+
+import asyncio
+import contextlib
+import difflib
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from enginebench_controller import convert
+from enginebench_controller.client import AgentClient
+from enginebench_controller.errors import InputError
+from enginebench_controller.home import Home
+from enginebench_controller.local_agent import local_agent
+from enginebench_controller.records import LOCAL_TARGET, Target, TargetSnapshot
+
+
+@dataclass(frozen=True)
+class Session:
+    """Connections by target name, and a fresh snapshot of each target in the order asked for."""
+
+    clients: Mapping[str, AgentClient]
+    snapshots: tuple[TargetSnapshot, ...]
+
+
+@contextlib.asynccontextmanager
+async def open_session(home: Home, names: Sequence[str], *, refresh: bool = False) -> AsyncIterator[Session]:
+    """Connect to the named targets, or to a local agent that lives as long as the session when none is named.
+
+    A name is one that `enginebench targets add` recorded, "local", or an address "host:port". Snapshots are kept in
+    the store. Raises `InputError` for an unknown name and `UnreachableError` for a target that does not answer.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        targets = [await _target(home, name, stack) for name in dict.fromkeys(names or (LOCAL_TARGET,))]
+        clients = {t.name: await stack.enter_async_context(AgentClient(t.name, t.address)) for t in targets}
+        snapshots = await asyncio.gather(
+            *(snapshot(target, clients[target.name], refresh=refresh) for target in targets)
+        )
+        for seen in snapshots:
+            await asyncio.to_thread(home.store.save_snapshot, seen)
+        yield Session(clients, tuple(snapshots))
+
+
+async def snapshot(target: Target, client: AgentClient, *, refresh: bool = False) -> TargetSnapshot:
+    """What a target says of itself now. Raises `UnreachableError`."""
+    host = await client.host()
+    engines = await client.engines(refresh=refresh)
+    return TargetSnapshot(
+        target=target.name,
+        address=target.address,
+        seen_at_unix_ns=time.time_ns(),
+        host=convert.from_host(host),
+        engines=tuple(convert.from_engine(engine) for engine in engines),
+    )
+
+
+async def _target(home: Home, name: str, stack: contextlib.AsyncExitStack) -> Target:
+    known = {target.name: target for target in home.store.targets()}
+    if name in known:
+        return known[name]
+    if name == LOCAL_TARGET:
+        return await stack.enter_async_context(local_agent(home.path))
+    if ":" in name:
+        return Target(name, name, added_at_unix_ns=0)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else "add it with `enginebench targets add NAME HOST:PORT`"
+    raise InputError(f"there is no target {name!r}; {hint}")

@@ -1,0 +1,70 @@
+"""What several plugins need to know of an ONNX file: its inputs for this run and the names of its outputs."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from enginebench_plugins import spec
+
+
+def read_onnx(path: Path, *, weights: bool = True) -> Any:
+    """The `ModelProto` of a file, with the weights that lie beside it unless `weights` is false.
+
+    Raises `ValueError` for an empty file, which protobuf takes for a model, and what `onnx.load` raises.
+    """
+    model = onnx.load(str(path), load_external_data=weights)
+    if not model.graph.output:
+        raise ValueError(f"{path.name} is not an ONNX model: it has no outputs")
+    return model
+
+
+def graph_inputs(model: Any) -> tuple[spec.TensorSpec, ...]:
+    """The inputs as the file declares them, without weights that older files list as inputs."""
+    weights = {weight.name for weight in model.graph.initializer}
+    return tuple(_tensor_spec(value) for value in model.graph.input if value.name not in weights)
+
+
+def output_names(model: Any) -> tuple[str, ...]:
+    """The outputs in the graph's order."""
+    return tuple(value.name for value in model.graph.output)
+
+
+def run_inputs(model: Any, source: spec.ModelSource) -> tuple[spec.TensorSpec, ...]:
+    """The inputs of this run in the graph's order: the shapes of `source` where given, else the model's own.
+
+    Raises `UnsupportedSettingsError` for an input the model does not have, for a shape the model does not allow and
+    for a dimension left open.
+    """
+    declared = graph_inputs(model)
+    given = {tensor.name: tensor for tensor in source.inputs}
+    if unknown := sorted(given.keys() - {tensor.name for tensor in declared}):
+        raise spec.UnsupportedSettingsError(f"the model has no input named {', '.join(unknown)}")
+    return tuple(_closed(tensor, given.get(tensor.name, tensor)) for tensor in declared)
+
+
+def _closed(declared: spec.TensorSpec, given: spec.TensorSpec) -> spec.TensorSpec:
+    fits = len(declared.shape) == len(given.shape) and all(
+        size is None or size == wanted for size, wanted in zip(declared.shape, given.shape, strict=True)
+    )
+    if not fits:
+        raise spec.UnsupportedSettingsError(
+            f"input {declared.name} is {_text(declared.shape)} in the model and cannot be {_text(given.shape)}"
+        )
+    if None in given.shape:
+        raise spec.UnsupportedSettingsError(
+            f"input {declared.name} has open dimensions ({_text(declared.shape)}): give its shape with --shape"
+        )
+    return given
+
+
+def _text(shape: Sequence[int | None]) -> str:
+    return "×".join("?" if size is None else str(size) for size in shape) or "a single value"
+
+
+def _tensor_spec(value: Any) -> spec.TensorSpec:
+    tensor = value.type.tensor_type
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+    sizes = (dim.dim_value if dim.HasField("dim_value") else None for dim in tensor.shape.dim)
+    return spec.TensorSpec(value.name, str(dtype), tuple(size if size else None for size in sizes))
