@@ -290,14 +290,14 @@ def _to_text(readback: Readback[str] | None) -> measurement_pb2.TextReadback | N
 
 
 def _from_integer(message: measurement_pb2.Effective, field: str) -> Readback[int] | None:
-    if not message.HasField(field):  # type: ignore[arg-type]  # the stubs want a literal
+    if not message.HasField(field):
         return None
     readback: measurement_pb2.IntegerReadback = getattr(message, field)
     return Readback(readback.value, _key(_SOURCES, readback.source, "source"))
 
 
 def _from_text(message: measurement_pb2.Effective, field: str) -> Readback[str] | None:
-    if not message.HasField(field):  # type: ignore[arg-type]  # the stubs want a literal
+    if not message.HasField(field):
         return None
     readback: measurement_pb2.TextReadback = getattr(message, field)
     return Readback(readback.value, _key(_SOURCES, readback.source, "source"))

@@ -7,7 +7,7 @@ CPUINFO = Path("/proc/cpuinfo")
 
 
 def processor_name(cpuinfo: Path = CPUINFO) -> str:
-    """The name the kernel gives the first processor ("AMD EPYC 7763"), or the architecture where it gives none (ARM)."""
+    """The name the kernel gives the first processor ("AMD EPYC 7763"), else the machine's architecture (ARM)."""
     try:
         lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

@@ -1,6 +1,6 @@
 """Refuses settings that an engine does not offer, so that nothing is ever ignored silently."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from enginebench_plugins import spec
 
@@ -27,7 +27,7 @@ def refuse_unsupported(
     return device
 
 
-def _refuse(engine: str, what: str, wanted: str, offered: set[str] | frozenset[str]) -> None:
+def _refuse(engine: str, what: str, wanted: str, offered: Collection[str]) -> None:
     raise spec.UnsupportedSettingsError(
         f"{engine} does not offer the {what} {wanted} here; it offers {', '.join(sorted(offered))}"
     )

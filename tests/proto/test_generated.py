@@ -1,5 +1,6 @@
 """The generated code of the wire is what the .proto files say, and loads on the oldest runtimes we promise."""
 
+import itertools
 import re
 import subprocess
 import tomllib
@@ -38,7 +39,7 @@ def test_every_message_field_and_rpc_is_commented() -> None:
     uncommented = []
     for proto in sorted(WIRE.glob("*.proto")):
         lines = proto.read_text().splitlines()
-        for before, line in zip(lines, lines[1:], strict=False):
+        for before, line in itertools.pairwise(lines):
             if re.match(r"\s*(rpc|service) ", line) and not before.strip().startswith("//"):
                 uncommented.append(f"{proto.name}: {line.strip()}")
     assert not uncommented

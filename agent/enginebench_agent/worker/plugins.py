@@ -3,7 +3,6 @@
 import platform
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 
 import pluggy
@@ -16,16 +15,14 @@ from enginebench_proto.v1 import engine_pb2
 GROUP = "enginebench"
 
 
-@dataclass(frozen=True)
-class Unavailable(Exception):
+class UnavailableError(Exception):
     """Why an engine cannot be used: the kind, a sentence for a person, and the exception's own text."""
 
-    kind: engine_pb2.UnavailableKind
-    reason: str
-    detail: str = ""
-
-    def __str__(self) -> str:
-        return self.reason
+    def __init__(self, kind: engine_pb2.UnavailableKind, reason: str, detail: str = "") -> None:
+        super().__init__(reason)
+        self.kind = kind
+        self.reason = reason
+        self.detail = detail
 
 
 def installed() -> dict[str, list[EntryPoint]]:
@@ -58,7 +55,7 @@ def describe(name: str) -> engine_pb2.Engine:
 
 
 def load(name: str, points: Sequence[EntryPoint] | None = None) -> spec.Engine:
-    """Import the plugin of this name and make its engine. Raises `Unavailable` with the reason where that fails."""
+    """Import the plugin of this name and make its engine. Raises `UnavailableError` with the reason where that fails."""
     points = installed().get(name, []) if points is None else points
     entry_point = _only(name, points)
     manager = pluggy.PluginManager(spec.PROJECT_NAME)
@@ -70,7 +67,7 @@ def load(name: str, points: Sequence[EntryPoint] | None = None) -> spec.Engine:
     except BaseException as error:  # SystemExit and panics of native modules included
         raise _broken(f"The plugin '{name}' could not be loaded", error) from error
     if not isinstance(engine, spec.Engine):
-        raise Unavailable(
+        raise UnavailableError(
             engine_pb2.UNAVAILABLE_KIND_BROKEN,
             f"The plugin '{name}' returned {type(engine).__name__} where its hook enginebench_engine should return "
             "an Engine.",
@@ -79,14 +76,14 @@ def load(name: str, points: Sequence[EntryPoint] | None = None) -> spec.Engine:
 
 
 def abilities(engine: spec.Engine, name: str) -> tuple[spec.EngineInfo, tuple[spec.Device, ...]]:
-    """What an engine says of itself, checked. Raises `Unavailable` with the reason where it cannot say."""
+    """What an engine says of itself, checked. Raises `UnavailableError` with the reason where it cannot say."""
     try:
         info, devices = engine.info(), tuple(engine.devices())
         _check_abilities(info, devices)
         convert.to_available_engine(info, devices)
     except spec.EngineUnavailableError as error:
         kind = engine_pb2.UNAVAILABLE_KIND_UNSUPPORTED if error.installed else _NOT_INSTALLED
-        raise Unavailable(kind, exception_text(error), _cause_text(error)) from error
+        raise UnavailableError(kind, exception_text(error), _cause_text(error)) from error
     except BaseException as error:
         raise _broken(f"The engine '{name}' could not tell its version and devices", error) from error
     return info, devices
@@ -97,9 +94,9 @@ _NOT_INSTALLED = engine_pb2.UNAVAILABLE_KIND_NOT_INSTALLED
 
 def _only(name: str, points: Sequence[EntryPoint]) -> EntryPoint:
     if not points:
-        raise Unavailable(_NOT_INSTALLED, f"No engine named '{name}' is installed in this environment.")
+        raise UnavailableError(_NOT_INSTALLED, f"No engine named '{name}' is installed in this environment.")
     if len(points) > 1:
-        raise Unavailable(
+        raise UnavailableError(
             engine_pb2.UNAVAILABLE_KIND_BROKEN,
             f"More than one distribution brings an engine named '{name}': "
             f"{', '.join(map(_distribution, points))}; uninstall all but one.",
@@ -117,15 +114,15 @@ def _check_abilities(info: spec.EngineInfo, devices: Sequence[spec.Device]) -> N
         raise ValueError(f"devices() returned one name twice: {', '.join(names)}")
 
 
-def _broken(what: str, error: BaseException) -> Unavailable:
+def _broken(what: str, error: BaseException) -> UnavailableError:
     traceback.print_exception(error)
     text = exception_text(error)
     named = text if text == type(error).__name__ else f"{type(error).__name__}: {text}"
-    return Unavailable(engine_pb2.UNAVAILABLE_KIND_BROKEN, f"{what}: {named}", text)
+    return UnavailableError(engine_pb2.UNAVAILABLE_KIND_BROKEN, f"{what}: {named}", text)
 
 
 def _to_message(error: BaseException, name: str) -> engine_pb2.UnavailableEngine:
-    if not isinstance(error, Unavailable):
+    if not isinstance(error, UnavailableError):
         error = _broken(f"The engine '{name}' could not be described", error)
     return engine_pb2.UnavailableEngine(kind=error.kind, reason=error.reason, detail=error.detail)
 

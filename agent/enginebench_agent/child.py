@@ -1,0 +1,172 @@
+"""One child process: spawned in a session of its own, heard through a pipe, and never left behind."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from enginebench_proto.v1.worker_pb2 import WorkerMessage
+
+from enginebench_agent.framing import read_frame_async
+
+STDERR_TAIL_BYTES = 8 * 1024
+DRAIN_SECONDS = 2.0
+"""How long a pipe may stay open after the child is gone, held by a process that left the child's group."""
+
+# Whatever else is set for the agent would make two runs of one configuration differ, OMP_NUM_THREADS foremost.
+KEPT_VARIABLES = frozenset(
+    {"HOME", "LANG", "LD_LIBRARY_PATH", "LD_PRELOAD", "LOGNAME", "PATH", "SHELL", "TZ", "USER", "XDG_CACHE_HOME"}
+)
+KEPT_PREFIXES = ("CUDA_", "HIP_", "LC_", "NVIDIA_", "ONEAPI_", "ROCR_", "ZE_")
+
+
+@dataclass(frozen=True)
+class ChildExit:
+    """How a child ended: by itself with `exit_code`, or by the signal named `signal_name` ("" for none)."""
+
+    exit_code: int | None
+    signal_name: str
+    stderr_tail: str
+
+
+class Child:
+    """A running worker. Make one with `spawned`."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", stdout: asyncio.StreamReader, stderr: "_Tail") -> None:
+        self.pid = process.pid
+        self._process = process
+        self._stdout = stdout
+        self._stderr = stderr
+        self._pipes: list[asyncio.ReadTransport] = []
+        self._gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def messages(self) -> AsyncIterator[WorkerMessage]:
+        """What the worker sends, until its pipe closes. Raises `FramingError` for bytes that are no message."""
+        while (message := await read_frame_async(self._stdout)) is not None:
+            yield message
+
+    async def exit(self) -> ChildExit:
+        """Wait for the end of the child and of its error output."""
+        await asyncio.shield(self._gone)
+        await self._stderr.closed.wait()
+        code = self._process.returncode
+        killed = code is not None and code < 0
+        return ChildExit(
+            exit_code=None if killed else code,
+            signal_name=_signal_name(-code) if code is not None and killed else "",
+            stderr_tail=self._stderr.text(),
+        )
+
+    def kill(self) -> None:
+        """Kill the child and everything it started. Harmless when it is gone."""
+        if not self._gone.done():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+
+    async def watch(self, stdout: IO[bytes], stderr: IO[bytes]) -> None:
+        """Listen to the pipes and to the end of the process; called once by `spawned`."""
+        loop = asyncio.get_running_loop()
+        threading.Thread(target=_await_end, args=(self.pid, loop, self._on_end), daemon=True).start()
+        reader = self._stdout
+        for pipe, protocol in (
+            (stdout, asyncio.StreamReaderProtocol(reader)),
+            (stderr, self._stderr),
+        ):
+            transport, _ = await loop.connect_read_pipe(lambda each=protocol: each, pipe)  # type: ignore[misc]
+            self._pipes.append(transport)
+
+    def _on_end(self) -> None:
+        # The child is a zombie until the next line but one, so its group cannot belong to anybody else yet.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self._process.wait()
+        asyncio.get_running_loop().call_later(DRAIN_SECONDS, self._close_pipes)
+        if not self._gone.done():
+            self._gone.set_result(None)
+
+    def _close_pipes(self) -> None:
+        for pipe in self._pipes:
+            pipe.close()
+
+
+@contextlib.asynccontextmanager
+async def spawned(python: Path, arguments: Sequence[str], folder: Path, stdin: Path | None) -> AsyncIterator[Child]:
+    """Start `python -m enginebench_agent.worker` in `folder`; when the block is left, however, the child is gone.
+
+    Spawned, never forked: a fork of a process that serves gRPC breaks both sides. `stdin` is a file the worker reads.
+    Raises OSError when the interpreter cannot be started.
+    """
+    # -P keeps the folder, whose files have names from outside, off the import path.
+    command = [str(python), "-P", "-m", "enginebench_agent.worker", *arguments]
+    with (stdin or Path(os.devnull)).open("rb") as stream:
+        process = subprocess.Popen(
+            command,
+            stdin=stream,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=folder,
+            env=_variables(os.environ, folder),
+            start_new_session=True,
+        )
+    assert process.stdout is not None and process.stderr is not None  # noqa: S101, PT018  # pipes, as asked for
+    child = Child(process, asyncio.StreamReader(), _Tail())
+    try:
+        await child.watch(process.stdout, process.stderr)
+        yield child
+    finally:
+        child.kill()
+        await _outlasting_cancellation(child.exit())
+
+
+async def _outlasting_cancellation(wait: Any) -> None:
+    job = asyncio.ensure_future(wait)
+    while not job.done():
+        with contextlib.suppress(asyncio.CancelledError):  # the one that led here is raised again by its block
+            await asyncio.wait([job])
+
+
+def _await_end(pid: int, loop: asyncio.AbstractEventLoop, on_end: Any) -> None:
+    # A thread instead of a pidfd: kernels of older boards have none. WNOWAIT leaves the reaping to `_on_end`.
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    with contextlib.suppress(RuntimeError):  # the loop is closed when the agent leaves
+        loop.call_soon_threadsafe(on_end)
+
+
+def _variables(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
+    kept = {
+        name: value
+        for name, value in environment.items()
+        if name in KEPT_VARIABLES or name.startswith(KEPT_PREFIXES)
+    }
+    return kept | {"TMPDIR": str(folder)}
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+class _Tail(asyncio.Protocol):
+    """Keeps the end of what passes through a pipe."""
+
+    def __init__(self) -> None:
+        self._kept = b""
+        self.closed = asyncio.Event()
+
+    def data_received(self, data: bytes) -> None:
+        self._kept = (self._kept + data)[-STDERR_TAIL_BYTES:]
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.closed.set()
+
+    def text(self) -> str:
+        """The end of the output; bytes that are no UTF-8 are shown as such."""
+        return self._kept.decode(errors="replace")

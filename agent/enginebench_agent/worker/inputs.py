@@ -1,0 +1,100 @@
+"""The content of the inputs: seeded, the same for every engine, and digested so that results can be compared."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from enginebench_plugins.spec import TensorSpec, UnsupportedSettingsError
+from enginebench_proto.v1.configuration_pb2 import InputSet, InputTensor
+
+Tensors = dict[str, NDArray[Any]]
+
+DEFAULT_INTEGER_BOUND = 2
+"""Safe for every embedding with two rows or more, and for masks."""
+
+
+def make_inputs(
+    tensors: Sequence[TensorSpec], requested: Sequence[InputTensor], input_set: InputSet
+) -> list[Tensors]:
+    """The input set: `input_set.count` different inputs, each mapping a name to a C-contiguous array.
+
+    `tensors` are the inputs as compiled; `requested` brings the integer bounds, by name. Each array is drawn from its
+    own generator, seeded by (seed, position in the set, name), so that an engine's order of inputs changes nothing.
+    Floats are standard normal; integers uniform from 0 up to the bound, excluded; bools fair.
+    Raises `UnsupportedSettingsError` for an element type that cannot be drawn, a bound that does not fit, an open
+    dimension, a shape other than the requested one, or an empty input set.
+    """
+    if input_set.count < 1:
+        raise UnsupportedSettingsError("The input set holds 0 inputs; it takes at least 1.")
+    by_name = {tensor.name: tensor for tensor in requested}
+    for tensor in tensors:
+        _check_shape(tensor, by_name.get(tensor.name))
+    bounds = {name: tensor.integer_bound for name, tensor in by_name.items() if tensor.HasField("integer_bound")}
+    return [
+        {tensor.name: _draw(tensor, bounds.get(tensor.name), input_set.seed, index) for tensor in tensors}
+        for index in range(input_set.count)
+    ]
+
+
+def digest_inputs(inputs: Sequence[Mapping[str, NDArray[Any]]]) -> str:
+    """Lower-case hexadecimal sha256 over position, name, element type, shape and little-endian bytes, names sorted."""
+    digest = hashlib.sha256()
+    for index, tensors in enumerate(inputs):
+        for name, values in sorted(tensors.items()):
+            digest.update(f"{index}\0{name}\0{values.dtype.name}\0{values.shape}\0".encode())
+            digest.update(values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes())
+    return digest.hexdigest()
+
+
+def _check_shape(tensor: TensorSpec, requested: InputTensor | None) -> None:
+    if None in tensor.shape:
+        raise UnsupportedSettingsError(
+            f"Input '{tensor.name}' still has an open dimension after compiling, {tensor.shape}; give its shape."
+        )
+    if requested is not None and tuple(requested.shape) != tensor.shape:
+        raise UnsupportedSettingsError(
+            f"Input '{tensor.name}' was compiled as {tensor.shape}, though {tuple(requested.shape)} was asked for."
+        )
+
+
+def _draw(tensor: TensorSpec, bound: int | None, seed: int, index: int) -> NDArray[Any]:
+    dtype = _dtype(tensor)
+    shape = tuple(size for size in tensor.shape if size is not None)
+    generator = _generator(seed, index, tensor.name)
+    if dtype.kind == "f":
+        drawn = np.float64 if dtype == np.float64 else np.float32
+        values: Any = generator.standard_normal(shape, dtype=drawn)
+    elif dtype.kind == "b":
+        values = generator.integers(0, 2, shape, dtype=np.bool_)
+    else:
+        values = generator.integers(0, _bound(tensor, dtype, bound), shape, dtype=dtype)
+    return np.asarray(values, dtype=dtype, order="C")
+
+
+def _dtype(tensor: TensorSpec) -> "np.dtype[Any]":
+    try:
+        dtype = np.dtype(tensor.dtype)
+    except TypeError:
+        dtype = np.dtype(object)
+    if dtype.kind not in "fiub" or dtype.itemsize > 8:
+        raise UnsupportedSettingsError(
+            f"Input '{tensor.name}' has the element type {tensor.dtype}, for which no content can be drawn."
+        )
+    return dtype
+
+
+def _bound(tensor: TensorSpec, dtype: "np.dtype[Any]", bound: int | None) -> int:
+    bound = DEFAULT_INTEGER_BOUND if bound is None else bound
+    if not 1 <= bound <= np.iinfo(dtype).max + 1:
+        raise UnsupportedSettingsError(
+            f"Input '{tensor.name}' of type {tensor.dtype} cannot be drawn from 0 up to {bound}."
+        )
+    return bound
+
+
+def _generator(seed: int, index: int, name: str) -> np.random.Generator:
+    entropy = hashlib.sha256(f"{seed}/{index}/{name}".encode()).digest()
+    return np.random.Generator(np.random.PCG64(int.from_bytes(entropy, "little")))
