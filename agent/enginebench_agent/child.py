@@ -35,6 +35,10 @@ class ChildExit:
     stderr_tail: str
 
 
+class ChildStartError(Exception):
+    """The interpreter of an environment cannot be started; the text says which and why."""
+
+
 class Child:
     """A running worker. Make one with `spawned`."""
 
@@ -100,21 +104,10 @@ async def spawned(python: Path, arguments: Sequence[str], folder: Path, stdin: P
     """Start `python -m enginebench_agent.worker` in `folder`; when the block is left, however, the child is gone.
 
     Spawned, never forked: a fork of a process that serves gRPC breaks both sides. `stdin` is a file the worker reads.
-    Raises OSError when the interpreter cannot be started.
+    Raises `ChildStartError`.
     """
-    # -P keeps the folder, whose files have names from outside, off the import path.
-    command = [str(python), "-P", "-m", "enginebench_agent.worker", *arguments]
-    with (stdin or Path(os.devnull)).open("rb") as stream:
-        process = subprocess.Popen(
-            command,
-            stdin=stream,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=folder,
-            env=_variables(os.environ, folder),
-            start_new_session=True,
-        )
-    assert process.stdout is not None and process.stderr is not None  # noqa: S101, PT018  # pipes, as asked for
+    process = _popen(python, arguments, folder, stdin)
+    assert process.stdout is not None and process.stderr is not None  # noqa: S101  # pipes, as asked for
     child = Child(process, asyncio.StreamReader(), _Tail())
     try:
         await child.watch(process.stdout, process.stderr)
@@ -122,6 +115,24 @@ async def spawned(python: Path, arguments: Sequence[str], folder: Path, stdin: P
     finally:
         child.kill()
         await _outlasting_cancellation(child.exit())
+
+
+def _popen(python: Path, arguments: Sequence[str], folder: Path, stdin: Path | None) -> "subprocess.Popen[bytes]":
+    # -P keeps the folder, whose files have names from outside, off the import path.
+    command = [str(python), "-P", "-m", "enginebench_agent.worker", *arguments]
+    try:
+        with (stdin or Path(os.devnull)).open("rb") as stream:
+            return subprocess.Popen(
+                command,
+                stdin=stream,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=folder,
+                env=_variables(os.environ, folder),
+                start_new_session=True,
+            )
+    except OSError as error:
+        raise ChildStartError(f"the interpreter {python} cannot be started: {error}") from error
 
 
 async def _outlasting_cancellation(wait: Any) -> None:
@@ -140,9 +151,7 @@ def _await_end(pid: int, loop: asyncio.AbstractEventLoop, on_end: Any) -> None:
 
 def _variables(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
     kept = {
-        name: value
-        for name, value in environment.items()
-        if name in KEPT_VARIABLES or name.startswith(KEPT_PREFIXES)
+        name: value for name, value in environment.items() if name in KEPT_VARIABLES or name.startswith(KEPT_PREFIXES)
     }
     return kept | {"TMPDIR": str(folder)}
 

@@ -17,9 +17,7 @@ DEFAULT_ENVIRONMENT = "default"
 """Name of the agent's own interpreter."""
 
 ENVIRONMENT_FILE = "environment.toml"
-_AGENT_KEYS = frozenset(
-    {"allow_executable_formats", "max_run_seconds", "discovery_seconds", "environments"}
-)
+_AGENT_KEYS = frozenset({"allow_executable_formats", "max_run_seconds", "discovery_seconds", "environments"})
 _ENVIRONMENT_KEYS = frozenset({"python", "engines"})
 
 
@@ -74,8 +72,7 @@ def _environments(folder: DataFolder, table: Mapping[str, Any]) -> tuple[Environ
     own = EnvironmentConfig(DEFAULT_ENVIRONMENT, Path(sys.executable))
     written = _get_table(table, "environments", folder.config_file)
     configured = [
-        _environment(name, _get_table(written, name, folder.config_file), folder.config_file)
-        for name in written
+        _environment(name, _get_table(written, name, folder.config_file), folder.config_file) for name in written
     ]
     added = [
         _environment(path.parent.name, _read_toml(path), path)
@@ -95,9 +92,7 @@ def _environment(name: str, table: Mapping[str, Any], file: Path) -> Environment
     if not python or not is_environment_name(name):
         raise SetupError(f'{file}: the environment {name!r} needs a plain name and python = "/path/to/python"')
     engines = table.get("engines")
-    if engines is not None and not (
-        isinstance(engines, list) and all(isinstance(engine, str) for engine in engines)
-    ):
+    if engines is not None and not (isinstance(engines, list) and all(isinstance(engine, str) for engine in engines)):
         raise SetupError(f"{file}: engines of the environment {name!r} must be a list of names")
     return EnvironmentConfig(name, Path(python), None if engines is None else tuple(engines))
 

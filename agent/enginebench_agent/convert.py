@@ -112,7 +112,7 @@ def from_option_text(option: OptionSpec, text: str) -> OptionValue:
         value = _parse_option(option.type, text)
     except ValueError:
         kind = option.type.__name__
-        raise UnsupportedSettingsError(f"Option '{option.name}' takes a {kind}, not '{text}'.") from None
+        raise UnsupportedSettingsError(f"Option '{option.name}' takes a value of type {kind}, not '{text}'.") from None
     if option.choices and value not in option.choices:
         offered = ", ".join(to_option_text(choice) for choice in option.choices)
         raise UnsupportedSettingsError(f"Option '{option.name}' is one of {offered}, not '{text}'.")

@@ -47,9 +47,7 @@ def _wrapped(handler: Any, method: str) -> Any:
     )
     for kind, make_handler, wrap in kinds:
         if behaviour := getattr(handler, kind):
-            return make_handler(
-                wrap(behaviour, method), handler.request_deserializer, handler.response_serializer
-            )
+            return make_handler(wrap(behaviour, method), handler.request_deserializer, handler.response_serializer)
     raise AssertionError(f"{method} has no behaviour")
 
 

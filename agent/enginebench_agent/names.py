@@ -24,9 +24,7 @@ def check_sha256(text: str) -> str:
 def check_run_id(text: str) -> str:
     """Return `text` if it is a run id; raises `InvalidRequestError` otherwise."""
     if not _RUN_ID.fullmatch(text):
-        raise InvalidRequestError(
-            f'{_shown(text)} is not a run id: use 1 to 64 letters, digits, "-" or "_".'
-        )
+        raise InvalidRequestError(f'{_shown(text)} is not a run id: use 1 to 64 letters, digits, "-" or "_".')
     return text
 
 

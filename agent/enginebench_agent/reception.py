@@ -35,9 +35,7 @@ class Reception:
 
     @classmethod
     @contextlib.contextmanager
-    def opened(
-        cls, part: Path, target: Path, sha256: str, size_bytes: int, offset_bytes: int
-    ) -> Iterator["Reception"]:
+    def opened(cls, part: Path, target: Path, sha256: str, size_bytes: int, offset_bytes: int) -> Iterator["Reception"]:
         """Open the unfinished file at `offset_bytes`.
 
         Raises `NotReadyError` for an offset that is not the committed size, `DiskFullError` when the rest will not

@@ -5,6 +5,7 @@ import logging
 import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Self
 
 from enginebench_proto.v1.run_pb2 import ResultPart, RunResult
 from enginebench_proto.v1.worker_pb2 import WorkerMessage
@@ -19,13 +20,19 @@ _log = logging.getLogger(__name__)
 
 
 class SpoolWriter:
-    """A result on its way into the spool; invisible until `commit`."""
+    """A result on its way into the spool: invisible until `commit`, and gone without it when the block is left."""
 
     def __init__(self, target: Path) -> None:
         self._target = target
         self._path = target.with_name(target.name + UNFINISHED_SUFFIX)
         self._stream = self._path.open("wb")
         self.written_bytes = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.discard()
 
     def add(self, part: ResultPart) -> None:
         """Append one part. Blocks on the disk."""

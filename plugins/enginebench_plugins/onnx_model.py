@@ -31,6 +31,11 @@ def output_names(model: Any) -> tuple[str, ...]:
     return tuple(value.name for value in model.graph.output)
 
 
+def node_labels(model: Any) -> tuple[str, ...]:
+    """What to call each node of the graph as given, in its order: its name, or its first output where it has none."""
+    return tuple(node.name or next(filter(None, node.output), node.op_type) for node in model.graph.node)
+
+
 def run_inputs(model: Any, source: spec.ModelSource) -> tuple[spec.TensorSpec, ...]:
     """The inputs of this run in the graph's order: the shapes of `source` where given, else the model's own.
 

@@ -79,7 +79,7 @@ class EngineContract:
     layer_sum_bounds = (0.02, 3.0)
     """Σ layers ÷ latency of a profiled inference; a wrong unit is off by a thousand."""
 
-    @pytest.fixture(scope="class")
+    @pytest.fixture
     def engine(self) -> spec.Engine:
         return load_engine(self.plugin)
 
@@ -205,9 +205,7 @@ class EngineContract:
 
     def test_different_inputs_give_different_outputs(self, engine: spec.Engine, tmp_path: Path) -> None:
         for model in (self.classifier(tmp_path), self.embedding(tmp_path)):
-            one, other, again = self.infer(
-                engine, model, 2, *(model.inputs_for(2, seed=seed) for seed in (1, 2, 1))
-            )
+            one, other, again = self.infer(engine, model, 2, *(model.inputs_for(2, seed=seed) for seed in (1, 2, 1)))
             for name in model.outputs:
                 assert not np.allclose(one[name], other[name], rtol=0.01, atol=0.01), f"{name} ignores the input"
             self.assert_same(again, one)
@@ -236,9 +234,7 @@ class EngineContract:
         for name, array in before.items():
             np.testing.assert_array_equal(inputs[name], array)
 
-    def test_compiled_inputs_are_the_models_without_open_dimensions(
-        self, engine: spec.Engine, tmp_path: Path
-    ) -> None:
+    def test_compiled_inputs_are_the_models_without_open_dimensions(self, engine: spec.Engine, tmp_path: Path) -> None:
         for model in (self.classifier(tmp_path), self.embedding(tmp_path)):
             with self.compiled(engine, model.source(4), self.settings(batch=4)) as compiled:
                 assert tuple(compiled.inputs) == model.at(4)
@@ -255,21 +251,15 @@ class EngineContract:
 
     # Several requests.
 
-    def test_a_second_request_leaves_the_first_ones_outputs_alone(
-        self, engine: spec.Engine, tmp_path: Path
-    ) -> None:
+    def test_a_second_request_leaves_the_first_ones_outputs_alone(self, engine: spec.Engine, tmp_path: Path) -> None:
         model = self.classifier(tmp_path)
         inputs = [model.inputs_for(2, seed) for seed in (1, 2)]
         with self.requests(engine, model, 2, count=2) as requests:
-            outputs = [
-                request.infer(each_inputs) for request, each_inputs in zip(requests, inputs, strict=True)
-            ]
+            outputs = [request.infer(each_inputs) for request, each_inputs in zip(requests, inputs, strict=True)]
             for each_outputs, each_inputs in zip(outputs, inputs, strict=True):
                 self.assert_same(each_outputs, model.reference(each_inputs))
 
-    def test_requests_in_flight_join_each_output_to_its_own_input(
-        self, engine: spec.Engine, tmp_path: Path
-    ) -> None:
+    def test_requests_in_flight_join_each_output_to_its_own_input(self, engine: spec.Engine, tmp_path: Path) -> None:
         model = self.classifier(tmp_path)
         inputs = [model.inputs_for(2, seed) for seed in range(12)]
         with self.requests(engine, model, 2, count=3) as requests:
@@ -277,9 +267,7 @@ class EngineContract:
         for each_outputs, each_inputs in zip(outputs, inputs, strict=True):
             self.assert_same(each_outputs, model.reference(each_inputs))
 
-    def test_an_error_of_a_started_inference_arrives_through_on_done(
-        self, engine: spec.Engine, tmp_path: Path
-    ) -> None:
+    def test_an_error_of_a_started_inference_arrives_through_on_done(self, engine: spec.Engine, tmp_path: Path) -> None:
         model = self.classifier(tmp_path)
         good = model.inputs_for(1, seed=1)
         wrong = {name: np.ascontiguousarray(array[:, :-1]) for name, array in good.items()}
@@ -296,9 +284,7 @@ class EngineContract:
     def test_an_unknown_option_is_refused(self, engine: spec.Engine, tmp_path: Path) -> None:
         self.assert_refused(engine, tmp_path, options={**self.options, "no_such_option": 1})
 
-    def test_an_option_of_another_type_or_choice_is_refused(
-        self, engine: spec.Engine, tmp_path: Path
-    ) -> None:
+    def test_an_option_of_another_type_or_choice_is_refused(self, engine: spec.Engine, tmp_path: Path) -> None:
         for option in engine.info().options:
             wrong: list[spec.OptionValue] = [1.5 if option.type is str else "no such value"]
             if option.choices and option.type is str:
@@ -391,9 +377,7 @@ class EngineContract:
         low, high = self.layer_sum_bounds
         assert low * latency_ns < sum_ns < high * latency_ns
 
-    def profile(
-        self, engine: spec.Engine, folder: Path, iterations: int
-    ) -> tuple[Sequence[spec.LayerProfile], int]:
+    def profile(self, engine: spec.Engine, folder: Path, iterations: int) -> tuple[Sequence[spec.LayerProfile], int]:
         """The layers of a warm model, and the wall clock of one inference of it in nanoseconds."""
         model = self.classifier(folder)
         inputs = [model.inputs_for(4, seed) for seed in (1, 2)]

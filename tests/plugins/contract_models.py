@@ -137,9 +137,7 @@ def _value_info(name: str, dtype: str, shape: tuple[int | None, ...]) -> onnx.Va
     return helper.make_tensor_value_info(name, element, ["batch" if size is None else size for size in shape])
 
 
-def _weight(
-    random: np.random.Generator, name: str, shape: tuple[int, ...], gain: float = 1.0
-) -> onnx.TensorProto:
+def _weight(random: np.random.Generator, name: str, shape: tuple[int, ...], gain: float = 1.0) -> onnx.TensorProto:
     fan_in = int(np.prod(shape[1:]))
     values = random.normal(scale=gain * np.sqrt(2 / fan_in), size=shape)
     return numpy_helper.from_array(values.astype(np.float32), name)

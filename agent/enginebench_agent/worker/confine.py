@@ -35,10 +35,10 @@ def confine_to_cores(cores: int, sysfs: Path = SYSFS_CPU) -> tuple[int, ...]:
     """Bind this process and all its future threads to `cores` physical cores; returns the logical processors.
 
     Also limits the thread pools that read the environment when they are loaded, NumPy's among them.
-    Raises `UnsupportedSettingsError` when there are fewer cores.
+    Raises `UnsupportedSettingsError` when there are fewer cores, or for none.
     """
     available = physical_cores(os.sched_getaffinity(0), sysfs)
-    if cores > len(available):
+    if not 1 <= cores <= len(available):
         raise UnsupportedSettingsError(
             f"The configuration asks for {cores} physical cores; this process may use {len(available)}."
         )

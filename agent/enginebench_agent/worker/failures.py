@@ -3,7 +3,7 @@
 import re
 
 from enginebench_plugins.spec import EngineUnavailableError, UnsupportedSettingsError
-from enginebench_proto.v1 import run_pb2
+from enginebench_proto.v1 import engine_pb2, run_pb2
 
 # The words of C++ allocators, ONNX Runtime, OpenVINO, PyTorch (CPU and CUDA) and the C library.
 _OUT_OF_MEMORY = re.compile(
@@ -23,6 +23,15 @@ _PREPARATION = ("read", "convert", "compile")
 
 class BrokenOutputError(Exception):
     """The engine returned something the plugin contract does not allow."""
+
+
+class UnavailableError(EngineUnavailableError):
+    """Why an engine cannot be used: the kind, a sentence for a person, and the exception's own text."""
+
+    def __init__(self, kind: engine_pb2.UnavailableKind, reason: str, detail: str = "") -> None:
+        super().__init__(reason, installed=kind != engine_pb2.UNAVAILABLE_KIND_NOT_INSTALLED)
+        self.kind = kind
+        self.detail = detail
 
 
 def exception_text(error: BaseException) -> str:
@@ -45,8 +54,9 @@ def failure_kind(error: BaseException, phase: str) -> run_pb2.FailureKind:
         return run_pb2.FAILURE_KIND_OUT_OF_MEMORY
     if not phase:
         return run_pb2.FAILURE_KIND_INTERNAL
-    compiling = phase in _PREPARATION and not isinstance(error, BrokenOutputError)
-    return run_pb2.FAILURE_KIND_COMPILE_FAILED if compiling else run_pb2.FAILURE_KIND_INFERENCE_FAILED
+    if phase in _PREPARATION:
+        return run_pb2.FAILURE_KIND_COMPILE_FAILED
+    return run_pb2.FAILURE_KIND_INFERENCE_FAILED
 
 
 def to_failure(error: BaseException, phase: str, engine: str, model: str) -> run_pb2.Failure:
@@ -54,7 +64,8 @@ def to_failure(error: BaseException, phase: str, engine: str, model: str) -> run
     kind = failure_kind(error, phase)
     text = exception_text(error)
     message = printable(_sentence(kind, text, phase, engine, model))
-    return run_pb2.Failure(kind=kind, message=message, detail=text, phase=phase)
+    detail = error.detail if isinstance(error, UnavailableError) else text
+    return run_pb2.Failure(kind=kind, message=message, detail=detail, phase=phase)
 
 
 def _sentence(kind: run_pb2.FailureKind, text: str, phase: str, engine: str, model: str) -> str:

@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-
 from enginebench_plugins.spec import TensorSpec, UnsupportedSettingsError
 from enginebench_proto.v1.configuration_pb2 import InputSet, InputTensor
+from numpy.typing import NDArray
 
 Tensors = dict[str, NDArray[Any]]
 
@@ -16,9 +15,7 @@ DEFAULT_INTEGER_BOUND = 2
 """Safe for every embedding with two rows or more, and for masks."""
 
 
-def make_inputs(
-    tensors: Sequence[TensorSpec], requested: Sequence[InputTensor], input_set: InputSet
-) -> list[Tensors]:
+def make_inputs(tensors: Sequence[TensorSpec], requested: Sequence[InputTensor], input_set: InputSet) -> list[Tensors]:
     """The input set: `input_set.count` different inputs, each mapping a name to a C-contiguous array.
 
     `tensors` are the inputs as compiled; `requested` brings the integer bounds, by name. Each array is drawn from its

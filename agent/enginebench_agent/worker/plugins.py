@@ -6,23 +6,13 @@ from collections.abc import Sequence
 from importlib.metadata import EntryPoint, entry_points
 
 import pluggy
-
-from enginebench_agent import convert
-from enginebench_agent.worker.failures import exception_text
 from enginebench_plugins import spec
 from enginebench_proto.v1 import engine_pb2
 
+from enginebench_agent import convert
+from enginebench_agent.worker.failures import UnavailableError, exception_text
+
 GROUP = "enginebench"
-
-
-class UnavailableError(Exception):
-    """Why an engine cannot be used: the kind, a sentence for a person, and the exception's own text."""
-
-    def __init__(self, kind: engine_pb2.UnavailableKind, reason: str, detail: str = "") -> None:
-        super().__init__(reason)
-        self.kind = kind
-        self.reason = reason
-        self.detail = detail
 
 
 def installed() -> dict[str, list[EntryPoint]]:
@@ -55,7 +45,7 @@ def describe(name: str) -> engine_pb2.Engine:
 
 
 def load(name: str, points: Sequence[EntryPoint] | None = None) -> spec.Engine:
-    """Import the plugin of this name and make its engine. Raises `UnavailableError` with the reason where that fails."""
+    """Import the plugin of this name and make its engine. Raises `UnavailableError` with the reason."""
     points = installed().get(name, []) if points is None else points
     entry_point = _only(name, points)
     manager = pluggy.PluginManager(spec.PROJECT_NAME)
@@ -124,7 +114,7 @@ def _broken(what: str, error: BaseException) -> UnavailableError:
 def _to_message(error: BaseException, name: str) -> engine_pb2.UnavailableEngine:
     if not isinstance(error, UnavailableError):
         error = _broken(f"The engine '{name}' could not be described", error)
-    return engine_pb2.UnavailableEngine(kind=error.kind, reason=error.reason, detail=error.detail)
+    return engine_pb2.UnavailableEngine(kind=error.kind, reason=str(error), detail=error.detail)
 
 
 def _cause_text(error: BaseException) -> str:

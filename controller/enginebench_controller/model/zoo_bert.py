@@ -50,9 +50,7 @@ def _embeddings(graph: GraphBuilder) -> str:
     positions = graph.weights("embeddings.positions.weight", (_POSITIONS, _HIDDEN), limit / 4)
     shape = graph.node("Shape", "embeddings.shape", ["input_ids"])
     length = graph.node("Slice", "embeddings.length", [shape, graph.integers(1), graph.integers(2)])
-    rows = graph.node(
-        "Slice", "embeddings.positions", [positions, graph.integers(0), length, graph.integers(0)]
-    )
+    rows = graph.node("Slice", "embeddings.positions", [positions, graph.integers(0), length, graph.integers(0)])
     word = graph.node("Gather", "embeddings.words", [words, "input_ids"], axis=0)
     segment = graph.node("Gather", "embeddings.segments", [segments, "token_type_ids"], axis=0)
     both = graph.node("Add", "embeddings.word_segment", [word, segment])

@@ -121,9 +121,7 @@ class GraphBuilder:
         """A 3 × 3 maximum over every second position."""
         return self.node("MaxPool", name, [source], kernel_shape=[3, 3], pads=[pad] * 4, strides=[2, 2])
 
-    def model(
-        self, inputs: Sequence[tuple[str, int, Dims]], outputs: Sequence[tuple[str, Dims]]
-    ) -> onnx.ModelProto:
+    def model(self, inputs: Sequence[tuple[str, int, Dims]], outputs: Sequence[tuple[str, Dims]]) -> onnx.ModelProto:
         """The finished model: inputs as (name, element type, dims), float outputs as (name, dims)."""
         graph = helper.make_graph(
             self._nodes,

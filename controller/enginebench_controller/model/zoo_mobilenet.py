@@ -26,9 +26,7 @@ def mobilenet_v2() -> onnx.ModelProto:
     top = _conv_bn_relu6(graph, "head", top, (channels, 1280))
     pooled = graph.node("GlobalAveragePool", "pool", [top])
     graph.linear("logits", graph.node("Flatten", "flatten", [pooled], axis=1), (1280, 1000))
-    return graph.model(
-        [("input", TensorProto.FLOAT, ("batch", 3, 224, 224))], [("logits", ("batch", 1000))]
-    )
+    return graph.model([("input", TensorProto.FLOAT, ("batch", 3, 224, 224))], [("logits", ("batch", 1000))])
 
 
 def _inverted_residual(

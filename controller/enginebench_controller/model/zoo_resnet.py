@@ -25,9 +25,7 @@ def resnet50() -> onnx.ModelProto:
             channels = 4 * width
     pooled = graph.node("GlobalAveragePool", "pool", [top])
     graph.linear("logits", graph.node("Flatten", "flatten", [pooled], axis=1), (channels, 1000))
-    return graph.model(
-        [("input", TensorProto.FLOAT, ("batch", 3, 224, 224))], [("logits", ("batch", 1000))]
-    )
+    return graph.model([("input", TensorProto.FLOAT, ("batch", 3, 224, 224))], [("logits", ("batch", 1000))])
 
 
 def _bottleneck(graph: GraphBuilder, name: str, source: str, channels: tuple[int, int], stride: int) -> str:

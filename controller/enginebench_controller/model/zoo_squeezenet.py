@@ -24,9 +24,7 @@ def squeezenet() -> onnx.ModelProto:
     # The original ends with ReLU and pooling; the ReLU stays out, so that the logits keep their sign.
     top = graph.node("GlobalAveragePool", "pool10", [graph.conv("conv10", top, (512, 1000), bias=True)])
     graph.node("Flatten", "logits", [top], axis=1)
-    return graph.model(
-        [("input", TensorProto.FLOAT, ("batch", 3, 224, 224))], [("logits", ("batch", 1000))]
-    )
+    return graph.model([("input", TensorProto.FLOAT, ("batch", 3, 224, 224))], [("logits", ("batch", 1000))])
 
 
 def _fire(graph: GraphBuilder, name: str, source: str, channels: tuple[int, int, int]) -> str:

@@ -1,0 +1,115 @@
+"""Whether a run may start: its specification held against what this agent has and allows."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+
+from enginebench_plugins.types import UnsupportedSettingsError
+from enginebench_proto.v1.configuration_pb2 import HINT_UNSPECIFIED, LOAD_UNSPECIFIED, Configuration
+from enginebench_proto.v1.device_pb2 import Device
+from enginebench_proto.v1.engine_pb2 import Engine, EngineOption
+from enginebench_proto.v1.model_pb2 import ModelVersion
+from enginebench_proto.v1.run_pb2 import RUN_KIND_UNSPECIFIED, RunSpec
+
+from enginebench_agent.config import AgentConfig
+from enginebench_agent.convert import from_option, from_options
+from enginebench_agent.data_folder import DataFolder
+from enginebench_agent.errors import InvalidRequestError, NotFoundError
+from enginebench_agent.names import check_model_file_names, check_run_id, check_sha256
+
+EXECUTABLE_FORMATS = frozenset({"torchscript", "torch_export"})
+"""Loading these can run code that came with the model."""
+
+PRECISIONS = frozenset({"default", "f32", "bf16", "f16"})
+
+
+def check_form(spec: RunSpec) -> None:
+    """Check what can be checked without knowing the engines. Raises `InvalidRequestError`."""
+    check_run_id(spec.run_id)
+    if spec.kind == RUN_KIND_UNSPECIFIED:
+        raise InvalidRequestError("the run needs a kind: measure or profile.")
+    _check_model(spec.model)
+    _check_configuration(spec.configuration)
+
+
+def check_format(model: ModelVersion, config: AgentConfig, folder: DataFolder) -> None:
+    """Refuse formats that can execute code unless the agent's owner allows them. Raises `InvalidRequestError`."""
+    if model.format in EXECUTABLE_FORMATS and not config.allow_executable_formats:
+        raise InvalidRequestError(
+            f"a model in the format {model.format} can execute code when it is loaded, and this agent does not allow "
+            f"that; its owner can, with allow_executable_formats = true in {folder.config_file}."
+        )
+
+
+def find_device(spec: RunSpec, engines: Iterable[Engine]) -> Device:
+    """The device the run asks for, after checking its options.
+
+    Raises `NotFoundError` for an engine, environment or device that is not here or not usable, and
+    `InvalidRequestError` for a format or option the engine does not take.
+    """
+    engine = _find_engine(spec, engines)
+    if spec.model.format not in engine.available.formats:
+        raise InvalidRequestError(
+            f"{_label(spec)} reads {_joined(engine.available.formats)}, not {spec.model.format!r}."
+        )
+    _check_options(spec, engine.available.options)
+    for device in engine.available.devices:
+        if device.name == spec.configuration.device:
+            return device
+    names = _joined(device.name for device in engine.available.devices)
+    raise NotFoundError(f"{_label(spec)} has no device {spec.configuration.device!r} here; it has {names}.")
+
+
+def _find_engine(spec: RunSpec, engines: Iterable[Engine]) -> Engine:
+    for engine in engines:
+        if (engine.name, engine.environment.name) == (spec.engine, spec.environment):
+            if engine.HasField("available"):
+                return engine
+            raise NotFoundError(f"{_label(spec)} cannot be used here: {engine.unavailable.reason}")
+    raise NotFoundError(f"there is no {_label(spec)} here; `enginebench devices` lists what there is.")
+
+
+def _check_model(model: ModelVersion) -> None:
+    if not model.files:
+        raise InvalidRequestError("the run needs a model with at least one file.")
+    check_model_file_names([file.name for file in model.files])
+    for sha256 in (model.digest, *(file.sha256 for file in model.files)):
+        check_sha256(sha256)
+    if model.digest != model_digest(model):
+        raise InvalidRequestError(f"the model's digest {model.digest} is not that of its files.")
+
+
+def model_digest(model: ModelVersion) -> str:
+    """The sha256 that names a version: of its file, or of the sorted lines "digest, two spaces, name"."""
+    if len(model.files) == 1:
+        return model.files[0].sha256
+    lines = sorted(f"{file.sha256}  {file.name}\n" for file in model.files)
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def _check_configuration(configuration: Configuration) -> None:
+    for name in ("batch", "cores", "streams", "requests"):
+        if getattr(configuration, name) < 1:
+            raise InvalidRequestError(f"the configuration needs {name} of at least 1.")
+    if configuration.precision not in PRECISIONS:
+        raise InvalidRequestError(
+            f"precision {configuration.precision!r} is unknown; known are {_joined(sorted(PRECISIONS))}."
+        )
+    if configuration.load == LOAD_UNSPECIFIED or configuration.hint == HINT_UNSPECIFIED:
+        raise InvalidRequestError("the configuration needs a load and a hint.")
+    if configuration.stop.max_duration_ns < configuration.stop.min_duration_ns:
+        raise InvalidRequestError("the stop rule's longest duration is shorter than its shortest.")
+
+
+def _check_options(spec: RunSpec, allowed: Sequence[EngineOption]) -> None:
+    try:
+        from_options([from_option(option) for option in allowed], spec.configuration.options)
+    except UnsupportedSettingsError as error:
+        raise InvalidRequestError(f"{_label(spec)}: {error}") from error
+
+
+def _label(spec: RunSpec) -> str:
+    return f"engine {spec.engine!r} in environment {spec.environment!r}"
+
+
+def _joined(names: Iterable[str]) -> str:
+    return ", ".join(names)

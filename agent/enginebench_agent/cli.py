@@ -1,0 +1,130 @@
+"""`enginebench-agent`: serve, and manage environments. Exit code 2 and one sentence for everything that cannot be."""
+
+import argparse
+import importlib.metadata
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from enginebench_agent.data_folder import DataFolder, default_root
+from enginebench_agent.errors import SetupError
+
+DEFAULT_PORT = 50151
+EXIT_USAGE = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and end the process."""
+    # gRPC's core writes its own lines to standard error, also for errors that the sentences here explain.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    parsed = _parser().parse_args(arguments)
+    _set_up_logging(verbose=parsed.verbose)
+    try:
+        parsed.run(parsed)
+    except SetupError as error:
+        print(f"enginebench-agent: {error}", file=sys.stderr)  # the sentence for the person
+        sys.exit(EXIT_USAGE)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+# The commands import what they need themselves: neither pays for the other, in time or in memory.
+
+
+def _serve(parsed: argparse.Namespace) -> None:
+    from enginebench_agent.server import ServeOptions, serve  # noqa: PLC0415
+
+    serve(ServeOptions(parsed.host, parsed.port, DataFolder(parsed.data_dir), parsed.exit_with_stdin))
+
+
+def _environment_add(parsed: argparse.Namespace) -> None:
+    from enginebench_agent.environments.adding import Wish, add_environment  # noqa: PLC0415
+
+    wish = Wish(parsed.name, parsed.engine, tuple(parsed.package), parsed.python)
+    add_environment(wish, DataFolder(parsed.data_dir))
+
+
+def _environment_list(parsed: argparse.Namespace) -> None:
+    from enginebench_agent.environments.listing import print_environments  # noqa: PLC0415
+
+    print_environments(DataFolder(parsed.data_dir), as_json=parsed.json)
+
+
+def _environment_remove(parsed: argparse.Namespace) -> None:
+    from enginebench_agent.environments.removing import remove_environment  # noqa: PLC0415
+
+    remove_environment(parsed.name, DataFolder(parsed.data_dir))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="enginebench-agent", description="Puts this machine's inference engines on the test bench."
+    )
+    parser.add_argument("--version", action="version", version=importlib.metadata.version("enginebench"))
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_serve(commands)
+    environment = commands.add_parser("environment", help="the Python environments engines live in")
+    actions = environment.add_subparsers(required=True, metavar="ACTION")
+    _add_environment_add(actions)
+    listing = actions.add_parser("list", help="show the environments")
+    listing.add_argument("--json", action="store_true", help="print JSON")
+    _add_shared(listing, _environment_list)
+    removing = actions.add_parser("remove", help="delete an environment")
+    removing.add_argument("name", metavar="NAME")
+    _add_shared(removing, _environment_remove)
+    return parser
+
+
+def _add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    serve = commands.add_parser("serve", help="serve this machine's engines")
+    serve.add_argument("--host", default="127.0.0.1", help="loopback address to listen on (default %(default)s)")
+    serve.add_argument(
+        "--port", type=_port, default=DEFAULT_PORT, help="port, 0 for any free one (default %(default)s)"
+    )
+    serve.add_argument(
+        "--exit-with-stdin", action="store_true", help="stop when standard input closes, as when the starter dies"
+    )
+    _add_shared(serve, _serve)
+
+
+def _add_environment_add(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    adding = actions.add_parser("add", help="create an environment and install an engine into it")
+    adding.add_argument("name", metavar="NAME", help="what to call it: letters, digits, '.', '-' and '_'")
+    adding.add_argument(
+        "--engine", metavar="ENGINE", help="one of ours, optionally with a version: onnxruntime==1.20.1"
+    )
+    adding.add_argument(
+        "--package",
+        metavar="REQUIREMENT",
+        action="append",
+        default=[],
+        help="what pip is to install besides; repeatable",
+    )
+    adding.add_argument("--python", type=Path, metavar="PATH", help="interpreter to use (default: the agent's own)")
+    _add_shared(adding, _environment_add)
+
+
+def _add_shared(parser: argparse.ArgumentParser, run: object) -> None:
+    parser.add_argument(
+        "--data-dir", type=Path, default=default_root(), metavar="DIR", help="the agent's folder (default %(default)s)"
+    )
+    parser.add_argument("--verbose", action="store_true", help="tell more on standard error")
+    parser.set_defaults(run=run)
+
+
+def _port(text: str) -> int:
+    port = int(text)
+    if not 0 <= port <= 65_535:
+        raise argparse.ArgumentTypeError("a port lies between 0 and 65535")
+    return port
+
+
+def _set_up_logging(*, verbose: bool) -> None:
+    logging.basicConfig(
+        level=logging.DEBUG if verbose else logging.WARNING,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+        stream=sys.stderr,
+    )
+    logging.getLogger("asyncio").setLevel(logging.WARNING)

@@ -1,0 +1,200 @@
+"""Which engines every environment has: asked of short-lived children, so that no plugin can harm the agent."""
+
+import asyncio
+import importlib.metadata
+import logging
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from enginebench_proto.v1.engine_pb2 import (
+    UNAVAILABLE_KIND_BROKEN,
+    UNAVAILABLE_KIND_NOT_INSTALLED,
+    UNAVAILABLE_KIND_TIMED_OUT,
+    UNAVAILABLE_KIND_UNSUPPORTED,
+    Engine,
+    UnavailableEngine,
+)
+
+from enginebench_agent.child import ChildExit, ChildStartError, spawned
+from enginebench_agent.config import AgentConfig, EnvironmentConfig
+from enginebench_agent.errors import NotReadyError, SetupError
+from enginebench_agent.framing import FramingError
+from enginebench_agent.leases import Leases
+
+CHILDREN_AT_ONCE = 2
+MAX_ANSWERS = 1_000
+_OWN_DISTRIBUTION = f"enginebench {importlib.metadata.version('enginebench')}"
+
+_log = logging.getLogger(__name__)
+
+
+class WorkerAnswerError(Exception):
+    """A child did not answer: what happened as a sentence, the kind of obstacle, the end of its error output."""
+
+    def __init__(self, reason: str, *, detail: str = "", timed_out: bool = False) -> None:
+        super().__init__(reason)
+        self.detail = detail
+        self.timed_out = timed_out
+
+
+class Discovery:
+    """The engines of all environments, asked once and kept for the agent's lifetime or until asked anew."""
+
+    def __init__(
+        self, config: AgentConfig, load_config: Callable[[], AgentConfig], scratch: Path, leases: Leases
+    ) -> None:
+        """`scratch` is where the children's folders go; `load_config` is asked on every refresh."""
+        self.config = config
+        self._load_config = load_config
+        self._scratch = scratch
+        self._leases = leases
+        self._slots = asyncio.Semaphore(CHILDREN_AT_ONCE)
+        self._task: asyncio.Task[tuple[Engine, ...]] | None = None
+        self._known: tuple[Engine, ...] | None = None
+
+    def begin(self) -> asyncio.Task[tuple[Engine, ...]]:
+        """Start asking, unless that is under way already."""
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._discover())
+        return self._task
+
+    async def engines(self, *, refresh: bool = False) -> tuple[Engine, ...]:
+        """All engines by environment and name. A caller who leaves early does not stop the asking.
+
+        Raises `NotReadyError` on a refresh that meets a broken configuration.
+        """
+        if self._known is not None and not refresh:
+            return self._known
+        if refresh:
+            self._reload_config()
+        return await asyncio.shield(self.begin())
+
+    async def close(self) -> None:
+        """Stop asking; the children are gone afterwards."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def _reload_config(self) -> None:
+        try:
+            self.config = self._load_config()
+        except SetupError as error:
+            raise NotReadyError(f"this agent's configuration is broken: {error}.") from error
+
+    async def _discover(self) -> tuple[Engine, ...]:
+        config = self.config
+        # Importing engines keeps a processor busy, and that must not happen beside a measurement.
+        async with self._leases.hold(["cpu"]):
+            found = await asyncio.gather(*(self._of_environment(each, config) for each in config.environments))
+        self._known = without_needless([engine for engines in found for engine in engines])
+        return self._known
+
+    async def _of_environment(self, environment: EnvironmentConfig, config: AgentConfig) -> list[Engine]:
+        try:
+            listed = await self._ask(environment.python, ["list"], config.discovery_seconds)
+            _check_version(listed)
+        except WorkerAnswerError as error:
+            _log.warning("environment %s: %s\n%s", environment.name, error, error.detail)
+            return _broken_environment(environment, error)
+        wanted = [each for each in listed if environment.engines is None or each.name in environment.engines]
+        answers = [self._of_engine(environment, each, config.discovery_seconds) for each in wanted]
+        return list(await asyncio.gather(*answers)) + _absent(environment, listed)
+
+    async def _of_engine(self, environment: EnvironmentConfig, listed: Engine, limit_seconds: float) -> Engine:
+        try:
+            (engine,) = await self._ask(environment.python, ["describe", listed.name], limit_seconds)
+        except (WorkerAnswerError, ValueError) as error:
+            engine = listed
+            engine.unavailable.CopyFrom(_unavailable(f"The plugin {listed.name!r}", error))
+        engine.environment.name = environment.name
+        return engine
+
+    async def _ask(self, python: Path, arguments: Sequence[str], limit_seconds: float) -> list[Engine]:
+        async with self._slots:
+            return await ask_worker(python, arguments, self._scratch, limit_seconds)
+
+
+async def ask_worker(python: Path, arguments: Sequence[str], scratch: Path, limit_seconds: float) -> list[Engine]:
+    """Have a child of `python` list or describe engines. Raises `WorkerAnswerError`; the child is always gone then."""
+    with tempfile.TemporaryDirectory(dir=scratch, prefix="discovery-", ignore_cleanup_errors=True) as folder:
+        try:
+            async with spawned(python, arguments, Path(folder), stdin=None) as child:
+                try:
+                    async with asyncio.timeout(limit_seconds):
+                        engines = [message.engine async for message in child.messages()]
+                        end = await child.exit()
+                except TimeoutError as error:
+                    child.kill()
+                    raise WorkerAnswerError(
+                        f"did not answer within {limit_seconds:g} s and was stopped",
+                        detail=(await child.exit()).stderr_tail,
+                        timed_out=True,
+                    ) from error
+        except (ChildStartError, FramingError) as error:
+            raise WorkerAnswerError(f"could not be asked: {error}") from error
+    if end.exit_code != 0 or len(engines) > MAX_ANSWERS:
+        raise WorkerAnswerError(_told(end), detail=end.stderr_tail)
+    return engines
+
+
+def without_needless(engines: Iterable[Engine]) -> tuple[Engine, ...]:
+    """By environment and name; an engine missing in one environment and usable in another is listed there only."""
+    ordered = sorted(engines, key=lambda engine: (engine.environment.name, engine.name))
+    usable = {engine.name for engine in ordered if engine.HasField("available")}
+    return tuple(
+        engine
+        for engine in ordered
+        if engine.name not in usable or engine.unavailable.kind != UNAVAILABLE_KIND_NOT_INSTALLED
+    )
+
+
+def _check_version(listed: Sequence[Engine]) -> None:
+    # Agent and worker speak one version's private format; an upgraded agent must not meet an old worker.
+    ours = {each.distribution for each in listed if each.distribution.startswith("enginebench ")}
+    if not ours:
+        raise WorkerAnswerError("holds no enginebench")
+    if ours != {_OWN_DISTRIBUTION}:
+        raise WorkerAnswerError(f"holds {', '.join(sorted(ours))}, but this agent is {_OWN_DISTRIBUTION}")
+
+
+def _broken_environment(environment: EnvironmentConfig, error: WorkerAnswerError) -> list[Engine]:
+    subject = f"The environment {environment.name!r} ({environment.python})"
+    return [
+        _entry(environment, name, _unavailable(subject, error)) for name in environment.engines or (environment.name,)
+    ]
+
+
+def _absent(environment: EnvironmentConfig, listed: Sequence[Engine]) -> list[Engine]:
+    names = {each.name for each in listed}
+    reason = UnavailableEngine(
+        kind=UNAVAILABLE_KIND_UNSUPPORTED,
+        reason=f"No plugin of that name is installed in the environment {environment.name!r}; add it again.",
+    )
+    return [_entry(environment, name, reason) for name in environment.engines or () if name not in names]
+
+
+def _entry(environment: EnvironmentConfig, name: str, reason: UnavailableEngine) -> Engine:
+    engine = Engine(name=name, unavailable=reason)
+    engine.environment.name = environment.name
+    return engine
+
+
+def _unavailable(subject: str, error: Exception) -> UnavailableEngine:
+    timed_out = isinstance(error, WorkerAnswerError) and error.timed_out
+    return UnavailableEngine(
+        kind=UNAVAILABLE_KIND_TIMED_OUT if timed_out else UNAVAILABLE_KIND_BROKEN,
+        reason=f"{subject} {error}.",
+        detail=error.detail if isinstance(error, WorkerAnswerError) else "",
+    )
+
+
+def _told(end: ChildExit) -> str:
+    if end.signal_name:
+        return f"was ended by {end.signal_name}"
+    return f"ended with status {end.exit_code}: {_last_line(end.stderr_tail)}"
+
+
+def _last_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1] if lines else "it said nothing"

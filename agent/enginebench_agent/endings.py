@@ -1,0 +1,82 @@
+"""How a run ended without numbers: pure functions from what the agent saw to a typed failure."""
+
+from enginebench_proto.v1.run_pb2 import (
+    FAILURE_KIND_CANCELLED,
+    FAILURE_KIND_CRASHED,
+    FAILURE_KIND_ENGINE_UNAVAILABLE,
+    FAILURE_KIND_INTERNAL,
+    FAILURE_KIND_OUT_OF_MEMORY,
+    FAILURE_KIND_TIMED_OUT,
+    OUTCOME_CANCELLED,
+    OUTCOME_FAILED,
+    Failure,
+    FailureKind,
+    RunResult,
+)
+
+from enginebench_agent.child import ChildExit
+
+# What the C++ runtimes print before they abort because an allocation failed.
+_BAD_ALLOC = ("std::bad_alloc", "std::bad_array_new_length")
+
+
+def failed(failure: Failure) -> RunResult:
+    """The result of a run that failed or was cancelled."""
+    cancelled = failure.kind == FAILURE_KIND_CANCELLED
+    return RunResult(outcome=OUTCOME_CANCELLED if cancelled else OUTCOME_FAILED, failure=failure)
+
+
+def of_exit(end: ChildExit, phase: str, *, oom_killed: bool) -> Failure:
+    """A child that ended without a result. `oom_killed`: the kernel killed something for memory meanwhile."""
+    kind, message = _judged(end, _where(phase), oom_killed)
+    return Failure(
+        kind=kind,
+        message=message,
+        signal=end.signal_name,
+        exit_code=end.exit_code,
+        stderr_tail=end.stderr_tail,
+        phase=phase,
+    )
+
+
+def of_time_limit(end: ChildExit, phase: str, limit_seconds: float) -> Failure:
+    """A child that was killed because its time was up; that signal was ours and is not reported."""
+    return Failure(
+        kind=FAILURE_KIND_TIMED_OUT,
+        message=f"the engine did not finish within {limit_seconds:g} s and was stopped {_where(phase)}",
+        stderr_tail=end.stderr_tail,
+        phase=phase,
+    )
+
+
+def of_cancellation(phase: str) -> Failure:
+    """A run that somebody cancelled, or that the agent gave up because it was stopped."""
+    return Failure(kind=FAILURE_KIND_CANCELLED, message=f"the run was cancelled {_where(phase)}", phase=phase)
+
+
+def of_unstartable(reason: str) -> Failure:
+    """An environment whose interpreter cannot be started."""
+    return Failure(
+        kind=FAILURE_KIND_ENGINE_UNAVAILABLE,
+        message="the environment of this engine is broken; remove it and add it again",
+        detail=reason,
+    )
+
+
+def of_defect(message: str, phase: str = "", detail: str = "") -> Failure:
+    """Something that only a defect of enginebench or a broken disk explains."""
+    return Failure(kind=FAILURE_KIND_INTERNAL, message=message, detail=detail, phase=phase)
+
+
+def _judged(end: ChildExit, where: str, oom_killed: bool) -> tuple[FailureKind, str]:
+    if end.signal_name == "SIGKILL" and oom_killed:
+        return FAILURE_KIND_OUT_OF_MEMORY, f"the kernel killed the engine for want of memory {where}"
+    if any(text in end.stderr_tail for text in _BAD_ALLOC):
+        return FAILURE_KIND_OUT_OF_MEMORY, f"the engine ran out of memory {where}"
+    if end.signal_name:
+        return FAILURE_KIND_CRASHED, f"the engine's process was ended by {end.signal_name} {where}"
+    return FAILURE_KIND_CRASHED, f"the engine's process exited with status {end.exit_code} {where}, without a result"
+
+
+def _where(phase: str) -> str:
+    return f"in phase {phase}" if phase else "before its first phase"

@@ -1,0 +1,135 @@
+"""The three services: each method takes a message apart, asks the agent, and puts the answer together."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+from enginebench_proto.v1 import (
+    agent_pb2,
+    agent_pb2_grpc,
+    model_pb2,
+    model_pb2_grpc,
+    run_pb2,
+    run_pb2_grpc,
+)
+
+from enginebench_agent.cache import FileCache
+from enginebench_agent.discovery import Discovery
+from enginebench_agent.errors import InvalidRequestError
+from enginebench_agent.host import read_host_facts
+from enginebench_agent.reception import Reception
+from enginebench_agent.supervisor import Supervisor
+
+
+class AgentServicer(agent_pb2_grpc.AgentServiceServicer):  # type: ignore[misc]  # generated without types
+    """What a target is and what it can run."""
+
+    def __init__(self, discovery: Discovery) -> None:
+        self._discovery = discovery
+
+    async def GetHost(self, request: agent_pb2.GetHostRequest, context: Any) -> agent_pb2.GetHostResponse:
+        """Facts about the machine."""
+        return agent_pb2.GetHostResponse(host=await asyncio.to_thread(read_host_facts))
+
+    async def ListEngines(self, request: agent_pb2.ListEnginesRequest, context: Any) -> agent_pb2.ListEnginesResponse:
+        """The engines of every environment."""
+        return agent_pb2.ListEnginesResponse(engines=await self._discovery.engines(refresh=request.refresh))
+
+
+class ModelServicer(model_pb2_grpc.ModelServiceServicer):  # type: ignore[misc]  # generated without types
+    """The agent's cache of model files."""
+
+    def __init__(self, cache: FileCache) -> None:
+        self._cache = cache
+
+    async def FindMissing(self, request: model_pb2.FindMissingRequest, context: Any) -> model_pb2.FindMissingResponse:
+        """Which digests are not whole."""
+        return model_pb2.FindMissingResponse(
+            missing=[
+                model_pb2.MissingFile(sha256=sha256, committed_bytes=committed_bytes)
+                for sha256, committed_bytes in self._cache.missing(request.sha256)
+            ]
+        )
+
+    async def Upload(self, requests: AsyncIterator[model_pb2.UploadRequest], context: Any) -> model_pb2.UploadResponse:
+        """Receives one file, or the rest of it."""
+        header = await _header(requests)
+        if self._cache.holds(header.sha256):
+            return model_pb2.UploadResponse(committed_bytes=header.size_bytes)
+        with self._cache.receiving(header.sha256, header.size_bytes, header.offset_bytes) as reception:
+            await reception.resume()
+            return model_pb2.UploadResponse(committed_bytes=await _receive(requests, reception))
+
+    async def ListFiles(self, request: model_pb2.ListFilesRequest, context: Any) -> model_pb2.ListFilesResponse:
+        """The files in the cache."""
+        return model_pb2.ListFilesResponse(
+            files=[
+                model_pb2.CachedFile(
+                    sha256=file.sha256,
+                    size_bytes=file.size_bytes,
+                    complete=file.complete,
+                    used_at_unix_ns=file.used_at_unix_ns,
+                )
+                for file in self._cache.files()
+            ]
+        )
+
+    async def DeleteFile(self, request: model_pb2.DeleteFileRequest, context: Any) -> model_pb2.DeleteFileResponse:
+        """Removes one file."""
+        self._cache.delete(request.sha256)
+        return model_pb2.DeleteFileResponse()
+
+
+class RunServicer(run_pb2_grpc.RunServiceServicer):  # type: ignore[misc]  # generated without types
+    """Runs, from Start to Acknowledge."""
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
+
+    async def Start(self, request: run_pb2.StartRequest, context: Any) -> run_pb2.StartResponse:
+        """Queues a run."""
+        return run_pb2.StartResponse(state=await self._supervisor.start(request.spec))
+
+    async def Watch(self, request: run_pb2.WatchRequest, context: Any) -> AsyncIterator[run_pb2.RunEvent]:
+        """The events of a run."""
+        async for event in self._supervisor.watch(request.run_id, request.from_sequence):
+            yield event
+
+    async def Cancel(self, request: run_pb2.CancelRequest, context: Any) -> run_pb2.CancelResponse:
+        """Ends a run."""
+        await self._supervisor.cancel(request.run_id)
+        return run_pb2.CancelResponse()
+
+    async def Result(self, request: run_pb2.ResultRequest, context: Any) -> AsyncIterator[run_pb2.ResultPart]:
+        """The outcome of a finished run."""
+        async for part in self._supervisor.result(request.run_id):
+            yield part
+
+    async def Acknowledge(self, request: run_pb2.AcknowledgeRequest, context: Any) -> run_pb2.AcknowledgeResponse:
+        """The caller has stored the outcome."""
+        self._supervisor.acknowledge(request.run_id)
+        return run_pb2.AcknowledgeResponse()
+
+    async def List(self, request: run_pb2.ListRequest, context: Any) -> run_pb2.ListResponse:
+        """The runs the agent knows."""
+        return run_pb2.ListResponse(runs=self._supervisor.summaries())
+
+
+async def _header(requests: AsyncIterator[model_pb2.UploadRequest]) -> model_pb2.UploadHeader:
+    async for request in requests:
+        if request.HasField("header"):
+            return request.header
+        break
+    raise InvalidRequestError("the first message of an upload must be its header.")
+
+
+async def _receive(requests: AsyncIterator[model_pb2.UploadRequest], reception: Reception) -> int:
+    try:
+        async for request in requests:
+            if request.HasField("header"):
+                raise InvalidRequestError("an upload has one header, as its first message.")
+            await reception.add(request.chunk)
+    except asyncio.CancelledError:
+        await reception.flush()  # the caller is gone, but what arrived counts
+        raise
+    return await reception.finish()

@@ -1,0 +1,160 @@
+"""The runs of an agent, from Start to Acknowledge: which are accepted, and who may know what of them."""
+
+import asyncio
+import errno
+import shutil
+from collections.abc import AsyncIterator
+
+from enginebench_proto.v1.device_pb2 import Device
+from enginebench_proto.v1.run_pb2 import (
+    RUN_STATE_QUEUED,
+    ResultPart,
+    RunEvent,
+    RunResult,
+    RunSpec,
+    RunState,
+    RunSummary,
+)
+
+from enginebench_agent.admission import check_form, check_format, find_device
+from enginebench_agent.attempt import SPEC_FILE
+from enginebench_agent.cache import FileCache
+from enginebench_agent.config import AgentConfig
+from enginebench_agent.data_folder import DataFolder
+from enginebench_agent.discovery import Discovery
+from enginebench_agent.errors import (
+    DifferentRunError,
+    DiskFullError,
+    NotFoundError,
+    NotReadyError,
+    ShuttingDownError,
+)
+from enginebench_agent.execution import Execution, Terms
+from enginebench_agent.leases import Leases
+from enginebench_agent.names import check_run_id
+from enginebench_agent.run import Run
+from enginebench_agent.spool import Spool
+
+MIN_FREE_BYTES = 16 * 1024 * 1024
+"""Without that much room a run would end with a result that cannot be kept."""
+
+
+class Supervisor:
+    """Accepts runs, answers for them, and keeps them until somebody has their results."""
+
+    def __init__(self, folder: DataFolder, cache: FileCache, discovery: Discovery, leases: Leases) -> None:
+        self._folder = folder
+        self._cache = cache
+        self._discovery = discovery
+        self._spool = Spool(folder.spool)
+        self._execution = Execution(cache, leases, self._spool)
+        self._runs = {result.run_id: Run.recovered(result) for result in self._spool.recover()}
+        self._closing = False
+
+    async def start(self, spec: RunSpec) -> RunState:
+        """Queue a run, or tell the state of the run that has this id and specification already.
+
+        Raises what `admission` raises, `DifferentRunError`, `NotReadyError` for files not uploaded, `DiskFullError`,
+        and `ShuttingDownError`.
+        """
+        if (known := self._known(spec)) is not None:
+            return known.state
+        check_form(spec)
+        check_format(spec.model, self._discovery.config, self._folder)
+        device = find_device(spec, await self._discovery.engines())
+        if (known := self._known(spec)) is not None:  # another call was quicker
+            return known.state
+        self._accept(spec, device)
+        return RUN_STATE_QUEUED
+
+    def watch(self, run_id: str, from_sequence: int) -> AsyncIterator[RunEvent]:
+        """The run's events from a sequence number on. Raises `NotFoundError`."""
+        return self._find(run_id).log.watch(from_sequence)
+
+    async def cancel(self, run_id: str) -> None:
+        """End a run; its child is gone and its outcome is spooled afterwards. Raises `NotFoundError`."""
+        await self._find(run_id).cancel()
+
+    def result(self, run_id: str) -> AsyncIterator[ResultPart]:
+        """The outcome, from the spool. Raises `NotFoundError`, or `NotReadyError` while the run goes on."""
+        run = self._find(run_id)
+        _refuse_unfinished(run)
+        return self._spool.read(run_id) if run.unspooled is None else _alone(run.unspooled)
+
+    def acknowledge(self, run_id: str) -> None:
+        """Forget a finished run; harmless for an unknown one. Raises `NotReadyError` while the run goes on."""
+        if (run := self._runs.get(check_run_id(run_id))) is not None:
+            _refuse_unfinished(run)
+            self._spool.remove(run_id)
+            del self._runs[run_id]
+
+    def summaries(self) -> list[RunSummary]:
+        """Every run this agent knows, those of an earlier agent first."""
+        return [run.summary() for run in self._runs.values()]
+
+    async def close(self) -> None:
+        """Accept no more runs, end those that go on, and wait until their outcomes are spooled."""
+        self._closing = True
+        await asyncio.gather(*(run.cancel() for run in self._runs.values()))
+
+    def _known(self, spec: RunSpec) -> Run | None:
+        run = self._runs.get(spec.run_id)
+        if run is not None and run.spec != spec:
+            raise DifferentRunError(f"the run id {spec.run_id} belongs to another run; choose a new one.")
+        return run
+
+    def _find(self, run_id: str) -> Run:
+        if (run := self._runs.get(run_id)) is None:
+            raise NotFoundError(
+                f"this agent knows no run {run_id[:64]!r}: it was restarted since, or told to forget the run."
+            )
+        return run
+
+    def _accept(self, spec: RunSpec, device: Device) -> None:
+        if self._closing:
+            raise ShuttingDownError("this agent is about to stop.")
+        for file in spec.model.files:
+            if not self._cache.holds(file.sha256):
+                raise NotReadyError(f"the model's file {file.name!r} was not uploaded to this agent.")
+        terms = self._terms(spec, device)
+        self._make_run_folder(spec)
+        run = self._runs[spec.run_id] = Run(spec)
+        self._execution.begin(run, terms)
+
+    def _terms(self, spec: RunSpec, device: Device) -> Terms:
+        config = self._discovery.config
+        if (environment := config.environment(spec.environment)) is None:
+            raise NotFoundError(f"the environment {spec.environment!r} was removed from this agent.")
+        return Terms(
+            python=environment.python,
+            resources=tuple(device.resources) or (device.name.lower(),),
+            folder=self._folder.runs / spec.run_id,
+            limit_seconds=_limit_seconds(spec, config),
+        )
+
+    def _make_run_folder(self, spec: RunSpec) -> None:
+        folder = self._folder.runs / spec.run_id
+        try:
+            if shutil.disk_usage(self._folder.runs).free < MIN_FREE_BYTES:
+                raise OSError(errno.ENOSPC, "too little room")  # noqa: TRY301  # a full disk is one thing
+            folder.mkdir(mode=0o700)
+            (folder / SPEC_FILE).write_bytes(spec.SerializeToString())
+        except OSError as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise DiskFullError(
+                f"cannot write to the agent's data folder {self._folder.root} ({error.strerror}): make room there."
+            ) from error
+
+
+async def _alone(result: RunResult) -> AsyncIterator[ResultPart]:
+    yield ResultPart(result=result)
+
+
+def _limit_seconds(spec: RunSpec, config: AgentConfig) -> float:
+    asked_seconds = spec.timeout_ns / 1e9 if spec.timeout_ns else float(config.max_run_seconds)
+    return min(asked_seconds, config.max_run_seconds)
+
+
+def _refuse_unfinished(run: Run) -> None:
+    if not run.is_finished:
+        raise NotReadyError(f"the run {run.spec.run_id} is not finished; watch it, or cancel it.")

@@ -1,0 +1,57 @@
+"""`python -m enginebench_agent.worker`: list plugins, describe one engine, or run one model. Only agents call this."""
+
+import argparse
+import faulthandler
+import os
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from enginebench_agent.worker import plugins
+from enginebench_agent.worker.channel import Channel
+from enginebench_agent.worker.confine import die_with_parent
+
+
+def main() -> None:
+    """Do what the command line says and send it through what was standard output."""
+    arguments = _parse_arguments()
+    channel = Channel.claim_stdout()
+    die_with_parent()
+    faulthandler.enable()  # where a crash happened belongs into the end of standard error
+    if arguments.command == "list":
+        for engine in plugins.listing():
+            channel.engine(engine)
+    elif arguments.command == "describe":
+        channel.engine(plugins.describe(arguments.name))
+    else:
+        _run(arguments.model_path, channel)
+    _leave()
+
+
+def _run(model_path: Path, channel: Channel) -> None:
+    from enginebench_proto.v1.run_pb2 import RunSpec  # noqa: PLC0415
+
+    from enginebench_agent.worker.run import execute  # noqa: PLC0415  # listing stays quick
+
+    execute(RunSpec.FromString(sys.stdin.buffer.read()), model_path, channel)
+
+
+def _leave() -> NoReturn:
+    """End at once: all was sent, and an engine that crashes or hangs at exit must not undo that."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def _parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="enginebench_agent.worker", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("list", help="the engines installed here, from package metadata")
+    commands.add_parser("describe", help="one engine").add_argument("name")
+    run = commands.add_parser("run", help="one run, its specification on standard input")
+    run.add_argument("model_path", type=Path, help="the model's main file")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

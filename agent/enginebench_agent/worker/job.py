@@ -1,0 +1,74 @@
+"""What a child was started for: the engine loaded, the configuration checked, the process confined."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from enginebench_plugins.refusal import refuse_unsupported
+from enginebench_plugins.spec import (
+    Device,
+    Engine,
+    EngineInfo,
+    Load,
+    ModelSource,
+    Settings,
+    UnsupportedSettingsError,
+)
+from enginebench_proto.v1.configuration_pb2 import Configuration
+from enginebench_proto.v1.run_pb2 import RUN_KIND_MEASURE, RUN_KIND_PROFILE, RunSpec
+
+from enginebench_agent import convert
+from enginebench_agent.worker import plugins
+from enginebench_agent.worker.confine import confine_to_cores
+
+
+@dataclass(frozen=True)
+class Job:
+    """One engine, one model and one configuration that fit together."""
+
+    engine: Engine
+    info: EngineInfo
+    device: Device
+    source: ModelSource
+    settings: Settings
+    configuration: Configuration
+
+
+def load_engine(spec: RunSpec) -> tuple[Engine, EngineInfo, tuple[Device, ...]]:
+    """Confine the process, then load the engine of a run: thread pools take their size at import.
+
+    Raises `UnsupportedSettingsError` for too many cores and `UnavailableError` for an engine that cannot be used.
+    """
+    confine_to_cores(spec.configuration.cores)
+    engine = plugins.load(spec.engine)
+    return engine, *plugins.abilities(engine, spec.engine)
+
+
+def check_job(spec: RunSpec, path: Path, engine: Engine, info: EngineInfo, devices: tuple[Device, ...]) -> Job:
+    """Bring engine, model and configuration together.
+
+    Raises `UnsupportedSettingsError` for anything this engine, device or kind of run does not offer.
+    """
+    profiling = spec.kind == RUN_KIND_PROFILE
+    source = convert.from_model(spec, path)
+    settings = convert.from_configuration(spec.configuration, info.options, profiling=profiling)
+    _check_kind(spec, info)
+    _check_load(settings)
+    if source.format not in info.formats:
+        known = ", ".join(sorted(info.formats))
+        raise UnsupportedSettingsError(f"{spec.engine} does not read the format {source.format}; it reads {known}.")
+    device = refuse_unsupported(spec.engine, info, devices, settings)
+    return Job(engine, info, device, source, settings, spec.configuration)
+
+
+def _check_kind(spec: RunSpec, info: EngineInfo) -> None:
+    if spec.kind not in (RUN_KIND_MEASURE, RUN_KIND_PROFILE):
+        raise UnsupportedSettingsError("The run names no kind this version knows; it is a measurement or a profile.")
+    if spec.kind == RUN_KIND_PROFILE and not info.profiling:
+        raise UnsupportedSettingsError(f"{spec.engine} has no layer profile.")
+
+
+def _check_load(settings: Settings) -> None:
+    if settings.load is Load.SYNC and settings.requests != 1:
+        raise UnsupportedSettingsError(
+            f"A synchronous load has 1 request in flight, not {settings.requests}; use the load async."
+        )

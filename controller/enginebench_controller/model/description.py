@@ -1,0 +1,111 @@
+"""What a model file asks for: format, inputs and outputs, read without loading its weights."""
+
+import zipfile
+from pathlib import Path
+
+import onnx
+from onnx import helper
+
+from enginebench_controller.errors import ModelError
+from enginebench_controller.model.embedding import onnx_integer_bounds
+from enginebench_controller.model.openvino_ir import describe_ir
+from enginebench_controller.model.signature import (
+    Dims,
+    InputDescription,
+    ModelDescription,
+    ModelFormat,
+    OutputDescription,
+)
+from enginebench_controller.model.skeleton import load_skeleton
+
+__all__ = ["InputDescription", "ModelDescription", "ModelFormat", "OutputDescription", "describe", "format_of"]
+
+SUFFIXES = {
+    ".onnx": ModelFormat.ONNX,
+    ".xml": ModelFormat.OPENVINO_IR,
+    ".pt": ModelFormat.TORCHSCRIPT,
+    ".ts": ModelFormat.TORCHSCRIPT,
+    ".torchscript": ModelFormat.TORCHSCRIPT,
+    ".pt2": ModelFormat.TORCH_EXPORT,
+}
+
+
+def format_of(path: Path) -> ModelFormat:
+    """The format by the file's suffix. Raises `ModelError` for a suffix no engine reads."""
+    try:
+        return SUFFIXES[path.suffix.lower()]
+    except KeyError:
+        raise ModelError(
+            f"{path} is no model that enginebench knows: its name must end in " + ", ".join(SUFFIXES)
+        ) from None
+
+
+def describe(path: Path) -> ModelDescription:
+    """Read what the model at `path` asks for. Raises `ModelError` for a missing, damaged or unknown file."""
+    if not path.is_file():
+        raise ModelError(f"There is no model file {path}; check the path")
+    match format_of(path):
+        case ModelFormat.ONNX:
+            return describe_onnx(load_skeleton(path), path)
+        case ModelFormat.OPENVINO_IR:
+            return describe_ir(path)
+        case ModelFormat.TORCHSCRIPT:
+            return _describe_archive(path, ModelFormat.TORCHSCRIPT, "/constants.pkl", "torch.jit.save")
+        case ModelFormat.TORCH_EXPORT:
+            return _describe_archive(path, ModelFormat.TORCH_EXPORT, ".json", "torch.export.save")
+
+
+def describe_onnx(model: onnx.ModelProto, path: Path) -> ModelDescription:
+    """Describe an ONNX model (with or without weights); `path` is for the error sentences."""
+    bounds = onnx_integer_bounds(model.graph)
+    weights = {tensor.name for tensor in model.graph.initializer}
+    inputs = tuple(
+        InputDescription(value.name, dtype, dims, bounds.get(value.name))
+        for value in model.graph.input
+        if value.name not in weights
+        for dtype, dims in [_tensor_type(value, path)]
+    )
+    outputs = tuple(OutputDescription(value.name, *_tensor_type(value, path)) for value in model.graph.output)
+    opset = next((entry.version for entry in model.opset_import if entry.domain in {"", "ai.onnx"}), None)
+    producer = f"{model.producer_name} {model.producer_version}".strip() or None
+    return ModelDescription(ModelFormat.ONNX, inputs, outputs, opset, producer)
+
+
+def _tensor_type(value: onnx.ValueInfoProto, path: Path) -> tuple[str, Dims | None]:
+    """NumPy name of the element type, and the dims."""
+    if not value.type.HasField("tensor_type"):
+        raise ModelError(
+            f"{path}: {value.name!r} is a sequence, map or optional value; enginebench runs models whose inputs and "
+            "outputs are tensors"
+        )
+    tensor = value.type.tensor_type
+    dims = tuple(_dimension(dim) for dim in tensor.shape.dim) if tensor.HasField("shape") else None
+    return _dtype_name(tensor.elem_type), dims
+
+
+def _dtype_name(element_type: int) -> str:
+    if element_type == onnx.TensorProto.STRING:
+        return "str"
+    try:
+        return str(helper.tensor_dtype_to_np_dtype(element_type).name)
+    except KeyError:
+        return "unknown"
+
+
+def _dimension(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
+    """Exporters write open dimensions as a name, as nothing, as 0 or as -1."""
+    if dim.HasField("dim_value"):
+        return int(dim.dim_value) if dim.dim_value > 0 else None
+    return str(dim.dim_param) or None
+
+
+def _describe_archive(path: Path, kind: ModelFormat, member: str, writer: str) -> ModelDescription:
+    """Check PyTorch's zip archives by their table of contents; nothing inside is unpacked or unpickled."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+    except (zipfile.BadZipFile, OSError) as error:
+        raise ModelError(f"{path} is not a whole {kind} file: {error}; write it with {writer}") from error
+    if not any(name.endswith(member) for name in names):
+        raise ModelError(f"{path} holds no {kind} program, perhaps weights only; write the model with {writer}")
+    return ModelDescription(kind)

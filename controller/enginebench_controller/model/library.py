@@ -1,0 +1,232 @@
+"""The model library: every version in a folder named by its digest, written whole or not at all.
+
+ROOT/<digest>/version.json      what the version is and where it comes from
+ROOT/<digest>/files/…           its files, under the names the main file refers to
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from difflib import get_close_matches
+from errno import EEXIST, ENOSPC, ENOTEMPTY
+from pathlib import Path
+
+from enginebench_controller.errors import ModelError, StoreError
+from enginebench_controller.model.description import SUFFIXES
+from enginebench_controller.model.model_files import SourceFile, collect_files, hash_file, version_digest
+from enginebench_controller.model.zoo import PREFIX, build_bytes, zoo_model
+from enginebench_controller.records import ModelFile, ModelVersion
+
+_CHUNK_BYTES = 1024 * 1024
+_RECORD = "version.json"
+_SCHEMA_VERSION = 1
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_DIGEST_PREFIX = re.compile(r"[0-9a-f]{6,64}")
+_NAME = re.compile(r"[^\s/\\][^\r\n\t/\\]{0,199}")
+
+
+class ModelLibrary:
+    """The model versions under `root`. Nothing is created before the first version is added."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def add(
+        self, path: Path, name: str | None = None, parent: str | None = None, derivation: str | None = None
+    ) -> ModelVersion:
+        """Copy the model at `path`, with the files it refers to, and return its version.
+
+        Content the library already holds is not copied again; a `name` given then becomes the version's name.
+        `parent` (a digest) and `derivation` tell how the model was made from another one. Raises `ModelError` for a
+        model that cannot be taken in and `StoreError` when the library cannot be written.
+        """
+        name = _checked_name(name)
+        kind, sources = collect_files(path)
+        files = tuple(hash_file(source) for source in sources)
+        digest = version_digest(files)
+        known = self._find(digest)
+        if known is not None:
+            return self._renamed(known, name) if name and name != known.name else known
+        version = ModelVersion(digest, name or path.stem, kind.value, files, time.time_ns(), parent, derivation)
+        self._write(version, sources)
+        return self._read(digest)
+
+    def resolve(self, text: str) -> ModelVersion:
+        """The version meant by a "zoo:NAME", a file (added if need be), a name (the newest) or a digest's start.
+
+        Raises `ModelError` with the nearest name when nothing fits.
+        """
+        if text.startswith(PREFIX):
+            return self._from_zoo(text)
+        if Path(text).is_file():
+            return self.add(Path(text))
+        if os.sep in text or Path(text).suffix.lower() in SUFFIXES:
+            raise ModelError(f"There is no model file {text}; check the path")
+        return self._by_name(text) or self._by_digest(text) or self._refuse(text)
+
+    def versions(self) -> list[ModelVersion]:
+        """All versions, newest first. Raises `StoreError` for a damaged record."""
+        folders = [entry for entry in self._entries() if _DIGEST.fullmatch(entry.name)]
+        found = [self._read(folder.name) for folder in folders]
+        return sorted(found, key=lambda version: (-version.created_at_unix_ns, version.digest))
+
+    def derived(self, parent: ModelVersion, derivation: str) -> ModelVersion | None:
+        """The version that was made from `parent` in this way, if there is one."""
+        made = (parent.digest, derivation)
+        return next((one for one in self.versions() if (one.parent_digest, one.derivation) == made), None)
+
+    def file_paths(self, version: ModelVersion) -> list[Path]:
+        """Where the version's files lie, in the order of `version.files`; the main one is first."""
+        return [self._folder(version.digest) / "files" / file.name for file in version.files]
+
+    def main_path(self, version: ModelVersion) -> Path:
+        """Where the version's main file lies."""
+        return self.file_paths(version)[0]
+
+    def remove(self, version: ModelVersion) -> None:
+        """Delete the version's files. Versions made from it stay. Raises `ModelError` when it is not there."""
+        if self._find(version.digest) is None:
+            raise ModelError(f"The library holds no version {version.digest[:12]}; see `enginebench models list`")
+        with self._writing("remove a model from"):
+            grave = Path(tempfile.mkdtemp(prefix=".removed-", dir=self._root))
+            self._folder(version.digest).rename(grave / "version")
+            shutil.rmtree(grave)
+
+    def _from_zoo(self, text: str) -> ModelVersion:
+        model = zoo_model(text)
+        known = self._find(model.digest)
+        if known is not None:
+            return known
+        with self._scratch() as folder:
+            path = folder / "model.onnx"
+            with self._writing("build a model in"):
+                path.write_bytes(build_bytes(model))
+            sources = (SourceFile(path.name, path),)
+            files = (hash_file(sources[0]),)
+            version = ModelVersion(model.digest, PREFIX + model.name, "onnx", files, time.time_ns())
+            self._write(version, sources)
+        return self._read(model.digest)
+
+    def _by_name(self, text: str) -> ModelVersion | None:
+        return next((version for version in self.versions() if version.name == text), None)
+
+    def _by_digest(self, text: str) -> ModelVersion | None:
+        if not _DIGEST_PREFIX.fullmatch(text.lower()):
+            return None
+        found = [version for version in self.versions() if version.digest.startswith(text.lower())]
+        if len(found) > 1:
+            raise ModelError(f"{len(found)} model versions start with {text}: give more digits")
+        return found[0] if found else None
+
+    def _refuse(self, text: str) -> ModelVersion:
+        names = sorted({version.name for version in self.versions()})
+        near = get_close_matches(text, names, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]}?" if near else "`enginebench models list` shows what there is"
+        raise ModelError(f"No model is called {text!r}, and there is no such file; {hint}")
+
+    def _entries(self) -> list[Path]:
+        try:
+            return sorted(self._root.iterdir())
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise StoreError(f"Cannot read the model library {self._root}: {error.strerror}") from error
+
+    def _folder(self, digest: str) -> Path:
+        return self._root / digest
+
+    def _find(self, digest: str) -> ModelVersion | None:
+        return self._read(digest) if self._folder(digest).is_dir() else None
+
+    def _read(self, digest: str) -> ModelVersion:
+        path = self._folder(digest) / _RECORD
+        try:
+            record = json.loads(path.read_text(encoding="utf-8"))
+            files = tuple(ModelFile(**file) for file in record.pop("files"))
+            if record.pop("schema_version") != _SCHEMA_VERSION:
+                raise StoreError(f"{path} was written by a newer enginebench; update this one")
+            return ModelVersion(files=files, **record)
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise StoreError(
+                f"The model library's record {path} cannot be read ({error}); delete the folder {path.parent} and "
+                "add the model again"
+            ) from error
+
+    def _renamed(self, version: ModelVersion, name: str) -> ModelVersion:
+        renamed = replace(version, name=name)
+        with self._writing("rename a model in"):
+            draft = Path(tempfile.mkstemp(prefix=".record-", dir=self._folder(version.digest))[1])
+            _write_record(draft, renamed)
+            draft.replace(self._folder(version.digest) / _RECORD)
+        return renamed
+
+    def _write(self, version: ModelVersion, sources: Sequence[SourceFile]) -> None:
+        """Copy into a folder beside the others, then rename it into its place."""
+        with self._scratch() as folder, self._writing("add a model to"):
+            for file, source in zip(version.files, sources, strict=True):
+                _copy(source, file, folder / "version" / "files" / file.name)
+            _write_record(folder / "version" / _RECORD, version)
+            try:
+                (folder / "version").rename(self._folder(version.digest))
+            except OSError as error:
+                # Another process added the same content first: the same bytes, so theirs will do.
+                if error.errno not in {EEXIST, ENOTEMPTY}:
+                    raise
+
+    @contextmanager
+    def _scratch(self) -> Iterator[Path]:
+        """A folder on the library's own disk, gone afterwards."""
+        with self._writing("write to"):
+            self._root.mkdir(parents=True, exist_ok=True)
+            folder = Path(tempfile.mkdtemp(prefix=".incoming-", dir=self._root))
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    @contextmanager
+    def _writing(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            remedy = "free some space" if error.errno == ENOSPC else "check that the folder can be written"
+            raise StoreError(f"Cannot {what} the model library {self._root}: {error.strerror}; {remedy}") from error
+
+
+def _checked_name(name: str | None) -> str | None:
+    if name is None:
+        return None
+    if name.startswith(PREFIX):
+        raise ModelError(f"{name!r} cannot name a model: {PREFIX}… stands for models that enginebench builds")
+    if not _NAME.fullmatch(name):
+        raise ModelError(f"{name!r} cannot name a model: use up to 200 characters without slashes and line breaks")
+    return name
+
+
+def _copy(source: SourceFile, expected: ModelFile, target: Path) -> None:
+    """Copy in pieces and check the digest on the way: the file may change under our hands."""
+    digest = hashlib.sha256()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with source.path.open("rb") as reader, target.open("xb") as writer:
+        while chunk := reader.read(_CHUNK_BYTES):
+            digest.update(chunk)
+            writer.write(chunk)
+        writer.flush()
+        os.fsync(writer.fileno())
+    if digest.hexdigest() != expected.sha256:
+        raise ModelError(f"{source.path} changed while it was being copied; add it again when it is complete")
+
+
+def _write_record(path: Path, version: ModelVersion) -> None:
+    record = {"schema_version": _SCHEMA_VERSION, **asdict(version)}
+    with path.open("w", encoding="utf-8") as file:
+        json.dump(record, file, indent=1)
+        file.flush()
+        os.fsync(file.fileno())

@@ -1,0 +1,192 @@
+"""Reads inputs and outputs out of an OpenVINO IR (.xml), with a parser that expands nothing and keeps no tree."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.parsers import expat
+
+from enginebench_controller.errors import ModelError
+from enginebench_controller.model.embedding import Operation, integer_bounds
+from enginebench_controller.model.signature import (
+    Dims,
+    InputDescription,
+    ModelDescription,
+    ModelFormat,
+    OutputDescription,
+)
+
+_MAX_XML_BYTES = 512 * 1024 * 1024
+_ELEMENT_TYPES = {
+    "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "boolean": "bool",
+    "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
+    "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
+    "fp64": "float64", "fp32": "float32", "fp16": "float16", "bool": "bool", "string": "str",
+}  # fmt: skip
+
+
+class _RefusedMarkupError(Exception):
+    """The document declares a type or an entity, which no IR does."""
+
+
+@dataclass
+class _Port:
+    id: str
+    element_type: str
+    names: str
+    dims: list[int | None] = field(default_factory=list)
+
+
+@dataclass
+class _Layer:
+    id: str
+    name: str
+    type: str
+    data: dict[str, str] = field(default_factory=dict)
+    inputs: list[_Port] = field(default_factory=list)
+    outputs: list[_Port] = field(default_factory=list)
+
+
+def describe_ir(path: Path) -> ModelDescription:
+    """Describe the IR whose .xml is `path`; its weights must lie beside it. Raises `ModelError`."""
+    weights = path.with_suffix(".bin")
+    if not weights.is_file():
+        raise ModelError(f"{path} needs its weights beside it: there is no {weights.name}; copy both files")
+    if path.stat().st_size > _MAX_XML_BYTES:
+        raise ModelError(f"{path} is too big for an OpenVINO IR: an .xml holds no weights")
+    try:
+        return _describe(path, weights)
+    except _RefusedMarkupError:
+        raise ModelError(f"{path} declares a document type or entities, as no OpenVINO IR does; not read") from None
+    except (expat.ExpatError, KeyError, IndexError, ValueError) as error:
+        raise ModelError(f"{path} is not a whole OpenVINO IR ({error}); convert the model again with ovc") from error
+
+
+def _describe(path: Path, weights: Path) -> ModelDescription:
+    reader = _Reader()
+    with path.open("rb") as file:
+        reader.parser().ParseFile(file)
+    if not reader.layers:
+        raise ValueError("it holds no layers")
+    bounds = _bounds(reader, weights)
+    inputs = tuple(_input(layer, bounds) for layer in reader.layers.values() if layer.type == "Parameter")
+    return ModelDescription(ModelFormat.OPENVINO_IR, inputs, _outputs(reader), producer=reader.producer)
+
+
+class _Reader:
+    """Collects layers and edges at the top level of the document; bodies of loops and branches are passed over."""
+
+    def __init__(self) -> None:
+        self.layers: dict[str, _Layer] = {}
+        self.edges: dict[tuple[str, str], tuple[str, str]] = {}
+        self.producer: str | None = None
+        self._path: list[str] = []
+        self._layer: _Layer | None = None
+        self._ports: list[_Port] = []
+        self._text = ""
+
+    def parser(self) -> expat.XMLParserType:
+        """An expat parser that feeds this reader."""
+        parser = expat.ParserCreate()
+        parser.StartDoctypeDeclHandler = _refuse
+        parser.EntityDeclHandler = _refuse
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._end
+        parser.CharacterDataHandler = self._characters
+        return parser
+
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        self._path.append(tag)
+        self._text = ""
+        match self._path:
+            case ["net"]:
+                self.producer = attributes.get("name")
+            case ["net", "layers", "layer"]:
+                self._layer = _Layer(attributes["id"], attributes["name"], attributes["type"])
+                self.layers[self._layer.id] = self._layer
+            case ["net", "layers", "layer", "data"] if self._layer:
+                self._layer.data.update(attributes)
+            case ["net", "layers", "layer", "input" | "output" as side, "port"] if self._layer:
+                self._ports = self._layer.inputs if side == "input" else self._layer.outputs
+                kind, names = attributes.get("precision", ""), attributes.get("names", "")
+                self._ports.append(_Port(attributes["id"], kind, names))
+            case ["net", "edges", "edge"]:
+                source = (attributes["from-layer"], attributes["from-port"])
+                self.edges[attributes["to-layer"], attributes["to-port"]] = source
+
+    def _characters(self, text: str) -> None:
+        if self._path[-1:] == ["dim"]:
+            self._text += text
+
+    def _end(self, tag: str) -> None:
+        if self._path[:3] == ["net", "layers", "layer"] and self._path[4:] == ["port", "dim"]:
+            size = int(self._text)
+            self._ports[-1].dims.append(size if size > 0 else None)
+        self._path.pop()
+
+
+def _refuse(*_: object) -> None:
+    raise _RefusedMarkupError
+
+
+def _input(layer: _Layer, bounds: dict[str, int]) -> InputDescription:
+    """An input by its tensor name, which is what engines know it by; the layer's name is for tools."""
+    name = _tensor_name(layer.outputs[0].names if layer.outputs else "") or layer.name
+    dtype = _ELEMENT_TYPES.get(layer.data.get("element_type", "").lower(), "unknown")
+    return InputDescription(name, dtype, _dims(layer.data.get("shape", "")), bounds.get(layer.id))
+
+
+def _dims(shape: str) -> Dims | None:
+    """`shape` as OpenVINO prints it: "1,3,?,1..8", "" for a scalar, "..." for an unknown rank."""
+    if "..." in shape:
+        return None
+    parts = [part.strip() for part in shape.split(",") if part.strip()]
+    return tuple(int(part) if part.isdecimal() and int(part) > 0 else None for part in parts)
+
+
+def _outputs(reader: _Reader) -> tuple[OutputDescription, ...]:
+    results = [layer for layer in reader.layers.values() if layer.type == "Result" and layer.inputs]
+    return tuple(_output(reader, layer) for layer in results)
+
+
+def _output(reader: _Reader, result: _Layer) -> OutputDescription:
+    source_layer, source_port = reader.edges[result.id, result.inputs[0].id]
+    source = reader.layers[source_layer]
+    port = next((port for port in source.outputs if port.id == source_port), result.inputs[0])
+    dtype = _ELEMENT_TYPES.get(port.element_type.lower(), "unknown")
+    return OutputDescription(_tensor_name(port.names) or source.name, dtype, tuple(port.dims))
+
+
+def _tensor_name(names: str) -> str:
+    """One of the comma-separated names (commas within a name are escaped): the first by order, as OpenVINO picks."""
+    parts = names.replace("\\,", "\0").split(",")
+    return min((part.replace("\0", ",") for part in parts if part), default="")
+
+
+def _bounds(reader: _Reader, weights: Path) -> dict[str, int]:
+    """Bounds of the integer inputs, by layer id."""
+    rows: dict[Hashable, int] = {}
+    for layer in reader.layers.values():
+        if layer.type == "Const" and (dims := _dims(layer.data.get("shape", ""))) and isinstance(dims[0], int):
+            rows[layer.id, layer.outputs[0].id] = dims[0]
+    operations = [_operation(reader, layer, weights) for layer in reader.layers.values()]
+    inputs = [layer for layer in reader.layers.values() if layer.type == "Parameter" and layer.outputs]
+    starts = [Operation("Identity", [layer.id], [(layer.id, layer.outputs[0].id)]) for layer in inputs]
+    integers = [layer.id for layer in inputs if layer.data.get("element_type", "")[:1] in {"i", "u"}]
+    return integer_bounds(integers, [*starts, *operations], rows)
+
+
+def _operation(reader: _Reader, layer: _Layer, weights: Path) -> Operation:
+    sources: list[Hashable] = [reader.edges.get((layer.id, port.id), ("", "")) for port in layer.inputs]
+    outputs: list[Hashable] = [(layer.id, port.id) for port in layer.outputs]
+    gathers = layer.type == "Gather" and len(layer.inputs) > 2 and _gather_axis(reader, layer, weights) == 0
+    return Operation(layer.type, sources, outputs, gathers)
+
+
+def _gather_axis(reader: _Reader, gather: _Layer, weights: Path) -> int | None:
+    """The axis is a constant, so it lies in the weights file."""
+    source = reader.layers.get(reader.edges.get((gather.id, gather.inputs[2].id), ("", ""))[0])
+    if source is None or source.type != "Const":
+        return None
+    with weights.open("rb") as file:
+        file.seek(int(source.data["offset"]))
+        return int.from_bytes(file.read(min(int(source.data["size"]), 8)), "little", signed=True)

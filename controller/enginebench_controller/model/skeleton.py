@@ -1,0 +1,187 @@
+"""Reads an ONNX file without its weights, so that a model of gigabytes is described in megabytes of memory.
+
+The protobuf wire format is walked with seeks: what is small is copied as it stands, what is big is entered if it can
+hold graphs or tensors, and skipped if it is a payload. https://protobuf.dev/programming-guides/encoding/
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+import onnx
+from google.protobuf.message import DecodeError
+
+from enginebench_controller.errors import ModelError
+
+KEPT_PAYLOAD_BYTES = 64 * 1024
+"""Payloads up to this size stay: the shapes that Reshape and its kin take as inputs are among them."""
+
+_MAX_KEPT_BYTES = 512 * 1024 * 1024
+_MAX_DEPTH = 100
+_VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
+_TENSOR_CONTENT = frozenset(
+    onnx.TensorProto.DESCRIPTOR.fields_by_name[name].number
+    for name in (
+        "float_data", "int32_data", "string_data", "int64_data", "raw_data", "double_data", "uint64_data",
+    )
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Message:
+    """A message type worth entering: which fields hold messages like it, and which are a tensor's content."""
+
+    children: Mapping[int, "_Message"] = field(default_factory=dict)
+    payloads: frozenset[int] = frozenset()
+
+
+def _message_types() -> _Message:
+    """The message types of onnx.proto that can hold tensors, from ModelProto down."""
+    tensor = _Message(payloads=_TENSOR_CONTENT)
+    sparse = _Message(_fields(onnx.SparseTensorProto, values=tensor, indices=tensor))
+    inner: dict[int, _Message] = {}
+    graph = _Message(inner)
+    attribute = _Message(
+        _fields(
+            onnx.AttributeProto, t=tensor, tensors=tensor, g=graph, graphs=graph,
+            sparse_tensor=sparse, sparse_tensors=sparse,
+        )
+    )  # fmt: skip
+    node = _Message(_fields(onnx.NodeProto, attribute=attribute))
+    inner |= _fields(onnx.GraphProto, node=node, initializer=tensor, sparse_initializer=sparse)
+    training = _Message(_fields(onnx.TrainingInfoProto, initialization=graph, algorithm=graph))
+    function = _Message(_fields(onnx.FunctionProto, node=node))
+    return _Message(_fields(onnx.ModelProto, graph=graph, training_info=training, functions=function))
+
+
+def _fields(message: type, **children: _Message) -> dict[int, _Message]:
+    numbers = message.DESCRIPTOR.fields_by_name  # type: ignore[attr-defined]  # generated classes have it
+    return {numbers[name].number: child for name, child in children.items()}
+
+
+_MODEL = _message_types()
+
+
+class _MalformedError(Exception):
+    """The bytes do not follow the wire format; the text completes "… is not a whole ONNX model: "."""
+
+
+def load_skeleton(path: Path) -> onnx.ModelProto:
+    """The model with names, types, dims and small payloads; bigger payloads (and strings) are left out.
+
+    Raises `ModelError` for a file that is missing, unreadable, empty, truncated or something else than ONNX.
+    """
+    try:
+        with path.open("rb") as file:
+            model = _parse(file, os.fstat(file.fileno()).st_size)
+    except OSError as error:
+        raise ModelError(f"Cannot read the model {path}: {error.strerror}; check the path") from error
+    except (_MalformedError, DecodeError) as error:
+        reason = error if isinstance(error, _MalformedError) else "its content does not parse"
+        raise ModelError(
+            f"{path} is not a whole ONNX model: {reason}; download or export it again, and check that Git LFS did "
+            "not leave a pointer in its place"
+        ) from error
+    return model
+
+
+def has_payload(tensor: onnx.TensorProto) -> bool:
+    """False for a tensor whose content was left out or lies in another file."""
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        return False
+    return 0 in tensor.dims or any(field.number in _TENSOR_CONTENT for field, _ in tensor.ListFields())
+
+
+def _parse(file: BinaryIO, size: int) -> onnx.ModelProto:
+    if size == 0:
+        raise _MalformedError("it is empty")
+    model = onnx.ModelProto.FromString(_Walk(file).message(_MODEL, size))
+    if not (model.HasField("graph") and (model.graph.node or model.graph.output)):
+        raise _MalformedError("it holds no graph")
+    if not model.opset_import:
+        raise _MalformedError("it names no operator set, so it is cut off or is something else")
+    return model
+
+
+class _Walk:
+    """Copies messages from a file, leaving out what is big and no message."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._kept_bytes = 0
+
+    def message(self, kind: _Message, end: int, depth: int = 0) -> bytes:
+        """The message from the current position to `end`, without its big payloads."""
+        if depth > _MAX_DEPTH:
+            raise _MalformedError(f"its graphs are nested more than {_MAX_DEPTH} deep")
+        kept = bytearray()
+        payload = bytearray()
+        payload_bytes = 0
+        while (start := self._file.tell()) < end:
+            key = self._varint(end)
+            part = self._field(kind, key, end, depth)
+            if key >> 3 not in kind.payloads:
+                kept += part
+                continue
+            payload_bytes += self._file.tell() - start
+            if payload_bytes <= KEPT_PAYLOAD_BYTES:
+                payload += part
+        return bytes(kept + payload if payload_bytes <= KEPT_PAYLOAD_BYTES else kept)
+
+    def _field(self, kind: _Message, key: int, end: int, depth: int) -> bytes:
+        """One field with its key, or nothing where it is too big to keep."""
+        wire_type = key & 7
+        if wire_type == _VARINT:
+            return _encode(key) + _encode(self._varint(end))
+        if wire_type in {_FIXED64, _FIXED32}:
+            return _encode(key) + self._take(8 if wire_type == _FIXED64 else 4, end)
+        if wire_type != _LENGTH or key >> 3 == 0:
+            raise _MalformedError("it has an unknown kind of field")
+        return self._delimited(kind, key, end, depth)
+
+    def _delimited(self, kind: _Message, key: int, end: int, depth: int) -> bytes:
+        length = self._varint(end)
+        stop = self._file.tell() + length
+        if stop > end:
+            raise _MalformedError(f"it is cut off, {stop - end} bytes are missing")
+        child = kind.children.get(key >> 3)
+        if length <= KEPT_PAYLOAD_BYTES:
+            content = self._take(length, end)
+        elif child is not None:
+            content = self.message(child, stop, depth + 1)
+        else:
+            self._file.seek(stop)
+            return b""
+        return _encode(key) + _encode(len(content)) + content
+
+    def _take(self, size: int, end: int) -> bytes:
+        content = self._file.read(size) if self._file.tell() + size <= end else b""
+        if len(content) < size:
+            raise _MalformedError("it is cut off in the middle of a field")
+        self._kept_bytes += size
+        if self._kept_bytes > _MAX_KEPT_BYTES:
+            raise _MalformedError(f"it has more than {_MAX_KEPT_BYTES >> 20} MiB beside its weights")
+        return content
+
+    def _varint(self, end: int) -> int:
+        value = 0
+        for shift in range(0, 70, 7):
+            byte = self._file.read(1)
+            if not byte or self._file.tell() > end:
+                raise _MalformedError("it is cut off in the middle of a number")
+            value |= (byte[0] & 0x7F) << shift
+            if byte[0] < 0x80:
+                return value
+        raise _MalformedError("it has a number of more than ten bytes")
+
+
+def _encode(value: int) -> bytes:
+    """A varint."""
+    encoded = bytearray()
+    while value >= 0x80:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)

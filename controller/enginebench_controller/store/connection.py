@@ -1,0 +1,119 @@
+"""Opening the results file for exactly one transaction, under a file lock that all enginebench processes share.
+
+Three traps shape this module, each measured with DuckDB 2.0. A process that holds the file open for writing shuts out
+every other process, readers included, and open-and-retry starves someone; hence the gate. A process that forks with an
+open database, or that opens and closes the file as bytes while it is open, loses committed rows without a word; hence
+nothing is ever held, and nobody else touches the file.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+from filelock import FileLock, Timeout
+
+from enginebench_controller.errors import StoreError
+from enginebench_controller.store import migrations
+from enginebench_controller.store.failures import explain, held_by_another_process, locked_out
+
+STORAGE_VERSION = "v1.2.0"
+"""The file format: readable by every DuckDB from 1.2 on, so that people can query their results with other tools."""
+
+_CONFIG = {
+    "storage_compatibility_version": STORAGE_VERSION,
+    # What the store holds came from other machines; a query must not reach files or the network, whatever it says.
+    "enable_external_access": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "lock_configuration": "true",
+}
+_RETRY_S = 0.1
+
+
+@contextmanager
+def transaction(path: Path, timeout_s: float) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open the file for writing, made and brought up to date first; commit at the end, roll back on any error.
+
+    Raises `StoreError` when that is impossible, among other reasons because others keep the file for longer than
+    `timeout_s`.
+    """
+    with _explained(path), _gate(path, timeout_s), _connected(path, timeout_s) as connection:
+        migrations.migrate(connection, path)
+        with migrations.atomic(connection):
+            yield connection
+
+
+@contextmanager
+def reading(path: Path, timeout_s: float) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open the file for reading, brought up to date first. A file that is not there reads as an empty one.
+
+    Raises `StoreError` like `transaction`.
+    """
+    if not path.exists():
+        with _empty() as connection:
+            yield connection
+        return
+    with _explained(path), _gate(path, timeout_s):
+        _bring_up_to_date(path, timeout_s)
+        with _connected(path, timeout_s, read_only=True) as connection:
+            yield connection
+
+
+def _bring_up_to_date(path: Path, timeout_s: float) -> None:
+    with _connected(path, timeout_s, read_only=True) as connection:
+        if not migrations.pending(connection, path):
+            return
+    with _connected(path, timeout_s) as connection:
+        migrations.migrate(connection, path)
+
+
+@contextmanager
+def _empty() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect(":memory:", config=_CONFIG) as connection:
+        migrations.migrate(connection, Path(":memory:"))
+        yield connection
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (duckdb.Error, OSError) as error:
+        raise StoreError(explain(error, path)) from error
+
+
+@contextmanager
+def _gate(path: Path, timeout_s: float) -> Iterator[None]:
+    """Hold the lock file beside the results. A new lock object each time, so that threads exclude each other too."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(path.with_name(path.name + ".lock"), timeout=timeout_s, fallback_to_soft=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise StoreError(locked_out(path, timeout_s)) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def _connected(
+    path: Path, timeout_s: float, *, read_only: bool = False
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    with _connect(path, timeout_s, read_only=read_only) as connection:
+        yield connection
+
+
+def _connect(path: Path, timeout_s: float, *, read_only: bool) -> duckdb.DuckDBPyConnection:
+    """Connect, waiting for programs that know nothing of the gate, such as the DuckDB shell."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            return duckdb.connect(path, read_only=read_only, config=_CONFIG)
+        except duckdb.IOException as error:
+            if not held_by_another_process(error) or time.monotonic() >= deadline:
+                raise
+            time.sleep(_RETRY_S)

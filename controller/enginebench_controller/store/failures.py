@@ -1,0 +1,54 @@
+"""What went wrong with the results file, as a sentence: which file, why, and what to do."""
+
+import re
+from pathlib import Path
+
+from enginebench_controller.errors import StoreError
+
+_DISK_FULL = ("No space left", "Disk quota exceeded", "File too large")
+_NOT_WRITABLE = ("Permission denied", "Read-only file system", "Operation not permitted")
+
+
+def explain(error: Exception, path: Path) -> str:
+    """Put an error of DuckDB or of the operating system into one sentence for the person at the controller."""
+    text = str(error)
+    if held_by_another_process(error):
+        return _held(text, path)
+    if any(words in text for words in _DISK_FULL):
+        return f"the results in {path} could not be written: the disk is full; free some space and try again"
+    if any(words in text for words in _NOT_WRITABLE):
+        return f"no permission to use {path}; make the file and its folder {path.parent} writable for you"
+    if "not a valid DuckDB database file" in text:
+        return f"{path} is not a DuckDB file; move it away or name another folder in ENGINEBENCH_HOME"
+    if "we can only read" in text:
+        return f"{path} was written by a newer DuckDB; upgrade with `pip install --upgrade duckdb`"
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        return f"{path.parent} is not a folder; name another one in ENGINEBENCH_HOME"
+    return f"the results in {path} could not be used: {text.splitlines()[0] if text else type(error).__name__}"
+
+
+def held_by_another_process(error: Exception) -> bool:
+    """Tell whether DuckDB refused because another program has the file open."""
+    return "Conflicting lock" in str(error)
+
+
+def locked_out(path: Path, timeout_s: float) -> str:
+    """Say that another enginebench process kept the gate for too long."""
+    return (
+        f"{path} has been in use by another enginebench process for {timeout_s:g} s; "
+        "wait for that process or end it, then try again"
+    )
+
+
+def newer_file(path: Path, theirs: int, ours: int, made_by: str) -> StoreError:
+    """Make the error for a file whose schema this version does not know."""
+    return StoreError(
+        f"{path} was made by a newer enginebench ({made_by}, schema {theirs}; this one knows {ours}); "
+        "upgrade enginebench to use it"
+    )
+
+
+def _held(text: str, path: Path) -> str:
+    holder = re.search(r"held in (?P<program>\S+) \(PID (?P<pid>\d+)\)", text)
+    who = f"process {holder['pid']} ({holder['program']})" if holder else "another process"
+    return f"{path} is held open by {who}; close that program and try again"

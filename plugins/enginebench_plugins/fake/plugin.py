@@ -1,0 +1,165 @@
+"""The plugin of the fake engine."""
+
+import time
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from enginebench_plugins import spec
+from enginebench_plugins.fake.faults import Fault, FaultPhase, inflict, strikes
+from enginebench_plugins.refusal import refuse_unsupported
+
+if TYPE_CHECKING:
+    from enginebench_plugins.fake.evaluation import MemoizedEvaluation
+
+VERSION = "1.0"
+DEFAULT_LATENCY_US = 1000
+WAITS = ("spin", "sleep")
+
+
+class FakeEngine(spec.Engine):
+    """Exact outputs after a fixed time, on two devices that share nothing."""
+
+    hidden = True
+
+    def info(self) -> spec.EngineInfo:
+        """Raises `EngineUnavailableError` without NumPy or ONNX, which compute the outputs."""
+        if missing := [package for package in ("numpy", "onnx") if find_spec(package) is None]:
+            packages = " ".join(missing)
+            raise spec.EngineUnavailableError(
+                f"the fake engine computes its outputs with {packages}: pip install {packages}", installed=False
+            )
+        return spec.EngineInfo(
+            version=VERSION,
+            formats=frozenset({spec.ModelFormat.ONNX}),
+            profiling=True,
+            options=(
+                spec.OptionSpec("latency_us", int, "how long an inference takes, in microseconds"),
+                spec.OptionSpec("wait", str, "what an inference does meanwhile", choices=WAITS),
+                spec.OptionSpec("fault", str, "what goes wrong", choices=_values(Fault)),
+                spec.OptionSpec("fault_phase", str, "when it goes wrong", choices=_values(FaultPhase)),
+            ),
+        )
+
+    def devices(self) -> Sequence[spec.Device]:
+        """Two, so that two runs can go on at once."""
+        return [
+            spec.Device(f"FAKE:{number}", f"fake device {number}", resources=(f"fake:{number}",)) for number in (0, 1)
+        ]
+
+    def read(self, source: spec.ModelSource) -> Any:
+        """The ONNX model with its weights."""
+        from enginebench_plugins.onnx_model import read_onnx
+
+        return read_onnx(source.path)
+
+    def compile(self, model: Any, source: spec.ModelSource, settings: spec.Settings) -> spec.CompiledModel:
+        """Raises what option `fault` asks for."""
+        from enginebench_plugins.fake.evaluation import MemoizedEvaluation
+        from enginebench_plugins.onnx_model import run_inputs
+
+        refuse_unsupported("fake", self.info(), self.devices(), settings)
+        fault, phase = _fault(settings)
+        if strikes(fault, phase, FaultPhase.COMPILE):
+            inflict(fault)
+        return CompiledFake(model, MemoizedEvaluation(model, run_inputs(model, source)), settings)
+
+
+class CompiledFake(spec.CompiledModel):
+    """An ONNX model, and how long each of its inferences is to take."""
+
+    def __init__(self, model: Any, evaluation: "MemoizedEvaluation", settings: spec.Settings) -> None:
+        self._model = model
+        self._evaluation = evaluation
+        self._settings = settings
+        self._latency_ns = int(settings.options.get("latency_us", DEFAULT_LATENCY_US)) * 1000
+
+    @property
+    def inputs(self) -> Sequence[spec.TensorSpec]:
+        """As in the model."""
+        return self._evaluation.inputs
+
+    def effective(self) -> spec.Effective:
+        """NumPy computes in the model's own types; nothing else is to be told."""
+        return spec.Effective(
+            precision=spec.Readback("f32", spec.Source.ASSUMED),
+            provider=spec.Readback("fake", spec.Source.ENGINE_API),
+        )
+
+    def create_request(self) -> spec.InferRequest:
+        """Requests share nothing but the memory of outputs."""
+        fault, phase = _fault(self._settings)
+        strike = strikes(fault, phase, FaultPhase.INFERENCE)
+        wait_until = _sleep_until if self._settings.options.get("wait") == "sleep" else _spin_until
+        return FakeRequest(self._evaluation, self._latency_ns, wait_until, fault if strike else Fault.NONE)
+
+    def profile(self, inputs: Sequence[spec.Tensors], iterations: int) -> Sequence[spec.LayerProfile]:
+        """A layer a node; the latency is shared out evenly, the remainder to the first."""
+        from enginebench_plugins.onnx_model import node_labels
+
+        request = self.create_request()
+        for iteration in range(iterations):
+            request.infer(inputs[iteration % len(inputs)])
+        labels = node_labels(self._model)
+        share_ns, rest_ns = divmod(self._latency_ns, len(labels))
+        return [
+            spec.LayerProfile(
+                name=f"{order}:{label}",
+                type=node.op_type,
+                order=order,
+                time_ns=(share_ns + (rest_ns if order == 0 else 0),) * iterations,
+                precision="f32",
+                source_nodes=(label,),
+            )
+            for order, (label, node) in enumerate(zip(labels, self._model.graph.node, strict=True))
+        ]
+
+
+class FakeRequest(spec.InferRequest):
+    """Returns known outputs when the time has come."""
+
+    def __init__(
+        self,
+        evaluation: "MemoizedEvaluation",
+        latency_ns: int,
+        wait_until: Callable[[int], None],
+        fault: Fault,
+    ) -> None:
+        self._evaluation = evaluation
+        self._latency_ns = latency_ns
+        self._wait_until = wait_until
+        self._fault = fault
+
+    def infer(self, inputs: spec.Tensors) -> spec.Outputs:
+        """Takes the chosen latency, or longer for arrays it sees for the first time."""
+        due_ns = time.perf_counter_ns() + self._latency_ns
+        if self._fault is not Fault.NONE:
+            inflict(self._fault)
+        outputs = self._evaluation.outputs(inputs)
+        self._wait_until(due_ns)
+        return outputs
+
+
+def _spin_until(due_ns: int) -> None:
+    while time.perf_counter_ns() < due_ns:
+        pass
+
+
+def _sleep_until(due_ns: int) -> None:
+    time.sleep(max(0, due_ns - time.perf_counter_ns()) / 1e9)
+
+
+def _fault(settings: spec.Settings) -> tuple[Fault, FaultPhase]:
+    fault = str(settings.options.get("fault", Fault.NONE))
+    phase = str(settings.options.get("fault_phase", FaultPhase.INFERENCE))
+    return Fault(fault), FaultPhase(phase)
+
+
+def _values(members: type[Fault] | type[FaultPhase]) -> tuple[str, ...]:
+    return tuple(member.value for member in members)
+
+
+@spec.hookimpl
+def enginebench_engine() -> spec.Engine:
+    """The hook."""
+    return FakeEngine()

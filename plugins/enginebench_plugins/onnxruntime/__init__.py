@@ -1,0 +1,1 @@
+"""ONNX Runtime: one device an execution provider, and a profile from the runtime's own trace."""

@@ -1,0 +1,106 @@
+"""Layers from the trace that ONNX Runtime writes: a JSON list of events, times in microseconds since its start.
+
+A run is a `model_run` event of category Session; a layer's call within it is a `<node>_kernel_time` event of category
+Node. Warm-up runs are in the trace, too, and the nodes of a loop's or a branch's body lie within the node that runs it.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from enginebench_plugins import spec
+
+KERNEL_TIME = "_kernel_time"
+NS_PER_US = 1000
+
+Event = dict[str, Any]
+
+
+def layers_of(trace: Path, iterations: int) -> list[spec.LayerProfile]:
+    """The layers of the last `iterations` runs, in the order of their first call; the trace is removed.
+
+    Raises `RuntimeError` when the trace does not hold that many runs: it stops after a million events.
+    """
+    events: list[Event] = json.loads(trace.read_text(encoding="utf-8"))
+    trace.unlink()
+    runs = [event for event in _in_order(events) if event["name"] == "model_run"][-iterations:]
+    if len(runs) < iterations:
+        raise RuntimeError(
+            f"the trace holds {len(runs)} of {iterations} inferences: profile fewer, or raise the optimization level"
+        )
+    calls = list(_outermost(event for event in _in_order(events) if event["name"].endswith(KERNEL_TIME)))
+    return _layers(runs, calls)
+
+
+def _in_order(events: Iterable[Event]) -> list[Event]:
+    """By time, and a caller before what it calls."""
+    timed = (event for event in events if event.get("ph") == "X")
+    return sorted(timed, key=lambda event: (event["ts"], -event["dur"]))
+
+
+def _outermost(calls: Iterable[Event]) -> Iterator[Event]:
+    """Leaves out calls within a call, whose time the outer one holds already."""
+    end_us = 0
+    for call in calls:
+        # Both times are cut to whole microseconds, so a call that follows never seems to begin before the end.
+        if call["ts"] >= end_us:
+            end_us = call["ts"] + call["dur"]
+            yield call
+
+
+@dataclass
+class _Node:
+    """What the trace tells about one node of the optimized graph."""
+
+    first: Event
+    time_ns: list[int]
+    calls: Counter[int]
+
+
+def _layers(runs: Sequence[Event], calls: Iterable[Event]) -> list[spec.LayerProfile]:
+    nodes: dict[tuple[str, str], _Node] = {}
+    for index, call in _by_run(runs, calls):
+        key = (call["name"].removesuffix(KERNEL_TIME), call["args"]["node_index"])
+        node = nodes.setdefault(key, _Node(call, [0] * len(runs), Counter()))
+        node.time_ns[index] += call["dur"] * NS_PER_US
+        node.calls[index] += 1
+    names = Counter(name for name, _ in nodes)
+    return [
+        _layer(name if name and names[name] == 1 else _numbered(name, node), name, order, node)
+        for order, ((name, _), node) in enumerate(nodes.items())
+    ]
+
+
+def _by_run(runs: Sequence[Event], calls: Iterable[Event]) -> Iterator[tuple[int, Event]]:
+    """Each call with the index of the run it lies in; calls of earlier runs are left out."""
+    index = 0
+    for call in calls:
+        while index < len(runs) and call["ts"] > runs[index]["ts"] + runs[index]["dur"]:
+            index += 1
+        if index < len(runs) and call["ts"] >= runs[index]["ts"]:
+            yield index, call
+
+
+def _numbered(name: str, node: _Node) -> str:
+    """A name of its own for a node that has none, or one it shares: both happen in real models."""
+    return f"{name or node.first['args']['op_name']}#{node.first['args']['node_index']}"
+
+
+def _layer(unique_name: str, name: str, order: int, node: _Node) -> spec.LayerProfile:
+    arguments = node.first["args"]
+    # One entry an output, such as {"float": [1, 64, 56, 56]}.
+    outputs = [next(iter(output.items())) for output in arguments["output_type_shape"] if output]
+    return spec.LayerProfile(
+        name=unique_name,
+        type=arguments["op_name"],
+        order=order,
+        time_ns=tuple(node.time_ns),
+        calls=max(node.calls.values()),
+        kernel=arguments["provider"],
+        precision=outputs[0][0] if outputs else "",
+        output_shapes=tuple(tuple(shape) for _, shape in outputs),
+        source_nodes=(name,) if name else (),
+    )

@@ -1,0 +1,137 @@
+"""A compiled ONNX Runtime session: what it runs, what it tells about itself, and its layers."""
+
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from enginebench_plugins import spec
+from enginebench_plugins.onnxruntime.profile import layers_of
+
+ELEMENT_TYPES = {
+    "tensor(float)": "float32",
+    "tensor(float16)": "float16",
+    "tensor(double)": "float64",
+    "tensor(bool)": "bool",
+}
+"""Types whose NumPy name is not simply the text within the parentheses ("tensor(int64)")."""
+
+FLOATING = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
+
+
+class CompiledSession(spec.CompiledModel):
+    """A session and, when it is profiled, the private folder its trace is written to."""
+
+    def __init__(self, session: Any, source: spec.ModelSource, traces: Path | None) -> None:
+        self._session = session
+        self._traces = traces
+        self._inputs = _run_inputs(session.get_inputs(), source)
+        self._profiled = False
+
+    @property
+    def inputs(self) -> Sequence[spec.TensorSpec]:
+        """The session's inputs with the shapes of this run."""
+        return self._inputs
+
+    def effective(self) -> spec.Effective:
+        """The providers that got nodes; precision and streams follow from how the runtime works. It only echoes its thread count."""
+        return spec.Effective(
+            streams=spec.Readback(1, spec.Source.ASSUMED),
+            precision=_precision([*self._session.get_inputs(), *self._session.get_outputs()]),
+            provider=spec.Readback(_providers(self._session), spec.Source.ENGINE_API),
+        )
+
+    def create_request(self) -> spec.InferRequest:
+        """A request; a session may be run from several threads at once."""
+        return SessionRequest(self._session)
+
+    def profile(self, inputs: Sequence[spec.Tensors], iterations: int) -> Sequence[spec.LayerProfile]:
+        """Layers from the trace, which holds every run since the session was made; the last `iterations` count.
+
+        Raises `RuntimeError` when called again: a session's trace ends once and for all.
+        """
+        if self._traces is None:
+            raise spec.UnsupportedSettingsError("onnxruntime profiles only what was compiled for profiling")
+        if self._profiled:
+            raise RuntimeError("the trace of this session has ended: compile again for another profile")
+        self._profiled = True
+        request = self.create_request()
+        for iteration in range(iterations):
+            request.infer(inputs[iteration % len(inputs)])
+        return layers_of(Path(self._session.end_profiling()), iterations)
+
+    def close(self) -> None:
+        """Drop the session, its threads and its trace."""
+        if self._traces is not None and not self._profiled:
+            self._session.end_profiling()  # else the runtime writes its trace as it is dropped
+        del self._session
+        remove_traces(self._traces)
+
+
+class SessionRequest(spec.InferRequest):
+    """A request that runs in the caller's thread, or started on a thread of its own.
+
+    The runtime's `run_async` is not used: it fails with one thread and is slow with two.
+    """
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+        self._names = [output.name for output in session.get_outputs()]
+
+    def infer(self, inputs: spec.Tensors) -> spec.Outputs:
+        """Run the session; it hands out new arrays each time."""
+        outputs = self._session.run(self._names, dict(inputs))
+        return dict(zip(self._names, outputs, strict=True))
+
+    def close(self) -> None:
+        """End the request's thread and let go of the session."""
+        super().close()
+        del self._session
+
+
+def remove_traces(folder: Path | None) -> None:
+    """Delete the private folder of a session's trace, where there is one."""
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _providers(session: Any) -> str:
+    """The providers the nodes were given to, most nodes first: what one lacks, the processor's takes over."""
+    if not hasattr(session, "get_provider_graph_assignment_info"):  # before 1.24
+        return str(session.get_providers()[0])
+    nodes: Counter[str] = Counter()
+    for subgraph in session.get_provider_graph_assignment_info():
+        nodes[subgraph.ep_name] += len(subgraph.get_nodes())
+    return ",".join(name for name, _ in nodes.most_common()) or str(session.get_providers()[0])
+
+
+def _run_inputs(declared: Iterable[Any], source: spec.ModelSource) -> tuple[spec.TensorSpec, ...]:
+    given = {tensor.name: tensor for tensor in source.inputs}
+    inputs = tuple(given.get(each.name) or _tensor_spec(each) for each in declared)
+    if unknown := sorted(given.keys() - {tensor.name for tensor in inputs}):
+        raise spec.UnsupportedSettingsError(f"the model has no input named {', '.join(unknown)}")
+    for tensor in inputs:
+        if None in tensor.shape:
+            raise spec.UnsupportedSettingsError(
+                f"input {tensor.name} has open dimensions {tensor.shape}: give its shape with --shape"
+            )
+    return inputs
+
+
+def _tensor_spec(declared: Any) -> spec.TensorSpec:
+    shape = tuple(size if isinstance(size, int) else None for size in declared.shape)
+    return spec.TensorSpec(declared.name, _element_type(declared), shape)
+
+
+def _element_type(declared: Any) -> str:
+    text = str(declared.type)
+    return ELEMENT_TYPES.get(text) or text.removeprefix("tensor(").removesuffix(")")
+
+
+def _precision(tensors: Iterable[Any]) -> spec.Readback[str] | None:
+    """The runtime computes in the model's own types, which its inputs and outputs show; None when they are no floats."""
+    found = {FLOATING[name] for tensor in tensors if (name := _element_type(tensor)) in FLOATING}
+    if not found:
+        return None
+    return spec.Readback(found.pop() if len(found) == 1 else "mixed", spec.Source.ASSUMED)

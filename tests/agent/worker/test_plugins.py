@@ -1,0 +1,121 @@
+"""Plugins are found without importing them, and whatever one of them does is a reason in a list."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from enginebench_proto.v1 import engine_pb2
+
+PLUGIN = """
+from enginebench_plugins import spec
+
+class Mine(spec.Engine):
+    def info(self):
+        {info}
+        return spec.EngineInfo(version="4.2", formats=frozenset({{spec.ModelFormat.ONNX}}), profiling=True)
+
+    def devices(self):
+        {devices}
+        return [spec.Device(name="CPU", full_name="any", properties={{"kind": "test"}})]
+
+    def read(self, source): ...
+    def compile(self, model, source, settings): ...
+
+@spec.hookimpl
+def enginebench_engine():
+    return Mine()
+"""
+
+
+def plugin(info: str = "", devices: str = "") -> str:
+    return PLUGIN.format(info=info or "pass", devices=devices or "pass")
+
+
+def test_the_list_names_every_entry_point_without_importing_one(run_worker: Callable, install_plugin: Callable) -> None:
+    child = run_worker("list", folders=[install_plugin("mine", "raise SystemExit('imported')")])
+    assert child.returncode == 0
+    assert {"mine", "fake", "onnxruntime", "openvino", "torch", "deepsparse"} <= child.engines.keys()
+    mine = child.engines["mine"]
+    assert mine.distribution == "mine-plugin 1.0"
+    assert mine.environment.python_version.startswith("3.")
+    assert mine.WhichOneof("state") is None
+
+
+def test_a_working_plugin_tells_its_abilities_and_devices(run_worker: Callable, install_plugin: Callable) -> None:
+    engine = run_worker("describe", "mine", folders=[install_plugin("mine", plugin())]).engines["mine"]
+    assert engine.distribution == "mine-plugin 1.0"
+    assert (engine.available.version, engine.available.profiling) == ("4.2", True)
+    assert list(engine.available.formats) == ["onnx"]
+    assert engine.available.devices[0].properties == {"kind": "test"}
+
+
+def test_prints_of_a_plugin_do_not_reach_the_channel(run_worker: Callable, install_plugin: Callable) -> None:
+    noisy = "import os\nprint('python')\nos.system('echo shell')\nos.write(1, b'raw')\n" + plugin()
+    child = run_worker("describe", "mine", folders=[install_plugin("mine", noisy)])
+    assert child.engines["mine"].available.version == "4.2"
+    assert all(word in child.stderr for word in ("python", "shell", "raw"))
+
+
+BROKEN = engine_pb2.UNAVAILABLE_KIND_BROKEN
+
+
+@pytest.mark.parametrize(
+    ("source", "kind", "words"),
+    [
+        ("raise RuntimeError('boom')", BROKEN, "could not be loaded: RuntimeError: boom"),
+        ("raise SystemExit('bye')", BROKEN, "SystemExit: bye"),
+        ("import no_such_engine", BROKEN, "No module named 'no_such_engine'"),
+        ("def f(:", BROKEN, "SyntaxError"),
+        ("x = 1", BROKEN, "returned NoneType"),
+        (plugin().replace("return Mine()", "return 'Mine'"), BROKEN, "returned str"),
+        (plugin().replace("return Mine()", "raise KeyError('k')"), BROKEN, "KeyError: 'k'"),
+        (plugin().replace("def devices", "def others"), BROKEN, "abstract method"),
+        (plugin(info="raise ValueError('no version')"), BROKEN, "ValueError: no version"),
+        (plugin(info="return None"), BROKEN, "info() returned NoneType instead of EngineInfo"),
+        (plugin(info="return spec.EngineInfo(version=1, formats=())"), BROKEN, "TypeError"),
+        (plugin(devices="raise SystemExit(3)"), BROKEN, "SystemExit: 3"),
+        (plugin(devices="return ['CPU']"), BROKEN, "devices() returned str instead of Device"),
+        (plugin(devices="return [spec.Device('A', ''), spec.Device('A', '')]"), BROKEN, "one name twice"),
+        (
+            plugin(info="raise spec.EngineUnavailableError('Get it.', installed=False)"),
+            engine_pb2.UNAVAILABLE_KIND_NOT_INSTALLED,
+            "Get it.",
+        ),
+        (
+            plugin(info="raise spec.EngineUnavailableError('Needs AVX2.')"),
+            engine_pb2.UNAVAILABLE_KIND_UNSUPPORTED,
+            "Needs AVX2.",
+        ),
+    ],
+)
+def test_an_unusable_plugin_is_listed_with_its_reason(
+    run_worker: Callable, install_plugin: Callable, source: str, kind: int, words: str
+) -> None:
+    child = run_worker("describe", "mine", folders=[install_plugin("mine", source)])
+    engine = child.engines["mine"]
+    assert child.returncode == 0
+    assert engine.distribution == "mine-plugin 1.0"
+    assert engine.unavailable.kind == kind
+    assert words in engine.unavailable.reason
+
+
+def test_two_distributions_with_one_engine_name_are_both_named(run_worker: Callable, install_plugin: Callable) -> None:
+    folders: list[Path] = [
+        install_plugin("mine", plugin(), distribution=name, module=f"{name}_module") for name in ("one", "two")
+    ]
+    assert run_worker("list", folders=folders).engines["mine"].distribution == "one 1.0, two 1.0"
+    unavailable = run_worker("describe", "mine", folders=folders).engines["mine"].unavailable
+    assert unavailable.kind == BROKEN
+    assert "one 1.0, two 1.0" in unavailable.reason
+
+
+def test_an_engine_that_is_not_there_is_not_installed(run_worker: Callable) -> None:
+    unavailable = run_worker("describe", "nosuch").engines["nosuch"].unavailable
+    assert unavailable.kind == engine_pb2.UNAVAILABLE_KIND_NOT_INSTALLED
+    assert unavailable.reason == "No engine named 'nosuch' is installed in this environment."
+
+
+def test_a_plugin_that_crashes_at_exit_has_answered_before(run_worker: Callable, install_plugin: Callable) -> None:
+    crashing = "import atexit, os, signal\natexit.register(os.kill, os.getpid(), signal.SIGSEGV)\n" + plugin()
+    child = run_worker("describe", "mine", folders=[install_plugin("mine", crashing)])
+    assert (child.returncode, child.engines["mine"].available.version) == (0, "4.2")

@@ -1,0 +1,100 @@
+"""A controller's home and agents, all real: what the integration tests are played on."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+READY = "enginebench-agent listening on "
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A private `ENGINEBENCH_HOME` and the command line that uses it."""
+
+    home: Path
+
+    def cli(self, *arguments: object, expect: int | None = 0, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+        """Run `enginebench`; the exit code must be `expect`, and there must be no traceback."""
+        command = [sys.executable, "-m", "enginebench_controller", *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, env=self.variables, timeout=timeout, check=False)
+        assert "Traceback" not in done.stderr, done.stderr
+        assert expect is None or done.returncode == expect, (done.returncode, done.stdout, done.stderr)
+        return done
+
+    def json(self, *arguments: object, expect: int = 0, timeout: float = 120) -> Any:
+        """Run `enginebench … --json` and parse what it prints."""
+        return json.loads(self.cli(*arguments, "--json", expect=expect, timeout=timeout).stdout)
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The environment variables of a user whose home is this bench."""
+        return os.environ | {"ENGINEBENCH_HOME": str(self.home), "COLUMNS": "200"}
+
+
+class Agent:
+    """A real agent process on a port of its own."""
+
+    def __init__(self, data_dir: Path, *, port: int = 0, python: str = sys.executable) -> None:
+        self.data_dir = data_dir
+        self.python = python
+        self._start(port)
+
+    def _start(self, port: int) -> None:
+        command = [self.python, "-m", "enginebench_agent", "serve", "--port", str(port)]
+        self.process = subprocess.Popen([*command, "--data-dir", str(self.data_dir)], stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline().strip()
+        assert line.startswith(READY), line
+        self.address = line.removeprefix(READY)
+
+    @property
+    def pid(self) -> int:
+        """The server's process."""
+        return self.process.pid
+
+    def children(self) -> list[int]:
+        """The agent's child processes."""
+        text = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text()
+        return [int(pid) for pid in text.split()]
+
+    def restart(self) -> None:
+        """Start again on the same port and data folder."""
+        self._start(int(self.address.rpartition(":")[2]))
+
+    def kill(self) -> None:
+        """SIGKILL: no chance to tidy up."""
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> None:
+        """End it in an orderly way, if it still runs."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            self.process.wait(timeout=20)
+
+
+def tiny_model(path: Path, *, batch: int | str = "batch", features: int = 8, seed: int = 0) -> Path:
+    """A two-layer network, input "x" of shape (batch, features), output "y" of shape (batch, 4)."""
+    random = np.random.default_rng(seed)
+    first = numpy_helper.from_array(random.standard_normal((features, 16), dtype=np.float32), "first")
+    second = numpy_helper.from_array(random.standard_normal((16, 4), dtype=np.float32), "second")
+    nodes = [
+        helper.make_node("MatMul", ["x", "first"], ["hidden"], "matmul_1"),
+        helper.make_node("Relu", ["hidden"], ["active"], "relu"),
+        helper.make_node("MatMul", ["active", "second"], ["y"], "matmul_2"),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, features])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [batch, 4])
+    graph = helper.make_graph(nodes, "tiny", [x], [y], [first, second])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+    return path

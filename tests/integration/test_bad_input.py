@@ -1,0 +1,116 @@
+"""Bad input gets one clear sentence – what, where, what to do – exit 2, and nothing half-written."""
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from integration.bench import Agent, Bench, tiny_model
+
+
+def test_a_missing_file(bench: Bench) -> None:
+    assert "absent.onnx" in bench.cli("run", "absent.onnx", expect=2).stderr
+
+
+@pytest.mark.parametrize("content", [b"", b"no model at all\n", b"\x00" * 4096, os.urandom(512)])
+def test_a_file_that_is_not_a_model(bench: Bench, tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "net.onnx"
+    path.write_bytes(content)
+    assert "net.onnx" in bench.cli("run", path, expect=2).stderr
+    assert not list((bench.home / "models").glob("*/*")) if bench.home.exists() else True
+
+
+def test_a_truncated_model(bench: Bench, model: Path) -> None:
+    model.write_bytes(model.read_bytes()[:-100])
+    assert "tiny.onnx" in bench.cli("run", model, expect=2).stderr
+
+
+def test_an_unknown_engine_with_the_nearest_name(bench: Bench, model: Path, shared_agent: Agent) -> None:
+    done = bench.cli("run", model, "--engine", "onnxruntme", "--target", shared_agent.address, expect=2)
+    assert "did you mean 'onnxruntime'" in done.stderr
+
+
+def test_an_unknown_target_and_model_name(bench: Bench, model: Path) -> None:
+    bench.cli("targets", "add", "nuc", "127.0.0.1:9")
+    assert "did you mean 'nuc'" in bench.cli("run", model, "--target", "nuk", expect=2).stderr
+    assert "resnet50" in bench.cli("run", "zoo:resnet5O", expect=2).stderr
+
+
+def test_an_unreachable_target_is_exit_3(bench: Bench, model: Path) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+    done = bench.cli("run", model, "--target", address, expect=3)
+    assert address in done.stderr and "does not answer" in done.stderr
+
+
+def test_the_impossible_is_refused_before_anything_runs(bench: Bench, model: Path, shared_agent: Agent) -> None:
+    arguments = ("--engine", "onnxruntime", "--target", shared_agent.address)
+    done = bench.cli("run", model, *arguments, "--cores", "1,4096", "--precision", "f32,f16", expect=2)
+    assert "4096 cores" in done.stderr and "f16" in done.stderr
+    assert bench.json("list")["benchmarks"] == []
+
+
+def test_a_fixed_batch_is_rewritten_as_a_derived_copy(bench: Bench, tmp_path: Path, shared_agent: Agent) -> None:
+    fixed = tiny_model(tmp_path / "fixed.onnx", batch=1)
+    arguments = ("--engine", "onnxruntime", "--target", shared_agent.address, "--duration", "100ms")
+    document = bench.json("run", fixed, *arguments, "--batch", "1,4")
+    digests = {m["configuration"]["batch"]: m["model"]["digest"] for m in document["measurements"]}
+    models = {m["digest"]: m for m in bench.json("models", "list")["models"]}
+    assert models[digests[4]]["parent_digest"] == digests[1]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("run",),
+        ("run", "MODEL", "--batch", "x"),
+        ("run", "MODEL", "--duration", "soon"),
+        ("run", "MODEL", "--shape", "x"),
+        ("run", "MODEL", "--shape", "nobody=1x8"),
+        ("run", "MODEL", "--load", "burst"),
+        ("run", "a.toml", "b.toml"),
+        ("run", "absent.toml"),
+        ("show", "nothing"),
+        ("rerun", "nothing"),
+        ("remove", "nothing", "--yes"),
+        ("export", "nothing"),
+        ("import", "absent.json"),
+        ("targets", "add", "nuc", "nowhere"),
+        ("targets", "add", "local", "127.0.0.1:1"),
+        ("targets", "remove", "nobody"),
+        ("models", "add", "absent.onnx"),
+        ("models", "prune", "MODEL", "--sparsity", "1.5"),
+        ("frobnicate",),
+    ],
+)
+def test_wrong_usage_is_exit_2_with_a_sentence(bench: Bench, model: Path, arguments: tuple[str, ...]) -> None:
+    done = bench.cli(*(str(model) if a == "MODEL" else a for a in arguments), expect=2)
+    assert done.stderr.strip() and done.stdout == ""
+
+
+def test_an_unwritable_home(tmp_path: Path, model: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    done = Bench(tmp_path / "file").cli("models", "add", model, expect=2)
+    assert str(tmp_path / "file") in done.stderr
+
+
+def test_a_full_disk(bench: Bench, tmp_path: Path) -> None:
+    """A limit on the size of files stands for a full disk, which takes privileges to make."""
+    big = tiny_model(tmp_path / "big.onnx", features=4096)
+    command = f"ulimit -f 100; exec {sys.executable} -m enginebench_controller models add {big}"
+    done = subprocess.run(["bash", "-c", command], env=bench.variables, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "Traceback" not in done.stderr, done
+    assert not any((bench.home / "models").rglob("*.onnx"))
+
+
+def test_a_port_in_use(tmp_path: Path, start_agent: Callable[..., Agent]) -> None:
+    port = start_agent().address.rpartition(":")[2]
+    command = [sys.executable, "-m", "enginebench_agent", "serve", "--port", port]
+    second = subprocess.run(
+        [*command, "--data-dir", str(tmp_path / "second")], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert second.returncode == 2 and port in second.stderr and "Traceback" not in second.stderr

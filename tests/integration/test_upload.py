@@ -1,0 +1,103 @@
+"""Large models travel with flat memory, continue where they were cut, and never travel twice."""
+
+import asyncio
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from enginebench_controller.client import AgentClient
+from enginebench_controller.errors import EnginebenchError
+from enginebench_controller.records import ModelFile
+from integration.bench import Agent, Bench
+from onnx import TensorProto, helper
+
+SIZE_BYTES = int(os.environ.get("ENGINEBENCH_TEST_UPLOAD_BYTES", 200_000_000))
+FLAT_BYTES = 60_000_000
+"""What either side may grow by while a file far larger passes through it."""
+
+
+@pytest.fixture(scope="module")
+def big_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An ONNX file of `SIZE_BYTES` of random weights in one file."""
+    columns = SIZE_BYTES // 4 // 1024
+    weights = np.random.default_rng(0).standard_normal((1024, columns), dtype=np.float32)
+    tensor = helper.make_tensor("w", TensorProto.FLOAT, weights.shape, weights.tobytes(), raw=True)
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 1024])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", columns])
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"], "matmul")], "big", [x], [y], [tensor])
+    path = tmp_path_factory.mktemp("big") / "big.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+    return path
+
+
+def _file(path: Path) -> ModelFile:
+    with path.open("rb") as stream:
+        return ModelFile(path.name, hashlib.file_digest(stream, "sha256").hexdigest(), path.stat().st_size)
+
+
+def test_an_upload_cut_at_60_percent_resumes_after_a_restart_and_is_never_sent_twice(
+    big_model: Path, start_agent: Callable[..., Agent]
+) -> None:
+    agent = start_agent()
+    file = _file(big_model)
+
+    async def upload(until: float = 1.0) -> int:
+        sent = 0
+
+        def on_sent(size_bytes: int) -> None:
+            nonlocal sent
+            sent += size_bytes
+            if sent >= until * file.size_bytes and until < 1:
+                agent.kill()
+
+        async with AgentClient("agent", agent.address) as client:
+            return await client.upload(file, big_model, on_sent)
+
+    with pytest.raises(EnginebenchError):
+        asyncio.run(upload(until=0.6))
+    agent.restart()
+    resumed = asyncio.run(upload())
+    print(f"resumed: {resumed / file.size_bytes:.0%} of the file was left to send")
+    assert 0 < resumed < 0.6 * file.size_bytes
+    assert asyncio.run(upload()) == 0
+    assert (agent.data_dir / "files" / file.sha256).stat().st_size == file.size_bytes
+
+
+def test_memory_stays_flat_on_both_sides(big_model: Path, bench: Bench, start_agent: Callable[..., Agent]) -> None:
+    agent = start_agent()
+    bench.cli("devices", "--target", agent.address)
+    before_bytes = _peak_bytes(agent.pid)
+    baseline_bytes = _child_peak_bytes([*_cli(), "models", "list"], bench)
+    arguments = ["run", str(big_model), "--engine", "fake", "--option", "fake.fault=compile_error"]
+    fault = ["--option", "fake.fault_phase=compile", "--target", agent.address]
+    controller_bytes = _child_peak_bytes([*_cli(), *arguments, *fault], bench)
+    grown = {"agent": _peak_bytes(agent.pid) - before_bytes, "controller": controller_bytes - baseline_bytes}
+    print({side: f"grew by {size / 1e6:.0f} MB for {SIZE_BYTES / 1e6:.0f} MB" for side, size in grown.items()})
+    assert all(size < FLAT_BYTES for size in grown.values()), grown
+    assert (agent.data_dir / "files" / _file(big_model).sha256).exists()
+
+
+def _cli() -> list[str]:
+    return [sys.executable, "-m", "enginebench_controller"]
+
+
+def _peak_bytes(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) * 1024
+
+
+def _child_peak_bytes(command: list[str], bench: Bench) -> int:
+    """Peak resident set of a command, measured in a process of its own so that children do not mix."""
+    script = (
+        "import resource, subprocess, sys; subprocess.run(sys.argv[1:], stdout=2); "
+        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    )
+    wrapped = [sys.executable, "-c", script, *command]
+    done = subprocess.run(wrapped, env=bench.variables, stdout=subprocess.PIPE, check=True)
+    return int(done.stdout) * 1024
