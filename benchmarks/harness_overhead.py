@@ -61,9 +61,8 @@ def main() -> None:
         return
     print("load   requests  engine ns  median latency ns  wall per iteration ns")
     for row in rows:
-        print(
-            "{load:6} {requests:8} {engine_ns:10} {median_latency_ns:18.0f} {wall_per_iteration_ns:22.0f}".format(**row)
-        )
+        times = f"{row['median_latency_ns']:18.0f} {row['wall_per_iteration_ns']:22.0f}"
+        print(f"{row['load']:6} {row['requests']:8} {row['engine_ns']:10} {times}")
 
 
 if __name__ == "__main__":

@@ -123,8 +123,7 @@ def _port(text: str) -> int:
 
 def _set_up_logging(*, verbose: bool) -> None:
     logging.basicConfig(
-        level=logging.DEBUG if verbose else logging.WARNING,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
         stream=sys.stderr,
     )
-    logging.getLogger("asyncio").setLevel(logging.WARNING)
+    logging.getLogger("enginebench_agent").setLevel(logging.INFO if verbose else logging.WARNING)

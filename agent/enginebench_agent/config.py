@@ -113,7 +113,7 @@ def _get(table: Mapping[str, Any], key: str, default: T, file: Path) -> T:
     value = table.get(key, default)
     if type(value) is not type(default):
         raise SetupError(f"{file}: {key} must be of type {type(default).__name__}, not {value!r}")
-    return value  # type: ignore[no-any-return]  # its type was compared above
+    return value
 
 
 def _positive(table: Mapping[str, Any], key: str, default: int, file: Path) -> int:

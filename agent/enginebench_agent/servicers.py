@@ -1,5 +1,7 @@
 """The three services: each method takes a message apart, asks the agent, and puts the answer together."""
 
+# ruff: noqa: N802  # the wire names these methods
+
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
@@ -21,7 +23,7 @@ from enginebench_agent.reception import Reception
 from enginebench_agent.supervisor import Supervisor
 
 
-class AgentServicer(agent_pb2_grpc.AgentServiceServicer):  # type: ignore[misc]  # generated without types
+class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     """What a target is and what it can run."""
 
     def __init__(self, discovery: Discovery) -> None:
@@ -36,7 +38,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):  # type: ignore[misc] 
         return agent_pb2.ListEnginesResponse(engines=await self._discovery.engines(refresh=request.refresh))
 
 
-class ModelServicer(model_pb2_grpc.ModelServiceServicer):  # type: ignore[misc]  # generated without types
+class ModelServicer(model_pb2_grpc.ModelServiceServicer):
     """The agent's cache of model files."""
 
     def __init__(self, cache: FileCache) -> None:
@@ -80,7 +82,7 @@ class ModelServicer(model_pb2_grpc.ModelServiceServicer):  # type: ignore[misc] 
         return model_pb2.DeleteFileResponse()
 
 
-class RunServicer(run_pb2_grpc.RunServiceServicer):  # type: ignore[misc]  # generated without types
+class RunServicer(run_pb2_grpc.RunServiceServicer):
     """Runs, from Start to Acknowledge."""
 
     def __init__(self, supervisor: Supervisor) -> None:

@@ -165,7 +165,7 @@ class InferRequest(ABC):
             inputs, on_done = job
             try:
                 outputs = self.infer(inputs)
-            except BaseException as error:  # noqa: BLE001  # carried to the worker, which types and reports it
+            except BaseException as error:  # carried to the worker, which types and reports it
                 on_done(None, error)
             else:
                 on_done(outputs, None)

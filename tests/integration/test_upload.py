@@ -17,7 +17,7 @@ from enginebench_controller.records import ModelFile
 from integration.bench import Agent, Bench
 from onnx import TensorProto, helper
 
-SIZE_BYTES = int(os.environ.get("ENGINEBENCH_TEST_UPLOAD_BYTES", 200_000_000))
+SIZE_BYTES = int(os.environ.get("ENGINEBENCH_TEST_UPLOAD_BYTES", "200000000"))
 FLAT_BYTES = 60_000_000
 """What either side may grow by while a file far larger passes through it."""
 

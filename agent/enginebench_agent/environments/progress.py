@@ -1,0 +1,8 @@
+"""What is going on, told on standard error."""
+
+import sys
+
+
+def tell(text: str) -> None:
+    """Print one line of progress."""
+    print(text, file=sys.stderr, flush=True)  # noqa: T201  # standard output is for data
