@@ -69,8 +69,8 @@ def write_environment(folder: Path, environment: EnvironmentConfig) -> None:
 
 
 def _environments(folder: DataFolder, table: Mapping[str, Any]) -> tuple[EnvironmentConfig, ...]:
-    own = EnvironmentConfig(DEFAULT_ENVIRONMENT, Path(sys.executable))
-    written = _get_table(table, "environments", folder.config_file)
+    # The owner may write about the agent's own interpreter too, to leave out engines that are slow to import.
+    written = {DEFAULT_ENVIRONMENT: {}} | _get_table(table, "environments", folder.config_file)
     configured = [
         _environment(name, _get_table(written, name, folder.config_file), folder.config_file) for name in written
     ]
@@ -79,7 +79,7 @@ def _environments(folder: DataFolder, table: Mapping[str, Any]) -> tuple[Environ
         for path in sorted(folder.environments.glob(f"*/{ENVIRONMENT_FILE}"))
     ]
     by_name: dict[str, EnvironmentConfig] = {}
-    for environment in [own, *configured, *added]:
+    for environment in [*configured, *added]:
         if environment.name in by_name:
             raise SetupError(f"{folder.config_file}: the environment {environment.name!r} exists twice")
         by_name[environment.name] = environment
@@ -88,13 +88,13 @@ def _environments(folder: DataFolder, table: Mapping[str, Any]) -> tuple[Environ
 
 def _environment(name: str, table: Mapping[str, Any], file: Path) -> EnvironmentConfig:
     _refuse_unknown(table, _ENVIRONMENT_KEYS, file)
-    python = _get(table, "python", "", file)
-    if not python or not is_environment_name(name):
+    python = Path(_get(table, "python", sys.executable if name == DEFAULT_ENVIRONMENT else "", file)).expanduser()
+    if not python.is_absolute() or not is_environment_name(name):
         raise SetupError(f'{file}: the environment {name!r} needs a plain name and python = "/path/to/python"')
     engines = table.get("engines")
     if engines is not None and not (isinstance(engines, list) and all(isinstance(engine, str) for engine in engines)):
         raise SetupError(f"{file}: engines of the environment {name!r} must be a list of names")
-    return EnvironmentConfig(name, Path(python), None if engines is None else tuple(engines))
+    return EnvironmentConfig(name, python, None if engines is None else tuple(engines))
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def _positive(table: Mapping[str, Any], key: str, default: int, file: Path) -> i
     return value
 
 
-def _get_table(table: Mapping[str, Any], key: str, file: Path) -> Mapping[str, Any]:
+def _get_table(table: Mapping[str, Any], key: str, file: Path) -> dict[str, Any]:
     value = table.get(key, {})
     if not isinstance(value, dict):
         raise SetupError(f"{file}: {key} must be a table")

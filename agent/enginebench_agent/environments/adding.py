@@ -116,7 +116,7 @@ def _ask(python: Path, arguments: list[str], scratch: Path) -> list[Engine]:
 def _show(environment: EnvironmentConfig, scratch: Path) -> None:
     for name in environment.engines or own_engines():
         for engine in _ask(environment.python, ["describe", name], scratch):
-            print(_described(engine))  # noqa: T201  # the command's data
+            print(_described(engine))  # the command's data
 
 
 def _described(engine: Engine) -> str:

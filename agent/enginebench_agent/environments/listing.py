@@ -15,10 +15,10 @@ def print_environments(folder: DataFolder, *, as_json: bool) -> None:
     if as_json:
         rows = [_row(each) for each in environments]
         json.dump({"schema_version": SCHEMA_VERSION, "environments": rows}, sys.stdout, indent=2)
-        print()  # noqa: T201  # the command's data
+        print()  # the command's data
         return
     for each in environments:
-        print(f"{each.name}\t{each.python}\t{', '.join(each.engines or ('all engines',))}")  # noqa: T201  # data
+        print(f"{each.name}\t{each.python}\t{', '.join(each.engines or ('all engines',))}")  # data
 
 
 def _row(environment: EnvironmentConfig) -> dict[str, object]:

@@ -5,4 +5,4 @@ import sys
 
 def tell(text: str) -> None:
     """Print one line of progress."""
-    print(text, file=sys.stderr, flush=True)  # noqa: T201  # standard output is for data
+    print(text, file=sys.stderr, flush=True)  # standard output is for data

@@ -1,6 +1,7 @@
 """Taking apart what people type behind options."""
 
 from enginebench_controller.errors import InputError
+from enginebench_controller.model.shapes import split_shapes
 
 
 def split(text: str | None) -> list[str] | None:
@@ -16,3 +17,8 @@ def pairs(texts: list[str] | None, form: str) -> dict[str, str] | None:
         if "=" not in text:
             raise InputError(f"{text!r} is not of the form {form}")
     return dict(text.split("=", 1) for text in texts)  # type: ignore[misc]  # split in two, as checked above
+
+
+def shapes(texts: list[str] | None) -> dict[str, str] | None:
+    """The shapes of several "INPUT=AxBxC", by input; None for None. Raises `ModelError`."""
+    return None if texts is None else split_shapes(texts)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from enginebench_controller.benchmarking import run_profiles
-from enginebench_controller.cli.arguments import pairs, split
+from enginebench_controller.cli.arguments import shapes, split
 from enginebench_controller.cli.console import print_json, remark
 from enginebench_controller.cli.progress import LiveReporter
 from enginebench_controller.cli.tables import print_profile
@@ -45,7 +45,7 @@ def profile(
         "batch": split(batch),
         "cores": split(cores) or (),
         "iterations": iterations,
-        "shapes": pairs(shape, "--shape INPUT=AxBxC") or {},
+        "shapes": shapes(shape) or {},
         "name": name,
     }
     with LiveReporter() as reporter:

@@ -28,7 +28,7 @@ class LiveReporter:
             console=stderr(),
             transient=True,
         )
-        self._current_ns: dict[Job, int] = {}
+        self._current_ns: dict[int, int] = {}
         self._finished_ns = 0
         self._count = 0
 
@@ -54,12 +54,12 @@ class LiveReporter:
     def running(self, job: Job, phase: str, elapsed_ns: int, expected_ns: int) -> None:
         """See `execution.Reporter`."""
         before_ns = job.configuration.stop.warmup_ns if phase == "steady_state" else 0
-        self._current_ns[job] = min(_expected_ns(job), before_ns + elapsed_ns)
+        self._current_ns[id(job)] = min(_expected_ns(job), before_ns + elapsed_ns)
         self._show(job, phase.replace("_", " "))
 
     def finished(self, job: Job, status: Status, failure: Failure | None) -> None:
         """See `execution.Reporter`."""
-        self._current_ns.pop(job, None)
+        self._current_ns.pop(id(job), None)
         self._finished_ns += _expected_ns(job)
         self._count += 1
         why = f": {failure.message}" if failure else ""

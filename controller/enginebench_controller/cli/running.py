@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from enginebench_controller.benchmarking import Order, order_again, plan_only, run_benchmark
-from enginebench_controller.cli.arguments import pairs, split
+from enginebench_controller.cli.arguments import pairs, shapes, split
 from enginebench_controller.cli.console import print_json, print_table, remark
 from enginebench_controller.cli.progress import LiveReporter
 from enginebench_controller.cli.tables import print_measurements
@@ -102,7 +102,7 @@ def run(
         "iterations": iterations,
         "max_duration": max_duration,
         "warmup": warmup,
-        "shapes": pairs(shape, "--shape INPUT=AxBxC"),
+        "shapes": shapes(shape),
         "options": pairs(option, "--option ENGINE.NAME=VALUE"),
         "seed": seed,
         "timeout": timeout,

@@ -17,6 +17,7 @@ from dataclasses import asdict, replace
 from difflib import get_close_matches
 from errno import EEXIST, ENOSPC, ENOTEMPTY
 from pathlib import Path
+from typing import NoReturn
 
 from enginebench_controller.errors import ModelError, StoreError
 from enginebench_controller.model.description import SUFFIXES
@@ -104,7 +105,7 @@ class ModelLibrary:
         known = self._find(model.digest)
         if known is not None:
             return known
-        with self._scratch() as folder:
+        with self.scratch() as folder:
             path = folder / "model.onnx"
             with self._writing("build a model in"):
                 path.write_bytes(build_bytes(model))
@@ -125,7 +126,7 @@ class ModelLibrary:
             raise ModelError(f"{len(found)} model versions start with {text}: give more digits")
         return found[0] if found else None
 
-    def _refuse(self, text: str) -> ModelVersion:
+    def _refuse(self, text: str) -> NoReturn:
         names = sorted({version.name for version in self.versions()})
         near = get_close_matches(text, names, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else "`enginebench models list` shows what there is"
@@ -162,14 +163,14 @@ class ModelLibrary:
     def _renamed(self, version: ModelVersion, name: str) -> ModelVersion:
         renamed = replace(version, name=name)
         with self._writing("rename a model in"):
-            draft = Path(tempfile.mkstemp(prefix=".record-", dir=self._folder(version.digest))[1])
+            draft = self._folder(version.digest) / f".record-{os.getpid()}"
             _write_record(draft, renamed)
             draft.replace(self._folder(version.digest) / _RECORD)
         return renamed
 
     def _write(self, version: ModelVersion, sources: Sequence[SourceFile]) -> None:
         """Copy into a folder beside the others, then rename it into its place."""
-        with self._scratch() as folder, self._writing("add a model to"):
+        with self.scratch() as folder, self._writing("add a model to"):
             for file, source in zip(version.files, sources, strict=True):
                 _copy(source, file, folder / "version" / "files" / file.name)
             _write_record(folder / "version" / _RECORD, version)
@@ -181,15 +182,22 @@ class ModelLibrary:
                     raise
 
     @contextmanager
-    def _scratch(self) -> Iterator[Path]:
-        """A folder on the library's own disk, gone afterwards."""
+    def scratch(self) -> Iterator[Path]:
+        """A folder on the library's own disk, gone afterwards. Raises `StoreError` when there can be none."""
         with self._writing("write to"):
             self._root.mkdir(parents=True, exist_ok=True)
+            self._sweep()
             folder = Path(tempfile.mkdtemp(prefix=".incoming-", dir=self._root))
         try:
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+    def _sweep(self) -> None:
+        """Remove what a killed process left behind: scratch folders that nobody has touched for a day."""
+        for entry in self._entries():
+            if entry.name.startswith((".incoming-", ".removed-")) and entry.stat().st_mtime < time.time() - 86_400:
+                shutil.rmtree(entry, ignore_errors=True)
 
     @contextmanager
     def _writing(self, what: str) -> Iterator[None]:

@@ -8,7 +8,7 @@ nothing is ever held, and nobody else touches the file.
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import duckdb
@@ -39,7 +39,7 @@ def transaction(path: Path, timeout_s: float) -> Iterator[duckdb.DuckDBPyConnect
     Raises `StoreError` when that is impossible, among other reasons because others keep the file for longer than
     `timeout_s`.
     """
-    with _explained(path), _gate(path, timeout_s), _connected(path, timeout_s) as connection:
+    with _explained(path), _gate(path, timeout_s), _connect(path, timeout_s) as connection:
         migrations.migrate(connection, path)
         with migrations.atomic(connection):
             yield connection
@@ -51,22 +51,26 @@ def reading(path: Path, timeout_s: float) -> Iterator[duckdb.DuckDBPyConnection]
 
     Raises `StoreError` like `transaction`.
     """
-    if not path.exists():
-        with _empty() as connection:
-            yield connection
-        return
-    with _explained(path), _gate(path, timeout_s):
-        _bring_up_to_date(path, timeout_s)
-        with _connected(path, timeout_s, read_only=True) as connection:
-            yield connection
+    with _explained(path), _existing(path, timeout_s) if path.exists() else _empty() as connection:
+        yield connection
 
 
-def _bring_up_to_date(path: Path, timeout_s: float) -> None:
-    with _connected(path, timeout_s, read_only=True) as connection:
+@contextmanager
+def _existing(path: Path, timeout_s: float) -> Iterator[duckdb.DuckDBPyConnection]:
+    with _gate(path, timeout_s), _connect_up_to_date(path, timeout_s) as connection:
+        yield connection
+
+
+def _connect_up_to_date(path: Path, timeout_s: float) -> duckdb.DuckDBPyConnection:
+    with ExitStack() as cleanup:
+        connection = cleanup.enter_context(_connect(path, timeout_s, read_only=True))
         if not migrations.pending(connection, path):
-            return
-    with _connected(path, timeout_s) as connection:
+            cleanup.pop_all()
+            return connection
+    # One process cannot hold a file for reading and for writing, so the first connection is closed by now.
+    with _connect(path, timeout_s) as connection:
         migrations.migrate(connection, path)
+    return _connect(path, timeout_s, read_only=True)
 
 
 @contextmanager
@@ -99,15 +103,7 @@ def _gate(path: Path, timeout_s: float) -> Iterator[None]:
         lock.release()
 
 
-@contextmanager
-def _connected(
-    path: Path, timeout_s: float, *, read_only: bool = False
-) -> Iterator[duckdb.DuckDBPyConnection]:
-    with _connect(path, timeout_s, read_only=read_only) as connection:
-        yield connection
-
-
-def _connect(path: Path, timeout_s: float, *, read_only: bool) -> duckdb.DuckDBPyConnection:
+def _connect(path: Path, timeout_s: float, *, read_only: bool = False) -> duckdb.DuckDBPyConnection:
     """Connect, waiting for programs that know nothing of the gate, such as the DuckDB shell."""
     deadline = time.monotonic() + timeout_s
     while True:

@@ -5,25 +5,32 @@ from pathlib import Path
 
 from enginebench_controller.errors import StoreError
 
-_DISK_FULL = ("No space left", "Disk quota exceeded", "File too large")
-_NOT_WRITABLE = ("Permission denied", "Read-only file system", "Operation not permitted")
+_DISK_FULL = "the results in {path} could not be written: the disk is full; free some space and try again"
+_NO_PERMISSION = "no permission to use {path}; make the file and its folder {path.parent} writable for you"
+_SENTENCES = {
+    "No space left": _DISK_FULL,
+    "Disk quota exceeded": _DISK_FULL,
+    "File too large": _DISK_FULL,
+    "Permission denied": _NO_PERMISSION,
+    "Operation not permitted": _NO_PERMISSION,
+    "Read-only file system": _NO_PERMISSION,
+    "not a valid DuckDB database file": "{path} is not a DuckDB file; move it away, or name another folder in "
+    "ENGINEBENCH_HOME",
+    "we can only read": "{path} was written by a newer DuckDB; upgrade with `pip install --upgrade duckdb`",
+    "Not a directory": "{path.parent} is not a folder; name another one in ENGINEBENCH_HOME",
+    "File exists": "{path.parent} is not a folder; name another one in ENGINEBENCH_HOME",
+}
+"""What DuckDB or the operating system says, and the sentence for the person at the controller."""
 
 
 def explain(error: Exception, path: Path) -> str:
-    """Put an error of DuckDB or of the operating system into one sentence for the person at the controller."""
+    """Put an error of DuckDB or of the operating system into one sentence."""
     text = str(error)
     if held_by_another_process(error):
         return _held(text, path)
-    if any(words in text for words in _DISK_FULL):
-        return f"the results in {path} could not be written: the disk is full; free some space and try again"
-    if any(words in text for words in _NOT_WRITABLE):
-        return f"no permission to use {path}; make the file and its folder {path.parent} writable for you"
-    if "not a valid DuckDB database file" in text:
-        return f"{path} is not a DuckDB file; move it away or name another folder in ENGINEBENCH_HOME"
-    if "we can only read" in text:
-        return f"{path} was written by a newer DuckDB; upgrade with `pip install --upgrade duckdb`"
-    if isinstance(error, FileExistsError | NotADirectoryError):
-        return f"{path.parent} is not a folder; name another one in ENGINEBENCH_HOME"
+    for words, sentence in _SENTENCES.items():
+        if words in text:
+            return sentence.format(path=path)
     return f"the results in {path} could not be used: {text.splitlines()[0] if text else type(error).__name__}"
 
 

@@ -48,9 +48,7 @@ def pending(
     return steps[version:]
 
 
-def migrate(
-    connection: duckdb.DuckDBPyConnection, path: Path, steps: Sequence[Migration] = MIGRATIONS
-) -> None:
+def migrate(connection: duckdb.DuckDBPyConnection, path: Path, steps: Sequence[Migration] = MIGRATIONS) -> None:
     """Take the file through every step it still needs, each in a transaction of its own with its record."""
     needed = pending(connection, path, steps)
     first = len(steps) - len(needed) + 1

@@ -1,0 +1,155 @@
+"""The public JSON documents: what `--json` prints and what an export holds, described in docs/json.md.
+
+Every document is valid RFC 8259 (no NaN), names its units, writes unknown as null, and carries `schema_version`, which
+grows only when something is removed or changes its meaning; new fields may appear at any time.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from enginebench_controller.json_form import CONFIGURATION, EFFECTIVE, FAILURE, LATENCY, MODEL_FILES, PHASES, finite
+from enginebench_controller.parity import requested_is_not_effective, unequal_settings
+from enginebench_controller.records import (
+    Benchmark,
+    EngineRef,
+    Layer,
+    Measurement,
+    ModelVersion,
+    Profile,
+    TargetSnapshot,
+)
+from enginebench_controller.store.queries import BenchmarkEntry
+
+SCHEMA_VERSION = 1
+Document = dict[str, Any]
+
+
+def benchmark_document(
+    benchmark: Benchmark, measurements: Sequence[Measurement], snapshots: Iterable[TargetSnapshot]
+) -> Document:
+    """Describe a benchmark with its targets as they were, its measurements, and remarks on their comparability."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "benchmark": {**_heading(benchmark), "plan": finite(benchmark.plan)},
+        "targets": [target_document(snapshot) for snapshot in snapshots],
+        "measurements": [measurement_document(measurement) for measurement in measurements],
+        "remarks": list(unequal_settings(measurements)),
+    }
+
+
+def measurement_document(measurement: Measurement) -> Document:
+    """Describe one measurement without its raw samples. `flags` says where what ran is not what was asked for."""
+    return {
+        **_subject(measurement),
+        "input_set_sha256": measurement.input_set_sha256,
+        "started_at_unix_ns": measurement.started_at_unix_ns,
+        "phases": PHASES.to_data(measurement.phases),
+        "iterations": measurement.iterations,
+        "steady_state_ns": measurement.steady_state_ns,
+        "cpu_time_ns": measurement.cpu_time_ns,
+        "latency": LATENCY.to_data(measurement.latency) if measurement.latency else None,
+        "throughput_items_per_s": finite(measurement.throughput_items_per_s),
+        "flags": list(requested_is_not_effective(measurement)),
+    }
+
+
+def benchmark_list_document(entries: Iterable[BenchmarkEntry]) -> Document:
+    """Describe benchmarks as a list: what each covered and how many of its measurements ended how."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "benchmarks": [
+            {
+                **_heading(entry.benchmark),
+                "measurements": entry.measurements,
+                "statuses": {status.value: count for status, count in entry.counts.items()},
+                "models": list(entry.models),
+                "engines": list(entry.engines),
+                "targets": list(entry.targets),
+            }
+            for entry in entries
+        ],
+    }
+
+
+def target_document(snapshot: TargetSnapshot) -> Document:
+    """Describe what a target said of itself: host facts and engines."""
+    return {
+        "name": snapshot.target,
+        "address": snapshot.address,
+        "seen_at_unix_ns": snapshot.seen_at_unix_ns,
+        "host": finite(snapshot.host),
+        "engines": finite(snapshot.engines),
+    }
+
+
+def model_document(model: ModelVersion) -> Document:
+    """Describe a model version."""
+    return {
+        "digest": model.digest,
+        "name": model.name,
+        "format": model.format,
+        "size_bytes": model.size_bytes,
+        "files": MODEL_FILES.to_data(model.files),
+        "created_at_unix_ns": model.created_at_unix_ns,
+        "parent_digest": model.parent_digest,
+        "derivation": model.derivation,
+    }
+
+
+def profile_document(profile: Profile) -> Document:
+    """Describe a profile with its layers in the order of execution."""
+    return {
+        **_subject(profile),
+        "name": profile.name,
+        "created_at_unix_ns": profile.created_at_unix_ns,
+        "iterations": profile.iterations,
+        "profiled_latency_ns": profile.profiled_latency_ns,
+        "unprofiled_latency_ns": profile.unprofiled_latency_ns,
+        "layers": [_layer(layer) for layer in profile.layers],
+    }
+
+
+def _heading(benchmark: Benchmark) -> Document:
+    created = datetime.fromtimestamp(benchmark.created_at_unix_ns / 1e9, UTC)
+    return {
+        "id": benchmark.id,
+        "name": benchmark.name,
+        "created_at": created.isoformat(timespec="milliseconds"),
+        "created_at_unix_ns": benchmark.created_at_unix_ns,
+        "rerun_of": benchmark.rerun_of,
+        "imported": benchmark.imported,
+    }
+
+
+def _subject(outcome: Measurement | Profile) -> Document:
+    return {
+        "id": outcome.id,
+        "target": outcome.target,
+        "engine": _engine(outcome.engine),
+        "model": {"name": outcome.model_name, "digest": outcome.model_digest},
+        "device": outcome.configuration.device,
+        "configuration": CONFIGURATION.to_data(outcome.configuration),
+        "effective": EFFECTIVE.to_data(outcome.effective),
+        "status": outcome.status.value,
+        "failure": FAILURE.to_data(outcome.failure) if outcome.failure else None,
+    }
+
+
+def _engine(engine: EngineRef) -> Document:
+    return {"name": engine.name, "version": engine.version, "environment": engine.environment}
+
+
+def _layer(layer: Layer) -> Document:
+    return {
+        "name": layer.name,
+        "type": layer.type,
+        "order": layer.order,
+        "state": layer.state,
+        "time_ns": list(layer.time_ns),
+        "calls": layer.calls,
+        "kernel": layer.kernel,
+        "precision": layer.precision,
+        "output_shapes": [list(shape) for shape in layer.output_shapes],
+        "source_nodes": list(layer.source_nodes),
+    }

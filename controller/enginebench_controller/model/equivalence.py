@@ -1,0 +1,118 @@
+"""Proof that a rewritten model computes the same: ONNX Runtime runs both, and the items of a batch are compared."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+
+from enginebench_controller.model.seeded_inputs import seeded_inputs
+from enginebench_controller.model.skeleton import load_skeleton
+from enginebench_controller.records import InputTensor
+
+Arrays = dict[str, NDArray[Any]]
+
+_TOLERANCE = 1e-4
+_TOLERANCE_HALF = 5e-3
+_TOLERANCE_QUANTIZED = 2e-2
+"""Of the largest output: a value on the edge between two quantization steps may fall to either side."""
+
+_SILENT = 4
+
+
+class DifferenceError(Exception):
+    """The two models cannot be shown to be equal; the text says how they differ."""
+
+
+def open_session(path: Path) -> onnxruntime.InferenceSession:
+    """An ONNX Runtime session that computes what the file says: no fusions, no messages."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = _SILENT
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def compare_item_by_item(
+    source: Path, derived: Path, source_inputs: Sequence[InputTensor], derived_inputs: Sequence[InputTensor]
+) -> None:
+    """Run both models on the same seeded items and compare every output, item by item.
+
+    The first dimension of every input with a rank is the batch. The source runs as often as its batch needs; places
+    left over hold other random items, so that a model which mixes the items of a batch is found out. Raises
+    `DifferenceError`.
+    """
+    source_batch, batch = _batch(source_inputs), _batch(derived_inputs)
+    items = seeded_inputs(derived_inputs, seed=1)
+    try:
+        expected_session, session = open_session(source), open_session(derived)
+        found = dict(zip(_output_names(session), session.run(None, items), strict=True))
+        runs = [
+            dict(zip(_output_names(expected_session), expected_session.run(None, chunk), strict=True))
+            for chunk in _chunks(items, seeded_inputs(source_inputs, seed=2), source_batch, batch)
+        ]
+    except Exception as error:  # ONNX Runtime's exceptions share no other base
+        raise DifferenceError(f"ONNX Runtime cannot run it: {_first_line(error)}") from error
+    tolerance = _TOLERANCE_QUANTIZED if _is_quantized(source) else _TOLERANCE
+    for name, value in found.items():
+        _compare_output(name, value, [run[name] for run in runs], source_batch, tolerance)
+
+
+def _chunks(items: Arrays, fillers: Arrays, source_batch: int, batch: int) -> list[Arrays]:
+    """The items in portions of the source's batch, the last one filled up with `fillers`."""
+    starts = range(0, batch, source_batch)
+    return [
+        {name: _portion(array, fillers[name], start, source_batch) for name, array in items.items()} for start in starts
+    ]
+
+
+def _portion(array: NDArray[Any], filler: NDArray[Any], start: int, size: int) -> NDArray[Any]:
+    if array.ndim == 0:
+        return array
+    part = array[start : start + size]
+    return np.concatenate([part, filler[: size - len(part)]])
+
+
+def _compare_output(
+    name: str, found: NDArray[Any], runs: list[NDArray[Any]], source_batch: int, tolerance: float
+) -> None:
+    first = runs[0]
+    has_batch = first.ndim > 0 and found.ndim == first.ndim and len(first) == source_batch
+    if has_batch and len(found) <= len(runs) * source_batch:
+        expected = np.concatenate(runs)[: len(found)]
+    elif found.shape == first.shape:
+        expected = first
+    else:
+        raise DifferenceError(f"output {name!r} came out as {found.shape}, which has no place for every item")
+    if found.shape != expected.shape:
+        raise DifferenceError(f"output {name!r} came out as {found.shape} instead of {expected.shape}")
+    _compare_values(name, found, expected, tolerance)
+
+
+def _compare_values(name: str, found: NDArray[Any], expected: NDArray[Any], tolerance: float) -> None:
+    if found.dtype.kind != "f":
+        equal = bool(np.array_equal(found, expected))
+    else:
+        relative = max(tolerance, _TOLERANCE_HALF) if found.dtype.itemsize < 4 else tolerance
+        scale = float(np.max(np.abs(expected), initial=0.0, where=np.isfinite(expected)))
+        equal = bool(np.allclose(found, expected, rtol=0.0, atol=relative * scale + 1e-6, equal_nan=True))
+    if not equal:
+        raise DifferenceError(f"output {name!r} differs from what the source gives for each item alone")
+
+
+def _batch(inputs: Sequence[InputTensor]) -> int:
+    return next(item.shape[0] for item in inputs if item.shape)
+
+
+def _output_names(session: onnxruntime.InferenceSession) -> list[str]:
+    return [output.name for output in session.get_outputs()]
+
+
+def _is_quantized(path: Path) -> bool:
+    names = {node.op_type for node in load_skeleton(path).graph.node}
+    return any("Quantize" in name or "Integer" in name or name.startswith("QLinear") for name in names)
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)

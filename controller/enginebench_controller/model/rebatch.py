@@ -1,0 +1,204 @@
+"""The one room where a model's fixed batch is rewritten, and where that is proven to change nothing but the batch."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import numpy_helper, shape_inference
+
+from enginebench_controller.errors import ModelError
+from enginebench_controller.model.binding import Shapes, bind
+from enginebench_controller.model.derivation import add_child, load_whole
+from enginebench_controller.model.description import describe_onnx
+from enginebench_controller.model.equivalence import DifferenceError, compare_item_by_item
+from enginebench_controller.model.library import ModelLibrary
+from enginebench_controller.records import ModelVersion
+
+_SHAPE_INPUT = {"Reshape": 1, "Expand": 1, "ConstantOfShape": 0, "Resize": 3}
+"""Which input of these operators is a shape; exporters freeze the batch into it."""
+
+NewFirst = Callable[[int, int, int], int | None]
+"""(first size of a shape, source batch, new batch) → its new first size, or None to leave it."""
+
+
+def rebatch(library: ModelLibrary, version: ModelVersion, batch: int, shapes: Shapes | None = None) -> ModelVersion:
+    """A copy of `version` whose fixed batch is `batch`, derived once and then found again.
+
+    The copy is kept only if ONNX Runtime computes the same outputs with it as with the source item by item. Raises
+    `ModelError` with the reason where that cannot be shown; `shapes` closes further open dimensions for that check.
+    """
+    derivation = f"batch={batch}"
+    if known := library.derived(version, derivation):
+        return known
+    model = load_whole(library, version, f"rewritten for batch {batch}")
+    bound = bind(describe_onnx(model, library.main_path(version)), batch, shapes)
+    if bound.fixed_batch is None:
+        return version
+    try:
+        return _rewrite(library, version, model, (bound.fixed_batch, batch), shapes)
+    except DifferenceError as error:
+        raise ModelError(
+            f"{version.name} has a fixed batch of {bound.fixed_batch} and cannot be rewritten for batch {batch}: "
+            f"{error}; export it with a dynamic batch, or use --batch {bound.fixed_batch}"
+        ) from error
+
+
+def _rewrite(
+    library: ModelLibrary,
+    version: ModelVersion,
+    model: onnx.ModelProto,
+    batches: tuple[int, int],
+    shapes: Shapes | None,
+) -> ModelVersion:
+    """Try the ways a batch can be frozen into shapes, the plain one first. Raises the first way's error."""
+    first_error: DifferenceError | None = None
+    for new_first in (_equal_to_batch, _multiple_of_batch):
+        try:
+            derived = _with_batch(model, batches, new_first)
+            _prove(library, version, derived, batches, shapes)
+        except DifferenceError as error:
+            first_error = first_error or error
+        else:
+            return add_child(library, version, derived, f"batch{batches[1]}", f"batch={batches[1]}")
+    raise first_error or DifferenceError("no way is known")
+
+
+def _equal_to_batch(first: int, source_batch: int, batch: int) -> int | None:
+    return batch if first == source_batch else None
+
+
+def _multiple_of_batch(first: int, source_batch: int, batch: int) -> int | None:
+    """Attention merges batch and heads into one dimension."""
+    return first // source_batch * batch if first > 0 and first % source_batch == 0 else None
+
+
+def _prove(
+    library: ModelLibrary,
+    version: ModelVersion,
+    derived: onnx.ModelProto,
+    batches: tuple[int, int],
+    shapes: Shapes | None,
+) -> None:
+    source_path = library.main_path(version)
+    inputs = bind(describe_onnx(derived, source_path), batches[1], shapes).inputs
+    source_inputs = [replace(item, shape=(batches[0], *item.shape[1:]) if item.shape else ()) for item in inputs]
+    with library.scratch() as folder:
+        path = folder / "model.onnx"
+        path.write_bytes(derived.SerializeToString())
+        compare_item_by_item(source_path, path, source_inputs, inputs)
+
+
+def _with_batch(model: onnx.ModelProto, batches: tuple[int, int], new_first: NewFirst) -> onnx.ModelProto:
+    """A copy with the new batch in its inputs, frozen shapes and outputs. Raises `DifferenceError`."""
+    derived = onnx.ModelProto()
+    derived.CopyFrom(model)
+    # Before IR version 4 every initializer had to be an input as well; those added here are not.
+    derived.ir_version = max(derived.ir_version, 4)
+    weights = {tensor.name for tensor in derived.graph.initializer}
+    _set_first([value for value in derived.graph.input if value.name not in weights], batches)
+    _Shapes(derived.graph, batches, new_first).rewrite()
+    _forget_inferred(derived.graph)
+    _infer_outputs(derived, batches)
+    return derived
+
+
+class _Shapes:
+    """Rewrites the constants of one graph that hold the batch."""
+
+    def __init__(self, graph: onnx.GraphProto, batches: tuple[int, int], new_first: NewFirst) -> None:
+        self._graph = graph
+        self._source_batch, self._batch = batches
+        self._new_first = new_first
+        self._constants = dict(_constants(graph))
+        self._per_item = _reached_from_inputs(graph, self._constants)
+
+    def rewrite(self) -> None:
+        for node in self._graph.node:
+            if node.op_type in _SHAPE_INPUT:
+                self._rewrite_shape(node, _SHAPE_INPUT[node.op_type])
+            elif node.op_type == "Concat" and any(name in self._per_item for name in node.input):
+                self._repeat_constants(node)
+
+    def _rewrite_shape(self, node: onnx.NodeProto, place: int) -> None:
+        name = node.input[place] if place < len(node.input) else ""
+        if name not in self._constants or (node.op_type == "Reshape" and node.input[0] not in self._per_item):
+            return
+        sizes = numpy_helper.to_array(self._constants[name]).copy()
+        if sizes.ndim != 1 or sizes.size == 0 or (node.op_type != "Reshape" and sizes.size < 2):
+            return
+        first = self._new_first(int(sizes[0]), self._source_batch, self._batch)
+        if first is not None:
+            sizes[0] = first
+            self._replace_input(node, place, sizes)
+
+    def _repeat_constants(self, node: onnx.NodeProto) -> None:
+        """A constant that is joined to every item, such as a class token, is needed once for every item."""
+        axis = next(attribute.i for attribute in node.attribute if attribute.name == "axis")
+        for place, name in enumerate(node.input):
+            dims = self._constants[name].dims if name in self._constants else ()
+            if axis % max(len(dims), 1) == 0 or len(dims) < 2 or dims[0] != self._source_batch:
+                continue
+            rows = numpy_helper.to_array(self._constants[name])
+            if (rows == rows[:1]).all():
+                self._replace_input(node, place, np.repeat(rows[:1], self._batch, axis=0))
+
+    def _replace_input(self, node: onnx.NodeProto, place: int, values: NDArray[Any]) -> None:
+        """Give this node a constant of its own: others may read the old one with another meaning."""
+        name = f"{node.input[place]}_batch{self._batch}_{node.output[0]}"
+        self._graph.initializer.append(numpy_helper.from_array(values, name))
+        node.input[place] = name
+
+
+def _constants(graph: onnx.GraphProto) -> Iterator[tuple[str, onnx.TensorProto]]:
+    for tensor in graph.initializer:
+        yield tensor.name, tensor
+    for node in graph.node:
+        for attribute in node.attribute if node.op_type == "Constant" else ():
+            if attribute.name == "value":
+                yield node.output[0], attribute.t
+            elif attribute.name == "value_ints":
+                yield node.output[0], numpy_helper.from_array(np.array(attribute.ints, np.int64))
+
+
+def _reached_from_inputs(graph: onnx.GraphProto, constants: Iterable[str]) -> set[str]:
+    """Values that depend on the content of an input, not only on its shape."""
+    reached = {value.name for value in graph.input}.difference(constants)
+    for node in graph.node:
+        if node.op_type not in {"Shape", "Size"} and not reached.isdisjoint(node.input):
+            reached.update(node.output)
+    return reached
+
+
+def _set_first(values: Iterable[onnx.ValueInfoProto], batches: tuple[int, int]) -> None:
+    for value in values:
+        dims = value.type.tensor_type.shape.dim
+        if dims and dims[0].dim_value == batches[0]:
+            dims[0].dim_value = batches[1]
+
+
+def _forget_inferred(graph: onnx.GraphProto) -> None:
+    """Intermediate shapes still tell of the old batch."""
+    graph.ClearField("value_info")
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+                _forget_inferred(inner)
+
+
+def _infer_outputs(model: onnx.ModelProto, batches: tuple[int, int]) -> None:
+    """Let strict inference say what the outputs are now; where it cannot, keep the old shape with the new batch."""
+    stated = onnx.GraphProto()
+    stated.output.extend(model.graph.output)
+    _set_first(stated.output, batches)
+    for value in model.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    try:
+        inferred = shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
+    except (shape_inference.InferenceError, ValueError) as error:
+        raise DifferenceError(f"its shapes no longer fit ({str(error).splitlines()[0][:300]})") from error
+    for value, new, old in zip(model.graph.output, inferred.graph.output, stated.output, strict=True):
+        known = new if new.type.tensor_type.HasField("shape") else old
+        value.CopyFrom(known)

@@ -1,0 +1,194 @@
+"""The store as the rest of the controller sees it: records in, records out, one transaction a call."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from enginebench_controller.errors import InputError
+from enginebench_controller.records import Benchmark, Measurement, ModelVersion, Profile, Target, TargetSnapshot
+from enginebench_controller.store import queries, writes
+from enginebench_controller.store.connection import reading, transaction
+from enginebench_controller.store.queries import BenchmarkEntry
+
+DEFAULT_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True)
+class BenchmarkBundle:
+    """A benchmark with all that belongs to it, as it travels between stores."""
+
+    benchmark: Benchmark
+    measurements: tuple[Measurement, ...]
+    snapshots: tuple[TargetSnapshot, ...]
+
+
+class Store:
+    """Everything that is kept, in the DuckDB file at `path`.
+
+    Making a Store touches nothing; the file is made by the first write, and one that is not there reads as empty.
+    Nothing stays open between calls, so any number of processes and threads may use stores on one path. Every method
+    raises `StoreError` when the file cannot be used, after waiting at most `timeout_s` for others.
+    """
+
+    def __init__(self, path: Path, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+        self.path = path
+        self._timeout_s = timeout_s
+
+    def generation(self) -> str:
+        """Return a value that differs after every write: what was read under an equal one still holds.
+
+        Costs two file look-ups and no lock. It never opens the file, which would undo DuckDB's own lock.
+        """
+        return "/".join(_stamp(file) for file in (self.path, self.path.with_name(self.path.name + ".wal")))
+
+    def add_target(self, target: Target) -> None:
+        """Remember a target. Raises `InputError` when the name is taken."""
+        with transaction(self.path, self._timeout_s) as connection:
+            added = writes.insert_target(connection, target)
+        if not added:
+            raise InputError(
+                f"there is a target {target.name!r} already; choose another name, "
+                f"or remove it first with `enginebench targets remove {target.name}`"
+            )
+
+    def remove_target(self, name: str) -> None:
+        """Forget a target; what was measured on it stays. Raises `InputError` for an unknown name."""
+        with transaction(self.path, self._timeout_s) as connection:
+            removed = writes.delete_target(connection, name)
+        if not removed:
+            raise InputError(f"there is no target {name!r}; see `enginebench targets list`")
+
+    def targets(self) -> tuple[Target, ...]:
+        """Return the targets by name."""
+        with reading(self.path, self._timeout_s) as connection:
+            return queries.targets(connection)
+
+    def save_snapshot(self, snapshot: TargetSnapshot) -> None:
+        """Keep what a target said of itself, in place of what it said before."""
+        with transaction(self.path, self._timeout_s) as connection:
+            writes.replace_snapshot(connection, snapshot)
+
+    def snapshots(self) -> tuple[TargetSnapshot, ...]:
+        """Return what each target said last, by target."""
+        with reading(self.path, self._timeout_s) as connection:
+            return queries.snapshots(connection)
+
+    def save_model(self, model: ModelVersion) -> None:
+        """Keep a model version; one with this digest only takes on the name."""
+        with transaction(self.path, self._timeout_s) as connection:
+            writes.replace_model(connection, model)
+
+    def models(self) -> tuple[ModelVersion, ...]:
+        """Return the model versions, oldest first."""
+        with reading(self.path, self._timeout_s) as connection:
+            return queries.models(connection)
+
+    def add_benchmark(self, benchmark: Benchmark, snapshots: Iterable[TargetSnapshot] = ()) -> bool:
+        """Keep a benchmark and what its targets said of themselves as it began; False when it is there already."""
+        with transaction(self.path, self._timeout_s) as connection:
+            return writes.insert_benchmark(connection, benchmark, snapshots)
+
+    def add_measurement(self, measurement: Measurement) -> bool:
+        """Keep a measurement with its raw samples; durable on return. False when it is there already.
+
+        Raises `StoreError` also when its benchmark is not there.
+        """
+        with transaction(self.path, self._timeout_s) as connection:
+            return writes.insert_measurement(connection, measurement)
+
+    def add_bundles(self, bundles: Iterable[BenchmarkBundle]) -> tuple[str, ...]:
+        """Keep whole benchmarks, all or none; return the ids that brought something new."""
+        with transaction(self.path, self._timeout_s) as connection:
+            new: dict[str, None] = {}
+            for bundle in bundles:
+                added = [writes.insert_benchmark(connection, bundle.benchmark, bundle.snapshots)]
+                added += [writes.insert_measurement(connection, one) for one in bundle.measurements]
+                new.update({bundle.benchmark.id: None} if any(added) else {})
+            return tuple(new)
+
+    def benchmarks(self) -> tuple[BenchmarkEntry, ...]:
+        """Return all benchmarks, newest first, with what they covered and how their measurements ended."""
+        with reading(self.path, self._timeout_s) as connection:
+            return queries.benchmarks(connection)
+
+    def benchmark(self, named: str) -> Benchmark:
+        """Return the benchmark with this id, else this name, else this start of an id.
+
+        Raises `InputError` when there is none or more than one.
+        """
+        with reading(self.path, self._timeout_s) as connection:
+            found = queries.matching_benchmarks(connection, named) if named else ()
+        return _only(found, named)
+
+    def benchmark_snapshots(self, benchmark_id: str) -> tuple[TargetSnapshot, ...]:
+        """Return what the targets of a benchmark said when it ran, by target."""
+        with reading(self.path, self._timeout_s) as connection:
+            return queries.benchmark_snapshots(connection, benchmark_id)
+
+    def measurements(self, benchmark_id: str, *, with_samples: bool = False) -> tuple[Measurement, ...]:
+        """Return the measurements of a benchmark in the order they were stored."""
+        with reading(self.path, self._timeout_s) as connection:
+            return queries.measurements(connection, benchmark_id, with_samples=with_samples)
+
+    def bundle(self, benchmark_id: str) -> BenchmarkBundle:
+        """Return one benchmark with everything, samples included, as of one moment. Raises like `benchmark`."""
+        with reading(self.path, self._timeout_s) as connection:
+            return BenchmarkBundle(
+                _only(queries.matching_benchmarks(connection, benchmark_id), benchmark_id),
+                queries.measurements(connection, benchmark_id, with_samples=True),
+                queries.benchmark_snapshots(connection, benchmark_id),
+            )
+
+    def samples(self, measurement_id: str) -> NDArray[np.int64] | None:
+        """Return raw latencies in ns in the order of completion, int64 of shape (iterations,); None without any."""
+        with reading(self.path, self._timeout_s) as connection:
+            return queries.samples(connection, measurement_id)
+
+    def remove_benchmark(self, benchmark_id: str) -> None:
+        """Remove a benchmark with its measurements and samples. Raises `InputError` for an unknown id."""
+        with transaction(self.path, self._timeout_s) as connection:
+            removed = writes.delete_benchmark(connection, benchmark_id)
+        if not removed:
+            raise _unknown(benchmark_id)
+
+    def add_profile(self, profile: Profile) -> bool:
+        """Keep a profile with its layers; False when it is there already."""
+        with transaction(self.path, self._timeout_s) as connection:
+            return writes.insert_profile(connection, profile)
+
+    def profiles(self) -> tuple[Profile, ...]:
+        """Return all profiles without their layers, newest first."""
+        with reading(self.path, self._timeout_s) as connection:
+            return queries.profiles(connection)
+
+    def profile(self, profile_id: str) -> Profile:
+        """Return one profile with its layers. Raises `InputError` for an unknown id."""
+        with reading(self.path, self._timeout_s) as connection:
+            found = queries.profile(connection, profile_id)
+        if found is None:
+            raise InputError(f"there is no profile {profile_id!r}")
+        return found
+
+
+def _stamp(file: Path) -> str:
+    try:
+        facts = file.stat()
+    except OSError:
+        return "absent"
+    return f"{facts.st_ino}.{facts.st_size}.{facts.st_mtime_ns}"
+
+
+def _only(found: Sequence[Benchmark], named: str) -> Benchmark:
+    if not found:
+        raise _unknown(named)
+    if len(found) > 1:
+        ids = ", ".join(benchmark.id for benchmark in found[:5]) + (", …" if len(found) > 5 else "")
+        raise InputError(f"{named!r} means {len(found)} benchmarks; name one by its id: {ids}")
+    return found[0]
+
+
+def _unknown(named: str) -> InputError:
+    return InputError(f"there is no benchmark {named!r}; `enginebench list` shows those there are")

@@ -1,0 +1,113 @@
+"""What changes the store. Each function takes a connection inside a transaction; store.py opens and commits it."""
+
+from collections.abc import Iterable
+
+import duckdb
+
+from enginebench_controller.errors import StoreError
+from enginebench_controller.records import Benchmark, Measurement, ModelVersion, Profile, Target, TargetSnapshot
+from enginebench_controller.store.rows import (
+    Row,
+    to_benchmark_row,
+    to_layer_row,
+    to_measurement_row,
+    to_model_row,
+    to_profile_row,
+    to_snapshot_row,
+    to_target_row,
+)
+
+
+def insert_target(connection: duckdb.DuckDBPyConnection, target: Target) -> bool:
+    """Add a target; False when its name is taken."""
+    return _insert(connection, "targets", to_target_row(target))
+
+
+def delete_target(connection: duckdb.DuckDBPyConnection, name: str) -> bool:
+    """Forget a target and what it said last; False when there is none of this name."""
+    connection.execute("DELETE FROM snapshots WHERE target = ?", [name])
+    return bool(connection.execute("DELETE FROM targets WHERE name = ? RETURNING name", [name]).fetchall())
+
+
+def replace_snapshot(connection: duckdb.DuckDBPyConnection, snapshot: TargetSnapshot) -> None:
+    """Keep what a target said last, unless a later word of it is there already."""
+    newest = "WHERE excluded.seen_at_unix_ns >= snapshots.seen_at_unix_ns"
+    _upsert(connection, "snapshots", "target", to_snapshot_row(snapshot), newest)
+
+
+def replace_model(connection: duckdb.DuckDBPyConnection, model: ModelVersion) -> None:
+    """Keep a model version; its digest fixes everything but its name."""
+    row = to_model_row(model)
+    connection.execute(
+        f"{_statement('models', row)} ON CONFLICT (digest) DO UPDATE SET name = excluded.name", list(row.values())
+    )
+
+
+def insert_benchmark(
+    connection: duckdb.DuckDBPyConnection, benchmark: Benchmark, snapshots: Iterable[TargetSnapshot]
+) -> bool:
+    """Add a benchmark with what its targets said of themselves; False, and nothing done, when it is there."""
+    if not _insert(connection, "benchmarks", to_benchmark_row(benchmark)):
+        return False
+    for snapshot in snapshots:
+        _insert(connection, "benchmark_snapshots", {"benchmark_id": benchmark.id} | to_snapshot_row(snapshot))
+    return True
+
+
+def insert_measurement(connection: duckdb.DuckDBPyConnection, measurement: Measurement) -> bool:
+    """Add a measurement with its raw samples; False, and nothing done, when it is there.
+
+    Raises `StoreError` when its benchmark is not.
+    """
+    benchmark_id = measurement.benchmark_id
+    if not connection.execute("SELECT 1 FROM benchmarks WHERE id = ?", [benchmark_id]).fetchone():
+        raise StoreError(f"measurement {measurement.id} was not stored: its benchmark {benchmark_id} was removed")
+    position = _measurements_so_far(connection, benchmark_id)
+    if not _insert(connection, "measurements", {"position": position} | to_measurement_row(measurement)):
+        return False
+    if measurement.samples_ns is not None:
+        samples = {"measurement_id": measurement.id, "latency_ns": measurement.samples_ns.tolist()}
+        _insert(connection, "samples", samples)
+    return True
+
+
+def insert_profile(connection: duckdb.DuckDBPyConnection, profile: Profile) -> bool:
+    """Add a profile with its layers; False, and nothing done, when it is there."""
+    if not _insert(connection, "profiles", to_profile_row(profile)):
+        return False
+    for position, layer in enumerate(profile.layers):
+        _insert(connection, "layers", {"profile_id": profile.id, "position": position} | to_layer_row(layer))
+    return True
+
+
+def delete_benchmark(connection: duckdb.DuckDBPyConnection, benchmark_id: str) -> bool:
+    """Remove a benchmark with everything that belongs to it; False when there is none."""
+    connection.execute(
+        "DELETE FROM samples WHERE measurement_id IN (SELECT id FROM measurements WHERE benchmark_id = ?)",
+        [benchmark_id],
+    )
+    connection.execute("DELETE FROM measurements WHERE benchmark_id = ?", [benchmark_id])
+    connection.execute("DELETE FROM benchmark_snapshots WHERE benchmark_id = ?", [benchmark_id])
+    return bool(connection.execute("DELETE FROM benchmarks WHERE id = ? RETURNING id", [benchmark_id]).fetchall())
+
+
+def _insert(connection: duckdb.DuckDBPyConnection, table: str, row: Row) -> bool:
+    statement = f"{_statement(table, row)} ON CONFLICT DO NOTHING RETURNING 1"
+    return bool(connection.execute(statement, list(row.values())).fetchall())
+
+
+def _upsert(connection: duckdb.DuckDBPyConnection, table: str, key: str, row: Row, condition: str) -> None:
+    changes = ", ".join(f"{column} = excluded.{column}" for column in row if column != key)
+    statement = f"{_statement(table, row)} ON CONFLICT ({key}) DO UPDATE SET {changes} {condition}"
+    connection.execute(statement, list(row.values()))
+
+
+def _statement(table: str, row: Row) -> str:
+    # Table and column names are ours; every value travels as a parameter.
+    marks = ", ".join("?" * len(row))
+    return f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks})"  # noqa: S608
+
+
+def _measurements_so_far(connection: duckdb.DuckDBPyConnection, benchmark_id: str) -> int:
+    query = "SELECT count(*) FROM measurements WHERE benchmark_id = ?"
+    return int(connection.execute(query, [benchmark_id]).fetchall()[0][0])

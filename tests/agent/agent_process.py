@@ -1,0 +1,239 @@
+"""A real agent process and a real client of it: what the agent's tests are played on.
+
+The agents know the fake engine only, unless told otherwise, so that discovery takes no time.
+"""
+
+import asyncio
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+from enginebench_proto.v1 import (
+    agent_pb2,
+    agent_pb2_grpc,
+    model_pb2,
+    model_pb2_grpc,
+    run_pb2,
+    run_pb2_grpc,
+)
+from enginebench_proto.v1 import configuration_pb2 as configuration
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+READY = "enginebench-agent listening on "
+ONLY_FAKE = '[environments.default]\nengines = ["fake"]\n'
+MILLISECOND = 1_000_000
+
+
+class AgentProcess:
+    """`enginebench-agent serve` on a port of its own; `config` becomes its agent.toml."""
+
+    def __init__(self, data_dir: Path, *arguments: str, config: str = ONLY_FAKE) -> None:
+        self.data_dir = data_dir
+        self._arguments = arguments
+        data_dir.mkdir(parents=True, exist_ok=True)
+        (data_dir / "agent.toml").write_text(config)
+        self._start(port=0)
+
+    def _start(self, port: int) -> None:
+        self.process = subprocess.Popen(
+            serve_command(self.data_dir, "--port", str(port), *self._arguments),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline().strip()
+        assert line.startswith(READY), f"not ready, exit code {self.process.wait()}: {line}"
+        self.address = line.removeprefix(READY)
+
+    @property
+    def port(self) -> int:
+        return int(self.address.rpartition(":")[2])
+
+    def children(self) -> list[int]:
+        """Its child processes."""
+        return [int(pid) for pid in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()]
+
+    def resident_bytes(self, field: str = "VmRSS") -> int:
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(next(line for line in status.splitlines() if line.startswith(field)).split()[1]) * 1024
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """End it in an orderly way, if it still runs; returns its exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        return self.process.wait(timeout=20)
+
+    def kill(self) -> None:
+        """SIGKILL: no chance to tidy up."""
+        self.process.kill()
+        self.process.wait()
+
+    def restart(self) -> None:
+        """Start again on the same port and data folder."""
+        self._start(self.port)
+
+
+def serve_command(data_dir: Path, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", "enginebench_agent", "serve", "--data-dir", str(data_dir), *arguments]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What `Result` streamed."""
+
+    result: run_pb2.RunResult
+    samples_ns: tuple[int, ...]
+
+
+class Client:
+    """Stubs of every service, and the sequences of calls that the tests share."""
+
+    def __init__(self, channel: Any) -> None:
+        self.agent = agent_pb2_grpc.AgentServiceStub(channel)
+        self.models = model_pb2_grpc.ModelServiceStub(channel)
+        self.runs = run_pb2_grpc.RunServiceStub(channel)
+        self.health = health_pb2_grpc.HealthStub(channel)
+
+    async def engines(self, *, refresh: bool = False) -> list[Any]:
+        return list((await self.agent.ListEngines(agent_pb2.ListEnginesRequest(refresh=refresh))).engines)
+
+    async def health_status(self, service: str = "") -> int:
+        return (await self.health.Check(health_pb2.HealthCheckRequest(service=service), timeout=1)).status
+
+    async def upload(
+        self, content: bytes, *, sha256: str = "", size: int | None = None, offset: int = 0, chunk: int = 256 * 1024
+    ) -> int:
+        """Send `content` from `offset` on; returns the committed bytes."""
+        header = model_pb2.UploadHeader(
+            sha256=sha256 or digest(content), size_bytes=len(content) if size is None else size, offset_bytes=offset
+        )
+
+        async def parts() -> AsyncIterator[model_pb2.UploadRequest]:
+            yield model_pb2.UploadRequest(header=header)
+            for begin in range(offset, len(content), chunk):
+                yield model_pb2.UploadRequest(chunk=content[begin : begin + chunk])
+
+        return (await self.models.Upload(parts(), timeout=60)).committed_bytes
+
+    async def start(self, spec: run_pb2.RunSpec) -> int:
+        return (await self.runs.Start(run_pb2.StartRequest(spec=spec), timeout=30)).state
+
+    async def watch(self, run_id: str, from_sequence: int = 0) -> list[run_pb2.RunEvent]:
+        request = run_pb2.WatchRequest(run_id=run_id, from_sequence=from_sequence)
+        return [event async for event in self.runs.Watch(request, timeout=60)]
+
+    async def wait_for_phase(self, run_id: str, name: str) -> None:
+        async for event in self.runs.Watch(run_pb2.WatchRequest(run_id=run_id), timeout=60):
+            if event.phase.name == name:
+                return
+        raise AssertionError(f"{run_id} ended before its phase {name}")
+
+    async def outcome(self, run_id: str) -> Outcome:
+        parts = [part async for part in self.runs.Result(run_pb2.ResultRequest(run_id=run_id), timeout=30)]
+        samples = [value for part in parts[1:] for value in part.samples.latency_ns]
+        return Outcome(parts[0].result, tuple(samples))
+
+    async def run(self, spec: run_pb2.RunSpec) -> Outcome:
+        """Start, watch to the end, fetch."""
+        await self.start(spec)
+        await self.watch(spec.run_id)
+        return await self.outcome(spec.run_id)
+
+    async def cancel(self, run_id: str) -> None:
+        await self.runs.Cancel(run_pb2.CancelRequest(run_id=run_id), timeout=30)
+
+    async def acknowledge(self, run_id: str) -> None:
+        await self.runs.Acknowledge(run_pb2.AcknowledgeRequest(run_id=run_id), timeout=30)
+
+    async def list_runs(self) -> dict[str, run_pb2.RunSummary]:
+        return {run.run_id: run for run in (await self.runs.List(run_pb2.ListRequest())).runs}
+
+
+@asynccontextmanager
+async def connected(agent: AgentProcess) -> AsyncIterator[Client]:
+    async with grpc.aio.insecure_channel(agent.address) as channel:
+        yield Client(channel)
+
+
+@asynccontextmanager
+async def refused(status: grpc.StatusCode, text: str = "") -> AsyncIterator[None]:
+    """The block must end in this status, with a sentence that contains `text`."""
+    try:
+        yield
+    except grpc.aio.AioRpcError as error:
+        assert error.code() == status, error
+        assert text in (error.details() or ""), error.details()
+        assert "Traceback" not in (error.details() or "")
+        return
+    raise AssertionError(f"the call was accepted instead of refused with {status}")
+
+
+def make_spec(model: bytes, run_id: str = "run-1", **changes: Any) -> run_pb2.RunSpec:
+    """A run of the fake engine that lasts some milliseconds; keyword arguments replace parts of it."""
+    options = {"latency_us": "500", **changes.pop("options", {})}
+    duration_ms = changes.pop("duration_ms", 20)
+    device = changes.pop("device", "FAKE:0")
+    file = model_pb2.ModelFile(name="tiny.onnx", sha256=digest(model), size_bytes=len(model))
+    values: dict[str, Any] = {
+        "run_id": run_id,
+        "kind": run_pb2.RUN_KIND_MEASURE,
+        "engine": "fake",
+        "environment": "default",
+        "model": model_pb2.ModelVersion(digest=file.sha256, format="onnx", files=[file]),
+        "configuration": configuration.Configuration(
+            device=device,
+            batch=1,
+            cores=1,
+            streams=1,
+            precision="f32",
+            hint=configuration.HINT_NONE,
+            load=configuration.LOAD_SYNC,
+            requests=1,
+            inputs=[configuration.InputTensor(name="x", dtype="float32", shape=[1, 4])],
+            input_set=configuration.InputSet(seed=1, count=2),
+            options=options,
+            stop=configuration.StopRule(
+                min_duration_ns=duration_ms * MILLISECOND,
+                min_iterations=3,
+                max_duration_ns=(duration_ms + 5_000) * MILLISECOND,
+                warmup_ns=2 * MILLISECOND,
+            ),
+        ),
+    }
+    return run_pb2.RunSpec(**(values | changes))
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process exists and is more than a zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+async def eventually(condition: Callable[[], bool], seconds: float = 10) -> None:
+    """Wait until the condition holds; fails after `seconds`."""
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.02)
+
+
+def run_command(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """`enginebench-agent …` to its end."""
+    command: Sequence[str] = [sys.executable, "-m", "enginebench_agent", *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, env=os.environ | (environment or {}), timeout=280, check=False
+    )

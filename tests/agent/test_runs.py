@@ -1,0 +1,330 @@
+"""Runs on a real agent: what callers see of them, and what becomes of children that misbehave."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import grpc
+import pytest
+from agent_process import AgentProcess, Client, connected, digest, eventually, is_alive, make_spec, refused
+from enginebench_proto.v1 import model_pb2, run_pb2
+from grpc_health.v1 import health_pb2
+
+SERVING = health_pb2.HealthCheckResponse.SERVING
+ENDLESS_MS = 60_000
+
+
+async def test_a_run_is_measured_and_its_result_says_what_was_asked(ready: Client, model: bytes) -> None:
+    spec = make_spec(model)
+    outcome = await ready.run(spec)
+    assert outcome.result.outcome == run_pb2.OUTCOME_OK
+    assert outcome.result.spec == spec
+    assert outcome.result.run_id == spec.run_id
+    assert outcome.result.started_at_unix_ns > 0
+    assert len(outcome.samples_ns) == outcome.result.measurement.iterations >= 3
+    assert min(outcome.samples_ns) >= 500_000
+
+
+async def test_watch_tells_queued_running_phases_and_the_end_in_order(ready: Client, model: bytes) -> None:
+    await ready.start(make_spec(model))
+    events = await ready.watch("run-1")
+    assert [event.sequence for event in events] == list(range(len(events)))
+    assert [event.state.state for event in events if event.HasField("state")] == [
+        run_pb2.RUN_STATE_QUEUED,
+        run_pb2.RUN_STATE_RUNNING,
+        run_pb2.RUN_STATE_FINISHED,
+    ]
+    assert events[-1].state.outcome == run_pb2.OUTCOME_OK
+    phases = [event.phase.name for event in events if event.HasField("phase")]
+    assert phases.index("compile") < phases.index("steady_state")
+
+
+async def test_watch_resumes_from_a_sequence_number(ready: Client, model: bytes) -> None:
+    await ready.start(make_spec(model))
+    events = await ready.watch("run-1")
+    assert await ready.watch("run-1", from_sequence=3) == events[3:]
+    assert await ready.watch("run-1", from_sequence=len(events)) == []
+
+
+async def test_start_is_idempotent_by_run_id_and_refuses_another_specification(ready: Client, model: bytes) -> None:
+    spec = make_spec(model)
+    await ready.start(spec)
+    await ready.watch("run-1")
+    assert await ready.start(spec) == run_pb2.RUN_STATE_FINISHED
+    async with refused(grpc.StatusCode.ALREADY_EXISTS, "run-1"):
+        await ready.start(make_spec(model, options={"latency_us": "501"}))
+
+
+async def test_simultaneous_starts_of_one_run_make_one_run(ready: Client, agent: AgentProcess, model: bytes) -> None:
+    spec = make_spec(model, options={"fault": "hang"})
+    await asyncio.gather(*(ready.start(spec) for _ in range(8)))
+    await ready.wait_for_phase("run-1", "compile")
+    assert len(agent.children()) == 1
+    await ready.cancel("run-1")
+
+
+@pytest.mark.parametrize("fault_phase", ["compile", "inference"])
+async def test_cancel_ends_the_child_within_two_seconds(
+    ready: Client, agent: AgentProcess, model: bytes, fault_phase: str
+) -> None:
+    await ready.start(make_spec(model, options={"fault": "hang", "fault_phase": fault_phase}))
+    await ready.wait_for_phase("run-1", "compile")
+    (child,) = agent.children()
+    began = time.monotonic()
+    await ready.cancel("run-1")
+    assert time.monotonic() - began < 2
+    assert not is_alive(child)
+    result = (await ready.outcome("run-1")).result
+    assert result.outcome == run_pb2.OUTCOME_CANCELLED
+    assert result.failure.kind == run_pb2.FAILURE_KIND_CANCELLED
+    assert not list((agent.data_dir / "runs").glob("run-1*"))
+    await ready.cancel("run-1")  # harmless on a finished run
+
+
+async def test_a_queued_run_can_be_cancelled_and_frees_its_place(ready: Client, model: bytes) -> None:
+    await ready.start(make_spec(model, "first", options={"fault": "hang"}))
+    await ready.start(make_spec(model, "second"))
+    await ready.cancel("second")
+    await ready.start(make_spec(model, "third"))
+    await ready.cancel("first")
+    await ready.watch("third")
+    runs = await ready.list_runs()
+    assert runs["second"].outcome == run_pb2.OUTCOME_CANCELLED
+    assert runs["third"].outcome == run_pb2.OUTCOME_OK
+
+
+async def test_a_child_killed_by_a_signal_is_a_typed_failure_and_the_agent_stays_healthy(
+    ready: Client, agent: AgentProcess, model: bytes
+) -> None:
+    await ready.start(make_spec(model, duration_ms=ENDLESS_MS))
+    await ready.wait_for_phase("run-1", "steady_state")
+    os.kill(agent.children()[0], signal.SIGSEGV)
+    await ready.watch("run-1")
+    failure = (await ready.outcome("run-1")).result.failure
+    assert (failure.kind, failure.signal) == (run_pb2.FAILURE_KIND_CRASHED, "SIGSEGV")
+    assert failure.phase == "steady_state"
+    assert "SIGSEGV" in failure.message
+    assert await ready.health_status() == SERVING
+    assert (await ready.run(make_spec(model, "next"))).result.outcome == run_pb2.OUTCOME_OK
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "signal_name", "exit_code"),
+    [
+        ("segfault", run_pb2.FAILURE_KIND_CRASHED, "SIGSEGV", None),
+        ("abort", run_pb2.FAILURE_KIND_CRASHED, "SIGABRT", None),
+        ("exit", run_pb2.FAILURE_KIND_CRASHED, "", 7),
+        ("out_of_memory", run_pb2.FAILURE_KIND_OUT_OF_MEMORY, "", None),
+        ("compile_error", run_pb2.FAILURE_KIND_COMPILE_FAILED, "", None),
+        ("inference_error", run_pb2.FAILURE_KIND_INFERENCE_FAILED, "", None),
+    ],
+)
+async def test_every_fault_has_its_kind(
+    ready: Client, model: bytes, fault: str, kind: int, signal_name: str, exit_code: int | None
+) -> None:
+    result = (await ready.run(make_spec(model, options={"fault": fault}))).result
+    failure = result.failure
+    assert result.outcome == run_pb2.OUTCOME_FAILED
+    assert (failure.kind, failure.signal) == (kind, signal_name)
+    assert (failure.exit_code if failure.HasField("exit_code") else None) == exit_code
+    assert result.spec.run_id == "run-1"
+
+
+async def test_what_an_engine_prints_does_not_disturb_the_result(ready: Client, model: bytes) -> None:
+    assert (await ready.run(make_spec(model, options={"fault": "garbage_stdout"}))).result.outcome == run_pb2.OUTCOME_OK
+
+
+async def test_a_child_that_hangs_is_killed_at_its_limit(ready: Client, agent: AgentProcess, model: bytes) -> None:
+    spec = make_spec(model, options={"fault": "hang", "fault_phase": "compile"}, timeout_ns=2_500_000_000)
+    await ready.start(spec)
+    await ready.wait_for_phase("run-1", "compile")
+    (child,) = agent.children()
+    assert await ready.health_status() == SERVING
+    await ready.watch("run-1")
+    failure = (await ready.outcome("run-1")).result.failure
+    assert (failure.kind, failure.phase) == (run_pb2.FAILURE_KIND_TIMED_OUT, "compile")
+    assert "2.5 s" in failure.message
+    assert not is_alive(child)
+
+
+async def test_runs_that_share_a_device_never_overlap_and_others_do(ready: Client, model: bytes) -> None:
+    slow = {"latency_us": "20000", "wait": "sleep"}
+    specs = [make_spec(model, f"a{number}", options=slow, duration_ms=150) for number in range(3)]
+    other = make_spec(model, "b", options=slow, duration_ms=2_000, device="FAKE:1")
+    await ready.start(other)
+    await asyncio.gather(*(ready.start(spec) for spec in specs))
+    running: list[tuple[str, int, int]] = []
+    for spec in specs:
+        events = await ready.watch(spec.run_id)
+        states = [event.elapsed_ns for event in events if event.HasField("state")]
+        accepted = (await ready.outcome(spec.run_id)).result.started_at_unix_ns - states[1]
+        running.append((spec.run_id, accepted + states[1], accepted + states[2]))
+    running.sort(key=lambda each: each[1])
+    assert all(earlier[2] <= later[1] for earlier, later in zip(running, running[1:], strict=False)), running
+    assert (await ready.list_runs())["b"].state != run_pb2.RUN_STATE_QUEUED
+
+
+async def test_a_result_survives_the_agent_until_it_is_acknowledged(
+    start_agent: Callable[..., AgentProcess], model: bytes
+) -> None:
+    agent = start_agent()
+    spec = make_spec(model)
+    async with connected(agent) as client:
+        await client.upload(model)
+        before = await client.run(spec)
+        seen = await client.watch("run-1")
+    agent.kill()
+    agent.restart()
+    async with connected(agent) as client:
+        assert await client.outcome("run-1") == before
+        assert await client.start(spec) == run_pb2.RUN_STATE_FINISHED
+        async with refused(grpc.StatusCode.ALREADY_EXISTS):
+            await client.start(make_spec(model, duration_ms=21))
+        (last,) = await client.watch("run-1", from_sequence=len(seen))
+        assert (last.sequence, last.state.outcome) == (len(seen), run_pb2.OUTCOME_OK)
+        await client.acknowledge("run-1")
+        await client.acknowledge("run-1")  # harmless when repeated
+        assert await client.list_runs() == {}
+        async with refused(grpc.StatusCode.NOT_FOUND, "run-1"):
+            await client.outcome("run-1")
+    assert list((agent.data_dir / "spool").iterdir()) == []
+
+
+async def test_a_run_dies_with_its_agent_and_is_unknown_to_the_next(
+    start_agent: Callable[..., AgentProcess], model: bytes
+) -> None:
+    agent = start_agent()
+    async with connected(agent) as client:
+        await client.upload(model)
+        await client.start(make_spec(model, duration_ms=ENDLESS_MS))
+        await client.wait_for_phase("run-1", "steady_state")
+        (child,) = agent.children()
+    agent.kill()
+    await eventually(lambda: not is_alive(child))
+    agent.restart()
+    async with connected(agent) as client:
+        async with refused(grpc.StatusCode.NOT_FOUND):
+            await client.watch("run-1")
+        assert list((agent.data_dir / "runs").glob("run-1*")) == []
+
+
+async def test_sigterm_cancels_runs_spools_their_outcome_and_exits_with_zero(
+    start_agent: Callable[..., AgentProcess], model: bytes
+) -> None:
+    agent = start_agent()
+    async with connected(agent) as client:
+        await client.upload(model)
+        await client.start(make_spec(model, duration_ms=ENDLESS_MS))
+        await client.wait_for_phase("run-1", "steady_state")
+        (child,) = agent.children()
+        assert await asyncio.to_thread(agent.stop) == 0
+    assert not is_alive(child)
+    agent.restart()
+    async with connected(agent) as client:
+        assert (await client.list_runs())["run-1"].outcome == run_pb2.OUTCOME_CANCELLED
+
+
+async def test_a_damaged_spool_file_is_set_aside_and_the_others_are_served(
+    start_agent: Callable[..., AgentProcess], model: bytes
+) -> None:
+    agent = start_agent()
+    async with connected(agent) as client:
+        await client.upload(model)
+        await client.run(make_spec(model))
+    agent.stop()
+    (agent.data_dir / "spool" / "broken").write_bytes(b"\xff" * 20)
+    (agent.data_dir / "spool" / "half.unfinished").write_bytes(b"")
+    agent.restart()
+    async with connected(agent) as client:
+        assert set(await client.list_runs()) == {"run-1"}
+    assert {path.name for path in (agent.data_dir / "spool").iterdir()} == {"run-1", "broken.damaged"}
+
+
+async def test_an_unfinished_run_has_no_result_and_cannot_be_acknowledged(ready: Client, model: bytes) -> None:
+    await ready.start(make_spec(model, options={"fault": "hang"}))
+    async with refused(grpc.StatusCode.FAILED_PRECONDITION, "run-1"):
+        await ready.outcome("run-1")
+    async with refused(grpc.StatusCode.FAILED_PRECONDITION, "run-1"):
+        await ready.acknowledge("run-1")
+    await ready.cancel("run-1")
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "text"),
+    [
+        ({"run_id": "../escape"}, grpc.StatusCode.INVALID_ARGUMENT, "run id"),
+        ({"run_id": ""}, grpc.StatusCode.INVALID_ARGUMENT, "run id"),
+        ({"kind": run_pb2.RUN_KIND_UNSPECIFIED}, grpc.StatusCode.INVALID_ARGUMENT, "kind"),
+        ({"engine": "unknown"}, grpc.StatusCode.NOT_FOUND, "unknown"),
+        ({"environment": "unknown"}, grpc.StatusCode.NOT_FOUND, "unknown"),
+        ({"device": "FAKE:9"}, grpc.StatusCode.NOT_FOUND, "FAKE:0"),
+        ({"options": {"cache_dir": "/etc"}}, grpc.StatusCode.INVALID_ARGUMENT, "cache_dir"),
+        ({"options": {"fault": "unheard-of"}}, grpc.StatusCode.INVALID_ARGUMENT, "fault"),
+    ],
+)
+async def test_what_cannot_run_is_refused_before_anything_starts(
+    ready: Client, agent: AgentProcess, model: bytes, changes: dict[str, object], status: grpc.StatusCode, text: str
+) -> None:
+    async with refused(status, text):
+        await ready.start(make_spec(model, **changes))
+    assert await ready.list_runs() == {}
+    assert not [path for path in (agent.data_dir / "runs").iterdir() if not path.name.startswith("discovery-")]
+
+
+async def test_a_model_that_was_not_uploaded_is_refused_by_name(client: Client, model: bytes) -> None:
+    async with refused(grpc.StatusCode.FAILED_PRECONDITION, "tiny.onnx"):
+        await client.start(make_spec(model))
+
+
+@pytest.mark.parametrize("name", ["../x.onnx", "/etc/passwd", "a/../../x", "a\0b", "", ".", "x" * 10_000, "a\\b", "./a"])
+async def test_file_names_that_could_leave_the_run_folder_are_refused(ready: Client, model: bytes, name: str) -> None:
+    file = model_pb2.ModelFile(name=name, sha256=digest(model), size_bytes=len(model))
+    version = model_pb2.ModelVersion(digest=digest(model), format="onnx", files=[file])
+    async with refused(grpc.StatusCode.INVALID_ARGUMENT):
+        await ready.start(make_spec(model, model=version))
+
+
+async def test_executable_formats_need_the_owners_consent(ready: Client, model: bytes) -> None:
+    file = model_pb2.ModelFile(name="m.pt2", sha256=digest(model), size_bytes=len(model))
+    version = model_pb2.ModelVersion(digest=digest(model), format="torch_export", files=[file])
+    async with refused(grpc.StatusCode.INVALID_ARGUMENT, "allow_executable_formats"):
+        await ready.start(make_spec(model, model=version))
+
+
+async def test_several_files_lie_beside_each_other_as_copies(ready: Client, agent: AgentProcess, model: bytes) -> None:
+    weights = b"weights" * 1000
+    await ready.upload(weights)
+    files = [
+        model_pb2.ModelFile(name="net/tiny.onnx", sha256=digest(model), size_bytes=len(model)),
+        model_pb2.ModelFile(name="net/data/w.bin", sha256=digest(weights), size_bytes=len(weights)),
+    ]
+    lines = sorted(f"{file.sha256}  {file.name}\n" for file in files)
+    version = model_pb2.ModelVersion(digest=digest("".join(lines).encode()), format="onnx", files=files)
+    await ready.start(make_spec(model, model=version, duration_ms=ENDLESS_MS))
+    await ready.wait_for_phase("run-1", "steady_state")
+    copy = agent.data_dir / "runs" / "run-1" / "model" / "net" / "data" / "w.bin"
+    assert copy.read_bytes() == weights
+    assert copy.stat().st_nlink == 1
+    async with refused(grpc.StatusCode.FAILED_PRECONDITION, "in use"):
+        await ready.models.DeleteFile(model_pb2.DeleteFileRequest(sha256=digest(weights)))
+    await ready.cancel("run-1")
+    assert not copy.exists()
+    await ready.models.DeleteFile(model_pb2.DeleteFileRequest(sha256=digest(weights)))
+
+
+def test_results_are_only_visible_once_they_are_whole(tmp_path: Path) -> None:
+    from enginebench_agent.spool import Spool
+
+    spool = Spool(tmp_path)
+    part = run_pb2.ResultPart(result=run_pb2.RunResult(run_id="r"))
+    with spool.begin("r") as writer:
+        writer.add(part)
+        assert not (tmp_path / "r").exists()
+    assert list(tmp_path.iterdir()) == []
+    with spool.begin("r") as writer:
+        writer.add(part)
+        writer.commit()
+    assert [result.run_id for result in spool.recover()] == ["r"]
