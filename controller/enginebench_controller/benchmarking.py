@@ -6,8 +6,6 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from enginebench_proto.v1 import run_pb2
-
 from enginebench_controller import execution, outcome
 from enginebench_controller.binder import Binder
 from enginebench_controller.errors import EnginebenchError, InputError
@@ -17,6 +15,7 @@ from enginebench_controller.home import Home
 from enginebench_controller.plan import Plan, make_plan, parse_duration_ns
 from enginebench_controller.records import Benchmark, Measurement, Profile
 from enginebench_controller.session import Session, open_session
+from enginebench_proto.v1 import run_pb2
 
 Announce = Callable[[Expansion], Reporter]
 """Told what will run just before it does; returns who wants to know how it is coming along."""

@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from enginebench_controller.errors import ModelError
 from enginebench_controller.expand import BoundModel
 from enginebench_controller.home import Home
-from enginebench_controller.model.binding import Binding, bind, parse_shapes
+from enginebench_controller.model.binding import Binding, bind
 from enginebench_controller.model.description import describe
 from enginebench_controller.model.rebatch import rebatch
+from enginebench_controller.model.shapes import parse_shapes
 from enginebench_controller.records import ModelVersion
 
 
@@ -39,7 +40,7 @@ class Binder:
         bound = self._bind(version, batch)
         if bound.fixed_batch is None:
             return BoundModel(version, bound.inputs, bound.assumptions)
-        derived = rebatch(self._library, version, batch)
+        derived = rebatch(self._library, version, batch, parse_shapes(self._shapes))
         return BoundModel(derived, self._bind(derived, batch).inputs, bound.assumptions)
 
     def _version(self, name: str) -> ModelVersion:

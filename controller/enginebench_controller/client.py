@@ -7,6 +7,10 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from enginebench_controller.errors import AgentError, UnreachableError
+from enginebench_controller.records import ModelFile
 from enginebench_proto.v1 import (
     agent_pb2,
     agent_pb2_grpc,
@@ -15,10 +19,6 @@ from enginebench_proto.v1 import (
     run_pb2,
     run_pb2_grpc,
 )
-from grpc_health.v1 import health_pb2, health_pb2_grpc
-
-from enginebench_controller.errors import AgentError, UnreachableError
-from enginebench_controller.records import ModelFile
 
 T = TypeVar("T")
 

@@ -7,15 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from enginebench_proto.v1 import (
-    configuration_pb2,
-    engine_pb2,
-    host_pb2,
-    measurement_pb2,
-    model_pb2,
-    profile_pb2,
-    run_pb2,
-)
 from google.protobuf.message import Message
 from numpy.typing import NDArray
 
@@ -34,6 +25,15 @@ from enginebench_controller.records import (
     Source,
     Status,
     StopRule,
+)
+from enginebench_proto.v1 import (
+    configuration_pb2,
+    engine_pb2,
+    host_pb2,
+    measurement_pb2,
+    model_pb2,
+    profile_pb2,
+    run_pb2,
 )
 
 HINTS = {

@@ -10,13 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from enginebench_proto.v1 import run_pb2
-
 from enginebench_controller import outcome
 from enginebench_controller.client import AgentClient, RunUnknownError
 from enginebench_controller.errors import AgentError, UnreachableError
 from enginebench_controller.expand import Job
 from enginebench_controller.records import Failure, FailureKind, Measurement, ModelVersion, Status
+from enginebench_proto.v1 import run_pb2
 
 T = TypeVar("T")
 

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from enginebench_proto.v1 import run_pb2
-
 from enginebench_controller import convert
 from enginebench_controller.expand import Job
 from enginebench_controller.records import (
@@ -17,6 +15,7 @@ from enginebench_controller.records import (
     Status,
 )
 from enginebench_controller.stats.summary import summarize, throughput_items_per_s
+from enginebench_proto.v1 import run_pb2
 
 
 def run_spec(job: Job, run_id: str, kind: run_pb2.RunKind, timeout_ns: int) -> run_pb2.RunSpec:

@@ -11,7 +11,6 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from enginebench_controller.errors import InputError
 from enginebench_controller.records import Hint, Load, StopRule
 
-PLAN_SCHEMA_VERSION = 1
 DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
 SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 DEFAULT_MAX_FACTOR = 12
@@ -45,7 +44,7 @@ class Plan(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    schema_version: Literal[1] = PLAN_SCHEMA_VERSION
+    schema_version: Literal[1] = 1
     name: str | None = None
     models: Names
     engines: Names = ("all",)

@@ -36,5 +36,5 @@ def main() -> None:
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
         # The reader of our output has gone, as in `enginebench list | head`; that is no mistake of ours.
-        sys.stdout = None  # type: ignore[assignment]  # keeps the interpreter from flushing into the closed pipe
+        sys.stdout = None  # keeps the interpreter from flushing into the closed pipe
         sys.exit(int(ExitCode.OK))

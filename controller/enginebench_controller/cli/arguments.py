@@ -16,7 +16,7 @@ def pairs(texts: list[str] | None, form: str) -> dict[str, str] | None:
     for text in texts:
         if "=" not in text:
             raise InputError(f"{text!r} is not of the form {form}")
-    return dict(text.split("=", 1) for text in texts)  # type: ignore[misc]  # split in two, as checked above
+    return dict(text.split("=", 1) for text in texts)
 
 
 def shapes(texts: list[str] | None) -> dict[str, str] | None:

@@ -5,12 +5,14 @@ from typing import Annotated
 
 import typer
 
+from enginebench_controller.cli.arguments import shapes
 from enginebench_controller.cli.console import print_json, print_table, remark
 from enginebench_controller.cli.tables import instant
 from enginebench_controller.document import model_document
 from enginebench_controller.home import default_home
 from enginebench_controller.model.derive import prune as prune_model
 from enginebench_controller.model.derive import quantize as quantize_model
+from enginebench_controller.model.shapes import parse_shapes
 from enginebench_controller.model.zoo import ZOO
 from enginebench_controller.records import ModelVersion
 
@@ -66,11 +68,13 @@ def quantize(
     model: Model,
     seed: Annotated[int, typer.Option(help="Seed of the calibration inputs.")] = 0,
     samples: Annotated[int, typer.Option(min=1, help="How many calibration inputs.")] = 8,
+    shape: Annotated[list[str] | None, typer.Option(metavar="INPUT=AxBxC", help="As for run.")] = None,
     json: Json = False,
 ) -> None:
     """Make an INT8 child version (QDQ, unsigned activations × signed weights)."""
     library = default_home().library
-    child = quantize_model(library, library.resolve(model), calibration_seed=seed, samples=samples)
+    given = parse_shapes(shapes(shape) or {})
+    child = quantize_model(library, library.resolve(model), calibration_seed=seed, samples=samples, shapes=given)
     _print(child, as_json=json)
 
 

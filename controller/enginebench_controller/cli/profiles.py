@@ -9,7 +9,7 @@ from enginebench_controller.benchmarking import run_profiles
 from enginebench_controller.cli.arguments import shapes, split
 from enginebench_controller.cli.console import print_json, remark
 from enginebench_controller.cli.progress import LiveReporter
-from enginebench_controller.cli.tables import print_profile
+from enginebench_controller.cli.tables import failure_sentence, print_profile
 from enginebench_controller.document import profile_document
 from enginebench_controller.errors import ExitCode
 from enginebench_controller.expand import Expansion
@@ -58,8 +58,9 @@ def profile(
     if json:
         print_json({"schema_version": 1, "profiles": [profile_document(one) for one in profiles]})
     for one in [] if json else profiles:
-        print_profile(one, most)
         if one.failure:
-            remark(f"{one.engine.name}: {one.failure.kind}: {one.failure.message}")
+            remark(f"{one.name} on {one.engine.name}: {failure_sentence(one.failure)}")
+        else:
+            print_profile(one, most)
     if any(one.status is Status.FAILED for one in profiles):
         raise typer.Exit(int(ExitCode.SOME_FAILED))

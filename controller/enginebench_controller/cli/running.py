@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -169,7 +170,7 @@ def _print_outcome(home: Home, benchmark: Benchmark, *, as_json: bool) -> int:
     return exit_code(measurements)
 
 
-def exit_code(measurements: list[Measurement]) -> int:
+def exit_code(measurements: Sequence[Measurement]) -> int:
     """0 when every configuration has numbers, 1 otherwise."""
     done = all(m.status in (Status.OK, Status.INCONCLUSIVE) for m in measurements)
     return int(ExitCode.OK if done else ExitCode.SOME_FAILED)

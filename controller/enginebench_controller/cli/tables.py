@@ -8,7 +8,7 @@ from rich.text import Text
 
 from enginebench_controller.cli.console import plain, print_table, remark
 from enginebench_controller.parity import requested_is_not_effective
-from enginebench_controller.records import Measurement, Profile, Readback, Source, Status, TargetSnapshot
+from enginebench_controller.records import Failure, Measurement, Profile, Readback, Source, Status, TargetSnapshot
 
 UNKNOWN = "–"
 SOURCE_MARKS = {Source.ENGINE_API: "", Source.OBSERVED: "°", Source.ASSUMED: "?"}
@@ -66,6 +66,13 @@ def print_profile(profile: Profile, most: int) -> None:
         remark(f"profiled ÷ unprofiled latency {ratio:.2f}; Σ layers ÷ profiled latency {share:.2f}")
 
 
+def failure_sentence(failure: Failure) -> str:
+    """What happened, with the first line of the engine's own words."""
+    words = failure.detail.strip().splitlines() or failure.stderr_tail.strip().splitlines()[-1:]
+    own_words = f" ({words[0]})" if words else ""
+    return f"{failure.kind}: {failure.message}{own_words}"
+
+
 def instant(unix_ns: int) -> str:
     """An instant in the reader's time zone."""
     return datetime.fromtimestamp(unix_ns / 1e9, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
@@ -92,7 +99,7 @@ def _remarks(measurements: Sequence[Measurement]) -> Iterable[str]:
             f"{m.model_name} on {m.engine.name} {m.engine.version or ''} ({m.target}, batch {m.configuration.batch})"
         )
         if m.failure:
-            yield f"  {m.status}: {where}: {m.failure.kind}: {m.failure.message}"
+            yield f"  {m.status}: {where}: {failure_sentence(m.failure)}"
         for flag in requested_is_not_effective(m):
             yield f"  note: {where}: {flag}"
 

@@ -138,7 +138,7 @@ class _Shapes:
         """A constant that is joined to every item, such as a class token, is needed once for every item."""
         axis = next(attribute.i for attribute in node.attribute if attribute.name == "axis")
         for place, name in enumerate(node.input):
-            dims = self._constants[name].dims if name in self._constants else ()
+            dims = list(self._constants[name].dims) if name in self._constants else []
             if axis % max(len(dims), 1) == 0 or len(dims) < 2 or dims[0] != self._source_batch:
                 continue
             rows = numpy_helper.to_array(self._constants[name])

@@ -31,9 +31,9 @@ class ZooModel:
 ZOO = {
     model.name: model
     for model in (
-        ZooModel("resnet50", "f30c198f37b147f628a8885779b2f2c6d75466f8fe25c18d7d22005385f7fa09", resnet50),
-        ZooModel("squeezenet", "6113b03c03afe5d19e85cc0dbbf3ba809cc9fb376c47c935528abbbb114bfc79", squeezenet),
-        ZooModel("mobilenet_v2", "44dca3754fec12153eff3ac02b1fadfd50f8ad835ebc682a13ca5b53e0b7d8c6", mobilenet_v2),
+        ZooModel("resnet50", "48e0dc9c748a913e07156a70daeb61aade8550a13b5fa46e2a2f2018d36ada91", resnet50),
+        ZooModel("squeezenet", "157ae08f0cecd0630e0becd112c3e560f424c372040b92e1ae51c8039d610865", squeezenet),
+        ZooModel("mobilenet_v2", "4f76860c971891095f2b9974bda355dd6349d289d7228c5c8dd6e59b586fdd30", mobilenet_v2),
         ZooModel("bert-tiny", "0bebac6939397afe847a2a078d2b9110fcc70bd0ca907e3fb09f21192b884c58", bert_tiny),
     )
 }

@@ -8,7 +8,7 @@ from enginebench_controller.model.zoo_graph import GraphBuilder
 _STAGES = ((3, 64, 1), (4, 128, 2), (6, 256, 2), (3, 512, 2))
 """(blocks, width, stride of the first block); a block gives four times its width."""
 
-_BRANCH_SCALE = 0.5
+_BRANCH_SCALE = 0.25
 """Scale of a residual branch before it is added: with 1 the variance would double in every block."""
 
 
