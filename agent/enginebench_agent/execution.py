@@ -49,8 +49,11 @@ class Execution:
         with self._cache.pinned(file.sha256 for file in files):
             async with self._leases.hold(terms.resources):
                 run.begin(time.time_ns())
-                model = await place_model(terms.folder / "model", files, self._cache)
-                return await self._attempt(run, Order(terms.python, terms.folder, model, terms.limit_seconds))
+                try:
+                    model = await place_model(terms.folder / "model", files, self._cache)
+                    return await self._attempt(run, Order(terms.python, terms.folder, model, terms.limit_seconds))
+                finally:
+                    await remove_folder(terms.folder)  # still under the lease: the disk is quiet for the next run
 
     async def _attempt(self, run: Run, order: Order) -> Ending:
         with self._spool.begin(run.spec.run_id) as writer:
@@ -62,7 +65,7 @@ class Execution:
     async def _keep(self, run: Run, work: "asyncio.Task[Ending]", folder: Path) -> None:
         await asyncio.wait([work])
         ending = _ending(run, work)
-        await remove_folder(folder)
+        await remove_folder(folder)  # of a run that never left the queue
         if not ending.spooled:
             ending = await self._spool_failure(run, ending.result)
         run.finish(ending.result.outcome)

@@ -1,6 +1,5 @@
 """A run's private folder: the model's files under the names its main file knows them by."""
 
-import asyncio
 import os
 import shutil
 from collections.abc import Sequence
@@ -37,7 +36,7 @@ async def place_model(folder: Path, files: Sequence[ModelFile], cache: FileCache
 
 async def remove_folder(folder: Path) -> None:
     """Remove a private folder with all that an engine may have left in it."""
-    await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+    await run_to_end(shutil.rmtree, folder, ignore_errors=True)
 
 
 async def _copy(source: Path, target: Path) -> None:

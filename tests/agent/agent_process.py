@@ -177,12 +177,12 @@ async def refused(status: grpc.StatusCode, text: str = "") -> AsyncIterator[None
     raise AssertionError(f"the call was accepted instead of refused with {status}")
 
 
-def make_spec(model: bytes, run_id: str = "run-1", **changes: Any) -> run_pb2.RunSpec:
+def make_spec(content: bytes, run_id: str = "run-1", /, **changes: Any) -> run_pb2.RunSpec:
     """A run of the fake engine that lasts some milliseconds; keyword arguments replace parts of it."""
     options = {"latency_us": "500", **changes.pop("options", {})}
     duration_ms = changes.pop("duration_ms", 20)
     device = changes.pop("device", "FAKE:0")
-    file = model_pb2.ModelFile(name="tiny.onnx", sha256=digest(model), size_bytes=len(model))
+    file = model_pb2.ModelFile(name="tiny.onnx", sha256=digest(content), size_bytes=len(content))
     values: dict[str, Any] = {
         "run_id": run_id,
         "kind": run_pb2.RUN_KIND_MEASURE,

@@ -27,6 +27,22 @@ def start_agent(tmp_path: Path) -> Iterator[Callable[..., AgentProcess]]:
         agent.stop()
 
 
+@pytest.fixture(scope="session")
+def shared_agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProcess]:
+    """One agent for tests that do not hurt it; each uses run ids of its own."""
+    agent = AgentProcess(tmp_path_factory.mktemp("shared-agent"))
+    yield agent
+    agent.stop()
+
+
+@pytest.fixture
+async def shared(shared_agent: AgentProcess, model: bytes) -> AsyncIterator[Client]:
+    """A client of the shared agent, which holds the model."""
+    async with connected(shared_agent) as client:
+        await client.upload(model)
+        yield client
+
+
 @pytest.fixture
 def agent(start_agent: Callable[..., AgentProcess]) -> AgentProcess:
     return start_agent()

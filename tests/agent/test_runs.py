@@ -17,9 +17,9 @@ SERVING = health_pb2.HealthCheckResponse.SERVING
 ENDLESS_MS = 60_000
 
 
-async def test_a_run_is_measured_and_its_result_says_what_was_asked(ready: Client, model: bytes) -> None:
-    spec = make_spec(model)
-    outcome = await ready.run(spec)
+async def test_a_run_is_measured_and_its_result_says_what_was_asked(shared: Client, model: bytes) -> None:
+    spec = make_spec(model, "a-run-is-measured")
+    outcome = await shared.run(spec)
     assert outcome.result.outcome == run_pb2.OUTCOME_OK
     assert outcome.result.spec == spec
     assert outcome.result.run_id == spec.run_id
@@ -28,9 +28,9 @@ async def test_a_run_is_measured_and_its_result_says_what_was_asked(ready: Clien
     assert min(outcome.samples_ns) >= 500_000
 
 
-async def test_watch_tells_queued_running_phases_and_the_end_in_order(ready: Client, model: bytes) -> None:
-    await ready.start(make_spec(model))
-    events = await ready.watch("run-1")
+async def test_watch_tells_queued_running_phases_and_the_end_in_order(shared: Client, model: bytes) -> None:
+    await shared.start(make_spec(model, "watch-tells"))
+    events = await shared.watch("watch-tells")
     assert [event.sequence for event in events] == list(range(len(events)))
     assert [event.state.state for event in events if event.HasField("state")] == [
         run_pb2.RUN_STATE_QUEUED,
@@ -42,20 +42,20 @@ async def test_watch_tells_queued_running_phases_and_the_end_in_order(ready: Cli
     assert phases.index("compile") < phases.index("steady_state")
 
 
-async def test_watch_resumes_from_a_sequence_number(ready: Client, model: bytes) -> None:
-    await ready.start(make_spec(model))
-    events = await ready.watch("run-1")
-    assert await ready.watch("run-1", from_sequence=3) == events[3:]
-    assert await ready.watch("run-1", from_sequence=len(events)) == []
+async def test_watch_resumes_from_a_sequence_number(shared: Client, model: bytes) -> None:
+    await shared.start(make_spec(model, "watch-resumes"))
+    events = await shared.watch("watch-resumes")
+    assert await shared.watch("watch-resumes", from_sequence=3) == events[3:]
+    assert await shared.watch("watch-resumes", from_sequence=len(events)) == []
 
 
-async def test_start_is_idempotent_by_run_id_and_refuses_another_specification(ready: Client, model: bytes) -> None:
-    spec = make_spec(model)
-    await ready.start(spec)
-    await ready.watch("run-1")
-    assert await ready.start(spec) == run_pb2.RUN_STATE_FINISHED
-    async with refused(grpc.StatusCode.ALREADY_EXISTS, "run-1"):
-        await ready.start(make_spec(model, options={"latency_us": "501"}))
+async def test_start_is_idempotent_by_run_id_and_refuses_another_specification(shared: Client, model: bytes) -> None:
+    spec = make_spec(model, "start-is-idem")
+    await shared.start(spec)
+    await shared.watch("start-is-idem")
+    assert await shared.start(spec) == run_pb2.RUN_STATE_FINISHED
+    async with refused(grpc.StatusCode.ALREADY_EXISTS, "start-is-idem"):
+        await shared.start(make_spec(model, "start-is-idem", options={"latency_us": "501"}))
 
 
 async def test_simultaneous_starts_of_one_run_make_one_run(ready: Client, agent: AgentProcess, model: bytes) -> None:
@@ -123,18 +123,18 @@ async def test_a_child_killed_by_a_signal_is_a_typed_failure_and_the_agent_stays
     ],
 )
 async def test_every_fault_has_its_kind(
-    ready: Client, model: bytes, fault: str, kind: int, signal_name: str, exit_code: int | None
+    shared: Client, model: bytes, fault: str, kind: int, signal_name: str, exit_code: int | None
 ) -> None:
-    result = (await ready.run(make_spec(model, options={"fault": fault}))).result
+    result = (await shared.run(make_spec(model, fault, options={"fault": fault}))).result
     failure = result.failure
     assert result.outcome == run_pb2.OUTCOME_FAILED
     assert (failure.kind, failure.signal) == (kind, signal_name)
     assert (failure.exit_code if failure.HasField("exit_code") else None) == exit_code
-    assert result.spec.run_id == "run-1"
+    assert result.spec.run_id == fault
 
 
-async def test_what_an_engine_prints_does_not_disturb_the_result(ready: Client, model: bytes) -> None:
-    assert (await ready.run(make_spec(model, options={"fault": "garbage_stdout"}))).result.outcome == run_pb2.OUTCOME_OK
+async def test_what_an_engine_prints_does_not_disturb_the_result(shared: Client, model: bytes) -> None:
+    assert (await shared.run(make_spec(model, "what-an-engine-prints", options={"fault": "garbage_stdout"}))).result.outcome == run_pb2.OUTCOME_OK
 
 
 async def test_a_child_that_hangs_is_killed_at_its_limit(ready: Client, agent: AgentProcess, model: bytes) -> None:
@@ -150,21 +150,25 @@ async def test_a_child_that_hangs_is_killed_at_its_limit(ready: Client, agent: A
     assert not is_alive(child)
 
 
-async def test_runs_that_share_a_device_never_overlap_and_others_do(ready: Client, model: bytes) -> None:
-    slow = {"latency_us": "20000", "wait": "sleep"}
-    specs = [make_spec(model, f"a{number}", options=slow, duration_ms=150) for number in range(3)]
-    other = make_spec(model, "b", options=slow, duration_ms=2_000, device="FAKE:1")
-    await ready.start(other)
-    await asyncio.gather(*(ready.start(spec) for spec in specs))
-    running: list[tuple[str, int, int]] = []
-    for spec in specs:
-        events = await ready.watch(spec.run_id)
-        states = [event.elapsed_ns for event in events if event.HasField("state")]
-        accepted = (await ready.outcome(spec.run_id)).result.started_at_unix_ns - states[1]
-        running.append((spec.run_id, accepted + states[1], accepted + states[2]))
-    running.sort(key=lambda each: each[1])
-    assert all(earlier[2] <= later[1] for earlier, later in zip(running, running[1:], strict=False)), running
-    assert (await ready.list_runs())["b"].state != run_pb2.RUN_STATE_QUEUED
+async def test_runs_that_share_a_device_never_overlap_and_others_do(
+    ready: Client, agent: AgentProcess, model: bytes
+) -> None:
+    await ready.start(make_spec(model, "other", duration_ms=ENDLESS_MS, device="FAKE:1"))
+    for name in ("a1", "a2", "a3"):
+        await ready.start(make_spec(model, name, duration_ms=100))
+    seen: set[frozenset[str]] = set()
+    while (await ready.list_runs())["a3"].state != run_pb2.RUN_STATE_FINISHED:
+        seen.add(frozenset(path.parent.name for path in _run_folders_in_use(agent)))
+    assert {frozenset({name, "other"}) for name in ("a1", "a2", "a3")} <= seen
+    assert all(len(names - {"other"}) <= 1 for names in seen), seen
+    await ready.cancel("other")
+
+
+def _run_folders_in_use(agent: AgentProcess) -> list[Path]:
+    """The model folders of the live children, from their command lines."""
+    commands = [Path(f"/proc/{pid}/cmdline") for pid in agent.children()]
+    arguments = [path.read_text().split("\0") for path in commands if path.exists()]
+    return [Path(words[-2]).parent for words in arguments if len(words) > 2 and words[-3] == "run"]
 
 
 async def test_a_result_survives_the_agent_until_it_is_acknowledged(
@@ -266,12 +270,17 @@ async def test_an_unfinished_run_has_no_result_and_cannot_be_acknowledged(ready:
     ],
 )
 async def test_what_cannot_run_is_refused_before_anything_starts(
-    ready: Client, agent: AgentProcess, model: bytes, changes: dict[str, object], status: grpc.StatusCode, text: str
+    shared: Client,
+    shared_agent: AgentProcess,
+    model: bytes,
+    changes: dict[str, object],
+    status: grpc.StatusCode,
+    text: str,
 ) -> None:
     async with refused(status, text):
-        await ready.start(make_spec(model, **changes))
-    assert await ready.list_runs() == {}
-    assert not [path for path in (agent.data_dir / "runs").iterdir() if not path.name.startswith("discovery-")]
+        await shared.start(make_spec(model, "refused", **changes))
+    assert "refused" not in await shared.list_runs()
+    assert not (shared_agent.data_dir / "runs" / "refused").exists()
 
 
 async def test_a_model_that_was_not_uploaded_is_refused_by_name(client: Client, model: bytes) -> None:
@@ -280,18 +289,18 @@ async def test_a_model_that_was_not_uploaded_is_refused_by_name(client: Client, 
 
 
 @pytest.mark.parametrize("name", ["../x.onnx", "/etc/passwd", "a/../../x", "a\0b", "", ".", "x" * 10_000, "a\\b", "./a"])
-async def test_file_names_that_could_leave_the_run_folder_are_refused(ready: Client, model: bytes, name: str) -> None:
+async def test_file_names_that_could_leave_the_run_folder_are_refused(shared: Client, model: bytes, name: str) -> None:
     file = model_pb2.ModelFile(name=name, sha256=digest(model), size_bytes=len(model))
     version = model_pb2.ModelVersion(digest=digest(model), format="onnx", files=[file])
     async with refused(grpc.StatusCode.INVALID_ARGUMENT):
-        await ready.start(make_spec(model, model=version))
+        await shared.start(make_spec(model, "file-names-that", model=version))
 
 
-async def test_executable_formats_need_the_owners_consent(ready: Client, model: bytes) -> None:
+async def test_executable_formats_need_the_owners_consent(shared: Client, model: bytes) -> None:
     file = model_pb2.ModelFile(name="m.pt2", sha256=digest(model), size_bytes=len(model))
     version = model_pb2.ModelVersion(digest=digest(model), format="torch_export", files=[file])
     async with refused(grpc.StatusCode.INVALID_ARGUMENT, "allow_executable_formats"):
-        await ready.start(make_spec(model, model=version))
+        await shared.start(make_spec(model, "executable-formats", model=version))
 
 
 async def test_several_files_lie_beside_each_other_as_copies(ready: Client, agent: AgentProcess, model: bytes) -> None:

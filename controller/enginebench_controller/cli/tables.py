@@ -8,7 +8,18 @@ from rich.text import Text
 
 from enginebench_controller.cli.console import plain, print_table, remark
 from enginebench_controller.parity import requested_is_not_effective
-from enginebench_controller.records import Failure, Measurement, Profile, Readback, Source, Status, TargetSnapshot
+from enginebench_controller.records import (
+    Configuration,
+    Failure,
+    Hint,
+    Load,
+    Measurement,
+    Profile,
+    Readback,
+    Source,
+    Status,
+    TargetSnapshot,
+)
 
 UNKNOWN = "–"
 SOURCE_MARKS = {Source.ENGINE_API: "", Source.OBSERVED: "°", Source.ASSUMED: "?"}
@@ -20,7 +31,14 @@ def print_measurements(title: str, measurements: Sequence[Measurement]) -> None:
     several_targets = len({m.target for m in measurements}) > 1
     columns = [("target", False)] if several_targets else []
     columns += [("model", False), ("engine", False), ("version", False), ("environment", False)]
-    columns += [("device", False), ("batch", True), ("cores", True), ("streams", True), ("precision", False)]
+    columns += [
+        ("device", False),
+        ("batch", True),
+        ("cores", True),
+        ("streams", True),
+        ("load", False),
+        ("precision", False),
+    ]
     columns += [("threads", True), ("median ms", True), ("p95 ms", True), ("items/s", True), ("status", False)]
     rows = [[m.target, *_row(m)] if several_targets else _row(m) for m in measurements]
     print_table(title, columns, rows)
@@ -84,7 +102,7 @@ def _row(m: Measurement) -> list[object]:
     items = UNKNOWN if m.throughput_items_per_s is None else f"{m.throughput_items_per_s:.1f}"
     return [
         *(m.model_name, m.engine.name, m.engine.version or UNKNOWN, m.engine.environment, chosen.device),
-        *(chosen.batch, chosen.cores, chosen.streams, _readback(m.effective.precision)),
+        *(chosen.batch, chosen.cores, chosen.streams, _load(chosen), _readback(m.effective.precision)),
         _readback(m.effective.threads),
         _ms(latency.median_ns if latency else None),
         _ms(latency.p95_ns if latency else None),
@@ -114,6 +132,11 @@ def _engine_rows(target: str, engine: Mapping[str, Any]) -> list[list[object]]:
         [*start, device["name"], device["full_name"] or UNKNOWN, ", ".join(device["precisions"])]
         for device in available["devices"]
     ]
+
+
+def _load(chosen: Configuration) -> str:
+    load = chosen.load if chosen.load is Load.SYNC else f"{chosen.load} {chosen.requests}"
+    return load if chosen.hint is Hint.NONE else f"{load}, {chosen.hint}"
 
 
 def _readback(readback: Readback | None) -> str:
