@@ -4,16 +4,15 @@ import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
-from enginebench_proto.v1.run_pb2 import OUTCOME_INCONCLUSIVE, OUTCOME_OK, Failure, ResultPart, RunResult
-from enginebench_proto.v1.worker_pb2 import WorkerMessage
-
 from enginebench_agent import endings
 from enginebench_agent.cgroup import oom_kills
 from enginebench_agent.child import Child, ChildExit, ChildStartError, spawned
 from enginebench_agent.framing import FramingError
 from enginebench_agent.run import Ending, Run
 from enginebench_agent.spool import SpoolWriter
-from enginebench_agent.threads import run_to_end
+from enginebench_agent.uninterrupted import run_to_end
+from enginebench_proto.v1.run_pb2 import OUTCOME_INCONCLUSIVE, OUTCOME_OK, Failure, ResultPart, RunResult
+from enginebench_proto.v1.worker_pb2 import WorkerMessage
 
 SPEC_FILE = "spec"
 """Name of the serialized specification in the run's folder; the child reads it as its standard input."""

@@ -8,12 +8,13 @@ import subprocess
 import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from enginebench_proto.v1.worker_pb2 import WorkerMessage
-
 from enginebench_agent.framing import read_frame_async
+from enginebench_agent.uninterrupted import to_end
+from enginebench_proto.v1.worker_pb2 import WorkerMessage
 
 STDERR_TAIL_BYTES = 8 * 1024
 DRAIN_SECONDS = 2.0
@@ -77,12 +78,9 @@ class Child:
         """Listen to the pipes and to the end of the process; called once by `spawned`."""
         loop = asyncio.get_running_loop()
         threading.Thread(target=_await_end, args=(self.pid, loop, self._on_end), daemon=True).start()
-        reader = self._stdout
-        for pipe, protocol in (
-            (stdout, asyncio.StreamReaderProtocol(reader)),
-            (stderr, self._stderr),
-        ):
-            transport, _ = await loop.connect_read_pipe(lambda each=protocol: each, pipe)  # type: ignore[misc]
+        reader = asyncio.StreamReaderProtocol(self._stdout)
+        for pipe, protocol in ((stdout, reader), (stderr, self._stderr)):
+            transport, _ = await loop.connect_read_pipe(partial(_same, protocol), pipe)
             self._pipes.append(transport)
 
     def _on_end(self) -> None:
@@ -97,6 +95,7 @@ class Child:
     def _close_pipes(self) -> None:
         for pipe in self._pipes:
             pipe.close()
+        self._stderr.closed.set()
 
 
 @contextlib.asynccontextmanager
@@ -110,11 +109,11 @@ async def spawned(python: Path, arguments: Sequence[str], folder: Path, stdin: P
     assert process.stdout is not None and process.stderr is not None  # noqa: S101  # pipes, as asked for
     child = Child(process, asyncio.StreamReader(), _Tail())
     try:
-        await child.watch(process.stdout, process.stderr)
+        await to_end(child.watch(process.stdout, process.stderr))
         yield child
     finally:
         child.kill()
-        await _outlasting_cancellation(child.exit())
+        await to_end(child.exit())
 
 
 def _popen(python: Path, arguments: Sequence[str], folder: Path, stdin: Path | None) -> "subprocess.Popen[bytes]":
@@ -135,11 +134,8 @@ def _popen(python: Path, arguments: Sequence[str], folder: Path, stdin: Path | N
         raise ChildStartError(f"the interpreter {python} cannot be started: {error}") from error
 
 
-async def _outlasting_cancellation(wait: Any) -> None:
-    job = asyncio.ensure_future(wait)
-    while not job.done():
-        with contextlib.suppress(asyncio.CancelledError):  # the one that led here is raised again by its block
-            await asyncio.wait([job])
+def _same(protocol: asyncio.Protocol) -> asyncio.Protocol:
+    return protocol
 
 
 def _await_end(pid: int, loop: asyncio.AbstractEventLoop, on_end: Any) -> None:

@@ -7,6 +7,11 @@ import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from enginebench_agent.child import ChildExit, ChildStartError, spawned
+from enginebench_agent.config import AgentConfig, EnvironmentConfig
+from enginebench_agent.errors import NotReadyError, SetupError
+from enginebench_agent.framing import FramingError
+from enginebench_agent.leases import Leases
 from enginebench_proto.v1.engine_pb2 import (
     UNAVAILABLE_KIND_BROKEN,
     UNAVAILABLE_KIND_NOT_INSTALLED,
@@ -15,12 +20,6 @@ from enginebench_proto.v1.engine_pb2 import (
     Engine,
     UnavailableEngine,
 )
-
-from enginebench_agent.child import ChildExit, ChildStartError, spawned
-from enginebench_agent.config import AgentConfig, EnvironmentConfig
-from enginebench_agent.errors import NotReadyError, SetupError
-from enginebench_agent.framing import FramingError
-from enginebench_agent.leases import Leases
 
 CHILDREN_AT_ONCE = 2
 MAX_ANSWERS = 1_000

@@ -1,5 +1,6 @@
 """How a run ended without numbers: pure functions from what the agent saw to a typed failure."""
 
+from enginebench_agent.child import ChildExit
 from enginebench_proto.v1.run_pb2 import (
     FAILURE_KIND_CANCELLED,
     FAILURE_KIND_CRASHED,
@@ -13,8 +14,6 @@ from enginebench_proto.v1.run_pb2 import (
     FailureKind,
     RunResult,
 )
-
-from enginebench_agent.child import ChildExit
 
 # What the C++ runtimes print before they abort because an allocation failed.
 _BAD_ALLOC = ("std::bad_alloc", "std::bad_array_new_length")

@@ -6,16 +6,15 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from enginebench_proto.v1.run_pb2 import ResultPart, RunResult
-
 from enginebench_agent import endings
 from enginebench_agent.attempt import Attempt, Order
 from enginebench_agent.cache import FileCache
 from enginebench_agent.leases import Leases
 from enginebench_agent.run import Ending, Run
 from enginebench_agent.spool import Spool
-from enginebench_agent.threads import run_to_end
+from enginebench_agent.uninterrupted import run_to_end
 from enginebench_agent.workspace import place_model, remove_folder
+from enginebench_proto.v1.run_pb2 import ResultPart, RunResult
 
 _log = logging.getLogger(__name__)
 

@@ -8,8 +8,9 @@ import asyncio
 import struct
 from typing import BinaryIO
 
-from enginebench_proto.v1.worker_pb2 import WorkerMessage
 from google.protobuf.message import DecodeError
+
+from enginebench_proto.v1.worker_pb2 import WorkerMessage
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 """Bound on one message: far above a real one (65,536 samples take 0.6 MB), far below what hurts an agent."""

@@ -10,9 +10,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from enginebench_proto.v1.host_pb2 import HostFacts
-
 from enginebench_agent.cgroup import cpu_quota_cores, memory_limit_bytes
+from enginebench_proto.v1.host_pb2 import HostFacts
 
 # In the order of the kernel's own documentation: x86 first, then 32-bit and 64-bit Arm.
 INFERENCE_ISA = (

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from enginebench_agent.errors import DiskFullError, InvalidRequestError, NotReadyError
-from enginebench_agent.threads import run_to_end
+from enginebench_agent.uninterrupted import run_to_end
 
 BLOCK_BYTES = 4 * 1024 * 1024
 """Bytes gathered before a thread hashes and writes them: memory stays flat, and threads are few."""

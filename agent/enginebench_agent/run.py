@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import dataclass, field
 
+from enginebench_agent.event_log import EventLog
 from enginebench_proto.v1.run_pb2 import (
     RUN_STATE_FINISHED,
     RUN_STATE_QUEUED,
@@ -13,8 +14,6 @@ from enginebench_proto.v1.run_pb2 import (
     RunState,
     RunSummary,
 )
-
-from enginebench_agent.event_log import EventLog
 
 
 @dataclass(frozen=True)

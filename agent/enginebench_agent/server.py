@@ -13,14 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import grpc
-from enginebench_proto.v1 import (
-    agent_pb2,
-    agent_pb2_grpc,
-    model_pb2,
-    model_pb2_grpc,
-    run_pb2,
-    run_pb2_grpc,
-)
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
@@ -33,6 +25,14 @@ from enginebench_agent.interception import ErrorInterceptor
 from enginebench_agent.leases import Leases
 from enginebench_agent.servicers import AgentServicer, ModelServicer, RunServicer
 from enginebench_agent.supervisor import Supervisor
+from enginebench_proto.v1 import (
+    agent_pb2,
+    agent_pb2_grpc,
+    model_pb2,
+    model_pb2_grpc,
+    run_pb2,
+    run_pb2_grpc,
+)
 
 STOP_GRACE_SECONDS = 1.0
 SERVICE_NAMES = (
@@ -45,7 +45,7 @@ SERVER_OPTIONS = (
     ("grpc.so_reuseport", 0),
     # A watcher pings to notice a stopped agent; by default the server takes that for an attack and hangs up.
     ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", 500),
+    ("grpc.http2.min_ping_interval_without_data_ms", 500),
     # And the agent notices a stopped caller, whose upload would otherwise block the next one.
     ("grpc.keepalive_time_ms", 15_000),
     ("grpc.keepalive_timeout_ms", 5_000),

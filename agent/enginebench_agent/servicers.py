@@ -6,6 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+from enginebench_agent.cache import FileCache
+from enginebench_agent.discovery import Discovery
+from enginebench_agent.errors import InvalidRequestError
+from enginebench_agent.host import read_host_facts
+from enginebench_agent.reception import Reception
+from enginebench_agent.supervisor import Supervisor
 from enginebench_proto.v1 import (
     agent_pb2,
     agent_pb2_grpc,
@@ -14,13 +20,6 @@ from enginebench_proto.v1 import (
     run_pb2,
     run_pb2_grpc,
 )
-
-from enginebench_agent.cache import FileCache
-from enginebench_agent.discovery import Discovery
-from enginebench_agent.errors import InvalidRequestError
-from enginebench_agent.host import read_host_facts
-from enginebench_agent.reception import Reception
-from enginebench_agent.supervisor import Supervisor
 
 
 class AgentServicer(agent_pb2_grpc.AgentServiceServicer):

@@ -7,11 +7,10 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Self
 
-from enginebench_proto.v1.run_pb2 import ResultPart, RunResult
-from enginebench_proto.v1.worker_pb2 import WorkerMessage
-
 from enginebench_agent.framing import FramingError, read_frame, write_frame
 from enginebench_agent.reception import sync_folder
+from enginebench_proto.v1.run_pb2 import ResultPart, RunResult
+from enginebench_proto.v1.worker_pb2 import WorkerMessage
 
 UNFINISHED_SUFFIX = ".unfinished"
 DAMAGED_SUFFIX = ".damaged"

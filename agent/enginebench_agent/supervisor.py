@@ -5,17 +5,6 @@ import errno
 import shutil
 from collections.abc import AsyncIterator
 
-from enginebench_proto.v1.device_pb2 import Device
-from enginebench_proto.v1.run_pb2 import (
-    RUN_STATE_QUEUED,
-    ResultPart,
-    RunEvent,
-    RunResult,
-    RunSpec,
-    RunState,
-    RunSummary,
-)
-
 from enginebench_agent.admission import check_form, check_format, find_device
 from enginebench_agent.attempt import SPEC_FILE
 from enginebench_agent.cache import FileCache
@@ -34,6 +23,16 @@ from enginebench_agent.leases import Leases
 from enginebench_agent.names import check_run_id
 from enginebench_agent.run import Run
 from enginebench_agent.spool import Spool
+from enginebench_proto.v1.device_pb2 import Device
+from enginebench_proto.v1.run_pb2 import (
+    RUN_STATE_QUEUED,
+    ResultPart,
+    RunEvent,
+    RunResult,
+    RunSpec,
+    RunState,
+    RunSummary,
+)
 
 MIN_FREE_BYTES = 16 * 1024 * 1024
 """Without that much room a run would end with a result that cannot be kept."""

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from enginebench_proto.v1.model_pb2 import ModelFile
-
 from enginebench_agent.cache import FileCache
 from enginebench_agent.names import check_model_file_names
-from enginebench_agent.threads import run_to_end
+from enginebench_agent.uninterrupted import run_to_end
+from enginebench_proto.v1.model_pb2 import ModelFile
 
 COPY_BYTES = 64 * 1024 * 1024
 """Bytes copied at a stretch; a cancellation waits for no more than that."""

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
 from enginebench_proto.v1 import (
     agent_pb2,
     agent_pb2_grpc,
@@ -25,7 +27,6 @@ from enginebench_proto.v1 import (
     run_pb2_grpc,
 )
 from enginebench_proto.v1 import configuration_pb2 as configuration
-from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 READY = "enginebench-agent listening on "
 ONLY_FAKE = '[environments.default]\nengines = ["fake"]\n'
@@ -60,7 +61,9 @@ class AgentProcess:
 
     def children(self) -> list[int]:
         """Its child processes."""
-        return [int(pid) for pid in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()]
+        return [
+            int(pid) for pid in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        ]
 
     def resident_bytes(self, field: str = "VmRSS") -> int:
         status = Path(f"/proc/{self.process.pid}/status").read_text()

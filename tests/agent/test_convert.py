@@ -3,13 +3,14 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from enginebench_agent import convert
 from enginebench_plugins import spec
 from enginebench_plugins.spec import OptionSpec, Precision, UnsupportedSettingsError
 from enginebench_proto.v1 import configuration_pb2, engine_pb2, measurement_pb2, run_pb2
 from enginebench_proto.v1.model_pb2 import ModelVersion
-from hypothesis import given
-from hypothesis import strategies as st
 
 UINT32 = st.integers(1, 2**32 - 1)
 UINT64 = st.integers(0, 2**64 - 1)

@@ -5,6 +5,7 @@ import io
 import struct
 
 import pytest
+
 from enginebench_agent import framing
 from enginebench_agent.framing import FramingError, read_frame, read_frame_async, write_frame
 from enginebench_proto.v1.run_pb2 import PhaseStarted, Progress

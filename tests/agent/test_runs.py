@@ -10,8 +10,9 @@ from pathlib import Path
 import grpc
 import pytest
 from agent_process import AgentProcess, Client, connected, digest, eventually, is_alive, make_spec, refused
-from enginebench_proto.v1 import model_pb2, run_pb2
 from grpc_health.v1 import health_pb2
+
+from enginebench_proto.v1 import model_pb2, run_pb2
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 ENDLESS_MS = 60_000
@@ -134,7 +135,9 @@ async def test_every_fault_has_its_kind(
 
 
 async def test_what_an_engine_prints_does_not_disturb_the_result(shared: Client, model: bytes) -> None:
-    assert (await shared.run(make_spec(model, "what-an-engine-prints", options={"fault": "garbage_stdout"}))).result.outcome == run_pb2.OUTCOME_OK
+    assert (
+        await shared.run(make_spec(model, "what-an-engine-prints", options={"fault": "garbage_stdout"}))
+    ).result.outcome == run_pb2.OUTCOME_OK
 
 
 async def test_a_child_that_hangs_is_killed_at_its_limit(ready: Client, agent: AgentProcess, model: bytes) -> None:
@@ -288,7 +291,9 @@ async def test_a_model_that_was_not_uploaded_is_refused_by_name(client: Client, 
         await client.start(make_spec(model))
 
 
-@pytest.mark.parametrize("name", ["../x.onnx", "/etc/passwd", "a/../../x", "a\0b", "", ".", "x" * 10_000, "a\\b", "./a"])
+@pytest.mark.parametrize(
+    "name", ["../x.onnx", "/etc/passwd", "a/../../x", "a\0b", "", ".", "x" * 10_000, "a\\b", "./a"]
+)
 async def test_file_names_that_could_leave_the_run_folder_are_refused(shared: Client, model: bytes, name: str) -> None:
     file = model_pb2.ModelFile(name=name, sha256=digest(model), size_bytes=len(model))
     version = model_pb2.ModelVersion(digest=digest(model), format="onnx", files=[file])

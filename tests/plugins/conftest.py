@@ -1,4 +1,4 @@
-"""Makes `contract` and `contract_models` importable from the test modules beside it, with its assertions explained like theirs."""
+"""Makes `contract` and `contract_models` importable from the test modules beside them, with assertions explained."""
 
 import sys
 from pathlib import Path

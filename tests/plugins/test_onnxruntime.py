@@ -1,7 +1,224 @@
 """ONNX Runtime under the engine contract, and what is particular to it."""
 
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import contract_models
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
 from contract import EngineContract
+from onnx import TensorProto, helper
+
+from enginebench_plugins import spec
+from enginebench_plugins.onnxruntime.compile import compile_session, read_model
+from enginebench_plugins.onnxruntime.devices import PROVIDER, find_devices
+from enginebench_plugins.onnxruntime.plugin import OnnxRuntime
+from enginebench_plugins.onnxruntime.profile import layers_of
 
 
 class TestOnnxRuntime(EngineContract):
     plugin = "enginebench_plugins.onnxruntime.plugin"
+
+
+class TestOnnxRuntimeWithEveryOption(EngineContract):
+    plugin = "enginebench_plugins.onnxruntime.plugin"
+    options: ClassVar = {
+        "graph_optimization_level": "extended",
+        "intra_op_spinning": False,
+        "denormals_as_zero": True,
+        "cpu_mem_arena": False,
+        "mem_pattern": False,
+    }
+
+    def test_these_are_all_options(self, engine: spec.Engine) -> None:
+        assert {option.name for option in engine.info().options} == set(self.options)
+
+
+@pytest.fixture
+def engine() -> OnnxRuntime:
+    return OnnxRuntime()
+
+
+def compiled(engine: spec.Engine, source: spec.ModelSource, **settings: Any) -> spec.CompiledModel:
+    return engine.compile(engine.read(source), source, spec.Settings(**settings))
+
+
+def save_graph(
+    folder: Path,
+    nodes: Sequence[onnx.NodeProto],
+    inputs: Sequence[onnx.ValueInfoProto],
+    outputs: Sequence[onnx.ValueInfoProto],
+) -> spec.ModelSource:
+    path = folder / "graph.onnx"
+    graph = helper.make_graph(nodes, "graph", inputs, outputs)
+    opset = [helper.make_opsetid("", contract_models.OPSET)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=contract_models.IR_VERSION), path)
+    return spec.ModelSource(path, spec.ModelFormat.ONNX)
+
+
+def test_a_run_on_the_processor_has_only_its_provider(engine: OnnxRuntime, tmp_path: Path) -> None:
+    effective = compiled(engine, contract_models.classifier(tmp_path).source(1)).effective()
+    assert effective.provider == spec.Readback("CPUExecutionProvider", spec.Source.ENGINE_API)
+
+
+def test_threads_are_left_to_be_observed(engine: OnnxRuntime, tmp_path: Path) -> None:
+    assert compiled(engine, contract_models.classifier(tmp_path).source(1), cores=2).effective().threads is None
+
+
+def test_precision_is_assumed_from_the_models_own_types(engine: OnnxRuntime, tmp_path: Path) -> None:
+    for element, word in ((TensorProto.FLOAT16, "f16"), (TensorProto.FLOAT, "f32"), (TensorProto.INT64, None)):
+        node = helper.make_node("Identity", ["x"], ["y"])
+        values = [helper.make_tensor_value_info(name, element, [2]) for name in "xy"]
+        precision = compiled(engine, save_graph(tmp_path, [node], values[:1], values[1:])).effective().precision
+        assert precision == (spec.Readback(word, spec.Source.ASSUMED) if word else None)
+
+
+def test_a_provider_that_does_not_start_is_an_error_and_no_run_on_the_processor(tmp_path: Path) -> None:
+    assert "CUDAExecutionProvider" not in onnxruntime.get_available_providers()
+    source = contract_models.classifier(tmp_path).source(1)
+    device = spec.Device("CUDA:0", "a device", properties={PROVIDER: "CUDAExecutionProvider"})
+    with (
+        pytest.warns(UserWarning, match="not in available"),
+        pytest.raises(RuntimeError, match="CUDAExecutionProvider did not start"),
+    ):
+        compile_session(onnxruntime, read_model(onnxruntime, source), source, spec.Settings(), device)
+
+
+def test_devices_are_the_providers_but_never_somebody_elses_computer() -> None:
+    providers = ["CUDAExecutionProvider", "AzureExecutionProvider", "DnnlExecutionProvider", "CPUExecutionProvider"]
+    devices = find_devices(SimpleNamespace(get_available_providers=lambda: providers))
+    assert {device.name: device.resources for device in devices} == {
+        "CUDA:0": ("cuda:0",),
+        "DNNL": ("cpu",),
+        "CPU": ("cpu",),
+    }
+
+
+def test_symbolic_dimensions_are_fixed_to_the_shapes_of_the_run(engine: OnnxRuntime, tmp_path: Path) -> None:
+    model = contract_models.classifier(tmp_path)
+    request = compiled(engine, model.source(4), batch=4).create_request()
+    with pytest.raises(Exception, match="Got: 2 Expected: 4"):
+        request.infer(model.inputs_for(2, seed=1))
+
+
+def test_a_symbol_that_needs_two_sizes_stays_open(engine: OnnxRuntime, tmp_path: Path) -> None:
+    model = contract_models.embedding(tmp_path)
+    tokens, weights = model.at(4)
+    source = replace(model.source(4), inputs=(replace(tokens, shape=(1, contract_models.TOKENS)), weights))
+    inputs = model.inputs_for(4, seed=1)
+    inputs["tokens"] = inputs["tokens"][:1]
+    outputs = compiled(engine, source).create_request().infer(inputs)
+    np.testing.assert_allclose(outputs["scores"], model.reference(inputs)["scores"], rtol=1e-4, atol=1e-5)
+
+
+def test_an_open_dimension_without_a_size_is_refused(engine: OnnxRuntime, tmp_path: Path) -> None:
+    source = replace(contract_models.classifier(tmp_path).source(1), inputs=())
+    with pytest.raises(spec.UnsupportedSettingsError, match="image has open dimensions"):
+        compiled(engine, source)
+
+
+def test_an_input_the_model_does_not_have_is_refused(engine: OnnxRuntime, tmp_path: Path) -> None:
+    source = contract_models.classifier(tmp_path).source(1)
+    stray = spec.TensorSpec("stray", "float32", (1,))
+    with pytest.raises(spec.UnsupportedSettingsError, match="no input named stray"):
+        compiled(engine, replace(source, inputs=(*source.inputs, stray)))
+
+
+def test_the_optimization_level_reaches_the_session(engine: OnnxRuntime, tmp_path: Path) -> None:
+    layers = profile(engine, tmp_path, options={"graph_optimization_level": "disabled"})
+    names = ["conv1", "relu1", "conv2", "relu2", "pool", "flatten", "gemm"]
+    assert [layer.name for layer in layers] == names
+    assert [layer.source_nodes for layer in layers] == [(name,) for name in names]
+    assert layers[0].type == "Conv"
+    assert layers[0].kernel == "CPUExecutionProvider"
+    assert layers[0].output_shapes == ((2, contract_models.CHANNELS, 24, 24),)
+
+
+def profile(engine: OnnxRuntime, folder: Path, **settings: Any) -> Sequence[spec.LayerProfile]:
+    """Three iterations over the classifier after two that warm it up."""
+    model = contract_models.classifier(folder)
+    with_counters = compiled(engine, model.source(2), profiling=True, **settings)
+    inputs = model.inputs_for(2, seed=1)
+    for _ in range(2):
+        with_counters.create_request().infer(inputs)
+    layers = with_counters.profile([inputs], 3)
+    with_counters.close()
+    return layers
+
+
+def test_a_profile_leaves_warm_up_out(engine: OnnxRuntime, tmp_path: Path) -> None:
+    assert all(len(layer.time_ns) == 3 and layer.calls == 1 for layer in profile(engine, tmp_path))
+
+
+@pytest.mark.parametrize("profiled", [True, False])
+def test_no_trace_stays_behind(
+    engine: OnnxRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, profiled: bool
+) -> None:
+    private = tmp_path / "private"
+    private.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(private))
+    before = set(Path.cwd().iterdir())
+    model = contract_models.classifier(tmp_path)
+    with_counters = compiled(engine, model.source(1), profiling=True)
+    assert len(list(private.iterdir())) == 1
+    if profiled:
+        with_counters.profile([model.inputs_for(1, seed=1)], 2)
+    with_counters.close()
+    assert not list(private.iterdir())
+    assert set(Path.cwd().iterdir()) == before
+
+
+def test_a_session_profiles_once_and_only_when_compiled_for_it(engine: OnnxRuntime, tmp_path: Path) -> None:
+    model = contract_models.classifier(tmp_path)
+    inputs = [model.inputs_for(1, seed=1)]
+    with pytest.raises(spec.UnsupportedSettingsError, match="compiled for profiling"):
+        compiled(engine, model.source(1)).profile(inputs, 1)
+    with_counters = compiled(engine, model.source(1), profiling=True)
+    with_counters.profile(inputs, 1)
+    with pytest.raises(RuntimeError, match="compile again"):
+        with_counters.profile(inputs, 1)
+
+
+def test_nodes_within_a_branch_are_not_counted_twice(engine: OnnxRuntime, tmp_path: Path) -> None:
+    def branch(operator: str) -> onnx.GraphProto:
+        result = helper.make_tensor_value_info("result", TensorProto.FLOAT, [64, 64])
+        return helper.make_graph([helper.make_node(operator, ["x"], ["result"], "inner")], operator, [], [result])
+
+    node = helper.make_node("If", ["condition"], ["y"], "choice", then_branch=branch("Exp"), else_branch=branch("Neg"))
+    condition = helper.make_tensor_value_info("condition", TensorProto.BOOL, [])
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [64, 64]) for name in "xy")
+    with_counters = compiled(engine, save_graph(tmp_path, [node], [condition, x], [y]), profiling=True)
+    inputs = {"condition": np.array(True), "x": np.ones((64, 64), np.float32)}
+    layers = with_counters.profile([inputs], 3)
+    assert [(layer.name, layer.type) for layer in layers] == [("choice", "If")]
+
+
+def test_nodes_that_share_a_name_get_one_each(engine: OnnxRuntime, tmp_path: Path) -> None:
+    nodes = [helper.make_node("Exp", ["x"], ["e"], "twin"), helper.make_node("Exp", ["e"], ["y"], "twin")]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in "xy")
+    with_counters = compiled(engine, save_graph(tmp_path, nodes, [x], [y]), profiling=True)
+    layers = with_counters.profile([{"x": np.zeros(4, np.float32)}], 1)
+    assert [layer.name for layer in layers] == ["twin#0", "twin#1"]
+    assert [layer.source_nodes for layer in layers] == [("twin",), ("twin",)]
+
+
+def test_a_trace_that_was_cut_short_is_an_error(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.json"
+    trace.write_text(json.dumps([{"ph": "X", "name": "model_run", "ts": 0, "dur": 5}]))
+    with pytest.raises(RuntimeError, match="1 of 2 inferences"):
+        layers_of(trace, 2)
+
+
+def test_without_the_package_the_reason_names_the_remedy(engine: OnnxRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(spec.EngineUnavailableError, match=r"pip install .*\[onnxruntime\]") as caught:
+        engine.info()
+    assert not caught.value.installed

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from enginebench_proto.v1.engine_pb2 import Engine
-
 from enginebench_agent.config import EnvironmentConfig, load_config, write_environment
 from enginebench_agent.data_folder import DataFolder
 from enginebench_agent.discovery import WorkerAnswerError, ask_worker
@@ -23,6 +21,7 @@ from enginebench_agent.environments.interpreter import choose_python
 from enginebench_agent.environments.progress import tell
 from enginebench_agent.errors import SetupError
 from enginebench_agent.names import is_environment_name
+from enginebench_proto.v1.engine_pb2 import Engine
 
 ANSWER_SECONDS = 120.0
 

@@ -29,16 +29,9 @@ STYLES = {Status.OK: "green", Status.INCONCLUSIVE: "yellow", Status.FAILED: "red
 def print_measurements(title: str, measurements: Sequence[Measurement]) -> None:
     """A row a measurement, the flags and failures below."""
     several_targets = len({m.target for m in measurements}) > 1
-    columns = [("target", False)] if several_targets else []
-    columns += [("model", False), ("engine", False), ("version", False), ("environment", False)]
-    columns += [
-        ("device", False),
-        ("batch", True),
-        ("cores", True),
-        ("streams", True),
-        ("load", False),
-        ("precision", False),
-    ]
+    texts = ["model", "engine", "version", "environment", "device"]
+    columns = [(heading, False) for heading in (["target"] if several_targets else []) + texts]
+    columns += [("batch", True), ("cores", True), ("streams", True), ("load", False), ("precision", False)]
     columns += [("threads", True), ("median ms", True), ("p95 ms", True), ("items/s", True), ("status", False)]
     rows = [[m.target, *_row(m)] if several_targets else _row(m) for m in measurements]
     print_table(title, columns, rows)

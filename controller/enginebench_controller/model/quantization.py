@@ -49,7 +49,8 @@ def _quantized(
     model: onnx.ModelProto, inputs: Sequence[InputTensor], seed: int, samples: int, folder: Path
 ) -> onnx.ModelProto:
     source, target = folder / "folded.onnx", folder / "quantized.onnx"
-    onnx.save(_with_folded_constants(_with_opset(model), folder), source)
+    constant = _with_constant_weights(_with_opset(model))
+    onnx.save(_with_folded_constants(constant, folder), source)
     quantize_static(
         source,
         target,
@@ -100,6 +101,18 @@ def _with_opset(model: onnx.ModelProto) -> onnx.ModelProto:
         return version_converter.convert_version(model, _PER_CHANNEL_OPSET)
     except RuntimeError:
         return model
+
+
+def _with_constant_weights(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Weights that are inputs as well, as every weight was before IR version 4, could change and are not folded."""
+    constant = onnx.ModelProto()
+    constant.CopyFrom(model)
+    weights = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in weights]
+    del constant.graph.input[:]
+    constant.graph.input.extend(inputs)
+    constant.ir_version = max(model.ir_version, 4)
+    return constant
 
 
 def _with_folded_constants(model: onnx.ModelProto, folder: Path) -> onnx.ModelProto:

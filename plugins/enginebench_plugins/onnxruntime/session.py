@@ -35,7 +35,10 @@ class CompiledSession(spec.CompiledModel):
         return self._inputs
 
     def effective(self) -> spec.Effective:
-        """The providers that got nodes; precision and streams follow from how the runtime works. It only echoes its thread count."""
+        """The providers that got nodes; precision and streams follow from how the runtime works.
+
+        It only echoes its thread count, so threads are left to be observed.
+        """
         return spec.Effective(
             streams=spec.Readback(1, spec.Source.ASSUMED),
             precision=_precision([*self._session.get_inputs(), *self._session.get_outputs()]),
@@ -130,7 +133,7 @@ def _element_type(declared: Any) -> str:
 
 
 def _precision(tensors: Iterable[Any]) -> spec.Readback[str] | None:
-    """The runtime computes in the model's own types, which its inputs and outputs show; None when they are no floats."""
+    """The model's own types, in which the runtime computes, as inputs and outputs show them; None without a float."""
     found = {FLOATING[name] for tensor in tensors if (name := _element_type(tensor)) in FLOATING}
     if not found:
         return None

@@ -1,0 +1,96 @@
+"""A compiled network: its inputs, what OpenVINO tells about it, and its requests' life."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from enginebench_plugins import spec
+from enginebench_plugins.openvino.profile import profile_layers
+from enginebench_plugins.openvino.request import FailureWatch, NetworkRequest
+from enginebench_plugins.openvino.runtime_model import executed_isa, executed_precision, runtime_layers
+
+
+class CompiledNetwork(spec.CompiledModel):
+    """A network compiled for one configuration; `compile_again` makes a second one like it."""
+
+    def __init__(self, compile_again: Callable[[], Any], *, profiling: bool) -> None:
+        self._compile_again = compile_again
+        self._profiling = profiling
+        self._network = compile_again()
+        self._input_names = [port_name(port) for port in self._network.inputs]
+        self._output_names = [port_name(port) for port in self._network.outputs]
+        self._watch = FailureWatch()
+
+    @property
+    def inputs(self) -> Sequence[spec.TensorSpec]:
+        """The inputs, in the model's order."""
+        return [_tensor_spec(port) for port in self._network.inputs]
+
+    def effective(self) -> spec.Effective:
+        """All of it from the compiled network, none of it an echo.
+
+        Streams and threads are what the device settled on: the CPU cuts 64 down to the processors it may use.
+        INFERENCE_PRECISION_HINT is only what was allowed; the precisions of the layers are what was chosen.
+        """
+        devices = _devices(self._network)
+        layers = runtime_layers(self._network)
+        threads, streams = (_total(devices, name) for name in ("INFERENCE_NUM_THREADS", "NUM_STREAMS"))
+        return spec.Effective(
+            threads=_stated(threads),
+            streams=_stated(streams),
+            precision=_stated(executed_precision(layers)),
+            provider=_stated(",".join(self._network.get_property("EXECUTION_DEVICES"))),
+            isa=_stated(executed_isa(layers)),
+        )
+
+    def create_request(self) -> spec.InferRequest:
+        """A request of the network's own."""
+        return self._request(self._network)
+
+    def profile(self, inputs: Sequence[spec.Tensors], iterations: int) -> Sequence[spec.LayerProfile]:
+        """Layers from the performance counters of a second network, whose every inference is known."""
+        if not self._profiling:
+            raise spec.UnsupportedSettingsError("openvino profiles only what was compiled for profiling")
+        network = self._compile_again()
+        request = self._request(network)
+        try:
+            return profile_layers(network, request, inputs, iterations)
+        finally:
+            request.close()
+
+    def close(self) -> None:
+        """Drop the network."""
+        self._watch.stop()
+        del self._network, self._compile_again
+
+    def _request(self, network: Any) -> NetworkRequest:
+        return NetworkRequest(network.create_infer_request(), self._input_names, self._output_names, self._watch)
+
+
+def port_name(port: Any) -> str:
+    """The name of an input or output; IR files may have none, and the node's then stands in."""
+    return str(port.any_name if port.names else port.node.get_friendly_name())
+
+
+def _tensor_spec(port: Any) -> spec.TensorSpec:
+    return spec.TensorSpec(port_name(port), str(port.get_element_type().to_dtype()), tuple(port.get_shape()))
+
+
+def _devices(network: Any) -> list[dict[str, Any]]:
+    """The properties of each device that executes: the network's own, or, under AUTO, nested by device."""
+    known = network.get_property("SUPPORTED_PROPERTIES")
+    if "DEVICE_PROPERTIES" in known:
+        nested: dict[str, dict[str, Any]] = network.get_property("DEVICE_PROPERTIES")
+        # A device in parentheses only helps out until another one is ready.
+        executing = {name.strip("()") for name in network.get_property("EXECUTION_DEVICES")}
+        return [properties for name, properties in nested.items() if name in executing]
+    names = ("INFERENCE_NUM_THREADS", "NUM_STREAMS")
+    return [{name: network.get_property(name) for name in names if name in known}]
+
+
+def _total(devices: Sequence[dict[str, Any]], name: str) -> int | None:
+    """The sum over the devices that have this property; None when none has it or it counts none."""
+    return sum(int(properties[name]) for properties in devices if name in properties) or None
+
+
+def _stated(value: Any) -> spec.Readback[Any] | None:
+    return spec.Readback(value, spec.Source.ENGINE_API) if value else None

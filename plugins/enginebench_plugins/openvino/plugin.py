@@ -1,0 +1,106 @@
+"""The hook, and what OpenVINO offers as an engine."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from enginebench_plugins import spec
+from enginebench_plugins.refusal import refuse_unsupported
+
+OPTIONS = (
+    spec.OptionSpec(
+        "execution_mode_hint",
+        str,
+        "whether precision may be traded for speed",
+        ("PERFORMANCE", "ACCURACY"),
+    ),
+    spec.OptionSpec("enable_cpu_pinning", bool, "threads are bound to processors"),
+    spec.OptionSpec("enable_hyper_threading", bool, "both hardware threads of a core are used"),
+    spec.OptionSpec(
+        "scheduling_core_type",
+        str,
+        "which kind of core works on a hybrid processor",
+        ("ANY_CORE", "PCORE_ONLY", "ECORE_ONLY"),
+    ),
+    spec.OptionSpec("cpu_denormals_optimization", bool, "very small floats count as zero"),
+    spec.OptionSpec(
+        "cpu_sparse_weights_decompression_rate",
+        float,
+        "sparsity from which on weights are kept compressed in memory; 1.0 is never",
+    ),
+    spec.OptionSpec(
+        "dynamic_quantization_group_size",
+        int,
+        "elements that share a scale when activations are quantized on the way; 0 is not at all",
+    ),
+)
+"""Properties of a device in lower case. Never one that names a file, a library or a cache folder."""
+
+
+class OpenVino(spec.Engine):
+    """Runs ONNX files and OpenVINO's own IR on the devices OpenVINO finds."""
+
+    def info(self) -> spec.EngineInfo:
+        """Version and abilities. Raises `EngineUnavailableError` where the package is missing or does not load."""
+        # "2026.4.1-22982-e213a147257-releases/2026/4": release, build, commit and branch.
+        version = str(import_openvino().__version__).split("-")[0]
+        return spec.EngineInfo(
+            version=version,
+            formats=frozenset({spec.ModelFormat.ONNX, spec.ModelFormat.OPENVINO_IR}),
+            hints=frozenset(spec.Hint),
+            multiple_streams=True,
+            profiling=True,
+            options=OPTIONS,
+        )
+
+    def devices(self) -> Sequence[spec.Device]:
+        """What the core finds, and AUTO, which chooses among them."""
+        from enginebench_plugins.openvino.devices import find_devices
+
+        return find_devices(self._core)
+
+    def read(self, source: spec.ModelSource) -> Any:
+        """The `openvino.Model`. Raises the reader's `RuntimeError` for a file that is no model."""
+        return self._core.read_model(str(source.path))
+
+    def convert(self, model: Any, source: spec.ModelSource) -> Any:
+        """The model with the shapes of this run. Raises `UnsupportedSettingsError` for shapes it cannot take."""
+        from enginebench_plugins.openvino.compile import reshape
+
+        return reshape(model, source)
+
+    def compile(self, model: Any, source: spec.ModelSource, settings: spec.Settings) -> spec.CompiledModel:
+        """Compile for one device. Raises `UnsupportedSettingsError`, or OpenVINO's `RuntimeError`."""
+        from enginebench_plugins.openvino.compile import compile_network
+
+        refuse_unsupported("openvino", self.info(), self.devices(), settings)
+        return compile_network(self._core, model, settings)
+
+    @cached_property
+    def _core(self) -> Any:
+        return import_openvino().Core()
+
+
+def import_openvino() -> Any:
+    """The `openvino` module. Raises `EngineUnavailableError` with the remedy."""
+    try:
+        import openvino
+    except ModuleNotFoundError as error:
+        if error.name != "openvino":
+            raise
+        raise spec.EngineUnavailableError(
+            'OpenVINO is not installed here: pip install "enginebench[openvino]", or '
+            "enginebench-agent environment add NAME --engine openvino",
+            installed=False,
+        ) from error
+    except ImportError as error:
+        raise spec.EngineUnavailableError(
+            f"OpenVINO is installed but does not load ({error}): reinstall it in this environment"
+        ) from error
+    return openvino
+
+
+@spec.hookimpl
+def enginebench_engine() -> spec.Engine:
+    """The engine."""
+    return OpenVino()

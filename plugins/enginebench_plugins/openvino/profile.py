@@ -1,0 +1,93 @@
+"""Layers from OpenVINO's performance counters, joined with the runtime model."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from enginebench_plugins import spec
+from enginebench_plugins.openvino.counters import NS_PER_US, single_times_ns
+from enginebench_plugins.openvino.request import NetworkRequest
+from enginebench_plugins.openvino.runtime_model import RuntimeLayer, runtime_layers
+
+WARM_UP = 3
+"""Inferences that are left out: the first pays for memory and lazily made kernels."""
+
+STATES = {"NOT_RUN": spec.LayerState.NOT_EXECUTED, "OPTIMIZED_OUT": spec.LayerState.OPTIMIZED_AWAY}
+
+
+@dataclass
+class _Counter:
+    """The counters of one name: the reading after each inference, and how the last one was come by."""
+
+    type: str
+    kernel: str
+    readings_us: list[int] = field(default_factory=list)
+    statuses: set[str] = field(default_factory=set)
+    calls: int = 0
+
+
+def profile_layers(
+    network: Any, request: NetworkRequest, inputs: Sequence[spec.Tensors], iterations: int
+) -> list[spec.LayerProfile]:
+    """Run a network that never ran before; every layer the counters name, in their order, which is execution order.
+
+    A layer below one microsecond cannot be told from one that did not run: OpenVINO calls both NOT_RUN.
+    """
+    counters: dict[str, _Counter] = {}
+    for inference in range(WARM_UP + iterations):
+        request.infer(inputs[inference % len(inputs)])
+        _read(counters, request.profiling_info(), inference)
+    layers = {layer.name: layer for layer in runtime_layers(network)}
+    averaged = network.get_property("EXECUTION_DEVICES") == ["CPU"]
+    return [
+        _profile(order, name, counter, layers.get(name), averaged=averaged)
+        for order, (name, counter) in enumerate(counters.items())
+    ]
+
+
+def _read(counters: dict[str, _Counter], infos: Sequence[Any], inference: int) -> None:
+    """Add the readings after this inference; several counters of one name are calls of one layer."""
+    for counter in counters.values():
+        counter.readings_us.append(0)
+        counter.calls = 0
+    for info in infos:
+        counter = counters.get(info.node_name) or _Counter(info.node_type, info.exec_type, [0] * (inference + 1))
+        counters[info.node_name] = counter
+        counter.readings_us[inference] += round(info.real_time.total_seconds() * 1_000_000)
+        counter.statuses.add(info.status.name)
+        counter.calls += 1
+
+
+def _profile(
+    order: int, name: str, counter: _Counter, layer: RuntimeLayer | None, *, averaged: bool
+) -> spec.LayerProfile:
+    state = _state(counter, layer)
+    executed = state is spec.LayerState.EXECUTED
+    return spec.LayerProfile(
+        name=name,
+        type=layer.type if layer and layer.type else counter.type,
+        order=order,
+        state=state,
+        time_ns=_times_ns(counter, averaged=averaged) if executed else (),
+        calls=max(counter.calls, 1),
+        kernel=counter.kernel,
+        precision=layer.precision if layer else "",
+        output_shapes=layer.output_shapes if layer else (),
+        source_nodes=layer.source_nodes if layer else (),
+    )
+
+
+def _state(counter: _Counter, layer: RuntimeLayer | None) -> spec.LayerState:
+    """A counter without a layer is of a node that went into another layer, which names it among its sources."""
+    if "EXECUTED" in counter.statuses:
+        return spec.LayerState.EXECUTED
+    if layer is None:
+        return spec.LayerState.OPTIMIZED_AWAY
+    return STATES[min(counter.statuses)]
+
+
+def _times_ns(counter: _Counter, *, averaged: bool) -> tuple[int, ...]:
+    times_ns = single_times_ns(counter.readings_us) if averaged else None
+    if times_ns is None:
+        times_ns = [reading * NS_PER_US for reading in counter.readings_us]
+    return tuple(times_ns[WARM_UP:])

@@ -1,0 +1,139 @@
+"""A module made ready for one device, precision and number of threads, and its requests."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from enginebench_plugins import spec
+from enginebench_plugins.torch.devices import torch_device
+from enginebench_plugins.torch.network import Network
+from enginebench_plugins.torch.precision import PrecisionWitness
+from enginebench_plugins.torch.profile import profile_layers
+
+
+class CompiledNetwork(spec.CompiledModel):
+    """A network on its device."""
+
+    def __init__(self, torch: Any, network: Network, settings: spec.Settings) -> None:
+        self._torch = torch
+        self._network = network
+        self._device = torch_device(torch, settings.device)
+        self._settings = settings
+        self._module = _placed(torch, network.module, self._device, settings)
+        self._witness = PrecisionWitness(self._module, watch=network.has_layers)
+
+    @property
+    def inputs(self) -> Sequence[spec.TensorSpec]:
+        """The network's inputs with the shapes of this run."""
+        return self._network.inputs
+
+    def effective(self) -> spec.Effective:
+        """Precision as seen in the layers' results, backend and instruction set as PyTorch states them.
+
+        It only echoes its number of threads.
+        """
+        on_cpu = self._device.type == "cpu"
+        isa = str(self._torch.backends.cpu.get_cpu_capability()).lower() if on_cpu else None
+        return spec.Effective(
+            streams=spec.Readback(1, spec.Source.ASSUMED),
+            precision=self._witness.precision(),
+            provider=spec.Readback(_backend(self._torch, self._device), spec.Source.ENGINE_API),
+            isa=spec.Readback(isa, spec.Source.ENGINE_API) if isa else None,
+        )
+
+    def create_request(self) -> spec.InferRequest:
+        """A request that runs in its caller's thread, or started on a thread of its own."""
+        return NetworkRequest(self)
+
+    def profile(self, inputs: Sequence[spec.Tensors], iterations: int) -> Sequence[spec.LayerProfile]:
+        """One layer a leaf module, timed through hooks. Raises `UnsupportedSettingsError` for saved programs."""
+        if not self._network.has_layers:
+            raise spec.UnsupportedSettingsError("a saved program runs as a whole, without layers: profile its ONNX")
+        request = NetworkRequest(self)
+
+        def infer(iteration: int) -> None:
+            request.infer(inputs[iteration % len(inputs)])
+
+        return profile_layers(self._module, self.synchronize, infer, iterations)
+
+    def close(self) -> None:
+        """Let go of the module and of the device memory it held."""
+        del self._module, self._witness
+        if self._device.type == "cuda":
+            self._torch.cuda.empty_cache()
+
+    def run(self, inputs: spec.Tensors) -> spec.Outputs:
+        """One inference, outputs in host memory."""
+        arguments = [self._torch.from_numpy(inputs[tensor.name]).to(self._device) for tensor in self.inputs]
+        with self._torch.inference_mode(), self._mixed_precision():
+            named = self._network.name_outputs(self._module(*arguments))
+        return {name: _to_numpy(tensor) for name, tensor in named.items()}
+
+    def synchronize(self) -> None:
+        """Wait for the device, whose kernels run behind the caller's back."""
+        if self._device.type != "cpu":
+            getattr(self._torch, self._device.type).synchronize()
+
+    @contextlib.contextmanager
+    def _mixed_precision(self) -> Iterator[None]:
+        """Autocast rather than converted weights: converted graphs hold casts to float32 that would clash with them."""
+        dtypes = {spec.Precision.BF16: self._torch.bfloat16, spec.Precision.F16: self._torch.float16}
+        dtype = dtypes.get(self._settings.precision)
+        if dtype is None:
+            yield
+        else:
+            with self._torch.autocast(self._device.type, dtype=dtype):
+                yield
+
+
+class NetworkRequest(spec.InferRequest):
+    """One slot for an inference of a network."""
+
+    def __init__(self, compiled: CompiledNetwork) -> None:
+        self._compiled = compiled
+
+    def infer(self, inputs: spec.Tensors) -> spec.Outputs:
+        """Run the network; every inference makes new arrays."""
+        return self._compiled.run(inputs)
+
+    def close(self) -> None:
+        """End the request's thread and let go of the network."""
+        super().close()
+        del self._compiled
+
+
+def compile_network(torch: Any, network: Network, settings: spec.Settings) -> CompiledNetwork:
+    """Set PyTorch's threads and backends for this configuration and place the network."""
+    # Every calling thread brings a pool of its own: several requests in flight share the cores between them.
+    torch.set_num_threads(max(1, settings.cores // settings.requests))
+    if torch.get_num_interop_threads() != 1:
+        with contextlib.suppress(RuntimeError):  # too late once parallel work has begun, and then harmless
+            torch.set_num_interop_threads(1)
+    torch.backends.mkldnn.set_flags(bool(settings.options.get("mkldnn", True)))
+    # TF32 rounds factors to ten bits; who asks for f32 gets f32 unless the option says otherwise.
+    tf32 = bool(settings.options.get("tf32", False))
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
+    return CompiledNetwork(torch, network, settings)
+
+
+def _placed(torch: Any, module: Any, device: Any, settings: spec.Settings) -> Any:
+    module = module.to(device)
+    with contextlib.suppress(NotImplementedError):  # exported programs are in inference form already
+        module.eval()
+    if settings.options.get("channels_last", False):
+        module = module.to(memory_format=torch.channels_last)
+    return module
+
+
+def _backend(torch: Any, device: Any) -> str:
+    if device.type != "cpu":
+        return str(device)
+    # The switch that `mkldnn.set_flags` sets has no public reader.
+    onednn = torch.backends.mkldnn.is_available() and torch._C._get_mkldnn_enabled()
+    return "cpu (oneDNN)" if onednn else "cpu"
+
+
+def _to_numpy(tensor: Any) -> Any:
+    tensor = tensor.detach().cpu()
+    # NumPy has no bfloat16.
+    return (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()

@@ -1,0 +1,73 @@
+"""From a model file to a PyTorch module with named inputs and outputs."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from enginebench_plugins import spec
+from enginebench_plugins.onnx_model import output_names, read_onnx, run_inputs
+from enginebench_plugins.torch.importing import import_onnx2torch
+
+NameOutputs = Callable[[Any], dict[str, Any]]
+"""Turns what a module returns into tensors by output name."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """A module that takes its inputs in the order of `inputs`.
+
+    `has_layers` is true when it calls submodules, one a node; saved programs run as a whole.
+    """
+
+    module: Any
+    inputs: tuple[spec.TensorSpec, ...]
+    name_outputs: NameOutputs
+    has_layers: bool
+
+
+def read_network(torch: Any, source: spec.ModelSource) -> Any:
+    """An ONNX `ModelProto`, a script module, or the module of an exported program.
+
+    The two latter can run code of their own; whether they may is the agent's decision, made before this.
+    """
+    if source.format is spec.ModelFormat.ONNX:
+        return read_onnx(source.path)
+    if source.format is spec.ModelFormat.TORCHSCRIPT:
+        return torch.jit.load(str(source.path), map_location="cpu")
+    return torch.export.load(str(source.path)).module()
+
+
+def convert_network(model: Any, source: spec.ModelSource) -> Network:
+    """The module to compile. Raises what onnx2torch raises for an operator it does not know."""
+    if source.format is spec.ModelFormat.ONNX:
+        inputs = run_inputs(model, source)
+        return Network(import_onnx2torch().convert(model), inputs, _by_onnx_names(model), has_layers=True)
+    if not source.inputs:
+        raise spec.UnsupportedSettingsError(
+            f"a {source.format} file does not tell its inputs: give each with --shape NAME=1x3x224x224, in order"
+        )
+    return Network(model, source.inputs, _by_position, has_layers=False)
+
+
+def _by_onnx_names(model: Any) -> NameOutputs:
+    """onnx2torch returns one value a producing node, and a tuple where that node has several outputs."""
+    names = output_names(model)
+    producers = {name: node for node in model.graph.node for name in node.output}
+    nodes = list({id(producers[name]): producers[name] for name in names if name in producers}.values())
+
+    def name_outputs(returned: Any) -> dict[str, Any]:
+        values = list(returned) if len(nodes) > 1 else [returned]
+        tensors: dict[str, Any] = {}
+        for node, value in zip(nodes, values, strict=True):
+            produced: Sequence[Any] = value if len(node.output) > 1 else [value]
+            tensors |= dict(zip(node.output, produced, strict=False))
+        return {name: tensors[name] for name in names}
+
+    return name_outputs
+
+
+def _by_position(returned: Any) -> dict[str, Any]:
+    if isinstance(returned, dict):
+        return dict(returned)
+    values = returned if isinstance(returned, tuple | list) else [returned]
+    return {f"output_{index}": value for index, value in enumerate(values)}

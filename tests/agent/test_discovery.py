@@ -1,0 +1,162 @@
+"""What an agent lists, with plugins that misbehave in every way: real environments with real plugins in them."""
+
+import sys
+import sysconfig
+import time
+import venv
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from agent_process import ONLY_FAKE, AgentProcess, connected
+
+from enginebench_agent.discovery import without_needless
+from enginebench_proto.v1 import engine_pb2
+from enginebench_proto.v1.engine_pb2 import Engine
+
+GOOD = """
+from enginebench_plugins import spec
+
+class Scale(spec.Engine):
+    def info(self):
+        return spec.EngineInfo(version="1.0", formats=frozenset({spec.ModelFormat.ONNX}))
+    def devices(self):
+        return [spec.Device(name="CPU", full_name="any processor")]
+    def read(self, source): ...
+    def compile(self, model, source, settings): ...
+
+@spec.hookimpl
+def enginebench_engine():
+    return Scale()
+"""
+RAISES = "raise ImportError('libgood.so.7: cannot open shared object file')"
+HANGS = "import time; time.sleep(600)"
+DIES = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
+PLUGINS = {"good": GOOD, "raises": RAISES, "hangs": HANGS, "dies": DIES}
+
+
+class Environment:
+    """A virtual environment that sees what the tests see, and plugins of its own."""
+
+    def __init__(self, folder: Path, *, with_enginebench: bool = True) -> None:
+        venv.create(folder, with_pip=False, symlinks=True)
+        self.python = folder / "bin" / "python"
+        self._site = Path(sysconfig.get_path("purelib", vars={"base": str(folder), "platbase": str(folder)}))
+        if with_enginebench:
+            paths = [path for path in sys.path if path and Path(path).is_dir()]
+            (self._site / "tests.pth").write_text("\n".join(paths))
+
+    def add_plugin(self, name: str, source: str) -> None:
+        metadata = self._site / f"{name}_plugin-1.0.dist-info"
+        metadata.mkdir()
+        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}-plugin\nVersion: 1.0\n")
+        (metadata / "entry_points.txt").write_text(f"[enginebench]\n{name} = {name}_plugin\n")
+        (self._site / f"{name}_plugin.py").write_text(source)
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Environment:
+    return Environment(tmp_path / "venv")
+
+
+def section(name: str, python: Path, engines: list[str] | None = None) -> str:
+    listed = "" if engines is None else f"engines = {engines!r}\n"
+    return f"[environments.{name}]\npython = '{python}'\n{listed}"
+
+
+def test_only_the_usable_place_of_an_engine_is_listed_when_it_is_absent_elsewhere() -> None:
+    def engine(name: str, environment: str, kind: int | None) -> Engine:
+        message = Engine(name=name, environment=engine_pb2.Environment(name=environment))
+        if kind is None:
+            message.available.version = "1"
+        else:
+            message.unavailable.kind = kind
+        return message
+
+    absent, broken = engine_pb2.UNAVAILABLE_KIND_NOT_INSTALLED, engine_pb2.UNAVAILABLE_KIND_BROKEN
+    found = without_needless(
+        [
+            engine("b", "x", None),
+            engine("b", "default", absent),
+            engine("a", "default", absent),
+            engine("b", "y", broken),
+        ]
+    )
+    assert [(each.name, each.environment.name) for each in found] == [("a", "default"), ("b", "x"), ("b", "y")]
+
+
+async def test_plugins_that_misbehave_are_listed_with_their_reason_and_the_others_work(
+    start_agent: Callable[..., AgentProcess], environment: Environment
+) -> None:
+    for name, source in PLUGINS.items():
+        environment.add_plugin(name, source)
+    config = "discovery_seconds = 5\n" + ONLY_FAKE + section("third", environment.python, list(PLUGINS))
+    agent = start_agent(config=config)
+    async with connected(agent) as client:
+        engines = {engine.name: engine for engine in await client.engines()}
+    assert engines["fake"].HasField("available")
+    assert engines["fake"].environment.name == "default"
+    assert engines["good"].available.devices[0].full_name == "any processor"
+    assert engines["good"].environment.name == "third"
+    assert engines["good"].distribution == "good-plugin 1.0"
+    assert engines["raises"].unavailable.kind == engine_pb2.UNAVAILABLE_KIND_BROKEN
+    assert "libgood.so.7" in engines["raises"].unavailable.reason
+    assert engines["dies"].unavailable.kind == engine_pb2.UNAVAILABLE_KIND_BROKEN
+    assert "SIGSEGV" in engines["dies"].unavailable.reason
+    assert engines["hangs"].unavailable.kind == engine_pb2.UNAVAILABLE_KIND_TIMED_OUT
+    assert "5 s" in engines["hangs"].unavailable.reason
+    assert agent.children() == []
+
+
+async def test_answers_come_from_memory_until_a_refresh_asks_anew(
+    start_agent: Callable[..., AgentProcess], environment: Environment
+) -> None:
+    agent = start_agent(config=ONLY_FAKE)
+    async with connected(agent) as client:
+        await client.engines()
+        environment.add_plugin("good", GOOD)
+        (agent.data_dir / "agent.toml").write_text(ONLY_FAKE + section("third", environment.python, ["good"]))
+        began = time.monotonic()
+        assert [engine.name for engine in await client.engines()] == ["fake"]
+        assert time.monotonic() - began < 0.5
+        assert {engine.name for engine in await client.engines(refresh=True)} == {"fake", "good"}
+
+
+async def test_a_broken_environment_is_listed_by_its_engines(
+    start_agent: Callable[..., AgentProcess], tmp_path: Path
+) -> None:
+    bare = Environment(tmp_path / "bare", with_enginebench=False)
+    config = (
+        ONLY_FAKE
+        + section("gone", tmp_path / "gone" / "python", ["onnxruntime"])
+        + section("bare", bare.python, ["openvino", "torch"])
+        + section("nameless", tmp_path / "gone" / "python")
+    )
+    async with connected(start_agent(config=config)) as client:
+        engines = {(engine.environment.name, engine.name): engine for engine in await client.engines()}
+    gone = engines["gone", "onnxruntime"].unavailable
+    assert gone.kind == engine_pb2.UNAVAILABLE_KIND_BROKEN
+    assert str(tmp_path / "gone" / "python") in gone.reason
+    assert "enginebench_agent" in engines["bare", "torch"].unavailable.reason
+    assert engines["bare", "openvino"].unavailable.kind == engine_pb2.UNAVAILABLE_KIND_BROKEN
+    assert ("nameless", "nameless") in engines
+    assert engines["default", "fake"].HasField("available")
+
+
+async def test_an_engine_that_was_promised_but_is_not_there_is_listed_so(
+    start_agent: Callable[..., AgentProcess],
+) -> None:
+    config = '[environments.default]\nengines = ["fake", "vanished"]\n'
+    async with connected(start_agent(config=config)) as client:
+        engines = {engine.name: engine for engine in await client.engines()}
+    assert engines["vanished"].unavailable.kind == engine_pb2.UNAVAILABLE_KIND_UNSUPPORTED
+
+
+async def test_stopping_in_the_middle_of_discovery_leaves_no_child(
+    start_agent: Callable[..., AgentProcess], environment: Environment
+) -> None:
+    environment.add_plugin("hangs", HANGS)
+    agent = start_agent(config=section("third", environment.python, ["hangs"]))
+    while not agent.children():
+        time.sleep(0.02)
+    assert agent.stop() == 0

@@ -1,0 +1,118 @@
+"""Judgement without a process: how ends of children are read, events thinned, errors mapped, leases granted."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+import pytest
+from agent_process import refused
+
+from enginebench_agent import endings
+from enginebench_agent.child import ChildExit
+from enginebench_agent.errors import AgentError, ErrorCode, NotFoundError
+from enginebench_agent.event_log import MAX_EVENTS, EventLog
+from enginebench_agent.interception import STATUS_OF_CODE, ErrorInterceptor
+from enginebench_agent.leases import Leases
+from enginebench_proto.v1 import agent_pb2, agent_pb2_grpc, run_pb2
+
+
+@pytest.mark.parametrize(
+    ("end", "oom_killed", "kind"),
+    [
+        (ChildExit(None, "SIGKILL", ""), True, run_pb2.FAILURE_KIND_OUT_OF_MEMORY),
+        (ChildExit(None, "SIGKILL", ""), False, run_pb2.FAILURE_KIND_CRASHED),
+        (ChildExit(None, "SIGSEGV", ""), True, run_pb2.FAILURE_KIND_CRASHED),
+        (ChildExit(None, "SIGABRT", "terminate called: std::bad_alloc"), False, run_pb2.FAILURE_KIND_OUT_OF_MEMORY),
+        (ChildExit(3, "", "bye"), False, run_pb2.FAILURE_KIND_CRASHED),
+    ],
+)
+def test_the_end_of_a_child_is_typed(end: ChildExit, oom_killed: bool, kind: int) -> None:
+    failure = endings.of_exit(end, "compile", oom_killed=oom_killed)
+    assert failure.kind == kind
+    assert failure.stderr_tail == end.stderr_tail
+    assert failure.signal == end.signal_name
+    assert "compile" in failure.message
+
+
+async def test_a_long_log_keeps_states_phases_and_the_newest_progress() -> None:
+    log = EventLog()
+    log.state(run_pb2.RUN_STATE_RUNNING)
+    log.phase(run_pb2.PhaseStarted(name="steady_state"))
+    for count in range(5 * MAX_EVENTS):
+        log.progress(run_pb2.Progress(iterations=count))
+    log.state(run_pb2.RUN_STATE_FINISHED, run_pb2.OUTCOME_OK)
+    events = [event async for event in log.watch(0)]
+    assert len(events) <= MAX_EVENTS
+    assert [event.WhichOneof("event") for event in events[:2]] == ["state", "phase"]
+    assert events[-2].progress.iterations == 5 * MAX_EVENTS - 1
+    numbers = [event.sequence for event in events]
+    assert numbers == sorted(set(numbers))
+
+
+async def test_a_watcher_that_came_early_hears_what_comes_later() -> None:
+    log = EventLog()
+    watching = asyncio.ensure_future(_all(log.watch(0)))
+    await asyncio.sleep(0)
+    log.state(run_pb2.RUN_STATE_QUEUED)
+    await asyncio.sleep(0)
+    log.state(run_pb2.RUN_STATE_FINISHED, run_pb2.OUTCOME_OK)
+    assert [event.sequence for event in await watching] == [0, 1]
+
+
+async def test_leases_are_granted_in_the_order_of_asking_and_never_deadlock() -> None:
+    leases, order = Leases(), []
+
+    async def use(name: str, *resources: str) -> None:
+        async with leases.hold(resources):
+            order.append(name)
+            await asyncio.sleep(0.001)
+
+    async with asyncio.timeout(5):
+        await asyncio.gather(use("1", "cpu", "gpu"), use("2", "gpu", "cpu"), use("3", "cpu"), use("4", "cpu", "cpu"))
+    assert order == ["1", "2", "3", "4"]
+
+
+async def test_a_cancelled_waiter_leaves_its_place_free() -> None:
+    leases = Leases()
+    async with leases.hold(["cpu"]):
+        waiting = asyncio.ensure_future(leases.hold(["cpu"]).__aenter__())
+        await asyncio.sleep(0)
+        waiting.cancel()
+    async with asyncio.timeout(5), leases.hold(["cpu"]):
+        pass
+
+
+def test_every_error_code_has_one_status() -> None:
+    assert set(STATUS_OF_CODE) == set(ErrorCode)
+    assert len(set(STATUS_OF_CODE.values())) == len(ErrorCode)
+    assert {error.code for error in AgentError.__subclasses__()} == set(ErrorCode)
+
+
+class Faulty(agent_pb2_grpc.AgentServiceServicer):  # its methods have the names of the wire
+    async def GetHost(self, request: Any, context: Any) -> Any:  # noqa: N802
+        raise ValueError("the password is swordfish")
+
+    async def ListEngines(self, request: Any, context: Any) -> Any:  # noqa: N802
+        raise NotFoundError("no such thing: " + "x" * 20_000)
+
+
+async def test_unexpected_errors_reach_the_log_and_not_the_caller(caplog: pytest.LogCaptureFixture) -> None:
+    server = grpc.aio.server(interceptors=[ErrorInterceptor()])
+    agent_pb2_grpc.add_AgentServiceServicer_to_server(Faulty(), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        stub = agent_pb2_grpc.AgentServiceStub(channel)
+        with pytest.raises(grpc.aio.AioRpcError) as failure:
+            await stub.GetHost(agent_pb2.GetHostRequest())
+        assert failure.value.code() == grpc.StatusCode.INTERNAL
+        assert "swordfish" not in (failure.value.details() or "")
+        assert "swordfish" in caplog.text
+        async with refused(grpc.StatusCode.NOT_FOUND, "no such thing"):
+            await stub.ListEngines(agent_pb2.ListEnginesRequest())
+    await server.stop(None)
+
+
+async def _all(events: AsyncIterator[run_pb2.RunEvent]) -> list[run_pb2.RunEvent]:
+    return [event async for event in events]

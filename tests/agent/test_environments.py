@@ -1,0 +1,222 @@
+"""`enginebench-agent environment`: what pip is told, which Python is taken, and what is left when it fails."""
+
+import json
+import subprocess
+import sys
+import zipfile
+from importlib.metadata import Distribution
+from pathlib import Path
+
+import pytest
+from agent_process import run_command
+
+from enginebench_agent.environments.adding import engines_of
+from enginebench_agent.environments.installing import EngineRequirement
+from enginebench_agent.environments.interpreter import Version, choose_python
+from enginebench_agent.environments.provenance import own_requirement
+from enginebench_agent.environments.wheel import rebuild_wheel
+from enginebench_agent.errors import SetupError
+from enginebench_proto.v1.engine_pb2 import Engine
+
+PLUGIN = """
+from enginebench_plugins import spec
+
+class Mine(spec.Engine):
+    def info(self):
+        return spec.EngineInfo(version="3.2.1", formats=frozenset({spec.ModelFormat.ONNX}))
+    def devices(self):
+        return [spec.Device(name="CPU", full_name="any processor")]
+    def read(self, source): ...
+    def compile(self, model, source, settings): ...
+
+@spec.hookimpl
+def enginebench_engine():
+    return Mine()
+"""
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Distribution:
+    """A small distribution as pip leaves it behind, script and byte code included."""
+    site = tmp_path / "site"
+    info = site / "small_thing-1.5.dist-info"
+    for path, text in {
+        "small_thing/__init__.py": "ANSWER = 42\n",
+        "small_thing/data.txt": "data",
+        "small_thing/__pycache__/__init__.cpython-311.pyc": "byte code",
+        "small_thing-1.5.dist-info/METADATA": "Metadata-Version: 2.1\nName: small-thing\nVersion: 1.5\n",
+        "small_thing-1.5.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        "small_thing-1.5.dist-info/INSTALLER": "pip",
+    }.items():
+        (site / path).parent.mkdir(parents=True, exist_ok=True)
+        (site / path).write_text(text)
+    files = [str(path.relative_to(site)) for path in site.rglob("*") if path.is_file()]
+    record = [*files, "../../../bin/small", "small_thing-1.5.dist-info/RECORD"]
+    (info / "RECORD").write_text("".join(f"{path},,\n" for path in record))
+    return Distribution.at(info)
+
+
+def place_origin(distribution: Distribution, origin: dict[str, object]) -> None:
+    Path(str(distribution.locate_file("small_thing-1.5.dist-info/direct_url.json"))).write_text(json.dumps(origin))
+
+
+def test_a_wheel_made_from_an_installation_installs_the_same_files(installed: Distribution, tmp_path: Path) -> None:
+    wheel = rebuild_wheel(installed, tmp_path)
+    assert wheel.name == "small_thing-1.5-py3-none-any.whl"
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert not {name for name in names if name.endswith((".pyc", "INSTALLER")) or ".." in name}
+    target = tmp_path / "target"
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--target", str(target)]
+    subprocess.run([*pip, str(wheel)], check=True)
+    assert (target / "small_thing" / "__init__.py").read_text() == "ANSWER = 42\n"
+    assert (target / "small_thing" / "data.txt").exists()
+
+
+def test_an_installation_with_missing_files_is_refused(installed: Distribution, tmp_path: Path) -> None:
+    Path(str(installed.locate_file("small_thing/data.txt"))).unlink()
+    with pytest.raises(SetupError, match=r"data\.txt"):
+        rebuild_wheel(installed, tmp_path)
+
+
+def test_an_editable_installation_is_repeated_as_editable(installed: Distribution, tmp_path: Path) -> None:
+    project = tmp_path / "my project"
+    project.mkdir()
+    (project / "pyproject.toml").write_text("")
+    place_origin(installed, {"url": project.as_uri(), "dir_info": {"editable": True}})
+    assert own_requirement(installed, ("torch",), tmp_path) == ["--editable", f"{project}[torch]"]
+    place_origin(installed, {"url": project.as_uri(), "dir_info": {}})
+    assert own_requirement(installed, (), tmp_path) == [str(project)]
+    (project / "pyproject.toml").unlink()
+    with pytest.raises(SetupError, match="my project"):
+        own_requirement(installed, (), tmp_path)
+
+
+def test_an_installation_from_version_control_is_repeated_at_its_commit(
+    installed: Distribution, tmp_path: Path
+) -> None:
+    origin = {"url": "https://example.org/it.git", "vcs_info": {"vcs": "git", "commit_id": "abc123"}}
+    place_origin(installed, origin)
+    expected = "small-thing[openvino] @ git+https://example.org/it.git@abc123"
+    assert own_requirement(installed, ("openvino",), tmp_path) == [expected]
+
+
+def test_any_other_installation_is_repeated_from_a_wheel_of_its_files(installed: Distribution, tmp_path: Path) -> None:
+    (requirement,) = own_requirement(installed, ("openvino",), tmp_path)
+    assert requirement.startswith("small-thing[openvino] @ file:///")
+    assert requirement.endswith("small_thing-1.5-py3-none-any.whl")
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "specifier"),
+    [
+        ("onnxruntime", "onnxruntime", ""),
+        ("onnxruntime==1.20.1", "onnxruntime", "==1.20.1"),
+        ("torch >=2.6", "torch", ">=2.6"),
+        ("torch~=2.6", "torch", "~=2.6"),
+    ],
+)
+def test_an_engine_may_carry_a_version(text: str, name: str, specifier: str) -> None:
+    assert EngineRequirement.parse(text) == EngineRequirement(name, specifier)
+
+
+@pytest.mark.parametrize("text", ["tensorflow", "onnxruntime; rm -rf /", "onnxruntime[x]", "--index-url=x", ""])
+def test_what_is_no_engine_of_ours_is_refused_with_those_that_are(text: str) -> None:
+    with pytest.raises(SetupError, match="openvino"):
+        EngineRequirement.parse(text)
+
+
+def choose(engine: str, own: Version, on_path: dict[str, Version], wanted: str | None = None) -> str:
+    versions = {Path(sys.executable): own} | {Path(f"/bin/{name}"): each for name, each in on_path.items()}
+    find = {name: f"/bin/{name}" for name in on_path}.get
+    return str(choose_python(engine, Path(wanted) if wanted else None, versions.get, find))
+
+
+def test_the_agents_own_python_is_taken_where_it_fits() -> None:
+    assert choose("onnxruntime", (3, 13), {"python3.11": (3, 11)}) == sys.executable
+    assert choose("deepsparse", (3, 11), {}) == sys.executable
+
+
+def test_deepsparse_gets_an_older_python_from_the_path() -> None:
+    assert choose("deepsparse", (3, 13), {"python3.11": (3, 11)}) == "/bin/python3.11"
+
+
+def test_without_a_python_that_fits_the_sentence_says_which_is_needed() -> None:
+    with pytest.raises(SetupError, match=r"3\.11 .* 3\.12.*--python"):
+        choose("deepsparse", (3, 13), {"python3.12": (3, 12)})
+
+
+@pytest.mark.parametrize(("version", "text"), [((3, 12), "deepsparse"), ((3, 9), r"3\.11"), (None, "interpreter")])
+def test_a_python_that_does_not_fit_is_refused(version: Version | None, text: str) -> None:
+    with pytest.raises(SetupError, match=text):
+        choose_python("deepsparse", Path("/some/python"), lambda _: version)
+
+
+def test_an_environment_is_for_what_was_put_into_it() -> None:
+    ours = [Engine(name=name, distribution="enginebench 0.1.0") for name in ("fake", "onnxruntime", "torch")]
+    theirs = Engine(name="mine", distribution="my-plugin 2.0")
+    assert engines_of(ours, "onnxruntime", ()) == ("onnxruntime",)
+    assert engines_of([*ours, theirs], "onnxruntime", ("my-plugin",)) == ("onnxruntime", "mine")
+    assert engines_of([*ours, theirs], None, ("my-plugin",)) == ("mine",)
+    assert engines_of(ours, None, ("onnxruntime==1.20.1",)) == ("onnxruntime",)
+    assert engines_of(ours, None, ("numpy",)) is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["../escape", "--engine", "openvino"], "cannot name"),
+        (["default", "--engine", "openvino"], "exists already"),
+        (["new"], "--engine"),
+        (["new", "--engine", "tensorflow"], "tensorflow"),
+        (["new", "--engine", "openvino", "--python", "/nowhere/python"], "/nowhere/python"),
+    ],
+)
+def test_what_cannot_be_added_is_refused_and_leaves_nothing(tmp_path: Path, arguments: list[str], text: str) -> None:
+    done = run_command("environment", "add", *arguments, "--data-dir", str(tmp_path))
+    assert done.returncode == 2
+    assert text in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "environments").exists() or not list((tmp_path / "environments").iterdir())
+
+
+def test_a_failing_pip_is_quoted_and_leaves_nothing(tmp_path: Path) -> None:
+    missing = str(tmp_path / "no-such-package")
+    done = run_command("environment", "add", "new", "--package", missing, "--data-dir", str(tmp_path))
+    assert done.returncode == 2
+    assert "no-such-package" in done.stderr
+    assert list((tmp_path / "environments").iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["default", "unknown", "written"])
+def test_only_added_environments_can_be_removed(tmp_path: Path, name: str) -> None:
+    (tmp_path / "agent.toml").write_text(f"[environments.written]\npython = '{sys.executable}'\n")
+    done = run_command("environment", "remove", name, "--data-dir", str(tmp_path))
+    assert done.returncode == 2
+    assert name in done.stderr
+
+
+@pytest.mark.slow
+def test_a_plugin_from_elsewhere_is_added_listed_and_removed(tmp_path: Path) -> None:
+    project = tmp_path / "my-plugin"
+    project.mkdir()
+    (project / "my_plugin.py").write_text(PLUGIN)
+    (project / "pyproject.toml").write_text(
+        '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n'
+        '[project]\nname = "my-plugin"\nversion = "1.0"\n'
+        '[project.entry-points.enginebench]\nmine = "my_plugin"\n'
+        '[tool.hatch.build.targets.wheel]\ninclude = ["my_plugin.py"]\n'
+    )
+    folder = ["--data-dir", str(tmp_path / "agent")]
+    added = run_command("environment", "add", "extra", "--package", str(project), *folder)
+    assert added.returncode == 0, added.stderr
+    assert added.stdout == "mine 3.2.1: CPU (any processor)\n"
+    listed = json.loads(run_command("environment", "list", "--json", *folder).stdout)
+    assert listed["schema_version"] == 1
+    environments = {each["name"]: each for each in listed["environments"]}
+    assert environments["extra"]["engines"] == ["mine"]
+    assert Path(environments["extra"]["python"]).exists()
+    again = run_command("environment", "add", "extra", "--package", str(project), *folder)
+    assert again.returncode == 2
+    removed = run_command("environment", "remove", "extra", *folder)
+    assert removed.returncode == 0
+    assert not (tmp_path / "agent" / "environments" / "extra").exists()

@@ -1,0 +1,15 @@
+"""Makes `tiny_models` importable from the test modules beside it."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from enginebench_controller.model.library import ModelLibrary
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> ModelLibrary:
+    return ModelLibrary(tmp_path / "library")

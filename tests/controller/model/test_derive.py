@@ -1,0 +1,140 @@
+"""Quantized and pruned children of any ONNX model, linked to their parents."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from tiny_models import make_model, save, tiny_classifier, tiny_embedding
+
+from enginebench_controller.errors import ModelError
+from enginebench_controller.model.derive import prune, quantize
+from enginebench_controller.model.library import ModelLibrary
+
+
+def weights_of(path: Path) -> dict[str, np.ndarray]:
+    return {tensor.name: numpy_helper.to_array(tensor) for tensor in onnx.load(path).graph.initializer}
+
+
+def test_the_int8_child_is_near_its_parent_and_linked_to_it(library: ModelLibrary, tmp_path: Path) -> None:
+    parent = library.add(save(tiny_classifier(), tmp_path / "m.onnx"))
+    child = quantize(library, parent)
+    assert (child.parent_digest, child.name) == (parent.digest, "m-int8")
+    assert child.derivation == "int8 QDQ, u8 × s8 (7 bits), min-max over 8 inputs of seed 0"
+    x = {"x": np.random.default_rng(5).standard_normal((2, 3, 4, 4)).astype("f")}
+    found, expected = (onnxruntime.InferenceSession(library.main_path(one)).run(None, x)[0] for one in (child, parent))
+    assert 0 < np.abs(found - expected).max() < 0.05 * np.abs(expected).max()
+
+
+def test_the_int8_child_has_folded_batch_norms_signed_weights_per_channel_and_plain_operator_sets(
+    library: ModelLibrary, tmp_path: Path
+) -> None:
+    child = quantize(library, library.add(save(tiny_classifier(), tmp_path / "m.onnx")))
+    model = onnx.load(library.main_path(child))
+    assert "BatchNormalization" not in {node.op_type for node in model.graph.node}
+    assert [(entry.domain, entry.version) for entry in model.opset_import] == [("", 13)]
+    weights = weights_of(library.main_path(child))
+    conv = next(array for name, array in weights.items() if array.ndim == 4)
+    scales = next(array for name, array in weights.items() if "scale" in name and array.shape == (4,))
+    assert (conv.dtype, len(set(scales.tolist()))) == (np.int8, 4)
+    assert np.abs(conv).max() <= 64
+
+
+def test_quantizing_is_done_once_a_seed_and_sample_count(library: ModelLibrary, tmp_path: Path) -> None:
+    parent = library.add(save(tiny_classifier(), tmp_path / "m.onnx"))
+    assert quantize(library, parent) == quantize(library, parent)
+    assert quantize(library, parent, calibration_seed=1, samples=2).digest != quantize(library, parent).digest
+
+
+def test_an_older_operator_set_is_raised_for_scales_per_channel(library: ModelLibrary, tmp_path: Path) -> None:
+    model = tiny_classifier()
+    model.opset_import[0].version = 11
+    child = quantize(library, library.add(save(model, tmp_path / "m.onnx")))
+    assert onnx.load(library.main_path(child)).opset_import[0].version == 13
+
+
+def test_weights_that_are_inputs_as_well_are_folded_and_quantized(library: ModelLibrary, tmp_path: Path) -> None:
+    model = tiny_classifier()
+    model.ir_version = 3
+    for tensor in model.graph.initializer:
+        value = helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+        model.graph.input.append(value)
+    child = quantize(library, library.add(save(model, tmp_path / "m.onnx")))
+    graph = onnx.load(library.main_path(child)).graph
+    assert [value.name for value in graph.input] == ["x"]
+    assert "BatchNormalization" not in {node.op_type for node in graph.node}
+
+
+def test_what_has_nothing_to_quantize_or_is_quantized_already_is_refused(library: ModelLibrary, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="no layer that can be quantized"):
+        quantize(library, library.add(save(tiny_embedding(), tmp_path / "e.onnx")))
+    child = quantize(library, library.add(save(tiny_classifier(), tmp_path / "m.onnx")))
+    with pytest.raises(ModelError, match="m-int8 cannot be quantized: it is quantized already"):
+        quantize(library, child)
+
+
+def test_what_does_not_run_is_refused_in_the_quantizers_words(library: ModelLibrary, tmp_path: Path) -> None:
+    model = make_model([helper.make_node("Nonsense", ["x"], ["y"])], [("x", [1, 3])], [("y", [1, 3])])
+    with pytest.raises(ModelError, match=r"cannot be quantized: .*Nonsense"):
+        quantize(library, library.add(save(model, tmp_path / "m.onnx")))
+
+
+@pytest.mark.parametrize("sparsity", [0.5, 0.9])
+def test_pruning_zeroes_the_smallest_weights_of_every_layer(
+    library: ModelLibrary, tmp_path: Path, sparsity: float
+) -> None:
+    parent = library.add(save(tiny_classifier(), tmp_path / "m.onnx"))
+    child = prune(library, parent, sparsity)
+    assert (child.parent_digest, child.name) == (parent.digest, f"m-sparse{sparsity * 100:g}")
+    before, after = weights_of(library.main_path(parent)), weights_of(library.main_path(child))
+    for name in ("w", "fc"):
+        zeroed = after[name] == 0
+        assert zeroed.mean() == pytest.approx(sparsity, abs=1 / zeroed.size)
+        assert np.abs(before[name][zeroed]).max() <= np.abs(before[name][~zeroed]).min()
+        np.testing.assert_array_equal(after[name][~zeroed], before[name][~zeroed])
+    for name in ("s", "b", "m", "v", "shape"):
+        np.testing.assert_array_equal(after[name], before[name])
+    assert prune(library, parent, sparsity) == child
+
+
+@pytest.mark.parametrize("kind", [TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE])
+def test_pruning_keeps_the_element_type_and_reaches_constants_in_nodes(
+    library: ModelLibrary, tmp_path: Path, kind: int
+) -> None:
+    values = np.arange(1, 13).reshape(3, 4).astype(helper.tensor_dtype_to_np_dtype(kind))
+    constant = helper.make_node("Constant", [], ["w"], value=numpy_helper.from_array(values, "w"))
+    model = make_model(
+        [constant, helper.make_node("MatMul", ["x", "w"], ["y"])], [("x", [1, 3], kind)], [("y", [1, 4], kind)]
+    )
+    child = prune(library, library.add(save(model, tmp_path / "m.onnx")), 0.5)
+    tensor = onnx.load(library.main_path(child)).graph.node[0].attribute[0].t
+    assert tensor.data_type == kind
+    assert numpy_helper.to_array(tensor).astype("f").ravel().tolist() == [0] * 6 + [7, 8, 9, 10, 11, 12]
+
+
+def test_a_model_with_external_data_can_be_pruned(library: ModelLibrary, tmp_path: Path) -> None:
+    onnx.save(tiny_classifier(), tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=100)
+    parent = library.add(tmp_path / "m.onnx")
+    assert len(parent.files) == 2
+    assert (weights_of(library.main_path(prune(library, parent, 0.75)))["fc"] == 0).mean() == 0.75
+
+
+def test_a_quantized_model_can_be_pruned(library: ModelLibrary, tmp_path: Path) -> None:
+    small = quantize(library, library.add(save(tiny_classifier(), tmp_path / "m.onnx")))
+    child = prune(library, small, 0.5)
+    arrays = [one for one in weights_of(library.main_path(child)).values() if one.dtype == np.int8 and one.ndim >= 2]
+    assert arrays
+    assert all((one == 0).mean() >= 0.5 for one in arrays)
+
+
+@pytest.mark.parametrize("sparsity", [0, 1, -0.1, 1.5, float("nan")])
+def test_a_sparsity_outside_0_and_1_is_refused(library: ModelLibrary, tmp_path: Path, sparsity: float) -> None:
+    with pytest.raises(ModelError, match="is not between 0 and 1"):
+        prune(library, library.add(save(tiny_classifier(), tmp_path / "m.onnx")), sparsity)
+
+
+def test_a_model_without_layers_to_prune_is_refused(library: ModelLibrary, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="no Conv, Gemm or MatMul"):
+        prune(library, library.add(save(tiny_embedding(), tmp_path / "m.onnx")), 0.5)

@@ -1,0 +1,228 @@
+"""Versions are kept whole, by content, and found again by whatever a person calls them."""
+
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+
+import onnx
+import pytest
+from tiny_models import save, tiny_classifier, tiny_embedding
+
+from enginebench_controller.errors import ModelError, StoreError
+from enginebench_controller.model import library as library_module
+from enginebench_controller.model.library import ModelLibrary
+from enginebench_controller.records import ModelVersion
+
+
+def with_external_data(folder: Path, location: str = "weights/w.bin") -> Path:
+    """A model whose tensors' content lies in another file beside it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / location).parent.mkdir(parents=True, exist_ok=True)
+    model = tiny_classifier()
+    onnx.save(model, folder / "m.onnx", save_as_external_data=True, location="flat.bin", size_threshold=100)
+    shutil.move(folder / "flat.bin", folder / location)
+    return relocated(folder / "m.onnx", location)
+
+
+def relocated(path: Path, location: str) -> Path:
+    model = onnx.load(path, load_external_data=False)
+    for tensor in model.graph.initializer:
+        for entry in tensor.external_data:
+            if entry.key == "location":
+                entry.value = location
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def leftovers(library: ModelLibrary, root: Path) -> list[str]:
+    known = {version.digest for version in library.versions()}
+    return [entry.name for entry in (root / "library").iterdir() if entry.name not in known]
+
+
+def test_a_version_is_named_by_its_content_and_added_once(library: ModelLibrary, tmp_path: Path) -> None:
+    path = save(tiny_classifier(), tmp_path / "tiny.onnx")
+    version = library.add(path)
+    assert version.digest == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert (version.name, version.format, version.size_bytes) == ("tiny", "onnx", path.stat().st_size)
+    assert library.add(path) == version
+    assert library.versions() == [version]
+    assert library.main_path(version).read_bytes() == path.read_bytes()
+    assert leftovers(library, tmp_path) == []
+
+
+def test_a_second_library_over_the_same_folder_sees_the_same(library: ModelLibrary, tmp_path: Path) -> None:
+    parent = library.add(save(tiny_classifier(), tmp_path / "a.onnx"))
+    child = library.add(save(tiny_embedding(), tmp_path / "b.onnx"), "b", parent.digest, "made by hand")
+    again = ModelLibrary(tmp_path / "library")
+    assert again.versions() == [child, parent]
+    assert again.derived(parent, "made by hand") == child
+    assert again.derived(parent, "otherwise") is None
+
+
+def test_external_data_travels_with_the_model(library: ModelLibrary, tmp_path: Path) -> None:
+    path = with_external_data(tmp_path / "source")
+    version = library.add(path)
+    assert [file.name for file in version.files] == ["model.onnx", "weights/w.bin"]
+    lines = sorted(f"{file.sha256}  {file.name}\n" for file in version.files)
+    assert version.digest == hashlib.sha256("".join(lines).encode()).hexdigest()
+    shutil.rmtree(tmp_path / "source")
+    assert [one.name for one in onnx.load(library.main_path(version)).graph.initializer]
+    assert [one.stat().st_size for one in library.file_paths(version)] == [one.size_bytes for one in version.files]
+
+
+@pytest.mark.parametrize("location", ["../secret.bin", "/etc/hostname", "a/../../secret.bin", "", "c:\\secret", "a\0b"])
+def test_external_data_outside_the_models_folder_is_refused(
+    library: ModelLibrary, tmp_path: Path, location: str
+) -> None:
+    (tmp_path / "secret.bin").write_bytes(bytes(10_000))
+    path = relocated(with_external_data(tmp_path / "source"), location)
+    with pytest.raises(ModelError, match="outside its folder"):
+        library.add(path)
+    assert library.versions() == []
+
+
+def test_a_link_that_leaves_the_folder_is_refused(library: ModelLibrary, tmp_path: Path) -> None:
+    path = with_external_data(tmp_path / "source", "w.bin")
+    (tmp_path / "source/w.bin").rename(tmp_path / "secret.bin")
+    (tmp_path / "source/w.bin").symlink_to(tmp_path / "secret.bin")
+    with pytest.raises(ModelError, match="link that leaves its folder"):
+        library.add(path)
+
+
+def test_missing_and_truncated_external_data_is_refused(library: ModelLibrary, tmp_path: Path) -> None:
+    path = with_external_data(tmp_path / "source", "w.bin")
+    os.truncate(tmp_path / "source/w.bin", 10)
+    with pytest.raises(ModelError, match=r"w\.bin is cut off"):
+        library.add(path)
+    (tmp_path / "source/w.bin").unlink()
+    with pytest.raises(ModelError, match="copy that file too"):
+        library.add(path)
+
+
+def test_external_data_of_a_subgraph_is_found(library: ModelLibrary, tmp_path: Path) -> None:
+    path = with_external_data(tmp_path / "source", "w.bin")
+    model = onnx.load(path, load_external_data=False)
+    hidden = next(tensor for tensor in model.graph.initializer if tensor.external_data)
+    branch = onnx.GraphProto(name="b", initializer=[hidden])
+    branch.output.add(name=hidden.name)
+    model.graph.node.append(onnx.helper.make_node("If", ["flag"], ["z"], then_branch=branch, else_branch=branch))
+    kept = [tensor for tensor in model.graph.initializer if not tensor.external_data]
+    del model.graph.initializer[:]
+    model.graph.initializer.extend(kept)
+    path.write_bytes(model.SerializeToString())
+    assert [file.name for file in library.add(path).files] == ["model.onnx", "w.bin"]
+
+
+def test_an_ir_is_two_files(library: ModelLibrary, tmp_path: Path) -> None:
+    import openvino
+
+    model = openvino.convert_model(save(tiny_classifier(), tmp_path / "m.onnx"))
+    openvino.save_model(model, tmp_path / "classifier.xml")
+    version = library.add(tmp_path / "classifier.xml")
+    assert (version.name, version.format) == ("classifier", "openvino_ir")
+    assert [file.name for file in version.files] == ["model.xml", "model.bin"]
+    assert openvino.Core().read_model(library.main_path(version)).inputs
+
+
+def test_a_version_is_found_by_file_name_and_start_of_its_digest(library: ModelLibrary, tmp_path: Path) -> None:
+    path = save(tiny_classifier(), tmp_path / "tiny.onnx")
+    version = library.resolve(str(path))
+    assert [library.resolve(text) for text in ("tiny", version.digest[:6], version.digest.upper())] == [version] * 3
+
+
+def test_of_versions_with_one_name_the_newest_answers_to_it(library: ModelLibrary, tmp_path: Path) -> None:
+    old = library.add(save(tiny_classifier(), tmp_path / "a.onnx"), name="mine")
+    new = library.add(save(tiny_embedding(), tmp_path / "b.onnx"), name="mine")
+    assert library.resolve("mine") == new
+    assert library.resolve(old.digest[:12]) == old
+
+
+def test_known_content_takes_a_new_name(library: ModelLibrary, tmp_path: Path) -> None:
+    path = save(tiny_classifier(), tmp_path / "a.onnx")
+    library.add(path)
+    assert library.add(path, name="better").name == "better"
+    assert library.add(path).name == "better"
+    assert library.resolve("better").digest == library.versions()[0].digest
+
+
+def test_what_cannot_be_found_brings_the_nearest_name(library: ModelLibrary, tmp_path: Path) -> None:
+    library.add(save(tiny_classifier(), tmp_path / "classifier.onnx"))
+    for text, hint in (
+        ("clasifier", "did you mean classifier"),
+        ("x", "models list"),
+        ("abcdef", "models list"),
+        ("no/such.onnx", "check the path"),
+        ("other.onnx", "check the path"),
+        ("zoo:resnet5", "did you mean zoo:resnet50"),
+    ):
+        with pytest.raises(ModelError, match=hint):
+            library.resolve(text)
+
+
+@pytest.mark.parametrize("name", ["", " ", "a/b", "../x", "zoo:mine", "a\nb", "x" * 201])
+def test_names_are_labels(library: ModelLibrary, tmp_path: Path, name: str) -> None:
+    with pytest.raises(ModelError, match="cannot name a model"):
+        library.add(save(tiny_classifier(), tmp_path / "a.onnx"), name=name)
+    assert library.versions() == []
+
+
+def test_a_removed_version_is_gone_and_its_children_stay(library: ModelLibrary, tmp_path: Path) -> None:
+    parent = library.add(save(tiny_classifier(), tmp_path / "a.onnx"))
+    child = library.add(save(tiny_embedding(), tmp_path / "b.onnx"), parent=parent.digest, derivation="d")
+    library.remove(parent)
+    assert library.versions() == [child]
+    assert leftovers(library, tmp_path) == []
+    with pytest.raises(ModelError, match="holds no version"):
+        library.remove(parent)
+
+
+def test_a_full_disk_leaves_nothing_behind(
+    library: ModelLibrary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = save(tiny_classifier(), tmp_path / "a.onnx")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(library_module.os, "fsync", full)
+    with pytest.raises(StoreError, match="No space left on device; free some space"):
+        library.add(path)
+    monkeypatch.undo()
+    assert list((tmp_path / "library").iterdir()) == []
+    assert library.add(path).name == "a"
+
+
+def test_a_library_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(StoreError, match=r"Cannot write to the model library .*check that the folder can be written"):
+        ModelLibrary(tmp_path / "file").add(save(tiny_classifier(), tmp_path / "a.onnx"))
+
+
+def test_a_damaged_record_names_the_folder_to_delete(library: ModelLibrary, tmp_path: Path) -> None:
+    version = library.add(save(tiny_classifier(), tmp_path / "a.onnx"))
+    record = tmp_path / "library" / version.digest / "version.json"
+    record.write_text(record.read_text()[:40])
+    with pytest.raises(StoreError, match="delete the folder"):
+        library.versions()
+    record.write_text(json.dumps({"schema_version": 99, "files": []}))
+    with pytest.raises(StoreError, match="newer enginebench"):
+        library.versions()
+
+
+def test_two_processes_adding_the_same_model_end_with_one(
+    library: ModelLibrary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = save(tiny_classifier(), tmp_path / "a.onnx")
+    first: list[ModelVersion] = []
+    copy = library_module._copy
+
+    def overtaken(*arguments: object) -> None:
+        monkeypatch.undo()
+        first.append(library.add(path))
+        copy(*arguments)
+
+    monkeypatch.setattr(library_module, "_copy", overtaken)
+    assert library.add(path) == first[0]
+    assert leftovers(library, tmp_path) == []

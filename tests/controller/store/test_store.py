@@ -1,0 +1,235 @@
+"""What goes into the store comes out of it unchanged, through the file each time."""
+
+from dataclasses import replace
+
+import duckdb
+import numpy as np
+import pytest
+
+import invented
+from enginebench_controller.errors import InputError, StoreError
+from enginebench_controller.records import Status, Target
+from enginebench_controller.store.store import BenchmarkBundle, Store
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "home" / "results.duckdb", timeout_s=5)
+
+
+@pytest.fixture
+def filled(store):
+    store.add_benchmark(invented.benchmark(), [invented.snapshot()])
+    return store
+
+
+def fields(measurement):
+    """All fields but the array, which has no equality of its own."""
+    return replace(measurement, samples_ns=None).__dict__
+
+
+def test_a_store_without_a_file_is_empty_and_reading_makes_none(store):
+    assert (store.benchmarks(), store.targets(), store.snapshots(), store.models(), store.profiles()) == ((),) * 5
+    assert not store.path.parent.exists()
+
+
+def test_a_measurement_comes_back_whole_with_its_samples_in_order(filled):
+    measurement = invented.measured("m1", configuration=invented.CONFIGURATION)
+    filled.add_measurement(measurement)
+
+    (found,) = filled.measurements("b0000001", with_samples=True)
+    assert fields(found) == fields(measurement)
+    assert found.samples_ns.dtype == np.int64
+    assert np.array_equal(found.samples_ns, measurement.samples_ns)
+    assert np.array_equal(filled.samples("m1"), measurement.samples_ns)
+
+
+def test_samples_stay_behind_unless_they_are_asked_for(filled):
+    filled.add_measurement(invented.measured("m1"))
+
+    assert filled.measurements("b0000001")[0].samples_ns is None
+
+
+def test_a_failure_comes_back_whole_and_has_no_samples(filled):
+    filled.add_measurement(invented.failed("m1"))
+
+    assert fields(filled.measurements("b0000001")[0]) == fields(invented.failed("m1"))
+    assert filled.samples("m1") is None
+
+
+def test_storing_a_measurement_twice_keeps_the_first(filled):
+    assert filled.add_measurement(invented.measured("m1", latency_ms=4)) is True
+    assert filled.add_measurement(invented.measured("m1", latency_ms=8)) is False
+
+    assert filled.measurements("b0000001")[0].latency.median_ns == pytest.approx(4e6, rel=0.1)
+
+
+def test_measurements_come_back_in_the_order_they_were_stored(filled):
+    for identity in ("m3", "m1", "m2"):
+        filled.add_measurement(invented.measured(identity, iterations=3))
+
+    assert [one.id for one in filled.measurements("b0000001")] == ["m3", "m1", "m2"]
+
+
+def test_a_measurement_without_its_benchmark_is_refused(filled):
+    with pytest.raises(StoreError, match="its benchmark gone was removed"):
+        filled.add_measurement(invented.measured("m1", "gone"))
+
+
+def test_benchmarks_are_listed_newest_first_with_counts(filled):
+    newer = replace(invented.benchmark("b0000002", rerun_of="b0000001"), created_at_unix_ns=invented.CREATED_NS + 1)
+    filled.add_benchmark(newer)
+    for measurement in (invented.measured("m1"), invented.measured("m2", engine="alpha"), invented.failed("m3")):
+        filled.add_measurement(measurement)
+
+    first, second = filled.benchmarks()
+    assert (first.benchmark, first.measurements) == (newer, 0)
+    assert second.counts == {Status.OK: 2, Status.FAILED: 1}
+    assert (second.measurements, second.failed) == (3, 1)
+    assert (second.engines, second.models, second.targets) == (
+        ("alpha", "fake", "fake-broken"),
+        ("invented",),
+        ("local",),
+    )
+
+
+@pytest.mark.parametrize("named", ["b0000001", "b00", "invented"])
+def test_a_benchmark_is_found_by_id_start_of_id_or_name(filled, named):
+    assert filled.benchmark(named) == invented.benchmark()
+
+
+@pytest.mark.parametrize("named", ["", "nope", "%", "b_000001"])
+def test_an_unknown_benchmark_is_refused_with_what_to_do(filled, named):
+    with pytest.raises(InputError, match="enginebench list"):
+        filled.benchmark(named)
+
+
+def test_an_ambiguous_name_is_refused_with_the_ids(filled):
+    filled.add_benchmark(invented.benchmark("b0000002"))
+
+    with pytest.raises(InputError, match="means 2 benchmarks; name one by its id: b0000001, b0000002"):
+        filled.benchmark("invented")
+
+
+def test_an_id_is_stronger_than_another_benchmarks_name(filled):
+    filled.add_benchmark(invented.benchmark("b0000002", name="b0000001"))
+
+    assert filled.benchmark("b0000001").id == "b0000001"
+
+
+def test_removing_a_benchmark_takes_everything_of_it_and_nothing_else(filled):
+    filled.add_benchmark(invented.benchmark("b0000002", "kept"), [invented.snapshot()])
+    filled.add_measurement(invented.measured("m1"))
+    filled.add_measurement(invented.measured("m2", "b0000002"))
+
+    filled.remove_benchmark("b0000001")
+
+    assert [entry.benchmark.id for entry in filled.benchmarks()] == ["b0000002"]
+    assert (filled.measurements("b0000001"), filled.samples("m1")) == ((), None)
+    assert filled.benchmark_snapshots("b0000001") == ()
+    assert filled.samples("m2") is not None
+    assert filled.benchmark_snapshots("b0000002") == (invented.snapshot(),)
+
+
+def test_removing_an_unknown_benchmark_is_refused(filled):
+    with pytest.raises(InputError, match="no benchmark 'b0'"):
+        filled.remove_benchmark("b0")
+
+
+def test_what_a_target_said_belongs_to_each_benchmark(filled):
+    filled.save_snapshot(invented.snapshot(seen_at_unix_ns=invented.CREATED_NS + 5))
+
+    assert filled.benchmark_snapshots("b0000001") == (invented.snapshot(),)
+    assert filled.snapshots() == (invented.snapshot(seen_at_unix_ns=invented.CREATED_NS + 5),)
+
+
+def test_an_older_word_of_a_target_does_not_replace_a_newer_one(store):
+    newer = invented.snapshot(seen_at_unix_ns=invented.CREATED_NS + 5)
+    store.save_snapshot(newer)
+    store.save_snapshot(invented.snapshot())
+
+    assert store.snapshots() == (newer,)
+
+
+def test_targets_are_added_listed_and_removed_with_what_they_said(store):
+    store.add_target(Target("nuc", "nuc:50051", 2))
+    store.add_target(Target("arm", "arm:50051", 1))
+    store.save_snapshot(invented.snapshot("nuc"))
+
+    assert [target.name for target in store.targets()] == ["arm", "nuc"]
+    store.remove_target("nuc")
+    assert store.targets() == (Target("arm", "arm:50051", 1),)
+    assert store.snapshots() == ()
+
+
+def test_a_target_name_is_taken_once_and_unknown_ones_are_refused(store):
+    store.add_target(Target("nuc", "nuc:50051", 2))
+
+    with pytest.raises(InputError, match="a target 'nuc' already"):
+        store.add_target(Target("nuc", "elsewhere:50051", 3))
+    with pytest.raises(InputError, match="no target 'arm'"):
+        store.remove_target("arm")
+    assert store.targets()[0].address == "nuc:50051"
+
+
+def test_models_keep_their_files_and_parents_and_may_be_renamed(store):
+    child = invented.model("ef" * 32, "child", parent_digest="ab" * 32, derivation="int8")
+    store.save_model(invented.model())
+    store.save_model(child)
+    store.save_model(invented.model(name="renamed"))
+
+    assert store.models() == (invented.model(name="renamed"), child)
+
+
+def test_a_profile_comes_back_with_its_layers(store):
+    assert store.add_profile(invented.profile()) is True
+    assert store.add_profile(invented.profile()) is False
+
+    assert store.profile("p0000001") == invented.profile()
+    assert store.profiles() == (replace(invented.profile(), layers=()),)
+    with pytest.raises(InputError, match="no profile 'nope'"):
+        store.profile("nope")
+
+
+def test_bundles_are_stored_all_or_none(store):
+    good = BenchmarkBundle(invented.benchmark(), (invented.measured("m1"),), (invented.snapshot(),))
+    orphan = BenchmarkBundle(invented.benchmark("b0000002"), (invented.measured("m2", "gone"),), ())
+
+    with pytest.raises(StoreError):
+        store.add_bundles([good, orphan])
+    assert store.benchmarks() == ()
+    assert store.add_bundles([good]) == ("b0000001",)
+
+
+def test_names_with_quotes_and_statements_are_only_names(store):
+    hostile = "x'; DROP TABLE benchmarks; --\x00\n\u202e"
+    store.add_benchmark(invented.benchmark(name=hostile))
+
+    assert store.benchmark(hostile).name == hostile
+
+
+def test_the_generation_changes_with_every_write_and_with_no_read(store):
+    seen = [store.generation()]
+    store.add_benchmark(invented.benchmark())
+    seen.append(store.generation())
+    store.add_measurement(invented.measured("m1"))
+    seen.append(store.generation())
+
+    assert len(set(seen)) == 3
+    store.benchmarks()
+    store.samples("m1")
+    assert store.generation() == seen[-1]
+
+
+def test_people_can_query_the_axes_and_numbers_with_any_duckdb(filled):
+    filled.add_measurement(invented.measured("m1", batch=4))
+    filled.add_measurement(invented.failed("m2"))
+    query = """SELECT engine, batch, cores, precision, effective_threads, median_ns > 0, failure_kind
+        FROM measurements ORDER BY position"""
+
+    with duckdb.connect(filled.path, read_only=True) as connection:
+        rows = connection.execute(query).fetchall()
+    assert rows == [
+        ("fake", 4, 2, "f32", 2, True, None),
+        ("fake-broken", 1, 2, "f32", None, None, "crashed"),
+    ]

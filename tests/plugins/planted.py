@@ -1,0 +1,261 @@
+"""A sound engine in plain NumPy, and engines that each break the contract in one way."""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter_ns
+from typing import Any, ClassVar
+
+import numpy as np
+import onnx
+from onnx.reference import ReferenceEvaluator
+
+from enginebench_plugins import spec
+from enginebench_plugins.onnx_model import read_onnx, run_inputs
+from enginebench_plugins.refusal import refuse_unsupported
+
+Arrays = dict[str, Any]
+
+
+class SoundEngine(spec.Engine):
+    """Evaluates ONNX node by node with the ONNX project's own evaluator; everything the contract asks for is right."""
+
+    def info(self) -> spec.EngineInfo:
+        option = spec.OptionSpec("verbose", bool, "writes much")
+        return spec.EngineInfo("1.0", frozenset({spec.ModelFormat.ONNX}), profiling=True, options=(option,))
+
+    def devices(self) -> Sequence[spec.Device]:
+        return [spec.Device("CPU", "any processor")]
+
+    def read(self, source: spec.ModelSource) -> onnx.ModelProto:
+        return read_onnx(source.path)
+
+    def compile(self, model: onnx.ModelProto, source: spec.ModelSource, settings: spec.Settings) -> "SoundModel":
+        refuse_unsupported("sound", self.info(), self.devices(), settings)
+        return SoundModel(ReferenceEvaluator(model), run_inputs(model, source), settings)
+
+
+class SoundModel(spec.CompiledModel):
+    def __init__(
+        self, evaluator: ReferenceEvaluator, inputs: Sequence[spec.TensorSpec], settings: spec.Settings
+    ) -> None:
+        self.evaluator, self._inputs, self.settings = evaluator, inputs, settings
+
+    @property
+    def inputs(self) -> Sequence[spec.TensorSpec]:
+        return self._inputs
+
+    def effective(self) -> spec.Effective:
+        return spec.Effective(precision=spec.Readback("f32", spec.Source.ASSUMED))
+
+    def create_request(self) -> "SoundRequest":
+        return SoundRequest(self.evaluator)
+
+    def profile(self, inputs: Sequence[spec.Tensors], iterations: int) -> Sequence[spec.LayerProfile]:
+        request = self.create_request()
+        times_ns = []
+        for iteration in range(iterations):
+            begin_ns = perf_counter_ns()
+            request.infer(inputs[iteration % len(inputs)])
+            times_ns.append(perf_counter_ns() - begin_ns)
+        return [spec.LayerProfile("everything", "Model", order=0, time_ns=tuple(times_ns))]
+
+
+class SoundRequest(spec.InferRequest):
+    def __init__(self, evaluator: ReferenceEvaluator) -> None:
+        self.evaluator = evaluator
+
+    def infer(self, inputs: spec.Tensors) -> Arrays:
+        names = self.evaluator.output_names
+        return dict(zip(names, self.evaluator.run(None, dict(inputs)), strict=True))
+
+
+@spec.hookimpl
+def enginebench_engine() -> spec.Engine:
+    return SoundEngine()
+
+
+@dataclass
+class RequestBreaker(SoundEngine):
+    """The sound engine with requests of another class."""
+
+    request: Callable[[ReferenceEvaluator], spec.InferRequest]
+
+    def compile(self, model: Any, source: spec.ModelSource, settings: spec.Settings) -> SoundModel:
+        compiled = super().compile(model, source, settings)
+        compiled.create_request = lambda: self.request(compiled.evaluator)  # type: ignore[method-assign,assignment,return-value]
+        return compiled
+
+
+@dataclass
+class ModelBreaker(SoundEngine):
+    """The sound engine with compiled models of another class."""
+
+    model: type[SoundModel]
+
+    def compile(self, model: Any, source: spec.ModelSource, settings: spec.Settings) -> SoundModel:
+        compiled = super().compile(model, source, settings)
+        return self.model(compiled.evaluator, compiled.inputs, settings)
+
+
+class Garbage(SoundRequest):
+    """The right shapes, filled with noise."""
+
+    def infer(self, inputs: spec.Tensors) -> Arrays:
+        random = np.random.default_rng()
+        return {
+            name: random.normal(size=array.shape).astype(array.dtype) for name, array in super().infer(inputs).items()
+        }
+
+
+class InputIgnored(SoundRequest):
+    """The first inference is right; what follows repeats it."""
+
+    answer: Arrays | None = None
+
+    def infer(self, inputs: spec.Tensors) -> Arrays:
+        self.answer = self.answer or super().infer(inputs)
+        return self.answer
+
+
+class BatchDropped(SoundRequest):
+    """Only the first item of a batch, without its axis."""
+
+    def infer(self, inputs: spec.Tensors) -> Arrays:
+        return {name: array[0] for name, array in super().infer(inputs).items()}
+
+
+class FirstItemRepeated(SoundRequest):
+    """The first item of a batch stands for all."""
+
+    def infer(self, inputs: spec.Tensors) -> Arrays:
+        return {name: np.repeat(array[:1], len(array), axis=0) for name, array in super().infer(inputs).items()}
+
+
+class OutputMissing(SoundRequest):
+    """Only one of the outputs."""
+
+    def infer(self, inputs: spec.Tensors) -> Arrays:
+        return dict(list(super().infer(inputs).items())[:1])
+
+
+class InputsChanged(SoundRequest):
+    """Works in the caller's memory."""
+
+    def infer(self, inputs: spec.Tensors) -> Arrays:
+        outputs = super().infer(inputs)
+        for array in inputs.values():
+            array[:] = 0
+        return outputs
+
+
+class MemoryShared(SoundRequest):
+    """All requests of the process write their outputs to the same memory."""
+
+    memory: ClassVar[dict[tuple[str, tuple[int, ...]], np.ndarray]] = {}
+
+    def infer(self, inputs: spec.Tensors) -> Arrays:
+        outputs = super().infer(inputs)
+        for name, array in outputs.items():
+            self.memory.setdefault((name, array.shape), array.copy())[:] = array
+        return {name: self.memory[name, array.shape] for name, array in outputs.items()}
+
+
+class RequestsMixedUp(SoundRequest):
+    """Hands the answer to whoever is waiting longest, which is right only while one is in flight."""
+
+    waiting: ClassVar[list[spec.OnDone]] = []
+    lock = threading.Lock()
+
+    def start(self, inputs: spec.Tensors, on_done: spec.OnDone) -> None:
+        with self.lock:
+            self.waiting.insert(0, on_done)
+
+        def done(outputs: Mapping[str, Any] | None, error: BaseException | None) -> None:
+            with self.lock:
+                oldest = self.waiting.pop(len(self.waiting) // 2)
+            oldest(outputs, error)
+
+        super().start(inputs, done)
+
+
+class ErrorSwallowed(SoundRequest):
+    """A failed inference looks like one with empty outputs."""
+
+    def infer(self, inputs: spec.Tensors) -> Arrays:
+        try:
+            return super().infer(inputs)
+        except Exception:
+            return {}
+
+
+class ThreadKept(SoundRequest):
+    """Never ends the thread it started."""
+
+    def close(self) -> None:
+        return
+
+
+class EchoedThreads(SoundModel):
+    def effective(self) -> spec.Effective:
+        return spec.Effective(threads=spec.Readback(self.settings.cores, spec.Source.ENGINE_API))
+
+
+class OtherPrecision(SoundModel):
+    """Was asked for f32 and runs bf16, as OpenVINO does where it is not told otherwise."""
+
+    def effective(self) -> spec.Effective:
+        return spec.Effective(precision=spec.Readback("bf16", spec.Source.ENGINE_API))
+
+
+class OpenInputs(SoundModel):
+    @property
+    def inputs(self) -> Sequence[spec.TensorSpec]:
+        return [spec.TensorSpec(each.name, each.dtype, (None, *each.shape[1:])) for each in self._inputs]
+
+
+class MicrosecondsForNanoseconds(SoundModel):
+    def profile(self, inputs: Sequence[spec.Tensors], iterations: int) -> Sequence[spec.LayerProfile]:
+        layers = super().profile(inputs, iterations)
+        return [
+            spec.LayerProfile(each.name, each.type, each.order, time_ns=tuple(time // 1000 for time in each.time_ns))
+            for each in layers
+        ]
+
+
+class LayersOfOneName(SoundModel):
+    def profile(self, inputs: Sequence[spec.Tensors], iterations: int) -> Sequence[spec.LayerProfile]:
+        return [*super().profile(inputs, iterations)] * 2
+
+
+class SettingsIgnored(SoundEngine):
+    """Takes any settings and follows none."""
+
+    def compile(self, model: Any, source: spec.ModelSource, settings: spec.Settings) -> SoundModel:
+        return super().compile(model, source, spec.Settings())
+
+
+class BrokenFilesTaken(SoundEngine):
+    """Makes a model of its own out of a file it cannot read."""
+
+    def read(self, source: spec.ModelSource) -> Any:
+        try:
+            return super().read(source)
+        except Exception:
+            value = onnx.helper.make_tensor_value_info("image", onnx.TensorProto.FLOAT, [1, 3, 24, 24])
+            node = onnx.helper.make_node("Identity", ["image"], ["same"])
+            same = onnx.helper.make_tensor_value_info("same", onnx.TensorProto.FLOAT, [1, 3, 24, 24])
+            return onnx.helper.make_model(onnx.helper.make_graph([node], "none", [value], [same]))
+
+
+class FileOption(SoundEngine):
+    """Lets a caller on the network name a folder."""
+
+    def info(self) -> spec.EngineInfo:
+        option = spec.OptionSpec("cache_dir", str, "where compiled models are kept")
+        return spec.EngineInfo("1.0", frozenset({spec.ModelFormat.ONNX}), options=(option,))
+
+
+class TwinDevices(SoundEngine):
+    def devices(self) -> Sequence[spec.Device]:
+        return [spec.Device("CPU", "one"), spec.Device("CPU", "two")]

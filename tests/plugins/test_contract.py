@@ -1,0 +1,134 @@
+"""The contract accepts a sound engine and fails every planted one; the example in `spec.py` works as printed."""
+
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import planted
+import pytest
+from contract import EngineContract, Results, load_engine
+
+from enginebench_plugins import spec
+
+Statement = Callable[..., None]
+
+
+class TestSoundEngine(EngineContract):
+    plugin = planted
+
+
+def batch_of_four(statement: Statement) -> Statement:
+    return lambda contract, engine, folder: statement(contract, engine, folder, 4)
+
+
+def garbage_file(contract: EngineContract, engine: spec.Engine, folder: Path) -> None:
+    contract.test_a_broken_model_file_raises(engine, folder, "garbage")
+
+
+REFERENCE = batch_of_four(EngineContract.test_outputs_equal_the_reference)
+TYPES = batch_of_four(EngineContract.test_inputs_of_several_types_and_every_output_are_served)
+
+REQUESTS = [
+    (planted.Garbage, REFERENCE),
+    (planted.Garbage, TYPES),
+    (planted.InputIgnored, EngineContract.test_different_inputs_give_different_outputs),
+    (planted.BatchDropped, REFERENCE),
+    (planted.BatchDropped, EngineContract.test_the_batch_axis_is_kept),
+    (planted.FirstItemRepeated, REFERENCE),
+    (planted.FirstItemRepeated, EngineContract.test_every_item_of_a_batch_is_computed_on_its_own),
+    (planted.OutputMissing, TYPES),
+    (planted.InputsChanged, EngineContract.test_inputs_are_left_as_they_were),
+    (planted.MemoryShared, EngineContract.test_a_second_request_leaves_the_first_ones_outputs_alone),
+    (planted.RequestsMixedUp, EngineContract.test_requests_in_flight_join_each_output_to_its_own_input),
+    (planted.ErrorSwallowed, EngineContract.test_an_error_of_a_started_inference_arrives_through_on_done),
+    (planted.ThreadKept, EngineContract.test_closing_gives_back_what_was_taken),
+]
+
+MODELS = [
+    (planted.EchoedThreads, EngineContract.test_threads_are_not_an_echo_of_the_request),
+    (planted.OtherPrecision, EngineContract.test_the_requested_precision_is_the_effective_one),
+    (planted.OpenInputs, EngineContract.test_compiled_inputs_are_the_models_without_open_dimensions),
+    (planted.MicrosecondsForNanoseconds, EngineContract.test_layer_times_add_up_to_about_the_latency),
+    (planted.LayersOfOneName, EngineContract.test_a_profile_has_distinct_layers_with_one_time_an_iteration),
+]
+
+ENGINES = [
+    (planted.SettingsIgnored, EngineContract.test_an_unknown_option_is_refused),
+    (planted.SettingsIgnored, EngineContract.test_an_option_of_another_type_or_choice_is_refused),
+    (planted.SettingsIgnored, EngineContract.test_a_hint_it_does_not_offer_is_refused),
+    (planted.SettingsIgnored, EngineContract.test_a_precision_the_device_lacks_is_refused),
+    (planted.SettingsIgnored, EngineContract.test_streams_are_refused_where_there_is_only_one),
+    (planted.SettingsIgnored, EngineContract.test_an_unknown_device_is_refused),
+    (planted.BrokenFilesTaken, garbage_file),
+]
+
+
+@pytest.mark.parametrize(("request_class", "statement"), REQUESTS)
+def test_a_planted_request_fails(request_class: type, statement: Statement, tmp_path: Path) -> None:
+    assert_fails(planted.RequestBreaker(request_class), statement, tmp_path)
+
+
+@pytest.mark.parametrize(("model_class", "statement"), MODELS)
+def test_a_planted_model_fails(model_class: type, statement: Statement, tmp_path: Path) -> None:
+    assert_fails(planted.ModelBreaker(model_class), statement, tmp_path)
+
+
+@pytest.mark.parametrize(("engine_class", "statement"), ENGINES)
+def test_a_planted_engine_fails(engine_class: type, statement: Statement, tmp_path: Path) -> None:
+    assert_fails(engine_class(), statement, tmp_path)
+
+
+def test_an_option_that_names_a_folder_fails() -> None:
+    with pytest.raises(AssertionError, match="cache_dir"):
+        EngineContract().test_its_options_are_typed_and_name_no_file(planted.FileOption())
+
+
+def test_two_devices_of_one_name_fail() -> None:
+    with pytest.raises(AssertionError):
+        EngineContract().test_its_devices_have_unique_names_and_say_what_they_occupy(planted.TwinDevices())
+
+
+def assert_fails(engine: spec.Engine, statement: Statement, folder: Path) -> None:
+    """The statement fails this engine, and holds for the sound one: it is the planted fault that it found."""
+    sound, broken = folder / "sound", folder / "broken"
+    sound.mkdir()
+    broken.mkdir()
+    statement(EngineContract(), planted.SoundEngine(), sound)
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        statement(EngineContract(), engine, broken)
+
+
+def example() -> ModuleType:
+    """The module printed in the docstring of `spec.py`."""
+    text = spec.__doc__ or ""
+    begin = text.index("    import numpy as np")
+    module = ModuleType("example")
+    exec(textwrap.dedent(text[begin : text.index("The worker calls")]), module.__dict__)
+    return module
+
+
+def test_the_example_in_spec_runs_and_profiles(tmp_path: Path) -> None:
+    engine = load_engine(example())
+    path = tmp_path / "factor.txt"
+    path.write_text("3.0")
+    inputs = (spec.TensorSpec("x", "float32", (2, 2)),)
+    source = spec.ModelSource(path, spec.ModelFormat.ONNX, inputs)
+
+    model = engine.compile(engine.convert(engine.read(source), source), source, spec.Settings(batch=2))
+    arrays = {"x": np.array([[1, 2], [3, 4]], np.float32)}
+    request = model.create_request()
+    results = Results(expected=1)
+    request.start(arrays, lambda outputs, error: results.add(0, outputs, error))
+    results.wait()
+
+    assert engine.info().version == "1.0"
+    assert [device.name for device in engine.devices()] == ["CPU"]
+    assert tuple(model.inputs) == inputs
+    for outputs in (request.infer(arrays), results.outputs[0]):
+        assert outputs is not None
+        np.testing.assert_array_equal(outputs["x_scaled"], [[3, 6], [9, 12]])
+    assert model.profile([arrays], 4)[0].time_ns == (1000,) * 4
+    request.close()
+    model.close()

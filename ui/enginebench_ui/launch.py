@@ -1,0 +1,124 @@
+"""Serving the pages: Streamlit in a child process, on loopback, telling nobody anything."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from enginebench_controller.errors import InputError
+from enginebench_controller.home import HOME_VARIABLE
+
+APP = Path(__file__).with_name("entry") / "app.py"
+LOOPBACK = "127.0.0.1"
+_READY_WITHIN_S = 60.0
+_STOP_WITHIN_S = 5.0
+
+
+def serve(home: Path, port: int, host: str = LOOPBACK, *, open_browser: bool = False) -> int:
+    """Serve the pages over the results in `home` until interrupted; print the address once they answer.
+
+    Returns the exit code: 0 after an interruption, else Streamlit's own. Raises `InputError` when the port cannot be
+    had.
+    """
+    _require_free(host, port)
+    url = f"http://{host}:{port}"
+    with _streamlit(home, host, port) as child:
+        try:
+            if _wait_until_ready(child, url):
+                print(f"enginebench pages: {url}  (Ctrl-C to stop)", flush=True)
+                if open_browser:
+                    webbrowser.open(url)
+            return child.wait()
+        except KeyboardInterrupt:
+            return 0
+
+
+def _require_free(host: str, port: int) -> None:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        # Without it, the port of pages stopped a moment ago would count as taken.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise InputError(
+                f"port {port} on {host} cannot be used ({error.strerror}); name another with --port"
+            ) from None
+
+
+def _command(host: str, port: int) -> list[str]:
+    # Left to itself Streamlit listens everywhere, sends usage statistics and shows tracebacks.
+    options = {
+        "server.address": host,
+        "server.port": str(port),
+        "server.headless": "true",
+        "server.fileWatcherType": "none",
+        "browser.gatherUsageStats": "false",
+        "client.showErrorDetails": "none",
+        "client.showErrorLinks": "false",
+        "client.toolbarMode": "minimal",
+        "logger.hideWelcomeMessage": "true",
+        "logger.level": "warning",
+    }
+    # Against pages elsewhere that point a name of theirs at this machine (DNS rebinding).
+    allowed = [("server.allowedHosts", name) for name in (host, "localhost")]
+    arguments = [f"--{name}={value}" for name, value in (*options.items(), *allowed)]
+    return [sys.executable, "-m", "streamlit", "run", str(APP), *arguments]
+
+
+@contextmanager
+def _streamlit(home: Path, host: str, port: int) -> Iterator[subprocess.Popen[bytes]]:
+    """Run the child; it is gone when the block ends, also when this process is told to terminate."""
+    environment = os.environ | {HOME_VARIABLE: str(home)}
+    with _terminate_as_interrupt():
+        child = subprocess.Popen(_command(host, port), env=environment, stdin=subprocess.DEVNULL)
+        try:
+            yield child
+        finally:
+            _end(child)
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    child.terminate()
+    try:
+        child.wait(_STOP_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+
+
+@contextmanager
+def _terminate_as_interrupt() -> Iterator[None]:
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _wait_until_ready(child: subprocess.Popen[bytes], url: str) -> bool:
+    deadline = time.monotonic() + _READY_WITHIN_S
+    while child.poll() is None and time.monotonic() < deadline:
+        if _answers(f"{url}/_stcore/health"):
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=1.0) as response:  # noqa: S310 (the address is our own)
+            return bool(response.status == 200)
+    except OSError:
+        return False

@@ -1,0 +1,40 @@
+"""Which measurements belong to one line or one row of bars, and how that is named.
+
+A series is an engine, told apart further by only those axes that vary within the benchmark: two targets, two core
+counts, two precisions. Batch and model are never part of it, since charts show them along an axis.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from enginebench_controller.records import Measurement
+from enginebench_ui.views.text import engine_label
+
+PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C6BB1", "#999999")
+"""Colours the colour-blind can tell apart, on light and dark (mostly Okabe and Ito, "Color Universal Design", 2008)."""
+
+_AXES: Mapping[str, Callable[[Measurement], str]] = {
+    "target": lambda m: m.target,
+    "device": lambda m: m.configuration.device,
+    "cores": lambda m: f"{m.configuration.cores} core" + ("" if m.configuration.cores == 1 else "s"),
+    "streams": lambda m: f"{m.configuration.streams} stream" + ("" if m.configuration.streams == 1 else "s"),
+    "precision": lambda m: m.configuration.precision,
+    "hint": lambda m: f"hint {m.configuration.hint}",
+    "load": lambda m: str(m.configuration.load),
+    "requests": lambda m: f"{m.configuration.requests} in flight",
+}
+
+
+def timed(measurements: Iterable[Measurement]) -> tuple[Measurement, ...]:
+    """Return the measurements that have numbers."""
+    return tuple(one for one in measurements if one.latency is not None)
+
+
+def series_names(measurements: Sequence[Measurement]) -> dict[str, str]:
+    """Return the name of the series that each measurement, by id, belongs to."""
+    varying = [read for read in _AXES.values() if len({read(one) for one in measurements}) > 1]
+    return {one.id: " · ".join((engine_label(one), *(read(one) for read in varying))) for one in measurements}
+
+
+def series_colours(names: Iterable[str]) -> dict[str, str]:
+    """Return a colour for each series, in the order in which they first come; after eight, colours repeat."""
+    return {name: PALETTE[index % len(PALETTE)] for index, name in enumerate(dict.fromkeys(names))}
