@@ -1,0 +1,1 @@
+"""A third-party engine for enginebench, small enough to copy."""

@@ -1,0 +1,148 @@
+"""The pages run over a real store: empty, filled, failed and broken."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import enginebench_ui.entry.app
+import invented
+from enginebench_controller.records import Effective, Readback, Source, Target
+from enginebench_controller.store.store import Store
+from enginebench_ui.pages import BENCHMARK, TARGETS
+
+ENTRY = Path(enginebench_ui.entry.__file__).with_name("app.py")
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(tmp_path))
+    return Store(tmp_path / "results.duckdb")
+
+
+def opened(page=None, **query):
+    """The app at a page, as a browser that follows a link to it sees it."""
+    app = AppTest.from_file(ENTRY, default_timeout=30).run()
+    if page:
+        app.switch_page(str(page))
+        app.query_params.update(query)
+        app.run()
+    assert not app.exception
+    return app
+
+
+def texts(elements):
+    return [element.value.replace("\u2060", "").replace("\\", "") for element in elements]
+
+
+def test_an_empty_store_tells_how_to_begin(store):
+    app = opened()
+
+    assert texts(app.title) == ["Benchmarks"]
+    assert "enginebench demo" in app.code[0].value
+    assert not store.path.exists()
+
+
+def test_no_target_tells_how_to_find_one(store):
+    app = opened(TARGETS)
+
+    assert texts(app.title) == ["Targets and engines"]
+    assert "enginebench devices" in app.code[0].value
+
+
+def test_benchmarks_are_listed_newest_first_and_searched(store):
+    store.add_benchmark(invented.benchmark("b0000001", "older"))
+    store.add_benchmark(replace(invented.benchmark("b0000002", "newer"), created_at_unix_ns=invented.CREATED_NS + 1))
+
+    app = opened()
+    assert [link.label for link in app.get("page_link")] == ["**newer**", "**older**"]
+    assert app.get("page_link")[0].proto.query_string == "id=b0000002"
+
+    app.text_input[0].set_value("older").run()
+    assert [link.label for link in app.get("page_link")] == ["**older**"]
+    assert "1 benchmark of 2" in texts(app.caption)
+
+
+def test_a_long_list_is_shown_in_parts(store):
+    for number in range(27):
+        store.add_benchmark(invented.benchmark(f"b{number:07}"))
+
+    app = opened()
+    assert len(app.get("page_link")) == 25
+    app.button[0].click().run()
+    assert len(app.get("page_link")) == 27
+
+
+def test_a_benchmark_shows_its_measurements_and_charts(store):
+    store.add_benchmark(invented.benchmark(rerun_of="b0000000"), [invented.snapshot()])
+    bf16 = Effective(precision=Readback("bf16", Source.ENGINE_API), threads=Readback(2, Source.OBSERVED))
+    store.add_measurement(invented.measured("m1"))
+    store.add_measurement(invented.measured("m2", engine="fake-fast", effective=bf16))
+    store.add_measurement(invented.measured("m3", batch=4))
+
+    app = opened(BENCHMARK, id="b0000001")
+
+    assert texts(app.title) == ["invented"]
+    (table,) = app.dataframe
+    assert list(table.value["Engine"]) == ["fake", "fake-fast", "fake"]
+    assert table.value["Precision"][1] == "bf16 (engine)"
+    assert texts(app.warning)[0].startswith("Not a comparison of equals: effective precision differs")
+    assert len(app.get("plotly_chart")) == 2
+    assert app.selectbox[0].options == ["1", "4"]
+    assert any("Re-run of b0000000" in link.label for link in app.get("page_link"))
+
+
+def test_new_measurements_appear_without_a_restart(store):
+    store.add_benchmark(invented.benchmark())
+    app = opened(BENCHMARK, id="b0000001")
+    assert "Nothing has been measured in this benchmark yet" in texts(app.info)[0]
+
+    store.add_measurement(invented.measured("m1"))
+    app.run()
+    assert len(app.dataframe[0].value) == 1
+
+
+def test_a_benchmark_that_failed_throughout_shows_the_sentences_and_no_chart(store):
+    store.add_benchmark(invented.benchmark())
+    store.add_measurement(invented.failed("m1"))
+    store.add_measurement(invented.failed("m2", batch=4))
+
+    app = opened(BENCHMARK, id="b0000001")
+
+    assert [one for one in texts(app.error) if "killed by SIGSEGV" in one]
+    assert "There is nothing to draw: no measurement has numbers." in texts(app.info)
+    assert "Segmentation fault" in app.code[0].value
+    assert not app.get("plotly_chart")
+
+
+def test_targets_show_engines_and_reasons(store):
+    store.add_target(Target("nuc", "nuc:50051", 0))
+    store.save_snapshot(invented.snapshot())
+
+    app = opened(TARGETS)
+
+    assert texts(app.subheader) == ["local", "nuc"]
+    assert list(app.dataframe[0].value["Engine"]) == ["fake", "fake-broken"]
+    assert app.code[0].value == "enginebench devices --target nuc"
+
+
+def test_an_unknown_benchmark_and_none_at_all_are_told(store):
+    assert "there is no benchmark 'nope'" in texts(opened(BENCHMARK, id="nope").error)[0]
+    assert "No benchmark is chosen" in texts(opened(BENCHMARK).info)[0]
+
+
+def test_a_store_that_cannot_be_read_is_a_banner(store):
+    store.path.write_text("not a database " * 1000)
+
+    for page in (None, TARGETS):
+        (banner,) = texts(opened(page).error)
+        assert "is not a DuckDB file" in banner
+
+
+def test_names_from_elsewhere_are_only_text(store):
+    hostile = "**b** <img src=x> [x](javascript:1)"
+    store.add_benchmark(invented.benchmark(name=hostile))
+
+    (title,) = opened(BENCHMARK, id="b0000001").title
+    assert title.value.replace("\u2060", "") == (r"\*\*b\*\* \<img src\=x\> \[x\]\(javascript\:1\)")

@@ -1,0 +1,228 @@
+"""The views say what the records say: nothing added, unknown kept apart from zero, names from elsewhere made inert."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import invented
+from enginebench_controller.records import Configuration, Effective, EngineRef, Readback, Source, Status, Target
+from enginebench_controller.store.queries import BenchmarkEntry
+from enginebench_ui.views.benchmarks import benchmark_views
+from enginebench_ui.views.charts import ecdf, latency_figure, throughput_figure
+from enginebench_ui.views.measurements import failure_views, measurement_rows
+from enginebench_ui.views.series import series_colours, series_names
+from enginebench_ui.views.targets import NOT_YET_SEEN, engine_rows, host_facts, target_views
+from enginebench_ui.views.text import inert, readback
+
+
+def test_a_row_shows_what_ran_and_how_that_is_known():
+    (row,) = measurement_rows([invented.measured("m1", batch=4)])
+
+    assert (row["Engine"], row["Version"], row["Target"], row["Device"]) == ("fake", "1.0", "local", "CPU")
+    assert (row["Batch"], row["Cores"]) == (4, 2)
+    assert (row["Precision"], row["Threads"]) == ("f32 (engine)", "2 (observed)")
+    assert row["Median (ms)"] == pytest.approx(4.0, rel=0.05)
+    assert row["p95 (ms)"] > row["Median (ms)"]
+    assert row["Items/s"] == pytest.approx(4 / 4e-3, rel=0.05)
+    assert (row["Status"], row["Remarks"]) == ("ok", None)
+
+
+def test_a_failed_row_has_no_number_and_says_how_it_ended():
+    (row,) = measurement_rows([invented.failed("m1")])
+
+    assert (row["Median (ms)"], row["p95 (ms)"], row["Items/s"], row["Version"]) == (None,) * 4
+    assert (row["Precision"], row["Threads"]) == ("unknown", "unknown")
+    assert (row["Status"], row["Remarks"]) == ("failed", "crashed, SIGSEGV, in compile")
+
+
+def test_a_row_is_flagged_where_what_ran_is_not_what_was_asked_for():
+    bf16 = Effective(precision=Readback("bf16", Source.ENGINE_API))
+
+    assert measurement_rows([invented.measured("m1", effective=bf16)])[0]["Remarks"].startswith("precision: f32")
+
+
+def test_failures_with_the_same_words_are_told_once():
+    views = failure_views(
+        [
+            invented.failed("m1"),
+            invented.measured("m2"),
+            invented.failed("m3", batch=4),
+            invented.failed("m4", engine="x"),
+        ]
+    )
+
+    assert [view.heading for view in views] == [
+        "fake-broken: crashed, SIGSEGV, in compile",
+        "x: crashed, SIGSEGV, in compile",
+    ]
+    assert views[0].message == "the engine's process was killed by SIGSEGV while it compiled the model"
+    assert views[0].detail == "Fatal Python error: Segmentation fault"
+    assert views[0].configurations == (
+        "invented, local, CPU, batch 1, 2 cores",
+        "invented, local, CPU, batch 4, 2 cores",
+    )
+
+
+ENTRIES = [
+    BenchmarkEntry(
+        invented.benchmark("b0000002", "Night run", rerun_of="b0000001", imported=True),
+        {Status.FAILED: 1, Status.OK: 2},
+        ("resnet50",),
+        ("fake",),
+        ("nuc", "arm"),
+    ),
+    BenchmarkEntry(invented.benchmark("b0000001", "day run"), {}, (), (), ()),
+]
+
+
+def test_a_benchmark_in_the_list_shows_what_it_covered_and_how_it_went():
+    first, second = benchmark_views(ENTRIES)
+
+    assert first.tallies == (("2 ok", "green"), ("1 failed", "red"))
+    assert (first.covered, first.note) == ("resnet50 · fake · 2 targets", "re-run of b0000001, imported")
+    assert second.tallies == (("nothing measured", "gray"),)
+
+
+@pytest.mark.parametrize(
+    ("search", "found"),
+    [
+        ("", "b0000002 b0000001"),
+        ("NIGHT", "b0000002"),
+        ("run day", "b0000001"),
+        ("resnet", "b0000002"),
+        ("arm fake", "b0000002"),
+        ("0001", "b0000001"),
+        ("nothing like it", ""),
+    ],
+)
+def test_a_search_finds_every_word_in_name_id_model_engine_or_target(search, found):
+    assert " ".join(view.id for view in benchmark_views(ENTRIES, search)) == found
+
+
+def test_a_target_is_shown_whether_it_was_added_seen_or_both():
+    views = target_views([Target("nuc", "nuc:1", 0)], [invented.snapshot("local")])
+
+    assert [(view.name, view.address) for view in views] == [("local", "127.0.0.1:50051"), ("nuc", "nuc:1")]
+    assert (views[1].last_seen, views[1].engines) == (NOT_YET_SEEN, ())
+
+
+def test_engines_are_listed_with_devices_or_with_the_reason_and_without_hidden_ones():
+    works, missing = engine_rows(invented.snapshot().engines)
+
+    assert (works["Engine"], works["Device"], works["Precisions"]) == ("fake", "CPU", "f32, bf16")
+    assert missing["Status"] == "unavailable: fake-broken is not installed; install it"
+    assert (missing["Version"], missing["Device"]) == (None, None)
+
+
+def test_what_a_target_left_out_is_unknown_not_zero():
+    facts = dict(host_facts({"physical_cores": 2, "memory_bytes": None, "cpu_quota_cores": 1.5}))
+
+    assert facts["Memory"] == "unknown"
+    assert facts["Cores"] == "2 physical, unknown logical, limited to 1.5"
+
+
+def test_a_series_is_an_engine_and_only_the_axes_that_vary():
+    one_core = Configuration("CPU", 1, cores=1)
+    measurements = [
+        invented.measured("m1"),
+        invented.measured("m2", configuration=one_core),
+        invented.measured("m3", batch=4),
+    ]
+
+    assert series_names(measurements) == {
+        "m1": "fake 1.0 · 2 cores",
+        "m2": "fake 1.0 · 1 core",
+        "m3": "fake 1.0 · 2 cores",
+    }
+    assert series_names(measurements[:1]) == {"m1": "fake 1.0"}
+
+
+def test_two_versions_and_environments_of_an_engine_are_two_series():
+    old = invented.measured("m1", **{"engine": "x"})
+    new = replace(old, id="m2", engine=EngineRef("x", "newest", "2.0"))
+
+    assert series_names([old, new]) == {"m1": "x 1.0", "m2": "x 2.0 (newest)"}
+
+
+def test_every_series_keeps_one_colour():
+    assert len(set(series_colours("abcdefgh").values())) == 8
+    assert series_colours(["a", "b", "a"]) == series_colours(["a", "b"])
+
+
+def test_throughput_is_drawn_by_batch_for_each_series_and_model():
+    measurements = [
+        invented.measured("m1"),
+        invented.measured("m2", batch=4),
+        invented.measured("m3", engine="fake-fast"),
+        invented.measured("m4", model_name="other"),
+        invented.failed("m5"),
+    ]
+
+    figure = throughput_figure(measurements)
+
+    assert [annotation.text for annotation in figure.layout.annotations] == ["invented", "other"]
+    first = figure.data[0]
+    assert (first.name, list(first.x)) == ("fake 1.0", ["1", "4"])
+    assert list(first.y) == [one.throughput_items_per_s for one in measurements[:2]]
+    assert [trace.name for trace in figure.data if trace.showlegend] == ["fake 1.0", "fake-fast 1.0"]
+
+
+def test_nothing_is_drawn_when_nothing_has_numbers():
+    assert throughput_figure([invented.failed("m1")]) is None
+    assert latency_figure([invented.failed("m1")], {}, [invented.failed("m1")]) is None
+
+
+def test_latency_curves_have_the_colours_of_the_bars():
+    measurements = [invented.measured("m1"), invented.measured("m2", engine="fake-fast")]
+    samples_ns = {one.id: one.samples_ns for one in measurements}
+
+    curves = latency_figure(measurements[1:], samples_ns, measurements).data
+
+    assert [curve.name for curve in curves] == ["fake-fast 1.0"]
+    assert curves[0].line.color == throughput_figure(measurements).data[1].marker.color
+
+
+def test_the_share_done_rises_from_the_fastest_to_the_slowest():
+    latency_ms, share = ecdf(np.array([3_000_000, 1_000_000, 2_000_000, 2_000_000]))
+
+    assert latency_ms.tolist() == [1, 2, 2, 3]
+    assert share.tolist() == [0.25, 0.5, 0.75, 1.0]
+
+
+def test_many_samples_are_thinned_without_losing_either_end():
+    latency_ms, share = ecdf(np.arange(1, 100_001) * 1_000_000, points=400)
+
+    assert latency_ms.size == 400
+    assert (latency_ms[0], latency_ms[-1], share[-1]) == (1, 100_000, 1.0)
+    assert np.allclose(share, latency_ms / 100_000)
+
+
+def test_names_do_not_speak_plotlys_html():
+    hostile = invented.measured("m1", engine='<a href="https://example.com">x</a>', model_name="<b>m</b>")
+
+    figure = throughput_figure([hostile])
+
+    assert figure.data[0].name == "&lt;a href=&quot;https://example.com&quot;&gt;x&lt;/a&gt; 1.0"
+    assert figure.layout.annotations[0].text == "&lt;b&gt;m&lt;/b&gt;"
+
+
+@pytest.mark.parametrize(
+    "text", ["**b**", "<img src=x>", "[x](javascript:1)", "$x^2$", "# h", ":red[x]", "`c`", "a\\b"]
+)
+def test_inert_text_has_every_mark_escaped(text):
+    escaped = inert(text).replace("\u2060", "")
+
+    assert "".join(escaped[1::1] if False else escaped.split("\\")) == text.replace("\\", "")
+    assert all(escaped[at - 1] == "\\" for at, mark in enumerate(escaped) if mark in "*<>[]()$#:`" and at)
+
+
+def test_inert_text_holds_no_address_and_no_line_break():
+    assert inert("https://example.com") == "https\\:\u2060\\/\\/example\\.com"
+    assert inert("www.example.com me@example.com") == "www\u2060\\.example\\.com me\\@\u2060example\\.com"
+    assert inert("two\n\nparagraphs") == "two paragraphs"
+
+
+def test_an_unknown_readback_says_so():
+    assert readback(None) == "unknown"
+    assert readback(Readback(0, Source.ASSUMED)) == "0 (assumed)"
