@@ -28,7 +28,7 @@ ui: setup
 	$(BIN)/enginebench ui
 
 test: setup browser $(PROTO_PYTHON)
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 ifneq ($(DEEPSPARSE_PYTHON),)
 	$(DEEPSPARSE)/venv/bin/python -m pytest tests/plugins/test_deepsparse.py
 endif

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
 from integration.bench import Agent, Bench, tiny_model
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from integration.bench import Agent, Bench, tiny_model
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from integration.bench import ROOT, Agent, Bench
 
 FORBIDDEN = {"numpy", "duckdb", "streamlit", "psutil", "pandas", "pyarrow", "onnx", "typer", "rich"}
@@ -32,6 +33,7 @@ def base_agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path,
     agent.stop()
 
 
+@pytest.mark.xdist_group("base")
 def test_the_base_pulls_in_nothing_heavy(base_agent: tuple[Path, Agent]) -> None:
     python, _ = base_agent
     listing = subprocess.run(
@@ -41,6 +43,7 @@ def test_the_base_pulls_in_nothing_heavy(base_agent: tuple[Path, Agent]) -> None
     assert "grpcio" in installed and not installed & FORBIDDEN
 
 
+@pytest.mark.xdist_group("base")
 def test_the_base_alone_serves_and_tells_what_is_missing(base_agent: tuple[Path, Agent], bench: Bench) -> None:
     _, agent = base_agent
     (target,) = bench.json("devices", "--target", agent.address)["targets"]
@@ -49,6 +52,7 @@ def test_the_base_alone_serves_and_tells_what_is_missing(base_agent: tuple[Path,
     assert all(unavailable["reason"] for unavailable in reasons.values())
 
 
+@pytest.mark.xdist_group("base")
 def test_the_idle_agent_is_small(base_agent: tuple[Path, Agent], bench: Bench) -> None:
     _, agent = base_agent
     bench.cli("devices", "--target", agent.address)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from integration.bench import Agent, Bench, tiny_model
 
 QUICK = ("--duration", "100ms", "--warmup", "50ms")

@@ -11,11 +11,12 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto, helper
+
 from enginebench_controller.client import AgentClient
 from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.records import ModelFile
 from integration.bench import Agent, Bench
-from onnx import TensorProto, helper
 
 SIZE_BYTES = int(os.environ.get("ENGINEBENCH_TEST_UPLOAD_BYTES", "200000000"))
 FLAT_BYTES = 60_000_000
@@ -41,6 +42,7 @@ def _file(path: Path) -> ModelFile:
         return ModelFile(path.name, hashlib.file_digest(stream, "sha256").hexdigest(), path.stat().st_size)
 
 
+@pytest.mark.xdist_group("upload")
 def test_an_upload_cut_at_60_percent_resumes_after_a_restart_and_is_never_sent_twice(
     big_model: Path, start_agent: Callable[..., Agent]
 ) -> None:
@@ -69,18 +71,23 @@ def test_an_upload_cut_at_60_percent_resumes_after_a_restart_and_is_never_sent_t
     assert (agent.data_dir / "files" / file.sha256).stat().st_size == file.size_bytes
 
 
-def test_memory_stays_flat_on_both_sides(big_model: Path, bench: Bench, start_agent: Callable[..., Agent]) -> None:
+@pytest.mark.xdist_group("upload")
+def test_memory_stays_flat_on_both_sides(
+    big_model: Path, model: Path, bench: Bench, start_agent: Callable[..., Agent]
+) -> None:
     agent = start_agent()
-    bench.cli("devices", "--target", agent.address)
-    before_bytes = _peak_bytes(agent.pid)
-    baseline_bytes = _child_peak_bytes([*_cli(), "models", "list"], bench)
-    arguments = ["run", str(big_model), "--engine", "fake", "--option", "fake.fault=compile_error"]
-    fault = ["--option", "fake.fault_phase=compile", "--target", agent.address]
-    controller_bytes = _child_peak_bytes([*_cli(), *arguments, *fault], bench)
-    grown = {"agent": _peak_bytes(agent.pid) - before_bytes, "controller": controller_bytes - baseline_bytes}
+    small_bytes = {"controller": _child_peak_bytes(_run(model, agent), bench), "agent": _peak_bytes(agent.pid)}
+    big_bytes = {"controller": _child_peak_bytes(_run(big_model, agent), bench), "agent": _peak_bytes(agent.pid)}
+    grown = {side: big_bytes[side] - small_bytes[side] for side in small_bytes}
     print({side: f"grew by {size / 1e6:.0f} MB for {SIZE_BYTES / 1e6:.0f} MB" for side, size in grown.items()})
     assert all(size < FLAT_BYTES for size in grown.values()), grown
     assert (agent.data_dir / "files" / _file(big_model).sha256).exists()
+
+
+def _run(model: Path, agent: Agent) -> list[str]:
+    """A run that uploads the model and then fails at once: what follows the upload is the child's business."""
+    failing = ["--option", "fake.fault=compile_error", "--option", "fake.fault_phase=compile"]
+    return [*_cli(), "run", str(model), "--engine", "fake", "--target", agent.address, *failing]
 
 
 def _cli() -> list[str]:

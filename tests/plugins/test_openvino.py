@@ -213,8 +213,9 @@ def test_an_input_the_model_does_not_have_is_refused(engine: OpenVino, model: Co
         compiled(engine, replace(model.source(1), inputs=(*model.at(1), stray)))
 
 
-def test_a_failure_on_the_way_arrives_through_on_done(engine: OpenVino, tmp_path: Path) -> None:
-    """The inputs' shapes are right; it is the data that the network cannot work with. Then OpenVINO calls nothing."""
+@pytest.mark.parametrize("load", list(spec.Load))
+def test_a_failure_on_the_way_arrives_through_on_done(engine: OpenVino, tmp_path: Path, load: spec.Load) -> None:
+    """The inputs' shapes are right; it is the data that the network cannot work with."""
     node = helper.make_node("Reshape", ["x", "shape"], ["y"])
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 6])
     shape = helper.make_tensor_value_info("shape", TensorProto.INT64, [2])
@@ -224,7 +225,7 @@ def test_a_failure_on_the_way_arrives_through_on_done(engine: OpenVino, tmp_path
     path = tmp_path / "reshape.onnx"
     onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=contract_models.IR_VERSION), path)
 
-    network = compiled(engine, spec.ModelSource(path, spec.ModelFormat.ONNX))
+    network = compiled(engine, spec.ModelSource(path, spec.ModelFormat.ONNX), load=load)
     request = network.create_request()
     results = Results(expected=2)
     for key, sizes in enumerate(([5, 7], [3, 8])):

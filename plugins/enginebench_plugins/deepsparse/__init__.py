@@ -1,1 +1,1 @@
-"""DeepSparse 1.8: sparsity-aware inference on CPUs, in an environment of its own (Python < 3.12, NumPy < 2)."""
+"""DeepSparse: the last release, 1.8, on the processor, and a profile from its own debug analysis."""

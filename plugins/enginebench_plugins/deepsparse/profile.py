@@ -1,67 +1,80 @@
-"""Layer times by DeepSparse's debug analysis.
+"""Layers from DeepSparse's debug analysis, which tells each layer's average over the iterations of one call.
 
-An analysis reports mean times only, and a second one with the same engine corrupts its memory (1.8.0: wrong "out of
-memory" errors, segmentation faults). So every iteration compiles an engine of its own and times a single inference.
+A single time an inference therefore takes a call of one iteration, and each call takes an engine of its own: in 1.8 a
+second call of one engine ends in "Out of memory", or takes the process with it. So a profile costs a compilation for
+each iteration, and within it the same untimed inferences first. Every layer's times add up to the time the analysis
+states for the iteration.
 """
 
-import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from enginebench_plugins import spec
-from enginebench_plugins.deepsparse.closed_shapes import ClosedModel
+from enginebench_plugins.deepsparse.network import Network
 
-WARMUP_INFERENCES = 2
-NO_SOURCE = "<none>"
-SERIAL_NUMBER = re.compile(r"[_ ]\d+$")
+WARM_UP_ITERATIONS = 3
+NS_PER_MS = 1_000_000
+NO_ORIGIN = "<none>"
+ONNX_RUNTIME = "Naive Subgraph"
+"""What DeepSparse calls a part of the graph that it hands to the ONNX Runtime within it."""
+
+Layer = dict[str, Any]
 
 
-class LayerAnalysis:
-    """The debug analysis of one model on so many cores."""
+def profile_layers(
+    deepsparse: Any, network: Network, inputs: Sequence[list[Any]], *, cores: int, scheduler: str
+) -> list[spec.LayerProfile]:
+    """The layers of one analysed inference for each of the inputs, in DeepSparse's order.
 
-    def __init__(self, deepsparse: Any, model: ClosedModel, batch: int | None, cores: int) -> None:
-        self._deepsparse = deepsparse
-        self._model = model
-        self._batch = batch
-        self._cores = cores
+    Raises `RuntimeError` when two compilations of the model gave different layers, and what DeepSparse raises.
+    """
+    runs = [_analyse(deepsparse, network, each, cores, scheduler) for each in inputs]
+    if len({tuple(layer["name"] for layer in run) for run in runs}) > 1:
+        raise RuntimeError("DeepSparse compiled the model to different layers in different iterations: profile again")
+    return layers_of(runs)
 
-    def run(self, inputs: Sequence[spec.Tensors], iterations: int) -> list[spec.LayerProfile]:
-        """Every layer in execution order, with one time for each iteration."""
-        analyses = [self._layers(inputs[iteration % len(inputs)]) for iteration in range(iterations)]
-        return [_layer(order, [analysis[order] for analysis in analyses]) for order in range(min(map(len, analyses)))]
 
-    def _layers(self, inputs: spec.Tensors) -> list[Mapping[str, Any]]:
-        arrays = [inputs[tensor.name] for tensor in self._model.inputs]
-        analysis = self._deepsparse.model_debug_analysis(
-            str(self._model.path),
-            arrays,
-            batch_size=self._batch,
-            num_cores=self._cores,
-            num_iterations=1,
-            num_warmup_iterations=WARMUP_INFERENCES,
+def layers_of(runs: Sequence[Sequence[Layer]]) -> list[spec.LayerProfile]:
+    """The layers of analyses that list the same ones. A name that occurs again gets its place in the order added."""
+    names = Counter(layer["name"] for layer in runs[0])
+    return [
+        spec.LayerProfile(
+            name=calls[0]["name"] if names[calls[0]["name"]] == 1 else f"{calls[0]['name']}#{order}",
+            type=_type(calls[0]["name"]),
+            order=order,
+            time_ns=tuple(round(call["average_run_time_in_ms"] * NS_PER_MS) for call in calls),
+            output_shapes=_shapes(calls[0]["output_dims"]),
+            source_nodes=_origins(calls[0]["canonical_name"]),
         )
-        return list(analysis["layer_info"])
+        for order, calls in enumerate(zip(*runs, strict=True))
+    ]
 
 
-def _layer(order: int, records: Sequence[Mapping[str, Any]]) -> spec.LayerProfile:
-    """One layer from its record of each iteration. The name's type, such as "fft_basic", names the kernel as well."""
-    name = str(records[0]["name"])
-    return spec.LayerProfile(
-        name=name,
-        type=SERIAL_NUMBER.sub("", name),
-        order=order,
-        time_ns=tuple(round(record["average_run_time_in_ms"] * 1e6) for record in records),
-        output_shapes=_output_shapes(records[0]["output_dims"]),
-        source_nodes=_source_tensors(str(records[0]["canonical_name"])),
+def _analyse(deepsparse: Any, network: Network, inputs: list[Any], cores: int, scheduler: str) -> list[Layer]:
+    analysis = deepsparse.engine.model_debug_analysis(
+        str(network.path),
+        inputs,
+        batch_size=network.batch,
+        num_cores=cores,
+        num_iterations=1,
+        num_warmup_iterations=WARM_UP_ITERATIONS,
+        scheduler=scheduler,
     )
+    layers: list[Layer] = analysis["layer_info"]
+    return layers
 
 
-def _output_shapes(dims: Mapping[str, int]) -> tuple[tuple[int, ...], ...]:
-    """Batch, channels and the spatial sizes; z only where there is depth. Empty for a subgraph of the fallback."""
-    axes = ("batches", "channels", "z", "y", "x") if dims["z"] > 1 else ("batches", "channels", "y", "x")
-    shape = tuple(int(dims[axis]) for axis in axes)
-    return (shape,) if min(shape) >= 0 else ()
+def _type(name: str) -> str:
+    """The kind of layer within a name such as "elementwise_sub_2_11"."""
+    return "ORT" if name.startswith(ONNX_RUNTIME) else name.rpartition("_")[0] or name
 
 
-def _source_tensors(canonical_name: str) -> tuple[str, ...]:
-    return () if canonical_name == NO_SOURCE else tuple(filter(None, canonical_name.split(",")))
+def _shapes(dims: dict[str, int]) -> tuple[tuple[int, ...], ...]:
+    """The output in DeepSparse's own five dimensions; it does not tell those of what ONNX Runtime runs (-1)."""
+    shape = tuple(dims[axis] for axis in ("batches", "channels", "z", "y", "x"))
+    return () if min(shape) < 0 else (shape,)
+
+
+def _origins(names: str) -> tuple[str, ...]:
+    return () if names == NO_ORIGIN else tuple(names.split(","))

@@ -43,7 +43,7 @@ def compile_network(core: Any, model: Any, settings: spec.Settings) -> CompiledN
     def compile_again() -> Any:
         return core.compile_model(model, settings.device, properties)
 
-    return CompiledNetwork(compile_again, profiling=settings.profiling)
+    return CompiledNetwork(compile_again, settings)
 
 
 def _refuse_contradictions(settings: spec.Settings) -> None:

@@ -5,20 +5,19 @@ from typing import Any
 
 from enginebench_plugins import spec
 from enginebench_plugins.openvino.profile import profile_layers
-from enginebench_plugins.openvino.request import FailureWatch, NetworkRequest
+from enginebench_plugins.openvino.request import ConcurrentRequest, NetworkRequest
 from enginebench_plugins.openvino.runtime_model import executed_isa, executed_precision, runtime_layers
 
 
 class CompiledNetwork(spec.CompiledModel):
     """A network compiled for one configuration; `compile_again` makes a second one like it."""
 
-    def __init__(self, compile_again: Callable[[], Any], *, profiling: bool) -> None:
+    def __init__(self, compile_again: Callable[[], Any], settings: spec.Settings) -> None:
         self._compile_again = compile_again
-        self._profiling = profiling
+        self._settings = settings
         self._network = compile_again()
         self._input_names = [port_name(port) for port in self._network.inputs]
         self._output_names = [port_name(port) for port in self._network.outputs]
-        self._watch = FailureWatch()
 
     @property
     def inputs(self) -> Sequence[spec.TensorSpec]:
@@ -44,14 +43,15 @@ class CompiledNetwork(spec.CompiledModel):
 
     def create_request(self) -> spec.InferRequest:
         """A request of the network's own."""
-        return self._request(self._network)
+        kind = ConcurrentRequest if self._settings.load is spec.Load.ASYNC else NetworkRequest
+        return self._request(self._network, kind)
 
     def profile(self, inputs: Sequence[spec.Tensors], iterations: int) -> Sequence[spec.LayerProfile]:
         """Layers from the performance counters of a second network, whose every inference is known."""
-        if not self._profiling:
+        if not self._settings.profiling:
             raise spec.UnsupportedSettingsError("openvino profiles only what was compiled for profiling")
         network = self._compile_again()
-        request = self._request(network)
+        request = self._request(network, NetworkRequest)
         try:
             return profile_layers(network, request, inputs, iterations)
         finally:
@@ -59,11 +59,10 @@ class CompiledNetwork(spec.CompiledModel):
 
     def close(self) -> None:
         """Drop the network."""
-        self._watch.stop()
         del self._network, self._compile_again
 
-    def _request(self, network: Any) -> NetworkRequest:
-        return NetworkRequest(network.create_infer_request(), self._input_names, self._output_names, self._watch)
+    def _request(self, network: Any, kind: type[NetworkRequest]) -> NetworkRequest:
+        return kind(network.create_infer_request(), self._input_names, self._output_names)
 
 
 def port_name(port: Any) -> str:

@@ -1,0 +1,100 @@
+"""A compiled DeepSparse engine: its requests, and what it tells about itself."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from enginebench_plugins import spec
+from enginebench_plugins.deepsparse.network import Network, instruction_set
+from enginebench_plugins.deepsparse.profile import profile_layers
+
+
+def compile_network(deepsparse: Any, network: Network, settings: spec.Settings) -> "CompiledNetwork":
+    """Compile for one configuration. Raises `UnsupportedSettingsError` when the streams asked for do not fit."""
+    engine = deepsparse.Engine(
+        str(network.path),
+        batch_size=network.batch,
+        num_cores=settings.cores,
+        num_streams=settings.streams,
+        scheduler=scheduler(settings),
+    )
+    if engine.num_streams < settings.streams:  # it lowers them with a warning only
+        raise spec.UnsupportedSettingsError(
+            f"deepsparse runs {engine.num_streams} and not {settings.streams} streams with the scheduler "
+            f"{scheduler(settings)} on {settings.cores} cores: it needs a core for each, and not single_stream"
+        )
+    return CompiledNetwork(deepsparse, engine, network, settings)
+
+
+def scheduler(settings: spec.Settings) -> str:
+    """The scheduler asked for, else the one that runs as many requests at once as there are streams."""
+    return str(settings.options.get("scheduler", "multi_stream" if settings.streams > 1 else "single_stream"))
+
+
+class CompiledNetwork(spec.CompiledModel):
+    """An engine and the private file it was compiled from, which a profile compiles again."""
+
+    def __init__(self, deepsparse: Any, engine: Any, network: Network, settings: spec.Settings) -> None:
+        self._deepsparse = deepsparse
+        self._engine = engine
+        self._network = network
+        self._settings = settings
+
+    @property
+    def inputs(self) -> Sequence[spec.TensorSpec]:
+        """The inputs with the shapes of this run."""
+        return self._network.inputs
+
+    def effective(self) -> spec.Effective:
+        """Streams, provider and instructions as DeepSparse states them. Its number of cores is an echo, so left out."""
+        precision = self._network.precision
+        return spec.Effective(
+            streams=spec.Readback(int(self._engine.num_streams), spec.Source.ENGINE_API),
+            precision=None if precision is None else spec.Readback(precision, spec.Source.ASSUMED),
+            provider=spec.Readback(_provider(self._engine.fraction_of_supported_ops), spec.Source.ENGINE_API),
+            isa=spec.Readback(instruction_set(self._deepsparse), spec.Source.ENGINE_API),
+        )
+
+    def create_request(self) -> spec.InferRequest:
+        """A request; an engine may be run from several threads at once, and its scheduler decides what overlaps."""
+        return NetworkRequest(self._engine, self._network)
+
+    def profile(self, inputs: Sequence[spec.Tensors], iterations: int) -> Sequence[spec.LayerProfile]:
+        """Layers from DeepSparse's debug analysis, with the same scheduler. It compiles anew for each iteration."""
+        if not self._settings.profiling:
+            raise spec.UnsupportedSettingsError("deepsparse profiles only what was compiled for profiling")
+        lists = [_in_order(inputs[index % len(inputs)], self._network) for index in range(iterations)]
+        return profile_layers(
+            self._deepsparse, self._network, lists, cores=self._settings.cores, scheduler=scheduler(self._settings)
+        )
+
+    def close(self) -> None:
+        """Drop the engine, its threads and its private file."""
+        del self._engine
+        self._network.folder.cleanup()
+
+
+class NetworkRequest(spec.InferRequest):
+    """A request that runs in the caller's thread, or started on a thread of its own."""
+
+    def __init__(self, engine: Any, network: Network) -> None:
+        self._engine = engine
+        self._network = network
+
+    def infer(self, inputs: spec.Tensors) -> spec.Outputs:
+        """Run the engine; it hands out new arrays each time, and checks shapes and types itself."""
+        outputs = self._engine.run(_in_order(inputs, self._network), val_inp=False)
+        return dict(zip(self._network.output_names, outputs, strict=True))
+
+    def close(self) -> None:
+        """End the request's thread and let go of the engine."""
+        super().close()
+        del self._engine
+
+
+def _in_order(inputs: spec.Tensors, network: Network) -> list[Any]:
+    return [inputs[tensor.name] for tensor in network.inputs]
+
+
+def _provider(fraction: float) -> str:
+    """DeepSparse, and how many of the operators are its own where the ONNX Runtime within it runs the others."""
+    return "deepsparse" if fraction >= 1 else f"deepsparse ({fraction:.2%} of operators)"
