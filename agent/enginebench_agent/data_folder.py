@@ -68,7 +68,7 @@ class DataFolder:
             except OSError as error:
                 raise SetupError(
                     f"another agent{_owner(path)} uses the data folder {self.root}: "
-                    "stop it, or choose another folder with --data-dir"
+                    "measure with it (`enginebench run --target HOST:PORT`), stop it, or choose another with --data-dir"
                 ) from error
             stream.truncate(0)
             stream.write(str(os.getpid()))
@@ -82,8 +82,13 @@ def _owner(lock_file: Path) -> str:
 
 
 def default_root() -> Path:
-    """The data folder used when none is given: $ENGINEBENCH_AGENT_HOME, else below the user's data folder."""
-    if home := os.environ.get("ENGINEBENCH_AGENT_HOME"):
-        return Path(home)
+    """The data folder used when none is given: $ENGINEBENCH_AGENT_HOME, else `agent` in the home of enginebench.
+
+    That is where a controller on this machine starts its own agent, so both find the same environments.
+    """
+    if own := os.environ.get("ENGINEBENCH_AGENT_HOME"):
+        return Path(own)
+    if home := os.environ.get("ENGINEBENCH_HOME"):
+        return Path(home) / "agent"
     data_home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Path(data_home) / "enginebench-agent"
+    return Path(data_home) / "enginebench" / "agent"
