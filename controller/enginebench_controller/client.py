@@ -35,8 +35,11 @@ CHANNEL_OPTIONS = (
     ("grpc.max_reconnect_backoff_ms", 1_000),
     ("grpc.initial_reconnect_backoff_ms", 200),
     ("grpc.enable_http_proxy", 0),
+    # The profile of a large network comes in one message.
+    ("grpc.max_receive_message_length", 64 * 1024 * 1024),
 )
-GONE = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
+# ABORTED: the agent still holds an upload whose sender was cut off; it lets go once its keepalive notices.
+GONE = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.ABORTED}
 
 
 class RunUnknownError(AgentError):
@@ -97,7 +100,10 @@ class AgentClient:
 
     async def start(self, spec: run_pb2.RunSpec) -> None:
         """Queue a run; the same id again changes nothing."""
-        await self._call(self._runs.Start(run_pb2.StartRequest(spec=spec), timeout=CALL_SECONDS))
+        try:
+            await self._call(self._runs.Start(run_pb2.StartRequest(spec=spec), timeout=CALL_SECONDS))
+        except RunUnknownError as error:  # here it is the engine or the device that is not found
+            raise AgentError(str(error)) from error
 
     async def watch(self, run_id: str, from_sequence: int) -> AsyncIterator[Any]:
         """The run's `RunEvent` messages from a sequence number on, until it is finished."""

@@ -19,7 +19,7 @@ from enginebench_proto.v1 import run_pb2
 
 T = TypeVar("T")
 
-RECONNECT_SECONDS = 15.0
+RECONNECT_SECONDS = 25.0
 """A target that does not answer for this long is lost for the rest of the benchmark."""
 RETRY_SECONDS = 0.5
 CANCEL_SECONDS = 5.0

@@ -1,6 +1,7 @@
 """Records survive the way over the wire and back."""
 
 import numpy as np
+
 from enginebench_controller import convert
 from enginebench_controller.records import Configuration, FailureKind, Hint, InputTensor, Load, Source, StopRule
 from enginebench_proto.v1 import engine_pb2, measurement_pb2, run_pb2

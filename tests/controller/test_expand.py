@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+
 from enginebench_controller.errors import InputError, ModelError
 from enginebench_controller.expand import BoundModel, Expansion, expand
 from enginebench_controller.plan import make_plan

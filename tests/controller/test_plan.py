@@ -3,10 +3,11 @@
 from pathlib import Path
 
 import pytest
-from enginebench_controller.errors import InputError
-from enginebench_controller.plan import make_plan, parse_duration_ns, plan_toml, read_plan
 from hypothesis import given
 from hypothesis import strategies as st
+
+from enginebench_controller.errors import InputError
+from enginebench_controller.plan import make_plan, parse_duration_ns, plan_toml, read_plan
 
 
 @pytest.mark.parametrize(

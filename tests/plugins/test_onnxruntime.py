@@ -201,18 +201,40 @@ def test_nodes_within_a_branch_are_not_counted_twice(engine: OnnxRuntime, tmp_pa
     assert [(layer.name, layer.type) for layer in layers] == [("choice", "If")]
 
 
-def test_nodes_that_share_a_name_get_one_each(engine: OnnxRuntime, tmp_path: Path) -> None:
-    nodes = [helper.make_node("Exp", ["x"], ["e"], "twin"), helper.make_node("Exp", ["e"], ["y"], "twin")]
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in "xy")
-    with_counters = compiled(engine, save_graph(tmp_path, nodes, [x], [y]), profiling=True)
-    layers = with_counters.profile([{"x": np.zeros(4, np.float32)}], 1)
-    assert [layer.name for layer in layers] == ["twin#0", "twin#1"]
-    assert [layer.source_nodes for layer in layers] == [("twin",), ("twin",)]
+def event(name: str, begin_us: int, duration_us: int, node_index: int = 0) -> dict[str, Any]:
+    """An event as the runtime writes it into its trace."""
+    arguments = {
+        "op_name": "Exp",
+        "node_index": str(node_index),
+        "provider": "CPUExecutionProvider",
+        "output_type_shape": [{"float": [4]}],
+    }
+    return {"ph": "X", "name": name, "ts": begin_us, "dur": duration_us, "args": arguments}
+
+
+def test_nodes_that_share_a_name_or_have_none_get_one_each(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.json"
+    nodes = [("twin_kernel_time", 0), ("twin_kernel_time", 1), ("_kernel_time", 2), ("_kernel_time", 3)]
+    calls = [event(name, 10 * index, 5, index) for name, index in nodes]
+    trace.write_text(json.dumps([event("model_run", 0, 99), *calls]))
+    layers = layers_of(trace, 1)
+    assert [layer.name for layer in layers] == ["twin#0", "twin#1", "Exp#2", "Exp#3"]
+    assert [layer.source_nodes for layer in layers] == [("twin",), ("twin",), (), ()]
+
+
+def test_calls_of_one_node_add_up_within_an_inference(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.json"
+    runs = [event("model_run", begin_us, 90) for begin_us in (0, 100, 200)]
+    calls = [event("exp_kernel_time", begin_us, 7) for begin_us in (0, 100, 110, 200, 220)]
+    trace.write_text(json.dumps([*calls, *runs]))
+    (layer,) = layers_of(trace, 2)
+    assert layer.time_ns == (14_000, 14_000)
+    assert layer.calls == 2
 
 
 def test_a_trace_that_was_cut_short_is_an_error(tmp_path: Path) -> None:
     trace = tmp_path / "trace.json"
-    trace.write_text(json.dumps([{"ph": "X", "name": "model_run", "ts": 0, "dur": 5}]))
+    trace.write_text(json.dumps([event("model_run", 0, 5)]))
     with pytest.raises(RuntimeError, match="1 of 2 inferences"):
         layers_of(trace, 2)
 

@@ -29,9 +29,8 @@ def main() -> None:
 
 
 def _run(model_path: Path, channel: Channel) -> None:
-    from enginebench_proto.v1.run_pb2 import RunSpec  # noqa: PLC0415
-
     from enginebench_agent.worker.run import execute  # noqa: PLC0415  # listing stays quick
+    from enginebench_proto.v1.run_pb2 import RunSpec  # noqa: PLC0415
 
     execute(RunSpec.FromString(sys.stdin.buffer.read()), model_path, channel)
 

@@ -5,12 +5,11 @@ import sys
 from collections.abc import Sequence
 from typing import BinaryIO
 
+from enginebench_agent.framing import write_frame
 from enginebench_proto.v1.engine_pb2 import Engine
 from enginebench_proto.v1.measurement_pb2 import Samples
 from enginebench_proto.v1.run_pb2 import PhaseStarted, Progress, ResultPart, RunResult
 from enginebench_proto.v1.worker_pb2 import WorkerMessage
-
-from enginebench_agent.framing import write_frame
 
 SAMPLES_PER_PART = 65_536
 

@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
 from enginebench_plugins.spec import TensorSpec, UnsupportedSettingsError
 from enginebench_proto.v1.configuration_pb2 import InputSet, InputTensor
-from numpy.typing import NDArray
 
 Tensors = dict[str, NDArray[Any]]
 

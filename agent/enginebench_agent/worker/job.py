@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from enginebench_agent import convert
+from enginebench_agent.worker import plugins
+from enginebench_agent.worker.confine import confine_to_cores
 from enginebench_plugins.refusal import refuse_unsupported
 from enginebench_plugins.spec import (
     Device,
@@ -15,10 +18,6 @@ from enginebench_plugins.spec import (
 )
 from enginebench_proto.v1.configuration_pb2 import Configuration
 from enginebench_proto.v1.run_pb2 import RUN_KIND_MEASURE, RUN_KIND_PROFILE, RunSpec
-
-from enginebench_agent import convert
-from enginebench_agent.worker import plugins
-from enginebench_agent.worker.confine import confine_to_cores
 
 
 @dataclass(frozen=True)

@@ -2,15 +2,14 @@
 
 from collections.abc import Sequence
 
-from enginebench_proto.v1.configuration_pb2 import InputTensor, StopRule
-from enginebench_proto.v1.measurement_pb2 import Measurement, OutputTensor
-
 from enginebench_agent import convert
 from enginebench_agent.worker.inputs import digest_inputs
 from enginebench_agent.worker.job import Job
 from enginebench_agent.worker.phases import PhaseRecorder
 from enginebench_agent.worker.session import Session, SteadyState, open_session
 from enginebench_agent.worker.timing import Limits, ReportProgress, Timings
+from enginebench_proto.v1.configuration_pb2 import InputTensor, StopRule
+from enginebench_proto.v1.measurement_pb2 import Measurement, OutputTensor
 
 
 def open_and_measure(job: Job, recorder: PhaseRecorder, report: ReportProgress) -> tuple[Session, Measurement, Timings]:

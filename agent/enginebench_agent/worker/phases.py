@@ -4,9 +4,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from enginebench_proto.v1.measurement_pb2 import Phase
-
 from enginebench_agent.worker import observe
+from enginebench_proto.v1.measurement_pb2 import Phase
 
 READ = "read"
 CONVERT = "convert"

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from importlib.metadata import EntryPoint, entry_points
 
 import pluggy
-from enginebench_plugins import spec
-from enginebench_proto.v1 import engine_pb2
 
 from enginebench_agent import convert
 from enginebench_agent.worker.failures import UnavailableError, exception_text
+from enginebench_plugins import spec
+from enginebench_proto.v1 import engine_pb2
 
 GROUP = "enginebench"
 

@@ -9,15 +9,14 @@ import operator
 import statistics
 from collections.abc import Sequence
 
-from enginebench_plugins.spec import LayerProfile, LayerState, Load
-from enginebench_proto.v1.profile_pb2 import Profile
-
 from enginebench_agent import convert
 from enginebench_agent.worker.failures import BrokenOutputError
 from enginebench_agent.worker.job import Job
 from enginebench_agent.worker.phases import PhaseRecorder
 from enginebench_agent.worker.session import Session, SteadyState, open_session
 from enginebench_agent.worker.timing import Limits, ReportProgress
+from enginebench_plugins.spec import LayerProfile, LayerState, Load
+from enginebench_proto.v1.profile_pb2 import Profile
 
 DEFAULT_ITERATIONS = 20
 

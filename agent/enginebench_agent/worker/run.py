@@ -6,6 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from enginebench_agent.worker.channel import Channel
+from enginebench_agent.worker.failures import to_failure
+from enginebench_agent.worker.job import Job, check_job, load_engine
+from enginebench_agent.worker.phases import PhaseRecorder
 from enginebench_proto.v1.run_pb2 import (
     OUTCOME_FAILED,
     OUTCOME_INCONCLUSIVE,
@@ -14,11 +18,6 @@ from enginebench_proto.v1.run_pb2 import (
     RunResult,
     RunSpec,
 )
-
-from enginebench_agent.worker.channel import Channel
-from enginebench_agent.worker.failures import to_failure
-from enginebench_agent.worker.job import Job, check_job, load_engine
-from enginebench_agent.worker.phases import PhaseRecorder
 
 
 @dataclass

@@ -5,8 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from enginebench_plugins import spec
-from enginebench_proto.v1.measurement_pb2 import Effective, OutputTensor
 
 from enginebench_agent import convert
 from enginebench_agent.worker import observe, phases
@@ -15,6 +13,8 @@ from enginebench_agent.worker.inputs import Tensors, make_inputs
 from enginebench_agent.worker.job import Job
 from enginebench_agent.worker.phases import PhaseRecorder
 from enginebench_agent.worker.timing import Limits, ReportProgress, Timings, collector_paused, time_requests
+from enginebench_plugins import spec
+from enginebench_proto.v1.measurement_pb2 import Effective, OutputTensor
 
 WARM_UP_ITERATIONS = 3
 """Inferences a request runs before it counts as warm, unless they take ten times the warm-up's duration."""

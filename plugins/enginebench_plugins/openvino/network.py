@@ -6,7 +6,12 @@ from typing import Any
 from enginebench_plugins import spec
 from enginebench_plugins.openvino.profile import profile_layers
 from enginebench_plugins.openvino.request import ConcurrentRequest, NetworkRequest
-from enginebench_plugins.openvino.runtime_model import executed_isa, executed_precision, runtime_layers
+from enginebench_plugins.openvino.runtime_model import (
+    executed_isa,
+    executed_precision,
+    has_known_shapes,
+    runtime_layers,
+)
 
 
 class CompiledNetwork(spec.CompiledModel):
@@ -42,9 +47,9 @@ class CompiledNetwork(spec.CompiledModel):
         )
 
     def create_request(self) -> spec.InferRequest:
-        """A request of the network's own."""
-        kind = ConcurrentRequest if self._settings.load is spec.Load.ASYNC else NetworkRequest
-        return self._request(self._network, kind)
+        """A request for the load the network was compiled for."""
+        single = self._settings.load is spec.Load.SYNC and has_known_shapes(runtime_layers(self._network))
+        return self._request(self._network, NetworkRequest if single else ConcurrentRequest)
 
     def profile(self, inputs: Sequence[spec.Tensors], iterations: int) -> Sequence[spec.LayerProfile]:
         """Layers from the performance counters of a second network, whose every inference is known."""

@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+DATA_DEPENDENT = -1
+"""Stands for a size that is not known before the data is."""
+
 DATA_TYPES = frozenset({"input", "parameter", "const", "constant", "output", "result", "reorder"})
 """Layer types that only hold or move data."""
 
@@ -53,6 +56,11 @@ def executed_isa(layers: Sequence[RuntimeLayer]) -> str | None:
     return next((name for name in INSTRUCTION_SETS if name in kernels), None)
 
 
+def has_known_shapes(layers: Sequence[RuntimeLayer]) -> bool:
+    """Whether no layer's output waits for the data to get its shape."""
+    return all(DATA_DEPENDENT not in shape for layer in layers for shape in layer.output_shapes)
+
+
 def _layer(operation: Any) -> RuntimeLayer:
     info = operation.get_rt_info()
     return RuntimeLayer(
@@ -73,10 +81,10 @@ def _text(info: Any, key: str) -> str:
 
 
 def _sizes(shape: Any) -> tuple[int, ...]:
-    """Sizes, -1 for one that depends on the data."""
+    """Sizes, -1 for one that depends on the data, and alone for a number of sizes that does."""
     if shape.rank.is_dynamic:
-        return ()
-    return tuple(-1 if size.is_dynamic else size.get_length() for size in shape)
+        return (DATA_DEPENDENT,)
+    return tuple(DATA_DEPENDENT if size.is_dynamic else size.get_length() for size in shape)
 
 
 def _kind(layer: RuntimeLayer) -> str:

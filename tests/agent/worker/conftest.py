@@ -10,13 +10,14 @@ from pathlib import Path
 
 import onnx
 import pytest
+from onnx import TensorProto, helper
+
 from enginebench_agent.framing import read_frame
 from enginebench_proto.v1 import configuration_pb2 as configuration
 from enginebench_proto.v1.engine_pb2 import Engine
 from enginebench_proto.v1.model_pb2 import ModelFile, ModelVersion
 from enginebench_proto.v1.run_pb2 import RUN_KIND_MEASURE, RunResult, RunSpec
 from enginebench_proto.v1.worker_pb2 import WorkerMessage
-from onnx import TensorProto, helper
 
 MILLISECOND = 1_000_000
 

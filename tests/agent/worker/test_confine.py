@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from enginebench_agent.worker.confine import physical_cores
 
 CONFINE = """

@@ -1,6 +1,7 @@
 """An exception becomes the right kind of failure, with a sentence and the exception's own words."""
 
 import pytest
+
 from enginebench_agent.worker.failures import failure_kind, to_failure
 from enginebench_plugins.spec import EngineUnavailableError, UnsupportedSettingsError
 from enginebench_proto.v1 import run_pb2

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from enginebench_agent.worker.inputs import digest_inputs, make_inputs
 from enginebench_plugins.spec import TensorSpec, UnsupportedSettingsError
 from enginebench_proto.v1.configuration_pb2 import InputSet, InputTensor

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from enginebench_proto.v1 import engine_pb2
 
 PLUGIN = """

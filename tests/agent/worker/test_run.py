@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from enginebench_proto.v1 import configuration_pb2 as configuration
 from enginebench_proto.v1 import measurement_pb2, run_pb2
 

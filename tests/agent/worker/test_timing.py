@@ -5,6 +5,7 @@ import time
 from collections import Counter
 
 import pytest
+
 from enginebench_agent.worker.timing import REPORT_PERIOD_NS, Limits, Timings, collector_paused, time_requests
 from enginebench_plugins.spec import InferRequest, Load, OnDone, Outputs, Tensors
 

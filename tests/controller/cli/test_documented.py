@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import typer
+
 from enginebench_controller.cli import app
 from enginebench_controller.errors import ExitCode
 
