@@ -1,4 +1,4 @@
-"""The public JSON documents: what `--json` prints and what an export holds, described in docs/json.md.
+"""The public JSON documents: what `--json` prints and what an export holds, described in docs/cli.md.
 
 Every document is valid RFC 8259 (no NaN), names its units, writes unknown as null, and carries `schema_version`, which
 grows only when something is removed or changes its meaning; new fields may appear at any time.

@@ -11,6 +11,7 @@ import contract_models
 import numpy as np
 import pytest
 from contract import EngineContract
+
 from enginebench_plugins import spec
 from enginebench_plugins.fake.faults import EXIT_CODE, Fault, FaultPhase
 from enginebench_plugins.fake.plugin import FakeEngine

@@ -29,8 +29,8 @@ def port():
 def served(tmp_path, port):
     process = subprocess.Popen([sys.executable, "-c", PROGRAM, tmp_path, str(port)], stdout=subprocess.PIPE, text=True)
     yield process
-    process.kill()
-    process.communicate()
+    process.terminate()
+    process.communicate(timeout=20)
 
 
 def test_the_address_is_printed_once_it_answers_and_only_loopback_listens(served, port):

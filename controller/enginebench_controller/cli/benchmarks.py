@@ -8,6 +8,7 @@ import typer
 from enginebench_controller.cli.console import print_json, print_table, remark
 from enginebench_controller.cli.tables import instant, print_measurements
 from enginebench_controller.document import benchmark_document, benchmark_list_document
+from enginebench_controller.errors import InputError
 from enginebench_controller.exchange import export_benchmarks, import_benchmarks
 from enginebench_controller.home import default_home
 
@@ -78,7 +79,10 @@ def export(
     if output is None:
         typer.echo(document)
     else:
-        output.write_text(document + "\n", encoding="utf-8")
+        try:
+            output.write_text(document + "\n", encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"cannot write {output}: {error.strerror}") from None
         remark(f"wrote {output}")
 
 

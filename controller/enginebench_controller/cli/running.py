@@ -20,7 +20,13 @@ from enginebench_controller.home import Home, default_home
 from enginebench_controller.plan import Plan, make_plan, plan_toml, read_plan
 from enginebench_controller.records import Benchmark, Measurement, Status
 
-DEMO = {"models": ["zoo:resnet50", "zoo:squeezenet"], "batch": [1, 4], "duration": "2s", "name": "demo"}
+DEMO = {
+    "name": "demo",
+    "models": ["zoo:resnet50", "zoo:squeezenet"],
+    "batch": [1, 4],
+    "duration": "2s",
+    "iterations": 20,  # as many as a p95 needs at least
+}
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 

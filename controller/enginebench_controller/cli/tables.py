@@ -7,7 +7,7 @@ from typing import Any
 from rich.text import Text
 
 from enginebench_controller.cli.console import plain, print_table, remark
-from enginebench_controller.parity import requested_is_not_effective
+from enginebench_controller.parity import requested_is_not_effective, unequal_settings
 from enginebench_controller.records import (
     Configuration,
     Failure,
@@ -36,7 +36,7 @@ def print_measurements(title: str, measurements: Sequence[Measurement]) -> None:
     rows = [[m.target, *_row(m)] if several_targets else _row(m) for m in measurements]
     print_table(title, columns, rows)
     remark("precision and threads are effective values: ° observed, ? assumed, otherwise stated by the engine")
-    for line in dict.fromkeys(_remarks(measurements)):
+    for line in dict.fromkeys([*_remarks(measurements), *unequal_settings(measurements)]):
         remark(line)
 
 

@@ -97,4 +97,4 @@ def _in_order(inputs: spec.Tensors, network: Network) -> list[Any]:
 
 def _provider(fraction: float) -> str:
     """DeepSparse, and how many of the operators are its own where the ONNX Runtime within it runs the others."""
-    return "deepsparse" if fraction >= 1 else f"deepsparse ({fraction:.2%} of operators)"
+    return "deepsparse" if fraction >= 1 else f"deepsparse ({fraction:.2%} of operators; the rest onnxruntime)"

@@ -48,7 +48,7 @@ class DeepSparse(spec.Engine):
         return read_onnx(source.path)
 
     def convert(self, model: Any, source: spec.ModelSource) -> "Network":
-        """A private file of the model with the shapes of this run. Raises `UnsupportedSettingsError` for other shapes."""
+        """A private file of the model with the shapes of this run. Raises `UnsupportedSettingsError` for wrong ones."""
         from enginebench_plugins.deepsparse.network import write_network
 
         return write_network(model, source)

@@ -56,6 +56,7 @@ class CompiledNetwork(spec.CompiledModel):
         if not self._settings.profiling:
             raise spec.UnsupportedSettingsError("openvino profiles only what was compiled for profiling")
         network = self._compile_again()
+        # The synchronous interface stays on one stream; every stream has counters of its own.
         request = self._request(network, NetworkRequest)
         try:
             return profile_layers(network, request, inputs, iterations)

@@ -2,13 +2,10 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from enginebench_controller.parity import requested_is_not_effective
 from enginebench_controller.records import Failure, Measurement
-from enginebench_ui.views.text import engine_label, milliseconds, readback
-
-Row = dict[str, Any]
+from enginebench_ui.views.text import Row, cells, engine_label, milliseconds, readback
 
 
 @dataclass(frozen=True)
@@ -23,7 +20,7 @@ class FailureView:
 
 def measurement_rows(measurements: Iterable[Measurement]) -> tuple[Row, ...]:
     """Return a table row a measurement; None stands where there is no number."""
-    return tuple(_row(measurement) for measurement in measurements)
+    return tuple(cells(_row(measurement)) for measurement in measurements)
 
 
 def failure_views(measurements: Iterable[Measurement]) -> tuple[FailureView, ...]:

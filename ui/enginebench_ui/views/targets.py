@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from enginebench_controller.records import Target, TargetSnapshot
-from enginebench_ui.views.text import UNKNOWN, instant
+from enginebench_ui.views.text import UNKNOWN, Row, cells, instant
 
-Row = dict[str, Any]
 NOT_YET_SEEN = "not yet seen"
 
 
@@ -45,7 +44,7 @@ def host_facts(host: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 
 def engine_rows(engines: Sequence[Mapping[str, Any]]) -> tuple[Row, ...]:
     """Return a row a device, or one with the reason where an engine is unavailable; hidden engines are left out."""
-    return tuple(row for engine in engines if not engine.get("hidden") for row in _rows(engine))
+    return tuple(cells(row) for engine in engines if not engine.get("hidden") for row in _rows(engine))
 
 
 def _view(name: str, address: str, snapshot: TargetSnapshot | None) -> TargetView:

@@ -2,11 +2,14 @@
 
 import re
 from datetime import UTC, datetime
+from typing import Any
 
 from enginebench_controller.parity import engine_label
 from enginebench_controller.records import Readback, Source
 
-__all__ = ["UNKNOWN", "count_of", "engine_label", "inert", "instant", "milliseconds", "readback"]
+__all__ = ["UNKNOWN", "Row", "cells", "count_of", "engine_label", "inert", "instant", "milliseconds", "readback"]
+
+Row = dict[str, Any]
 
 UNKNOWN = "unknown"
 
@@ -24,6 +27,14 @@ def inert(text: str) -> str:
     """
     one_line = " ".join(text.split())
     return _LINK_LIKE.sub(rf"\1{_WORD_JOINER}", _MARKDOWN.sub(r"\\\1", one_line))
+
+
+def cells(row: Row) -> Row:
+    """Quote texts that a spreadsheet would compute: tables can be downloaded as CSV, and names come from elsewhere."""
+    return {
+        heading: f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@")) else value
+        for heading, value in row.items()
+    }
 
 
 def instant(unix_ns: int) -> str:
