@@ -19,7 +19,7 @@ DEEPSPARSE_PYTHON := $(shell command -v python3.11 2>/dev/null)
 endif
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check ui setup format proto browser clean
+.PHONY: demo test check ui setup format proto screenshot browser clean
 
 demo: setup
 	$(BIN)/enginebench demo
@@ -72,6 +72,11 @@ $(PROTO_PYTHON):
 	$(PYTHON) -m venv .venvs/proto
 	$@ $(PIP_INSTALL) grpcio-tools==1.72.2
 	touch $@
+
+# The pictures in docs/, of what `make demo` measured.
+screenshot: setup browser
+	ENGINEBENCH_DEMO_HOME=$(ENGINEBENCH_HOME) ENGINEBENCH_SCREENSHOTS=$(CURDIR)/docs/images \
+	  $(BIN)/python -m pytest tests/browser/test_results_page.py
 
 browser: $(VENV)/.stamp
 	@tests/browser/install.sh $(BIN)/playwright

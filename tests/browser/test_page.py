@@ -3,34 +3,17 @@
 Screenshots go to the folder that ENGINEBENCH_SCREENSHOTS names, else to the test's own.
 """
 
-import os
-import shutil
-import socket
-import subprocess
-import sys
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
 import invented
+from browser.drawn import cells, wait_until_drawn
 from enginebench_controller.records import Effective, Readback, Source
 from enginebench_controller.store.store import Store
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-SERVE = "import sys; from pathlib import Path; from enginebench_ui.launch import serve\n"
-SERVE += "sys.exit(serve(Path(sys.argv[1]), int(sys.argv[2])))"
 HOSTILE = "<img src=x onerror=alert(1)> https://example.com :smile: **b**"
-PATIENCE_MS = 60_000
 
 
 @pytest.fixture(scope="module")
@@ -56,51 +39,8 @@ def home(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def address(home):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    process = subprocess.Popen([sys.executable, "-c", SERVE, home, str(port)], stdout=subprocess.PIPE, text=True)
-    assert f":{port}" in process.stdout.readline()
-    yield f"http://127.0.0.1:{port}"
-    process.terminate()
-    process.communicate(timeout=20)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    installed = next(filter(None, map(shutil.which, BROWSERS)), None)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=installed, args=ARGUMENTS)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def page(browser):
-    page = browser.new_page(viewport={"width": 1440, "height": 1500})
-    page.set_default_timeout(PATIENCE_MS)
-    yield page
-    page.close()
-
-
-@pytest.fixture
-def screenshots(tmp_path):
-    folder = Path(os.environ.get("ENGINEBENCH_SCREENSHOTS", tmp_path))
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def cells(page, role="gridcell"):
-    """The texts of the tables. They are painted on a canvas; beneath it stands the same table for screen readers."""
-    page.locator(f"[role={role}]").first.wait_for(state="attached")
-    return set(page.locator(f"[role={role}]").all_text_contents())
-
-
-def wait_until_drawn(page):
-    """Wait for the table's first cell and for both charts with their legends."""
-    cells(page)
-    expect(page.locator(".js-plotly-plot .legend")).to_have_count(2, timeout=PATIENCE_MS)
+def address(home, serve_pages):
+    return serve_pages(home)
 
 
 def test_one_benchmark_is_drawn_whole(page, address, screenshots):
