@@ -1,5 +1,6 @@
 """DeepSparse under the engine contract, and what is particular to it."""
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from contract import EngineContract
 from contract_models import Arrays, ContractModel
 
 from enginebench_plugins import spec
+from enginebench_plugins.deepsparse.importing import import_deepsparse, missing
+from enginebench_plugins.deepsparse.profile import layers_of
 
 
 class QuickReference(ContractModel):
@@ -67,3 +70,56 @@ class TestDeepSparse(EngineContract):
         source = spec.ModelSource(model.path, model.format)
         with pytest.raises(spec.UnsupportedSettingsError, match="--shape"):
             engine.convert(engine.read(source), source)
+
+    def test_the_instructions_are_those_of_the_processor(self, engine: spec.Engine, tmp_path: Path) -> None:
+        with self.compiled(engine, self.classifier(tmp_path).source(1), self.settings()) as compiled:
+            isa = compiled.effective().isa
+        assert isa is not None
+        flags = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+        assert isa.value.split()[0] in flags
+        assert ("vnni" in isa.value) <= ("vnni" in flags)
+
+    def test_several_streams_and_the_scheduler_for_one_are_refused(self, engine: spec.Engine, tmp_path: Path) -> None:
+        self.assert_refused(engine, tmp_path, cores=2, streams=2, options={"scheduler": "single_stream"})
+
+    @pytest.mark.parametrize("scheduler", ["single_stream", "multi_stream", "elastic"])
+    def test_every_scheduler_infers_and_profiles(self, engine: spec.Engine, tmp_path: Path, scheduler: str) -> None:
+        model = self.classifier(tmp_path)
+        inputs = model.inputs_for(1, seed=1)
+        settings = self.settings(options={"scheduler": scheduler}, profiling=True)
+        with self.compiled(engine, model.source(1), settings) as compiled:
+            request = compiled.create_request()
+            self.assert_same(request.infer(inputs), model.reference(inputs))
+            request.close()
+            assert all(len(layer.time_ns) == 2 for layer in compiled.profile([inputs], 2))
+
+
+def _record(name: str, time_ms: float, origins: str = "<none>", size: int = 1) -> dict[str, Any]:
+    dims = dict.fromkeys(("batches", "channels", "z", "y", "x"), size)
+    return {"name": name, "average_run_time_in_ms": time_ms, "canonical_name": origins, "output_dims": dims}
+
+
+def test_layers_of_analyses_are_joined_by_their_place() -> None:
+    runs = [[_record("Naive Subgraph 0", ms, size=-1), _record("sub_2_1", 2 * ms, "a,b")] for ms in (0.25, 0.5)]
+    fallback, layer = layers_of(runs)
+    assert (fallback.type, fallback.output_shapes, fallback.source_nodes) == ("ORT", (), ())
+    assert (layer.type, layer.output_shapes, layer.source_nodes) == ("sub_2", ((1, 1, 1, 1, 1),), ("a", "b"))
+    assert fallback.time_ns == (250_000, 500_000)
+    assert layer.time_ns == (500_000, 1_000_000)
+
+
+def test_layers_that_share_a_name_are_told_apart() -> None:
+    assert [layer.name for layer in layers_of([[_record("gemm_0", 1.0)] * 2])] == ["gemm_0#0", "gemm_0#1"]
+
+
+def test_an_absent_package_is_told_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "deepsparse", None)
+    with pytest.raises(spec.EngineUnavailableError, match="environment add deepsparse --engine deepsparse") as caught:
+        import_deepsparse()
+    assert not caught.value.installed
+
+
+def test_a_python_too_new_is_told_to_bring_another() -> None:
+    assert "--python" not in missing((3, 11))
+    assert "supports Python < 3.12, and this is 3.13" in missing((3, 13))
+    assert "--python PATH" in missing((3, 13))

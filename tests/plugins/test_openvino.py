@@ -267,6 +267,19 @@ def test_a_fused_node_is_a_source_of_the_layer_it_went_into(
     assert layers["relu1"].source_nodes == ()
 
 
+@pytest.mark.skipif(USABLE_PROCESSORS < 2, reason="one processor carries one stream")
+@pytest.mark.parametrize("device", ["CPU", "AUTO"])
+def test_a_profile_of_several_streams_is_of_one_of_them(engine: OpenVino, model: ContractModel, device: str) -> None:
+    settings = {"device": device, "cores": 2, "streams": 2, "profiling": True}
+    network = compiled(engine, model.source(4), batch=4, **settings)
+    seen: list[Any] = []
+    compile_with = network._compile_with  # type: ignore[attr-defined]
+    network._compile_with = lambda changed: seen.append(changed) or compile_with(changed)  # type: ignore[attr-defined]
+    layers = network.profile([model.inputs_for(4, seed=1)], 4)
+    assert [(each.streams, each.cores) for each in seen] == [(1, 1)]
+    assert any(layer.state is spec.LayerState.EXECUTED for layer in layers)
+
+
 def test_no_source_node_belongs_to_two_executed_layers(engine: OpenVino, model: ContractModel) -> None:
     executed = [each for each in profile(engine, model).values() if each.state is spec.LayerState.EXECUTED]
     sources = [source for each in executed for source in each.source_nodes]

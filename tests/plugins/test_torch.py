@@ -3,9 +3,12 @@
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 import torch
 from contract import EngineContract
+from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
 
 from enginebench_plugins import spec
 from enginebench_plugins.torch.plugin import Torch
@@ -92,3 +95,62 @@ def test_precision_is_observed_once_an_inference_has_run(tmp_path: Path) -> None
         after = compiled.effective().precision
     assert before is not None and before.source is spec.Source.ASSUMED
     assert after == spec.Readback("f32", spec.Source.OBSERVED)
+
+
+@pytest.fixture
+def bf16_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch computes bf16 on every processor, only slowly on most."""
+    monkeypatch.setattr("enginebench_plugins.torch.devices._has_fast_bf16", lambda _torch: True)
+
+
+@pytest.mark.usefixtures("bf16_processor")
+def test_bf16_is_what_the_layers_compute_in(tmp_path: Path) -> None:
+    contract = TestTorch()
+    model = contract.classifier(tmp_path)
+    inputs = model.inputs_for(2, seed=1)
+    settings = contract.settings(batch=2, precision=spec.Precision.BF16)
+    with contract.compiled(Torch(), model.source(2), settings) as compiled:
+        assert compiled.effective().precision is None, "the weights of mixed precision prove nothing"
+        (logits,) = compiled.create_request().infer(inputs).values()
+        assert compiled.effective().precision == spec.Readback("bf16", spec.Source.OBSERVED)
+    expected = model.reference(inputs)["logits"]
+    assert logits.dtype == np.float32
+    assert 1e-5 < np.abs(logits - expected).max() / np.abs(expected).max() < 0.05
+
+
+def _with_odd_names(folder: Path, outputs: list[str]) -> spec.ModelSource:
+    """Dots in a name, no name at all, and an operator with a second output."""
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"], "layer1.0.relu"),
+        helper.make_node("Neg", ["a"], ["b"]),
+        helper.make_node("Dropout", ["b"], ["c", "mask"], "drop"),
+        helper.make_node("Add", ["a", "c"], ["d"], "add"),
+        helper.make_node("Split", ["x"], ["s1", "s2"], "split", axis=0),
+    ]
+    types = {"mask": TensorProto.BOOL}
+    declared = [helper.make_tensor_value_info(name, types.get(name, TensorProto.FLOAT), None) for name in outputs]
+    graph = helper.make_graph(
+        nodes, "odd", [helper.make_tensor_value_info("x", TensorProto.FLOAT, INPUT.shape)], declared
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    onnx.save(model, str(folder / "odd.onnx"))
+    return spec.ModelSource(folder / "odd.onnx", spec.ModelFormat.ONNX)
+
+
+def test_outputs_of_nodes_with_several_are_told_apart(tmp_path: Path) -> None:
+    names = ["s2", "c", "d"]
+    source = _with_odd_names(tmp_path, names)
+    outputs = _compiled(source).create_request().infer(TENSORS)
+    for name, expected in zip(names, ReferenceEvaluator(str(source.path)).run(names, TENSORS), strict=True):
+        np.testing.assert_array_equal(outputs[name], expected, err_msg=name)
+
+
+def test_an_output_that_onnx2torch_does_not_compute_is_not_made_up(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"mask.*Dropout"):
+        _compiled(_with_odd_names(tmp_path, ["d", "mask"]))
+
+
+def test_a_layer_names_its_node_or_the_output_of_one_without_a_name(tmp_path: Path) -> None:
+    layers = _compiled(_with_odd_names(tmp_path, ["d", "s1"])).profile([TENSORS], 2)
+    assert [layer.source_nodes for layer in layers] == [("layer1.0.relu",), ("b",), ("drop",), ("add",), ("split",)]
+    assert all(layer.state is spec.LayerState.EXECUTED for layer in layers)

@@ -38,12 +38,11 @@ def compile_network(core: Any, model: Any, settings: spec.Settings) -> CompiledN
     """Compile the model. Raises `UnsupportedSettingsError` for what the device has no property for."""
     _refuse_contradictions(settings)
     configure = _auto_properties if settings.device == AUTO else _device_properties
-    properties = configure(core, settings)
 
-    def compile_again() -> Any:
-        return core.compile_model(model, settings.device, properties)
+    def compile_with(settings: spec.Settings) -> Any:
+        return core.compile_model(model, settings.device, configure(core, settings))
 
-    return CompiledNetwork(compile_again, settings)
+    return CompiledNetwork(compile_with, settings)
 
 
 def _refuse_contradictions(settings: spec.Settings) -> None:

@@ -1,6 +1,7 @@
 """A compiled network: its inputs, what OpenVINO tells about it, and its requests' life."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from enginebench_plugins import spec
@@ -15,12 +16,12 @@ from enginebench_plugins.openvino.runtime_model import (
 
 
 class CompiledNetwork(spec.CompiledModel):
-    """A network compiled for one configuration; `compile_again` makes a second one like it."""
+    """A network compiled for one configuration; `compile_with` compiles the model with other settings."""
 
-    def __init__(self, compile_again: Callable[[], Any], settings: spec.Settings) -> None:
-        self._compile_again = compile_again
+    def __init__(self, compile_with: Callable[[spec.Settings], Any], settings: spec.Settings) -> None:
+        self._compile_with = compile_with
         self._settings = settings
-        self._network = compile_again()
+        self._network = compile_with(settings)
         self._input_names = [port_name(port) for port in self._network.inputs]
         self._output_names = [port_name(port) for port in self._network.outputs]
 
@@ -52,11 +53,14 @@ class CompiledNetwork(spec.CompiledModel):
         return self._request(self._network, NetworkRequest if single else ConcurrentRequest)
 
     def profile(self, inputs: Sequence[spec.Tensors], iterations: int) -> Sequence[spec.LayerProfile]:
-        """Layers from the performance counters of a second network, whose every inference is known."""
+        """Layers from the performance counters of a second network, whose every inference is known.
+
+        It is one stream of the first, with that stream's share of the threads: each stream has counters of its own,
+        and which one an inference ran on cannot be told.
+        """
         if not self._settings.profiling:
             raise spec.UnsupportedSettingsError("openvino profiles only what was compiled for profiling")
-        network = self._compile_again()
-        # The synchronous interface stays on one stream; every stream has counters of its own.
+        network = self._compile_with(self._one_stream())
         request = self._request(network, NetworkRequest)
         try:
             return profile_layers(network, request, inputs, iterations)
@@ -65,7 +69,15 @@ class CompiledNetwork(spec.CompiledModel):
 
     def close(self) -> None:
         """Drop the network."""
-        del self._network, self._compile_again
+        del self._network, self._compile_with
+
+    def _one_stream(self) -> spec.Settings:
+        effective = self.effective()
+        streams = effective.streams.value if effective.streams else 1
+        threads = effective.threads.value if effective.threads else self._settings.cores
+        if streams == 1:
+            return self._settings
+        return replace(self._settings, hint=spec.Hint.NONE, streams=1, cores=max(1, threads // streams))
 
     def _request(self, network: Any, kind: type[NetworkRequest]) -> NetworkRequest:
         return kind(network.create_infer_request(), self._input_names, self._output_names)

@@ -7,7 +7,7 @@ from typing import Any
 from enginebench_plugins import spec
 from enginebench_plugins.torch.devices import torch_device
 from enginebench_plugins.torch.network import Network
-from enginebench_plugins.torch.precision import PrecisionWitness
+from enginebench_plugins.torch.precision import PrecisionWitness, cast_weights
 from enginebench_plugins.torch.profile import profile_layers
 
 
@@ -20,7 +20,9 @@ class CompiledNetwork(spec.CompiledModel):
         self._device = torch_device(torch, settings.device)
         self._settings = settings
         self._module = _placed(torch, network.module, self._device, settings)
-        self._witness = PrecisionWitness(self._module, watch=network.has_layers)
+        self._witness = PrecisionWitness(
+            self._module, watch=bool(network.sources), assume=_mixed_dtype(torch, settings) is None
+        )
 
     @property
     def inputs(self) -> Sequence[spec.TensorSpec]:
@@ -46,15 +48,15 @@ class CompiledNetwork(spec.CompiledModel):
         return NetworkRequest(self)
 
     def profile(self, inputs: Sequence[spec.Tensors], iterations: int) -> Sequence[spec.LayerProfile]:
-        """One layer a leaf module, timed through hooks. Raises `UnsupportedSettingsError` for saved programs."""
-        if not self._network.has_layers:
+        """One layer a node, timed through hooks. Raises `UnsupportedSettingsError` for saved programs."""
+        if not self._network.sources:
             raise spec.UnsupportedSettingsError("a saved program runs as a whole, without layers: profile its ONNX")
         request = NetworkRequest(self)
 
         def infer(iteration: int) -> None:
             request.infer(inputs[iteration % len(inputs)])
 
-        return profile_layers(self._module, self.synchronize, infer, iterations)
+        return profile_layers(self._module, self._network.sources, self.synchronize, infer, iterations)
 
     def close(self) -> None:
         """Let go of the module and of the device memory it held."""
@@ -77,8 +79,7 @@ class CompiledNetwork(spec.CompiledModel):
     @contextlib.contextmanager
     def _mixed_precision(self) -> Iterator[None]:
         """Autocast rather than converted weights: converted graphs hold casts to float32 that would clash with them."""
-        dtypes = {spec.Precision.BF16: self._torch.bfloat16, spec.Precision.F16: self._torch.float16}
-        dtype = dtypes.get(self._settings.precision)
+        dtype = _mixed_dtype(self._torch, self._settings)
         if dtype is None:
             yield
         else:
@@ -122,7 +123,14 @@ def _placed(torch: Any, module: Any, device: Any, settings: spec.Settings) -> An
         module.eval()
     if settings.options.get("channels_last", False):
         module = module.to(memory_format=torch.channels_last)
+    if (dtype := _mixed_dtype(torch, settings)) is not None:
+        cast_weights(torch, module, dtype)
     return module
+
+
+def _mixed_dtype(torch: Any, settings: spec.Settings) -> Any:
+    """The lower precision that products are computed in; None where everything stays as the model has it."""
+    return {spec.Precision.BF16: torch.bfloat16, spec.Precision.F16: torch.float16}.get(settings.precision)
 
 
 def _backend(torch: Any, device: Any) -> str:

@@ -1,28 +1,32 @@
 """From a model file to a PyTorch module with named inputs and outputs."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from enginebench_plugins import spec
-from enginebench_plugins.onnx_model import output_names, read_onnx, run_inputs
+from enginebench_plugins.onnx_model import node_labels, output_names, read_onnx, run_inputs
 from enginebench_plugins.torch.importing import import_onnx2torch
 
 NameOutputs = Callable[[Any], dict[str, Any]]
 """Turns what a module returns into tensors by output name."""
+
+ONE_RESULT = frozenset({"BatchNormalization", "Dropout", "LayerNormalization", "MaxPool"})
+"""Operators with optional further outputs, which onnx2torch's modules leave out."""
 
 
 @dataclass(frozen=True)
 class Network:
     """A module that takes its inputs in the order of `inputs`.
 
-    `has_layers` is true when it calls submodules, one a node; saved programs run as a whole.
+    `sources` maps the submodules it calls, one a node, to the nodes of the file; a saved program runs as a whole and
+    has none.
     """
 
     module: Any
     inputs: tuple[spec.TensorSpec, ...]
     name_outputs: NameOutputs
-    has_layers: bool
+    sources: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_network(torch: Any, source: spec.ModelSource) -> Any:
@@ -40,13 +44,33 @@ def read_network(torch: Any, source: spec.ModelSource) -> Any:
 def convert_network(model: Any, source: spec.ModelSource) -> Network:
     """The module to compile. Raises what onnx2torch raises for an operator it does not know."""
     if source.format is spec.ModelFormat.ONNX:
-        inputs = run_inputs(model, source)
-        return Network(import_onnx2torch().convert(model), inputs, _by_onnx_names(model), has_layers=True)
+        return _from_onnx(model, run_inputs(model, source))
     if not source.inputs:
         raise spec.UnsupportedSettingsError(
             f"a {source.format} file does not tell its inputs: give each with --shape NAME=1x3x224x224, in order"
         )
-    return Network(model, source.inputs, _by_position, has_layers=False)
+    return Network(model, source.inputs, _by_position)
+
+
+def _from_onnx(model: Any, inputs: tuple[spec.TensorSpec, ...]) -> Network:
+    _drop_unused_outputs(model)
+    module = import_onnx2torch().convert(model)
+    # It calls one module a node, in the graph's order, and names it otherwise where the node has dots or no name.
+    called = [node.target for node in module.graph.nodes if node.op == "call_module"]
+    return Network(module, inputs, _by_onnx_names(model), dict(zip(called, node_labels(model), strict=True)))
+
+
+def _drop_unused_outputs(model: Any) -> None:
+    """Leave only first outputs where onnx2torch computes no others: it would take the first row for the first output.
+
+    Raises `ValueError` when the graph uses another output.
+    """
+    used = {name for node in model.graph.node for name in node.input} | set(output_names(model))
+    for node in model.graph.node:
+        if node.op_type in ONE_RESULT:
+            if lost := sorted(used & set(node.output[1:])):
+                raise ValueError(f"onnx2torch does not compute {lost[0]}, a further output of a {node.op_type}")
+            del node.output[1:]
 
 
 def _by_onnx_names(model: Any) -> NameOutputs:

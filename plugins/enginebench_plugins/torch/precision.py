@@ -13,8 +13,9 @@ MULTIPLYING = ("conv", "linear", "matmul", "gemm", "attention", "lstm", "gru")
 class PrecisionWitness:
     """Notes the result types of the multiplying layers in the first inference, then gets out of the way."""
 
-    def __init__(self, module: Any, *, watch: bool) -> None:
+    def __init__(self, module: Any, *, watch: bool, assume: bool) -> None:
         self._module = module
+        self._assume = assume
         self._seen: set[str] = set()
         self._handles: list[Any] = []
         self._calls = 0
@@ -22,10 +23,15 @@ class PrecisionWitness:
             self._handles = [layer.register_forward_hook(self._note) for layer in _multiplying(module)]
 
     def precision(self) -> spec.Readback[str] | None:
-        """Observed once an inference has run; before, and for modules without hooks, assumed from the weights."""
+        """Observed once an inference has run; before, and for modules without hooks, assumed from the weights.
+
+        Under mixed precision the weights do not tell, and nothing is assumed.
+        """
         if self._seen:
             self._remove()
             return spec.Readback(_word(self._seen), spec.Source.OBSERVED)
+        if not self._assume:
+            return None
         weights = {WORDS[str(p.dtype)] for p in self._module.parameters() if str(p.dtype) in WORDS}
         return spec.Readback(_word(weights), spec.Source.ASSUMED) if weights else None
 
@@ -42,6 +48,16 @@ class PrecisionWitness:
         for handle in self._handles:
             handle.remove()
         self._handles = []
+
+
+def cast_weights(torch: Any, module: Any, dtype: Any) -> None:
+    """Bring the weights of convolutions and linear layers to `dtype` once.
+
+    Autocast would do so in every inference: it forgets what it cast when its block ends. Saved programs keep theirs.
+    """
+    for layer in module.modules():
+        if isinstance(layer, torch.nn.Linear | torch.nn.modules.conv._ConvNd):
+            layer.to(dtype)
 
 
 def _multiplying(module: Any) -> list[Any]:

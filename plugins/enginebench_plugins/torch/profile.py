@@ -1,26 +1,24 @@
-"""The layers of a network: its leaf modules, timed through hooks.
+"""The layers of a network: the modules it calls, one a node, timed through hooks.
 
 Hooks come closer to the truth than running the graph node by node, which adds work of its own to each of them.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from enginebench_plugins import spec
 from enginebench_plugins.torch.precision import WORDS
 
-CONTAINERS = ("InitializersContainer",)
-"""Leaf modules that hold values and never run."""
-
 
 @dataclass
 class _Layer:
-    """What hooks gather of one leaf module."""
+    """What hooks gather of one module. `source` is the node it was made from."""
 
     name: str
     type: str
+    source: str
     order: int = -1
     started_ns: int = 0
     elapsed_ns: int = 0
@@ -32,13 +30,14 @@ class _Layer:
 
 def profile_layers(
     module: Any,
+    sources: Mapping[str, str],
     synchronize: Callable[[], None],
     infer: Callable[[int], None],
     iterations: int,
 ) -> Sequence[spec.LayerProfile]:
-    """Time every leaf module over `iterations` calls of `infer`."""
+    """Time the modules that `sources` maps to their nodes over `iterations` calls of `infer`."""
     layers = _Layers(synchronize)
-    handles = layers.attach(module)
+    handles = layers.attach(module, sources)
     try:
         for iteration in range(iterations):
             infer(iteration)
@@ -50,24 +49,22 @@ def profile_layers(
 
 
 class _Layers:
-    """The leaf modules of a network while they are being timed."""
+    """The modules of a network while they are being timed."""
 
     def __init__(self, synchronize: Callable[[], None]) -> None:
         self.all: list[_Layer] = []
         self._synchronize = synchronize
         self._executed = 0
 
-    def attach(self, module: Any) -> list[Any]:
-        """Hook every leaf module; returns the handles that unhook."""
-        leaves = [(name, leaf) for name, leaf in module.named_modules() if name and _is_leaf(leaf)]
+    def attach(self, module: Any, sources: Mapping[str, str]) -> list[Any]:
+        """Hook every module of `sources`; returns the handles that unhook."""
         handles = []
-        for name, leaf in leaves:
-            if type(leaf).__name__ in CONTAINERS:
-                continue
-            layer = _Layer(name, type(leaf).__name__)
+        for name, source in sources.items():
+            called = module.get_submodule(name)
+            layer = _Layer(name, type(called).__name__, source)
             self.all.append(layer)
-            handles.append(leaf.register_forward_pre_hook(self._before(layer)))
-            handles.append(leaf.register_forward_hook(self._after(layer)))
+            handles.append(called.register_forward_pre_hook(self._before(layer)))
+            handles.append(called.register_forward_hook(self._after(layer)))
         return handles
 
     def end_iteration(self) -> None:
@@ -119,10 +116,5 @@ def _to_profile(layer: _Layer, iterations: int, position: int) -> spec.LayerProf
         calls=max(1, layer.calls // iterations),
         precision=layer.precision,
         output_shapes=layer.shapes,
-        # onnx2torch names each module after the node it was made from.
-        source_nodes=(layer.name,),
+        source_nodes=(layer.source,),
     )
-
-
-def _is_leaf(module: Any) -> bool:
-    return not any(True for _ in module.children())
