@@ -1,6 +1,7 @@
 """`enginebench run`, `rerun` and `demo`: carrying benchmarks out."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from enginebench_controller.cli.tables import print_measurements
 from enginebench_controller.document import benchmark_document
 from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.expand import Expansion
-from enginebench_controller.home import Home, default_home
+from enginebench_controller.home import HOME_VARIABLE, Home, default_home
 from enginebench_controller.plan import Plan, make_plan, plan_toml, read_plan
 from enginebench_controller.records import Benchmark, Measurement, Status
 
@@ -138,8 +139,14 @@ def demo(json: Json = False) -> None:
     """Measure two real networks on every engine of this machine, and say where to look."""
     benchmark = _run(default_home(), Order(make_plan(DEMO, "demo")))
     code = _print_outcome(default_home(), benchmark, as_json=json)
-    remark(f"\nlook at it again with `enginebench show {benchmark.id}`, or on a page with `enginebench ui`")
+    remark("")
+    remark(f"look at it again with `enginebench show {benchmark.id}`, or on a page with `enginebench ui`{_where()}")
     raise typer.Exit(code)
+
+
+def _where() -> str:
+    named = os.environ.get(HOME_VARIABLE)
+    return f" (with {HOME_VARIABLE}={named}, or `make ui`)" if named else ""
 
 
 def _plan(models: list[str], fields: dict[str, Any]) -> Plan:
