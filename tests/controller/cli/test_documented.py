@@ -1,14 +1,31 @@
 """Every command, exit code and top-level key that the documents promise exists, and the other way round."""
 
 import re
+import shlex
 from pathlib import Path
 
+import pytest
 import typer
 
 from enginebench_controller.cli import app
 from enginebench_controller.errors import ExitCode
 
-DOCUMENT = (Path(__file__).parents[3] / "docs" / "cli.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[3]
+DOCUMENT = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+
+
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_command_line_in_a_document_exists(document: Path) -> None:
+    root = typer.main.get_command(app)
+    for line in re.findall(r"^ {4}enginebench (.+)$", document.read_text(encoding="utf-8"), re.M):
+        words = shlex.split(line, comments=True)
+        command = root.commands[words[0]]  # type: ignore[attr-defined]  # a group, as the application is one
+        command = getattr(command, "commands", {}).get(words[1] if len(words) > 1 else "", command)
+        known = {option for parameter in command.params for option in parameter.opts}
+        assert {word for word in words if word.startswith("--")} <= known, line
 
 
 def _commands() -> set[str]:
