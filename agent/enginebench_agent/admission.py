@@ -4,10 +4,11 @@ import hashlib
 from collections.abc import Iterable, Sequence
 
 from enginebench_agent.config import AgentConfig
-from enginebench_agent.convert import from_option, from_options
+from enginebench_agent.convert import from_option
 from enginebench_agent.data_folder import DataFolder
 from enginebench_agent.errors import InvalidRequestError, NotFoundError
 from enginebench_agent.names import check_model_file_names, check_run_id, check_sha256
+from enginebench_agent.options import from_options
 from enginebench_plugins.types import UnsupportedSettingsError
 from enginebench_proto.v1.configuration_pb2 import HINT_UNSPECIFIED, LOAD_UNSPECIFIED, Configuration
 from enginebench_proto.v1.device_pb2 import Device

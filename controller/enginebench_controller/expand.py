@@ -160,10 +160,22 @@ def _options(plan: Plan, engine: Engine, refusals: dict[str, None]) -> dict[str,
             refusals[f"{owner} has no option {name!r}; it has: {', '.join(sorted(allowed)) or 'none'}"] = None
             continue
         choices = allowed[name]["choices"]
-        if choices and value not in choices:
+        if not _is_of_type(value, allowed[name]["type"]):
+            refusals[f"{owner}.{name} cannot be {value!r}: it takes a value of type {allowed[name]['type']}"] = None
+        elif choices and value not in choices:
             refusals[f"{owner}.{name} cannot be {value!r}; choose from {', '.join(choices)}"] = None
         chosen[name] = value
     return chosen
+
+
+def _is_of_type(text: str, kind: str) -> bool:
+    if kind == "bool":
+        return text.lower() in {"true", "false"}
+    try:
+        {"int": int, "float": float}.get(kind, str)(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _configurations(

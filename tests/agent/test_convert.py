@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from enginebench_agent import convert
+from enginebench_agent import convert, options
 from enginebench_plugins import spec
 from enginebench_plugins.spec import OptionSpec, Precision, UnsupportedSettingsError
 from enginebench_proto.v1 import configuration_pb2, engine_pb2, measurement_pb2, run_pb2
@@ -162,13 +162,13 @@ def test_the_model_of_a_run_carries_its_input_shapes() -> None:
 )
 def test_options_off_the_list_are_refused_with_the_remedy(texts: dict[str, str], sentence: str) -> None:
     with pytest.raises(UnsupportedSettingsError) as refusal:
-        convert.from_options(ALLOWED, texts)
+        options.from_options(ALLOWED, texts)
     assert str(refusal.value) == sentence
 
 
 def test_an_engine_without_options_says_so() -> None:
     with pytest.raises(UnsupportedSettingsError, match="There are none"):
-        convert.from_options((), {"x": "1"})
+        options.from_options((), {"x": "1"})
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,10 @@ def engine(name: str, environment: str = "default", version: str = "1.0", **chan
         "hints": ["none"],
         "multiple_streams": False,
         "profiling": True,
-        "options": [{"name": "level", "type": "str", "choices": ["low", "high"], "help": ""}],
+        "options": [
+            {"name": "level", "type": "str", "choices": ["low", "high"], "help": ""},
+            {"name": "spin", "type": "bool", "choices": [], "help": ""},
+        ],
         "devices": [device()],
     }
     state = {"available": available | changes, "unavailable": None}
@@ -79,6 +82,7 @@ def test_cores_default_to_all_of_the_target() -> None:
         ({"engines": ["ort@old"]}, "only in: default"),
         ({"options": {"ort.speed": "9"}}, "has no option 'speed'"),
         ({"options": {"ort.level": "middle"}}, "choose from low, high"),
+        ({"options": {"ort.spin": "maybe"}}, "takes a value of type bool"),
         ({"options": {"nobody.level": "low"}}, "belongs to no engine"),
     ],
 )
