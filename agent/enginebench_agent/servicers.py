@@ -3,12 +3,13 @@
 # ruff: noqa: N802  # the wire names these methods
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
 from enginebench_agent.cache import FileCache
 from enginebench_agent.discovery import Discovery
-from enginebench_agent.errors import InvalidRequestError
+from enginebench_agent.errors import AgentError, InvalidRequestError
 from enginebench_agent.host import read_host_facts
 from enginebench_agent.reception import Reception
 from enginebench_agent.supervisor import Supervisor
@@ -20,6 +21,8 @@ from enginebench_proto.v1 import (
     run_pb2,
     run_pb2_grpc,
 )
+
+HEAR_OUT_SECONDS = 5.0
 
 
 class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
@@ -54,6 +57,15 @@ class ModelServicer(model_pb2_grpc.ModelServiceServicer):
 
     async def Upload(self, requests: AsyncIterator[model_pb2.UploadRequest], context: Any) -> model_pb2.UploadResponse:
         """Receives one file, or the rest of it."""
+        try:
+            response = await self._upload(requests)
+        except AgentError:
+            await _hear_out(requests)
+            raise
+        await _hear_out(requests)
+        return response
+
+    async def _upload(self, requests: AsyncIterator[model_pb2.UploadRequest]) -> model_pb2.UploadResponse:
         header = await _header(requests)
         if self._cache.holds(header.sha256):
             return model_pb2.UploadResponse(committed_bytes=header.size_bytes)
@@ -114,6 +126,14 @@ class RunServicer(run_pb2_grpc.RunServiceServicer):
     async def List(self, request: run_pb2.ListRequest, context: Any) -> run_pb2.ListResponse:
         """The runs the agent knows."""
         return run_pb2.ListResponse(runs=self._supervisor.summaries())
+
+
+async def _hear_out(requests: AsyncIterator[model_pb2.UploadRequest]) -> None:
+    """Let the sender finish for a moment: one that is cut off while it sends sees an internal error, not our answer."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(HEAR_OUT_SECONDS):
+            async for _ in requests:
+                pass
 
 
 async def _header(requests: AsyncIterator[model_pb2.UploadRequest]) -> model_pb2.UploadHeader:
