@@ -92,7 +92,7 @@ def profiled(job: Job, name: str, result: run_pb2.RunResult) -> Profile:
         failure=_failure(result),
         effective=convert.from_effective(message.effective),
         iterations=message.iterations or None,
-        profiled_latency_ns=message.profiled_latency_ns or None,
+        profiled_latency_ns=message.profiled_latency_ns if message.HasField("profiled_latency_ns") else None,
         unprofiled_latency_ns=message.unprofiled_latency_ns or None,
         layers=tuple(convert.from_layer(layer) for layer in message.layers),
     )

@@ -40,7 +40,8 @@ touches nothing else. A complete engine, which multiplies what it reads from a t
             return ScaleRequest(self.factor)
 
         def profile(self, inputs, iterations):
-            return [spec.LayerProfile("scale", "Multiply", order=0, time_ns=(1000,) * iterations)]
+            layer = spec.LayerProfile("scale", "Multiply", order=0, time_ns=(1000,) * iterations)
+            return spec.ModelProfile(layers=(layer,), latency_ns=(1100,) * iterations)
 
     class ScaleRequest(spec.InferRequest):
         def __init__(self, factor):
@@ -55,7 +56,7 @@ touches nothing else. A complete engine, which multiplies what it reads from a t
 
 The worker calls, in this order and in one process: `info`, `devices`, `read`, `convert`, `compile`, `effective`,
 `create_request` once for every request in flight, `infer` or `start` many times, `effective` again, `close`. It does
-all timing itself; a plugin never times anything except single layers in `profile`.
+all timing itself; a plugin times nothing except in `profile`.
 """
 
 import queue
@@ -76,6 +77,7 @@ from enginebench_plugins.types import (
     LayerState,
     Load,
     ModelFormat,
+    ModelProfile,
     ModelSource,
     OptionSpec,
     OptionValue,
@@ -100,6 +102,7 @@ __all__ = [
     "LayerState",
     "Load",
     "ModelFormat",
+    "ModelProfile",
     "ModelSource",
     "OnDone",
     "OptionSpec",
@@ -190,11 +193,12 @@ class CompiledModel(ABC):
     def create_request(self) -> InferRequest:
         """Make a request that can be in flight together with the others."""
 
-    def profile(self, inputs: Sequence[Tensors], iterations: int) -> Sequence[LayerProfile]:
+    def profile(self, inputs: Sequence[Tensors], iterations: int) -> ModelProfile:
         """Run `iterations` inferences, rotating through `inputs`, with the engine's layer counters on.
 
         Only called when `EngineInfo.profiling` is true and `Settings.profiling` was set at compile time; the model is
-        warm. Every layer has `iterations` times, or a state that says why not.
+        warm. Every layer has `iterations` times, or a state that says why not; the profile has as many latencies, or
+        none.
         """
         raise UnsupportedSettingsError("this engine has no layer profile")
 

@@ -185,6 +185,18 @@ class LayerProfile:
     source_nodes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class ModelProfile:
+    """What a pass with the layer counters on brought.
+
+    `latency_ns` is the wall clock of each of these very inferences, counters included: against the latency without
+    counters it tells what profiling costs. It is empty where the engine does not show single inferences.
+    """
+
+    layers: tuple[LayerProfile, ...]
+    latency_ns: tuple[int, ...] = ()
+
+
 class EngineUnavailableError(Exception):
     """The engine cannot be used here. The text is one sentence with the remedy, for the person who lists engines."""
 

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter_ns
 from typing import Any, ClassVar
 
@@ -51,14 +51,15 @@ class SoundModel(spec.CompiledModel):
     def create_request(self) -> "SoundRequest":
         return SoundRequest(self.evaluator)
 
-    def profile(self, inputs: Sequence[spec.Tensors], iterations: int) -> Sequence[spec.LayerProfile]:
+    def profile(self, inputs: Sequence[spec.Tensors], iterations: int) -> spec.ModelProfile:
         request = self.create_request()
         times_ns = []
         for iteration in range(iterations):
             begin_ns = perf_counter_ns()
             request.infer(inputs[iteration % len(inputs)])
             times_ns.append(perf_counter_ns() - begin_ns)
-        return [spec.LayerProfile("everything", "Model", order=0, time_ns=tuple(times_ns))]
+        layer = spec.LayerProfile("everything", "Model", order=0, time_ns=tuple(times_ns))
+        return spec.ModelProfile((layer,), tuple(times_ns))
 
 
 class SoundRequest(spec.InferRequest):
@@ -215,17 +216,25 @@ class OpenInputs(SoundModel):
 
 
 class MicrosecondsForNanoseconds(SoundModel):
-    def profile(self, inputs: Sequence[spec.Tensors], iterations: int) -> Sequence[spec.LayerProfile]:
-        layers = super().profile(inputs, iterations)
-        return [
-            spec.LayerProfile(each.name, each.type, each.order, time_ns=tuple(time // 1000 for time in each.time_ns))
-            for each in layers
-        ]
+    def profile(self, inputs: Sequence[spec.Tensors], iterations: int) -> spec.ModelProfile:
+        sound = super().profile(inputs, iterations)
+        return spec.ModelProfile(
+            tuple(replace(each, time_ns=tuple(time // 1000 for time in each.time_ns)) for each in sound.layers),
+            sound.latency_ns,
+        )
+
+
+class LatencyWithoutCounters(SoundModel):
+    """Claims that the profiled inferences took as good as no time."""
+
+    def profile(self, inputs: Sequence[spec.Tensors], iterations: int) -> spec.ModelProfile:
+        return replace(super().profile(inputs, iterations), latency_ns=(1,) * iterations)
 
 
 class LayersOfOneName(SoundModel):
-    def profile(self, inputs: Sequence[spec.Tensors], iterations: int) -> Sequence[spec.LayerProfile]:
-        return [*super().profile(inputs, iterations)] * 2
+    def profile(self, inputs: Sequence[spec.Tensors], iterations: int) -> spec.ModelProfile:
+        sound = super().profile(inputs, iterations)
+        return replace(sound, layers=sound.layers * 2)
 
 
 class SettingsIgnored(SoundEngine):

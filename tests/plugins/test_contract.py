@@ -51,6 +51,7 @@ MODELS = [
     (planted.OtherPrecision, EngineContract.test_the_requested_precision_is_the_effective_one),
     (planted.OpenInputs, EngineContract.test_compiled_inputs_are_the_models_without_open_dimensions),
     (planted.MicrosecondsForNanoseconds, EngineContract.test_layer_times_add_up_to_about_the_latency),
+    (planted.LatencyWithoutCounters, EngineContract.test_layer_times_add_up_to_about_the_latency),
     (planted.LayersOfOneName, EngineContract.test_a_profile_has_distinct_layers_with_one_time_an_iteration),
 ]
 
@@ -129,6 +130,7 @@ def test_the_example_in_spec_runs_and_profiles(tmp_path: Path) -> None:
     for outputs in (request.infer(arrays), results.outputs[0]):
         assert outputs is not None
         np.testing.assert_array_equal(outputs["x_scaled"], [[3, 6], [9, 12]])
-    assert model.profile([arrays], 4)[0].time_ns == (1000,) * 4
+    profile = model.profile([arrays], 4)
+    assert (profile.layers[0].time_ns, profile.latency_ns) == ((1000,) * 4, (1100,) * 4)
     request.close()
     model.close()

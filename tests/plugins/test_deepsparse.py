@@ -59,7 +59,8 @@ class TestDeepSparse(EngineContract):
         self.assert_refused(engine, tmp_path, cores=1, streams=2)
 
     def test_layers_name_tensors_of_the_model(self, engine: spec.Engine, tmp_path: Path) -> None:
-        layers, _ = self.profile(engine, tmp_path, iterations=2)
+        profile, _ = self.profile(engine, tmp_path, iterations=2)
+        layers = profile.layers
         nodes = onnx.load(str(tmp_path / "classifier.onnx")).graph.node
         sources = [source for layer in layers for source in layer.source_nodes]
         assert {"c1", "c2", "logits"} <= set(sources) <= {name for node in nodes for name in node.output}
@@ -91,7 +92,7 @@ class TestDeepSparse(EngineContract):
             request = compiled.create_request()
             self.assert_same(request.infer(inputs), model.reference(inputs))
             request.close()
-            assert all(len(layer.time_ns) == 2 for layer in compiled.profile([inputs], 2))
+            assert all(len(layer.time_ns) == 2 for layer in compiled.profile([inputs], 2).layers)
 
 
 def _record(name: str, time_ms: float, origins: str = "<none>", size: int = 1) -> dict[str, Any]:

@@ -149,7 +149,7 @@ def profile(engine: OnnxRuntime, folder: Path, **settings: Any) -> Sequence[spec
     inputs = model.inputs_for(2, seed=1)
     for _ in range(2):
         with_counters.create_request().infer(inputs)
-    layers = with_counters.profile([inputs], 3)
+    layers = with_counters.profile([inputs], 3).layers
     with_counters.close()
     return layers
 
@@ -197,7 +197,7 @@ def test_nodes_within_a_branch_are_not_counted_twice(engine: OnnxRuntime, tmp_pa
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [64, 64]) for name in "xy")
     with_counters = compiled(engine, save_graph(tmp_path, [node], [condition, x], [y]), profiling=True)
     inputs = {"condition": np.array(True), "x": np.ones((64, 64), np.float32)}
-    layers = with_counters.profile([inputs], 3)
+    layers = with_counters.profile([inputs], 3).layers
     assert [(layer.name, layer.type) for layer in layers] == [("choice", "If")]
 
 

@@ -249,7 +249,7 @@ def test_a_failure_on_the_way_arrives_through_on_done(engine: OpenVino, tmp_path
 
 def profile(engine: OpenVino, model: ContractModel, device: str = "CPU") -> dict[str, spec.LayerProfile]:
     network = compiled(engine, model.source(2), device=device, profiling=True)
-    layers = network.profile([model.inputs_for(2, seed=1)], 4)
+    layers = network.profile([model.inputs_for(2, seed=1)], 4).layers
     network.close()
     return {layer.name: layer for layer in layers}
 
@@ -275,7 +275,7 @@ def test_a_profile_of_several_streams_is_of_one_of_them(engine: OpenVino, model:
     seen: list[Any] = []
     compile_with = network._compile_with  # type: ignore[attr-defined]
     network._compile_with = lambda changed: seen.append(changed) or compile_with(changed)  # type: ignore[attr-defined]
-    layers = network.profile([model.inputs_for(4, seed=1)], 4)
+    layers = network.profile([model.inputs_for(4, seed=1)], 4).layers
     assert [(each.streams, each.cores) for each in seen] == [(1, 1)]
     assert any(layer.state is spec.LayerState.EXECUTED for layer in layers)
 

@@ -151,6 +151,6 @@ def test_an_output_that_onnx2torch_does_not_compute_is_not_made_up(tmp_path: Pat
 
 
 def test_a_layer_names_its_node_or_the_output_of_one_without_a_name(tmp_path: Path) -> None:
-    layers = _compiled(_with_odd_names(tmp_path, ["d", "s1"])).profile([TENSORS], 2)
+    layers = _compiled(_with_odd_names(tmp_path, ["d", "s1"])).profile([TENSORS], 2).layers
     assert [layer.source_nodes for layer in layers] == [("layer1.0.relu",), ("b",), ("drop",), ("add",), ("split",)]
     assert all(layer.state is spec.LayerState.EXECUTED for layer in layers)

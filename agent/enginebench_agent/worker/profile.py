@@ -1,7 +1,8 @@
 """The profile pass: the model first without the engine's layer counters, then again with them.
 
 Both passes go from reading to releasing the model in one process, because `compile` may consume what `read` returned.
-Latencies of both are medians over as many inferences of one request.
+Latencies of both are medians over as many inferences of one request; those with counters are the very inferences that
+the layers were timed in, as the plugin clocked them.
 """
 
 import math
@@ -15,7 +16,7 @@ from enginebench_agent.worker.job import Job
 from enginebench_agent.worker.phases import PhaseRecorder
 from enginebench_agent.worker.session import Session, SteadyState, open_session
 from enginebench_agent.worker.timing import Limits, ReportProgress
-from enginebench_plugins.spec import LayerProfile, LayerState, Load
+from enginebench_plugins.spec import LayerProfile, LayerState, Load, ModelProfile
 from enginebench_proto.v1.profile_pb2 import Profile
 
 DEFAULT_ITERATIONS = 20
@@ -25,22 +26,31 @@ def profile(job: Job, recorder: PhaseRecorder, report: ReportProgress) -> Profil
     """Profile the model's layers. Raises what the engine raises, and `BrokenOutputError` for impossible layers."""
     iterations = job.configuration.stop.min_iterations or DEFAULT_ITERATIONS
     unprofiled = _warm_session(job, recorder, report, profiling=False)
-    unprofiled_latency_ns = _median_ns(_time(unprofiled, recorder, report, iterations))
+    steady = _time(unprofiled, recorder, report, iterations)
     unprofiled.close(recorder)
 
-    profiled = _warm_session(job, recorder, report, profiling=True)
-    steady = _time(profiled, recorder, report, iterations)
-    layers = profiled.compiled.profile(profiled.inputs, iterations)
-    check_layers(layers, iterations)
+    session = _warm_session(job, recorder, report, profiling=True)
+    profiled = session.compiled.profile(session.inputs, iterations)
+    check_profile(profiled, iterations)
     outcome = Profile(
-        effective=profiled.effective(steady.threads),
+        effective=session.effective(steady.threads),
         iterations=iterations,
-        profiled_latency_ns=_median_ns(steady),
-        unprofiled_latency_ns=unprofiled_latency_ns,
-        layers=[convert.to_layer(layer) for layer in layers],
+        profiled_latency_ns=_median_ns(profiled.latency_ns) if profiled.latency_ns else None,
+        unprofiled_latency_ns=_median_ns(steady.timings.latency_ns),
+        layers=[convert.to_layer(layer) for layer in profiled.layers],
     )
-    profiled.close(recorder)
+    session.close(recorder)
     return outcome
+
+
+def check_profile(profile: ModelProfile, iterations: int) -> None:
+    """Raise `BrokenOutputError` unless every layer has a name of its own and there is a time for each iteration."""
+    if not isinstance(profile, ModelProfile):
+        raise BrokenOutputError(f"profile() returned {type(profile).__name__} instead of a ModelProfile")
+    if len(profile.latency_ns) not in (0, iterations):
+        raise BrokenOutputError(f"profile() returned {len(profile.latency_ns)} latencies for {iterations} iterations")
+    _check_times("the inferences", profile.latency_ns)
+    check_layers(profile.layers, iterations)
 
 
 def check_layers(layers: Sequence[LayerProfile], iterations: int) -> None:
@@ -58,18 +68,18 @@ def check_layers(layers: Sequence[LayerProfile], iterations: int) -> None:
                 f"profile() returned {len(layer.time_ns)} times for the layer '{layer.name}' "
                 f"({layer.state}) in {iterations} iterations; {expected} belong to it"
             )
-        _check_times(layer)
+        _check_times(f"the layer '{layer.name}'", layer.time_ns)
 
 
-def _check_times(layer: LayerProfile) -> None:
-    for time_ns in layer.time_ns:
+def _check_times(what: str, times_ns: Sequence[int]) -> None:
+    for time_ns in times_ns:
         if math.isnan(time_ns) or time_ns < 0:
-            raise BrokenOutputError(f"profile() returned the time {time_ns} ns for the layer '{layer.name}'")
+            raise BrokenOutputError(f"profile() returned the time {time_ns} ns for {what}")
         try:
             operator.index(time_ns)
         except TypeError:
             raise BrokenOutputError(
-                f"profile() returned {time_ns} ns for the layer '{layer.name}'; times are whole nanoseconds"
+                f"profile() returned {time_ns} ns for {what}; times are whole nanoseconds"
             ) from None
 
 
@@ -84,5 +94,5 @@ def _time(session: Session, recorder: PhaseRecorder, report: ReportProgress, ite
     return session.steady_state(recorder, report, Limits(min_duration_ns=0, min_iterations=iterations))
 
 
-def _median_ns(steady: SteadyState) -> int:
-    return round(statistics.median(steady.timings.latency_ns))
+def _median_ns(latency_ns: Sequence[int]) -> int:
+    return round(statistics.median(latency_ns))

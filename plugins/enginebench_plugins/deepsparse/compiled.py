@@ -58,7 +58,7 @@ class CompiledNetwork(spec.CompiledModel):
         """A request; an engine may be run from several threads at once, and its scheduler decides what overlaps."""
         return NetworkRequest(self._engine, self._network)
 
-    def profile(self, inputs: Sequence[spec.Tensors], iterations: int) -> Sequence[spec.LayerProfile]:
+    def profile(self, inputs: Sequence[spec.Tensors], iterations: int) -> spec.ModelProfile:
         """Layers from DeepSparse's debug analysis, with the same scheduler. It compiles anew for each iteration."""
         if not self._settings.profiling:
             raise spec.UnsupportedSettingsError("deepsparse profiles only what was compiled for profiling")

@@ -24,15 +24,17 @@ Layer = dict[str, Any]
 
 def profile_layers(
     deepsparse: Any, network: Network, inputs: Sequence[list[Any]], *, cores: int, scheduler: str
-) -> list[spec.LayerProfile]:
+) -> spec.ModelProfile:
     """The layers of one analysed inference for each of the inputs, in DeepSparse's order.
 
     Raises `RuntimeError` when two compilations of the model gave different layers, and what DeepSparse raises.
     """
-    runs = [_analyse(deepsparse, network, each, cores, scheduler) for each in inputs]
+    analyses = [_analyse(deepsparse, network, each, cores, scheduler) for each in inputs]
+    runs: list[list[Layer]] = [analysis["layer_info"] for analysis in analyses]
     if len({tuple(layer["name"] for layer in run) for run in runs}) > 1:
         raise RuntimeError("DeepSparse compiled the model to different layers in different iterations: profile again")
-    return layers_of(runs)
+    latency_ns = tuple(round(analysis["iteration_times"][0] * NS_PER_MS) for analysis in analyses)
+    return spec.ModelProfile(tuple(layers_of(runs)), latency_ns)
 
 
 def layers_of(runs: Sequence[Sequence[Layer]]) -> list[spec.LayerProfile]:
@@ -51,8 +53,8 @@ def layers_of(runs: Sequence[Sequence[Layer]]) -> list[spec.LayerProfile]:
     ]
 
 
-def _analyse(deepsparse: Any, network: Network, inputs: list[Any], cores: int, scheduler: str) -> list[Layer]:
-    analysis = deepsparse.engine.model_debug_analysis(
+def _analyse(deepsparse: Any, network: Network, inputs: list[Any], cores: int, scheduler: str) -> dict[str, Any]:
+    analysis: dict[str, Any] = deepsparse.engine.model_debug_analysis(
         str(network.path),
         inputs,
         batch_size=network.batch,
@@ -61,8 +63,7 @@ def _analyse(deepsparse: Any, network: Network, inputs: list[Any], cores: int, s
         num_warmup_iterations=WARM_UP_ITERATIONS,
         scheduler=scheduler,
     )
-    layers: list[Layer] = analysis["layer_info"]
-    return layers
+    return analysis
 
 
 def _type(name: str) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from enginebench_plugins import spec
 from enginebench_plugins.fake.faults import Fault, FaultPhase, inflict, strikes
+from enginebench_plugins.profiled import timed_inferences
 from enginebench_plugins.refusal import refuse_unsupported
 
 if TYPE_CHECKING:
@@ -93,16 +94,15 @@ class CompiledFake(spec.CompiledModel):
         wait_until = _sleep_until if self._settings.options.get("wait") == "sleep" else _spin_until
         return FakeRequest(self._evaluation, self._latency_ns, wait_until, fault if strike else Fault.NONE)
 
-    def profile(self, inputs: Sequence[spec.Tensors], iterations: int) -> Sequence[spec.LayerProfile]:
+    def profile(self, inputs: Sequence[spec.Tensors], iterations: int) -> spec.ModelProfile:
         """A layer a node; the latency is shared out evenly, the remainder to the first."""
         from enginebench_plugins.onnx_model import node_labels
 
         request = self.create_request()
-        for iteration in range(iterations):
-            request.infer(inputs[iteration % len(inputs)])
+        latency_ns = timed_inferences(request, inputs, iterations)
         labels = node_labels(self._model)
         share_ns, rest_ns = divmod(self._latency_ns, len(labels))
-        return [
+        layers = (
             spec.LayerProfile(
                 name=f"{order}:{label}",
                 type=node.op_type,
@@ -112,7 +112,8 @@ class CompiledFake(spec.CompiledModel):
                 source_nodes=(label,),
             )
             for order, (label, node) in enumerate(zip(labels, self._model.graph.node, strict=True))
-        ]
+        )
+        return spec.ModelProfile(tuple(layers), latency_ns)
 
 
 class FakeRequest(spec.InferRequest):

@@ -8,6 +8,7 @@ from typing import Any
 
 from enginebench_plugins import spec
 from enginebench_plugins.onnxruntime.profile import layers_of
+from enginebench_plugins.profiled import timed_inferences
 
 ELEMENT_TYPES = {
     "tensor(float)": "float32",
@@ -49,7 +50,7 @@ class CompiledSession(spec.CompiledModel):
         """A request; a session may be run from several threads at once."""
         return SessionRequest(self._session)
 
-    def profile(self, inputs: Sequence[spec.Tensors], iterations: int) -> Sequence[spec.LayerProfile]:
+    def profile(self, inputs: Sequence[spec.Tensors], iterations: int) -> spec.ModelProfile:
         """Layers from the trace, which holds every run since the session was made; the last `iterations` count.
 
         Raises `RuntimeError` when called again: a session's trace ends once and for all.
@@ -60,9 +61,9 @@ class CompiledSession(spec.CompiledModel):
             raise RuntimeError("the trace of this session has ended: compile again for another profile")
         self._profiled = True
         request = self.create_request()
-        for iteration in range(iterations):
-            request.infer(inputs[iteration % len(inputs)])
-        return layers_of(Path(self._session.end_profiling()), iterations)
+        latency_ns = timed_inferences(request, inputs, iterations)
+        layers = layers_of(Path(self._session.end_profiling()), iterations)
+        return spec.ModelProfile(tuple(layers), latency_ns)
 
     def close(self) -> None:
         """Drop the session, its threads and its trace."""

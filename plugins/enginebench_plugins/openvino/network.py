@@ -52,7 +52,7 @@ class CompiledNetwork(spec.CompiledModel):
         single = self._settings.load is spec.Load.SYNC and has_known_shapes(runtime_layers(self._network))
         return self._request(self._network, NetworkRequest if single else ConcurrentRequest)
 
-    def profile(self, inputs: Sequence[spec.Tensors], iterations: int) -> Sequence[spec.LayerProfile]:
+    def profile(self, inputs: Sequence[spec.Tensors], iterations: int) -> spec.ModelProfile:
         """Layers from the performance counters of a second network, whose every inference is known.
 
         It is one stream of the first, with that stream's share of the threads: each stream has counters of its own,

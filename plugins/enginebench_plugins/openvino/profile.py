@@ -8,6 +8,7 @@ from enginebench_plugins import spec
 from enginebench_plugins.openvino.counters import NS_PER_US, single_times_ns
 from enginebench_plugins.openvino.request import NetworkRequest
 from enginebench_plugins.openvino.runtime_model import RuntimeLayer, runtime_layers
+from enginebench_plugins.profiled import timed_inferences
 
 WARM_UP = 3
 """Inferences that are left out: the first pays for memory and lazily made kernels."""
@@ -28,21 +29,22 @@ class _Counter:
 
 def profile_layers(
     network: Any, request: NetworkRequest, inputs: Sequence[spec.Tensors], iterations: int
-) -> list[spec.LayerProfile]:
+) -> spec.ModelProfile:
     """Run a network that never ran before; every layer the counters name, in their order, which is execution order.
 
     A layer below one microsecond cannot be told from one that did not run: OpenVINO calls both NOT_RUN.
     """
     counters: dict[str, _Counter] = {}
-    for inference in range(WARM_UP + iterations):
-        request.infer(inputs[inference % len(inputs)])
-        _read(counters, request.profiling_info(), inference)
+    latency_ns = timed_inferences(
+        request, inputs, WARM_UP + iterations, lambda inference: _read(counters, request.profiling_info(), inference)
+    )
     layers = {layer.name: layer for layer in runtime_layers(network)}
     averaged = network.get_property("EXECUTION_DEVICES") == ["CPU"]
-    return [
+    profiles = (
         _profile(order, name, counter, layers.get(name), averaged=averaged)
         for order, (name, counter) in enumerate(counters.items())
-    ]
+    )
+    return spec.ModelProfile(tuple(profiles), latency_ns[WARM_UP:])
 
 
 def _read(counters: dict[str, _Counter], infos: Sequence[Any], inference: int) -> None:

@@ -47,16 +47,12 @@ class CompiledNetwork(spec.CompiledModel):
         """A request that runs in its caller's thread, or started on a thread of its own."""
         return NetworkRequest(self)
 
-    def profile(self, inputs: Sequence[spec.Tensors], iterations: int) -> Sequence[spec.LayerProfile]:
+    def profile(self, inputs: Sequence[spec.Tensors], iterations: int) -> spec.ModelProfile:
         """One layer a node, timed through hooks. Raises `UnsupportedSettingsError` for saved programs."""
         if not self._network.sources:
             raise spec.UnsupportedSettingsError("a saved program runs as a whole, without layers: profile its ONNX")
         request = NetworkRequest(self)
-
-        def infer(iteration: int) -> None:
-            request.infer(inputs[iteration % len(inputs)])
-
-        return profile_layers(self._module, self._network.sources, self.synchronize, infer, iterations)
+        return profile_layers(self._module, self._network.sources, self.synchronize, request, inputs, iterations)
 
     def close(self) -> None:
         """Let go of the module and of the device memory it held."""

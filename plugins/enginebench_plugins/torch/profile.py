@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from enginebench_plugins import spec
+from enginebench_plugins.profiled import timed_inferences
 from enginebench_plugins.torch.precision import WORDS
 
 
@@ -32,20 +33,20 @@ def profile_layers(
     module: Any,
     sources: Mapping[str, str],
     synchronize: Callable[[], None],
-    infer: Callable[[int], None],
+    request: spec.InferRequest,
+    inputs: Sequence[spec.Tensors],
     iterations: int,
-) -> Sequence[spec.LayerProfile]:
-    """Time the modules that `sources` maps to their nodes over `iterations` calls of `infer`."""
+) -> spec.ModelProfile:
+    """Time the modules that `sources` maps to their nodes over `iterations` inferences."""
     layers = _Layers(synchronize)
     handles = layers.attach(module, sources)
     try:
-        for iteration in range(iterations):
-            infer(iteration)
-            layers.end_iteration()
+        latency_ns = timed_inferences(request, inputs, iterations, layers.end_iteration)
     finally:
         for handle in handles:
             handle.remove()
-    return [_to_profile(layer, iterations, position) for position, layer in enumerate(layers.in_order())]
+    profiles = (_to_profile(layer, iterations, position) for position, layer in enumerate(layers.in_order()))
+    return spec.ModelProfile(tuple(profiles), latency_ns)
 
 
 class _Layers:
@@ -67,7 +68,7 @@ class _Layers:
             handles.append(called.register_forward_hook(self._after(layer)))
         return handles
 
-    def end_iteration(self) -> None:
+    def end_iteration(self, _iteration: int) -> None:
         """Close the books of one inference."""
         for layer in self.all:
             if layer.order >= 0:

@@ -54,13 +54,15 @@ class CompiledReference(spec.CompiledModel):
     def create_request(self) -> spec.InferRequest:
         return ReferenceRequest(self.model)
 
-    def profile(self, inputs: Sequence[spec.Tensors], iterations: int) -> Sequence[spec.LayerProfile]:
+    def profile(self, inputs: Sequence[spec.Tensors], iterations: int) -> spec.ModelProfile:
         """Evaluate the graph node by node, each in an evaluator of its own, and time each call."""
         from onnx.reference import ReferenceEvaluator
 
         nodes = [(n.name or n.output[0], n, ReferenceEvaluator(n)) for n in self.model.graph.node]
         times: list[list[int]] = [[] for _ in nodes]
+        latency_ns = []
         for iteration in range(iterations):
+            started_ns = time.perf_counter_ns()
             values = weights(self.model) | dict(inputs[iteration % len(inputs)])
             for position, (_, node, evaluator) in enumerate(nodes):
                 arguments = {name: values[name] for name in node.input if name}
@@ -68,10 +70,12 @@ class CompiledReference(spec.CompiledModel):
                 results = evaluator.run(None, arguments)
                 times[position].append(time.perf_counter_ns() - begin)
                 values |= dict(zip(node.output, results, strict=False))
-        return [
+            latency_ns.append(time.perf_counter_ns() - started_ns)
+        layers = (
             spec.LayerProfile(name, node.op_type, order=position, time_ns=tuple(times[position]), source_nodes=(name,))
             for position, (name, node, _) in enumerate(nodes)
-        ]
+        )
+        return spec.ModelProfile(tuple(layers), tuple(latency_ns))
 
 
 class ReferenceRequest(spec.InferRequest):
