@@ -6,7 +6,6 @@ The agents know the fake engine only, unless told otherwise, so that discovery t
 import asyncio
 import hashlib
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -18,6 +17,7 @@ from typing import Any
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+import agent_server
 from enginebench_proto.v1 import (
     agent_pb2,
     agent_pb2_grpc,
@@ -28,65 +28,15 @@ from enginebench_proto.v1 import (
 )
 from enginebench_proto.v1 import configuration_pb2 as configuration
 
-READY = "enginebench-agent listening on "
 ONLY_FAKE = '[environments.default]\nengines = ["fake"]\n'
 MILLISECOND = 1_000_000
 
 
-class AgentProcess:
-    """`enginebench-agent serve` on a port of its own; `config` becomes its agent.toml."""
+class AgentProcess(agent_server.AgentProcess):
+    """An agent that knows the fake engine only, unless `config` says otherwise."""
 
     def __init__(self, data_dir: Path, *arguments: str, config: str = ONLY_FAKE) -> None:
-        self.data_dir = data_dir
-        self._arguments = arguments
-        data_dir.mkdir(parents=True, exist_ok=True)
-        (data_dir / "agent.toml").write_text(config)
-        self._start(port=0)
-
-    def _start(self, port: int) -> None:
-        self.process = subprocess.Popen(
-            serve_command(self.data_dir, "--port", str(port), *self._arguments),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline().strip()
-        assert line.startswith(READY), f"not ready, exit code {self.process.wait()}: {line}"
-        self.address = line.removeprefix(READY)
-
-    @property
-    def port(self) -> int:
-        return int(self.address.rpartition(":")[2])
-
-    def children(self) -> list[int]:
-        """Its child processes."""
-        return [
-            int(pid) for pid in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        ]
-
-    def resident_bytes(self, field: str = "VmRSS") -> int:
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(next(line for line in status.splitlines() if line.startswith(field)).split()[1]) * 1024
-
-    def stop(self, number: int = signal.SIGTERM) -> int:
-        """End it in an orderly way, if it still runs; returns its exit code."""
-        if self.process.poll() is None:
-            self.process.send_signal(number)
-        return self.process.wait(timeout=20)
-
-    def kill(self) -> None:
-        """SIGKILL: no chance to tidy up."""
-        self.process.kill()
-        self.process.wait()
-
-    def restart(self) -> None:
-        """Start again on the same port and data folder."""
-        self._start(self.port)
-
-
-def serve_command(data_dir: Path, *arguments: str) -> list[str]:
-    return [sys.executable, "-m", "enginebench_agent", "serve", "--data-dir", str(data_dir), *arguments]
+        super().__init__(data_dir, *arguments, config=config)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -13,7 +12,6 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-READY = "enginebench-agent listening on "
 ROOT = Path(__file__).parents[2]
 
 
@@ -39,48 +37,6 @@ class Bench:
     def variables(self) -> dict[str, str]:
         """The environment variables of a user whose home is this bench."""
         return os.environ | {"ENGINEBENCH_HOME": str(self.home), "COLUMNS": "200"}
-
-
-class Agent:
-    """A real agent process on a port of its own."""
-
-    def __init__(self, data_dir: Path, *, port: int = 0, python: str = sys.executable) -> None:
-        self.data_dir = data_dir
-        self.python = python
-        self._start(port)
-
-    def _start(self, port: int) -> None:
-        command = [self.python, "-m", "enginebench_agent", "serve", "--port", str(port)]
-        self.process = subprocess.Popen([*command, "--data-dir", str(self.data_dir)], stdout=subprocess.PIPE, text=True)
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline().strip()
-        assert line.startswith(READY), line
-        self.address = line.removeprefix(READY)
-
-    @property
-    def pid(self) -> int:
-        """The server's process."""
-        return self.process.pid
-
-    def children(self) -> list[int]:
-        """The agent's child processes."""
-        text = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text()
-        return [int(pid) for pid in text.split()]
-
-    def restart(self) -> None:
-        """Start again on the same port and data folder."""
-        self._start(int(self.address.rpartition(":")[2]))
-
-    def kill(self) -> None:
-        """SIGKILL: no chance to tidy up."""
-        self.process.kill()
-        self.process.wait()
-
-    def stop(self) -> None:
-        """End it in an orderly way, if it still runs."""
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-            self.process.wait(timeout=20)
 
 
 def tiny_model(path: Path, *, batch: int | str = "batch", features: int = 8, seed: int = 0) -> Path:

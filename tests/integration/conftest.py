@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from integration.bench import Agent, Bench, tiny_model
+from agent_server import AgentProcess
+from integration.bench import Bench, tiny_model
 
 
 @pytest.fixture
@@ -19,12 +20,12 @@ def model(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def start_agent(tmp_path: Path) -> Iterator[Callable[..., Agent]]:
+def start_agent(tmp_path: Path) -> Iterator[Callable[..., AgentProcess]]:
     """Starts agents that are stopped when the test ends."""
-    agents: list[Agent] = []
+    agents: list[AgentProcess] = []
 
-    def start(name: str = "agent", **options: object) -> Agent:
-        agents.append(Agent(tmp_path / name, **options))  # type: ignore[arg-type]  # passed through to Agent
+    def start(name: str = "agent", **options: object) -> AgentProcess:
+        agents.append(AgentProcess(tmp_path / name, **options))  # type: ignore[arg-type]  # passed through to AgentProcess
         return agents[-1]
 
     yield start
@@ -33,8 +34,8 @@ def start_agent(tmp_path: Path) -> Iterator[Callable[..., Agent]]:
 
 
 @pytest.fixture(scope="session")
-def shared_agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
+def shared_agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProcess]:
     """One agent for tests that do not hurt it, so that its engines are discovered once."""
-    agent = Agent(tmp_path_factory.mktemp("shared-agent"))
+    agent = AgentProcess(tmp_path_factory.mktemp("shared-agent"))
     yield agent
     agent.stop()

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from integration.bench import Agent, Bench, tiny_model
+from agent_server import AgentProcess
+from integration.bench import Bench, tiny_model
 
 
 def test_a_missing_file(bench: Bench) -> None:
@@ -29,7 +30,7 @@ def test_a_truncated_model(bench: Bench, model: Path) -> None:
     assert "tiny.onnx" in bench.cli("run", model, expect=2).stderr
 
 
-def test_an_unknown_engine_with_the_nearest_name(bench: Bench, model: Path, shared_agent: Agent) -> None:
+def test_an_unknown_engine_with_the_nearest_name(bench: Bench, model: Path, shared_agent: AgentProcess) -> None:
     done = bench.cli("run", model, "--engine", "onnxruntme", "--target", shared_agent.address, expect=2)
     assert "did you mean 'onnxruntime'" in done.stderr
 
@@ -48,14 +49,14 @@ def test_an_unreachable_target_is_exit_3(bench: Bench, model: Path) -> None:
     assert address in done.stderr and "does not answer" in done.stderr
 
 
-def test_the_impossible_is_refused_before_anything_runs(bench: Bench, model: Path, shared_agent: Agent) -> None:
+def test_the_impossible_is_refused_before_anything_runs(bench: Bench, model: Path, shared_agent: AgentProcess) -> None:
     arguments = ("--engine", "onnxruntime", "--target", shared_agent.address)
     done = bench.cli("run", model, *arguments, "--cores", "1,4096", "--precision", "f32,f16", expect=2)
     assert "4096 cores" in done.stderr and "f16" in done.stderr
     assert bench.json("list")["benchmarks"] == []
 
 
-def test_a_fixed_batch_is_rewritten_as_a_derived_copy(bench: Bench, tmp_path: Path, shared_agent: Agent) -> None:
+def test_a_fixed_batch_is_rewritten_as_a_derived_copy(bench: Bench, tmp_path: Path, shared_agent: AgentProcess) -> None:
     fixed = tiny_model(tmp_path / "fixed.onnx", batch=1)
     arguments = ("--engine", "onnxruntime", "--target", shared_agent.address, "--duration", "100ms")
     document = bench.json("run", fixed, *arguments, "--batch", "1,4")
@@ -108,7 +109,7 @@ def test_a_full_disk(bench: Bench, tmp_path: Path) -> None:
     assert not any((bench.home / "models").rglob("*.onnx"))
 
 
-def test_a_port_in_use(tmp_path: Path, start_agent: Callable[..., Agent]) -> None:
+def test_a_port_in_use(tmp_path: Path, start_agent: Callable[..., AgentProcess]) -> None:
     port = start_agent().address.rpartition(":")[2]
     command = [sys.executable, "-m", "enginebench_agent", "serve", "--port", port]
     second = subprocess.run(

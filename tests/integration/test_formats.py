@@ -8,13 +8,14 @@ import openvino
 import pytest
 import torch
 
-from integration.bench import Agent, Bench, tiny_model
+from agent_server import AgentProcess
+from integration.bench import Bench, tiny_model
 
 QUICK = ("--duration", "100ms", "--warmup", "50ms")
 
 
 def test_openvino_ir_runs_on_openvino_with_its_weights(
-    bench: Bench, model: Path, tmp_path: Path, shared_agent: Agent
+    bench: Bench, model: Path, tmp_path: Path, shared_agent: AgentProcess
 ) -> None:
     openvino.save_model(openvino.convert_model(model), tmp_path / "net.xml")
     target = ("--target", shared_agent.address)
@@ -24,7 +25,9 @@ def test_openvino_ir_runs_on_openvino_with_its_weights(
     assert "does not read openvino_ir" in refused.stderr
 
 
-def test_external_data_travels_with_the_model(bench: Bench, model: Path, tmp_path: Path, shared_agent: Agent) -> None:
+def test_external_data_travels_with_the_model(
+    bench: Bench, model: Path, tmp_path: Path, shared_agent: AgentProcess
+) -> None:
     (tmp_path / "split").mkdir()
     path = tmp_path / "split" / "net.onnx"
     onnx.save(onnx.load(model), path, save_as_external_data=True, location="weights.bin", size_threshold=0)
@@ -37,7 +40,7 @@ def test_external_data_travels_with_the_model(bench: Bench, model: Path, tmp_pat
 
 @pytest.mark.parametrize("allowed", [False, True])
 def test_torchscript_runs_only_where_the_target_allows_it(
-    bench: Bench, tmp_path: Path, start_agent: Callable[..., Agent], allowed: bool
+    bench: Bench, tmp_path: Path, start_agent: Callable[..., AgentProcess], allowed: bool
 ) -> None:
     path = tmp_path / "net.pt"
     torch.jit.save(torch.jit.trace(torch.nn.Linear(8, 4).eval(), torch.zeros(1, 8)), path)
@@ -52,7 +55,7 @@ def test_torchscript_runs_only_where_the_target_allows_it(
         assert "allow_executable_formats" in measurement["failure"]["message"]
 
 
-def test_integer_inputs_stay_below_the_embedding_table(bench: Bench, shared_agent: Agent) -> None:
+def test_integer_inputs_stay_below_the_embedding_table(bench: Bench, shared_agent: AgentProcess) -> None:
     arguments = ("--engine", "onnxruntime", "--target", shared_agent.address, "--shape", "input_ids=1x16")
     document = bench.json("run", "zoo:bert-tiny", *arguments, *QUICK)
     (measurement,) = document["measurements"]
@@ -60,7 +63,7 @@ def test_integer_inputs_stay_below_the_embedding_table(bench: Bench, shared_agen
     assert (bounds["input_ids"], bounds["token_type_ids"], measurement["status"]) == (30522, 2, "ok")
 
 
-def test_a_derived_model_runs_and_names_its_parent(bench: Bench, model: Path, shared_agent: Agent) -> None:
+def test_a_derived_model_runs_and_names_its_parent(bench: Bench, model: Path, shared_agent: AgentProcess) -> None:
     pruned = bench.json("models", "prune", tiny_model(model, features=64), "--sparsity", "0.5")
     quantized = bench.json("models", "quantize", model)
     assert pruned["parent_digest"] == quantized["parent_digest"]

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from integration.bench import ROOT, Agent, Bench
+from agent_server import AgentProcess
+from integration.bench import ROOT, Bench
 
 FORBIDDEN = {"numpy", "duckdb", "streamlit", "psutil", "pandas", "pyarrow", "onnx", "typer", "rich"}
 IDLE_LIMIT_BYTES = 60_000_000
@@ -25,16 +26,16 @@ def _environment(folder: Path, *requirements: str) -> Path:
 
 
 @pytest.fixture(scope="module")
-def base_agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Agent]]:
+def base_agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, AgentProcess]]:
     folder = tmp_path_factory.mktemp("base")
     python = _environment(folder / "venv", str(ROOT))
-    agent = Agent(folder / "agent", python=str(python))
+    agent = AgentProcess(folder / "agent", python=str(python))
     yield python, agent
     agent.stop()
 
 
 @pytest.mark.xdist_group("base")
-def test_the_base_pulls_in_nothing_heavy(base_agent: tuple[Path, Agent]) -> None:
+def test_the_base_pulls_in_nothing_heavy(base_agent: tuple[Path, AgentProcess]) -> None:
     python, _ = base_agent
     listing = subprocess.run(
         [python, "-m", "pip", "list", "--format=freeze"], capture_output=True, text=True, check=True
@@ -44,7 +45,7 @@ def test_the_base_pulls_in_nothing_heavy(base_agent: tuple[Path, Agent]) -> None
 
 
 @pytest.mark.xdist_group("base")
-def test_the_base_alone_serves_and_tells_what_is_missing(base_agent: tuple[Path, Agent], bench: Bench) -> None:
+def test_the_base_alone_serves_and_tells_what_is_missing(base_agent: tuple[Path, AgentProcess], bench: Bench) -> None:
     _, agent = base_agent
     (target,) = bench.json("devices", "--target", agent.address)["targets"]
     reasons = {e["name"]: e["unavailable"] for e in target["engines"]}
@@ -53,11 +54,10 @@ def test_the_base_alone_serves_and_tells_what_is_missing(base_agent: tuple[Path,
 
 
 @pytest.mark.xdist_group("base")
-def test_the_idle_agent_is_small(base_agent: tuple[Path, Agent], bench: Bench) -> None:
+def test_the_idle_agent_is_small(base_agent: tuple[Path, AgentProcess], bench: Bench) -> None:
     _, agent = base_agent
     bench.cli("devices", "--target", agent.address)
-    status = Path(f"/proc/{agent.pid}/status").read_text()
-    resident_bytes = int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]) * 1024
+    resident_bytes = agent.resident_bytes()
     print(f"idle agent: {resident_bytes / 1e6:.1f} MB")
     assert resident_bytes < IDLE_LIMIT_BYTES
 
@@ -65,7 +65,7 @@ def test_the_idle_agent_is_small(base_agent: tuple[Path, Agent], bench: Bench) -
 def test_strangers_plugins_work_beside_a_broken_one(tmp_path: Path, bench: Bench, model: Path) -> None:
     plugins = (str(ROOT / "tests" / "example_plugin"), str(ROOT / "tests" / "broken_plugin"))
     python = _environment(tmp_path / "venv", str(ROOT), *plugins)
-    agent = Agent(tmp_path / "agent", python=str(python))
+    agent = AgentProcess(tmp_path / "agent", python=str(python))
     try:
         (target,) = bench.json("devices", "--target", agent.address)["targets"]
         engines = {engine["name"]: engine for engine in target["engines"]}

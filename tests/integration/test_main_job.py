@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from integration.bench import Agent, Bench, tiny_model
+from agent_server import AgentProcess
+from integration.bench import Bench, tiny_model
 
 QUICK = ("--duration", "100ms", "--warmup", "50ms")
 
@@ -22,7 +23,9 @@ def test_run_without_a_target_starts_and_stops_a_local_agent(bench: Bench, model
     assert not any(f"{bench.home}/agent" in line for line in _processes())
 
 
-def test_json_has_what_users_rely_on_and_show_prints_the_same(bench: Bench, model: Path, shared_agent: Agent) -> None:
+def test_json_has_what_users_rely_on_and_show_prints_the_same(
+    bench: Bench, model: Path, shared_agent: AgentProcess
+) -> None:
     arguments = ("--engine", "onnxruntime,openvino,torch", "--batch", "1,4", "--cores", "1,2", "--precision", "f32")
     document = bench.json("run", model, *arguments, "--target", shared_agent.address, *QUICK)
     assert document["schema_version"] == 1
@@ -37,7 +40,9 @@ def test_json_has_what_users_rely_on_and_show_prints_the_same(bench: Bench, mode
     assert bench.json("show", document["benchmark"]["id"]) == document
 
 
-def test_throughput_counts_items_of_every_request_in_flight(bench: Bench, model: Path, shared_agent: Agent) -> None:
+def test_throughput_counts_items_of_every_request_in_flight(
+    bench: Bench, model: Path, shared_agent: AgentProcess
+) -> None:
     arguments = ("--engine", "fake", "--load", "async", "--requests", "2", "--batch", "4")
     sleeping = ("--option", "fake.latency_us=20000", "--option", "fake.wait=sleep", "--duration", "1s")
     document = bench.json("run", model, *arguments, *sleeping, "--target", shared_agent.address)
@@ -47,7 +52,9 @@ def test_throughput_counts_items_of_every_request_in_flight(bench: Bench, model:
     assert measurement["latency"]["min_ns"] >= 20_000_000
 
 
-def test_rerun_is_a_new_linked_benchmark_with_the_same_model(bench: Bench, model: Path, shared_agent: Agent) -> None:
+def test_rerun_is_a_new_linked_benchmark_with_the_same_model(
+    bench: Bench, model: Path, shared_agent: AgentProcess
+) -> None:
     first = bench.json("run", model, "--engine", "fake", "--target", shared_agent.address, *QUICK)
     tiny_model(model, seed=1)
     second = bench.json("rerun", first["benchmark"]["id"])
@@ -57,7 +64,7 @@ def test_rerun_is_a_new_linked_benchmark_with_the_same_model(bench: Bench, model
 
 
 def test_one_engine_that_cannot_run_a_model_fails_alone_and_in_its_own_words(
-    bench: Bench, model: Path, shared_agent: Agent
+    bench: Bench, model: Path, shared_agent: AgentProcess
 ) -> None:
     failing = ("--option", "fake.fault=compile_error", "--option", "fake.fault_phase=compile")
     arguments = ("--engine", "fake,onnxruntime", "--target", shared_agent.address)
@@ -70,7 +77,7 @@ def test_one_engine_that_cannot_run_a_model_fails_alone_and_in_its_own_words(
 
 
 def test_a_killed_agent_loses_only_its_own_configurations(
-    bench: Bench, model: Path, start_agent: Callable[..., Agent]
+    bench: Bench, model: Path, start_agent: Callable[..., AgentProcess]
 ) -> None:
     lost, kept = start_agent("lost"), start_agent("kept")
     bench.cli("targets", "add", "lost", lost.address)
@@ -91,7 +98,7 @@ def test_a_killed_agent_loses_only_its_own_configurations(
 
 
 def test_a_child_killed_by_a_signal_is_typed_and_the_next_run_passes(
-    bench: Bench, model: Path, start_agent: Callable[..., Agent]
+    bench: Bench, model: Path, start_agent: Callable[..., AgentProcess]
 ) -> None:
     agent = start_agent()
     bench.cli("targets", "add", "here", agent.address)
@@ -107,7 +114,7 @@ def test_a_child_killed_by_a_signal_is_typed_and_the_next_run_passes(
 
 
 def test_ctrl_c_ends_the_child_and_keeps_what_was_finished(
-    bench: Bench, model: Path, start_agent: Callable[..., Agent]
+    bench: Bench, model: Path, start_agent: Callable[..., AgentProcess]
 ) -> None:
     agent = start_agent()
     bench.cli("devices", "--target", agent.address)
@@ -124,7 +131,7 @@ def test_ctrl_c_ends_the_child_and_keeps_what_was_finished(
 
 
 def test_export_and_import_lose_nothing_and_double_nothing(
-    bench: Bench, model: Path, shared_agent: Agent, tmp_path: Path
+    bench: Bench, model: Path, shared_agent: AgentProcess, tmp_path: Path
 ) -> None:
     document = bench.json("run", model, "--engine", "fake", "--target", shared_agent.address, *QUICK)
     bench.cli("export", document["benchmark"]["id"], "--output", tmp_path / "export.json")
@@ -136,7 +143,7 @@ def test_export_and_import_lose_nothing_and_double_nothing(
     assert elsewhere.json("show", listed["id"])["measurements"] == document["measurements"]
 
 
-def test_profile_shows_every_layer(bench: Bench, model: Path, shared_agent: Agent) -> None:
+def test_profile_shows_every_layer(bench: Bench, model: Path, shared_agent: AgentProcess) -> None:
     engines = "onnxruntime,openvino,torch,fake"
     document = bench.json("profile", model, "--engine", engines, "--target", shared_agent.address, "--iterations", "5")
     assert len(document["profiles"]) == 4
@@ -147,7 +154,7 @@ def test_profile_shows_every_layer(bench: Bench, model: Path, shared_agent: Agen
 
 
 @pytest.mark.parametrize("verb", ["list", "devices"])
-def test_output_to_a_closed_pipe_is_no_error(bench: Bench, shared_agent: Agent, verb: str) -> None:
+def test_output_to_a_closed_pipe_is_no_error(bench: Bench, shared_agent: AgentProcess, verb: str) -> None:
     bench.cli("targets", "add", "here", shared_agent.address)
     shell = f"{sys.executable} -m enginebench_controller {verb} | true"
     done = subprocess.run(["bash", "-c", shell], env=bench.variables, capture_output=True, text=True, check=True)
@@ -160,7 +167,7 @@ def _processes() -> list[str]:
     ]
 
 
-def _wait_for_worker(agent: Agent, seconds: float = 60) -> int:
+def _wait_for_worker(agent: AgentProcess, seconds: float = 60) -> int:
     """The process id of a child that has been measuring for a moment."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -173,10 +180,10 @@ def _wait_for_worker(agent: Agent, seconds: float = 60) -> int:
     raise AssertionError("the agent started no run")
 
 
-def _kill_when_busy(agent: Agent) -> None:
+def _kill_when_busy(agent: AgentProcess) -> None:
     _wait_for_worker(agent)
     agent.kill()
 
 
-def _signal_worker(agent: Agent, number: signal.Signals) -> None:
+def _signal_worker(agent: AgentProcess, number: signal.Signals) -> None:
     os.kill(_wait_for_worker(agent), number)

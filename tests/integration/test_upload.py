@@ -13,10 +13,11 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from agent_server import AgentProcess
 from enginebench_controller.client import AgentClient
 from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.records import ModelFile
-from integration.bench import Agent, Bench
+from integration.bench import Bench
 
 SIZE_BYTES = int(os.environ.get("ENGINEBENCH_TEST_UPLOAD_BYTES", "200000000"))
 FLAT_BYTES = 60_000_000
@@ -44,7 +45,7 @@ def _file(path: Path) -> ModelFile:
 
 @pytest.mark.xdist_group("upload")
 def test_an_upload_cut_at_60_percent_resumes_after_a_restart_and_is_never_sent_twice(
-    big_model: Path, start_agent: Callable[..., Agent]
+    big_model: Path, start_agent: Callable[..., AgentProcess]
 ) -> None:
     agent = start_agent()
     file = _file(big_model)
@@ -73,18 +74,18 @@ def test_an_upload_cut_at_60_percent_resumes_after_a_restart_and_is_never_sent_t
 
 @pytest.mark.xdist_group("upload")
 def test_memory_stays_flat_on_both_sides(
-    big_model: Path, model: Path, bench: Bench, start_agent: Callable[..., Agent]
+    big_model: Path, model: Path, bench: Bench, start_agent: Callable[..., AgentProcess]
 ) -> None:
     agent = start_agent()
-    small_bytes = {"controller": _child_peak_bytes(_run(model, agent), bench), "agent": _peak_bytes(agent.pid)}
-    big_bytes = {"controller": _child_peak_bytes(_run(big_model, agent), bench), "agent": _peak_bytes(agent.pid)}
+    small_bytes = {"controller": _child_peak_bytes(_run(model, agent), bench), "agent": agent.resident_bytes("VmHWM")}
+    big_bytes = {"controller": _child_peak_bytes(_run(big_model, agent), bench), "agent": agent.resident_bytes("VmHWM")}
     grown = {side: big_bytes[side] - small_bytes[side] for side in small_bytes}
     print({side: f"grew by {size / 1e6:.0f} MB for {SIZE_BYTES / 1e6:.0f} MB" for side, size in grown.items()})
     assert all(size < FLAT_BYTES for size in grown.values()), grown
     assert (agent.data_dir / "files" / _file(big_model).sha256).exists()
 
 
-def _run(model: Path, agent: Agent) -> list[str]:
+def _run(model: Path, agent: AgentProcess) -> list[str]:
     """A run that uploads the model and then fails at once: what follows the upload is the child's business."""
     failing = ["--option", "fake.fault=compile_error", "--option", "fake.fault_phase=compile"]
     return [*_cli(), "run", str(model), "--engine", "fake", "--target", agent.address, *failing]
@@ -92,11 +93,6 @@ def _run(model: Path, agent: Agent) -> list[str]:
 
 def _cli() -> list[str]:
     return [sys.executable, "-m", "enginebench_controller"]
-
-
-def _peak_bytes(pid: int) -> int:
-    status = Path(f"/proc/{pid}/status").read_text()
-    return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) * 1024
 
 
 def _child_peak_bytes(command: list[str], bench: Bench) -> int:

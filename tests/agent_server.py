@@ -1,0 +1,73 @@
+"""A real agent process: what the tests of the agent and the integration tests are played on."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+READY = "enginebench-agent listening on "
+
+
+class AgentProcess:
+    """`enginebench-agent serve` on a port of its own; `config`, where given, becomes its agent.toml."""
+
+    def __init__(
+        self, data_dir: Path, *arguments: str, config: str | None = None, python: str = sys.executable
+    ) -> None:
+        self.data_dir = data_dir
+        self._arguments = arguments
+        self._python = python
+        data_dir.mkdir(parents=True, exist_ok=True)
+        if config is not None:
+            (data_dir / "agent.toml").write_text(config)
+        self._start(port=0)
+
+    def _start(self, port: int) -> None:
+        self.process = subprocess.Popen(
+            serve_command(self.data_dir, "--port", str(port), *self._arguments, python=self._python),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline().strip()
+        assert line.startswith(READY), f"not ready, exit code {self.process.wait()}: {line}"
+        self.address = line.removeprefix(READY)
+
+    @property
+    def pid(self) -> int:
+        """The server's process."""
+        return self.process.pid
+
+    @property
+    def port(self) -> int:
+        return int(self.address.rpartition(":")[2])
+
+    def children(self) -> list[int]:
+        """Its child processes."""
+        return [
+            int(pid) for pid in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        ]
+
+    def resident_bytes(self, field: str = "VmRSS") -> int:
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(next(line for line in status.splitlines() if line.startswith(field)).split()[1]) * 1024
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """End it in an orderly way, if it still runs; returns its exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        return self.process.wait(timeout=20)
+
+    def kill(self) -> None:
+        """SIGKILL: no chance to tidy up."""
+        self.process.kill()
+        self.process.wait()
+
+    def restart(self) -> None:
+        """Start again on the same port and data folder."""
+        self._start(self.port)
+
+
+def serve_command(data_dir: Path, *arguments: str, python: str = sys.executable) -> list[str]:
+    return [python, "-m", "enginebench_agent", "serve", "--data-dir", str(data_dir), *arguments]
