@@ -96,11 +96,16 @@ async def _measure(bench: Bench, job: Job, benchmark_id: str, keep: Keep) -> Non
     except asyncio.CancelledError:
         cancelled = Failure(FailureKind.CANCELLED, "the benchmark was cancelled before this was finished")
         await keep(outcome.failed(job, benchmark_id, run_id, cancelled, Status.CANCELLED))
+        await _acknowledge(bench, job, run_id)
         raise
     await keep(measurement)
     bench.reporter.finished(job, measurement.status, measurement.failure)
+    await _acknowledge(bench, job, run_id)
+
+
+async def _acknowledge(bench: Bench, job: Job, run_id: str) -> None:
+    """Let the agent forget a run whose outcome is stored. One that misses this keeps a result nobody asks for again."""
     if job.target not in bench.lost_targets:
-        # The outcome is safe either way: an agent that misses this keeps a result nobody asks for again.
         with contextlib.suppress(UnreachableError, AgentError):
             await bench.clients[job.target].acknowledge(run_id)
 

@@ -126,6 +126,7 @@ def test_ctrl_c_ends_the_child_and_keeps_what_was_finished(
     _, remarks = running.communicate(timeout=30)
     assert running.returncode == 130 and "Traceback" not in remarks
     assert agent.children() == []
+    assert list((agent.data_dir / "spool").iterdir()) == [], "what is stored stays nobody's to collect"
     (listed,) = bench.json("list")["benchmarks"]
     assert bench.json("show", listed["id"])["measurements"][0]["status"] == "cancelled"
 

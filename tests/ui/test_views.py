@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import invented
-from enginebench_controller.records import Configuration, Effective, EngineRef, Readback, Source, Status, Target
+from enginebench_controller.records import Configuration, Effective, EngineRef, Load, Readback, Source, Status, Target
 from enginebench_controller.store.queries import BenchmarkEntry
 from enginebench_ui.views.benchmarks import benchmark_views
 from enginebench_ui.views.charts import ecdf, latency_figure, throughput_figure
@@ -27,6 +27,16 @@ def test_a_row_shows_what_ran_and_how_that_is_known():
     assert row["p95 (ms)"] > row["Median (ms)"]
     assert row["Items/s"] == pytest.approx(4 / 4e-3, rel=0.05)
     assert (row["Status"], row["Remarks"]) == ("ok", None)
+
+
+def test_rows_that_differ_only_in_their_load_say_so():
+    one_by_one = invented.measured("m1")
+    in_flight = replace(one_by_one, id="m2", configuration=Configuration("CPU", 1, 2, load=Load.ASYNC, requests=3))
+
+    rows = measurement_rows([one_by_one, in_flight])
+
+    assert [(row["Load"], row["Requests"]) for row in rows] == [("sync", "1 in flight"), ("async", "3 in flight")]
+    assert "Load" not in measurement_rows([one_by_one])[0]
 
 
 def test_a_failed_row_has_no_number_and_says_how_it_ended():

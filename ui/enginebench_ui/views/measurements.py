@@ -1,10 +1,11 @@
 """The measurements of one benchmark as a table, and what went wrong in words."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from enginebench_controller.parity import requested_is_not_effective
 from enginebench_controller.records import Failure, Measurement
+from enginebench_ui.views.series import varying_axes
 from enginebench_ui.views.text import Row, cells, engine_label, milliseconds, readback
 
 
@@ -18,9 +19,14 @@ class FailureView:
     configurations: tuple[str, ...]
 
 
-def measurement_rows(measurements: Iterable[Measurement]) -> tuple[Row, ...]:
-    """Return a table row a measurement; None stands where there is no number."""
-    return tuple(cells(_row(measurement)) for measurement in measurements)
+def measurement_rows(measurements: Sequence[Measurement]) -> tuple[Row, ...]:
+    """Return a table row a measurement; None stands where there is no number.
+
+    Axes that few people touch have a column only where the measurements differ in them.
+    """
+    varying = varying_axes(measurements)
+    extra = {axis.capitalize(): varying[axis] for axis in ("streams", "hint", "load", "requests") if axis in varying}
+    return tuple(cells(_row(measurement, extra)) for measurement in measurements)
 
 
 def failure_views(measurements: Iterable[Measurement]) -> tuple[FailureView, ...]:
@@ -39,7 +45,7 @@ def configuration_text(measurement: Measurement) -> str:
     return f"{measurement.model_name}, {measurement.target}, {asked.device}, batch {asked.batch}, {cores}"
 
 
-def _row(measurement: Measurement) -> Row:
+def _row(measurement: Measurement, extra: Mapping[str, Callable[[Measurement], str]]) -> Row:
     asked, latency = measurement.configuration, measurement.latency
     return {
         "Model": measurement.model_name,
@@ -50,6 +56,7 @@ def _row(measurement: Measurement) -> Row:
         "Device": asked.device,
         "Batch": asked.batch,
         "Cores": asked.cores,
+        **{heading: read(measurement) for heading, read in extra.items()},
         "Precision": readback(measurement.effective.precision),
         "Threads": readback(measurement.effective.threads),
         "Median (ms)": milliseconds(latency.median_ns if latency else None),

@@ -29,9 +29,14 @@ def timed(measurements: Iterable[Measurement]) -> tuple[Measurement, ...]:
     return tuple(one for one in measurements if one.latency is not None)
 
 
+def varying_axes(measurements: Sequence[Measurement]) -> dict[str, Callable[[Measurement], str]]:
+    """Return the axes on which the measurements differ, each with how to read it."""
+    return {axis: read for axis, read in _AXES.items() if len({read(one) for one in measurements}) > 1}
+
+
 def series_names(measurements: Sequence[Measurement]) -> dict[str, str]:
     """Return the name of the series that each measurement, by id, belongs to."""
-    varying = [read for read in _AXES.values() if len({read(one) for one in measurements}) > 1]
+    varying = varying_axes(measurements).values()
     return {one.id: " · ".join((engine_label(one), *(read(one) for read in varying))) for one in measurements}
 
 
