@@ -53,6 +53,21 @@ class Load(StrEnum):
 
     SYNC = "sync"
     ASYNC = "async"
+    OPEN_LOOP = "open-loop"
+
+
+class ArrivalProcess(StrEnum):
+    """How the arrivals of an open loop are spaced."""
+
+    CONSTANT = "constant"
+    POISSON = "poisson"
+
+
+class StopReason(StrEnum):
+    """Why the steady state of a process ended."""
+
+    TARGET_MET = "target_met"
+    MAX_DURATION = "max_duration"
 
 
 class Source(StrEnum):
@@ -102,12 +117,51 @@ class InputTensor:
 
 @dataclass(frozen=True)
 class StopRule:
-    """A measurement ends when both minima are met, or at the latest at the maximum."""
+    """When a measurement ends: when all minima are met, or at the latest at the maximum.
 
-    min_duration_ns: int = 5_000_000_000
-    min_iterations: int = 10
-    max_duration_ns: int = 60_000_000_000
-    warmup_ns: int = 1_000_000_000
+    Durations and iterations are those of all processes together; each process gets an equal share. A target of 0 asks
+    for no interval; `block_ns` 0 leaves the length of blocks to the worker.
+    """
+
+    min_duration_ns: int = 6_000_000_000
+    min_iterations: int = 30
+    max_duration_ns: int = 30_000_000_000
+    warmup_ns: int = 500_000_000
+    target_relative_half_width: float = 0.01
+    processes: int = 3
+    block_ns: int = 0
+    retry_noisy: bool = False
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """The schedule of an open loop: inferences per second, each of a whole batch."""
+
+    rate_per_s: float
+    process: ArrivalProcess = ArrivalProcess.POISSON
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """One tensor as a .npy file of exactly the shape and type of the run's input named `input`."""
+
+    input: str
+    sha256: str
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class InputSet:
+    """What the requests rotate through: `count` inputs drawn with a seed, or, where there are `items`, given ones.
+
+    An item has a file for each of the model's inputs. `preparation` says how they were made from the user's files.
+    """
+
+    seed: int = 0
+    count: int = 8
+    name: str = "random"
+    items: tuple[tuple[InputFile, ...], ...] = ()
+    preparation: str = ""
 
 
 @dataclass(frozen=True)
@@ -122,9 +176,9 @@ class Configuration:
     hint: Hint = Hint.NONE
     load: Load = Load.SYNC
     requests: int = 1
+    arrivals: Arrivals | None = None
     inputs: tuple[InputTensor, ...] = ()
-    input_seed: int = 0
-    input_count: int = 8
+    input_set: InputSet = InputSet()
     options: Mapping[str, str] = field(default_factory=dict)
     stop: StopRule = StopRule()
 
@@ -180,26 +234,192 @@ class Failure:
     phase: str = ""
 
 
+class IntervalMethod(StrEnum):
+    """How a confidence interval was obtained; see stats/intervals.py."""
+
+    BLOCKS = "order_statistics_over_blocks"
+    BLOCKS_T = "t_over_blocks"
+    PROCESSES_T = "t_over_processes"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A confidence interval in the unit of what it belongs to; `level` is its nominal coverage."""
+
+    low: float
+    high: float
+    level: float
+    method: IntervalMethod
+
+
+@dataclass(frozen=True)
+class Percentile:
+    """A percentile of latency, or None with fewer than `samples_needed` samples; `interval` None where unknown."""
+
+    percent: float
+    value_ns: float | None
+    samples_needed: int
+    interval: Interval | None = None
+
+
 @dataclass(frozen=True)
 class LatencySummary:
-    """Statistics over the raw latencies of one measurement. A percentile with too few samples behind it is None."""
+    """Statistics over the raw latencies of one measurement; None where there is too little to tell.
+
+    `mad_ns` is the median absolute deviation from the median, not scaled. `outliers` are samples outside Tukey's
+    fences, 1.5 interquartile ranges below the first or above the third quartile. `excluded` samples are kept but count
+    nowhere here: those of disturbed blocks that were measured again.
+    """
 
     samples: int
     mean_ns: float
     sd_ns: float | None
+    cv: float | None
     min_ns: int
     max_ns: int
     median_ns: float
-    p90_ns: float | None
-    p95_ns: float | None
-    p99_ns: float | None
+    median_interval: Interval | None
+    mad_ns: float
+    percentiles: tuple[Percentile, ...]
+    outliers: int
+    excluded: int = 0
+
+    def percentile_ns(self, percent: float) -> float | None:
+        """The value of a percentile that is among `percentiles`, else None."""
+        return next((one.value_ns for one in self.percentiles if one.percent == percent), None)
+
+    @property
+    def median_relative_half_width(self) -> float | None:
+        """Half the width of the median's interval ÷ the median; None without an interval."""
+        interval = self.median_interval
+        return (interval.high - interval.low) / 2 / self.median_ns if interval and self.median_ns else None
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a machine was doing during one block; None where it does not tell, and `missing` says why, by field."""
+
+    cpu_time_ns: int | None = None
+    other_cpu_time_ns: int | None = None
+    steal_ns: int | None = None
+    involuntary_switches: int | None = None
+    cpu_pressure_ns: int | None = None
+    memory_pressure_ns: int | None = None
+    io_pressure_ns: int | None = None
+    throttled_ns: int | None = None
+    min_frequency_hz: int | None = None
+    max_frequency_hz: int | None = None
+    temperature_millicelsius: int | None = None
+    energy_uj: int | None = None
+    governor: str | None = None
+    turbo: bool | None = None
+    power_supply: str | None = None
+    missing: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A stretch of the steady state of one process. `disturbances` is empty for a clean block."""
+
+    process: int
+    index: int
+    begin_ns: int
+    duration_ns: int
+    iterations: int
+    evidence: Evidence = Evidence()
+    disturbances: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class BlockSamples:
+    """The raw samples of one block: int64 arrays of shape (iterations,) in nanoseconds, in order of completion.
+
+    The instants of an open loop count from the start of the process's steady state; elsewhere they are None.
+    """
+
+    process: int
+    block: int
+    latency_ns: NDArray[np.int64]
+    scheduled_ns: NDArray[np.int64] | None = None
+    sent_ns: NDArray[np.int64] | None = None
+    completed_ns: NDArray[np.int64] | None = None
+
+
+@dataclass(frozen=True)
+class WarmUp:
+    """How a warm-up went; `reason` says what still differed where it never became steady."""
+
+    steady: bool
+    iterations: int
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What measuring itself costs: a reading of the clock, and an iteration of the loop around an empty call."""
+
+    timer_ns: float
+    empty_loop_ns: float
+    block_ns: int
+
+
+@dataclass(frozen=True)
+class Process:
+    """What one of a measurement's fresh processes did."""
+
+    index: int
+    started_at_unix_ns: int | None = None
+    phases: tuple[Phase, ...] = ()
+    effective: Effective = Effective()
+    calibration: Calibration | None = None
+    warm_up: WarmUp | None = None
+    stop_reason: StopReason | None = None
+    iterations: int | None = None
+    steady_state_ns: int | None = None
+    cpu_time_ns: int | None = None
+    median_ns: float | None = None
+    throughput_items_per_s: float | None = None
+    scheduled_arrivals: int | None = None
+    unsent_arrivals: int | None = None
+
+
+@dataclass(frozen=True)
+class OutputCheck:
+    """How one engine's outputs compare with another's on the same inputs, or what is wrong with them by themselves.
+
+    `reference` is the measurement compared with; None for what shows without one. `problem` is a sentence, or empty
+    where the outputs agree within `tolerance`, a bound on `max_relative_error`: the largest absolute difference ÷ the
+    reference's largest magnitude, over all captured elements of all outputs. `cosine` is the smallest of any output.
+    """
+
+    reference: str | None
+    max_absolute_error: float | None
+    max_relative_error: float | None
+    cosine: float | None
+    tolerance: float | None
+    problem: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class CapturedOutput:
+    """What came out as `name` for the input at `input_index` of the set: every `stride`-th element, float32."""
+
+    input_index: int
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    stride: int
+    values: NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """The outcome of one configuration. `samples_ns`: int64 array of shape (iterations,), in order of completion.
+    """The outcome of one configuration, over all its processes. Raw samples are kept apart, in `BlockSamples`.
 
-    `latency` and `throughput_items_per_s` are None unless the status is ok or inconclusive.
+    `latency` and `throughput_items_per_s` are None unless the status is ok or inconclusive. `phases` and `effective`
+    are those of the first process; `iterations`, `steady_state_ns` and `cpu_time_ns` sums over all of them.
+    `process_spread` is the largest median of a process ÷ the smallest, less 1; None with a single process.
+    `captured_outputs` are those of the first process.
     """
 
     id: str
@@ -214,13 +434,18 @@ class Measurement:
     failure: Failure | None = None
     effective: Effective = Effective()
     phases: tuple[Phase, ...] = ()
+    processes: tuple[Process, ...] = ()
+    blocks: tuple[Block, ...] = ()
     iterations: int | None = None
     steady_state_ns: int | None = None
     cpu_time_ns: int | None = None
     input_set_sha256: str | None = None
     latency: LatencySummary | None = None
     throughput_items_per_s: float | None = None
-    samples_ns: NDArray[np.int64] | None = None
+    throughput_interval: Interval | None = None
+    process_spread: float | None = None
+    captured_outputs: tuple[CapturedOutput, ...] = ()
+    interleaving_group: str | None = None
 
 
 @dataclass(frozen=True)

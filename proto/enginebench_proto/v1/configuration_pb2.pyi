@@ -20,6 +20,13 @@ class Load(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     LOAD_UNSPECIFIED: _ClassVar[Load]
     LOAD_SYNC: _ClassVar[Load]
     LOAD_ASYNC: _ClassVar[Load]
+    LOAD_OPEN_LOOP: _ClassVar[Load]
+
+class ArrivalProcess(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ARRIVAL_PROCESS_UNSPECIFIED: _ClassVar[ArrivalProcess]
+    ARRIVAL_PROCESS_CONSTANT: _ClassVar[ArrivalProcess]
+    ARRIVAL_PROCESS_POISSON: _ClassVar[ArrivalProcess]
 HINT_UNSPECIFIED: Hint
 HINT_NONE: Hint
 HINT_LATENCY: Hint
@@ -28,9 +35,13 @@ HINT_CUMULATIVE_THROUGHPUT: Hint
 LOAD_UNSPECIFIED: Load
 LOAD_SYNC: Load
 LOAD_ASYNC: Load
+LOAD_OPEN_LOOP: Load
+ARRIVAL_PROCESS_UNSPECIFIED: ArrivalProcess
+ARRIVAL_PROCESS_CONSTANT: ArrivalProcess
+ARRIVAL_PROCESS_POISSON: ArrivalProcess
 
 class Configuration(_message.Message):
-    __slots__ = ("device", "batch", "cores", "streams", "precision", "hint", "load", "requests", "inputs", "input_set", "options", "stop")
+    __slots__ = ("device", "batch", "cores", "streams", "precision", "hint", "load", "requests", "inputs", "input_set", "options", "stop", "arrivals")
     class OptionsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -50,6 +61,7 @@ class Configuration(_message.Message):
     INPUT_SET_FIELD_NUMBER: _ClassVar[int]
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
+    ARRIVALS_FIELD_NUMBER: _ClassVar[int]
     device: str
     batch: int
     cores: int
@@ -62,7 +74,18 @@ class Configuration(_message.Message):
     input_set: InputSet
     options: _containers.ScalarMap[str, str]
     stop: StopRule
-    def __init__(self, device: _Optional[str] = ..., batch: _Optional[int] = ..., cores: _Optional[int] = ..., streams: _Optional[int] = ..., precision: _Optional[str] = ..., hint: _Optional[_Union[Hint, str]] = ..., load: _Optional[_Union[Load, str]] = ..., requests: _Optional[int] = ..., inputs: _Optional[_Iterable[_Union[InputTensor, _Mapping]]] = ..., input_set: _Optional[_Union[InputSet, _Mapping]] = ..., options: _Optional[_Mapping[str, str]] = ..., stop: _Optional[_Union[StopRule, _Mapping]] = ...) -> None: ...
+    arrivals: Arrivals
+    def __init__(self, device: _Optional[str] = ..., batch: _Optional[int] = ..., cores: _Optional[int] = ..., streams: _Optional[int] = ..., precision: _Optional[str] = ..., hint: _Optional[_Union[Hint, str]] = ..., load: _Optional[_Union[Load, str]] = ..., requests: _Optional[int] = ..., inputs: _Optional[_Iterable[_Union[InputTensor, _Mapping]]] = ..., input_set: _Optional[_Union[InputSet, _Mapping]] = ..., options: _Optional[_Mapping[str, str]] = ..., stop: _Optional[_Union[StopRule, _Mapping]] = ..., arrivals: _Optional[_Union[Arrivals, _Mapping]] = ...) -> None: ...
+
+class Arrivals(_message.Message):
+    __slots__ = ("process", "rate_per_s", "seed")
+    PROCESS_FIELD_NUMBER: _ClassVar[int]
+    RATE_PER_S_FIELD_NUMBER: _ClassVar[int]
+    SEED_FIELD_NUMBER: _ClassVar[int]
+    process: ArrivalProcess
+    rate_per_s: float
+    seed: int
+    def __init__(self, process: _Optional[_Union[ArrivalProcess, str]] = ..., rate_per_s: _Optional[float] = ..., seed: _Optional[int] = ...) -> None: ...
 
 class InputTensor(_message.Message):
     __slots__ = ("name", "dtype", "shape", "integer_bound")
@@ -77,21 +100,49 @@ class InputTensor(_message.Message):
     def __init__(self, name: _Optional[str] = ..., dtype: _Optional[str] = ..., shape: _Optional[_Iterable[int]] = ..., integer_bound: _Optional[int] = ...) -> None: ...
 
 class InputSet(_message.Message):
-    __slots__ = ("seed", "count")
+    __slots__ = ("seed", "count", "name", "items")
     SEED_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ITEMS_FIELD_NUMBER: _ClassVar[int]
     seed: int
     count: int
-    def __init__(self, seed: _Optional[int] = ..., count: _Optional[int] = ...) -> None: ...
+    name: str
+    items: _containers.RepeatedCompositeFieldContainer[InputItem]
+    def __init__(self, seed: _Optional[int] = ..., count: _Optional[int] = ..., name: _Optional[str] = ..., items: _Optional[_Iterable[_Union[InputItem, _Mapping]]] = ...) -> None: ...
+
+class InputItem(_message.Message):
+    __slots__ = ("files",)
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    files: _containers.RepeatedCompositeFieldContainer[InputFile]
+    def __init__(self, files: _Optional[_Iterable[_Union[InputFile, _Mapping]]] = ...) -> None: ...
+
+class InputFile(_message.Message):
+    __slots__ = ("input", "sha256", "size_bytes")
+    INPUT_FIELD_NUMBER: _ClassVar[int]
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    input: str
+    sha256: str
+    size_bytes: int
+    def __init__(self, input: _Optional[str] = ..., sha256: _Optional[str] = ..., size_bytes: _Optional[int] = ...) -> None: ...
 
 class StopRule(_message.Message):
-    __slots__ = ("min_duration_ns", "min_iterations", "max_duration_ns", "warmup_ns")
+    __slots__ = ("min_duration_ns", "min_iterations", "max_duration_ns", "warmup_ns", "target_relative_half_width", "max_warmup_ns", "block_ns", "retry_noisy")
     MIN_DURATION_NS_FIELD_NUMBER: _ClassVar[int]
     MIN_ITERATIONS_FIELD_NUMBER: _ClassVar[int]
     MAX_DURATION_NS_FIELD_NUMBER: _ClassVar[int]
     WARMUP_NS_FIELD_NUMBER: _ClassVar[int]
+    TARGET_RELATIVE_HALF_WIDTH_FIELD_NUMBER: _ClassVar[int]
+    MAX_WARMUP_NS_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_NS_FIELD_NUMBER: _ClassVar[int]
+    RETRY_NOISY_FIELD_NUMBER: _ClassVar[int]
     min_duration_ns: int
     min_iterations: int
     max_duration_ns: int
     warmup_ns: int
-    def __init__(self, min_duration_ns: _Optional[int] = ..., min_iterations: _Optional[int] = ..., max_duration_ns: _Optional[int] = ..., warmup_ns: _Optional[int] = ...) -> None: ...
+    target_relative_half_width: float
+    max_warmup_ns: int
+    block_ns: int
+    retry_noisy: bool
+    def __init__(self, min_duration_ns: _Optional[int] = ..., min_iterations: _Optional[int] = ..., max_duration_ns: _Optional[int] = ..., warmup_ns: _Optional[int] = ..., target_relative_half_width: _Optional[float] = ..., max_warmup_ns: _Optional[int] = ..., block_ns: _Optional[int] = ..., retry_noisy: bool = ...) -> None: ...

@@ -25,27 +25,43 @@ _sym_db = _symbol_database.Default()
 from enginebench_proto.v1 import configuration_pb2 as enginebench__proto_dot_v1_dot_configuration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&enginebench_proto/v1/measurement.proto\x12\x0e\x65nginebench.v1\x1a(enginebench_proto/v1/configuration.proto\"\xbe\x02\n\x0bMeasurement\x12%\n\x06phases\x18\x01 \x03(\x0b\x32\x15.enginebench.v1.Phase\x12,\n\teffective\x18\x02 \x01(\x0b\x32\x19.enginebench.v1.Effective\x12\x12\n\niterations\x18\x03 \x01(\x04\x12\r\n\x05\x62\x61tch\x18\x04 \x01(\r\x12\x17\n\x0fsteady_state_ns\x18\x05 \x01(\x04\x12\x18\n\x0b\x63pu_time_ns\x18\x06 \x01(\x04H\x00\x88\x01\x01\x12+\n\x06inputs\x18\x07 \x03(\x0b\x32\x1b.enginebench.v1.InputTensor\x12\x18\n\x10input_set_sha256\x18\x08 \x01(\t\x12-\n\x07outputs\x18\t \x03(\x0b\x32\x1c.enginebench.v1.OutputTensorB\x0e\n\x0c_cpu_time_ns\"Z\n\x05Phase\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64uration_ns\x18\x02 \x01(\x04\x12\x1b\n\x0epeak_rss_bytes\x18\x03 \x01(\x04H\x00\x88\x01\x01\x42\x11\n\x0f_peak_rss_bytes\"\x8d\x02\n\tEffective\x12\x30\n\x07threads\x18\x01 \x01(\x0b\x32\x1f.enginebench.v1.IntegerReadback\x12\x30\n\x07streams\x18\x02 \x01(\x0b\x32\x1f.enginebench.v1.IntegerReadback\x12/\n\tprecision\x18\x03 \x01(\x0b\x32\x1c.enginebench.v1.TextReadback\x12.\n\x08provider\x18\x04 \x01(\x0b\x32\x1c.enginebench.v1.TextReadback\x12)\n\x03isa\x18\x05 \x01(\x0b\x32\x1c.enginebench.v1.TextReadback\x12\x10\n\x08\x61\x66\x66inity\x18\x06 \x03(\r\"P\n\x0fIntegerReadback\x12\r\n\x05value\x18\x01 \x01(\x04\x12.\n\x06source\x18\x02 \x01(\x0e\x32\x1e.enginebench.v1.ReadbackSource\"M\n\x0cTextReadback\x12\r\n\x05value\x18\x01 \x01(\t\x12.\n\x06source\x18\x02 \x01(\x0e\x32\x1e.enginebench.v1.ReadbackSource\":\n\x0cOutputTensor\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x64type\x18\x02 \x01(\t\x12\r\n\x05shape\x18\x03 \x03(\x04\"\x1d\n\x07Samples\x12\x12\n\nlatency_ns\x18\x01 \x03(\x04*\x8c\x01\n\x0eReadbackSource\x12\x1f\n\x1bREADBACK_SOURCE_UNSPECIFIED\x10\x00\x12\x1e\n\x1aREADBACK_SOURCE_ENGINE_API\x10\x01\x12\x1c\n\x18READBACK_SOURCE_OBSERVED\x10\x02\x12\x1b\n\x17READBACK_SOURCE_ASSUMED\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&enginebench_proto/v1/measurement.proto\x12\x0e\x65nginebench.v1\x1a(enginebench_proto/v1/configuration.proto\"\xfe\x04\n\x0bMeasurement\x12%\n\x06phases\x18\x01 \x03(\x0b\x32\x15.enginebench.v1.Phase\x12,\n\teffective\x18\x02 \x01(\x0b\x32\x19.enginebench.v1.Effective\x12\x12\n\niterations\x18\x03 \x01(\x04\x12\r\n\x05\x62\x61tch\x18\x04 \x01(\r\x12\x17\n\x0fsteady_state_ns\x18\x05 \x01(\x04\x12\x18\n\x0b\x63pu_time_ns\x18\x06 \x01(\x04H\x00\x88\x01\x01\x12+\n\x06inputs\x18\x07 \x03(\x0b\x32\x1b.enginebench.v1.InputTensor\x12\x18\n\x10input_set_sha256\x18\x08 \x01(\t\x12-\n\x07outputs\x18\t \x03(\x0b\x32\x1c.enginebench.v1.OutputTensor\x12\x30\n\x0b\x63\x61libration\x18\n \x01(\x0b\x32\x1b.enginebench.v1.Calibration\x12\'\n\x07warm_up\x18\x0b \x01(\x0b\x32\x16.enginebench.v1.WarmUp\x12/\n\x0bstop_reason\x18\x0c \x01(\x0e\x32\x1a.enginebench.v1.StopReason\x12\x0e\n\x06\x62locks\x18\r \x01(\r\x12\x38\n\x10\x63\x61ptured_outputs\x18\x0e \x03(\x0b\x32\x1e.enginebench.v1.CapturedOutput\x12\x1f\n\x12scheduled_arrivals\x18\x0f \x01(\x04H\x01\x88\x01\x01\x12\x1c\n\x0funsent_arrivals\x18\x10 \x01(\x04H\x02\x88\x01\x01\x42\x0e\n\x0c_cpu_time_nsB\x15\n\x13_scheduled_arrivalsB\x12\n\x10_unsent_arrivals\"H\n\x0b\x43\x61libration\x12\x10\n\x08timer_ns\x18\x01 \x01(\x01\x12\x15\n\rempty_loop_ns\x18\x02 \x01(\x01\x12\x10\n\x08\x62lock_ns\x18\x03 \x01(\x04\"<\n\x06WarmUp\x12\x0e\n\x06steady\x18\x01 \x01(\x08\x12\x12\n\niterations\x18\x02 \x01(\x04\x12\x0e\n\x06reason\x18\x03 \x01(\t\"q\n\x0e\x43\x61pturedOutput\x12\x13\n\x0binput_index\x18\x01 \x01(\r\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\r\n\x05\x64type\x18\x03 \x01(\t\x12\r\n\x05shape\x18\x04 \x03(\x04\x12\x0e\n\x06values\x18\x05 \x01(\x0c\x12\x0e\n\x06stride\x18\x06 \x01(\r\"\x93\x01\n\x05\x42lock\x12\r\n\x05index\x18\x01 \x01(\r\x12\x10\n\x08\x62\x65gin_ns\x18\x02 \x01(\x04\x12\x13\n\x0b\x64uration_ns\x18\x03 \x01(\x04\x12\x12\n\niterations\x18\x04 \x01(\x04\x12*\n\x08\x65vidence\x18\x05 \x01(\x0b\x32\x18.enginebench.v1.Evidence\x12\x14\n\x0c\x64isturbances\x18\x06 \x03(\t\"\xb8\x06\n\x08\x45vidence\x12\x18\n\x0b\x63pu_time_ns\x18\x01 \x01(\x04H\x00\x88\x01\x01\x12\x1e\n\x11other_cpu_time_ns\x18\x02 \x01(\x04H\x01\x88\x01\x01\x12\x15\n\x08steal_ns\x18\x03 \x01(\x04H\x02\x88\x01\x01\x12!\n\x14involuntary_switches\x18\x04 \x01(\x04H\x03\x88\x01\x01\x12\x1c\n\x0f\x63pu_pressure_ns\x18\x05 \x01(\x04H\x04\x88\x01\x01\x12\x1f\n\x12memory_pressure_ns\x18\x06 \x01(\x04H\x05\x88\x01\x01\x12\x1b\n\x0eio_pressure_ns\x18\x07 \x01(\x04H\x06\x88\x01\x01\x12\x19\n\x0cthrottled_ns\x18\x08 \x01(\x04H\x07\x88\x01\x01\x12\x1d\n\x10min_frequency_hz\x18\t \x01(\x04H\x08\x88\x01\x01\x12\x1d\n\x10max_frequency_hz\x18\n \x01(\x04H\t\x88\x01\x01\x12%\n\x18temperature_millicelsius\x18\x0b \x01(\x03H\n\x88\x01\x01\x12\x16\n\tenergy_uj\x18\x0c \x01(\x04H\x0b\x88\x01\x01\x12\x15\n\x08governor\x18\r \x01(\tH\x0c\x88\x01\x01\x12\x12\n\x05turbo\x18\x0e \x01(\x08H\r\x88\x01\x01\x12\x19\n\x0cpower_supply\x18\x0f \x01(\tH\x0e\x88\x01\x01\x12\x36\n\x07missing\x18\x10 \x03(\x0b\x32%.enginebench.v1.Evidence.MissingEntry\x1a.\n\x0cMissingEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x0e\n\x0c_cpu_time_nsB\x14\n\x12_other_cpu_time_nsB\x0b\n\t_steal_nsB\x17\n\x15_involuntary_switchesB\x12\n\x10_cpu_pressure_nsB\x15\n\x13_memory_pressure_nsB\x11\n\x0f_io_pressure_nsB\x0f\n\r_throttled_nsB\x13\n\x11_min_frequency_hzB\x13\n\x11_max_frequency_hzB\x1b\n\x19_temperature_millicelsiusB\x0c\n\n_energy_ujB\x0b\n\t_governorB\x08\n\x06_turboB\x0f\n\r_power_supply\"Z\n\x05Phase\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64uration_ns\x18\x02 \x01(\x04\x12\x1b\n\x0epeak_rss_bytes\x18\x03 \x01(\x04H\x00\x88\x01\x01\x42\x11\n\x0f_peak_rss_bytes\"\x8d\x02\n\tEffective\x12\x30\n\x07threads\x18\x01 \x01(\x0b\x32\x1f.enginebench.v1.IntegerReadback\x12\x30\n\x07streams\x18\x02 \x01(\x0b\x32\x1f.enginebench.v1.IntegerReadback\x12/\n\tprecision\x18\x03 \x01(\x0b\x32\x1c.enginebench.v1.TextReadback\x12.\n\x08provider\x18\x04 \x01(\x0b\x32\x1c.enginebench.v1.TextReadback\x12)\n\x03isa\x18\x05 \x01(\x0b\x32\x1c.enginebench.v1.TextReadback\x12\x10\n\x08\x61\x66\x66inity\x18\x06 \x03(\r\"P\n\x0fIntegerReadback\x12\r\n\x05value\x18\x01 \x01(\x04\x12.\n\x06source\x18\x02 \x01(\x0e\x32\x1e.enginebench.v1.ReadbackSource\"M\n\x0cTextReadback\x12\r\n\x05value\x18\x01 \x01(\t\x12.\n\x06source\x18\x02 \x01(\x0e\x32\x1e.enginebench.v1.ReadbackSource\":\n\x0cOutputTensor\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x64type\x18\x02 \x01(\t\x12\r\n\x05shape\x18\x03 \x03(\x04\"i\n\x07Samples\x12\x12\n\nlatency_ns\x18\x01 \x03(\x04\x12\x14\n\x0cscheduled_ns\x18\x02 \x03(\x04\x12\x0f\n\x07sent_ns\x18\x03 \x03(\x04\x12\x14\n\x0c\x63ompleted_ns\x18\x04 \x03(\x04\x12\r\n\x05\x62lock\x18\x05 \x01(\r*c\n\nStopReason\x12\x1b\n\x17STOP_REASON_UNSPECIFIED\x10\x00\x12\x1a\n\x16STOP_REASON_TARGET_MET\x10\x01\x12\x1c\n\x18STOP_REASON_MAX_DURATION\x10\x02*\x8c\x01\n\x0eReadbackSource\x12\x1f\n\x1bREADBACK_SOURCE_UNSPECIFIED\x10\x00\x12\x1e\n\x1aREADBACK_SOURCE_ENGINE_API\x10\x01\x12\x1c\n\x18READBACK_SOURCE_OBSERVED\x10\x02\x12\x1b\n\x17READBACK_SOURCE_ASSUMED\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'enginebench_proto.v1.measurement_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_READBACKSOURCE']._serialized_start=1038
-  _globals['_READBACKSOURCE']._serialized_end=1178
+  _globals['_EVIDENCE_MISSINGENTRY']._loaded_options = None
+  _globals['_EVIDENCE_MISSINGENTRY']._serialized_options = b'8\001'
+  _globals['_STOPREASON']._serialized_start=2661
+  _globals['_STOPREASON']._serialized_end=2760
+  _globals['_READBACKSOURCE']._serialized_start=2763
+  _globals['_READBACKSOURCE']._serialized_end=2903
   _globals['_MEASUREMENT']._serialized_start=101
-  _globals['_MEASUREMENT']._serialized_end=419
-  _globals['_PHASE']._serialized_start=421
-  _globals['_PHASE']._serialized_end=511
-  _globals['_EFFECTIVE']._serialized_start=514
-  _globals['_EFFECTIVE']._serialized_end=783
-  _globals['_INTEGERREADBACK']._serialized_start=785
-  _globals['_INTEGERREADBACK']._serialized_end=865
-  _globals['_TEXTREADBACK']._serialized_start=867
-  _globals['_TEXTREADBACK']._serialized_end=944
-  _globals['_OUTPUTTENSOR']._serialized_start=946
-  _globals['_OUTPUTTENSOR']._serialized_end=1004
-  _globals['_SAMPLES']._serialized_start=1006
-  _globals['_SAMPLES']._serialized_end=1035
+  _globals['_MEASUREMENT']._serialized_end=739
+  _globals['_CALIBRATION']._serialized_start=741
+  _globals['_CALIBRATION']._serialized_end=813
+  _globals['_WARMUP']._serialized_start=815
+  _globals['_WARMUP']._serialized_end=875
+  _globals['_CAPTUREDOUTPUT']._serialized_start=877
+  _globals['_CAPTUREDOUTPUT']._serialized_end=990
+  _globals['_BLOCK']._serialized_start=993
+  _globals['_BLOCK']._serialized_end=1140
+  _globals['_EVIDENCE']._serialized_start=1143
+  _globals['_EVIDENCE']._serialized_end=1967
+  _globals['_EVIDENCE_MISSINGENTRY']._serialized_start=1641
+  _globals['_EVIDENCE_MISSINGENTRY']._serialized_end=1687
+  _globals['_PHASE']._serialized_start=1969
+  _globals['_PHASE']._serialized_end=2059
+  _globals['_EFFECTIVE']._serialized_start=2062
+  _globals['_EFFECTIVE']._serialized_end=2331
+  _globals['_INTEGERREADBACK']._serialized_start=2333
+  _globals['_INTEGERREADBACK']._serialized_end=2413
+  _globals['_TEXTREADBACK']._serialized_start=2415
+  _globals['_TEXTREADBACK']._serialized_end=2492
+  _globals['_OUTPUTTENSOR']._serialized_start=2494
+  _globals['_OUTPUTTENSOR']._serialized_end=2552
+  _globals['_SAMPLES']._serialized_start=2554
+  _globals['_SAMPLES']._serialized_end=2659
 # @@protoc_insertion_point(module_scope)

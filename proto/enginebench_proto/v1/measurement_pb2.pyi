@@ -8,19 +8,28 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class StopReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    STOP_REASON_UNSPECIFIED: _ClassVar[StopReason]
+    STOP_REASON_TARGET_MET: _ClassVar[StopReason]
+    STOP_REASON_MAX_DURATION: _ClassVar[StopReason]
+
 class ReadbackSource(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     READBACK_SOURCE_UNSPECIFIED: _ClassVar[ReadbackSource]
     READBACK_SOURCE_ENGINE_API: _ClassVar[ReadbackSource]
     READBACK_SOURCE_OBSERVED: _ClassVar[ReadbackSource]
     READBACK_SOURCE_ASSUMED: _ClassVar[ReadbackSource]
+STOP_REASON_UNSPECIFIED: StopReason
+STOP_REASON_TARGET_MET: StopReason
+STOP_REASON_MAX_DURATION: StopReason
 READBACK_SOURCE_UNSPECIFIED: ReadbackSource
 READBACK_SOURCE_ENGINE_API: ReadbackSource
 READBACK_SOURCE_OBSERVED: ReadbackSource
 READBACK_SOURCE_ASSUMED: ReadbackSource
 
 class Measurement(_message.Message):
-    __slots__ = ("phases", "effective", "iterations", "batch", "steady_state_ns", "cpu_time_ns", "inputs", "input_set_sha256", "outputs")
+    __slots__ = ("phases", "effective", "iterations", "batch", "steady_state_ns", "cpu_time_ns", "inputs", "input_set_sha256", "outputs", "calibration", "warm_up", "stop_reason", "blocks", "captured_outputs", "scheduled_arrivals", "unsent_arrivals")
     PHASES_FIELD_NUMBER: _ClassVar[int]
     EFFECTIVE_FIELD_NUMBER: _ClassVar[int]
     ITERATIONS_FIELD_NUMBER: _ClassVar[int]
@@ -30,6 +39,13 @@ class Measurement(_message.Message):
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     INPUT_SET_SHA256_FIELD_NUMBER: _ClassVar[int]
     OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    CALIBRATION_FIELD_NUMBER: _ClassVar[int]
+    WARM_UP_FIELD_NUMBER: _ClassVar[int]
+    STOP_REASON_FIELD_NUMBER: _ClassVar[int]
+    BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    CAPTURED_OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    SCHEDULED_ARRIVALS_FIELD_NUMBER: _ClassVar[int]
+    UNSENT_ARRIVALS_FIELD_NUMBER: _ClassVar[int]
     phases: _containers.RepeatedCompositeFieldContainer[Phase]
     effective: Effective
     iterations: int
@@ -39,7 +55,109 @@ class Measurement(_message.Message):
     inputs: _containers.RepeatedCompositeFieldContainer[_configuration_pb2.InputTensor]
     input_set_sha256: str
     outputs: _containers.RepeatedCompositeFieldContainer[OutputTensor]
-    def __init__(self, phases: _Optional[_Iterable[_Union[Phase, _Mapping]]] = ..., effective: _Optional[_Union[Effective, _Mapping]] = ..., iterations: _Optional[int] = ..., batch: _Optional[int] = ..., steady_state_ns: _Optional[int] = ..., cpu_time_ns: _Optional[int] = ..., inputs: _Optional[_Iterable[_Union[_configuration_pb2.InputTensor, _Mapping]]] = ..., input_set_sha256: _Optional[str] = ..., outputs: _Optional[_Iterable[_Union[OutputTensor, _Mapping]]] = ...) -> None: ...
+    calibration: Calibration
+    warm_up: WarmUp
+    stop_reason: StopReason
+    blocks: int
+    captured_outputs: _containers.RepeatedCompositeFieldContainer[CapturedOutput]
+    scheduled_arrivals: int
+    unsent_arrivals: int
+    def __init__(self, phases: _Optional[_Iterable[_Union[Phase, _Mapping]]] = ..., effective: _Optional[_Union[Effective, _Mapping]] = ..., iterations: _Optional[int] = ..., batch: _Optional[int] = ..., steady_state_ns: _Optional[int] = ..., cpu_time_ns: _Optional[int] = ..., inputs: _Optional[_Iterable[_Union[_configuration_pb2.InputTensor, _Mapping]]] = ..., input_set_sha256: _Optional[str] = ..., outputs: _Optional[_Iterable[_Union[OutputTensor, _Mapping]]] = ..., calibration: _Optional[_Union[Calibration, _Mapping]] = ..., warm_up: _Optional[_Union[WarmUp, _Mapping]] = ..., stop_reason: _Optional[_Union[StopReason, str]] = ..., blocks: _Optional[int] = ..., captured_outputs: _Optional[_Iterable[_Union[CapturedOutput, _Mapping]]] = ..., scheduled_arrivals: _Optional[int] = ..., unsent_arrivals: _Optional[int] = ...) -> None: ...
+
+class Calibration(_message.Message):
+    __slots__ = ("timer_ns", "empty_loop_ns", "block_ns")
+    TIMER_NS_FIELD_NUMBER: _ClassVar[int]
+    EMPTY_LOOP_NS_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_NS_FIELD_NUMBER: _ClassVar[int]
+    timer_ns: float
+    empty_loop_ns: float
+    block_ns: int
+    def __init__(self, timer_ns: _Optional[float] = ..., empty_loop_ns: _Optional[float] = ..., block_ns: _Optional[int] = ...) -> None: ...
+
+class WarmUp(_message.Message):
+    __slots__ = ("steady", "iterations", "reason")
+    STEADY_FIELD_NUMBER: _ClassVar[int]
+    ITERATIONS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    steady: bool
+    iterations: int
+    reason: str
+    def __init__(self, steady: bool = ..., iterations: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class CapturedOutput(_message.Message):
+    __slots__ = ("input_index", "name", "dtype", "shape", "values", "stride")
+    INPUT_INDEX_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DTYPE_FIELD_NUMBER: _ClassVar[int]
+    SHAPE_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    STRIDE_FIELD_NUMBER: _ClassVar[int]
+    input_index: int
+    name: str
+    dtype: str
+    shape: _containers.RepeatedScalarFieldContainer[int]
+    values: bytes
+    stride: int
+    def __init__(self, input_index: _Optional[int] = ..., name: _Optional[str] = ..., dtype: _Optional[str] = ..., shape: _Optional[_Iterable[int]] = ..., values: _Optional[bytes] = ..., stride: _Optional[int] = ...) -> None: ...
+
+class Block(_message.Message):
+    __slots__ = ("index", "begin_ns", "duration_ns", "iterations", "evidence", "disturbances")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_NS_FIELD_NUMBER: _ClassVar[int]
+    DURATION_NS_FIELD_NUMBER: _ClassVar[int]
+    ITERATIONS_FIELD_NUMBER: _ClassVar[int]
+    EVIDENCE_FIELD_NUMBER: _ClassVar[int]
+    DISTURBANCES_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    begin_ns: int
+    duration_ns: int
+    iterations: int
+    evidence: Evidence
+    disturbances: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, index: _Optional[int] = ..., begin_ns: _Optional[int] = ..., duration_ns: _Optional[int] = ..., iterations: _Optional[int] = ..., evidence: _Optional[_Union[Evidence, _Mapping]] = ..., disturbances: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Evidence(_message.Message):
+    __slots__ = ("cpu_time_ns", "other_cpu_time_ns", "steal_ns", "involuntary_switches", "cpu_pressure_ns", "memory_pressure_ns", "io_pressure_ns", "throttled_ns", "min_frequency_hz", "max_frequency_hz", "temperature_millicelsius", "energy_uj", "governor", "turbo", "power_supply", "missing")
+    class MissingEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    CPU_TIME_NS_FIELD_NUMBER: _ClassVar[int]
+    OTHER_CPU_TIME_NS_FIELD_NUMBER: _ClassVar[int]
+    STEAL_NS_FIELD_NUMBER: _ClassVar[int]
+    INVOLUNTARY_SWITCHES_FIELD_NUMBER: _ClassVar[int]
+    CPU_PRESSURE_NS_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_PRESSURE_NS_FIELD_NUMBER: _ClassVar[int]
+    IO_PRESSURE_NS_FIELD_NUMBER: _ClassVar[int]
+    THROTTLED_NS_FIELD_NUMBER: _ClassVar[int]
+    MIN_FREQUENCY_HZ_FIELD_NUMBER: _ClassVar[int]
+    MAX_FREQUENCY_HZ_FIELD_NUMBER: _ClassVar[int]
+    TEMPERATURE_MILLICELSIUS_FIELD_NUMBER: _ClassVar[int]
+    ENERGY_UJ_FIELD_NUMBER: _ClassVar[int]
+    GOVERNOR_FIELD_NUMBER: _ClassVar[int]
+    TURBO_FIELD_NUMBER: _ClassVar[int]
+    POWER_SUPPLY_FIELD_NUMBER: _ClassVar[int]
+    MISSING_FIELD_NUMBER: _ClassVar[int]
+    cpu_time_ns: int
+    other_cpu_time_ns: int
+    steal_ns: int
+    involuntary_switches: int
+    cpu_pressure_ns: int
+    memory_pressure_ns: int
+    io_pressure_ns: int
+    throttled_ns: int
+    min_frequency_hz: int
+    max_frequency_hz: int
+    temperature_millicelsius: int
+    energy_uj: int
+    governor: str
+    turbo: bool
+    power_supply: str
+    missing: _containers.ScalarMap[str, str]
+    def __init__(self, cpu_time_ns: _Optional[int] = ..., other_cpu_time_ns: _Optional[int] = ..., steal_ns: _Optional[int] = ..., involuntary_switches: _Optional[int] = ..., cpu_pressure_ns: _Optional[int] = ..., memory_pressure_ns: _Optional[int] = ..., io_pressure_ns: _Optional[int] = ..., throttled_ns: _Optional[int] = ..., min_frequency_hz: _Optional[int] = ..., max_frequency_hz: _Optional[int] = ..., temperature_millicelsius: _Optional[int] = ..., energy_uj: _Optional[int] = ..., governor: _Optional[str] = ..., turbo: bool = ..., power_supply: _Optional[str] = ..., missing: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class Phase(_message.Message):
     __slots__ = ("name", "duration_ns", "peak_rss_bytes")
@@ -94,7 +212,15 @@ class OutputTensor(_message.Message):
     def __init__(self, name: _Optional[str] = ..., dtype: _Optional[str] = ..., shape: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Samples(_message.Message):
-    __slots__ = ("latency_ns",)
+    __slots__ = ("latency_ns", "scheduled_ns", "sent_ns", "completed_ns", "block")
     LATENCY_NS_FIELD_NUMBER: _ClassVar[int]
+    SCHEDULED_NS_FIELD_NUMBER: _ClassVar[int]
+    SENT_NS_FIELD_NUMBER: _ClassVar[int]
+    COMPLETED_NS_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_FIELD_NUMBER: _ClassVar[int]
     latency_ns: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, latency_ns: _Optional[_Iterable[int]] = ...) -> None: ...
+    scheduled_ns: _containers.RepeatedScalarFieldContainer[int]
+    sent_ns: _containers.RepeatedScalarFieldContainer[int]
+    completed_ns: _containers.RepeatedScalarFieldContainer[int]
+    block: int
+    def __init__(self, latency_ns: _Optional[_Iterable[int]] = ..., scheduled_ns: _Optional[_Iterable[int]] = ..., sent_ns: _Optional[_Iterable[int]] = ..., completed_ns: _Optional[_Iterable[int]] = ..., block: _Optional[int] = ...) -> None: ...

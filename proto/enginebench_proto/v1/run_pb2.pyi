@@ -70,7 +70,7 @@ FAILURE_KIND_AGENT_LOST: FailureKind
 FAILURE_KIND_INTERNAL: FailureKind
 
 class RunSpec(_message.Message):
-    __slots__ = ("run_id", "kind", "engine", "environment", "model", "configuration", "timeout_ns")
+    __slots__ = ("run_id", "kind", "engine", "environment", "model", "configuration", "timeout_ns", "interleaving")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     ENGINE_FIELD_NUMBER: _ClassVar[int]
@@ -78,6 +78,7 @@ class RunSpec(_message.Message):
     MODEL_FIELD_NUMBER: _ClassVar[int]
     CONFIGURATION_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_NS_FIELD_NUMBER: _ClassVar[int]
+    INTERLEAVING_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     kind: RunKind
     engine: str
@@ -85,7 +86,18 @@ class RunSpec(_message.Message):
     model: _model_pb2.ModelVersion
     configuration: _configuration_pb2.Configuration
     timeout_ns: int
-    def __init__(self, run_id: _Optional[str] = ..., kind: _Optional[_Union[RunKind, str]] = ..., engine: _Optional[str] = ..., environment: _Optional[str] = ..., model: _Optional[_Union[_model_pb2.ModelVersion, _Mapping]] = ..., configuration: _Optional[_Union[_configuration_pb2.Configuration, _Mapping]] = ..., timeout_ns: _Optional[int] = ...) -> None: ...
+    interleaving: Interleaving
+    def __init__(self, run_id: _Optional[str] = ..., kind: _Optional[_Union[RunKind, str]] = ..., engine: _Optional[str] = ..., environment: _Optional[str] = ..., model: _Optional[_Union[_model_pb2.ModelVersion, _Mapping]] = ..., configuration: _Optional[_Union[_configuration_pb2.Configuration, _Mapping]] = ..., timeout_ns: _Optional[int] = ..., interleaving: _Optional[_Union[Interleaving, _Mapping]] = ...) -> None: ...
+
+class Interleaving(_message.Message):
+    __slots__ = ("group", "members", "seed")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    SEED_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    members: int
+    seed: int
+    def __init__(self, group: _Optional[str] = ..., members: _Optional[int] = ..., seed: _Optional[int] = ...) -> None: ...
 
 class StartRequest(_message.Message):
     __slots__ = ("spec",)
@@ -162,12 +174,14 @@ class ResultRequest(_message.Message):
     def __init__(self, run_id: _Optional[str] = ...) -> None: ...
 
 class ResultPart(_message.Message):
-    __slots__ = ("result", "samples")
+    __slots__ = ("result", "samples", "block")
     RESULT_FIELD_NUMBER: _ClassVar[int]
     SAMPLES_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_FIELD_NUMBER: _ClassVar[int]
     result: RunResult
     samples: _measurement_pb2.Samples
-    def __init__(self, result: _Optional[_Union[RunResult, _Mapping]] = ..., samples: _Optional[_Union[_measurement_pb2.Samples, _Mapping]] = ...) -> None: ...
+    block: _measurement_pb2.Block
+    def __init__(self, result: _Optional[_Union[RunResult, _Mapping]] = ..., samples: _Optional[_Union[_measurement_pb2.Samples, _Mapping]] = ..., block: _Optional[_Union[_measurement_pb2.Block, _Mapping]] = ...) -> None: ...
 
 class RunResult(_message.Message):
     __slots__ = ("run_id", "outcome", "failure", "engine_version", "started_at_unix_ns", "measurement", "profile", "spec")

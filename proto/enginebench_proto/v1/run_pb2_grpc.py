@@ -99,7 +99,7 @@ class RunServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Result(self, request, context):
-        """The outcome of a finished run, from the spool: the result first, then its samples.
+        """The outcome of a finished run, from the spool: the result first, then its blocks with their samples.
         Status: OK; NOT_FOUND; FAILED_PRECONDITION while it is not finished.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
