@@ -4,6 +4,7 @@
 #   make test    all tests
 #   make check   formatter, linter, types, import contracts, generated code: what is quick
 #   make ui      the pages over what `make demo` measured
+#   make benchmarks    the harness against its peers, on an idle machine: about 40 minutes (QUICK=1: three)
 
 PYTHON ?= python3
 VENV := .venv
@@ -17,9 +18,10 @@ DEEPSPARSE_PYTHON := $(shell $(PYTHON) -c 'import sys; print(sys.executable if s
 ifeq ($(DEEPSPARSE_PYTHON),)
 DEEPSPARSE_PYTHON := $(shell command -v python3.11 2>/dev/null)
 endif
+BENCHMARKS_STAMP := .venvs/benchmarks.stamp
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check ui setup format proto screenshot browser clean
+.PHONY: demo test check ui setup format proto screenshot browser benchmarks clean
 
 demo: setup
 	$(BIN)/enginebench demo
@@ -77,6 +79,14 @@ $(PROTO_PYTHON):
 screenshot: setup browser
 	ENGINEBENCH_DEMO_HOME=$(ENGINEBENCH_HOME) ENGINEBENCH_SCREENSHOTS=$(CURDIR)/docs/images \
 	  $(BIN)/python -m pytest tests/browser/test_results_page.py
+
+benchmarks: setup $(BENCHMARKS_STAMP)
+	$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
+
+$(BENCHMARKS_STAMP): $(VENV)/.stamp
+	mkdir -p $(@D)
+	$(BIN)/python $(PIP_INSTALL) --constraint constraints.txt --editable '.[benchmarks]'
+	touch $@
 
 browser: $(VENV)/.stamp
 	@tests/browser/install.sh $(BIN)/playwright

@@ -5,13 +5,21 @@ from dataclasses import replace
 import numpy as np
 
 from enginebench_controller.records import (
+    Arrivals,
     Benchmark,
+    Block,
+    BlockSamples,
+    Calibration,
+    CapturedOutput,
     Configuration,
     Effective,
     EngineRef,
+    Evidence,
     Failure,
     FailureKind,
     Hint,
+    InputFile,
+    InputSet,
     InputTensor,
     Layer,
     Load,
@@ -19,14 +27,17 @@ from enginebench_controller.records import (
     ModelFile,
     ModelVersion,
     Phase,
+    Process,
     Profile,
     Readback,
     Source,
     Status,
+    StopReason,
     StopRule,
     TargetSnapshot,
+    WarmUp,
 )
-from enginebench_controller.stats.summary import summarize, throughput_items_per_s
+from enginebench_controller.stats.summary import process_medians, process_spread, summarize, throughput
 
 CREATED_NS = 1_700_000_000_123_456_789
 
@@ -38,10 +49,18 @@ CONFIGURATION = Configuration(
     load=Load.ASYNC,
     requests=3,
     inputs=(InputTensor("ids", "int64", (1, 16), 30_522), InputTensor("pixels", "float32", (1, 3, 8, 8))),
-    input_seed=7,
+    input_set=InputSet(
+        count=1, name="photos", items=((InputFile("ids", "0a" * 32, 256), InputFile("pixels", "0b" * 32, 896)),)
+    ),
     options={"invented": "yes"},
-    stop=StopRule(min_iterations=11),
+    stop=StopRule(min_iterations=11, retry_noisy=True),
 )
+OPEN_LOOP = replace(CONFIGURATION, load=Load.OPEN_LOOP, arrivals=Arrivals(250.0))
+
+PROCESSES = 3
+BLOCKS_OF_A_PROCESS = 4
+DISTURBANCE = "other processes 12 %"
+UNSTEADY = "the medians of its halves differ by 4 %"
 
 
 def benchmark(identity="b0000001", name="invented", **fields):
@@ -49,10 +68,39 @@ def benchmark(identity="b0000001", name="invented", **fields):
     return Benchmark(identity, name, CREATED_NS, {"schema_version": 1, "models": ["zoo:invented"]}, **fields)
 
 
-def measured(identity, benchmark_id="b0000001", *, latency_ms=4.0, iterations=200, batch=1, engine="fake", **fields):
-    """A measurement with numbers: latencies around `latency_ms`, drawn from a generator seeded by the id."""
+def samples(identity, *, latency_ms=4.0, iterations=200, open_loop=False):
+    """What `measured` with the same arguments summarizes: latencies drawn from a generator seeded by the id.
+
+    In equal blocks, as many for each process; with fewer iterations than that in blocks of one.
+    """
     generator = np.random.default_rng(list(identity.encode()))
-    samples_ns = (latency_ms * 1e6 * generator.lognormal(0, 0.05, iterations)).astype(np.int64)
+    latency_ns = (latency_ms * 1e6 * generator.lognormal(0, 0.05, iterations)).astype(np.int64)
+    parts = np.array_split(latency_ns, min(iterations, PROCESSES * BLOCKS_OF_A_PROCESS))
+    each = -(-len(parts) // PROCESSES)
+    return tuple(_samples(*divmod(place, each), part, open_loop) for place, part in enumerate(parts))
+
+
+def measured(
+    identity,
+    benchmark_id="b0000001",
+    *,
+    latency_ms=4.0,
+    iterations=200,
+    batch=1,
+    engine="fake",
+    noisy=False,
+    **fields,
+):
+    """A measurement with numbers, latencies around `latency_ms`.
+
+    If it is noisy, the second block of all was disturbed and the second process never became steady.
+    """
+    raw = samples(identity, latency_ms=latency_ms, iterations=iterations)
+    blocks = tuple(_block(one, disturbed=noisy and place == 1) for place, one in enumerate(raw))
+    steady_state_ns = sum(block.duration_ns for block in blocks)
+    rate, rate_interval = throughput(blocks, batch)
+    medians = process_medians(raw)
+    processes = tuple(_process(index, medians[index], blocks, batch, noisy and index == 1) for index in medians)
     whole = Measurement(
         id=identity,
         benchmark_id=benchmark_id,
@@ -63,21 +111,27 @@ def measured(identity, benchmark_id="b0000001", *, latency_ms=4.0, iterations=20
         configuration=Configuration("CPU", batch, cores=2),
         status=Status.OK,
         started_at_unix_ns=CREATED_NS,
-        effective=Effective(
-            threads=Readback(2, Source.OBSERVED),
-            precision=Readback("f32", Source.ENGINE_API),
-            affinity=(0, 1),
-        ),
-        phases=(Phase("compile", 250_000_000, 90_000_000), Phase("steady_state", int(samples_ns.sum()))),
+        effective=processes[0].effective,
+        phases=processes[0].phases,
+        processes=processes,
+        blocks=blocks,
         iterations=iterations,
-        steady_state_ns=int(samples_ns.sum()),
+        steady_state_ns=steady_state_ns,
         cpu_time_ns=None,
         input_set_sha256="cd" * 32,
-        latency=summarize(samples_ns),
-        throughput_items_per_s=throughput_items_per_s(iterations, batch, int(samples_ns.sum())),
-        samples_ns=samples_ns,
+        latency=summarize(raw),
+        throughput_items_per_s=rate,
+        throughput_interval=rate_interval,
+        process_spread=process_spread(medians),
+        captured_outputs=(outputs(),),
     )
     return replace(whole, **fields)
+
+
+def outputs(shift=0.0):
+    """The captured output of one input, two classes of scores; `shift` is added to each element."""
+    values = np.linspace(-1, 1, 20, dtype=np.float32) + np.float32(shift)
+    return CapturedOutput(0, "scores", "float32", (2, 10), 1, values)
 
 
 def failed(identity, benchmark_id="b0000001", *, engine="fake-broken", batch=1, **fields):
@@ -146,4 +200,56 @@ def snapshot(target="local", seen_at_unix_ns=CREATED_NS):
             {**common, "name": "fake-broken", "hidden": False, "available": None, "unavailable": missing},
             {**common, "name": "fake-hidden", "hidden": True, "available": works, "unavailable": None},
         ),
+    )
+
+
+def _samples(process, block, latency_ns, open_loop):
+    if not open_loop:
+        return BlockSamples(process, block, latency_ns)
+    scheduled_ns = np.arange(latency_ns.size, dtype=np.int64) * 4_000_000
+    return BlockSamples(process, block, latency_ns, scheduled_ns, scheduled_ns + 1_000, scheduled_ns + latency_ns)
+
+
+def _block(samples, disturbed):
+    evidence = Evidence(
+        cpu_time_ns=2_000_000,
+        other_cpu_time_ns=40_000 if not disturbed else 4_000_000,
+        steal_ns=0,
+        involuntary_switches=samples.block,
+        min_frequency_hz=2_400_000_000,
+        max_frequency_hz=3_100_000_000,
+        governor="performance",
+        turbo=False,
+        missing={} if samples.block else {"energy_uj": "there is no /sys/class/powercap/intel-rapl:0"},
+    )
+    return Block(
+        process=samples.process,
+        index=samples.block,
+        begin_ns=samples.block * 60_000_000,
+        duration_ns=int(samples.latency_ns.sum()),
+        iterations=samples.latency_ns.size,
+        evidence=evidence,
+        disturbances=(DISTURBANCE,) if disturbed else (),
+    )
+
+
+def _process(index, median_ns, blocks, batch, unsteady):
+    own = [block for block in blocks if block.process == index]
+    steady_state_ns = sum(block.duration_ns for block in own)
+    return Process(
+        index=index,
+        started_at_unix_ns=CREATED_NS + index,
+        phases=(Phase("compile", 250_000_000, 90_000_000), Phase("steady_state", steady_state_ns)),
+        effective=Effective(
+            threads=Readback(2, Source.OBSERVED),
+            precision=Readback("f32", Source.ENGINE_API),
+            affinity=(0, 1),
+        ),
+        calibration=Calibration(timer_ns=38.5, empty_loop_ns=95.25, block_ns=100_000_000),
+        warm_up=WarmUp(False, 900, UNSTEADY) if unsteady else WarmUp(True, 120),
+        stop_reason=StopReason.TARGET_MET,
+        iterations=sum(block.iterations for block in own),
+        steady_state_ns=steady_state_ns,
+        median_ns=median_ns,
+        throughput_items_per_s=throughput(own, batch)[0],
     )

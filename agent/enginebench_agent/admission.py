@@ -1,23 +1,33 @@
 """Whether a run may start: its specification held against what this agent has and allows."""
 
 import hashlib
+import math
 from collections.abc import Iterable, Sequence
 
 from enginebench_agent.config import AgentConfig
-from enginebench_agent.convert import from_option
+from enginebench_agent.convert import check_arrivals, from_option
 from enginebench_agent.data_folder import DataFolder
 from enginebench_agent.errors import InvalidRequestError, NotFoundError
-from enginebench_agent.names import check_model_file_names, check_run_id, check_sha256
+from enginebench_agent.names import check_group_name, check_model_file_names, check_run_id, check_sha256
 from enginebench_agent.options import from_options
 from enginebench_plugins.types import UnsupportedSettingsError
-from enginebench_proto.v1.configuration_pb2 import HINT_UNSPECIFIED, LOAD_UNSPECIFIED, Configuration
+from enginebench_proto.v1.configuration_pb2 import (
+    HINT_UNSPECIFIED,
+    LOAD_UNSPECIFIED,
+    Configuration,
+    InputSet,
+    StopRule,
+)
 from enginebench_proto.v1.device_pb2 import Device
 from enginebench_proto.v1.engine_pb2 import Engine, EngineOption
 from enginebench_proto.v1.model_pb2 import ModelVersion
-from enginebench_proto.v1.run_pb2 import RUN_KIND_UNSPECIFIED, RunSpec
+from enginebench_proto.v1.run_pb2 import RUN_KIND_MEASURE, RUN_KIND_UNSPECIFIED, RunSpec
 
 EXECUTABLE_FORMATS = frozenset({"torchscript", "torch_export"})
 """Loading these can run code that came with the model."""
+
+MAX_MEMBERS = 64
+"""Members of a group are alive together, and their limits of time grow with their number."""
 
 PRECISIONS = frozenset({"default", "f32", "bf16", "f16"})
 
@@ -29,11 +39,14 @@ def check_form(spec: RunSpec) -> None:
         raise InvalidRequestError("the run needs a kind: measure or profile.")
     _check_model(spec.model)
     _check_configuration(spec.configuration)
+    if spec.HasField("interleaving"):
+        _check_interleaving(spec)
 
 
 def check_format(model: ModelVersion, config: AgentConfig, folder: DataFolder) -> None:
     """Refuse formats that can execute code unless the agent's owner allows them. Raises `InvalidRequestError`."""
-    if model.format in EXECUTABLE_FORMATS and not config.allow_executable_formats:
+    allowed = config.allow_executable_formats or model.digest in config.trusted_models
+    if model.format in EXECUTABLE_FORMATS and not allowed:
         raise InvalidRequestError(
             f"a model in the format {model.format} can execute code when it is loaded, and this agent does not allow "
             f"that; its owner can, with allow_executable_formats = true in {folder.config_file}."
@@ -96,8 +109,43 @@ def _check_configuration(configuration: Configuration) -> None:
         )
     if configuration.load == LOAD_UNSPECIFIED or configuration.hint == HINT_UNSPECIFIED:
         raise InvalidRequestError("the configuration needs a load and a hint.")
-    if configuration.stop.max_duration_ns < configuration.stop.min_duration_ns:
+    try:
+        check_arrivals(configuration)
+    except UnsupportedSettingsError as error:
+        raise InvalidRequestError(_lowered(str(error))) from error
+    _check_stop(configuration.stop)
+    _check_input_set(configuration.input_set)
+
+
+def _check_stop(stop: StopRule) -> None:
+    if 0 < stop.max_duration_ns < stop.min_duration_ns:
         raise InvalidRequestError("the stop rule's longest duration is shorter than its shortest.")
+    if 0 < stop.max_warmup_ns < stop.warmup_ns:
+        raise InvalidRequestError("the stop rule's longest warm-up is shorter than its shortest.")
+    if not (math.isfinite(stop.target_relative_half_width) and stop.target_relative_half_width >= 0):
+        raise InvalidRequestError("the stop rule's target must be 0 or a share above it, such as 0.01.")
+
+
+def _check_input_set(input_set: InputSet) -> None:
+    if not input_set.items:
+        return
+    if input_set.count != len(input_set.items):
+        raise InvalidRequestError(f"the input set has {len(input_set.items)} items, but says {input_set.count}.")
+    for position, item in enumerate(input_set.items):
+        if not item.files:
+            raise InvalidRequestError(f"item {position} of the input set has no file.")
+        for file in item.files:
+            check_sha256(file.sha256)
+
+
+def _check_interleaving(spec: RunSpec) -> None:
+    check_group_name(spec.interleaving.group)
+    if not 1 <= spec.interleaving.members <= MAX_MEMBERS:
+        raise InvalidRequestError(
+            f"a group of runs that take turns has 1 to {MAX_MEMBERS} members, not {spec.interleaving.members}."
+        )
+    if spec.kind != RUN_KIND_MEASURE:
+        raise InvalidRequestError("only measurements can take turns.")
 
 
 def _check_options(spec: RunSpec, allowed: Sequence[EngineOption]) -> None:
@@ -105,6 +153,10 @@ def _check_options(spec: RunSpec, allowed: Sequence[EngineOption]) -> None:
         from_options([from_option(option) for option in allowed], spec.configuration.options)
     except UnsupportedSettingsError as error:
         raise InvalidRequestError(f"{_label(spec)}: {error}") from error
+
+
+def _lowered(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:]
 
 
 def _label(spec: RunSpec) -> str:

@@ -1,6 +1,8 @@
-"""One child at work on one run: hears it out, keeps its result, and judges how it ended."""
+"""One child at work on one run: hears it out, keeps its blocks, and judges how it ended."""
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,112 +10,146 @@ from enginebench_agent import endings
 from enginebench_agent.cgroup import oom_kills
 from enginebench_agent.child import Child, ChildExit, ChildStartError, spawned
 from enginebench_agent.framing import FramingError
-from enginebench_agent.run import Ending, Run
-from enginebench_agent.spool import SpoolWriter
+from enginebench_agent.resident import ResidentSet
+from enginebench_agent.run import Run
+from enginebench_agent.spool import OversizeError, SpoolWriter
+from enginebench_agent.turns import Member
 from enginebench_agent.uninterrupted import run_to_end
+from enginebench_proto.v1.measurement_pb2 import Measurement
 from enginebench_proto.v1.run_pb2 import OUTCOME_INCONCLUSIVE, OUTCOME_OK, Failure, ResultPart, RunResult
 from enginebench_proto.v1.worker_pb2 import WorkerMessage
 
 SPEC_FILE = "spec"
 """Name of the serialized specification in the run's folder; the child reads it as its standard input."""
 
-MAX_RESULT_BYTES = 256 * 1024 * 1024
 EXIT_GRACE_SECONDS = 5.0
-"""How long a child may live on after its whole result has arrived; some engines hang on the way out."""
+"""How long a child may live on after its result has arrived; some engines hang on the way out."""
 
 _ROOT = Path("/")
 
 
 @dataclass(frozen=True)
 class Order:
-    """What to start: the interpreter, the run's private folder, the model's main file in it, and the time limit."""
+    """What to start: the interpreter, the run's private folder, in it the model's main file and, where some were
+    given, the folder of inputs, the time limit, and whom to take turns with.
+    """
 
     python: Path
     folder: Path
     model: Path
     limit_seconds: float
+    inputs: Path | None = None
+    turns: Member | None = None
 
 
 class Attempt:
-    """One try of a run. What the child delivers goes to the run's log and, the result, to `writer`."""
+    """One try of a run. What the child delivers goes to the run's log and, blocks and samples, to `writer`."""
 
     def __init__(self, run: Run, order: Order, writer: SpoolWriter) -> None:
         self._run = run
         self._order = order
         self._writer = writer
         self._result: RunResult | None = None
+        self._blocks = 0
         self._samples = 0
         self._oom_kills_before = oom_kills(_ROOT)
 
-    async def make(self) -> Ending:
+    async def make(self) -> RunResult:
         """Start the child and hear it out. Cancelling this kills the child before the cancellation goes on.
 
-        The ending counts as spooled when the writer holds its result; committing it is left to the caller.
+        Committing the result to the spool is left to the caller. Raises `OSError` where the disk is full.
         """
-        order = self._order
         try:
-            async with spawned(
-                order.python, ["run", str(order.model)], order.folder, order.folder / SPEC_FILE
-            ) as child:
+            async with self._child() as child:
                 return await self._hear_out(child)
         except ChildStartError as error:
-            return self._failed(endings.of_unstartable(str(error)))
-        except (FramingError, _OversizeError) as error:
+            failure = endings.of_unstartable(str(error))
+        except OversizeError as error:
+            failure = endings.of_oversize(str(error), self._run.phase)
+        except (FramingError, _UnsoundError) as error:
             text = "the engine's process sent something that is no result"
-            return self._failed(endings.of_defect(text, self._run.phase, str(error)))
+            failure = endings.of_defect(text, self._run.phase, str(error))
+        return self._failed(failure)
 
-    async def _hear_out(self, child: Child) -> Ending:
+    @contextlib.asynccontextmanager
+    async def _child(self) -> AsyncIterator[Child]:
+        order = self._order
+        arguments = ["run", str(order.model)]
+        if order.inputs is not None:
+            arguments += ["--inputs", str(order.inputs)]
+        with contextlib.ExitStack() as stack:
+            descriptors = []
+            if order.turns is not None:
+                descriptors.append(stack.enter_context(order.turns.pipe()))
+                arguments += ["--turns", str(descriptors[0])]
+            async with spawned(order.python, arguments, order.folder, order.folder / SPEC_FILE, descriptors) as child:
+                yield child
+
+    async def _hear_out(self, child: Child) -> RunResult:
+        resident = ResidentSet(child.pid)
+        sampling = asyncio.create_task(resident.sample_forever())
         try:
             async with asyncio.timeout(self._order.limit_seconds) as timer:
                 async for message in child.messages():
-                    await self._hear(message)
-                    if self._is_complete():
+                    await self._hear(message, resident)
+                    if self._result is not None:
+                        sampling.cancel()
                         timer.reschedule(asyncio.get_running_loop().time() + EXIT_GRACE_SECONDS)
                 return self._judged(await child.exit())
         except TimeoutError:
             child.kill()
             end = await child.exit()
             late = endings.of_time_limit(end, self._run.phase, self._order.limit_seconds)
-            return self._delivered() or self._failed(late)
+            return self._result or self._failed(late)
+        finally:
+            sampling.cancel()
 
-    def _judged(self, end: ChildExit) -> Ending:
-        if self._result is not None and end.exit_code == 0:
-            return Ending(self._result, spooled=True)
+    def _judged(self, end: ChildExit) -> RunResult:
+        if self._result is not None:  # it came last; an end with a bang afterwards takes nothing from it
+            return self._result
         oom_killed = (oom_kills(_ROOT) or 0) > (self._oom_kills_before or 0)
-        crash = endings.of_exit(end, self._run.phase, oom_killed=oom_killed)
-        return self._delivered() or self._failed(crash)
+        return self._failed(endings.of_exit(end, self._run.phase, oom_killed=oom_killed))
 
-    def _delivered(self) -> Ending | None:
-        # An end with a bang, after the last sample has arrived, takes nothing from the measurement.
-        return Ending(self._result, spooled=True) if self._result is not None and self._is_complete() else None
+    def _failed(self, failure: Failure) -> RunResult:
+        return self._run.complete(endings.failed(failure))
 
-    def _failed(self, failure: Failure) -> Ending:
-        return Ending(endings.failed(failure), spooled=False)
-
-    async def _hear(self, message: WorkerMessage) -> None:
+    async def _hear(self, message: WorkerMessage, resident: ResidentSet) -> None:
         match message.WhichOneof("message"):
             case "phase":
                 self._run.phase = message.phase.name
                 self._run.log.phase(message.phase)
+                resident.enter(message.phase.name)
             case "progress":
                 self._run.log.progress(message.progress)
+            case "turn_wanted" if self._order.turns is not None:
+                self._order.turns.want(unfinished=message.turn_wanted.unfinished)
+            case "part" if self._result is not None:
+                raise _UnsoundError("Something came after the result.")
+            case "part" if message.part.HasField("result"):
+                self._take_result(message.part.result, resident)
             case "part":
-                await self._take(message.part)
+                await self._take_block(message.part)
 
-    async def _take(self, part: ResultPart) -> None:
-        if part.HasField("result"):
-            self._result = self._run.complete(part.result)
+    async def _take_block(self, part: ResultPart) -> None:
+        self._blocks += part.HasField("block")
         self._samples += len(part.samples.latency_ns)
         await run_to_end(self._writer.add, part)
-        if self._writer.written_bytes > MAX_RESULT_BYTES:
-            raise _OversizeError(f"The result exceeds {MAX_RESULT_BYTES} bytes.")
 
-    def _is_complete(self) -> bool:
-        if self._result is None:
-            return False
-        measured = self._result.outcome in (OUTCOME_OK, OUTCOME_INCONCLUSIVE) and self._result.HasField("measurement")
-        return not measured or self._samples == self._result.measurement.iterations
+    def _take_result(self, result: RunResult, resident: ResidentSet) -> None:
+        if result.outcome in (OUTCOME_OK, OUTCOME_INCONCLUSIVE) and result.HasField("measurement"):
+            self._check_counts(result.measurement)
+        resident.sample()
+        resident.fill(result.measurement.phases)
+        resident.fill(result.profile.phases)
+        self._result = self._run.complete(result)
+
+    def _check_counts(self, measurement: Measurement) -> None:
+        told = (measurement.blocks, measurement.iterations)
+        if told != (self._blocks, self._samples):
+            raise _UnsoundError(
+                f"It tells of {told[0]} blocks with {told[1]} samples, but sent {self._blocks} with {self._samples}."
+            )
 
 
-class _OversizeError(Exception):
-    """The child sent more than any result can have."""
+class _UnsoundError(Exception):
+    """The child sent what no sound worker sends."""

@@ -34,6 +34,23 @@ def oom_kills(root: Path) -> int | None:
     return None
 
 
+def cpu_stat_files(root: Path) -> list[Path]:
+    """The files that count how often and how long this process's group, and those around it, were held back."""
+    folders = [*_folders(root, ""), *_folders(root, "cpu")]
+    return [file for folder in folders if (file := folder / "cpu.stat").is_file()]
+
+
+def throttled_ns(cpu_stat: bytes) -> int | None:
+    """The time a group was held back for its quota, from its `cpu.stat`; None where it has no quota to count for."""
+    for line in cpu_stat.splitlines():
+        name, _, value = line.partition(b" ")
+        if name == b"throttled_usec":
+            return int(value) * 1000
+        if name == b"throttled_time":  # version 1 counts nanoseconds
+            return int(value)
+    return None
+
+
 def _v2_quotas(root: Path) -> Iterator[float]:
     for text in _texts(root, "", "cpu.max"):
         quota, period = text.split()

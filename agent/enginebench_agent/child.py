@@ -99,13 +99,15 @@ class Child:
 
 
 @contextlib.asynccontextmanager
-async def spawned(python: Path, arguments: Sequence[str], folder: Path, stdin: Path | None) -> AsyncIterator[Child]:
+async def spawned(
+    python: Path, arguments: Sequence[str], folder: Path, stdin: Path | None, descriptors: Sequence[int] = ()
+) -> AsyncIterator[Child]:
     """Start `python -m enginebench_agent.worker` in `folder`; when the block is left, however, the child is gone.
 
-    Spawned, never forked: a fork of a process that serves gRPC breaks both sides. `stdin` is a file the worker reads.
-    Raises `ChildStartError`.
+    Spawned, never forked: a fork of a process that serves gRPC breaks both sides. `stdin` is a file the worker reads,
+    `descriptors` are open files it gets under the same numbers. Raises `ChildStartError`.
     """
-    process = _popen(python, arguments, folder, stdin)
+    process = _popen(python, arguments, folder, stdin, descriptors)
     assert process.stdout is not None and process.stderr is not None  # noqa: S101  # pipes, as asked for
     child = Child(process, asyncio.StreamReader(), _Tail())
     try:
@@ -116,7 +118,9 @@ async def spawned(python: Path, arguments: Sequence[str], folder: Path, stdin: P
         await to_end(child.exit())
 
 
-def _popen(python: Path, arguments: Sequence[str], folder: Path, stdin: Path | None) -> "subprocess.Popen[bytes]":
+def _popen(
+    python: Path, arguments: Sequence[str], folder: Path, stdin: Path | None, descriptors: Sequence[int]
+) -> "subprocess.Popen[bytes]":
     # -P keeps the folder, whose files have names from outside, off the import path.
     command = [str(python), "-P", "-m", "enginebench_agent.worker", *arguments]
     try:
@@ -129,6 +133,7 @@ def _popen(python: Path, arguments: Sequence[str], folder: Path, stdin: Path | N
                 cwd=folder,
                 env=_variables(os.environ, folder),
                 start_new_session=True,
+                pass_fds=descriptors,
             )
     except OSError as error:
         raise ChildStartError(f"the interpreter {python} cannot be started: {error}") from error

@@ -1,4 +1,7 @@
-"""`enginebench-agent`: serve, and manage environments. Exit code 2 and one sentence for everything that cannot be."""
+"""`enginebench-agent`: serve, manage environments, tune the machine.
+
+Exit code 2 and one sentence for everything that cannot be.
+"""
 
 import argparse
 import importlib.metadata
@@ -36,7 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _serve(parsed: argparse.Namespace) -> None:
     from enginebench_agent.server import ServeOptions, serve  # noqa: PLC0415
 
-    serve(ServeOptions(parsed.host, parsed.port, DataFolder(parsed.data_dir), parsed.exit_with_stdin))
+    folder, trusted = DataFolder(parsed.data_dir), frozenset(parsed.trust_model)
+    serve(ServeOptions(parsed.host, parsed.port, folder, parsed.exit_with_stdin, trusted))
 
 
 def _environment_add(parsed: argparse.Namespace) -> None:
@@ -58,6 +62,13 @@ def _environment_remove(parsed: argparse.Namespace) -> None:
     remove_environment(parsed.name, DataFolder(parsed.data_dir))
 
 
+def _tune(parsed: argparse.Namespace) -> None:
+    from enginebench_agent.tuning_report import Action, print_tuning  # noqa: PLC0415
+
+    action = Action.UNDO if parsed.undo else Action.SHOW if parsed.dry_run else Action.TUNE
+    print_tuning(action, DataFolder(parsed.data_dir), parsed.root, as_json=parsed.json)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="enginebench-agent", description="Puts this machine's inference engines on the test bench."
@@ -74,6 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     removing = actions.add_parser("remove", help="delete an environment")
     removing.add_argument("name", metavar="NAME")
     _add_shared(removing, _environment_remove)
+    _add_tune(commands)
     return parser
 
 
@@ -85,6 +97,13 @@ def _add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     serve.add_argument(
         "--exit-with-stdin", action="store_true", help="stop when standard input closes, as when the starter dies"
+    )
+    serve.add_argument(
+        "--trust-model",
+        metavar="SHA256",
+        action="append",
+        default=[],
+        help="let this one model run although its format can execute code; repeatable",
     )
     _add_shared(serve, _serve)
 
@@ -104,6 +123,16 @@ def _add_environment_add(actions: "argparse._SubParsersAction[argparse.ArgumentP
     )
     adding.add_argument("--python", type=Path, metavar="PATH", help="interpreter to use (default: the agent's own)")
     _add_shared(adding, _environment_add)
+
+
+def _add_tune(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    tune = commands.add_parser("tune", help="make the machine steadier for measurements, until undone or restarted")
+    choice = tune.add_mutually_exclusive_group()
+    choice.add_argument("--undo", action="store_true", help="put everything back as it was")
+    choice.add_argument("--dry-run", action="store_true", help="only show what would be changed")
+    tune.add_argument("--json", action="store_true", help="print JSON")
+    tune.add_argument("--root", type=Path, default=Path("/"), help=argparse.SUPPRESS)  # for tests: a sysfs made up
+    _add_shared(tune, _tune)
 
 
 def _add_shared(parser: argparse.ArgumentParser, run: object) -> None:

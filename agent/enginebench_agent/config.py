@@ -35,6 +35,7 @@ class AgentConfig:
     """The settings of one agent.
 
     `allow_executable_formats`: whether models may come in formats that can execute code when loaded.
+    `trusted_models`: digests of those that may all the same, as the command line that starts the agent names them.
     `max_run_seconds`: longest life of a run's child. `discovery_seconds`: how long one plugin may take to answer.
     """
 
@@ -42,6 +43,7 @@ class AgentConfig:
     allow_executable_formats: bool = False
     max_run_seconds: int = 3_600
     discovery_seconds: int = 60
+    trusted_models: frozenset[str] = frozenset()
 
     def environment(self, name: str) -> EnvironmentConfig | None:
         """The environment of that name, None where there is none."""

@@ -3,6 +3,7 @@
 Each noun has a `to_` (wire) and a `from_` (plugin) function. Nothing here needs NumPy or an engine.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -38,6 +39,7 @@ _HINTS = {
     Hint.CUMULATIVE_THROUGHPUT: configuration_pb2.HINT_CUMULATIVE_THROUGHPUT,
 }
 _LOADS = {Load.SYNC: configuration_pb2.LOAD_SYNC, Load.ASYNC: configuration_pb2.LOAD_ASYNC}
+_ARRIVAL_PROCESSES = frozenset({configuration_pb2.ARRIVAL_PROCESS_CONSTANT, configuration_pb2.ARRIVAL_PROCESS_POISSON})
 _SOURCES = {
     Source.ENGINE_API: measurement_pb2.READBACK_SOURCE_ENGINE_API,
     Source.OBSERVED: measurement_pb2.READBACK_SOURCE_OBSERVED,
@@ -145,8 +147,10 @@ def from_configuration(
 ) -> Settings:
     """The settings a configuration asks for, its options checked against an engine's allow-list.
 
+    An open loop is asynchronous to the engine: when requests arrive is the worker's concern alone.
     Raises `UnsupportedSettingsError` for what is missing, zero, unknown or not allowed.
     """
+    check_arrivals(message)
     for count in _COUNTS:
         if getattr(message, count) < 1:
             raise UnsupportedSettingsError(f"The configuration asks for 0 {count}; it takes at least 1.")
@@ -157,11 +161,28 @@ def from_configuration(
         streams=message.streams,
         precision=_precision(message.precision),
         hint=_key(_HINTS, message.hint, "hint"),
-        load=_key(_LOADS, message.load, "load"),
+        load=_from_load(message.load),
         requests=message.requests,
         options=from_options(options, message.options),
         profiling=profiling,
     )
+
+
+def check_arrivals(message: configuration_pb2.Configuration) -> None:
+    """Raises `UnsupportedSettingsError` for an open loop without a sound schedule, or a schedule without one."""
+    if message.load != configuration_pb2.LOAD_OPEN_LOOP:
+        if message.HasField("arrivals"):
+            raise UnsupportedSettingsError("Only the load open-loop has arrivals; leave them out or ask for it.")
+        return
+    if message.arrivals.process not in _ARRIVAL_PROCESSES:
+        raise UnsupportedSettingsError("The load open-loop needs arrivals: constant or poisson.")
+    rate_per_s = message.arrivals.rate_per_s
+    if not (math.isfinite(rate_per_s) and rate_per_s > 0):
+        raise UnsupportedSettingsError(f"The load open-loop needs a rate above 0 per second, not {rate_per_s:g}.")
+
+
+def _from_load(load: configuration_pb2.Load) -> Load:
+    return Load.ASYNC if load == configuration_pb2.LOAD_OPEN_LOOP else _key(_LOADS, load, "load")
 
 
 def _precision(text: str) -> Precision:

@@ -7,6 +7,7 @@ from enginebench_proto.v1.run_pb2 import (
     FAILURE_KIND_ENGINE_UNAVAILABLE,
     FAILURE_KIND_INTERNAL,
     FAILURE_KIND_OUT_OF_MEMORY,
+    FAILURE_KIND_REFUSED,
     FAILURE_KIND_TIMED_OUT,
     OUTCOME_CANCELLED,
     OUTCOME_FAILED,
@@ -60,6 +61,16 @@ def of_unstartable(reason: str) -> Failure:
         message="the environment of this engine is broken; remove it and add it again",
         detail=reason,
     )
+
+
+def of_oversize(reason: str, phase: str) -> Failure:
+    """A run that measured more than an agent keeps of one. `reason` is a sentence."""
+    return Failure(kind=FAILURE_KIND_REFUSED, message=reason, phase=phase)
+
+
+def of_full_disk(phase: str) -> Failure:
+    """A run whose blocks or result found no room on the agent's disk."""
+    return of_defect("the agent's disk is full: make room in its data folder, then run it again", phase)
 
 
 def of_defect(message: str, phase: str = "", detail: str = "") -> Failure:

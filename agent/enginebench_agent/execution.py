@@ -1,8 +1,10 @@
 """Sees one run through: lease, private folder, child, and the outcome in the spool whatever happens."""
 
 import asyncio
+import contextlib
 import logging
 import time
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,11 +12,13 @@ from enginebench_agent import endings
 from enginebench_agent.attempt import Attempt, Order
 from enginebench_agent.cache import FileCache
 from enginebench_agent.leases import Leases
-from enginebench_agent.run import Ending, Run
+from enginebench_agent.reception import DISK_FULL
+from enginebench_agent.run import Run
 from enginebench_agent.spool import Spool
+from enginebench_agent.turns import Groups, Member
 from enginebench_agent.uninterrupted import run_to_end
-from enginebench_agent.workspace import place_model, remove_folder
-from enginebench_proto.v1.run_pb2 import ResultPart, RunResult
+from enginebench_agent.workspace import digests_needed, input_files, place_inputs, place_model, remove_folder
+from enginebench_proto.v1.run_pb2 import Failure, RunResult, RunSpec
 
 _log = logging.getLogger(__name__)
 
@@ -35,61 +39,88 @@ class Execution:
     def __init__(self, cache: FileCache, leases: Leases, spool: Spool) -> None:
         self._cache = cache
         self._leases = leases
+        self._groups = Groups(leases)
         self._spool = spool
 
-    def begin(self, run: Run, terms: Terms) -> None:
-        """Queue the run; everything else happens by itself."""
-        run.queue()
-        run.work = asyncio.create_task(self._work(run, terms))
-        run.keeper = asyncio.create_task(self._keep(run, run.work, terms.folder))
+    def check(self, spec: RunSpec, terms: Terms) -> None:
+        """Raises `InvalidRequestError` for a run that cannot join the group it names."""
+        if spec.HasField("interleaving"):
+            self._groups.check(spec.interleaving, terms.resources)
 
-    async def _work(self, run: Run, terms: Terms) -> Ending:
-        files = run.spec.model.files
-        with self._cache.pinned(file.sha256 for file in files):
-            async with self._leases.hold(terms.resources):
+    def begin(self, run: Run, terms: Terms) -> None:
+        """Queue the run, for which `check` has passed; everything else happens by itself."""
+        run.queue()
+        interleaved = run.spec.HasField("interleaving")
+        member = self._groups.join(run.spec.interleaving, terms.resources) if interleaved else None
+        run.work = asyncio.create_task(self._work(run, terms, member))
+        run.keeper = asyncio.create_task(self._keep(run, run.work, terms.folder, member))
+
+    async def _work(self, run: Run, terms: Terms, member: Member | None) -> RunResult:
+        with self._cache.pinned(digests_needed(run.spec)):
+            async with self._granted(terms, member):
                 run.begin(time.time_ns())
                 try:
-                    model = await place_model(terms.folder / "model", files, self._cache)
-                    return await self._attempt(run, Order(terms.python, terms.folder, model, terms.limit_seconds))
+                    return await self._attempt(run, await self._order(run.spec, terms, member))
                 finally:
                     await remove_folder(terms.folder)  # still under the lease: the disk is quiet for the next run
 
-    async def _attempt(self, run: Run, order: Order) -> Ending:
+    @contextlib.asynccontextmanager
+    async def _granted(self, terms: Terms, member: Member | None) -> AsyncIterator[None]:
+        if member is None:
+            async with self._leases.hold(terms.resources):
+                yield
+        else:
+            await member.may_start()
+            yield  # the lease is the group's; it ends after the last member has left
+
+    async def _order(self, spec: RunSpec, terms: Terms, member: Member | None) -> Order:
+        return Order(
+            python=terms.python,
+            folder=terms.folder,
+            model=await place_model(terms.folder / "model", spec.model.files, self._cache),
+            limit_seconds=terms.limit_seconds,
+            inputs=place_inputs(terms.folder / "inputs", input_files(spec), self._cache),
+            turns=member,
+        )
+
+    async def _attempt(self, run: Run, order: Order) -> RunResult:
         with self._spool.begin(run.spec.run_id) as writer:
-            ending = await Attempt(run, order, writer).make()
-            if ending.spooled:
-                await run_to_end(writer.commit)
-            return ending
+            result = await Attempt(run, order, writer).make()
+            await run_to_end(writer.commit, result)
+            return result
 
-    async def _keep(self, run: Run, work: "asyncio.Task[Ending]", folder: Path) -> None:
+    async def _keep(self, run: Run, work: "asyncio.Task[RunResult]", folder: Path, member: Member | None) -> None:
         await asyncio.wait([work])
-        ending = _ending(run, work)
+        if member is not None:
+            member.leave(cancelled=work.cancelled())
         await remove_folder(folder)  # of a run that never left the queue
-        if not ending.spooled:
-            ending = await self._spool_failure(run, ending.result)
-        run.finish(ending.result.outcome)
+        failure = _failure(run, work)
+        result = work.result() if failure is None else await self._spool_failure(run, failure)
+        run.finish(result.outcome)
 
-    async def _spool_failure(self, run: Run, result: RunResult) -> Ending:
+    async def _spool_failure(self, run: Run, failure: Failure) -> RunResult:
+        result = run.complete(endings.failed(failure))
         try:
-            await run_to_end(self._store, run.complete(result))
+            await run_to_end(self._store, result)
         except Exception as error:  # whatever it was, the run must end, and its watchers must hear of it
             _log.exception("the result of run %s cannot be spooled", run.spec.run_id)
             text = "the agent could not write the result to its spool; make room on its disk, then run it again"
             run.unspooled = result = run.complete(endings.failed(endings.of_defect(text, detail=str(error))))
-        return Ending(result, spooled=True)
+        return result
 
     def _store(self, result: RunResult) -> None:
         with self._spool.begin(result.run_id) as writer:
-            writer.add(ResultPart(result=result))
-            writer.commit()
+            writer.commit(result)
 
 
-def _ending(run: Run, work: "asyncio.Task[Ending]") -> Ending:
+def _failure(run: Run, work: "asyncio.Task[RunResult]") -> Failure | None:
+    """Why the work ended without a spooled result; None where there is one."""
     if work.cancelled():
-        return Ending(endings.failed(endings.of_cancellation(run.phase)), spooled=False)
-    if (error := work.exception()) is not None:
-        _log.error("run %s failed inside the agent", run.spec.run_id, exc_info=error)
-        text = "the agent could not carry out the run; its log on standard error tells why"
-        detail = f"{type(error).__name__}: {error}"
-        return Ending(endings.failed(endings.of_defect(text, run.phase, detail)), spooled=False)
-    return work.result()
+        return endings.of_cancellation(run.phase)
+    if (error := work.exception()) is None:
+        return None
+    if isinstance(error, OSError) and error.errno in DISK_FULL:
+        return endings.of_full_disk(run.phase)
+    _log.error("run %s failed inside the agent", run.spec.run_id, exc_info=error)
+    text = "the agent could not carry out the run; its log on standard error tells why"
+    return endings.of_defect(text, run.phase, f"{type(error).__name__}: {error}")

@@ -10,7 +10,11 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from enginebench_agent import tuning
 from enginebench_agent.cgroup import cpu_quota_cores, memory_limit_bytes
+from enginebench_agent.cores import physical_cores, siblings
+from enginebench_agent.data_folder import DataFolder
+from enginebench_agent.errors import SetupError
 from enginebench_proto.v1.host_pb2 import HostFacts
 
 # In the order of the kernel's own documentation: x86 first, then 32-bit and 64-bit Arm.
@@ -23,8 +27,13 @@ INFERENCE_ISA = (
 )
 
 
-def read_host_facts(root: Path = Path("/"), cpus: Iterable[int] | None = None) -> HostFacts:
-    """Gather the facts. `cpus` are the logical processors to count, by default those of this process's affinity."""
+def read_host_facts(
+    root: Path = Path("/"), cpus: Iterable[int] | None = None, folder: DataFolder | None = None
+) -> HostFacts:
+    """Gather the facts. `cpus` are the logical processors to count, by default those of this process's affinity.
+
+    `folder` is where what was tuned is recorded; a record that cannot be read tells nothing.
+    """
     usable = sorted(os.sched_getaffinity(0) if cpus is None else cpus)
     return HostFacts(
         hostname=platform.node(),
@@ -32,26 +41,28 @@ def read_host_facts(root: Path = Path("/"), cpus: Iterable[int] | None = None) -
         kernel=_read(root / "proc/sys/kernel/osrelease") or platform.release(),
         architecture=platform.machine(),
         cpu_model=_cpu_model(root),
-        physical_cores=physical_cores(root, usable),
+        physical_cores=_physical_cores(root, usable),
         logical_cores=len(usable),
         cpu_quota_cores=cpu_quota_cores(root),
         isa=_isa(root),
         memory_bytes=_memory_bytes(root),
         agent_version=importlib.metadata.version("enginebench"),
         python_version=platform.python_version(),
+        tuned=[] if folder is None else _tuned(folder, root),
     )
 
 
-def physical_cores(root: Path, cpus: Iterable[int]) -> int | None:
+def _physical_cores(root: Path, cpus: list[int]) -> int | None:
     """How many cores these logical processors belong to; None where the kernel does not tell."""
-    cores = set()
-    for cpu in cpus:
-        topology = root / f"sys/devices/system/cpu/cpu{cpu}/topology"
-        siblings = _read(topology / "core_cpus_list") or _read(topology / "thread_siblings_list")
-        if siblings is None:
-            return None
-        cores.add(siblings)
-    return len(cores) or None
+    known = all(siblings(root, cpu) is not None for cpu in cpus)
+    return len(physical_cores(cpus, root)) or None if known else None
+
+
+def _tuned(folder: DataFolder, root: Path) -> list[str]:
+    try:
+        return tuning.in_effect(folder, root)
+    except SetupError:  # `tune` itself says what is wrong with it
+        return []
 
 
 def _cpu_model(root: Path) -> str | None:

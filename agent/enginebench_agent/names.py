@@ -28,6 +28,13 @@ def check_run_id(text: str) -> str:
     return text
 
 
+def check_group_name(text: str) -> str:
+    """Return `text` if it can name a group of interleaved runs; raises `InvalidRequestError` otherwise."""
+    if not _RUN_ID.fullmatch(text):
+        raise InvalidRequestError(f'{_shown(text)} is not a name of a group: use 1 to 64 letters, digits, "-" or "_".')
+    return text
+
+
 def is_environment_name(text: str) -> bool:
     """Whether `text` can name an environment, and so a folder."""
     return _ENVIRONMENT.fullmatch(text) is not None

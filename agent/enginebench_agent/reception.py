@@ -16,7 +16,8 @@ BLOCK_BYTES = 1024 * 1024
 """Bytes gathered before a thread hashes and writes them. Measured: 4 MiB took longer and held 20 MB more."""
 
 SYNC_EVERY_BYTES = 64 * 1024 * 1024
-_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""Errors of a disk, or of somebody's share of it, that has no room."""
 
 
 class Reception:
@@ -147,7 +148,7 @@ def _disk_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in _DISK_FULL:
+        if error.errno not in DISK_FULL:
             raise
         raise DiskFullError(
             "the disk of the agent's data folder is full: remove files there, then send the rest again."

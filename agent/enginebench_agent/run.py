@@ -16,20 +16,13 @@ from enginebench_proto.v1.run_pb2 import (
 )
 
 
-@dataclass(frozen=True)
-class Ending:
-    """What became of a run. `spooled` tells that the result is in the spool already, samples included."""
-
-    result: RunResult
-    spooled: bool
-
-
 @dataclass(eq=False)
 class Run:
     """State and history of one run.
 
-    `work` is the queueing, waiting and measuring, the only part that is ever cancelled; `keeper` sees it through to
-    the spooled outcome. `unspooled` is the result where the disk refused it.
+    `work` is the queueing, waiting and measuring, the only part that is ever cancelled; it ends with the spooled
+    result. `keeper` sees it through, and spools a failure where it did not get so far. `unspooled` is the result
+    where the disk refused it.
     """
 
     spec: RunSpec
@@ -38,7 +31,7 @@ class Run:
     outcome: Outcome | None = None
     started_at_unix_ns: int | None = None
     phase: str = ""
-    work: asyncio.Task[Ending] | None = None
+    work: asyncio.Task[RunResult] | None = None
     keeper: asyncio.Task[None] | None = None
     unspooled: RunResult | None = None
 

@@ -9,7 +9,7 @@ import shutil
 import signal
 import socket
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import grpc
@@ -17,7 +17,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from enginebench_agent.cache import FileCache
-from enginebench_agent.config import load_config
+from enginebench_agent.config import AgentConfig, load_config
 from enginebench_agent.data_folder import DataFolder
 from enginebench_agent.discovery import Discovery
 from enginebench_agent.errors import SetupError
@@ -58,12 +58,16 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ServeOptions:
-    """Where to listen and live. Port 0 lets the system choose; `exit_with_stdin` ends the agent with its starter."""
+    """Where to listen and live. Port 0 lets the system choose; `exit_with_stdin` ends the agent with its starter.
+
+    `trusted_models` are digests of models that may run although their format can execute code.
+    """
 
     host: str
     port: int
     folder: DataFolder
     exit_with_stdin: bool = False
+    trusted_models: frozenset[str] = frozenset()
 
 
 def serve(options: ServeOptions) -> None:
@@ -87,15 +91,15 @@ def check_loopback(host: str) -> None:
 
 async def _serve(options: ServeOptions) -> None:
     folder = options.folder
-    config = load_config(folder)
+    config = _load_config(options)
     for leftover in folder.runs.iterdir():  # of an agent that was killed
         shutil.rmtree(leftover, ignore_errors=True)
     leases = Leases()
     cache = FileCache(folder.files)
-    discovery = Discovery(config, lambda: load_config(folder), folder.runs, leases)
+    discovery = Discovery(config, lambda: _load_config(options), folder.runs, leases)
     supervisor = Supervisor(folder, cache, discovery, leases)
     stopping = _stop_event(options)
-    server, health_servicer = _build_server(discovery, cache, supervisor)
+    server, health_servicer = _build_server(discovery, cache, supervisor, folder)
     port = _bind(server, options)
     for name in SERVICE_NAMES:
         await health_servicer.set(name, health_pb2.HealthCheckResponse.SERVING)
@@ -110,9 +114,16 @@ async def _serve(options: ServeOptions) -> None:
     await server.stop(STOP_GRACE_SECONDS)
 
 
-def _build_server(discovery: Discovery, cache: FileCache, supervisor: Supervisor) -> tuple[Any, Any]:
+def _load_config(options: ServeOptions) -> AgentConfig:
+    """What the folder says, with what only this start of the agent was told."""
+    return replace(load_config(options.folder), trusted_models=options.trusted_models)
+
+
+def _build_server(
+    discovery: Discovery, cache: FileCache, supervisor: Supervisor, folder: DataFolder
+) -> tuple[Any, Any]:
     server = grpc.aio.server(interceptors=[ErrorInterceptor()], options=SERVER_OPTIONS)
-    agent_pb2_grpc.add_AgentServiceServicer_to_server(AgentServicer(discovery), server)
+    agent_pb2_grpc.add_AgentServiceServicer_to_server(AgentServicer(discovery, folder), server)
     model_pb2_grpc.add_ModelServiceServicer_to_server(ModelServicer(cache), server)
     run_pb2_grpc.add_RunServiceServicer_to_server(RunServicer(supervisor), server)
     health_servicer = health.aio.HealthServicer()

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from enginebench_agent.cache import FileCache
+from enginebench_agent.data_folder import DataFolder
 from enginebench_agent.discovery import Discovery
 from enginebench_agent.errors import AgentError, InvalidRequestError
 from enginebench_agent.host import read_host_facts
@@ -28,12 +29,14 @@ HEAR_OUT_SECONDS = 5.0
 class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     """What a target is and what it can run."""
 
-    def __init__(self, discovery: Discovery) -> None:
+    def __init__(self, discovery: Discovery, folder: DataFolder) -> None:
         self._discovery = discovery
+        self._folder = folder
 
     async def GetHost(self, request: agent_pb2.GetHostRequest, context: Any) -> agent_pb2.GetHostResponse:
         """Facts about the machine."""
-        return agent_pb2.GetHostResponse(host=await asyncio.to_thread(read_host_facts))
+        host = await asyncio.to_thread(read_host_facts, folder=self._folder)
+        return agent_pb2.GetHostResponse(host=host)
 
     async def ListEngines(self, request: agent_pb2.ListEnginesRequest, context: Any) -> agent_pb2.ListEnginesResponse:
         """The engines of every environment."""

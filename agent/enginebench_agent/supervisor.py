@@ -1,7 +1,6 @@
 """The runs of an agent, from Start to Acknowledge: which are accepted, and who may know what of them."""
 
 import asyncio
-import errno
 import shutil
 from collections.abc import AsyncIterator
 
@@ -22,7 +21,8 @@ from enginebench_agent.execution import Execution, Terms
 from enginebench_agent.leases import Leases
 from enginebench_agent.names import check_run_id
 from enginebench_agent.run import Run
-from enginebench_agent.spool import Spool
+from enginebench_agent.spool import Spool, check_room
+from enginebench_agent.workspace import input_files
 from enginebench_proto.v1.device_pb2 import Device
 from enginebench_proto.v1.run_pb2 import (
     RUN_STATE_QUEUED,
@@ -33,9 +33,6 @@ from enginebench_proto.v1.run_pb2 import (
     RunState,
     RunSummary,
 )
-
-MIN_FREE_BYTES = 16 * 1024 * 1024
-"""Without that much room a run would end with a result that cannot be kept."""
 
 
 class Supervisor:
@@ -112,13 +109,22 @@ class Supervisor:
     def _accept(self, spec: RunSpec, device: Device) -> None:
         if self._closing:
             raise ShuttingDownError("this agent is about to stop.")
-        for file in spec.model.files:
-            if not self._cache.holds(file.sha256):
-                raise NotReadyError(f"the model's file {file.name!r} was not uploaded to this agent.")
+        self._check_files(spec)
         terms = self._terms(spec, device)
+        self._execution.check(spec, terms)
         self._make_run_folder(spec)
         run = self._runs[spec.run_id] = Run(spec)
         self._execution.begin(run, terms)
+
+    def _check_files(self, spec: RunSpec) -> None:
+        for file in spec.model.files:
+            if not self._cache.holds(file.sha256):
+                raise NotReadyError(f"the model's file {file.name!r} was not uploaded to this agent.")
+        for input_file in input_files(spec):
+            if not self._cache.holds(input_file.sha256):
+                raise NotReadyError(
+                    f"a file for the input {input_file.input!r} was not uploaded to this agent: {input_file.sha256}."
+                )
 
     def _terms(self, spec: RunSpec, device: Device) -> Terms:
         config = self._discovery.config
@@ -134,8 +140,7 @@ class Supervisor:
     def _make_run_folder(self, spec: RunSpec) -> None:
         folder = self._folder.runs / spec.run_id
         try:
-            if shutil.disk_usage(self._folder.runs).free < MIN_FREE_BYTES:
-                raise OSError(errno.ENOSPC, "too little room")  # noqa: TRY301  # a full disk is one thing
+            check_room(self._folder.runs)
             folder.mkdir(mode=0o700)
             (folder / SPEC_FILE).write_bytes(spec.SerializeToString())
         except OSError as error:
@@ -151,7 +156,9 @@ async def _alone(result: RunResult) -> AsyncIterator[ResultPart]:
 
 def _limit_seconds(spec: RunSpec, config: AgentConfig) -> float:
     asked_seconds = spec.timeout_ns / 1e9 if spec.timeout_ns else float(config.max_run_seconds)
-    return min(asked_seconds, config.max_run_seconds)
+    # A member of a group spends most of its life waiting while each of the others has its share.
+    members = spec.interleaving.members if spec.HasField("interleaving") else 1
+    return min(asked_seconds, config.max_run_seconds) * members
 
 
 def _refuse_unfinished(run: Run) -> None:

@@ -1,15 +1,17 @@
-"""A run's private folder: the model's files under the names its main file knows them by."""
+"""A run's private folder: the model's files under the names its main file knows them by, and given inputs."""
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
 from enginebench_agent.cache import FileCache
 from enginebench_agent.names import check_model_file_names
 from enginebench_agent.uninterrupted import run_to_end
+from enginebench_proto.v1.configuration_pb2 import InputFile
 from enginebench_proto.v1.model_pb2 import ModelFile
+from enginebench_proto.v1.run_pb2 import RunSpec
 
 COPY_BYTES = 64 * 1024 * 1024
 """Bytes copied at a stretch; a cancellation waits for no more than that."""
@@ -31,6 +33,29 @@ async def place_model(folder: Path, files: Sequence[ModelFile], cache: FileCache
             path.parent.mkdir(parents=True, exist_ok=True)
             await _copy(cache.path(file.sha256), path)
     return paths[0]
+
+
+def place_inputs(folder: Path, files: Iterable[InputFile], cache: FileCache) -> Path | None:
+    """Link the files of given inputs into `folder`, named by their digests; None where there are none."""
+    digests = {file.sha256 for file in files}
+    if not digests:
+        return None
+    folder.mkdir()
+    for sha256 in digests:
+        (folder / sha256).hardlink_to(cache.path(sha256))
+    return folder
+
+
+def input_files(spec: RunSpec) -> Iterator[InputFile]:
+    """The files of the inputs given with a run; one that is used twice comes twice."""
+    for item in spec.configuration.input_set.items:
+        yield from item.files
+
+
+def digests_needed(spec: RunSpec) -> list[str]:
+    """What a run needs from the cache, each once."""
+    digests = [file.sha256 for file in spec.model.files] + [file.sha256 for file in input_files(spec)]
+    return list(dict.fromkeys(digests))
 
 
 async def remove_folder(folder: Path) -> None:

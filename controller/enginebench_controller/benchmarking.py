@@ -3,17 +3,18 @@
 import asyncio
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from enginebench_controller import execution, outcome
 from enginebench_controller.binder import Binder
 from enginebench_controller.errors import EnginebenchError, InputError
-from enginebench_controller.execution import Bench, Reporter
-from enginebench_controller.expand import Expansion, expand
+from enginebench_controller.execution import Interleave
+from enginebench_controller.expand import Expansion, expand, in_random_order
 from enginebench_controller.home import Home
 from enginebench_controller.plan import Plan, make_plan, parse_duration_ns
-from enginebench_controller.records import Benchmark, Measurement, Profile
+from enginebench_controller.records import Benchmark, BlockSamples, Measurement, Profile
+from enginebench_controller.remote_run import Bench, Reporter
 from enginebench_controller.session import Session, open_session
 from enginebench_proto.v1 import run_pb2
 
@@ -43,27 +44,33 @@ async def run_benchmark(home: Home, order: Order, announce: Announce) -> Benchma
     Raises `PlanError` or `ModelError` before anything runs, `UnreachableError` when a target does not answer at the
     start. Targets lost on the way are typed failures of their own measurements.
     """
-    binder = Binder(home, order.plan.shapes, order.digests)
-    await asyncio.to_thread(binder.resolve, order.plan.models)
+    binder = Binder(home, order.plan, order.digests)
+    await asyncio.to_thread(binder.resolve, _models(order.plan))
     async with open_session(home, order.plan.targets) as session:
-        expansion = await asyncio.to_thread(expand, order.plan, session.snapshots, binder)
-        benchmark = _new_benchmark(order, binder.digests)
-        _record(home, benchmark, expansion, session)
-        await _execute(home, session, expansion, benchmark, announce(expansion), order.plan)
+        return await run_in_session(home, order, session, binder, announce)
+
+
+async def run_in_session(home: Home, order: Order, session: Session, binder: Binder, announce: Announce) -> Benchmark:
+    """As `run_benchmark`, over connections that are open and models that may be bound already."""
+    expansion = await asyncio.to_thread(expand, order.plan, session.snapshots, binder)
+    benchmark = _new_benchmark(order, binder.digests)
+    _record(home, benchmark, expansion, session)
+    await _execute(home, session, expansion, benchmark, announce(expansion), order.plan)
     return benchmark
 
 
 async def plan_only(home: Home, order: Order) -> Expansion:
     """What a plan would run, without running or storing it. Raises as `run_benchmark` does before it runs."""
-    binder = Binder(home, order.plan.shapes, order.digests)
-    await asyncio.to_thread(binder.resolve, order.plan.models)
+    binder = Binder(home, order.plan, order.digests)
+    await asyncio.to_thread(binder.resolve, _models(order.plan))
     async with open_session(home, order.plan.targets) as session:
         return await asyncio.to_thread(expand, order.plan, session.snapshots, binder)
 
 
 async def run_profiles(home: Home, plan: Plan, announce: Announce) -> list[Profile]:
-    """One per-layer pass for each configuration of a plan, stored and returned."""
-    binder = Binder(home, plan.shapes)
+    """One per-layer pass for each configuration of a plan, stored and returned. Each is a single process."""
+    plan = plan.model_copy(update={"processes": 1})
+    binder = Binder(home, plan)
     await asyncio.to_thread(binder.resolve, plan.models)
     async with open_session(home, plan.targets) as session:
         expansion = await asyncio.to_thread(expand, plan, session.snapshots, binder)
@@ -71,7 +78,7 @@ async def run_profiles(home: Home, plan: Plan, announce: Announce) -> list[Profi
         profiles = []
         for job in expansion.jobs:
             run_id = uuid.uuid4().hex
-            result, _ = await execution.run_once(bench, job, run_id, run_pb2.RUN_KIND_PROFILE)
+            result = await execution.run_once(bench, job, run_id, run_pb2.RUN_KIND_PROFILE)
             profile = outcome.profiled(job, plan.name or job.model.name, result)
             home.store.save_model(job.model)
             home.store.add_profile(profile)
@@ -81,13 +88,18 @@ async def run_profiles(home: Home, plan: Plan, announce: Announce) -> list[Profi
     return profiles
 
 
+def _models(plan: Plan) -> list[str]:
+    """The models a plan names, those of its rungs included."""
+    return list(dict.fromkeys([*plan.models, *(name for grid in plan.grids() for name in grid.models)]))
+
+
 def _new_benchmark(order: Order, digests: dict[str, str]) -> Benchmark:
     name = order.plan.name or ", ".join(model.rpartition("/")[2] for model in order.plan.models)
     return Benchmark(
         id=uuid.uuid4().hex[:12],
         name=name,
         created_at_unix_ns=time.time_ns(),
-        plan=order.plan.document() | {"digests": digests},
+        plan=order.plan.document() | {"order_seed": order.plan.seed_of_order(), "digests": digests},
         rerun_of=order.rerun_of,
     )
 
@@ -101,17 +113,19 @@ def _record(home: Home, benchmark: Benchmark, expansion: Expansion, session: Ses
 
 
 def _bench(home: Home, session: Session, reporter: Reporter, plan: Plan) -> Bench:
-    return Bench(session.clients, home.library.file_paths, reporter, parse_duration_ns(plan.timeout))
+    return Bench(session.clients, home.library.file_paths, home.path, reporter, parse_duration_ns(plan.timeout))
 
 
 async def _execute(
     home: Home, session: Session, expansion: Expansion, benchmark: Benchmark, reporter: Reporter, plan: Plan
 ) -> None:
-    async def keep(measurement: Measurement) -> None:
-        await asyncio.to_thread(home.store.add_measurement, measurement)
+    async def keep(measurement: Measurement, samples: Iterable[BlockSamples]) -> None:
+        await asyncio.to_thread(home.store.add_measurement, measurement, samples)
 
+    bench, seed = _bench(home, session, reporter, plan), plan.seed_of_order()
+    jobs = in_random_order(expansion.jobs, seed)
     try:
-        await execution.execute(_bench(home, session, reporter, plan), expansion.jobs, benchmark.id, keep)
+        await execution.execute(bench, jobs, benchmark.id, keep, Interleave(seed) if plan.interleave else None)
     except* EnginebenchError as group:
         raise _first(group) from None
 

@@ -1,28 +1,36 @@
 """Fitting the models of a plan to its batches, with derived copies where a fixed batch has to be rewritten."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from enginebench_controller.errors import ModelError
 from enginebench_controller.expand import BoundModel
 from enginebench_controller.home import Home
+from enginebench_controller.input_set import prepare
 from enginebench_controller.model.binding import Binding, bind
 from enginebench_controller.model.description import describe
 from enginebench_controller.model.rebatch import rebatch
 from enginebench_controller.model.shapes import parse_shapes
+from enginebench_controller.plan import Plan
 from enginebench_controller.records import ModelVersion
 
 
 class Binder:
     """Resolves the names of a plan once, and binds each to the batches asked for.
 
-    `digests` maps a name to the exact version that an earlier benchmark used under it.
+    `digests` maps a name to the exact version that an earlier benchmark used under it. Where the plan names a folder of
+    inputs, they are prepared for each batch.
     """
 
-    def __init__(self, home: Home, shapes: Mapping[str, str], digests: Mapping[str, str] | None = None) -> None:
+    def __init__(self, home: Home, plan: Plan, digests: Mapping[str, str] | None = None) -> None:
         self._library = home.library
-        self._shapes = shapes
+        self._inputs = home.path / "inputs"
+        self._plan = plan
+        self._shapes = plan.shapes
         self._digests = dict(digests or {})
         self._versions: dict[str, ModelVersion] = {}
+        self._bound: dict[tuple[str, int], BoundModel] = {}
 
     @property
     def digests(self) -> dict[str, str]:
@@ -35,13 +43,26 @@ class Binder:
             self._version(name)
 
     def __call__(self, name: str, batch: int) -> BoundModel:
-        """The model version and inputs for one batch. Raises `ModelError`."""
+        """The model version and inputs for one batch. Raises `ModelError`, and `InputError` for given inputs."""
+        if (name, batch) not in self._bound:
+            self._bound[name, batch] = self._fit(name, batch)
+        return self._bound[name, batch]
+
+    def _fit(self, name: str, batch: int) -> BoundModel:
         version = self._version(name)
         bound = self._bind(version, batch)
         if bound.fixed_batch is None:
-            return BoundModel(version, bound.inputs, bound.assumptions)
+            return self._with_inputs(BoundModel(version, bound.inputs, bound.assumptions))
         derived = rebatch(self._library, version, batch, parse_shapes(self._shapes))
-        return BoundModel(derived, self._bind(derived, batch).inputs, bound.assumptions)
+        return self._with_inputs(BoundModel(derived, self._bind(derived, batch).inputs, bound.assumptions))
+
+    def _with_inputs(self, model: BoundModel) -> BoundModel:
+        if self._plan.input_folder is None:
+            return model
+        folder = Path(self._plan.input_folder).expanduser()
+        prepared, paths = prepare(folder, model.inputs, self._plan.image, self._inputs)
+        said = (prepared.preparation,) if prepared.preparation else ()
+        return replace(model, assumptions=(*model.assumptions, *said), input_set=prepared, input_paths=paths)
 
     def _version(self, name: str) -> ModelVersion:
         if name not in self._versions:

@@ -10,7 +10,7 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from enginebench_controller.errors import AgentError, UnreachableError
-from enginebench_controller.records import ModelFile
+from enginebench_controller.records import InputFile, ModelFile
 from enginebench_proto.v1 import (
     agent_pb2,
     agent_pb2_grpc,
@@ -85,7 +85,7 @@ class AgentClient:
         request = agent_pb2.ListEnginesRequest(refresh=refresh)
         return list((await self._call(self._agent.ListEngines(request, timeout=DISCOVERY_SECONDS))).engines)
 
-    async def upload(self, file: ModelFile, path: Path, on_sent: Callable[[int], None]) -> int:
+    async def upload(self, file: ModelFile | InputFile, path: Path, on_sent: Callable[[int], None]) -> int:
         """Bring one file to the agent unless it has it; returns the bytes sent.
 
         Continues from what the agent already committed. `on_sent` receives the bytes of each chunk.
@@ -118,18 +118,15 @@ class AgentClient:
         """End a run; harmless on a finished one."""
         await self._call(self._runs.Cancel(run_pb2.CancelRequest(run_id=run_id), timeout=CALL_SECONDS))
 
-    async def result(self, run_id: str) -> tuple[run_pb2.RunResult, list[Any]]:
-        """The outcome of a finished run, and its `Samples` messages."""
-        result, samples = run_pb2.RunResult(), []
+    async def result(self, run_id: str) -> AsyncIterator[run_pb2.ResultPart]:
+        """The outcome of a finished run, part by part: the `result` first, then each `block` before its `samples`."""
+        # No deadline: samples may be many and the network slow; keepalive notices a target that is gone.
+        stream = self._runs.Result(run_pb2.ResultRequest(run_id=run_id))
         try:
-            async for part in self._runs.Result(run_pb2.ResultRequest(run_id=run_id), timeout=CALL_SECONDS * 4):
-                if part.HasField("result"):
-                    result = part.result
-                else:
-                    samples.append(part.samples)
+            async for part in stream:
+                yield part
         except grpc.aio.AioRpcError as error:
             raise self._translated(error) from error
-        return result, samples
 
     async def acknowledge(self, run_id: str) -> None:
         """Tell the agent that the outcome is stored."""
@@ -153,7 +150,7 @@ class AgentClient:
 
 
 async def _upload_parts(
-    file: ModelFile, path: Path, offset: int, on_sent: Callable[[int], None]
+    file: ModelFile | InputFile, path: Path, offset: int, on_sent: Callable[[int], None]
 ) -> AsyncIterator[model_pb2.UploadRequest]:
     header = model_pb2.UploadHeader(sha256=file.sha256, size_bytes=file.size_bytes, offset_bytes=offset)
     yield model_pb2.UploadRequest(header=header)

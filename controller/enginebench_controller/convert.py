@@ -1,30 +1,43 @@
 """Between the wire and the records: the only controller module that takes proto messages apart.
 
-Each pair `to_x` (record → message) and `from_x` (message → record) is the other's inverse.
+Each pair `to_x` (record → message) and `from_x` (message → record) is the other's inverse, but for what never travels:
+how many processes a measurement has, and how a person's inputs were prepared.
 """
 
 from collections.abc import Mapping
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 from google.protobuf.message import Message
-from numpy.typing import NDArray
 
 from enginebench_controller.records import (
+    ArrivalProcess,
+    Arrivals,
+    Block,
+    BlockSamples,
+    Calibration,
+    CapturedOutput,
     Configuration,
     Effective,
+    Evidence,
     Failure,
     FailureKind,
     Hint,
+    InputFile,
+    InputSet,
     InputTensor,
     Layer,
     Load,
     ModelVersion,
     Phase,
+    Process,
     Readback,
     Source,
     Status,
+    StopReason,
     StopRule,
+    WarmUp,
 )
 from enginebench_proto.v1 import (
     configuration_pb2,
@@ -42,7 +55,19 @@ HINTS = {
     Hint.THROUGHPUT: configuration_pb2.HINT_THROUGHPUT,
     Hint.CUMULATIVE_THROUGHPUT: configuration_pb2.HINT_CUMULATIVE_THROUGHPUT,
 }
-LOADS = {Load.SYNC: configuration_pb2.LOAD_SYNC, Load.ASYNC: configuration_pb2.LOAD_ASYNC}
+LOADS = {
+    Load.SYNC: configuration_pb2.LOAD_SYNC,
+    Load.ASYNC: configuration_pb2.LOAD_ASYNC,
+    Load.OPEN_LOOP: configuration_pb2.LOAD_OPEN_LOOP,
+}
+ARRIVAL_PROCESSES = {
+    ArrivalProcess.CONSTANT: configuration_pb2.ARRIVAL_PROCESS_CONSTANT,
+    ArrivalProcess.POISSON: configuration_pb2.ARRIVAL_PROCESS_POISSON,
+}
+STOP_REASONS = {
+    measurement_pb2.STOP_REASON_TARGET_MET: StopReason.TARGET_MET,
+    measurement_pb2.STOP_REASON_MAX_DURATION: StopReason.MAX_DURATION,
+}
 STATUSES = {
     run_pb2.OUTCOME_OK: Status.OK,
     run_pb2.OUTCOME_INCONCLUSIVE: Status.INCONCLUSIVE,
@@ -60,6 +85,9 @@ LAYER_STATES = {
     profile_pb2.LAYER_STATE_OPTIMIZED_AWAY: "optimized_away",
 }
 
+_EVIDENCE = tuple(field.name for field in fields(Evidence) if field.name != "missing")
+_SERIES = ("latency_ns", "scheduled_ns", "sent_ns", "completed_ns")
+
 
 def to_model(version: ModelVersion) -> model_pb2.ModelVersion:
     """The part of a model version that an agent needs: digest, format and files."""
@@ -67,9 +95,12 @@ def to_model(version: ModelVersion) -> model_pb2.ModelVersion:
     return model_pb2.ModelVersion(digest=version.digest, format=version.format, files=files)
 
 
-def to_configuration(configuration: Configuration) -> configuration_pb2.Configuration:
-    """A configuration as the wire carries it."""
-    stop = configuration.stop
+def to_configuration(configuration: Configuration, process: int = 0) -> configuration_pb2.Configuration:
+    """A configuration as the wire carries it, for one process of its measurement.
+
+    The processes of an open loop get schedules of their own, the same for every engine.
+    """
+    arrivals = configuration.arrivals
     return configuration_pb2.Configuration(
         device=configuration.device,
         batch=configuration.batch,
@@ -80,20 +111,15 @@ def to_configuration(configuration: Configuration) -> configuration_pb2.Configur
         load=LOADS[configuration.load],
         requests=configuration.requests,
         inputs=[to_input(tensor) for tensor in configuration.inputs],
-        input_set=configuration_pb2.InputSet(seed=configuration.input_seed, count=configuration.input_count),
+        input_set=to_input_set(configuration.input_set),
         options=dict(configuration.options),
-        stop=configuration_pb2.StopRule(
-            min_duration_ns=stop.min_duration_ns,
-            min_iterations=stop.min_iterations,
-            max_duration_ns=stop.max_duration_ns,
-            warmup_ns=stop.warmup_ns,
-        ),
+        stop=to_stop_rule(configuration.stop),
+        arrivals=to_arrivals(arrivals, configuration.input_set.seed + process) if arrivals else None,
     )
 
 
 def from_configuration(message: configuration_pb2.Configuration) -> Configuration:
     """The inverse of `to_configuration`."""
-    stop = message.stop
     return Configuration(
         device=message.device,
         batch=message.batch,
@@ -103,12 +129,72 @@ def from_configuration(message: configuration_pb2.Configuration) -> Configuratio
         hint=_key_of(HINTS, message.hint),
         load=_key_of(LOADS, message.load),
         requests=message.requests,
+        arrivals=from_arrivals(message.arrivals) if message.HasField("arrivals") else None,
         inputs=tuple(from_input(tensor) for tensor in message.inputs),
-        input_seed=message.input_set.seed,
-        input_count=message.input_set.count,
+        input_set=from_input_set(message.input_set),
         options=dict(message.options),
-        stop=StopRule(stop.min_duration_ns, stop.min_iterations, stop.max_duration_ns, stop.warmup_ns),
+        stop=from_stop_rule(message.stop),
     )
+
+
+def to_stop_rule(rule: StopRule) -> configuration_pb2.StopRule:
+    """The stop rule of a single process as the wire carries it."""
+    return configuration_pb2.StopRule(
+        min_duration_ns=rule.min_duration_ns,
+        min_iterations=rule.min_iterations,
+        max_duration_ns=rule.max_duration_ns,
+        warmup_ns=rule.warmup_ns,
+        target_relative_half_width=rule.target_relative_half_width,
+        block_ns=rule.block_ns,
+        retry_noisy=rule.retry_noisy,
+    )
+
+
+def from_stop_rule(message: configuration_pb2.StopRule) -> StopRule:
+    """The inverse of `to_stop_rule`."""
+    return StopRule(
+        min_duration_ns=message.min_duration_ns,
+        min_iterations=message.min_iterations,
+        max_duration_ns=message.max_duration_ns,
+        warmup_ns=message.warmup_ns,
+        target_relative_half_width=message.target_relative_half_width,
+        processes=1,
+        block_ns=message.block_ns,
+        retry_noisy=message.retry_noisy,
+    )
+
+
+def to_arrivals(arrivals: Arrivals, seed: int) -> configuration_pb2.Arrivals:
+    """An open loop's schedule as the wire carries it."""
+    process = ARRIVAL_PROCESSES[arrivals.process]
+    return configuration_pb2.Arrivals(process=process, rate_per_s=arrivals.rate_per_s, seed=seed)
+
+
+def from_arrivals(message: configuration_pb2.Arrivals) -> Arrivals:
+    """The inverse of `to_arrivals`, but for the seed, which belongs to one process."""
+    return Arrivals(message.rate_per_s, _key_of(ARRIVAL_PROCESSES, message.process))
+
+
+def to_input_set(inputs: InputSet) -> configuration_pb2.InputSet:
+    """The origin of a run's inputs as the wire carries it."""
+    items = [configuration_pb2.InputItem(files=map(to_input_file, files)) for files in inputs.items]
+    return configuration_pb2.InputSet(seed=inputs.seed, count=inputs.count, name=inputs.name, items=items)
+
+
+def from_input_set(message: configuration_pb2.InputSet) -> InputSet:
+    """The inverse of `to_input_set`."""
+    items = tuple(tuple(from_input_file(file) for file in item.files) for item in message.items)
+    return InputSet(seed=message.seed, count=message.count, name=message.name, items=items)
+
+
+def to_input_file(file: InputFile) -> configuration_pb2.InputFile:
+    """One given tensor as the wire carries it."""
+    return configuration_pb2.InputFile(input=file.input, sha256=file.sha256, size_bytes=file.size_bytes)
+
+
+def from_input_file(message: configuration_pb2.InputFile) -> InputFile:
+    """The inverse of `to_input_file`."""
+    return InputFile(message.input, message.sha256, message.size_bytes)
 
 
 def to_input(tensor: InputTensor) -> configuration_pb2.InputTensor:
@@ -174,9 +260,109 @@ def from_layer(message: profile_pb2.Layer) -> Layer:
     )
 
 
-def from_samples(parts: list[measurement_pb2.Samples]) -> NDArray[np.int64]:
-    """All raw latencies of a run, int64 nanoseconds of shape (iterations,)."""
-    return np.concatenate([np.array(part.latency_ns, dtype=np.int64) for part in parts] or [np.empty(0, np.int64)])
+def to_block(block: Block) -> measurement_pb2.Block:
+    """One block as the wire carries it, where its process is known from the run."""
+    return measurement_pb2.Block(
+        index=block.index,
+        begin_ns=block.begin_ns,
+        duration_ns=block.duration_ns,
+        iterations=block.iterations,
+        evidence=to_evidence(block.evidence),
+        disturbances=block.disturbances,
+    )
+
+
+def from_block(message: measurement_pb2.Block, process: int) -> Block:
+    """The inverse of `to_block`."""
+    return Block(
+        process=process,
+        index=message.index,
+        begin_ns=message.begin_ns,
+        duration_ns=message.duration_ns,
+        iterations=message.iterations,
+        evidence=from_evidence(message.evidence),
+        disturbances=tuple(message.disturbances),
+    )
+
+
+def to_evidence(evidence: Evidence) -> measurement_pb2.Evidence:
+    """What a machine was doing, as the wire carries it: unknown fields stay absent."""
+    known = {name: getattr(evidence, name) for name in _EVIDENCE if getattr(evidence, name) is not None}
+    return measurement_pb2.Evidence(**known, missing=dict(evidence.missing))
+
+
+def from_evidence(message: measurement_pb2.Evidence) -> Evidence:
+    """The inverse of `to_evidence`."""
+    known = {name: _optional(message, name) for name in _EVIDENCE}
+    return Evidence(**known, missing=dict(message.missing))
+
+
+def to_samples(samples: BlockSamples) -> measurement_pb2.Samples:
+    """Raw samples of one block as the wire carries them."""
+    series = {name: getattr(samples, name) for name in _SERIES if getattr(samples, name) is not None}
+    return measurement_pb2.Samples(block=samples.block, **{name: values.tolist() for name, values in series.items()})
+
+
+def from_samples(message: measurement_pb2.Samples, process: int) -> BlockSamples:
+    """The inverse of `to_samples`; also of a part of a block's samples."""
+    latency_ns, *instants = (np.fromiter(getattr(message, name), dtype=np.int64) for name in _SERIES)
+    known = [values if values.size else None for values in instants]
+    return BlockSamples(process, message.block, latency_ns, *known)
+
+
+def from_calibration(message: measurement_pb2.Calibration) -> Calibration:
+    """What measuring itself cost."""
+    return Calibration(message.timer_ns, message.empty_loop_ns, message.block_ns)
+
+
+def from_warm_up(message: measurement_pb2.WarmUp) -> WarmUp:
+    """How a warm-up went."""
+    return WarmUp(message.steady, message.iterations, message.reason)
+
+
+def to_captured_output(output: CapturedOutput) -> measurement_pb2.CapturedOutput:
+    """One captured output as the wire carries it."""
+    return measurement_pb2.CapturedOutput(
+        input_index=output.input_index,
+        name=output.name,
+        dtype=output.dtype,
+        shape=output.shape,
+        values=output.values.astype("<f4").tobytes(),
+        stride=output.stride,
+    )
+
+
+def from_captured_output(message: measurement_pb2.CapturedOutput) -> CapturedOutput:
+    """The inverse of `to_captured_output`."""
+    return CapturedOutput(
+        input_index=message.input_index,
+        name=message.name,
+        dtype=message.dtype,
+        shape=tuple(message.shape),
+        stride=message.stride,
+        values=np.frombuffer(message.values, dtype="<f4").astype(np.float32),
+    )
+
+
+def from_process(index: int, result: run_pb2.RunResult) -> Process:
+    """What one process of a measurement did, but for what follows from its samples."""
+    message = result.measurement
+    started = Process(index, started_at_unix_ns=result.started_at_unix_ns or None)
+    if not result.HasField("measurement"):
+        return started
+    return replace(
+        started,
+        phases=from_phases(message.phases),
+        effective=from_effective(message.effective),
+        calibration=from_calibration(message.calibration) if message.HasField("calibration") else None,
+        warm_up=from_warm_up(message.warm_up) if message.HasField("warm_up") else None,
+        stop_reason=STOP_REASONS.get(message.stop_reason),
+        iterations=message.iterations or None,
+        steady_state_ns=message.steady_state_ns or None,
+        cpu_time_ns=_optional(message, "cpu_time_ns"),
+        scheduled_arrivals=_optional(message, "scheduled_arrivals"),
+        unsent_arrivals=_optional(message, "unsent_arrivals"),
+    )
 
 
 def from_host(message: host_pb2.HostFacts) -> dict[str, Any]:
@@ -184,7 +370,11 @@ def from_host(message: host_pb2.HostFacts) -> dict[str, Any]:
     facts = {name: _optional(message, name) for name in ("cpu_model", "physical_cores", "logical_cores")}
     facts |= {name: _optional(message, name) for name in ("cpu_quota_cores", "memory_bytes")}
     texts = ("hostname", "os", "kernel", "architecture", "agent_version", "python_version")
-    return {name: getattr(message, name) for name in texts} | facts | {"isa": list(message.isa)}
+    return (
+        {name: getattr(message, name) for name in texts}
+        | facts
+        | {"isa": list(message.isa), "tuned": list(message.tuned)}
+    )
 
 
 def from_engine(message: engine_pb2.Engine) -> dict[str, Any]:

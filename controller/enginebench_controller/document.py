@@ -8,49 +8,90 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from enginebench_controller.json_form import CONFIGURATION, EFFECTIVE, FAILURE, LATENCY, MODEL_FILES, PHASES, finite
-from enginebench_controller.parity import requested_is_not_effective, unequal_settings
+from enginebench_controller.evidence_summary import summarize_evidence
+from enginebench_controller.json_form import (
+    BLOCK,
+    CONFIGURATION,
+    EFFECTIVE,
+    FAILURE,
+    INTERVAL,
+    LATENCY,
+    MODEL_FILES,
+    OUTPUT_CHECK,
+    PHASES,
+    PROCESSES,
+    finite,
+)
+from enginebench_controller.output_check import check_outputs
+from enginebench_controller.parity import flags, unequal_settings
 from enginebench_controller.records import (
     Benchmark,
+    Block,
     EngineRef,
+    LatencySummary,
     Layer,
     Measurement,
     ModelVersion,
+    OutputCheck,
     Profile,
     TargetSnapshot,
 )
 from enginebench_controller.store.queries import BenchmarkEntry
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""2: percentiles are a list with intervals, inputs are an `input_set`, and an export holds samples by the block."""
+
 Document = dict[str, Any]
 
 
 def benchmark_document(
-    benchmark: Benchmark, measurements: Sequence[Measurement], snapshots: Iterable[TargetSnapshot]
+    benchmark: Benchmark,
+    measurements: Sequence[Measurement],
+    snapshots: Iterable[TargetSnapshot],
+    models: Iterable[ModelVersion] = (),
+    *,
+    with_blocks: bool = False,
 ) -> Document:
-    """Describe a benchmark with its targets as they were, its measurements, and remarks on their comparability."""
+    """Describe a benchmark with its targets as they were, its measurements, and remarks on their comparability.
+
+    `models`, all those of the store, tell which versions are to compute the same, for the output check. With
+    `with_blocks` each measurement also lists its blocks with their evidence.
+    """
+    checks = check_outputs(measurements, models)
+    described = [measurement_document(one, checks.get(one.id), with_blocks=with_blocks) for one in measurements]
     return {
         "schema_version": SCHEMA_VERSION,
         "benchmark": {**_heading(benchmark), "plan": finite(benchmark.plan)},
         "targets": [target_document(snapshot) for snapshot in snapshots],
-        "measurements": [measurement_document(measurement) for measurement in measurements],
+        "measurements": described,
         "remarks": list(unequal_settings(measurements)),
     }
 
 
-def measurement_document(measurement: Measurement) -> Document:
-    """Describe one measurement without its raw samples. `flags` says where what ran is not what was asked for."""
+def measurement_document(
+    measurement: Measurement, output_check: OutputCheck | None = None, *, with_blocks: bool = False
+) -> Document:
+    """Describe one measurement without its raw samples. `flags` says what to know before trusting it."""
+    blocks = {"blocks": [BLOCK.to_data(block) for block in measurement.blocks]} if with_blocks else {}
     return {
         **_subject(measurement),
         "input_set_sha256": measurement.input_set_sha256,
+        "interleaving_group": measurement.interleaving_group,
         "started_at_unix_ns": measurement.started_at_unix_ns,
         "phases": PHASES.to_data(measurement.phases),
         "iterations": measurement.iterations,
         "steady_state_ns": measurement.steady_state_ns,
         "cpu_time_ns": measurement.cpu_time_ns,
-        "latency": LATENCY.to_data(measurement.latency) if measurement.latency else None,
+        "cpu_cores_used": _cores_used(measurement),
+        "latency": _latency(measurement.latency) if measurement.latency else None,
         "throughput_items_per_s": finite(measurement.throughput_items_per_s),
-        "flags": list(requested_is_not_effective(measurement)),
+        "throughput_interval": INTERVAL.to_data(measurement.throughput_interval),
+        "process_spread": finite(measurement.process_spread),
+        "processes": PROCESSES.to_data(measurement.processes),
+        "evidence": _evidence(measurement.blocks),
+        "output_check": OUTPUT_CHECK.to_data(output_check),
+        "flags": list(flags(measurement)),
+        **blocks,
     }
 
 
@@ -133,6 +174,32 @@ def _subject(outcome: Measurement | Profile) -> Document:
         "effective": EFFECTIVE.to_data(outcome.effective),
         "status": outcome.status.value,
         "failure": FAILURE.to_data(outcome.failure) if outcome.failure else None,
+    }
+
+
+def _latency(latency: LatencySummary) -> Document:
+    described: Document = LATENCY.to_data(latency)
+    return {**described, "median_relative_half_width": finite(latency.median_relative_half_width)}
+
+
+def _cores_used(measurement: Measurement) -> float | None:
+    """Processor time ÷ wall clock of the steady state: how many cores were busy on average."""
+    if measurement.cpu_time_ns is None or not measurement.steady_state_ns:
+        return None
+    return measurement.cpu_time_ns / measurement.steady_state_ns
+
+
+def _evidence(blocks: Sequence[Block]) -> Document | None:
+    """What the machine was doing, summarized; None where no block was kept, so that nothing is known."""
+    if not blocks:
+        return None
+    summary = summarize_evidence(blocks)
+    return {
+        "blocks": summary.blocks,
+        "disturbed_blocks": summary.disturbed_blocks,
+        "disturbed_share": summary.disturbed_share,
+        "disturbances": dict(summary.disturbances),
+        "missing": dict(summary.missing),
     }
 
 

@@ -1,7 +1,7 @@
 """Benchmarks as one JSON file that travels: exported with every raw sample, imported without loss and at most once.
 
-The file holds the public documents of document.py, each measurement with its `samples_ns` added. An import is checked
-whole before anything is stored, and stored in one transaction.
+The file holds the public documents of document.py, each measurement with its blocks, `samples` and `captured_outputs`
+added. An import is checked whole before anything is stored, and stored in one transaction.
 """
 
 import json
@@ -13,7 +13,8 @@ from pydantic import ValidationError
 
 from enginebench_controller.document import SCHEMA_VERSION, Document, benchmark_document
 from enginebench_controller.errors import InputError
-from enginebench_controller.exchange_form import ExportForm
+from enginebench_controller.exchange_form import ExportForm, output_data, samples_data
+from enginebench_controller.exchange_form_1 import ExportForm1
 from enginebench_controller.store.store import BenchmarkBundle, Store
 
 KIND = "enginebench-export"
@@ -37,19 +38,19 @@ def import_benchmarks(store: Store, path: Path) -> tuple[str, ...]:
     file that is missing, not an export, made by a newer enginebench or damaged; nothing is stored then.
     """
     text = _read(path)
-    _require_export(_parse(text, path), path)
+    version = _version(_parse(text, path), path)
     try:
-        export = ExportForm.model_validate_json(text)
+        export = (ExportForm1 if version == 1 else ExportForm).model_validate_json(text)
     except ValidationError as error:
         raise InputError(f"{path} is damaged, nothing was imported: {_reasons(error)}") from None
     return store.add_bundles([form.to_bundle() for form in export.benchmarks])
 
 
 def _exported(bundle: BenchmarkBundle) -> Document:
-    document = benchmark_document(bundle.benchmark, bundle.measurements, bundle.snapshots)
+    document = benchmark_document(bundle.benchmark, bundle.measurements, bundle.snapshots, with_blocks=True)
     for described, measurement in zip(document["measurements"], bundle.measurements, strict=True):
-        samples_ns = measurement.samples_ns
-        described["samples_ns"] = None if samples_ns is None else samples_ns.tolist()
+        described["samples"] = [samples_data(one) for one in bundle.samples.get(measurement.id, ())]
+        described["captured_outputs"] = [output_data(one) for one in measurement.captured_outputs]
     return document
 
 
@@ -75,7 +76,8 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON number")
 
 
-def _require_export(data: Any, path: Path) -> None:
+def _version(data: Any, path: Path) -> int:
+    """Return the schema version of an export; raise `InputError` for anything that is none, or too new."""
     if not isinstance(data, Mapping) or data.get("kind") != KIND:
         raise InputError(f"{path} is not an export; make one with `enginebench export ID --output FILE`")
     version = data.get("schema_version")
@@ -86,6 +88,7 @@ def _require_export(data: Any, path: Path) -> None:
             f"{path} was exported by a newer enginebench (schema {version}; this one knows {SCHEMA_VERSION}); "
             "upgrade enginebench to import it"
         )
+    return version
 
 
 def _reasons(error: ValidationError) -> str:

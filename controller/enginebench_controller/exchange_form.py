@@ -1,19 +1,26 @@
 """The shape of an export as it is read back: the public documents, checked field by field and turned into records."""
 
-from typing import Annotated, Any
+import base64
+from typing import Annotated, Any, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from numpy.typing import NDArray
+from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, model_validator
 
 from enginebench_controller.records import (
     Benchmark,
+    Block,
+    BlockSamples,
+    CapturedOutput,
     Configuration,
     Effective,
     EngineRef,
     Failure,
+    Interval,
     LatencySummary,
     Measurement,
     Phase,
+    Process,
     Status,
     TargetSnapshot,
 )
@@ -21,6 +28,7 @@ from enginebench_controller.store.store import BenchmarkBundle
 
 Id = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
+Series = list[Count]
 
 
 class Form(BaseModel):
@@ -44,6 +52,51 @@ class ModelForm(Form):
     digest: str
 
 
+class SamplesForm(Form):
+    """One of `samples`: those of one block, in nanoseconds. The instants are there only under an open loop."""
+
+    process: Count
+    block: Count
+    latency_ns: Series
+    scheduled_ns: Series | None = None
+    sent_ns: Series | None = None
+    completed_ns: Series | None = None
+
+    @model_validator(mode="after")
+    def _as_long_as_each_other(self) -> Self:
+        for series in (self.scheduled_ns, self.sent_ns, self.completed_ns):
+            if series is not None and len(series) != len(self.latency_ns):
+                raise ValueError("the series of a block differ in length")
+        return self
+
+    def to_record(self) -> BlockSamples:
+        """Return the samples that were exported."""
+        instants = (_array(self.scheduled_ns), _array(self.sent_ns), _array(self.completed_ns))
+        return BlockSamples(self.process, self.block, np.asarray(self.latency_ns, dtype=np.int64), *instants)
+
+
+class OutputForm(Form):
+    """One of `captured_outputs`; `values` are little-endian float32 as base64."""
+
+    input_index: Count
+    name: str
+    dtype: str
+    shape: tuple[Count, ...]
+    stride: Count
+    values: Base64Bytes
+
+    @model_validator(mode="after")
+    def _whole_elements(self) -> Self:
+        if len(self.values) % 4:
+            raise ValueError("the values end within an element")
+        return self
+
+    def to_record(self) -> CapturedOutput:
+        """Return the output that was exported."""
+        values = np.frombuffer(self.values, dtype="<f4").astype(np.float32)
+        return CapturedOutput(self.input_index, self.name, self.dtype, self.shape, self.stride, values)
+
+
 class MeasurementForm(Form):
     """One of `measurements`; what is derived, such as its flags, is not read back."""
 
@@ -57,16 +110,22 @@ class MeasurementForm(Form):
     failure: Failure | None
     started_at_unix_ns: Count | None
     phases: tuple[Phase, ...]
+    processes: tuple[Process, ...]
+    blocks: tuple[Block, ...]
     iterations: Count | None
     steady_state_ns: Count | None
     cpu_time_ns: Count | None
     input_set_sha256: str | None
     latency: LatencySummary | None
     throughput_items_per_s: float | None
-    samples_ns: list[Count] | None
+    throughput_interval: Interval | None
+    process_spread: float | None
+    interleaving_group: str | None
+    samples: tuple[SamplesForm, ...]
+    captured_outputs: tuple[OutputForm, ...]
 
     def to_record(self, benchmark_id: str) -> Measurement:
-        """Return the measurement that was exported."""
+        """Return the measurement that was exported, without its raw samples."""
         return Measurement(
             id=self.id,
             benchmark_id=benchmark_id,
@@ -80,13 +139,18 @@ class MeasurementForm(Form):
             failure=self.failure,
             effective=self.effective,
             phases=self.phases,
+            processes=self.processes,
+            blocks=self.blocks,
             iterations=self.iterations,
             steady_state_ns=self.steady_state_ns,
             cpu_time_ns=self.cpu_time_ns,
             input_set_sha256=self.input_set_sha256,
             latency=self.latency,
             throughput_items_per_s=self.throughput_items_per_s,
-            samples_ns=None if self.samples_ns is None else np.asarray(self.samples_ns, dtype=np.int64),
+            throughput_interval=self.throughput_interval,
+            process_spread=self.process_spread,
+            captured_outputs=tuple(form.to_record() for form in self.captured_outputs),
+            interleaving_group=self.interleaving_group,
         )
 
 
@@ -131,6 +195,7 @@ class BenchmarkForm(Form):
             self.benchmark.to_record(),
             tuple(form.to_record(self.benchmark.id) for form in self.measurements),
             tuple(form.to_record() for form in self.targets),
+            {form.id: tuple(one.to_record() for one in form.samples) for form in self.measurements},
         )
 
 
@@ -138,3 +203,26 @@ class ExportForm(Form):
     """A whole file, after its kind and version were checked."""
 
     benchmarks: tuple[BenchmarkForm, ...]
+
+
+def samples_data(samples: BlockSamples) -> dict[str, Any]:
+    """Return what `SamplesForm` reads back."""
+    instants = {"scheduled_ns": samples.scheduled_ns, "sent_ns": samples.sent_ns, "completed_ns": samples.completed_ns}
+    present = {name: values.tolist() for name, values in instants.items() if values is not None}
+    return {"process": samples.process, "block": samples.block, "latency_ns": samples.latency_ns.tolist(), **present}
+
+
+def output_data(output: CapturedOutput) -> dict[str, Any]:
+    """Return what `OutputForm` reads back."""
+    return {
+        "input_index": output.input_index,
+        "name": output.name,
+        "dtype": output.dtype,
+        "shape": list(output.shape),
+        "stride": output.stride,
+        "values": base64.b64encode(output.values.astype("<f4").tobytes()).decode("ascii"),
+    }
+
+
+def _array(series: list[int] | None) -> NDArray[np.int64] | None:
+    return None if series is None else np.asarray(series, dtype=np.int64)

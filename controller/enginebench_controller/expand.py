@@ -1,16 +1,21 @@
 """From a plan to jobs: every configuration, and the reasons why some of them cannot be."""
 
 import itertools
+import random
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
+from enginebench_controller.configurations import configurations, describe_load, impossible
 from enginebench_controller.errors import ModelError, PlanError
 from enginebench_controller.plan import Plan
 from enginebench_controller.records import (
     Configuration,
     EngineRef,
     Hint,
+    InputSet,
     InputTensor,
     Load,
     ModelVersion,
@@ -18,14 +23,22 @@ from enginebench_controller.records import (
 )
 from enginebench_controller.selection import Engine, select_engines
 
+MAX_INTERLEAVED = 64
+"""So many runs an agent lets take turns."""
+
 
 @dataclass(frozen=True)
 class BoundModel:
-    """A model version fit for one batch: itself or a derived copy, with its inputs and the assumptions made."""
+    """A model version fit for one batch: itself or a derived copy, with its inputs and the assumptions made.
+
+    `input_set` is None for random inputs; `input_paths` says where the files of a given one lie, by sha256.
+    """
 
     version: ModelVersion
     inputs: tuple[InputTensor, ...]
     assumptions: tuple[str, ...] = ()
+    input_set: InputSet | None = None
+    input_paths: Mapping[str, Path] = field(default_factory=dict)
 
 
 Bind = Callable[[str, int], BoundModel]
@@ -41,13 +54,18 @@ class Job:
     model: ModelVersion
     configuration: Configuration
     resources: tuple[str, ...]
+    input_paths: Mapping[str, Path] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
-        """A line for progress displays."""
+        """A line for progress displays: what is always said, and the axes that are not at their defaults."""
         chosen = self.configuration
-        axes = f"batch {chosen.batch}, {chosen.cores} cores"
-        return f"{self.model.name} · {self.engine.name} {self.engine.version} · {chosen.device} · {axes}"
+        axes = [f"batch {chosen.batch}, {chosen.cores} cores"]
+        axes += [f"{chosen.streams} streams"] if chosen.streams > 1 else []
+        axes += [chosen.precision] if chosen.precision != "f32" else []
+        axes += [describe_load(chosen)] if chosen.load is not Load.SYNC else []
+        axes += [f"hint {chosen.hint}"] if chosen.hint is not Hint.NONE else []
+        return f"{self.model.name} · {self.engine.name} {self.engine.version} · {chosen.device} · {', '.join(axes)}"
 
 
 @dataclass(frozen=True)
@@ -58,23 +76,41 @@ class Expansion:
     notes: tuple[str, ...]
 
 
+def in_random_order(jobs: Sequence[Job], seed: int) -> tuple[Job, ...]:
+    """The jobs in the order to carry them out in.
+
+    A grid that runs in its own order confounds its axes with everything that drifts meanwhile.
+    """
+    shuffled = list(jobs)
+    random.Random(seed).shuffle(shuffled)  # noqa: S311  # an order, not a secret
+    return tuple(shuffled)
+
+
 def expand(plan: Plan, snapshots: Sequence[TargetSnapshot], bind: Bind) -> Expansion:
-    """Multiply the plan out over what the targets offer.
+    """Multiply the plan out over what the targets offer, or each of its rungs.
 
     Raises `PlanError` with every reason when any configuration is impossible, so that nothing runs by halves.
     """
     refusals: dict[str, None] = {}
     notes: dict[str, None] = {}
-    jobs = []
-    refusals |= dict.fromkeys(_ownerless_options(plan, snapshots))
+    jobs = [job for grid in plan.grids() for job in _grid(grid, snapshots, bind, refusals, notes)]
+    if plan.interleave:
+        refusals |= dict.fromkeys(_crowds(jobs))
+    if refusals:
+        raise PlanError("nothing was run, because:\n" + "\n".join(f"  - {reason}" for reason in refusals))
+    missing = [f"{rung.name} is not available: {rung.unavailable}" for rung in plan.rungs if rung.unavailable]
+    return Expansion(tuple(jobs), (*notes, *missing))
+
+
+def _grid(
+    plan: Plan, snapshots: Sequence[TargetSnapshot], bind: Bind, refusals: dict[str, None], notes: dict[str, None]
+) -> Iterator[Job]:
+    refusals |= dict.fromkeys([*_contradictions(plan), *_ownerless_options(plan, snapshots)])
     bound = _bound_models(plan, bind, refusals, notes)
     for snapshot, (name, batch) in itertools.product(snapshots, bound):
         model = bound[name, batch]
         for engine in _engines(plan, snapshot, model.version, refusals, notes):
-            jobs += list(_jobs(plan, snapshot, engine, model, batch, refusals))
-    if refusals:
-        raise PlanError("nothing was run, because:\n" + "\n".join(f"  - {reason}" for reason in refusals))
-    return Expansion(tuple(jobs), tuple(notes))
+            yield from _jobs(plan, snapshot, engine, model, batch, refusals)
 
 
 def _bound_models(
@@ -119,12 +155,22 @@ def _jobs(
     ref = EngineRef(engine["name"], engine["environment"], engine["available"]["version"])
     options = _options(plan, engine, refusals)
     for device in _devices(plan, engine, snapshot.target, refusals):
-        for configuration in _configurations(plan, snapshot, device["name"], model, batch, options):
-            problem = _impossible(configuration, snapshot, engine, device)
+        for configuration in configurations(plan, snapshot, device["name"], batch, model.inputs, options):
+            problem = impossible(configuration, snapshot, engine, device)
             if problem:
                 refusals[f"{engine['name']} on {snapshot.target} {device['name']}: {problem}"] = None
                 continue
-            yield Job(snapshot.target, ref, model.version, configuration, tuple(device["resources"]))
+            resources = tuple(device["resources"])
+            chosen = _with_given_inputs(configuration, model)
+            yield Job(snapshot.target, ref, model.version, chosen, resources, model.input_paths)
+
+
+def _with_given_inputs(configuration: Configuration, model: BoundModel) -> Configuration:
+    if model.input_set is None:
+        return configuration
+    # The seed stays that of the plan: an open loop draws its arrivals with it.
+    given = replace(model.input_set, seed=configuration.input_set.seed)
+    return replace(configuration, input_set=given)
 
 
 def _devices(plan: Plan, engine: Engine, target: str, refusals: dict[str, None]) -> list[Mapping[str, Any]]:
@@ -141,6 +187,23 @@ def _devices(plan: Plan, engine: Engine, target: str, refusals: dict[str, None])
             known = ", ".join(device["name"] for device in devices)
             refusals[f"{engine['name']} on target {target!r} has no device {name!r}; it has {known}"] = None
     return [by_name[name.lower()] for name in plan.devices if name.lower() in by_name]
+
+
+def _crowds(jobs: Sequence[Job]) -> Iterator[str]:
+    """Why jobs cannot all be alive together."""
+    for (target, _), count in Counter((job.target, job.resources) for job in jobs).items():
+        if count > MAX_INTERLEAVED:
+            yield f"{count} configurations of one device of {target} cannot be interleaved, only {MAX_INTERLEAVED}"
+
+
+def _contradictions(plan: Plan) -> Iterator[str]:
+    """What is wrong with a plan whatever the targets offer."""
+    if Load.OPEN_LOOP in plan.load and not plan.rate:
+        yield "the load open-loop needs a rate: write --rate 50 for 50 inferences a second"
+    if plan.rate and Load.OPEN_LOOP not in plan.load:
+        yield "a rate is for the load open-loop only; the others send as fast as the engine completes"
+    if plan.interleave and Load.OPEN_LOOP in plan.load:
+        yield "an open loop cannot be interleaved: its arrivals wait for nobody's turn"
 
 
 def _ownerless_options(plan: Plan, snapshots: Sequence[TargetSnapshot]) -> list[str]:
@@ -176,59 +239,3 @@ def _is_of_type(text: str, kind: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _configurations(
-    plan: Plan,
-    snapshot: TargetSnapshot,
-    device: str,
-    model: BoundModel,
-    batch: int,
-    options: Mapping[str, str],
-) -> Iterator[Configuration]:
-    cores = plan.cores or (snapshot.host.get("physical_cores") or 1,)
-    axes = itertools.product(cores, plan.streams, plan.precision, plan.load, plan.hint)
-    for core_count, streams, precision, load, hint in axes:
-        for requests in _requests(plan, load, streams):
-            yield Configuration(
-                device=device,
-                batch=batch,
-                cores=core_count,
-                streams=streams,
-                precision=precision,
-                hint=hint,
-                load=load,
-                requests=requests,
-                inputs=model.inputs,
-                input_seed=plan.seed,
-                input_count=plan.inputs,
-                options=options,
-                stop=plan.stop_rule(),
-            )
-
-
-def _requests(plan: Plan, load: Load, streams: int) -> tuple[int, ...]:
-    if load is Load.SYNC:
-        return (1,)
-    return plan.requests or (max(2, streams),)
-
-
-def _impossible(  # noqa: PLR0911  # one reason a line
-    configuration: Configuration, snapshot: TargetSnapshot, engine: Engine, device: Mapping[str, Any]
-) -> str | None:
-    """Why a configuration cannot be, or None."""
-    available = engine["available"]
-    cores = snapshot.host.get("physical_cores")
-    if cores is not None and configuration.cores > cores:
-        return f"{configuration.cores} cores are asked for, and the target has {cores}"
-    if configuration.precision not in ("default", *device["precisions"]):
-        return f"it cannot execute in {configuration.precision}; it has {', '.join(device['precisions'])}"
-    if configuration.streams > 1 and not available["multiple_streams"]:
-        return f"it runs one stream, and {configuration.streams} are asked for"
-    if configuration.streams > 1 and configuration.load is Load.SYNC:
-        return f"{configuration.streams} streams need `--load async`: one request at a time uses only one"
-    if configuration.load not in available["loads"]:
-        return f"it cannot carry the load {configuration.load}; it has {', '.join(available['loads'])}"
-    if configuration.hint is not Hint.NONE and configuration.hint not in available["hints"]:
-        return f"it does not know the hint {configuration.hint}; it has {', '.join(available['hints'])}"
-    return None

@@ -5,28 +5,34 @@ pydantic's `ValidationError`.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Generic, TypeVar
 
 from pydantic import TypeAdapter
 
 from enginebench_controller.records import (
+    Block,
     Configuration,
     Effective,
     Failure,
+    Interval,
     LatencySummary,
     ModelFile,
+    OutputCheck,
+    Percentile,
     Phase,
+    Process,
 )
 
 T = TypeVar("T")
 
 
 class JsonForm(Generic[T]):
-    """Both directions for one type."""
+    """Both directions for one type. `upgrade` gives data of an older form the present one, and leaves others alone."""
 
-    def __init__(self, adapter: TypeAdapter[T]) -> None:
+    def __init__(self, adapter: TypeAdapter[T], upgrade: Callable[[Any], Any] = lambda data: data) -> None:
         self._adapter = adapter
+        self._upgrade = upgrade
 
     def to_data(self, record: T) -> Any:
         """Return the record as data that `json.dumps(…, allow_nan=False)` accepts."""
@@ -34,15 +40,36 @@ class JsonForm(Generic[T]):
 
     def from_data(self, data: Any) -> T:
         """Return the record that `to_data` was given."""
-        return self._adapter.validate_python(data)
+        return self._adapter.validate_python(self._upgrade(data))
 
 
-CONFIGURATION: Final = JsonForm(TypeAdapter(Configuration))
+def present_configuration(data: Any) -> Any:
+    """Bring a configuration of schema version 1 into the present form: one process, no target for the interval.
+
+    What version 1 stored stays as it is in the store; it is read through this.
+    """
+    if not isinstance(data, Mapping) or "input_seed" not in data:
+        return data
+    kept = {key: value for key, value in data.items() if key not in ("input_seed", "input_count", "stop")}
+    input_set = {"seed": data["input_seed"], "count": data.get("input_count")}
+    return {**kept, "input_set": input_set, "stop": _present_stop_rule(data.get("stop"))}
+
+
+def _present_stop_rule(stop: Any) -> Any:
+    return {**stop, "processes": 1, "target_relative_half_width": 0.0} if isinstance(stop, Mapping) else stop
+
+
+BLOCK: Final = JsonForm(TypeAdapter(Block))
+CONFIGURATION: Final = JsonForm(TypeAdapter(Configuration), present_configuration)
 EFFECTIVE: Final = JsonForm(TypeAdapter(Effective))
 FAILURE: Final = JsonForm(TypeAdapter(Failure))
+INTERVAL: Final = JsonForm(TypeAdapter(Interval | None))
 LATENCY: Final = JsonForm(TypeAdapter(LatencySummary))
 MODEL_FILES: Final = JsonForm(TypeAdapter(tuple[ModelFile, ...]))
+OUTPUT_CHECK: Final = JsonForm(TypeAdapter(OutputCheck | None))
+PERCENTILES: Final = JsonForm(TypeAdapter(tuple[Percentile, ...]))
 PHASES: Final = JsonForm(TypeAdapter(tuple[Phase, ...]))
+PROCESSES: Final = JsonForm(TypeAdapter(tuple[Process, ...]))
 
 
 def finite(data: Any) -> Any:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -17,8 +17,13 @@ STOP_SECONDS = 10
 
 
 @contextlib.asynccontextmanager
-async def local_agent(home: Path, *, wait_seconds: float = -1) -> AsyncIterator[Target]:
+async def local_agent(
+    home: Path, *, wait_seconds: float = -1, trusted_models: Iterable[str] = ()
+) -> AsyncIterator[Target]:
     """Start an agent under `home`/agent, yield it as a target, and stop it afterwards.
+
+    `trusted_models` are digests of models that may run although their format can execute code. The permission is for
+    these files only: whoever else reaches the agent's port while it lives can have it load nothing but them.
 
     Only one at a time: a second command waits, because two benchmarks on one machine would disturb each other.
     Raises `EnginebenchError` with the agent's own words when it does not start.
@@ -27,7 +32,7 @@ async def local_agent(home: Path, *, wait_seconds: float = -1) -> AsyncIterator[
     lock = FileLock(home / "local-agent.lock", thread_local=False)
     await _acquire(lock, wait_seconds)
     try:
-        process = await _start(home / "agent")
+        process = await _start(home / "agent", trusted_models)
         try:
             yield Target(LOCAL_TARGET, await _address(process), added_at_unix_ns=0)
         finally:
@@ -44,11 +49,12 @@ async def _acquire(lock: FileLock, wait_seconds: float) -> None:
         await asyncio.to_thread(lock.acquire, timeout=wait_seconds)
 
 
-async def _start(data_dir: Path) -> asyncio.subprocess.Process:
+async def _start(data_dir: Path, trusted_models: Iterable[str]) -> asyncio.subprocess.Process:
     # The agent leaves when its standard input closes, so that it never outlives a killed controller.
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "enginebench_agent", "serve", "--port", "0", "--exit-with-stdin"),
         *("--data-dir", str(data_dir)),
+        *(argument for digest in trusted_models for argument in ("--trust-model", digest)),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         start_new_session=True,  # Ctrl-C is the controller's to handle: it cancels runs before it stops the agent

@@ -24,14 +24,19 @@ class Session:
 
 
 @contextlib.asynccontextmanager
-async def open_session(home: Home, names: Sequence[str], *, refresh: bool = False) -> AsyncIterator[Session]:
+async def open_session(
+    home: Home, names: Sequence[str], *, refresh: bool = False, trusted_models: Sequence[str] = ()
+) -> AsyncIterator[Session]:
     """Connect to the named targets, or to a local agent that lives as long as the session when none is named.
 
     A name is one that `enginebench targets add` recorded, "local", or an address "host:port". Snapshots are kept in
-    the store. Raises `InputError` for an unknown name and `UnreachableError` for a target that does not answer.
+    the store. A local agent may run the `trusted_models` (digests) although their format can execute code; other
+    targets decide for themselves. Raises `InputError` for an unknown name and `UnreachableError` for a target that does
+    not answer.
     """
     async with contextlib.AsyncExitStack() as stack:
-        targets = [await _target(home, name, stack) for name in dict.fromkeys(names or (LOCAL_TARGET,))]
+        wanted = dict.fromkeys(names or (LOCAL_TARGET,))
+        targets = [await _target(home, name, stack, trusted_models) for name in wanted]
         clients = {t.name: await stack.enter_async_context(AgentClient(t.name, t.address)) for t in targets}
         snapshots = await asyncio.gather(
             *(snapshot(target, clients[target.name], refresh=refresh) for target in targets)
@@ -54,12 +59,12 @@ async def snapshot(target: Target, client: AgentClient, *, refresh: bool = False
     )
 
 
-async def _target(home: Home, name: str, stack: contextlib.AsyncExitStack) -> Target:
+async def _target(home: Home, name: str, stack: contextlib.AsyncExitStack, trusted_models: Sequence[str]) -> Target:
     known = {target.name: target for target in home.store.targets()}
     if name in known:
         return known[name]
     if name == LOCAL_TARGET:
-        return await stack.enter_async_context(local_agent(home.path))
+        return await stack.enter_async_context(local_agent(home.path, trusted_models=trusted_models))
     if ":" in name:
         return Target(name, name, added_at_unix_ns=0)
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)

@@ -21,6 +21,7 @@ import agent_server
 from enginebench_proto.v1 import (
     agent_pb2,
     agent_pb2_grpc,
+    measurement_pb2,
     model_pb2,
     model_pb2_grpc,
     run_pb2,
@@ -41,9 +42,10 @@ class AgentProcess(agent_server.AgentProcess):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What `Result` streamed."""
+    """What `Result` streamed. `samples_ns` has those of all blocks, one after the other."""
 
     result: run_pb2.RunResult
+    blocks: tuple[measurement_pb2.Block, ...]
     samples_ns: tuple[int, ...]
 
 
@@ -92,8 +94,9 @@ class Client:
 
     async def outcome(self, run_id: str) -> Outcome:
         parts = [part async for part in self.runs.Result(run_pb2.ResultRequest(run_id=run_id), timeout=30)]
+        blocks = [part.block for part in parts if part.HasField("block")]
         samples = [value for part in parts[1:] for value in part.samples.latency_ns]
-        return Outcome(parts[0].result, tuple(samples))
+        return Outcome(parts[0].result, tuple(blocks), tuple(samples))
 
     async def run(self, spec: run_pb2.RunSpec) -> Outcome:
         """Start, watch to the end, fetch."""
@@ -163,6 +166,13 @@ def make_spec(content: bytes, run_id: str = "run-1", /, **changes: Any) -> run_p
         ),
     }
     return run_pb2.RunSpec(**(values | changes))
+
+
+def given_inputs(*digests: str) -> configuration.InputSet:
+    """An input set of files for the input x."""
+    files = [configuration.InputFile(input="x", sha256=sha256) for sha256 in digests]
+    items = [configuration.InputItem(files=[file]) for file in files]
+    return configuration.InputSet(name="given", count=len(items), items=items)
 
 
 def digest(content: bytes) -> str:

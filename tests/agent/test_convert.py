@@ -190,6 +190,37 @@ def test_a_configuration_with_holes_is_refused(changes: dict[str, object], sente
         convert.from_configuration(message, ())
 
 
+def _open_loop(**arrivals: float) -> configuration_pb2.Configuration:
+    message = convert.to_configuration(spec.Settings(load=spec.Load.ASYNC, requests=3), ())
+    message.load = configuration_pb2.LOAD_OPEN_LOOP
+    message.arrivals.MergeFrom(configuration_pb2.Arrivals(**arrivals))
+    return message
+
+
+def test_an_open_loop_is_asynchronous_to_the_engine() -> None:
+    message = _open_loop(process=configuration_pb2.ARRIVAL_PROCESS_POISSON, rate_per_s=80.5)
+    assert convert.from_configuration(message, ()) == spec.Settings(load=spec.Load.ASYNC, requests=3)
+
+
+@pytest.mark.parametrize("rate_per_s", [0.0, -1.0, float("nan"), float("inf")])
+def test_an_open_loop_needs_a_rate(rate_per_s: float) -> None:
+    message = _open_loop(process=configuration_pb2.ARRIVAL_PROCESS_CONSTANT, rate_per_s=rate_per_s)
+    with pytest.raises(UnsupportedSettingsError, match="needs a rate above 0"):
+        convert.from_configuration(message, ())
+
+
+def test_an_open_loop_needs_to_know_how_requests_arrive() -> None:
+    with pytest.raises(UnsupportedSettingsError, match="constant or poisson"):
+        convert.from_configuration(_open_loop(rate_per_s=5), ())
+
+
+def test_only_an_open_loop_has_arrivals() -> None:
+    message = _open_loop(process=configuration_pb2.ARRIVAL_PROCESS_CONSTANT, rate_per_s=5)
+    message.load = configuration_pb2.LOAD_SYNC
+    with pytest.raises(UnsupportedSettingsError, match="Only the load open-loop"):
+        convert.from_configuration(message, ())
+
+
 def test_an_unknown_model_format_is_refused() -> None:
     with pytest.raises(UnsupportedSettingsError, match="'pickle'"):
         convert.from_model(run_pb2.RunSpec(model=ModelVersion(format="pickle")), Path("m"))

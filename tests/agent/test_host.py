@@ -3,9 +3,12 @@
 from pathlib import Path
 
 import pytest
+from machine import CPU, write, write_policies
 
 from enginebench_agent.cgroup import cpu_quota_cores, memory_limit_bytes, oom_kills
-from enginebench_agent.host import physical_cores, read_host_facts
+from enginebench_agent.data_folder import DataFolder
+from enginebench_agent.host import read_host_facts
+from enginebench_agent.tuning import RECORD, tune
 
 X86 = """processor\t: 0
 model name\t: Intel(R) Xeon(R) Platinum 8480+
@@ -21,11 +24,6 @@ CPU implementer\t: 0x41
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     return tmp_path
-
-
-def write(root: Path, path: str, text: str) -> None:
-    (root / path).parent.mkdir(parents=True, exist_ok=True)
-    (root / path).write_text(text)
 
 
 def test_an_x86_server_is_described_by_its_kernel(root: Path) -> None:
@@ -49,8 +47,8 @@ def test_an_x86_server_is_described_by_its_kernel(root: Path) -> None:
 def test_only_cores_within_the_affinity_are_counted(root: Path) -> None:
     for cpu, siblings in enumerate(["0-1", "0-1", "2-3", "2-3"]):
         write(root, f"sys/devices/system/cpu/cpu{cpu}/topology/core_cpus_list", siblings)
-    assert physical_cores(root, [0, 1]) == 1
-    assert physical_cores(root, [1, 2]) == 2
+    assert read_host_facts(root, cpus=[0, 1]).physical_cores == 1
+    assert read_host_facts(root, cpus=[1, 2]).physical_cores == 2
 
 
 def test_an_arm_board_is_known_by_its_device_tree(root: Path) -> None:
@@ -105,3 +103,20 @@ def test_no_limit_is_absent(root: Path) -> None:
 def test_without_a_group_the_machines_own_counter_tells_of_killings(root: Path) -> None:
     write(root, "proc/vmstat", "pgfault 12\noom_kill 2\n")
     assert oom_kills(root) == 2
+
+
+def test_what_was_tuned_is_told_as_long_as_it_holds(root: Path) -> None:
+    write_policies(root, count=1)
+    folder = DataFolder(root / "data")
+    assert not read_host_facts(root, cpus=[0], folder=folder).tuned
+    tune(folder, root)
+    facts = read_host_facts(root, cpus=[0], folder=folder)
+    assert list(facts.tuned) == ["governor of policy0: performance (was powersave)"]
+    write(root, f"{CPU}/cpufreq/policy0/scaling_governor", "powersave")  # as after a restart
+    assert not read_host_facts(root, cpus=[0], folder=folder).tuned
+
+
+def test_a_broken_record_of_tuning_hides_no_other_fact(root: Path) -> None:
+    write(root, f"data/{RECORD}", "not JSON")
+    facts = read_host_facts(root, cpus=[0], folder=DataFolder(root / "data"))
+    assert facts.logical_cores == 1 and not facts.tuned

@@ -1,18 +1,31 @@
 """Runs on a real agent: what callers see of them, and what becomes of children that misbehave."""
 
 import asyncio
+import io
 import os
 import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import grpc
+import numpy as np
 import pytest
-from agent_process import AgentProcess, Client, connected, digest, eventually, is_alive, make_spec, refused
+from agent_process import (
+    AgentProcess,
+    Client,
+    connected,
+    digest,
+    eventually,
+    given_inputs,
+    is_alive,
+    make_spec,
+    refused,
+)
 from grpc_health.v1 import health_pb2
 
-from enginebench_proto.v1 import model_pb2, run_pb2
+from enginebench_proto.v1 import configuration_pb2, model_pb2, run_pb2
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 ENDLESS_MS = 60_000
@@ -26,6 +39,8 @@ async def test_a_run_is_measured_and_its_result_says_what_was_asked(shared: Clie
     assert outcome.result.run_id == spec.run_id
     assert outcome.result.started_at_unix_ns > 0
     assert len(outcome.samples_ns) == outcome.result.measurement.iterations >= 3
+    assert [block.index for block in outcome.blocks] == list(range(outcome.result.measurement.blocks))
+    assert sum(block.iterations for block in outcome.blocks) == len(outcome.samples_ns)
     assert min(outcome.samples_ns) >= 500_000
 
 
@@ -209,6 +224,8 @@ async def test_a_run_dies_with_its_agent_and_is_unknown_to_the_next(
         await client.start(make_spec(model, duration_ms=ENDLESS_MS))
         await client.wait_for_phase("run-1", "steady_state")
         (child,) = agent.children()
+        spool = agent.data_dir / "spool"
+        await eventually((spool / "run-1.blocks").exists)
     agent.kill()
     await eventually(lambda: not is_alive(child))
     agent.restart()
@@ -216,6 +233,7 @@ async def test_a_run_dies_with_its_agent_and_is_unknown_to_the_next(
         async with refused(grpc.StatusCode.NOT_FOUND):
             await client.watch("run-1")
         assert list((agent.data_dir / "runs").glob("run-1*")) == []
+    assert list(spool.iterdir()) == [], "blocks without a result are nobody's"
 
 
 async def test_sigterm_cancels_runs_spools_their_outcome_and_exits_with_zero(
@@ -247,7 +265,8 @@ async def test_a_damaged_spool_file_is_set_aside_and_the_others_are_served(
     agent.restart()
     async with connected(agent) as client:
         assert set(await client.list_runs()) == {"run-1"}
-    assert {path.name for path in (agent.data_dir / "spool").iterdir()} == {"run-1", "broken.damaged"}
+    spooled = {path.name for path in (agent.data_dir / "spool").iterdir()}
+    assert spooled == {"run-1", "run-1.blocks", "broken.damaged"}
 
 
 async def test_an_unfinished_run_has_no_result_and_cannot_be_acknowledged(ready: Client, model: bytes) -> None:
@@ -270,6 +289,13 @@ async def test_an_unfinished_run_has_no_result_and_cannot_be_acknowledged(ready:
         ({"device": "FAKE:9"}, grpc.StatusCode.NOT_FOUND, "FAKE:0"),
         ({"options": {"cache_dir": "/etc"}}, grpc.StatusCode.INVALID_ARGUMENT, "cache_dir"),
         ({"options": {"fault": "unheard-of"}}, grpc.StatusCode.INVALID_ARGUMENT, "fault"),
+        ({"interleaving": run_pb2.Interleaving(group="g")}, grpc.StatusCode.INVALID_ARGUMENT, "1 to 64 members"),
+        ({"interleaving": run_pb2.Interleaving(group="../g", members=2)}, grpc.StatusCode.INVALID_ARGUMENT, "group"),
+        (
+            {"interleaving": run_pb2.Interleaving(group="g", members=2), "kind": run_pb2.RUN_KIND_PROFILE},
+            grpc.StatusCode.INVALID_ARGUMENT,
+            "only measurements",
+        ),
     ],
 )
 async def test_what_cannot_run_is_refused_before_anything_starts(
@@ -289,6 +315,68 @@ async def test_what_cannot_run_is_refused_before_anything_starts(
 async def test_a_model_that_was_not_uploaded_is_refused_by_name(client: Client, model: bytes) -> None:
     async with refused(grpc.StatusCode.FAILED_PRECONDITION, "tiny.onnx"):
         await client.start(make_spec(model))
+
+
+STOP, INPUTS, POISSON = (
+    configuration_pb2.StopRule,
+    configuration_pb2.InputSet,
+    configuration_pb2.ARRIVAL_PROCESS_POISSON,
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"stop": STOP(min_duration_ns=2, max_duration_ns=1)}, "longest duration"),
+        ({"stop": STOP(warmup_ns=2, max_warmup_ns=1)}, "longest warm-up"),
+        ({"stop": STOP(target_relative_half_width=float("nan"))}, "target"),
+        ({"input_set": INPUTS(count=2, items=[configuration_pb2.InputItem()])}, "1 items, but says 2"),
+        ({"input_set": INPUTS(count=1, items=[configuration_pb2.InputItem()])}, "no file"),
+        ({"input_set": given_inputs("../etc")}, "not a sha256"),
+        ({"load": configuration_pb2.LOAD_OPEN_LOOP}, "needs arrivals"),
+        ({"arrivals": configuration_pb2.Arrivals(process=POISSON, rate_per_s=1)}, "only the load open-loop"),
+    ],
+)
+async def test_a_configuration_that_makes_no_sense_is_refused_with_the_reason(
+    shared: Client, model: bytes, changes: dict[str, Any], text: str
+) -> None:
+    spec = make_spec(model, "makes-no-sense")
+    for field, value in changes.items():
+        spec.configuration.ClearField(field)
+        spec.configuration.MergeFrom(configuration_pb2.Configuration(**{field: value}))
+    async with refused(grpc.StatusCode.INVALID_ARGUMENT, text):
+        await shared.start(spec)
+
+
+async def test_a_longest_duration_of_zero_is_no_bound(shared: Client, model: bytes) -> None:
+    spec = make_spec(model, "no-bound")
+    spec.configuration.stop.max_duration_ns = 0
+    assert (await shared.run(spec)).result.outcome == run_pb2.OUTCOME_OK
+
+
+async def test_inputs_that_were_not_uploaded_are_refused_by_name(shared: Client, model: bytes) -> None:
+    spec = make_spec(model, "inputs-not-uploaded")
+    spec.configuration.input_set.CopyFrom(given_inputs("1" * 64))
+    async with refused(grpc.StatusCode.FAILED_PRECONDITION, "'x'"):
+        await shared.start(spec)
+
+
+async def test_given_inputs_are_measured_with_and_kept_while_in_use(
+    ready: Client, agent: AgentProcess, model: bytes
+) -> None:
+    content = io.BytesIO()
+    np.save(content, np.ones((1, 4), np.float32))
+    await ready.upload(content.getvalue())
+    sha256 = digest(content.getvalue())
+    spec = make_spec(model, duration_ms=ENDLESS_MS)
+    spec.configuration.input_set.CopyFrom(given_inputs(sha256))
+    await ready.start(spec)
+    await ready.wait_for_phase("run-1", "steady_state")
+    assert [path.name for path in (agent.data_dir / "runs" / "run-1" / "inputs").iterdir()] == [sha256]
+    async with refused(grpc.StatusCode.FAILED_PRECONDITION, "in use"):
+        await ready.models.DeleteFile(model_pb2.DeleteFileRequest(sha256=sha256))
+    await ready.cancel("run-1")
+    await ready.models.DeleteFile(model_pb2.DeleteFileRequest(sha256=sha256))
 
 
 @pytest.mark.parametrize(
@@ -327,18 +415,3 @@ async def test_several_files_lie_beside_each_other_as_copies(ready: Client, agen
     await ready.cancel("run-1")
     assert not copy.exists()
     await ready.models.DeleteFile(model_pb2.DeleteFileRequest(sha256=digest(weights)))
-
-
-def test_results_are_only_visible_once_they_are_whole(tmp_path: Path) -> None:
-    from enginebench_agent.spool import Spool
-
-    spool = Spool(tmp_path)
-    part = run_pb2.ResultPart(result=run_pb2.RunResult(run_id="r"))
-    with spool.begin("r") as writer:
-        writer.add(part)
-        assert not (tmp_path / "r").exists()
-    assert list(tmp_path.iterdir()) == []
-    with spool.begin("r") as writer:
-        writer.add(part)
-        writer.commit()
-    assert [result.run_id for result in spool.recover()] == ["r"]

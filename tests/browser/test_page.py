@@ -22,16 +22,15 @@ def home(tmp_path_factory):
     store = Store(home / "results.duckdb")
     store.add_benchmark(invented.benchmark("b0000001", "Invented numbers"), [invented.snapshot()])
     bf16 = Effective(precision=Readback("bf16", Source.ENGINE_API), threads=Readback(2, Source.OBSERVED))
-    for engine, latency_ms, fields in (
+    for engine, fastest_ms, fields in (
         ("fake", 8.0, {}),
         ("fake-fast", 5.0, {"effective": bf16}),
         ("fake-slow", 15.0, {}),
     ):
         for batch in (1, 4):
-            identity = f"{engine}-{batch}"
-            store.add_measurement(
-                invented.measured(identity, latency_ms=latency_ms * batch**0.9, engine=engine, batch=batch, **fields)
-            )
+            identity, latency_ms = f"{engine}-{batch}", fastest_ms * batch**0.9
+            measurement = invented.measured(identity, latency_ms=latency_ms, engine=engine, batch=batch, **fields)
+            store.add_measurement(measurement, invented.samples(identity, latency_ms=latency_ms))
     store.add_measurement(invented.failed("broken"))
     store.add_benchmark(invented.benchmark("b0000002", HOSTILE))
     store.save_snapshot(invented.snapshot())

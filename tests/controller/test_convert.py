@@ -1,9 +1,30 @@
 """Records survive the way over the wire and back."""
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 
 from enginebench_controller import convert
-from enginebench_controller.records import Configuration, FailureKind, Hint, InputTensor, Load, Source, StopRule
+from enginebench_controller.records import (
+    ArrivalProcess,
+    Arrivals,
+    Block,
+    BlockSamples,
+    CapturedOutput,
+    Configuration,
+    Evidence,
+    FailureKind,
+    Hint,
+    InputFile,
+    InputSet,
+    InputTensor,
+    Load,
+    Source,
+    StopReason,
+    StopRule,
+    WarmUp,
+)
 from enginebench_proto.v1 import engine_pb2, measurement_pb2, run_pb2
 
 CONFIGURATION = Configuration(
@@ -13,18 +34,74 @@ CONFIGURATION = Configuration(
     streams=3,
     precision="bf16",
     hint=Hint.CUMULATIVE_THROUGHPUT,
-    load=Load.ASYNC,
+    load=Load.OPEN_LOOP,
     requests=6,
+    arrivals=Arrivals(12.5, ArrivalProcess.CONSTANT),
     inputs=(InputTensor("ids", "int64", (4, 128), 30522), InputTensor("image", "float32", (4, 3, 224, 224))),
-    input_seed=7,
-    input_count=5,
+    input_set=InputSet(7, 1, "cats", ((InputFile("ids", "a" * 64, 10), InputFile("image", "b" * 64, 2**33)),)),
     options={"level": "all"},
-    stop=StopRule(1, 2, 3, 4),
+    stop=StopRule(1, 2, 3, 4, 0.05, processes=1, block_ns=6, retry_noisy=True),
 )
 
 
 def test_a_configuration_survives_the_wire() -> None:
     assert convert.from_configuration(convert.to_configuration(CONFIGURATION)) == CONFIGURATION
+
+
+@pytest.mark.parametrize("load", [Load.SYNC, Load.ASYNC])
+def test_a_load_without_arrivals_survives_the_wire(load: Load) -> None:
+    closed = replace(CONFIGURATION, load=load, arrivals=None)
+    assert convert.from_configuration(convert.to_configuration(closed)) == closed
+
+
+def test_each_process_of_an_open_loop_has_a_schedule_of_its_own() -> None:
+    seeds = [convert.to_configuration(CONFIGURATION, process).arrivals.seed for process in range(3)]
+    assert len(set(seeds)) == 3
+
+
+EVIDENCE = Evidence(steal_ns=0, energy_uj=5, turbo=False, governor="performance", missing={"cpu_time_ns": "no"})
+
+
+@pytest.mark.parametrize("evidence", [Evidence(), EVIDENCE])
+def test_a_block_survives_the_wire_and_what_is_unknown_stays_unknown(evidence: Evidence) -> None:
+    block = Block(2, 3, 4, 5, 6, evidence, ("steal 12 %",))
+    assert convert.from_block(convert.to_block(block), process=2) == block
+
+
+@pytest.mark.parametrize("instants", [(None, None, None), ([1, 2], [3, 4], [5, 2**40])])
+def test_samples_survive_the_wire(instants: tuple[list[int] | None, ...]) -> None:
+    series = [None if values is None else np.array(values, dtype=np.int64) for values in instants]
+    samples = BlockSamples(1, 7, np.array([3, 2**40], dtype=np.int64), *series)
+    back = convert.from_samples(convert.to_samples(samples), process=1)
+    assert (back.process, back.block, back.latency_ns.dtype) == (1, 7, np.dtype(np.int64))
+    for name in ("latency_ns", "scheduled_ns", "sent_ns", "completed_ns"):
+        sent, received = getattr(samples, name), getattr(back, name)
+        assert received is None if sent is None else received.tolist() == sent.tolist()
+
+
+def test_a_captured_output_survives_the_wire() -> None:
+    output = CapturedOutput(1, "y", "float16", (4, 1000), 3, np.array([1.5, -2, np.nan], dtype=np.float32))
+    back = convert.from_captured_output(convert.to_captured_output(output))
+    assert (back.input_index, back.name, back.dtype, back.shape, back.stride) == (1, "y", "float16", (4, 1000), 3)
+    assert back.values.dtype == np.float32 and np.array_equal(back.values, output.values, equal_nan=True)
+
+
+def test_what_a_process_did_is_read_and_the_rest_stays_unknown() -> None:
+    message = measurement_pb2.Measurement(
+        iterations=5,
+        stop_reason=measurement_pb2.STOP_REASON_MAX_DURATION,
+        warm_up=measurement_pb2.WarmUp(iterations=9, reason="it drifted"),
+        unsent_arrivals=0,
+    )
+    process = convert.from_process(2, run_pb2.RunResult(measurement=message))
+    assert (process.index, process.iterations, process.stop_reason) == (2, 5, StopReason.MAX_DURATION)
+    assert process.warm_up == WarmUp(False, 9, "it drifted")
+    assert (process.unsent_arrivals, process.scheduled_arrivals, process.calibration) == (0, None, None)
+
+
+def test_a_process_that_never_measured_is_only_an_index() -> None:
+    process = convert.from_process(0, run_pb2.RunResult())
+    assert process.iterations is None and process.phases == ()
 
 
 def test_unknown_readbacks_stay_unknown() -> None:
@@ -46,12 +123,6 @@ def test_a_failure_kind_this_version_does_not_know_is_internal() -> None:
 def test_every_failure_kind_of_the_wire_has_a_name_here() -> None:
     names = {name.removeprefix("FAILURE_KIND_").lower() for name in run_pb2.FailureKind.keys()} - {"unspecified"}  # noqa: SIM118
     assert names == set(FailureKind)
-
-
-def test_samples_of_all_parts_are_joined_in_order() -> None:
-    parts = [measurement_pb2.Samples(latency_ns=[3, 1]), measurement_pb2.Samples(latency_ns=[2**40])]
-    assert convert.from_samples(parts).tolist() == [3, 1, 2**40]
-    assert convert.from_samples([]).dtype == np.int64
 
 
 def test_an_unavailable_engine_keeps_its_reason() -> None:

@@ -16,8 +16,11 @@ from enginebench_controller.store.store import Store
 def exporting(tmp_path):
     store = Store(tmp_path / "exporting" / "results.duckdb")
     store.add_benchmark(invented.benchmark(rerun_of="b0000000"), [invented.snapshot()])
-    store.add_measurement(invented.measured("m1", configuration=invented.CONFIGURATION))
+    configured = invented.measured("m1", configuration=invented.CONFIGURATION, noisy=True, interleaving_group="g1")
+    store.add_measurement(configured, invented.samples("m1"))
     store.add_measurement(invented.failed("m2"))
+    open_loop = invented.measured("m3", configuration=invented.OPEN_LOOP)
+    store.add_measurement(open_loop, invented.samples("m3", open_loop=True))
     return store
 
 
@@ -33,6 +36,20 @@ def exported(exporting, tmp_path):
     return file
 
 
+def fields(measurement):
+    """All fields, arrays as lists: they have no equality of their own."""
+    outputs = [one.__dict__ | {"values": one.values.tolist()} for one in measurement.captured_outputs]
+    return measurement.__dict__ | {"captured_outputs": outputs}
+
+
+def series(samples):
+    """Samples as lists, block by block."""
+    return [
+        {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in vars(one).items()}
+        for one in samples
+    ]
+
+
 def test_everything_arrives_and_is_marked_as_imported(exporting, importing, exported):
     assert import_benchmarks(importing, exported) == ("b0000001",)
 
@@ -40,8 +57,9 @@ def test_everything_arrives_and_is_marked_as_imported(exporting, importing, expo
     assert arrived.benchmark == replace(sent.benchmark, imported=True)
     assert arrived.snapshots == sent.snapshots
     for before, after in zip(sent.measurements, arrived.measurements, strict=True):
-        assert replace(after, samples_ns=None).__dict__ == replace(before, samples_ns=None).__dict__
-        assert np.array_equal(after.samples_ns, before.samples_ns)
+        assert fields(after) == fields(before)
+        assert series(arrived.samples[after.id]) == series(sent.samples[before.id])
+    assert arrived.samples["m3"][0].scheduled_ns is not None
 
 
 def test_importing_again_changes_nothing(importing, exported):
@@ -72,12 +90,17 @@ def test_an_export_holds_the_public_document_with_raw_samples(exporting):
     document = json.loads(export_benchmarks(exporting, ["b0000001"]))
 
     measurement = document["benchmarks"][0]["measurements"][0]
-    assert measurement["latency"]["samples"] == len(measurement["samples_ns"]) == 200
+    assert sum(len(block["latency_ns"]) for block in measurement["samples"]) == measurement["latency"]["samples"] == 200
+    assert [block["index"] for block in measurement["blocks"]] == [0, 1, 2, 3] * 3
 
 
 def test_an_unknown_benchmark_cannot_be_exported(exporting):
     with pytest.raises(InputError, match="no benchmark 'nope'"):
         export_benchmarks(exporting, ["nope"])
+
+
+def first_block(document):
+    return document["benchmarks"][0]["measurements"][0]["samples"][0]
 
 
 def edited(file, change):
@@ -94,8 +117,10 @@ def edited(file, change):
         (lambda d: d.update(schema_version=99), "newer enginebench"),
         (lambda d: d.update(schema_version="1"), "no usable schema_version"),
         (lambda d: d["benchmarks"][0].pop("measurements"), r"benchmarks\.0\.measurements: Field required"),
-        (lambda d: d["benchmarks"][0]["measurements"][0].update(samples_ns=[1, -2]), "samples_ns.1"),
-        (lambda d: d["benchmarks"][0]["measurements"][0].update(samples_ns=[2**63]), "samples_ns.0"),
+        (lambda d: first_block(d).update(latency_ns=[1, -2]), r"samples\.0\.latency_ns\.1"),
+        (lambda d: first_block(d).update(latency_ns=[2**63]), r"samples\.0\.latency_ns\.0"),
+        (lambda d: first_block(d).update(sent_ns=[1]), "differ in length"),
+        (lambda d: d["benchmarks"][0]["measurements"][0]["captured_outputs"][0].update(values="AAA="), "values end"),
         (lambda d: d["benchmarks"][0]["measurements"][1].update(status="splendid"), "status"),
         (lambda d: d["benchmarks"][0]["measurements"][1]["configuration"].update(batch="one"), "batch"),
         (lambda d: d["benchmarks"][0]["benchmark"].update(name="lone \ud800 surrogate"), "damaged"),
@@ -132,3 +157,71 @@ def test_a_missing_file_and_a_folder_are_refused(importing, tmp_path):
         import_benchmarks(importing, tmp_path / "missing.json")
     with pytest.raises(InputError, match="could not be read"):
         import_benchmarks(importing, tmp_path)
+
+
+def exported_by_version_1(change=lambda measurement: None):
+    """The text of an export of schema version 1, with what is needed of it."""
+    measurement = {
+        "id": "m1",
+        "target": "local",
+        "engine": {"name": "fake", "version": "1.0", "environment": "default"},
+        "model": {"name": "invented", "digest": "ab" * 32},
+        "configuration": CONFIGURATION_1,
+        "effective": {},
+        "status": "ok",
+        "failure": None,
+        "started_at_unix_ns": 5,
+        "phases": [],
+        "iterations": 3,
+        "steady_state_ns": 30,
+        "cpu_time_ns": None,
+        "input_set_sha256": None,
+        "latency": {"samples": 3, "median_ns": 9.0},
+        "throughput_items_per_s": 1e8,
+        "samples_ns": [8, 9, 10],
+    }
+    change(measurement)
+    heading = {"id": "b1", "name": "old", "created_at_unix_ns": 1, "rerun_of": None, "plan": {}}
+    benchmark = {"schema_version": 1, "benchmark": heading, "targets": [], "measurements": [measurement]}
+    return json.dumps({"schema_version": 1, "kind": "enginebench-export", "benchmarks": [benchmark]})
+
+
+CONFIGURATION_1 = {
+    "device": "CPU",
+    "batch": 1,
+    "cores": 2,
+    "input_seed": 7,
+    "input_count": 4,
+    "stop": {"min_duration_ns": 5, "min_iterations": 11, "max_duration_ns": 0, "warmup_ns": 1},
+}
+
+
+def test_an_export_of_version_1_arrives_as_a_measurement_of_a_single_process(importing, tmp_path):
+    file = tmp_path / "old.json"
+    file.write_text(exported_by_version_1())
+
+    assert import_benchmarks(importing, file) == ("b1",)
+    (measurement,) = importing.measurements("b1")
+    assert (measurement.latency.median_ns, measurement.latency.mad_ns) == (9.0, 1.0)
+    assert (measurement.configuration.input_set.seed, measurement.configuration.stop.processes) == (7, 1)
+    assert [(one.index, one.median_ns) for one in measurement.processes] == [(0, 9.0)]
+    assert [(one.duration_ns, one.iterations) for one in measurement.blocks] == [(30, 3)]
+    assert importing.samples("m1").tolist() == [8, 9, 10]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda m: m.update(samples_ns=[1, -2]), "samples_ns.1"),
+        (lambda m: m.update(configuration=CONFIGURATION_1 | {"batch": "one"}), "batch"),
+        (lambda m: m.update(configuration=CONFIGURATION_1 | {"stop": None}), "stop"),
+        (lambda m: m.update(configuration={"input_seed": 7}), "configuration"),
+    ],
+)
+def test_a_damaged_export_of_version_1_is_refused(importing, tmp_path, change, says):
+    file = tmp_path / "old.json"
+    file.write_text(exported_by_version_1(change))
+
+    with pytest.raises(InputError, match=says):
+        import_benchmarks(importing, file)
+    assert not importing.path.exists()

@@ -1,13 +1,23 @@
 """From plan to jobs: lists multiply out, the impossible is refused with its reason, nothing is left out silently."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from enginebench_controller.errors import InputError, ModelError
-from enginebench_controller.expand import BoundModel, Expansion, expand
+from enginebench_controller.expand import BoundModel, Expansion, expand, in_random_order
 from enginebench_controller.plan import make_plan
-from enginebench_controller.records import InputTensor, Load, ModelFile, ModelVersion, TargetSnapshot
+from enginebench_controller.records import (
+    Arrivals,
+    InputFile,
+    InputSet,
+    InputTensor,
+    Load,
+    ModelFile,
+    ModelVersion,
+    TargetSnapshot,
+)
 from enginebench_controller.selection import select_engines
 
 ONNX = ModelVersion("a" * 64, "net", "onnx", (ModelFile("net.onnx", "a" * 64, 10),), 1)
@@ -43,8 +53,10 @@ def missing(name: str, reason: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def target(*engines: dict[str, Any], name: str = "nuc", cores: int | None = 2) -> TargetSnapshot:
-    return TargetSnapshot(name, "nuc:1", 1, {"physical_cores": cores}, engines)
+def target(
+    *engines: dict[str, Any], name: str = "nuc", cores: int | None = 2, quota: float | None = None
+) -> TargetSnapshot:
+    return TargetSnapshot(name, "nuc:1", 1, {"physical_cores": cores, "cpu_quota_cores": quota}, engines)
 
 
 def expanded(*targets: TargetSnapshot, **fields: Any) -> Expansion:
@@ -84,10 +96,55 @@ def test_cores_default_to_all_of_the_target() -> None:
         ({"options": {"ort.level": "middle"}}, "choose from low, high"),
         ({"options": {"ort.spin": "maybe"}}, "takes a value of type bool"),
         ({"options": {"nobody.level": "low"}}, "belongs to no engine"),
+        ({"load": ["open-loop"]}, "needs a rate"),
+        ({"rate": [5]}, "for the load open-loop only"),
+        ({"load": ["open-loop"], "rate": [5], "interleave": True}, "cannot be interleaved"),
     ],
 )
 def test_the_impossible_is_refused_with_its_reason(fields: dict[str, Any], words: str) -> None:
     assert words in refusal(target(engine("ort")), **fields)
+
+
+def test_an_open_loop_needs_an_engine_whose_requests_overlap() -> None:
+    text = refusal(target(engine("ort", loads=["sync"])), load=["open-loop"], rate=[5])
+    assert "cannot carry the load open-loop; it has sync" in text
+
+
+def test_loads_rates_and_requests_are_axes_and_only_an_open_loop_has_arrivals() -> None:
+    jobs = expanded(target(engine("ort")), load=["sync", "async", "open-loop"], rate=[5, 50], requests=[2, 4]).jobs
+    axes = [(j.configuration.load, j.configuration.requests, j.configuration.arrivals) for j in jobs]
+    slow, fast = Arrivals(5), Arrivals(50)
+    overlapping = [(Load.OPEN_LOOP, requests, rate) for requests in (2, 4) for rate in (slow, fast)]
+    assert axes == [(Load.SYNC, 1, None), (Load.ASYNC, 2, None), (Load.ASYNC, 4, None), *overlapping]
+
+
+@pytest.mark.parametrize(("cores", "quota", "usable"), [(8, 2.5, 2), (8, 16.0, 8), (8, 0.5, 1), (None, 3.0, 3)])
+def test_cores_end_at_the_quota_of_the_control_group(cores: int | None, quota: float, usable: int) -> None:
+    limited = target(engine("ort"), cores=cores, quota=quota)
+    assert [job.configuration.cores for job in expanded(limited).jobs] == [usable]
+    assert f"{usable + 1} cores are asked for" in refusal(limited, cores=[usable + 1])
+
+
+def test_given_inputs_are_part_of_the_configuration_and_of_what_is_uploaded() -> None:
+    given = InputSet(0, 1, "cats", ((InputFile("input", "b" * 64, 100),),), "as they are")
+    paths = {"b" * 64: Path("cats.npy")}
+    model = BoundModel(ONNX, INPUTS, input_set=given, input_paths=paths)
+    (job,) = expand(make_plan({"models": ["net"]}, "run"), [target(engine("ort"))], lambda *_: model).jobs
+    assert (job.configuration.input_set, job.input_paths) == (given, paths)
+
+
+def test_the_order_of_runs_is_random_and_the_same_for_the_same_seed() -> None:
+    jobs = expanded(target(engine("ort")), batch=list(range(1, 21))).jobs
+    assert in_random_order(jobs, 3) == in_random_order(jobs, 3)
+    orders = [in_random_order(jobs, seed) for seed in range(5)]
+    assert len({tuple(map(id, order)) for order in (jobs, *orders)}) == 6
+    assert all({*map(id, order)} == {*map(id, jobs)} for order in orders)
+
+
+def test_more_configurations_than_can_take_turns_are_refused() -> None:
+    batches = list(range(1, 66))
+    assert "65 configurations of one device" in refusal(target(engine("ort")), batch=batches, interleave=True)
+    assert len(expanded(target(engine("ort")), batch=batches[:64], interleave=True).jobs) == 64
 
 
 def test_every_reason_is_told_and_nothing_is_run_by_halves() -> None:

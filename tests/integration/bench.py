@@ -12,7 +12,12 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from enginebench_controller.home import Home
+from enginebench_controller.records import Measurement
+
 ROOT = Path(__file__).parents[2]
+QUICK = ("--processes", "1", "--interval", "0%", "--duration", "100ms", "--warmup", "50ms", "--max-duration", "1m")
+"""What a test says that is about something else than measuring well; the bound is for busy machines only."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,10 @@ class Bench:
     def json(self, *arguments: object, expect: int = 0, timeout: float = 120) -> Any:
         """Run `enginebench … --json` and parse what it prints."""
         return json.loads(self.cli(*arguments, "--json", expect=expect, timeout=timeout).stdout)
+
+    def measurements(self, document: Any) -> tuple[Measurement, ...]:
+        """What the store holds of a benchmark that was printed, with its blocks."""
+        return Home(self.home).store.measurements(document["benchmark"]["id"], with_blocks=True)
 
     @property
     def variables(self) -> dict[str, str]:

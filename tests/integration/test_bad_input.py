@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent_server import AgentProcess
-from integration.bench import Bench, tiny_model
+from integration.bench import QUICK, Bench, tiny_model
 
 
 def test_a_missing_file(bench: Bench) -> None:
@@ -58,7 +58,7 @@ def test_the_impossible_is_refused_before_anything_runs(bench: Bench, model: Pat
 
 def test_a_fixed_batch_is_rewritten_as_a_derived_copy(bench: Bench, tmp_path: Path, shared_agent: AgentProcess) -> None:
     fixed = tiny_model(tmp_path / "fixed.onnx", batch=1)
-    arguments = ("--engine", "onnxruntime", "--target", shared_agent.address, "--duration", "100ms")
+    arguments = ("--engine", "onnxruntime", "--target", shared_agent.address, *QUICK)
     document = bench.json("run", fixed, *arguments, "--batch", "1,4")
     digests = {m["configuration"]["batch"]: m["model"]["digest"] for m in document["measurements"]}
     models = {m["digest"]: m for m in bench.json("models", "list")["models"]}
@@ -74,6 +74,11 @@ def test_a_fixed_batch_is_rewritten_as_a_derived_copy(bench: Bench, tmp_path: Pa
         ("run", "MODEL", "--shape", "x"),
         ("run", "MODEL", "--shape", "nobody=1x8"),
         ("run", "MODEL", "--load", "burst"),
+        ("run", "MODEL", "--arrivals", "burst"),
+        ("run", "MODEL", "--interval", "narrow"),
+        ("run", "MODEL", "--inputs", "0"),
+        ("run", "MODEL", "--duration", "5s", "--max-duration", "1s"),
+        ("compare", "nothing"),
         ("run", "a.toml", "b.toml"),
         ("run", "absent.toml"),
         ("show", "nothing"),

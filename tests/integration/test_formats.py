@@ -9,9 +9,7 @@ import pytest
 import torch
 
 from agent_server import AgentProcess
-from integration.bench import Bench, tiny_model
-
-QUICK = ("--duration", "100ms", "--warmup", "50ms")
+from integration.bench import QUICK, Bench, tiny_model
 
 
 def test_openvino_ir_runs_on_openvino_with_its_weights(

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from agent_server import AgentProcess
-from integration.bench import ROOT, Bench
+from integration.bench import QUICK, ROOT, Bench
 
 FORBIDDEN = {"numpy", "duckdb", "streamlit", "psutil", "pandas", "pyarrow", "onnx", "typer", "rich"}
 IDLE_LIMIT_BYTES = 60_000_000
-QUICK = ("--duration", "100ms", "--warmup", "50ms")
 
 
 def _environment(folder: Path, *requirements: str) -> Path:

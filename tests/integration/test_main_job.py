@@ -12,9 +12,7 @@ from pathlib import Path
 import pytest
 
 from agent_server import AgentProcess
-from integration.bench import Bench, tiny_model
-
-QUICK = ("--duration", "100ms", "--warmup", "50ms")
+from integration.bench import QUICK, Bench, tiny_model
 
 
 def test_run_without_a_target_starts_and_stops_a_local_agent(bench: Bench, model: Path) -> None:
@@ -28,7 +26,7 @@ def test_json_has_what_users_rely_on_and_show_prints_the_same(
 ) -> None:
     arguments = ("--engine", "onnxruntime,openvino,torch", "--batch", "1,4", "--cores", "1,2", "--precision", "f32")
     document = bench.json("run", model, *arguments, "--target", shared_agent.address, *QUICK)
-    assert document["schema_version"] == 1
+    assert document["schema_version"] == 2
     assert len(document["measurements"]) == 3 * 2 * 2
     for measurement in document["measurements"]:
         assert measurement["status"] == "ok", measurement
@@ -40,12 +38,27 @@ def test_json_has_what_users_rely_on_and_show_prints_the_same(
     assert bench.json("show", document["benchmark"]["id"]) == document
 
 
+def test_bf16_against_f32_is_flagged_as_unlike_also_where_it_was_asked_for(
+    bench: Bench, model: Path, shared_agent: AgentProcess
+) -> None:
+    (target,) = bench.json("devices", "--target", shared_agent.address)["targets"]
+    openvino = next(engine for engine in target["engines"] if engine["name"] == "openvino")
+    if "bf16" not in openvino["available"]["devices"][0]["precisions"]:
+        pytest.skip("this processor has no bf16")
+    arguments = ("--engine", "openvino", "--precision", "f32,bf16", "--target", shared_agent.address)
+    document = bench.json("run", model, *arguments, *QUICK)
+    assert any("effective precision differs: bf16 on openvino" in remark for remark in document["remarks"])
+    (compared,) = bench.json("compare", document["benchmark"]["id"])["comparisons"]
+    assert any("effective precision differs" in remark for remark in compared["remarks"])
+
+
 def test_throughput_counts_items_of_every_request_in_flight(
     bench: Bench, model: Path, shared_agent: AgentProcess
 ) -> None:
     arguments = ("--engine", "fake", "--load", "async", "--requests", "2", "--batch", "4")
-    sleeping = ("--option", "fake.latency_us=20000", "--option", "fake.wait=sleep", "--duration", "1s")
-    document = bench.json("run", model, *arguments, *sleeping, "--target", shared_agent.address)
+    sleeping = ("--option", "fake.latency_us=20000", "--option", "fake.wait=sleep")
+    measuring = (*QUICK, "--duration", "1s")
+    document = bench.json("run", model, *arguments, *sleeping, *measuring, "--target", shared_agent.address)
     (measurement,) = document["measurements"]
     # Two requests of 4 items every 20 ms are 400 items a second; a loaded machine may reach less, never more.
     assert 200 < measurement["throughput_items_per_s"] <= 400
@@ -84,7 +97,7 @@ def test_a_killed_agent_loses_only_its_own_configurations(
     bench.cli("targets", "add", "kept", kept.address)
     watcher = threading.Thread(target=_kill_when_busy, args=(lost,))
     watcher.start()
-    arguments = ("--engine", "fake", "--target", "lost,kept", "--batch", "1,2,3", "--duration", "1500ms")
+    arguments = ("--engine", "fake", "--target", "lost,kept", "--batch", "1,2,3", *QUICK, "--duration", "1500ms")
     document = bench.json("run", model, *arguments, expect=1)
     watcher.join()
     by_target = {name: [m for m in document["measurements"] if m["target"] == name] for name in ("lost", "kept")}

@@ -8,8 +8,11 @@ replaces a model:
 """
 
 import importlib
+import json
 import os
 import statistics
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +27,7 @@ import pluggy
 import pytest
 from contract_models import Arrays, ContractModel
 
+from enginebench_agent.cores import physical_cores
 from enginebench_plugins import spec
 
 DONE_WITHIN_S = 30.0
@@ -32,6 +36,9 @@ PRECISION_WORDS = {"f32", "bf16", "f16", "mixed"}
 OPTION_TYPES = (bool, int, float, str)
 FILE_WORDS = ("path", "file", "dir", "folder", "cache", "library", "prefix")
 RELEASE_CYCLES = 4
+CORE_USE = Path(__file__).parent / "core_use.py"
+CORE_USE_S = 0.5
+CORE_USE_ALLOWANCE = 1.05
 
 
 def load_engine(plugin: Any) -> spec.Engine:
@@ -265,7 +272,7 @@ class EngineContract:
         model = self.classifier(tmp_path)
         inputs = [model.inputs_for(2, seed) for seed in range(12)]
         with self.requests(engine, model, 2, count=3) as requests:
-            outputs = _run_rotating(requests, inputs)
+            outputs = run_rotating(requests, inputs)
         for each_outputs, each_inputs in zip(outputs, inputs, strict=True):
             self.assert_same(each_outputs, model.reference(each_inputs))
 
@@ -352,6 +359,36 @@ class EngineContract:
             return  # a refusal is honest, too
         assert threads is None or threads.value <= usable, f"{threads} on {usable} processors is an echo"
 
+    # The cores it uses.
+
+    @pytest.mark.parametrize("cores", [1, 2])
+    def test_processor_time_stays_within_the_cores(self, tmp_path: Path, cores: int) -> None:
+        for use in self.core_use(tmp_path, cores):
+            used = use["cpu_ns"] / use["wall_ns"]
+            assert used <= cores * CORE_USE_ALLOWANCE, f"{used:.2f} cores busy under the load {use['load']}"
+            assert used > 0.01, "the processor time is not that of the work"
+            # A busy machine gives nobody more than a share; what the threads may use shows there, too.
+            assert len(use["processors"]) <= cores, f"threads may run on {use['processors']} under {use['load']}"
+
+    def core_use(self, folder: Path, cores: int) -> list[dict[str, Any]]:
+        """What the engine used under each of its loads, in a process confined to these cores (see core_use.py)."""
+        if cores > len(physical_cores(os.sched_getaffinity(0))):
+            pytest.skip(f"this machine has fewer than {cores} cores")
+        model = self.classifier(folder)
+        case = {
+            "path": str(model.path),
+            "format": model.format,
+            "inputs": [(each.name, each.dtype, each.shape) for each in model.at(4)],
+            "settings": {"device": self.device, "batch": 4, "cores": cores, "options": dict(self.options)},
+            "seconds": CORE_USE_S,
+        }
+        plugin = self.plugin if isinstance(self.plugin, str) else self.plugin.__file__
+        command = [sys.executable, str(CORE_USE), plugin, json.dumps(case)]
+        variables = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr
+        return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
     # Layers.
 
     def test_a_profile_has_distinct_layers_with_one_time_an_iteration(
@@ -402,7 +439,7 @@ class EngineContract:
         before, counts = _request_threads(), []
         for _ in range(2 * RELEASE_CYCLES):
             with self.requests(engine, model, 1, count=2, cores=2) as requests:
-                _run_rotating(requests, inputs)
+                run_rotating(requests, inputs)
             counts.append(_settled_thread_count(before))
         assert counts[-1] < counts[RELEASE_CYCLES - 1] + RELEASE_CYCLES, f"threads stay: {counts}"
 
@@ -417,7 +454,7 @@ def _infer_ns(request: spec.InferRequest, inputs: Arrays) -> int:
     return time.perf_counter_ns() - begin_ns
 
 
-def _run_rotating(requests: Sequence[spec.InferRequest], inputs: Sequence[Arrays]) -> list[Arrays]:
+def run_rotating(requests: Sequence[spec.InferRequest], inputs: Sequence[Arrays]) -> list[Arrays]:
     """The outputs in the order of the inputs; every completion starts its request's next inference, as a load does."""
     results = Results(expected=len(inputs))
 

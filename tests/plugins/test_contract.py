@@ -1,5 +1,6 @@
 """The contract accepts a sound engine and fails every planted one; the example in `spec.py` works as printed."""
 
+import os
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -89,6 +90,15 @@ def test_an_option_that_names_a_folder_fails() -> None:
 def test_two_devices_of_one_name_fail() -> None:
     with pytest.raises(AssertionError):
         EngineContract().test_its_devices_have_unique_names_and_say_what_they_occupy(planted.TwinDevices())
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor cannot be overrun")
+def test_an_engine_that_lifts_its_confinement_fails(tmp_path: Path) -> None:
+    class Unconfined(EngineContract):
+        plugin = "planted_unconfined"
+
+    with pytest.raises(AssertionError, match="cores busy|threads may run on"):
+        Unconfined().test_processor_time_stays_within_the_cores(tmp_path, 1)
 
 
 def assert_fails(engine: spec.Engine, statement: Statement, folder: Path) -> None:

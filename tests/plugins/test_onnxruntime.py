@@ -27,6 +27,11 @@ from enginebench_plugins.onnxruntime.profile import layers_of
 class TestOnnxRuntime(EngineContract):
     plugin = "enginebench_plugins.onnxruntime.plugin"
 
+    @pytest.mark.parametrize("cores", [1, 2])
+    def test_as_many_threads_work_as_there_are_cores(self, tmp_path: Path, cores: int) -> None:
+        (sync,) = [use for use in self.core_use(tmp_path, cores) if use["load"] == spec.Load.SYNC]
+        assert sync["threads"] == cores
+
 
 class TestOnnxRuntimeWithEveryOption(EngineContract):
     plugin = "enginebench_plugins.onnxruntime.plugin"

@@ -14,17 +14,21 @@ import numpy as np
 import onnx
 import openvino
 import pytest
-from contract import EngineContract, Results
+from contract import EngineContract, Results, run_rotating
 from contract_models import ContractModel
 from onnx import TensorProto, helper
 
 from enginebench_plugins import spec
 from enginebench_plugins.openvino.counters import single_times_ns
 from enginebench_plugins.openvino.devices import find_devices
+from enginebench_plugins.openvino.network import CompiledNetwork
 from enginebench_plugins.openvino.plugin import OpenVino
 from enginebench_plugins.openvino.runtime_model import RuntimeLayer, executed_isa, executed_precision
 
 USABLE_PROCESSORS = len(os.sched_getaffinity(0))
+BF16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}
+"""How /proc/cpuinfo spells it on x86-64 and on ARM."""
+HAS_BF16 = bool(BF16_FLAGS & set(Path("/proc/cpuinfo").read_text(encoding="utf-8").split()))
 
 
 class TestOpenVino(EngineContract):
@@ -39,6 +43,7 @@ class TestOpenVinoAuto(EngineContract):
 class TestOpenVinoWithEveryOption(EngineContract):
     plugin = "enginebench_plugins.openvino.plugin"
     options: ClassVar = {
+        "shared_memory": False,
         "execution_mode_hint": "ACCURACY",
         "enable_cpu_pinning": False,
         "enable_hyper_threading": False,
@@ -101,6 +106,21 @@ def test_the_layers_that_take_the_time_decide_the_precision() -> None:
     assert executed_precision([layer("Gather", "i32")]) is None
 
 
+def test_weights_stored_in_f16_that_are_widened_on_the_way_are_not_taken_for_the_precision() -> None:
+    assert executed_precision([layer("FullyConnected", "f16", "brgemm_avx2_f32")]) == "f32"
+    assert executed_precision([layer("FullyConnected", "f16", "brgemm_avx512_amx_f16")]) == "f16"
+    assert executed_precision([layer("Convolution", "u8", "brgconv_avx2_i8"), layer("MatMul", "f32")]) == "f32"
+
+
+@pytest.mark.skipif(not HAS_BF16, reason="this processor has no bf16")
+@pytest.mark.parametrize("precision", [spec.Precision.DEFAULT, spec.Precision.BF16])
+def test_bf16_is_told_whether_asked_for_or_chosen(
+    engine: OpenVino, model: ContractModel, precision: spec.Precision
+) -> None:
+    effective = compiled(engine, model.source(1), precision=precision).effective()
+    assert effective.precision == spec.Readback("bf16", spec.Source.ENGINE_API)
+
+
 def test_the_instruction_set_is_the_highest_that_a_kernel_names() -> None:
     kernels = [layer("Convolution", "f32", kernel) for kernel in ("jit_avx2_f32", "brgconv_avx512_f32")]
     assert executed_isa(kernels) == "avx512"
@@ -154,6 +174,67 @@ def test_under_the_throughput_hint_the_engine_chooses_its_streams(
     assert latency == spec.Readback(1, spec.Source.ENGINE_API)
     assert throughput is not None
     assert (throughput.value > 1) == (USABLE_PROCESSORS > 1)
+
+
+def rotating(network: spec.CompiledModel, model: ContractModel, requests: int, inferences: int) -> None:
+    """Keep requests in flight and hold every output against the reference of its own input."""
+    inputs = [model.inputs_for(1, seed) for seed in range(inferences)]
+    slots = [network.create_request() for _ in range(requests)]
+    outputs = run_rotating(slots, inputs)
+    for slot in slots:
+        slot.close()
+    for each_outputs, each_inputs in zip(outputs, inputs, strict=True):
+        np.testing.assert_allclose(each_outputs["logits"], model.reference(each_inputs)["logits"], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("device", "hint"),
+    [
+        ("CPU", spec.Hint.LATENCY),
+        ("CPU", spec.Hint.THROUGHPUT),
+        ("AUTO", spec.Hint.THROUGHPUT),
+        ("AUTO", spec.Hint.CUMULATIVE_THROUGHPUT),
+    ],
+)
+def test_more_requests_than_streams_wait_their_turn(
+    engine: OpenVino, model: ContractModel, device: str, hint: spec.Hint
+) -> None:
+    requests = 2 * USABLE_PROCESSORS + 1
+    settings = {"device": device, "hint": hint, "cores": USABLE_PROCESSORS, "requests": requests}
+    network = compiled(engine, model.source(1), load=spec.Load.ASYNC, **settings)
+    streams = network.effective().streams
+    assert streams is not None
+    assert streams.value < requests
+    rotating(network, model, requests, 4 * requests)
+    network.close()
+
+
+def test_automatic_batching_is_told_with_the_number_it_joins(engine: OpenVino, model: ContractModel) -> None:
+    """Only a GPU does so by itself; BATCH around the processor is the same thing, asked for."""
+    core, source = openvino.Core(), model.source(1)
+    network_model = engine.convert(engine.read(source), source)
+    settings = spec.Settings(load=spec.Load.ASYNC, requests=8)
+    network = CompiledNetwork(lambda _: core.compile_model(network_model, "BATCH:CPU(4)"), settings)
+    effective = network.effective()
+    assert effective.provider == spec.Readback("BATCH:CPU(4)", spec.Source.ENGINE_API)
+    assert effective.streams == spec.Readback(1, spec.Source.ENGINE_API)
+    rotating(network, model, 8, 16)
+    network.close()
+
+
+@pytest.mark.parametrize("load", list(spec.Load))
+def test_memory_is_shared_unless_it_is_not_to_be(engine: OpenVino, model: ContractModel, load: spec.Load) -> None:
+    one, other = (model.inputs_for(1, seed) for seed in (1, 2))
+    for options, shared in (({}, True), ({"shared_memory": True}, True), ({"shared_memory": False}, False)):
+        network = compiled(engine, model.source(1), load=load, options=options)
+        request = network.create_request()
+        first = request.infer(one)["logits"]
+        kept = first.copy()
+        second = request.infer(other)["logits"]
+        assert np.shares_memory(first, second) == shared
+        assert np.array_equal(first, kept) == (not shared)
+        request.close()
+        network.close()
 
 
 def test_cumulative_throughput_is_for_auto_only(engine: OpenVino, model: ContractModel) -> None:

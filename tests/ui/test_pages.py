@@ -77,15 +77,17 @@ def test_a_long_list_is_shown_in_parts(store):
 def test_a_benchmark_shows_its_measurements_and_charts(store):
     store.add_benchmark(invented.benchmark(rerun_of="b0000000"), [invented.snapshot()])
     bf16 = Effective(precision=Readback("bf16", Source.ENGINE_API), threads=Readback(2, Source.OBSERVED))
-    store.add_measurement(invented.measured("m1"))
-    store.add_measurement(invented.measured("m2", engine="fake-fast", effective=bf16))
-    store.add_measurement(invented.measured("m3", batch=4))
+    store.add_measurement(invented.measured("m1", noisy=True), invented.samples("m1"))
+    store.add_measurement(invented.measured("m2", engine="fake-fast", effective=bf16), invented.samples("m2"))
+    store.add_measurement(invented.measured("m3", batch=4), invented.samples("m3"))
 
     app = opened(BENCHMARK, id="b0000001")
 
     assert texts(app.title) == ["invented"]
-    (table,) = app.dataframe
+    table, processes = app.dataframe
     assert list(table.value["Engine"]) == ["fake", "fake-fast", "fake"]
+    assert "never became steady" in table.value["Remarks"][0]
+    assert list(processes.value["Process"]) == [1, 2, 3] * 3
     assert table.value["Precision"][1] == "bf16 (engine)"
     assert texts(app.warning)[0].startswith("Not a comparison of equals: effective precision differs")
     assert len(app.get("plotly_chart")) == 2
@@ -98,9 +100,19 @@ def test_new_measurements_appear_without_a_restart(store):
     app = opened(BENCHMARK, id="b0000001")
     assert "Nothing has been measured in this benchmark yet" in texts(app.info)[0]
 
-    store.add_measurement(invented.measured("m1"))
+    store.add_measurement(invented.measured("m1"), invented.samples("m1"))
     app.run()
     assert len(app.dataframe[0].value) == 1
+
+
+def test_measurements_without_samples_are_shown_without_their_distribution(store):
+    store.add_benchmark(invented.benchmark())
+    store.add_measurement(invented.measured("m1"))
+
+    app = opened(BENCHMARK, id="b0000001")
+
+    assert len(app.get("plotly_chart")) == 1
+    assert "No raw samples were kept for these measurements." in texts(app.info)
 
 
 def test_a_benchmark_that_failed_throughout_shows_the_sentences_and_no_chart(store):

@@ -7,11 +7,22 @@ import numpy as np
 import pytest
 
 import invented
-from enginebench_controller.records import Configuration, Effective, EngineRef, Load, Readback, Source, Status, Target
+from enginebench_controller.records import (
+    Arrivals,
+    Configuration,
+    Effective,
+    EngineRef,
+    Load,
+    Readback,
+    Source,
+    Status,
+    Target,
+)
 from enginebench_controller.store.queries import BenchmarkEntry
 from enginebench_ui.views.benchmarks import benchmark_views
 from enginebench_ui.views.charts import ecdf, latency_figure, throughput_figure
 from enginebench_ui.views.measurements import failure_views, measurement_rows
+from enginebench_ui.views.processes import process_rows
 from enginebench_ui.views.series import series_colours, series_names
 from enginebench_ui.views.targets import NOT_YET_SEEN, engine_rows, host_facts, target_views
 from enginebench_ui.views.text import inert, readback
@@ -20,13 +31,62 @@ from enginebench_ui.views.text import inert, readback
 def test_a_row_shows_what_ran_and_how_that_is_known():
     (row,) = measurement_rows([invented.measured("m1", batch=4)])
 
-    assert (row["Engine"], row["Version"], row["Target"], row["Device"]) == ("fake", "1.0", "local", "CPU")
+    assert (row["Engine"], row["Version"], row["Device"]) == ("fake", "1.0", "CPU")
     assert (row["Batch"], row["Cores"]) == (4, 2)
     assert (row["Precision"], row["Threads"]) == ("f32 (engine)", "2 (observed)")
     assert row["Median (ms)"] == pytest.approx(4.0, rel=0.05)
     assert row["p95 (ms)"] > row["Median (ms)"]
     assert row["Items/s"] == pytest.approx(4 / 4e-3, rel=0.05)
     assert (row["Status"], row["Remarks"]) == ("ok", None)
+
+
+def test_a_row_shows_how_far_its_numbers_can_be_trusted():
+    measurement = invented.measured("m1", noisy=True)
+    (row,) = measurement_rows([measurement])
+
+    assert row["± (%)"] == pytest.approx(100 * measurement.latency.median_relative_half_width)
+    assert row["Spread (%)"] == pytest.approx(100 * measurement.process_spread)
+    assert row["Disturbed (%)"] == pytest.approx(100 / 12, rel=0.1)
+    assert invented.UNSTEADY in row["Remarks"]
+
+
+def test_a_row_says_whether_the_outputs_are_those_of_other_engines():
+    wrong = invented.measured("m2", engine="fake-fast", captured_outputs=(invented.outputs(shift=0.5),))
+    rows = measurement_rows([invented.measured("m0"), invented.measured("m1", engine="fake-other"), wrong])
+
+    assert sorted(row["Outputs"] for row in rows[:2]) == ["agree", "reference"]
+    assert rows[2]["Outputs"] not in ("agree", "reference", None)
+
+
+def test_columns_that_would_say_nothing_are_left_out():
+    (row,) = measurement_rows([invented.measured("m1")])
+    assert not row.keys() & {"Environment", "Target", "p99 (ms)", "Outputs", "Load"}
+
+    elsewhere = invented.measured("m2", target="nuc", engine="x", iterations=700)
+    elsewhere = replace(elsewhere, engine=EngineRef("x", "newest", "2.0"))
+    first, second = measurement_rows([invented.measured("m1"), elsewhere])
+    assert (first["Environment"], second["Environment"]) == ("default", "newest")
+    assert (first["Target"], second["Target"]) == ("local", "nuc")
+    assert first["p99 (ms)"] is None  # 200 samples, and it needs 662
+    assert second["p99 (ms)"] > second["p95 (ms)"]
+
+
+def test_a_process_is_shown_with_what_the_machine_did_meanwhile():
+    quiet, noisy, _ = process_rows([invented.measured("m1", noisy=True)])
+
+    assert (quiet["Process"], quiet["Series"], quiet["Warm-up"]) == (1, "fake 1.0", "steady")
+    assert (quiet["Blocks"], quiet["Disturbed blocks"], noisy["Disturbed blocks"]) == (4, 1, 0)
+    assert quiet["Other processes (ms)"] == pytest.approx(3 * 0.04 + 4)
+    assert noisy["Warm-up"] == f"never steady: {invented.UNSTEADY}"
+    assert (quiet["Lowest clock (GHz)"], quiet["Hottest (°C)"]) == (2.4, None)
+    assert process_rows([invented.failed("m2")]) == ()
+
+
+def test_open_loops_at_different_rates_are_different_series():
+    slow = invented.measured("m1", configuration=invented.OPEN_LOOP)
+    fast = invented.measured("m2", configuration=replace(invented.OPEN_LOOP, arrivals=Arrivals(500.0)))
+
+    assert set(series_names([slow, fast]).values()) == {"fake 1.0 · 250/s poisson", "fake 1.0 · 500/s poisson"}
 
 
 def test_rows_that_differ_only_in_their_load_say_so():
@@ -186,9 +246,9 @@ def test_nothing_is_drawn_when_nothing_has_numbers():
 
 def test_latency_curves_have_the_colours_of_the_bars():
     measurements = [invented.measured("m1"), invented.measured("m2", engine="fake-fast")]
-    samples_ns = {one.id: one.samples_ns for one in measurements}
+    shares = {one.id: ecdf(np.array([1_000_000, 2_000_000])) for one in measurements}
 
-    curves = latency_figure(measurements[1:], samples_ns, measurements).data
+    curves = latency_figure(measurements[1:], shares, measurements).data
 
     assert [curve.name for curve in curves] == ["fake-fast 1.0"]
     assert curves[0].line.color == throughput_figure(measurements).data[1].marker.color

@@ -4,20 +4,19 @@ Nothing here holds a connection: each read opens the file, queries and closes it
 long as the store's generation stays the same.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-import numpy as np
 import streamlit as st
-from numpy.typing import NDArray
 
 from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.home import default_home
-from enginebench_controller.records import Target, TargetSnapshot
+from enginebench_controller.records import ModelVersion, Target, TargetSnapshot
 from enginebench_controller.store.queries import BenchmarkEntry
 from enginebench_controller.store.store import BenchmarkBundle, Store
+from enginebench_ui.views.charts import Ecdf, ecdf
 from enginebench_ui.views.text import inert
 
 P = ParamSpec("P")
@@ -46,14 +45,23 @@ def targets() -> tuple[tuple[Target, ...], tuple[TargetSnapshot, ...]]:
     return _targets(*_place())
 
 
+def models() -> tuple[ModelVersion, ...]:
+    """Return the model versions, oldest first."""
+    return _models(*_place())
+
+
 def bundle(benchmark_id: str) -> BenchmarkBundle:
-    """Return one benchmark with its measurements and samples. Raises `InputError` when there is none."""
+    """Return one benchmark with its measurements, without samples. Raises `InputError` when there is none."""
     return _bundle(*_place(), benchmark_id)
 
 
-def samples_ns(of: BenchmarkBundle) -> dict[str, NDArray[np.int64]]:
-    """Return the raw latencies of a benchmark's measurements, by id."""
-    return {one.id: one.samples_ns for one in of.measurements if one.samples_ns is not None}
+def latency_shares(measurement_ids: Iterable[str]) -> dict[str, Ecdf]:
+    """Return how the raw latencies of measurements are distributed, by id; those without any are left out.
+
+    Only the curves are kept in memory, never the samples.
+    """
+    found = {identity: _latency_shares(*_place(), identity) for identity in measurement_ids}
+    return {identity: curve for identity, curve in found.items() if curve is not None}
 
 
 def _store(path: str) -> Store:
@@ -67,7 +75,7 @@ def _place() -> tuple[str, str]:
 
 def _kept(read: Callable[P, R]) -> Callable[P, R]:
     """Answer from memory. The generation among the arguments is there for that only: an equal one, an equal answer."""
-    kept: Callable[P, R] = st.cache_data(show_spinner=False, max_entries=16)(read)
+    kept: Callable[P, R] = st.cache_data(show_spinner=False, max_entries=64)(read)
     return kept
 
 
@@ -83,5 +91,16 @@ def _targets(path: str, generation: str) -> tuple[tuple[Target, ...], tuple[Targ
 
 
 @_kept
+def _models(path: str, generation: str) -> tuple[ModelVersion, ...]:
+    return _store(path).models()
+
+
+@_kept
 def _bundle(path: str, generation: str, benchmark_id: str) -> BenchmarkBundle:
-    return _store(path).bundle(benchmark_id)
+    return _store(path).bundle(benchmark_id, with_samples=False)
+
+
+@_kept
+def _latency_shares(path: str, generation: str, measurement_id: str) -> Ecdf | None:
+    samples_ns = _store(path).samples(measurement_id)
+    return None if samples_ns is None else ecdf(samples_ns)

@@ -24,15 +24,16 @@ def main() -> None:
     elif arguments.command == "describe":
         channel.engine(plugins.describe(arguments.name))
     else:
-        _run(arguments.model_path, channel)
+        _run(arguments, channel)
     _leave()
 
 
-def _run(model_path: Path, channel: Channel) -> None:
-    from enginebench_agent.worker.run import execute  # noqa: PLC0415  # listing stays quick
+def _run(arguments: argparse.Namespace, channel: Channel) -> None:
+    from enginebench_agent.worker.run import Place, execute  # noqa: PLC0415  # listing stays quick
     from enginebench_proto.v1.run_pb2 import RunSpec  # noqa: PLC0415
 
-    execute(RunSpec.FromString(sys.stdin.buffer.read()), model_path, channel)
+    place = Place(arguments.model_path, arguments.inputs, arguments.turns)
+    execute(RunSpec.FromString(sys.stdin.buffer.read()), place, channel)
 
 
 def _leave() -> NoReturn:
@@ -49,6 +50,8 @@ def _parse_arguments() -> argparse.Namespace:
     commands.add_parser("describe", help="one engine").add_argument("name")
     run = commands.add_parser("run", help="one run, its specification on standard input")
     run.add_argument("model_path", type=Path, help="the model's main file")
+    run.add_argument("--inputs", type=Path, metavar="DIR", help="the folder of the input set's files, named by sha256")
+    run.add_argument("--turns", type=int, metavar="FD", help="a pipe that says when the next block may run")
     return parser.parse_args()
 
 

@@ -2,14 +2,14 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import BinaryIO
 
 from enginebench_agent.framing import write_frame
 from enginebench_proto.v1.engine_pb2 import Engine
-from enginebench_proto.v1.measurement_pb2 import Samples
+from enginebench_proto.v1.measurement_pb2 import Block, Samples
 from enginebench_proto.v1.run_pb2 import PhaseStarted, Progress, ResultPart, RunResult
-from enginebench_proto.v1.worker_pb2 import WorkerMessage
+from enginebench_proto.v1.worker_pb2 import TurnWanted, WorkerMessage
 
 SAMPLES_PER_PART = 65_536
 
@@ -41,9 +41,16 @@ class Channel:
         progress = Progress(elapsed_ns=elapsed_ns, expected_ns=expected_ns, iterations=iterations)
         write_frame(self._stream, WorkerMessage(progress=progress))
 
-    def result(self, result: RunResult, samples_ns: Sequence[int]) -> None:
-        """Send the outcome and then its samples, in parts."""
-        write_frame(self._stream, WorkerMessage(part=ResultPart(result=result)))
-        for begin in range(0, len(samples_ns), SAMPLES_PER_PART):
-            part = Samples(latency_ns=samples_ns[begin : begin + SAMPLES_PER_PART])
+    def turn_wanted(self, unfinished: bool) -> None:
+        """Ask for the next turn."""
+        write_frame(self._stream, WorkerMessage(turn_wanted=TurnWanted(unfinished=unfinished)))
+
+    def block(self, block: Block, samples: Iterable[Samples]) -> None:
+        """Send a block and then its samples, at most `SAMPLES_PER_PART` in each part."""
+        write_frame(self._stream, WorkerMessage(part=ResultPart(block=block)))
+        for part in samples:
             write_frame(self._stream, WorkerMessage(part=ResultPart(samples=part)))
+
+    def result(self, result: RunResult) -> None:
+        """Send the outcome, when all blocks are sent."""
+        write_frame(self._stream, WorkerMessage(part=ResultPart(result=result)))

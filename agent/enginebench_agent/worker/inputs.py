@@ -1,14 +1,17 @@
-"""The content of the inputs: seeded, the same for every engine, and digested so that results can be compared."""
+"""The content of the inputs: drawn from a seed or given as files, the same for every engine, and digested so that
+results can be compared."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from enginebench_agent.worker.input_files import read_input_file
 from enginebench_plugins.spec import TensorSpec, UnsupportedSettingsError
-from enginebench_proto.v1.configuration_pb2 import InputSet, InputTensor
+from enginebench_proto.v1.configuration_pb2 import InputItem, InputSet, InputTensor
 
 Tensors = dict[str, NDArray[Any]]
 
@@ -16,20 +19,26 @@ DEFAULT_INTEGER_BOUND = 2
 """Safe for every embedding with two rows or more, and for masks."""
 
 
-def make_inputs(tensors: Sequence[TensorSpec], requested: Sequence[InputTensor], input_set: InputSet) -> list[Tensors]:
+def make_inputs(
+    tensors: Sequence[TensorSpec], requested: Sequence[InputTensor], input_set: InputSet, folder: Path | None = None
+) -> list[Tensors]:
     """The input set: `input_set.count` different inputs, each mapping a name to a C-contiguous array.
 
-    `tensors` are the inputs as compiled; `requested` brings the integer bounds, by name. Each array is drawn from its
-    own generator, seeded by (seed, position in the set, name), so that an engine's order of inputs changes nothing.
-    Floats are standard normal; integers uniform from 0 up to the bound, excluded; bools fair.
-    Raises `UnsupportedSettingsError` for an element type that cannot be drawn, a bound that does not fit, an open
-    dimension, a shape other than the requested one, or an empty input set.
+    `tensors` are the inputs as compiled. Where the set has items, their files are read from `folder`, in which each is
+    named by its sha256. Otherwise each array is drawn from its own generator, seeded by (seed, position in the set,
+    name), so that an engine's order of inputs changes nothing: floats are standard normal; integers uniform from 0 up
+    to the bound, excluded, that `requested` brings by name; bools fair.
+    Raises `UnsupportedSettingsError` for an open dimension, a shape other than the requested one or an empty input
+    set; when drawing, for an element type that cannot be drawn or a bound that does not fit; when reading, for a file
+    that is missing, damaged or of another shape or type, and for an item that does not fill every input.
     """
     if input_set.count < 1:
         raise UnsupportedSettingsError("The input set holds 0 inputs; it takes at least 1.")
     by_name = {tensor.name: tensor for tensor in requested}
     for tensor in tensors:
         _check_shape(tensor, by_name.get(tensor.name))
+    if input_set.items:
+        return _read_items(tensors, input_set, folder)
     bounds = {name: tensor.integer_bound for name, tensor in by_name.items() if tensor.HasField("integer_bound")}
     return [
         {tensor.name: _draw(tensor, bounds.get(tensor.name), input_set.seed, index) for tensor in tensors}
@@ -56,6 +65,31 @@ def _check_shape(tensor: TensorSpec, requested: InputTensor | None) -> None:
         raise UnsupportedSettingsError(
             f"Input '{tensor.name}' was compiled as {tensor.shape}, though {tuple(requested.shape)} was asked for."
         )
+
+
+def _read_items(tensors: Sequence[TensorSpec], input_set: InputSet, folder: Path | None) -> list[Tensors]:
+    if folder is None:
+        raise UnsupportedSettingsError(
+            "The input set names files, but this run was started without a folder of inputs."
+        )
+    if input_set.count != len(input_set.items):
+        raise UnsupportedSettingsError(
+            f"The input set is to hold {input_set.count} inputs, but files are named for {len(input_set.items)}."
+        )
+    return [_read_item(tensors, item, folder, index) for index, item in enumerate(input_set.items)]
+
+
+def _read_item(tensors: Sequence[TensorSpec], item: InputItem, folder: Path, index: int) -> Tensors:
+    files = {file.input: file for file in item.files}
+    names = {tensor.name for tensor in tensors}
+    if absent := sorted(names - files.keys()):
+        raise UnsupportedSettingsError(f"Input {index} of the set has no file for the model's '{absent[0]}'.")
+    if unknown := sorted(files.keys() - names):
+        known = ", ".join(sorted(names))
+        raise UnsupportedSettingsError(
+            f"Input {index} of the set has a file for '{unknown[0]}', which the model does not have; it has {known}."
+        )
+    return {tensor.name: read_input_file(folder, files[tensor.name], tensor) for tensor in tensors}
 
 
 def _draw(tensor: TensorSpec, bound: int | None, seed: int, index: int) -> NDArray[Any]:

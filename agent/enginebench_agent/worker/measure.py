@@ -1,44 +1,103 @@
 """The measurement: a model timed under its load, without layer counters."""
 
-from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
 
 from enginebench_agent import convert
+from enginebench_agent.worker import observe, phases
+from enginebench_agent.worker.calibration import calibrate, collector_paused
+from enginebench_agent.worker.capture import run_each_input
+from enginebench_agent.worker.channel import Channel
+from enginebench_agent.worker.evidence import EvidenceReader
 from enginebench_agent.worker.inputs import digest_inputs
 from enginebench_agent.worker.job import Job
+from enginebench_agent.worker.loads.block import TimedLoad
+from enginebench_agent.worker.loads.choice import closed_load, open_loop
+from enginebench_agent.worker.loads.open_loop import OpenLoop
 from enginebench_agent.worker.phases import PhaseRecorder
-from enginebench_agent.worker.session import Session, SteadyState, open_session
-from enginebench_agent.worker.timing import Limits, ReportProgress, Timings
-from enginebench_proto.v1.configuration_pb2 import InputTensor, StopRule
-from enginebench_proto.v1.measurement_pb2 import Measurement, OutputTensor
+from enginebench_agent.worker.progress import a_few_times_a_second
+from enginebench_agent.worker.session import Session, open_session
+from enginebench_agent.worker.steady_state import Bench, SteadyState
+from enginebench_agent.worker.turns import Turns
+from enginebench_agent.worker.verdicts.stopping import Stopping, from_stop_rule
+from enginebench_agent.worker.warm_up import warm_up, warm_up_rule
+from enginebench_proto.v1.configuration_pb2 import InputTensor
+from enginebench_proto.v1.measurement_pb2 import STOP_REASON_MAX_DURATION, Measurement
 
 
-def open_and_measure(job: Job, recorder: PhaseRecorder, report: ReportProgress) -> tuple[Session, Measurement, Timings]:
-    """Measure the model; returns the session, still open, so that a failure to release it costs no numbers."""
-    session = open_session(job, recorder, job.settings.load, profiling=False)
-    outputs = session.first_inference(recorder)
-    session.warm_up(recorder, report)
-    steady = session.steady_state(recorder, report, _limits(job.configuration.stop))
-    return session, _to_measurement(session, steady, outputs), steady.timings
+@dataclass(frozen=True)
+class Surroundings:
+    """What a measurement has beside its job: where it reports to, its input files, and whose turn it is."""
+
+    recorder: PhaseRecorder
+    channel: Channel
+    input_folder: Path | None = None
+    turns: Turns | None = None
 
 
-def _to_measurement(session: Session, steady: SteadyState, outputs: Sequence[OutputTensor]) -> Measurement:
-    return Measurement(
-        effective=session.effective(steady.threads),
-        iterations=len(steady.timings.latency_ns),
-        batch=session.job.settings.batch,
-        steady_state_ns=steady.timings.wall_ns,
-        cpu_time_ns=steady.cpu_time_ns,
-        inputs=_inputs(session),
-        input_set_sha256=digest_inputs(session.inputs),
-        outputs=outputs,
-    )
+def open_and_measure(job: Job, around: Surroundings, measurement: Measurement) -> Session:
+    """Measure the model; returns the session, still open, so that a failure to release it costs no numbers.
+
+    `measurement` stays empty until the first block is sent; a later error leaves it with what is known by then.
+    """
+    session = open_session(job, around.recorder, job.settings.load, around.input_folder, profiling=False)
+    known = Measurement(batch=job.settings.batch, inputs=_inputs(session))
+    known.input_set_sha256 = digest_inputs(session.inputs)
+    known.outputs.extend(session.first_inference(around.recorder))
+    known.calibration.CopyFrom(calibrate(job.configuration.stop))
+    load = closed_load(job.settings.load, session.requests, session.inputs)
+    try:
+        with collector_paused(), closing(load):
+            _warm_up(session, load, around, known)
+            threads = _steady_state(session, load, around, measurement, known.calibration.block_ns)
+        known.effective.CopyFrom(session.effective(threads))
+    finally:
+        if measurement.blocks:
+            measurement.MergeFrom(known)
+    return session
+
+
+def _warm_up(session: Session, load: TimedLoad, around: Surroundings, known: Measurement) -> None:
+    job = session.job
+    with around.recorder.phase(phases.WARM_UP):
+        outputs, iterations = run_each_input(job.settings.load, session.requests, session.inputs)
+        known.captured_outputs.extend(outputs)
+        rule = warm_up_rule(job.configuration.stop, len(session.requests))
+        report = a_few_times_a_second(around.channel.progress)
+        known.warm_up.CopyFrom(warm_up(load, rule, report, iterations))
+
+
+def _steady_state(
+    session: Session, warm: TimedLoad, around: Surroundings, measurement: Measurement, block_ns: int
+) -> int | None:
+    """Fill `measurement` from the blocks; returns how many threads did the work, as far as the kernel tells.
+
+    A closed load goes on from the warm-up; an open loop takes its place, since a queue that grows is never steady.
+    """
+    job, open_load = session.job, open_loop(session.job.configuration, session.requests, session.inputs)
+    if open_load is not None or around.turns is not None:
+        warm.close()
+    bench = Bench(around.channel, EvidenceReader(observe.affinity()), job.settings.cores, block_ns)
+    stopping = Stopping(from_stop_rule(job.configuration.stop))
+    report = a_few_times_a_second(around.channel.progress)
+    with around.recorder.phase(phases.STEADY_STATE), closing(open_load or warm) as load:
+        threads_before = observe.thread_times_ns()
+        SteadyState(load, stopping, bench, measurement, report).run(around.turns)
+        threads = observe.working_threads(threads_before, observe.thread_times_ns())
+    if open_load is not None:
+        _count_arrivals(open_load, measurement)
+    return threads
+
+
+def _count_arrivals(load: OpenLoop, measurement: Measurement) -> None:
+    measurement.scheduled_arrivals = load.scheduled
+    measurement.unsent_arrivals = load.unsent
+    if load.unsent:
+        measurement.stop_reason = STOP_REASON_MAX_DURATION
 
 
 def _inputs(session: Session) -> list[InputTensor]:
     asked = {tensor.name: tensor for tensor in session.job.configuration.inputs}
     bounds = {name: each.integer_bound for name, each in asked.items() if each.HasField("integer_bound")}
     return [convert.to_tensor(tensor, bounds.get(tensor.name)) for tensor in session.compiled.inputs]
-
-
-def _limits(stop: StopRule) -> Limits:
-    return Limits(stop.min_duration_ns, stop.min_iterations, stop.max_duration_ns or None)

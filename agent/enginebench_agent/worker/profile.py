@@ -9,34 +9,48 @@ import math
 import operator
 import statistics
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 from enginebench_agent import convert
+from enginebench_agent.worker import observe, phases
+from enginebench_agent.worker.calibration import collector_paused
 from enginebench_agent.worker.failures import BrokenOutputError
 from enginebench_agent.worker.job import Job
+from enginebench_agent.worker.loads.synchronous import SyncLoad
 from enginebench_agent.worker.phases import PhaseRecorder
-from enginebench_agent.worker.session import Session, SteadyState, open_session
-from enginebench_agent.worker.timing import Limits, ReportProgress
+from enginebench_agent.worker.progress import ReportProgress, a_few_times_a_second
+from enginebench_agent.worker.session import Session, open_session
+from enginebench_agent.worker.warm_up import warm_up, warm_up_rule
 from enginebench_plugins.spec import LayerProfile, LayerState, Load, ModelProfile
 from enginebench_proto.v1.profile_pb2 import Profile
 
 DEFAULT_ITERATIONS = 20
 
 
-def profile(job: Job, recorder: PhaseRecorder, report: ReportProgress) -> Profile:
+@dataclass(frozen=True)
+class _Unprofiled:
+    """Latencies without counters, and how many threads worked meanwhile, as far as the kernel tells."""
+
+    latency_ns: Sequence[int]
+    threads: int | None
+
+
+def profile(job: Job, input_folder: Path | None, recorder: PhaseRecorder, report: ReportProgress) -> Profile:
     """Profile the model's layers. Raises what the engine raises, and `BrokenOutputError` for impossible layers."""
     iterations = job.configuration.stop.min_iterations or DEFAULT_ITERATIONS
-    unprofiled = _warm_session(job, recorder, report, profiling=False)
-    steady = _time(unprofiled, recorder, report, iterations)
-    unprofiled.close(recorder)
+    session = _warm_session(job, input_folder, recorder, report, profiling=False)
+    unprofiled = _time(session, recorder, iterations)
+    session.close(recorder)
 
-    session = _warm_session(job, recorder, report, profiling=True)
+    session = _warm_session(job, input_folder, recorder, report, profiling=True)
     profiled = session.compiled.profile(session.inputs, iterations)
     check_profile(profiled, iterations)
     outcome = Profile(
-        effective=session.effective(steady.threads),
+        effective=session.effective(unprofiled.threads),
         iterations=iterations,
         profiled_latency_ns=_median_ns(profiled.latency_ns) if profiled.latency_ns else None,
-        unprofiled_latency_ns=_median_ns(steady.timings.latency_ns),
+        unprofiled_latency_ns=_median_ns(unprofiled.latency_ns),
         layers=[convert.to_layer(layer) for layer in profiled.layers],
     )
     session.close(recorder)
@@ -83,15 +97,24 @@ def _check_times(what: str, times_ns: Sequence[int]) -> None:
             ) from None
 
 
-def _warm_session(job: Job, recorder: PhaseRecorder, report: ReportProgress, *, profiling: bool) -> Session:
-    session = open_session(job, recorder, Load.SYNC, profiling=profiling)
+def _warm_session(
+    job: Job, input_folder: Path | None, recorder: PhaseRecorder, report: ReportProgress, *, profiling: bool
+) -> Session:
+    session = open_session(job, recorder, Load.SYNC, input_folder, profiling=profiling)
     session.first_inference(recorder)
-    session.warm_up(recorder, report)
+    with recorder.phase(phases.WARM_UP):
+        load = SyncLoad(session.requests[0], session.inputs)
+        warm_up(load, warm_up_rule(job.configuration.stop, requests=1), a_few_times_a_second(report))
     return session
 
 
-def _time(session: Session, recorder: PhaseRecorder, report: ReportProgress, iterations: int) -> SteadyState:
-    return session.steady_state(recorder, report, Limits(min_duration_ns=0, min_iterations=iterations))
+def _time(session: Session, recorder: PhaseRecorder, iterations: int) -> _Unprofiled:
+    load = SyncLoad(session.requests[0], session.inputs)
+    with collector_paused(), recorder.phase(phases.STEADY_STATE):
+        threads_before = observe.thread_times_ns()
+        timed = load.block(0, iterations)
+        threads = observe.working_threads(threads_before, observe.thread_times_ns())
+    return _Unprofiled(timed.latency_ns, threads)
 
 
 def _median_ns(latency_ns: Sequence[int]) -> int:

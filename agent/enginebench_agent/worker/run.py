@@ -1,15 +1,15 @@
 """One run from its specification to its outcome; whatever an engine does on the way becomes a typed failure."""
 
 import traceback
-from array import array
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from enginebench_agent.worker.channel import Channel
 from enginebench_agent.worker.failures import to_failure
 from enginebench_agent.worker.job import Job, check_job, load_engine
 from enginebench_agent.worker.phases import PhaseRecorder
+from enginebench_agent.worker.turns import Turns
+from enginebench_proto.v1.measurement_pb2 import STOP_REASON_TARGET_MET
 from enginebench_proto.v1.run_pb2 import (
     OUTCOME_FAILED,
     OUTCOME_INCONCLUSIVE,
@@ -20,57 +20,59 @@ from enginebench_proto.v1.run_pb2 import (
 )
 
 
-@dataclass
-class Report:
-    """What will be sent; filled as the run goes on, so that a late failure keeps what is known."""
+@dataclass(frozen=True)
+class Place:
+    """Where a run takes place: the model's main file, the folder of input files if any, and the pipe for turns."""
 
-    result: RunResult
-    samples_ns: Sequence[int] = field(default_factory=lambda: array("q"))
+    model_path: Path
+    input_folder: Path | None = None
+    turns_descriptor: int | None = None
 
 
-def execute(spec: RunSpec, model_path: Path, channel: Channel) -> None:
+def execute(spec: RunSpec, place: Place, channel: Channel) -> None:
     """Carry out one run and send its outcome, a failure included. Raises only for a broken channel."""
     recorder = PhaseRecorder(channel.phase)
-    report = Report(RunResult(run_id=spec.run_id, outcome=OUTCOME_OK))
+    # Filled as the run goes on, so that a late failure keeps what is known.
+    result = RunResult(run_id=spec.run_id, outcome=OUTCOME_OK)
     try:
-        _carry_out(spec, model_path, channel, recorder, report)
+        _carry_out(spec, place, channel, recorder, result)
     except BaseException as error:  # SystemExit and panics of native modules included
         traceback.print_exception(error)
-        report.result.outcome = OUTCOME_FAILED
-        model = spec.model.files[0].name if spec.model.files else model_path.name
-        report.result.failure.CopyFrom(to_failure(error, recorder.current, spec.engine, model))
-    _add_phases(report.result, recorder)
-    channel.result(report.result, report.samples_ns)
+        result.outcome = OUTCOME_FAILED
+        model = spec.model.files[0].name if spec.model.files else place.model_path.name
+        result.failure.CopyFrom(to_failure(error, recorder.current, spec.engine, model))
+    _add_phases(result, recorder)
+    channel.result(result)
 
 
-def _carry_out(spec: RunSpec, model_path: Path, channel: Channel, recorder: PhaseRecorder, report: Report) -> None:
+def _carry_out(spec: RunSpec, place: Place, channel: Channel, recorder: PhaseRecorder, result: RunResult) -> None:
     engine, info, devices = load_engine(spec)
-    report.result.engine_version = info.version
-    job = check_job(spec, model_path, engine, info, devices)
+    result.engine_version = info.version
+    job = check_job(spec, place.model_path, engine, info, devices)
     if spec.kind == RUN_KIND_PROFILE:
-        _profile(job, channel, recorder, report)
+        _profile(job, place, channel, recorder, result)
     else:
-        _measure(job, channel, recorder, report)
+        _measure(job, place, channel, recorder, result)
 
 
 # The two modules below need NumPy, whose thread pool takes its size at import: only after the process is confined.
 
 
-def _measure(job: Job, channel: Channel, recorder: PhaseRecorder, report: Report) -> None:
-    from enginebench_agent.worker.measure import open_and_measure  # noqa: PLC0415
+def _measure(job: Job, place: Place, channel: Channel, recorder: PhaseRecorder, result: RunResult) -> None:
+    from enginebench_agent.worker.measure import Surroundings, open_and_measure  # noqa: PLC0415
 
-    session, measurement, timings = open_and_measure(job, recorder, channel.progress)
-    report.result.measurement.CopyFrom(measurement)
-    report.samples_ns = timings.latency_ns
-    if not timings.conclusive:
-        report.result.outcome = OUTCOME_INCONCLUSIVE
+    descriptor = place.turns_descriptor
+    turns = None if descriptor is None else Turns(descriptor, channel.turn_wanted)
+    session = open_and_measure(job, Surroundings(recorder, channel, place.input_folder, turns), result.measurement)
+    if result.measurement.stop_reason != STOP_REASON_TARGET_MET:
+        result.outcome = OUTCOME_INCONCLUSIVE
     session.close(recorder)
 
 
-def _profile(job: Job, channel: Channel, recorder: PhaseRecorder, report: Report) -> None:
+def _profile(job: Job, place: Place, channel: Channel, recorder: PhaseRecorder, result: RunResult) -> None:
     from enginebench_agent.worker.profile import profile  # noqa: PLC0415
 
-    report.result.profile.CopyFrom(profile(job, recorder, channel.progress))
+    result.profile.CopyFrom(profile(job, place.input_folder, recorder, channel.progress))
 
 
 def _add_phases(result: RunResult, recorder: PhaseRecorder) -> None:

@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from enginebench_controller.cli import benchmarks, models, pages, profiles, running, targets
+from enginebench_controller.cli import benchmarks, compare, ladder, models, pages, profiles, running, targets
 from enginebench_controller.cli.console import complain
 from enginebench_controller.errors import EnginebenchError, ExitCode
 
@@ -20,7 +20,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (running, benchmarks, profiles, targets, models, pages):
+for group in (running, ladder, benchmarks, compare, profiles, targets, models, pages):
     group.register(app)
 
 

@@ -1,5 +1,8 @@
 """Taking apart what people type behind options."""
 
+from pathlib import Path
+from typing import Any
+
 from enginebench_controller.errors import InputError
 from enginebench_controller.model.shapes import split_shapes
 
@@ -22,3 +25,12 @@ def pairs(texts: list[str] | None, form: str) -> dict[str, str] | None:
 def shapes(texts: list[str] | None) -> dict[str, str] | None:
     """The shapes of several "INPUT=AxBxC", by input; None for None. Raises `ModelError`."""
     return None if texts is None else split_shapes(texts)
+
+
+def inputs(text: str | None) -> dict[str, Any]:
+    """The plan's fields for "8" random inputs or a folder of files; nothing for None."""
+    if text is None:
+        return {}
+    if text.isdecimal():
+        return {"inputs": int(text), "input_folder": None}
+    return {"input_folder": str(Path(text).expanduser().absolute())}

@@ -9,15 +9,19 @@ from enginebench_controller.cli.arguments import shapes
 from enginebench_controller.cli.console import print_json, print_table, remark
 from enginebench_controller.cli.tables import instant
 from enginebench_controller.document import model_document
+from enginebench_controller.errors import InputError
 from enginebench_controller.home import default_home
 from enginebench_controller.model.derive import prune as prune_model
 from enginebench_controller.model.derive import quantize as quantize_model
+from enginebench_controller.model.ir_conversion import convert_to_ir
 from enginebench_controller.model.shapes import parse_shapes
 from enginebench_controller.model.zoo import ZOO
 from enginebench_controller.records import ModelVersion
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="File, name, digest or zoo:NAME.")]
+
+IR_FP16 = "openvino-ir-fp16"
 
 group = typer.Typer(no_args_is_help=True, help="The model versions on this machine.")
 
@@ -87,6 +91,27 @@ def prune(
     """Make a child version whose smallest weights are zero."""
     library = default_home().library
     _print(prune_model(library, library.resolve(model), sparsity), as_json=json)
+
+
+@group.command("convert")
+def convert(
+    model: Model,
+    to: Annotated[str, typer.Option(metavar="FORMAT", help="openvino-ir-fp16: OpenVINO IR with FP16 weights.")],
+    shape: Annotated[
+        list[str] | None,
+        typer.Option(metavar="INPUT=AxBxC", help="Inputs of a TorchScript or .pt2 file, in its order."),
+    ] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="MODEL may run code of its own here: TorchScript and .pt2 files can.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Make a child version in another format. It takes OpenVINO, installed beside this command."""
+    if to != IR_FP16:
+        raise InputError(f"models cannot be converted to {to!r}; there is {IR_FP16}")
+    library = default_home().library
+    given = parse_shapes(shapes(shape) or {})
+    _print(convert_to_ir(library, library.resolve(model), given, trusted=trust), as_json=json)
 
 
 def _print(version: ModelVersion, *, as_json: bool) -> None:

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from enginebench_controller.cli.console import plain, stderr
 from enginebench_controller.expand import Job
 from enginebench_controller.records import Failure, Status
 
 OVERHEAD_NS = 2_000_000_000
-"""A guess at reading, compiling and teardown of one job, for the bar's first estimate only."""
+"""A guess at reading, compiling and teardown of one process, for the bar's first estimate only."""
 
 
 class LiveReporter:
@@ -21,6 +21,7 @@ class LiveReporter:
         self._progress = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
+            TaskProgressColumn(),
             TextColumn("{task.fields[done]}/{task.fields[jobs]}", markup=False),
             TimeElapsedColumn(),
             TextColumn("left"),
@@ -48,17 +49,18 @@ class LiveReporter:
         self._task = self._progress.add_task("starting", total=total, done=0, jobs=self._jobs)
 
     def uploading(self, job: Job, sent_bytes: int, total_bytes: int) -> None:
-        """See `execution.Reporter`."""
+        """See `remote_run.Reporter`."""
         self._show(job, f"uploading {sent_bytes / 1e6:.0f} of {total_bytes / 1e6:.0f} MB")
 
-    def running(self, job: Job, phase: str, elapsed_ns: int, expected_ns: int) -> None:
-        """See `execution.Reporter`."""
+    def running(self, job: Job, process: int, phase: str, elapsed_ns: int, expected_ns: int) -> None:
+        """See `remote_run.Reporter`."""
         before_ns = job.configuration.stop.warmup_ns if phase == "steady_state" else 0
-        self._current_ns[id(job)] = min(_expected_ns(job), before_ns + elapsed_ns)
-        self._show(job, phase.replace("_", " "))
+        share_ns = _expected_ns(job) // job.configuration.stop.processes
+        self._current_ns[id(job)] = process * share_ns + min(share_ns, before_ns + elapsed_ns)
+        self._show(job, f"{_which(job, process)}{phase.replace('_', ' ')}{_share(elapsed_ns, expected_ns)}")
 
     def finished(self, job: Job, status: Status, failure: Failure | None) -> None:
-        """See `execution.Reporter`."""
+        """See `remote_run.Reporter`."""
         self._current_ns.pop(id(job), None)
         self._finished_ns += _expected_ns(job)
         self._count += 1
@@ -73,5 +75,15 @@ class LiveReporter:
         self._progress.update(self._task, completed=completed, description=description, done=self._count)
 
 
+def _which(job: Job, process: int) -> str:
+    processes = job.configuration.stop.processes
+    return f"process {process + 1}/{processes}, " if processes > 1 else ""
+
+
+def _share(elapsed_ns: int, expected_ns: int) -> str:
+    return f" {min(100, 100 * elapsed_ns // expected_ns)} %" if expected_ns else ""
+
+
 def _expected_ns(job: Job) -> int:
-    return job.configuration.stop.min_duration_ns + job.configuration.stop.warmup_ns + OVERHEAD_NS
+    rule = job.configuration.stop
+    return rule.min_duration_ns + rule.processes * (rule.warmup_ns + OVERHEAD_NS)

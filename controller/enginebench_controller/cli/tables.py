@@ -7,13 +7,18 @@ from typing import Any
 from rich.text import Text
 
 from enginebench_controller.cli.console import plain, print_table, remark
-from enginebench_controller.parity import requested_is_not_effective, unequal_settings
+from enginebench_controller.configurations import describe_load
+from enginebench_controller.output_check import check_outputs
+from enginebench_controller.parity import engine_label, flags, unequal_settings
+from enginebench_controller.reading_order import in_reading_order
 from enginebench_controller.records import (
     Configuration,
     Failure,
     Hint,
-    Load,
+    LatencySummary,
     Measurement,
+    ModelVersion,
+    OutputCheck,
     Profile,
     Readback,
     Source,
@@ -23,20 +28,30 @@ from enginebench_controller.records import (
 
 UNKNOWN = "–"
 SOURCE_MARKS = {Source.ENGINE_API: "", Source.OBSERVED: "°", Source.ASSUMED: "?"}
+UNLIKE_OUTPUTS = "≠"
+COLUMNS = [
+    *[("target", False), ("model", False), ("engine", False), ("device", False), ("batch", True), ("cores", True)],
+    *[("streams", True), ("load", False), ("precision", False), ("threads", True), ("median ms", True)],
+    *[("spread", True), ("p95 ms", True), ("p99 ms", True), ("items/s", True), ("status", False)],
+]
+"""Headings, and whether they stand over numbers."""
 STYLES = {Status.OK: "green", Status.INCONCLUSIVE: "yellow", Status.FAILED: "red", Status.CANCELLED: "yellow"}
 
 
-def print_measurements(title: str, measurements: Sequence[Measurement]) -> None:
-    """A row a measurement, the flags and failures below."""
-    several_targets = len({m.target for m in measurements}) > 1
-    texts = ["model", "engine", "version", "environment", "device"]
-    columns = [(heading, False) for heading in (["target"] if several_targets else []) + texts]
-    columns += [("batch", True), ("cores", True), ("streams", True), ("load", False), ("precision", False)]
-    columns += [("threads", True), ("median ms", True), ("p95 ms", True), ("items/s", True), ("status", False)]
-    rows = [[m.target, *_row(m)] if several_targets else _row(m) for m in measurements]
-    print_table(title, columns, rows)
+def print_measurements(title: str, measurements: Sequence[Measurement], models: Iterable[ModelVersion] = ()) -> None:
+    """A row a measurement, what to know of it and the failures below. Columns that would say nothing are left out.
+
+    `models`, all those of the store, tell which versions are to compute the same.
+    """
+    measurements = in_reading_order(measurements)
+    checks = check_outputs(measurements, models)
+    rows = [_row(m, checks.get(m.id)) for m in measurements]
+    columns = _columns(measurements)
+    print_table(title, columns, [[row[heading] for heading, _ in columns] for row in rows])
     remark("precision and threads are effective values: ° observed, ? assumed, otherwise stated by the engine")
-    for line in dict.fromkeys([*_remarks(measurements), *unequal_settings(measurements)]):
+    if any(m.latency and m.latency.median_interval for m in measurements):
+        remark("± half of the median's 95 % interval; spread: slowest ÷ fastest process − 1; n<130: too few samples")
+    for line in dict.fromkeys([*_remarks(measurements, checks), *unequal_settings(measurements)]):
         remark(line)
 
 
@@ -89,29 +104,71 @@ def instant(unix_ns: int) -> str:
     return datetime.fromtimestamp(unix_ns / 1e9, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _row(m: Measurement) -> list[object]:
-    latency = m.latency
+def _columns(measurements: Sequence[Measurement]) -> list[tuple[str, bool]]:
+    """The headings in their order, and whether they stand over numbers; none that would say nothing."""
+    tails = [m.latency.percentile_ns(99) for m in measurements if m.latency]
+    sometimes = {
+        "target": len({m.target for m in measurements}) > 1,
+        "streams": any(m.configuration.streams != 1 for m in measurements),
+        "spread": any(m.process_spread is not None for m in measurements),
+        "p99 ms": any(tail is not None for tail in tails),
+    }
+    return [(heading, is_number) for heading, is_number in COLUMNS if sometimes.get(heading, True)]
+
+
+def _row(m: Measurement, check: OutputCheck | None) -> dict[str, object]:
     chosen = m.configuration
-    items = UNKNOWN if m.throughput_items_per_s is None else f"{m.throughput_items_per_s:.1f}"
-    return [
-        *(m.model_name, m.engine.name, m.engine.version or UNKNOWN, m.engine.environment, chosen.device),
-        *(chosen.batch, chosen.cores, chosen.streams, _load(chosen), _readback(m.effective.precision)),
-        _readback(m.effective.threads),
-        _ms(latency.median_ns if latency else None),
-        _ms(latency.p95_ns if latency else None),
-        items,
-        Text(m.status, style=STYLES[m.status]),
-    ]
+    return {
+        "target": m.target,
+        "model": m.model_name,
+        "engine": engine_label(m),
+        "device": chosen.device,
+        "batch": chosen.batch,
+        "cores": chosen.cores,
+        "streams": chosen.streams,
+        "load": _load(chosen),
+        "precision": _readback(m.effective.precision),
+        "threads": _readback(m.effective.threads),
+        "median ms": _median(m.latency) if m.latency else UNKNOWN,
+        "spread": UNKNOWN if m.process_spread is None else _percent(m.process_spread),
+        "p95 ms": _percentile(m.latency, 95) if m.latency else UNKNOWN,
+        "p99 ms": _percentile(m.latency, 99) if m.latency else UNKNOWN,
+        "items/s": UNKNOWN if m.throughput_items_per_s is None else f"{m.throughput_items_per_s:.1f}",
+        "status": _status(m, check),
+    }
 
 
-def _remarks(measurements: Sequence[Measurement]) -> Iterable[str]:
+def _median(latency: LatencySummary) -> str:
+    half_width = latency.median_relative_half_width
+    return _ms(latency.median_ns) + ("" if half_width is None else f" ±{_percent(half_width)}")
+
+
+def _percentile(latency: LatencySummary, percent: float) -> str:
+    found = next((one for one in latency.percentiles if one.percent == percent), None)
+    if found is None:
+        return UNKNOWN
+    return f"n<{found.samples_needed}" if found.value_ns is None else _ms(found.value_ns)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}%" if share < 0.1 else f"{100 * share:.0f}%"
+
+
+def _status(m: Measurement, check: OutputCheck | None) -> Text:
+    if check is not None and check.problem:
+        return Text(f"{m.status} {UNLIKE_OUTPUTS}", style="red")
+    return Text(m.status, style=STYLES[m.status])
+
+
+def _remarks(measurements: Sequence[Measurement], checks: Mapping[str, OutputCheck]) -> Iterable[str]:
     for m in measurements:
-        where = (
-            f"{m.model_name} on {m.engine.name} {m.engine.version or ''} ({m.target}, batch {m.configuration.batch})"
-        )
+        where = f"{m.model_name} on {engine_label(m)} ({m.target}, batch {m.configuration.batch})"
+        check = checks.get(m.id)
         if m.failure:
             yield f"  {m.status}: {where}: {failure_sentence(m.failure)}"
-        for flag in requested_is_not_effective(m):
+        if check is not None and check.problem:
+            yield f"  {UNLIKE_OUTPUTS} outputs: {where}: {check.problem}"
+        for flag in flags(m):
             yield f"  note: {where}: {flag}"
 
 
@@ -128,7 +185,7 @@ def _engine_rows(target: str, engine: Mapping[str, Any]) -> list[list[object]]:
 
 
 def _load(chosen: Configuration) -> str:
-    load = chosen.load if chosen.load is Load.SYNC else f"{chosen.load} {chosen.requests}"
+    load = describe_load(chosen)
     return load if chosen.hint is Hint.NONE else f"{load}, {chosen.hint}"
 
 

@@ -1,1 +1,4 @@
-"""Pure functions over samples and measurements: summaries and rates. Nothing here reads a file or a clock."""
+"""Pure functions over samples: distributions, intervals, summaries and comparisons.
+
+Nothing here reads a file or a clock. Raw samples come as re-iterable `BlockSamples` and are never held all at once.
+"""

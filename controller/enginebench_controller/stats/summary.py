@@ -1,58 +1,142 @@
-"""What a person reads of a thousand raw latencies: centre, spread and tail, and the rate of the whole run."""
+"""What a person reads of a million raw latencies: centre, spread and tail with their intervals, and the rate."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from enginebench_controller.records import LatencySummary
+from enginebench_controller.records import Block, BlockSamples, Interval, LatencySummary, Percentile
+from enginebench_controller.stats import intervals
+from enginebench_controller.stats.distribution import Distribution, Gathering
+from enginebench_controller.stats.percentiles import PERCENTS, samples_needed
 
 NS_PER_S = 1_000_000_000
 
+Excluded = Collection[tuple[int, int]]
+"""Blocks that count nowhere, as (process, block index): disturbed ones that were measured again."""
 
-def summarize(samples_ns: NDArray[np.int64]) -> LatencySummary:
-    """Summarize raw latencies, an int64 array of shape (n,) with n ≥ 1, in nanoseconds and any order.
 
-    Median and percentiles are interpolated order statistics: with the samples sorted as x_0 … x_(n-1), the quantile p
-    is the value at position h = (n-1)·p, linear between its neighbours (definition 7 of Hyndman and Fan, "Sample
-    Quantiles in Statistical Packages", The American Statistician 50, 1996; also NumPy's default). A percentile is
-    None unless at least one sample is expected above it, n·(1-p) ≥ 1: the p99 of twenty samples would be a guess
-    made from the maximum. The standard deviation is the sample's (divisor n-1), None for a single sample.
+def summarize(samples: Iterable[BlockSamples], excluded: Excluded = ()) -> LatencySummary:
+    """Summarize the raw latencies of one measurement, which are iterated up to twice and never held all at once.
 
-    Raises ValueError when there are no samples or one is negative.
+    The numbers are those of all samples together. The intervals of median and percentiles are, with one process,
+    `intervals.of_quantile` over its blocks; with several, `intervals.over_processes` over the processes' own values,
+    each of which must have enough samples. That interval lies around the mean of the processes' values; with up to
+    four processes it always contains the pooled value too.
+
+    A percentile has a number only with `samples_needed` samples. Outliers are samples outside Tukey's fences
+    (Exploratory Data Analysis, 1977): 1.5 interquartile ranges below the first or above the third quartile.
+
+    Raises ValueError when no samples are left, or one is negative.
     """
-    _require_latencies(samples_ns)
+    processes, left_out = _distributions(samples, excluded)
+    pooled = Distribution.merged(processes.values())
+    found = _quantile_intervals(samples, excluded, pooled, processes)
     return LatencySummary(
-        samples=int(samples_ns.size),
-        mean_ns=float(np.mean(samples_ns)),
-        sd_ns=float(np.std(samples_ns, ddof=1)) if samples_ns.size > 1 else None,
-        min_ns=int(np.min(samples_ns)),
-        max_ns=int(np.max(samples_ns)),
-        median_ns=float(np.median(samples_ns)),
-        p90_ns=_percentile_ns(samples_ns, 90),
-        p95_ns=_percentile_ns(samples_ns, 95),
-        p99_ns=_percentile_ns(samples_ns, 99),
+        samples=pooled.size,
+        mean_ns=pooled.mean,
+        sd_ns=pooled.sd,
+        cv=pooled.sd / pooled.mean if pooled.sd is not None and pooled.mean else None,
+        min_ns=pooled.minimum,
+        max_ns=pooled.maximum,
+        median_ns=pooled.median,
+        median_interval=found[50.0],
+        mad_ns=pooled.mad,
+        percentiles=tuple(_percentile(percent, pooled, found[percent]) for percent in PERCENTS),
+        outliers=_outliers(pooled),
+        excluded=left_out,
     )
 
 
-def throughput_items_per_s(iterations: int, batch: int, steady_state_ns: int) -> float:
-    """Items completed per second of wall clock over the whole steady state: iterations · batch ÷ duration.
-
-    Not the inverse of the mean latency, which differs as soon as requests overlap or the harness takes time.
-    Raises ValueError unless the duration is positive.
-    """
-    if steady_state_ns <= 0:
-        raise ValueError(f"a steady state of {steady_state_ns} ns has no throughput")
-    return iterations * batch * NS_PER_S / steady_state_ns
+def process_medians(samples: Iterable[BlockSamples], excluded: Excluded = ()) -> dict[int, float]:
+    """The median latency of each process by its index, in nanoseconds; processes without samples are left out."""
+    return {process: one.median for process, one in _distributions(samples, excluded)[0].items()}
 
 
-def _require_latencies(samples_ns: NDArray[np.int64]) -> None:
-    if samples_ns.ndim != 1 or samples_ns.size == 0:
-        raise ValueError(f"latencies of shape (n,) with n ≥ 1 are needed, not {samples_ns.shape}")
-    if np.min(samples_ns) < 0:
-        raise ValueError("a latency is negative")
-
-
-def _percentile_ns(samples_ns: NDArray[np.int64], percent: int) -> float | None:
-    # In integers: 20 · (1 - 0.95) is 1.0000000000000009 in floats, and 10 · (1 - 0.9) is 0.9999999999999998.
-    if samples_ns.size * (100 - percent) < 100:
+def process_spread(medians: Mapping[int, float]) -> float | None:
+    """By how much processes that do the same differ: largest ÷ smallest median − 1; None with fewer than two."""
+    if len(medians) < 2 or min(medians.values()) <= 0:
         return None
-    return float(np.percentile(samples_ns, percent, method="linear"))
+    return max(medians.values()) / min(medians.values()) - 1
+
+
+def throughput(blocks: Sequence[Block], batch: int, excluded: Excluded = ()) -> tuple[float, Interval | None]:
+    """Items completed per second of wall clock: Σ iterations · batch ÷ Σ durations of the blocks; and its interval.
+
+    Not the inverse of the mean latency, which differs as soon as requests overlap or the harness takes time. The
+    interval is `intervals.of_ratio` over the blocks of one process, or `intervals.over_processes` over their rates.
+
+    Raises ValueError unless the blocks left have a duration.
+    """
+    counted = [block for block in blocks if (block.process, block.index) not in excluded and block.duration_ns > 0]
+    if not counted:
+        raise ValueError("a steady state without duration has no throughput")
+    items = np.array([block.iterations for block in counted], dtype=np.float64) * batch
+    seconds = np.array([block.duration_ns for block in counted], dtype=np.float64) / NS_PER_S
+    process = np.array([block.process for block in counted])
+    return float(items.sum() / seconds.sum()), _rate_interval(items, seconds, process)
+
+
+def _rate_interval(
+    items: NDArray[np.float64], seconds: NDArray[np.float64], process: NDArray[np.int64]
+) -> Interval | None:
+    members = [process == index for index in np.unique(process)]
+    if len(members) == 1:
+        return intervals.of_ratio(items, seconds)
+    return intervals.over_processes([float(items[one].sum() / seconds[one].sum()) for one in members])
+
+
+def _distributions(samples: Iterable[BlockSamples], excluded: Excluded) -> tuple[dict[int, Distribution], int]:
+    """The distribution of each process by its index, in one pass; and how many samples were left out."""
+    gathered: dict[int, Gathering] = {}
+    left_out = 0
+    for one in samples:
+        if (one.process, one.block) in excluded:
+            left_out += one.latency_ns.size
+        elif one.latency_ns.size:
+            gathered.setdefault(one.process, Gathering()).add(one.latency_ns)
+    return {process: gathered[process].distribution() for process in sorted(gathered)}, left_out
+
+
+def _quantile_intervals(
+    samples: Iterable[BlockSamples], excluded: Excluded, pooled: Distribution, processes: Mapping[int, Distribution]
+) -> dict[float, Interval | None]:
+    if len(processes) > 1:
+        return {percent: _over_processes(percent, processes.values()) for percent in PERCENTS}
+    return _over_blocks((one for one in samples if (one.process, one.block) not in excluded), pooled)
+
+
+def _over_processes(percent: float, processes: Collection[Distribution]) -> Interval | None:
+    if percent != 50 and any(one.size < samples_needed(percent) for one in processes):
+        return None
+    return intervals.over_processes([one.quantile(percent / 100) for one in processes])
+
+
+def _over_blocks(samples: Iterable[BlockSamples], pooled: Distribution) -> dict[float, Interval | None]:
+    bounds = [pooled.quantile(percent / 100) for percent in PERCENTS]
+    counts = [_below_each(one.latency_ns, bounds) for one in samples]
+    below, sizes = np.array([below for below, _ in counts]), np.array([size for _, size in counts], dtype=np.float64)
+    return {
+        percent: intervals.of_quantile(below[:, column], sizes, pooled.quantile)
+        for column, percent in enumerate(PERCENTS)
+    }
+
+
+def _below_each(latency_ns: NDArray[np.int64], bounds: Sequence[float]) -> tuple[NDArray[np.float64], int]:
+    """How many samples of a block are below each bound, equal ones counted half; and how many there are."""
+    ordered = np.sort(latency_ns)
+    below = np.searchsorted(ordered, bounds, side="left")
+    return (below + np.searchsorted(ordered, bounds, side="right")) / 2, latency_ns.size
+
+
+def _percentile(percent: float, pooled: Distribution, interval: Interval | None) -> Percentile:
+    needed = samples_needed(percent)
+    if pooled.size < needed:
+        return Percentile(percent, None, needed)
+    return Percentile(percent, pooled.quantile(percent / 100), needed, interval)
+
+
+def _outliers(pooled: Distribution) -> int:
+    first, third = pooled.quantile(0.25), pooled.quantile(0.75)
+    reach = 1.5 * (third - first)
+    return pooled.count_below(first - reach) + pooled.count_above(third + reach)

@@ -27,8 +27,10 @@ _CONFIG = {
     "enable_external_access": "false",
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
-    "lock_configuration": "true",
 }
+_READING = _CONFIG | {"lock_configuration": "true"}
+# Each thread, and each group of rows that waits to be written, costs some 5 MB of memory while samples stream in.
+_WRITING = _CONFIG | {"threads": "1", "write_buffer_row_group_count": "1"}
 _RETRY_S = 0.1
 
 
@@ -75,7 +77,7 @@ def _connect_up_to_date(path: Path, timeout_s: float) -> duckdb.DuckDBPyConnecti
 
 @contextmanager
 def _empty() -> Iterator[duckdb.DuckDBPyConnection]:
-    with duckdb.connect(":memory:", config=_CONFIG) as connection:
+    with duckdb.connect(":memory:", config=_READING) as connection:
         migrations.migrate(connection, Path(":memory:"))
         yield connection
 
@@ -108,7 +110,7 @@ def _connect(path: Path, timeout_s: float, *, read_only: bool = False) -> duckdb
     deadline = time.monotonic() + timeout_s
     while True:
         try:
-            return duckdb.connect(path, read_only=read_only, config=_CONFIG)
+            return duckdb.connect(path, read_only=read_only, config=_READING if read_only else _WRITING)
         except duckdb.IOException as error:
             if not held_by_another_process(error) or time.monotonic() >= deadline:
                 raise

@@ -11,6 +11,7 @@ import duckdb
 
 from enginebench_controller.store.failures import newer_file
 from enginebench_controller.store.schema import FIRST_SCHEMA
+from enginebench_controller.store.schema_2 import SECOND_SCHEMA
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,10 @@ class Migration:
     statements: tuple[str, ...]
 
 
-MIGRATIONS: tuple[Migration, ...] = (Migration("targets, models, benchmarks, measurements, profiles", FIRST_SCHEMA),)
+MIGRATIONS: tuple[Migration, ...] = (
+    Migration("targets, models, benchmarks, measurements, profiles", FIRST_SCHEMA),
+    Migration("processes, blocks with evidence, samples by block, captured outputs", SECOND_SCHEMA),
+)
 """Step n of this list takes a file from schema version n-1 to n. Never change or reorder what has been released."""
 
 _JOURNAL = """

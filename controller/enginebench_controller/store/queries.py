@@ -5,20 +5,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import duckdb
-import numpy as np
-from numpy.typing import NDArray
 
 from enginebench_controller.records import (
     Benchmark,
+    Block,
+    CapturedOutput,
     Measurement,
     ModelVersion,
+    Process,
     Profile,
     Status,
     Target,
     TargetSnapshot,
 )
+from enginebench_controller.store.measured_rows import Row, from_block_row, from_output_row, from_process_row
 from enginebench_controller.store.rows import (
-    Row,
     from_benchmark_row,
     from_layer_row,
     from_measurement_row,
@@ -97,20 +98,11 @@ def benchmark_snapshots(connection: duckdb.DuckDBPyConnection, benchmark_id: str
 
 
 def measurements(
-    connection: duckdb.DuckDBPyConnection, benchmark_id: str, *, with_samples: bool
+    connection: duckdb.DuckDBPyConnection, benchmark_id: str, *, with_blocks: bool
 ) -> tuple[Measurement, ...]:
     """Return the measurements of a benchmark in the order they were stored."""
     query = "SELECT * FROM measurements WHERE benchmark_id = ? ORDER BY position, id"
-    found = _rows(connection, query, benchmark_id)
-    return tuple(from_measurement_row(row, samples(connection, row["id"]) if with_samples else None) for row in found)
-
-
-def samples(connection: duckdb.DuckDBPyConnection, measurement_id: str) -> NDArray[np.int64] | None:
-    """Return raw latencies in ns, int64 of shape (iterations,); None where there are none."""
-    query = "SELECT unnest(latency_ns) AS latency_ns FROM samples WHERE measurement_id = ?"
-    columns = connection.execute(query, [measurement_id]).fetchnumpy()
-    latencies_ns = np.asarray(columns["latency_ns"], dtype=np.int64)
-    return latencies_ns if latencies_ns.size else None
+    return tuple(_measurement(connection, row, with_blocks) for row in _rows(connection, query, benchmark_id))
 
 
 def profiles(connection: duckdb.DuckDBPyConnection) -> tuple[Profile, ...]:
@@ -124,6 +116,27 @@ def profile(connection: duckdb.DuckDBPyConnection, profile_id: str) -> Profile |
     found = _rows(connection, "SELECT * FROM profiles WHERE id = ?", profile_id)
     layers = _rows(connection, "SELECT * FROM layers WHERE profile_id = ? ORDER BY position", profile_id)
     return from_profile_row(found[0], tuple(map(from_layer_row, layers))) if found else None
+
+
+def _measurement(connection: duckdb.DuckDBPyConnection, row: Row, with_blocks: bool) -> Measurement:
+    identity = row["id"]
+    blocks = _blocks(connection, identity) if with_blocks else ()
+    return from_measurement_row(row, _processes(connection, identity), blocks, _captured_outputs(connection, identity))
+
+
+def _processes(connection: duckdb.DuckDBPyConnection, measurement_id: str) -> tuple[Process, ...]:
+    query = "SELECT * FROM processes WHERE measurement_id = ? ORDER BY process"
+    return tuple(map(from_process_row, _rows(connection, query, measurement_id)))
+
+
+def _blocks(connection: duckdb.DuckDBPyConnection, measurement_id: str) -> tuple[Block, ...]:
+    query = "SELECT * FROM blocks WHERE measurement_id = ? ORDER BY process, block"
+    return tuple(map(from_block_row, _rows(connection, query, measurement_id)))
+
+
+def _captured_outputs(connection: duckdb.DuckDBPyConnection, measurement_id: str) -> tuple[CapturedOutput, ...]:
+    query = "SELECT * FROM captured_outputs WHERE measurement_id = ? ORDER BY position"
+    return tuple(map(from_output_row, _rows(connection, query, measurement_id)))
 
 
 def _entry(row: Row) -> BenchmarkEntry:

@@ -1,36 +1,32 @@
 """Records as table rows and back: `to_…_row` gives a mapping of column to value, `from_…_row` takes one."""
 
 import json
-from collections.abc import Mapping
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from enginebench_controller.json_form import CONFIGURATION, EFFECTIVE, FAILURE, MODEL_FILES, PHASES, finite
+from enginebench_controller.json_form import CONFIGURATION, EFFECTIVE, FAILURE, MODEL_FILES, PHASES
 from enginebench_controller.records import (
     Benchmark,
+    Block,
+    CapturedOutput,
     EngineRef,
     Failure,
-    LatencySummary,
     Layer,
     Measurement,
     ModelVersion,
+    Process,
     Profile,
     Readback,
     Status,
     Target,
     TargetSnapshot,
 )
-
-Row = dict[str, Any]
-
-_LATENCY_COLUMNS = ("mean_ns", "sd_ns", "min_ns", "max_ns", "median_ns", "p90_ns", "p95_ns", "p99_ns")
-
-
-def to_json(data: Any) -> str:
-    """Render JSON-able data for a JSON column; what is not finite becomes null."""
-    return json.dumps(finite(data), allow_nan=False)
+from enginebench_controller.store.json_column import to_json
+from enginebench_controller.store.measured_rows import (
+    Row,
+    from_latency_columns,
+    from_throughput_interval,
+    to_latency_columns,
+    to_throughput_columns,
+)
 
 
 def to_target_row(target: Target) -> Row:
@@ -108,7 +104,7 @@ def from_benchmark_row(row: Row) -> Benchmark:
 
 
 def to_measurement_row(measurement: Measurement) -> Row:
-    """Give the row of `measurements`, but for its position; the samples are kept apart."""
+    """Give the row of `measurements`, but for its position; what it consists of has rows of its own."""
     asked, got = measurement.configuration, measurement.effective
     return {
         **_subject(measurement),
@@ -118,6 +114,8 @@ def to_measurement_row(measurement: Measurement) -> Row:
         "hint": asked.hint.value,
         "load": asked.load.value,
         "requests": asked.requests,
+        "arrival_process": asked.arrivals.process.value if asked.arrivals else None,
+        "arrival_rate_per_s": asked.arrivals.rate_per_s if asked.arrivals else None,
         "started_at_unix_ns": measurement.started_at_unix_ns,
         "effective_threads": _integer(got.threads),
         "effective_streams": _integer(got.streams),
@@ -128,26 +126,38 @@ def to_measurement_row(measurement: Measurement) -> Row:
         "steady_state_ns": measurement.steady_state_ns,
         "cpu_time_ns": measurement.cpu_time_ns,
         "input_set_sha256": measurement.input_set_sha256,
-        "throughput_items_per_s": measurement.throughput_items_per_s,
-        **_to_latency_columns(measurement.latency),
+        **to_latency_columns(measurement.latency),
+        **to_throughput_columns(measurement.throughput_items_per_s, measurement.throughput_interval),
+        "process_spread": measurement.process_spread,
+        "interleaving_group": measurement.interleaving_group,
         "phases": to_json(PHASES.to_data(measurement.phases)),
     }
 
 
-def from_measurement_row(row: Row, samples_ns: NDArray[np.int64] | None = None) -> Measurement:
-    """Read a row of `measurements`; `samples_ns`, int64 of shape (iterations,), where they were asked for."""
+def from_measurement_row(
+    row: Row,
+    processes: tuple[Process, ...] = (),
+    blocks: tuple[Block, ...] = (),
+    captured_outputs: tuple[CapturedOutput, ...] = (),
+) -> Measurement:
+    """Read a row of `measurements`, with what was read of the tables that belong to it."""
     return Measurement(
         **_from_subject(row),
         benchmark_id=row["benchmark_id"],
         started_at_unix_ns=row["started_at_unix_ns"],
         phases=PHASES.from_data(json.loads(row["phases"])),
+        processes=processes,
+        blocks=blocks,
         iterations=row["iterations"],
         steady_state_ns=row["steady_state_ns"],
         cpu_time_ns=row["cpu_time_ns"],
         input_set_sha256=row["input_set_sha256"],
-        latency=_from_latency_columns(row),
+        latency=from_latency_columns(row),
         throughput_items_per_s=row["throughput_items_per_s"],
-        samples_ns=samples_ns,
+        throughput_interval=from_throughput_interval(row),
+        process_spread=row["process_spread"],
+        captured_outputs=captured_outputs,
+        interleaving_group=row["interleaving_group"],
     )
 
 
@@ -246,17 +256,6 @@ def _from_subject(row: Row) -> Row:
 
 def _from_failure(text: str | None) -> Failure | None:
     return None if text is None else FAILURE.from_data(json.loads(text))
-
-
-def _to_latency_columns(latency: LatencySummary | None) -> Row:
-    columns = ("samples", *_LATENCY_COLUMNS)
-    return {column: getattr(latency, column) if latency else None for column in columns}
-
-
-def _from_latency_columns(row: Mapping[str, Any]) -> LatencySummary | None:
-    if row["samples"] is None:
-        return None
-    return LatencySummary(samples=row["samples"], **{column: row[column] for column in _LATENCY_COLUMNS})
 
 
 def _integer(readback: Readback | None) -> int | None:

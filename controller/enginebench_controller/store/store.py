@@ -1,15 +1,23 @@
 """The store as the rest of the controller sees it: records in, records out, one transaction a call."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.records import Benchmark, Measurement, ModelVersion, Profile, Target, TargetSnapshot
-from enginebench_controller.store import queries, writes
+from enginebench_controller.records import (
+    Benchmark,
+    BlockSamples,
+    Measurement,
+    ModelVersion,
+    Profile,
+    Target,
+    TargetSnapshot,
+)
+from enginebench_controller.store import queries, samples, writes
 from enginebench_controller.store.connection import reading, transaction
 from enginebench_controller.store.queries import BenchmarkEntry
 
@@ -18,11 +26,12 @@ DEFAULT_TIMEOUT_S = 30.0
 
 @dataclass(frozen=True)
 class BenchmarkBundle:
-    """A benchmark with all that belongs to it, as it travels between stores."""
+    """A benchmark with all that belongs to it, as it travels between stores; `samples` by measurement id."""
 
     benchmark: Benchmark
     measurements: tuple[Measurement, ...]
     snapshots: tuple[TargetSnapshot, ...]
+    samples: Mapping[str, tuple[BlockSamples, ...]] = field(default_factory=dict)
 
 
 class Store:
@@ -91,13 +100,14 @@ class Store:
         with transaction(self.path, self._timeout_s) as connection:
             return writes.insert_benchmark(connection, benchmark, snapshots)
 
-    def add_measurement(self, measurement: Measurement) -> bool:
+    def add_measurement(self, measurement: Measurement, samples: Iterable[BlockSamples] = ()) -> bool:
         """Keep a measurement with its raw samples; durable on return. False when it is there already.
 
-        Raises `StoreError` also when its benchmark is not there.
+        Samples are taken from the iterable block by block: memory does not grow with their number. Raises
+        `StoreError` also when its benchmark is not there.
         """
         with transaction(self.path, self._timeout_s) as connection:
-            return writes.insert_measurement(connection, measurement)
+            return writes.insert_measurement(connection, measurement, samples)
 
     def add_bundles(self, bundles: Iterable[BenchmarkBundle]) -> tuple[str, ...]:
         """Keep whole benchmarks, all or none; return the ids that brought something new."""
@@ -105,7 +115,10 @@ class Store:
             new: dict[str, None] = {}
             for bundle in bundles:
                 added = [writes.insert_benchmark(connection, bundle.benchmark, bundle.snapshots)]
-                added += [writes.insert_measurement(connection, one) for one in bundle.measurements]
+                added += [
+                    writes.insert_measurement(connection, one, bundle.samples.get(one.id, ()))
+                    for one in bundle.measurements
+                ]
                 new.update({bundle.benchmark.id: None} if any(added) else {})
             return tuple(new)
 
@@ -128,27 +141,35 @@ class Store:
         with reading(self.path, self._timeout_s) as connection:
             return queries.benchmark_snapshots(connection, benchmark_id)
 
-    def measurements(self, benchmark_id: str, *, with_samples: bool = False) -> tuple[Measurement, ...]:
-        """Return the measurements of a benchmark in the order they were stored."""
+    def measurements(self, benchmark_id: str, *, with_blocks: bool = True) -> tuple[Measurement, ...]:
+        """Return the measurements of a benchmark in the order they were stored, their blocks only where wanted."""
         with reading(self.path, self._timeout_s) as connection:
-            return queries.measurements(connection, benchmark_id, with_samples=with_samples)
+            return queries.measurements(connection, benchmark_id, with_blocks=with_blocks)
 
-    def bundle(self, benchmark_id: str) -> BenchmarkBundle:
-        """Return one benchmark with everything, samples included, as of one moment. Raises like `benchmark`."""
+    def bundle(self, benchmark_id: str, *, with_samples: bool = True) -> BenchmarkBundle:
+        """Return one benchmark with everything as of one moment, its samples where wanted. Raises like `benchmark`."""
         with reading(self.path, self._timeout_s) as connection:
+            benchmark = _only(queries.matching_benchmarks(connection, benchmark_id), benchmark_id)
+            found = queries.measurements(connection, benchmark.id, with_blocks=True)
             return BenchmarkBundle(
-                _only(queries.matching_benchmarks(connection, benchmark_id), benchmark_id),
-                queries.measurements(connection, benchmark_id, with_samples=True),
-                queries.benchmark_snapshots(connection, benchmark_id),
+                benchmark,
+                found,
+                queries.benchmark_snapshots(connection, benchmark.id),
+                {one.id: samples.block_samples(connection, one.id) for one in found} if with_samples else {},
             )
 
     def samples(self, measurement_id: str) -> NDArray[np.int64] | None:
-        """Return raw latencies in ns in the order of completion, int64 of shape (iterations,); None without any."""
+        """Return all raw latencies in ns, int64 of shape (samples,), block after block; None without any."""
         with reading(self.path, self._timeout_s) as connection:
-            return queries.samples(connection, measurement_id)
+            return samples.latencies(connection, measurement_id)
+
+    def block_samples(self, measurement_id: str) -> tuple[BlockSamples, ...]:
+        """Return the raw samples of a measurement, block by block; empty without any."""
+        with reading(self.path, self._timeout_s) as connection:
+            return samples.block_samples(connection, measurement_id)
 
     def remove_benchmark(self, benchmark_id: str) -> None:
-        """Remove a benchmark with its measurements and samples. Raises `InputError` for an unknown id."""
+        """Remove a benchmark with its measurements, their blocks and samples. Raises `InputError` for an unknown id."""
         with transaction(self.path, self._timeout_s) as connection:
             removed = writes.delete_benchmark(connection, benchmark_id)
         if not removed:

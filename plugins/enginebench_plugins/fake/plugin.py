@@ -1,11 +1,14 @@
 """The plugin of the fake engine."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from enginebench_plugins import spec
+from enginebench_plugins.fake import options
+from enginebench_plugins.fake.distributions import Latency, latencies_ns
 from enginebench_plugins.fake.faults import Fault, FaultPhase, inflict, strikes
 from enginebench_plugins.profiled import timed_inferences
 from enginebench_plugins.refusal import refuse_unsupported
@@ -14,12 +17,13 @@ if TYPE_CHECKING:
     from enginebench_plugins.fake.evaluation import MemoizedEvaluation
 
 VERSION = "1.0"
-DEFAULT_LATENCY_US = 1000
-WAITS = ("spin", "sleep")
+
+SLEEP_OVERRUN_NS = 150_000
+"""How much longer than asked a sleep may last: 50 µs of the kernel's timer slack, and waking up."""
 
 
 class FakeEngine(spec.Engine):
-    """Exact outputs after a fixed time, on two devices that share nothing."""
+    """Exact outputs after a time of one's choice, on two devices that share nothing."""
 
     hidden = True
 
@@ -34,12 +38,7 @@ class FakeEngine(spec.Engine):
             version=VERSION,
             formats=frozenset({spec.ModelFormat.ONNX}),
             profiling=True,
-            options=(
-                spec.OptionSpec("latency_us", int, "how long an inference takes, in microseconds"),
-                spec.OptionSpec("wait", str, "what an inference does meanwhile", choices=WAITS),
-                spec.OptionSpec("fault", str, "what goes wrong", choices=_values(Fault)),
-                spec.OptionSpec("fault_phase", str, "when it goes wrong", choices=_values(FaultPhase)),
-            ),
+            options=options.SPECS,
         )
 
     def devices(self) -> Sequence[spec.Device]:
@@ -55,25 +54,28 @@ class FakeEngine(spec.Engine):
         return read_onnx(source.path)
 
     def compile(self, model: Any, source: spec.ModelSource, settings: spec.Settings) -> spec.CompiledModel:
-        """Raises what option `fault` asks for."""
+        """Raises what option `fault` asks for, and `UnsupportedSettingsError` for an option out of its range."""
         from enginebench_plugins.fake.evaluation import MemoizedEvaluation
         from enginebench_plugins.onnx_model import run_inputs
 
         refuse_unsupported("fake", self.info(), self.devices(), settings)
-        fault, phase = _fault(settings)
+        latency = options.latency(settings)
+        fault, phase = options.fault(settings)
         if strikes(fault, phase, FaultPhase.COMPILE):
             inflict(fault)
-        return CompiledFake(model, MemoizedEvaluation(model, run_inputs(model, source)), settings)
+        evaluation = MemoizedEvaluation(model, run_inputs(model, source), options.wrong(settings))
+        return CompiledFake(model, evaluation, settings, latency)
 
 
 class CompiledFake(spec.CompiledModel):
     """An ONNX model, and how long each of its inferences is to take."""
 
-    def __init__(self, model: Any, evaluation: "MemoizedEvaluation", settings: spec.Settings) -> None:
+    def __init__(self, model: Any, evaluation: "MemoizedEvaluation", settings: spec.Settings, latency: Latency) -> None:
         self._model = model
         self._evaluation = evaluation
         self._settings = settings
-        self._latency_ns = int(settings.options.get("latency_us", DEFAULT_LATENCY_US)) * 1000
+        self._latency = latency
+        self._numbers = count()
 
     @property
     def inputs(self) -> Sequence[spec.TensorSpec]:
@@ -88,20 +90,24 @@ class CompiledFake(spec.CompiledModel):
         )
 
     def create_request(self) -> spec.InferRequest:
-        """Requests share nothing but the memory of outputs."""
-        fault, phase = _fault(self._settings)
+        """Requests share nothing but the memory of outputs; each draws latencies of its own."""
+        fault, phase = options.fault(self._settings)
         strike = strikes(fault, phase, FaultPhase.INFERENCE)
-        wait_until = _sleep_until if self._settings.options.get("wait") == "sleep" else _spin_until
-        return FakeRequest(self._evaluation, self._latency_ns, wait_until, fault if strike else Fault.NONE)
+        if self._latency.typical_ns == 0 and not strike:
+            return InstantRequest(self._evaluation)
+        wait_until = _sleep_until if self._settings.options.get("wait") == options.Wait.SLEEP else _spin_until
+        seed = f"{options.seed(self._settings)}/{next(self._numbers)}"
+        latencies = latencies_ns(self._latency, seed)
+        return FakeRequest(self._evaluation, latencies, wait_until, fault if strike else Fault.NONE)
 
     def profile(self, inputs: Sequence[spec.Tensors], iterations: int) -> spec.ModelProfile:
-        """A layer a node; the latency is shared out evenly, the remainder to the first."""
+        """A layer a node; the typical latency is shared out evenly, the remainder to the first."""
         from enginebench_plugins.onnx_model import node_labels
 
         request = self.create_request()
         latency_ns = timed_inferences(request, inputs, iterations)
         labels = node_labels(self._model)
-        share_ns, rest_ns = divmod(self._latency_ns, len(labels))
+        share_ns, rest_ns = divmod(self._latency.typical_ns, len(labels))
         layers = (
             spec.LayerProfile(
                 name=f"{order}:{label}",
@@ -122,23 +128,34 @@ class FakeRequest(spec.InferRequest):
     def __init__(
         self,
         evaluation: "MemoizedEvaluation",
-        latency_ns: int,
+        latencies: Iterator[int],
         wait_until: Callable[[int], None],
         fault: Fault,
     ) -> None:
         self._evaluation = evaluation
-        self._latency_ns = latency_ns
+        self._latencies = latencies
         self._wait_until = wait_until
         self._fault = fault
 
     def infer(self, inputs: spec.Tensors) -> spec.Outputs:
-        """Takes the chosen latency, or longer for arrays it sees for the first time."""
-        due_ns = time.perf_counter_ns() + self._latency_ns
+        """Takes the next latency drawn, or longer for arrays it sees for the first time."""
+        due_ns = time.perf_counter_ns() + next(self._latencies)
         if self._fault is not Fault.NONE:
             inflict(self._fault)
         outputs = self._evaluation.outputs(inputs)
         self._wait_until(due_ns)
         return outputs
+
+
+class InstantRequest(spec.InferRequest):
+    """Returns known outputs at once: what is left is the harness."""
+
+    def __init__(self, evaluation: "MemoizedEvaluation") -> None:
+        self._outputs = evaluation.outputs
+
+    def infer(self, inputs: spec.Tensors) -> spec.Outputs:
+        """Takes a fraction of a microsecond, or longer for arrays it sees for the first time."""
+        return self._outputs(inputs)
 
 
 def _spin_until(due_ns: int) -> None:
@@ -147,17 +164,9 @@ def _spin_until(due_ns: int) -> None:
 
 
 def _sleep_until(due_ns: int) -> None:
-    time.sleep(max(0, due_ns - time.perf_counter_ns()) / 1e9)
-
-
-def _fault(settings: spec.Settings) -> tuple[Fault, FaultPhase]:
-    fault = str(settings.options.get("fault", Fault.NONE))
-    phase = str(settings.options.get("fault_phase", FaultPhase.INFERENCE))
-    return Fault(fault), FaultPhase(phase)
-
-
-def _values(members: type[Fault] | type[FaultPhase]) -> tuple[str, ...]:
-    return tuple(member.value for member in members)
+    time.sleep(max(0, due_ns - time.perf_counter_ns() - SLEEP_OVERRUN_NS) / 1e9)
+    while time.perf_counter_ns() < due_ns:
+        time.sleep(0)  # lets other requests' threads have the interpreter, as spinning does not
 
 
 @spec.hookimpl

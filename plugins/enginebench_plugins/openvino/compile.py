@@ -5,6 +5,7 @@ from typing import Any
 from enginebench_plugins import spec
 from enginebench_plugins.openvino.devices import AUTO, supported_properties
 from enginebench_plugins.openvino.network import CompiledNetwork, port_name
+from enginebench_plugins.openvino.plugin import SHARED_MEMORY
 
 HINTS = {
     spec.Hint.LATENCY: "LATENCY",
@@ -97,7 +98,7 @@ def _where_known(settings: spec.Settings, known: dict[str, str]) -> Properties:
 
 def _required(settings: spec.Settings) -> Properties:
     """What somebody asked for and must get."""
-    required: Properties = {name.upper(): value for name, value in settings.options.items()}
+    required: Properties = {name.upper(): value for name, value in settings.options.items() if name != SHARED_MEMORY}
     if settings.precision is not spec.Precision.DEFAULT:
         required["INFERENCE_PRECISION_HINT"] = str(settings.precision)
     if settings.streams > 1:

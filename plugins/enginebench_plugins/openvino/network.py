@@ -5,9 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 from enginebench_plugins import spec
+from enginebench_plugins.openvino.plugin import SHARED_MEMORY
 from enginebench_plugins.openvino.profile import profile_layers
 from enginebench_plugins.openvino.request import ConcurrentRequest, NetworkRequest
 from enginebench_plugins.openvino.runtime_model import (
+    batched_requests,
     executed_isa,
     executed_precision,
     has_known_shapes,
@@ -43,7 +45,7 @@ class CompiledNetwork(spec.CompiledModel):
             threads=_stated(threads),
             streams=_stated(streams),
             precision=_stated(executed_precision(layers)),
-            provider=_stated(",".join(self._network.get_property("EXECUTION_DEVICES"))),
+            provider=_stated(_provider(self._network)),
             isa=_stated(executed_isa(layers)),
         )
 
@@ -80,7 +82,8 @@ class CompiledNetwork(spec.CompiledModel):
         return replace(self._settings, hint=spec.Hint.NONE, streams=1, cores=max(1, threads // streams))
 
     def _request(self, network: Any, kind: type[NetworkRequest]) -> NetworkRequest:
-        return kind(network.create_infer_request(), self._input_names, self._output_names)
+        shared = bool(self._settings.options.get(SHARED_MEMORY, True))
+        return kind(network.create_infer_request(), self._input_names, self._output_names, shared=shared)
 
 
 def port_name(port: Any) -> str:
@@ -92,10 +95,21 @@ def _tensor_spec(port: Any) -> spec.TensorSpec:
     return spec.TensorSpec(port_name(port), str(port.get_element_type().to_dtype()), tuple(port.get_shape()))
 
 
+def _provider(network: Any) -> str:
+    """The devices that execute ("CPU"), and how many requests they join where they batch by themselves.
+
+    A GPU under the hint throughput does so, and AUTO where it chose one: "BATCH:GPU.0(8)".
+    """
+    devices = ",".join(network.get_property("EXECUTION_DEVICES"))
+    joined = batched_requests(network)
+    return f"BATCH:{devices}({joined})" if joined > 1 else devices
+
+
 def _devices(network: Any) -> list[dict[str, Any]]:
-    """The properties of each device that executes: the network's own, or, under AUTO, nested by device."""
+    """The properties of each device that executes: the network's own, or nested by device under AUTO and BATCH."""
     known = network.get_property("SUPPORTED_PROPERTIES")
-    if "DEVICE_PROPERTIES" in known:
+    # BATCH tells its device's properties, and does not say that it does.
+    if known.keys() & {"DEVICE_PROPERTIES", "AUTO_BATCH_TIMEOUT"}:
         nested: dict[str, dict[str, Any]] = network.get_property("DEVICE_PROPERTIES")
         # A device in parentheses only helps out until another one is ready.
         executing = {name.strip("()") for name in network.get_property("EXECUTION_DEVICES")}

@@ -7,7 +7,15 @@ from typing import Any
 from enginebench_plugins import spec
 from enginebench_plugins.refusal import refuse_unsupported
 
+SHARED_MEMORY = "shared_memory"
+"""The one option that is not a property of a device: how requests hand over their tensors."""
+
 OPTIONS = (
+    spec.OptionSpec(
+        SHARED_MEMORY,
+        bool,
+        "inputs are read where they lie and outputs are handed out where they lie (the default); else both are copied",
+    ),
     spec.OptionSpec(
         "execution_mode_hint",
         str,
@@ -34,7 +42,7 @@ OPTIONS = (
         "elements that share a scale when activations are quantized on the way; 0 is not at all",
     ),
 )
-"""Properties of a device in lower case. Never one that names a file, a library or a cache folder."""
+"""After the first, properties of a device in lower case. Never one that names a file, a library or a cache folder."""
 
 
 class OpenVino(spec.Engine):

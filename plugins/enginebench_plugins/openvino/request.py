@@ -13,10 +13,15 @@ from enginebench_plugins import spec
 
 
 class NetworkRequest(spec.InferRequest):
-    """One `openvino.InferRequest`. Inputs are read where they lie; outputs are views of the request's tensors."""
+    """One `openvino.InferRequest`.
 
-    def __init__(self, request: Any, input_names: Sequence[str], output_names: Sequence[str]) -> None:
+    With `shared` memory inputs are read where they lie and outputs are views of the request's tensors; without it the
+    engine copies the inputs into tensors of its own, and outputs are copies.
+    """
+
+    def __init__(self, request: Any, input_names: Sequence[str], output_names: Sequence[str], *, shared: bool) -> None:
         self._request = request
+        self._shared = shared
         self._numbers = {name: number for number, name in enumerate(input_names)}
         self._output_names = output_names
 
@@ -26,7 +31,7 @@ class NetworkRequest(spec.InferRequest):
         Not for networks whose shapes depend on the data: with a single thread this interface keeps an error that only
         the data brings about to itself, and the outputs of the inference before stay (2026.4).
         """
-        self._request.infer(self._numbered(inputs), share_inputs=True, share_outputs=True)
+        self._request.infer(self._numbered(inputs), share_inputs=self._shared, share_outputs=True)
         return self._outputs()
 
     def profiling_info(self) -> Sequence[Any]:
@@ -43,7 +48,8 @@ class NetworkRequest(spec.InferRequest):
         return {self._numbers[name]: array for name, array in inputs.items()}
 
     def _outputs(self) -> spec.Outputs:
-        return {name: self._request.get_output_tensor(number).data for number, name in enumerate(self._output_names)}
+        views = {name: self._request.get_output_tensor(number).data for number, name in enumerate(self._output_names)}
+        return views if self._shared else {name: view.copy() for name, view in views.items()}
 
 
 class ConcurrentRequest(NetworkRequest):
@@ -54,6 +60,6 @@ class ConcurrentRequest(NetworkRequest):
 
     def infer(self, inputs: spec.Tensors) -> spec.Outputs:
         """Run on one of the network's streams."""
-        self._request.start_async(self._numbered(inputs), share_inputs=True)
+        self._request.start_async(self._numbered(inputs), share_inputs=self._shared)
         self._request.wait()
         return self._outputs()

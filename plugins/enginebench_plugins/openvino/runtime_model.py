@@ -44,16 +44,35 @@ def executed_precision(layers: Sequence[RuntimeLayer]) -> str | None:
     """The floating precision of the layers that compute, "mixed" for several, None where none is floating."""
     heavy = [layer for layer in layers if _kind(layer) in HEAVY_TYPES]
     computing = heavy or [layer for layer in layers if _kind(layer) not in DATA_TYPES]
-    found = {FLOATING[word] for layer in computing if (word := layer.precision.lower()) in FLOATING}
+    found = {word for layer in computing if (word := _computing_word(layer))}
     if not found:
         return None
     return found.pop() if len(found) == 1 else "mixed"
+
+
+def _computing_word(layer: RuntimeLayer) -> str | None:
+    """In what a layer computes, None for integers.
+
+    The kernel's name ends with it. The precision of a fully connected layer whose weights are stored in FP16 is that of
+    the weights, though its kernel `brgemm_avx2_f32` widens them on the way (2026.4).
+    """
+    stated = FLOATING.get(layer.precision.lower())
+    return stated and FLOATING.get(layer.kernel.lower().rpartition("_")[2], stated)
 
 
 def executed_isa(layers: Sequence[RuntimeLayer]) -> str | None:
     """The highest instruction set that a kernel's name tells of."""
     kernels = " ".join(layer.kernel for layer in layers)
     return next((name for name in INSTRUCTION_SETS if name in kernels), None)
+
+
+def batched_requests(network: Any) -> int:
+    """How many requests the engine joins to one inference by itself: its layers take that many times the batch.
+
+    1 without automatic batching, and where the shapes do not tell.
+    """
+    given, executed = (_first_size(ports) for ports in (network.inputs, network.get_runtime_model().inputs))
+    return executed // given if given and executed else 1
 
 
 def has_known_shapes(layers: Sequence[RuntimeLayer]) -> bool:
@@ -85,6 +104,11 @@ def _sizes(shape: Any) -> tuple[int, ...]:
     if shape.rank.is_dynamic:
         return (DATA_DEPENDENT,)
     return tuple(DATA_DEPENDENT if size.is_dynamic else size.get_length() for size in shape)
+
+
+def _first_size(ports: Sequence[Any]) -> int | None:
+    shape = _sizes(ports[0].get_partial_shape()) if ports else ()
+    return shape[0] if shape and shape[0] != DATA_DEPENDENT else None
 
 
 def _kind(layer: RuntimeLayer) -> str:

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1f\x65nginebench_proto/v1/host.proto\x12\x0e\x65nginebench.v1\"\xed\x02\n\tHostFacts\x12\x10\n\x08hostname\x18\x01 \x01(\t\x12\n\n\x02os\x18\x02 \x01(\t\x12\x0e\n\x06kernel\x18\x03 \x01(\t\x12\x14\n\x0c\x61rchitecture\x18\x04 \x01(\t\x12\x16\n\tcpu_model\x18\x05 \x01(\tH\x00\x88\x01\x01\x12\x1b\n\x0ephysical_cores\x18\x06 \x01(\rH\x01\x88\x01\x01\x12\x1a\n\rlogical_cores\x18\x07 \x01(\rH\x02\x88\x01\x01\x12\x1c\n\x0f\x63pu_quota_cores\x18\x08 \x01(\x01H\x03\x88\x01\x01\x12\x0b\n\x03isa\x18\t \x03(\t\x12\x19\n\x0cmemory_bytes\x18\n \x01(\x04H\x04\x88\x01\x01\x12\x15\n\ragent_version\x18\x0b \x01(\t\x12\x16\n\x0epython_version\x18\x0c \x01(\tB\x0c\n\n_cpu_modelB\x11\n\x0f_physical_coresB\x10\n\x0e_logical_coresB\x12\n\x10_cpu_quota_coresB\x0f\n\r_memory_bytesb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1f\x65nginebench_proto/v1/host.proto\x12\x0e\x65nginebench.v1\"\xfc\x02\n\tHostFacts\x12\x10\n\x08hostname\x18\x01 \x01(\t\x12\n\n\x02os\x18\x02 \x01(\t\x12\x0e\n\x06kernel\x18\x03 \x01(\t\x12\x14\n\x0c\x61rchitecture\x18\x04 \x01(\t\x12\x16\n\tcpu_model\x18\x05 \x01(\tH\x00\x88\x01\x01\x12\x1b\n\x0ephysical_cores\x18\x06 \x01(\rH\x01\x88\x01\x01\x12\x1a\n\rlogical_cores\x18\x07 \x01(\rH\x02\x88\x01\x01\x12\x1c\n\x0f\x63pu_quota_cores\x18\x08 \x01(\x01H\x03\x88\x01\x01\x12\x0b\n\x03isa\x18\t \x03(\t\x12\x19\n\x0cmemory_bytes\x18\n \x01(\x04H\x04\x88\x01\x01\x12\x15\n\ragent_version\x18\x0b \x01(\t\x12\x16\n\x0epython_version\x18\x0c \x01(\t\x12\r\n\x05tuned\x18\r \x03(\tB\x0c\n\n_cpu_modelB\x11\n\x0f_physical_coresB\x10\n\x0e_logical_coresB\x12\n\x10_cpu_quota_coresB\x0f\n\r_memory_bytesb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,5 +32,5 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'enginebench_proto.v1.host_p
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_HOSTFACTS']._serialized_start=52
-  _globals['_HOSTFACTS']._serialized_end=417
+  _globals['_HOSTFACTS']._serialized_end=432
 # @@protoc_insertion_point(module_scope)

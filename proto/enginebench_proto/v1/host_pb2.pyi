@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class HostFacts(_message.Message):
-    __slots__ = ("hostname", "os", "kernel", "architecture", "cpu_model", "physical_cores", "logical_cores", "cpu_quota_cores", "isa", "memory_bytes", "agent_version", "python_version")
+    __slots__ = ("hostname", "os", "kernel", "architecture", "cpu_model", "physical_cores", "logical_cores", "cpu_quota_cores", "isa", "memory_bytes", "agent_version", "python_version", "tuned")
     HOSTNAME_FIELD_NUMBER: _ClassVar[int]
     OS_FIELD_NUMBER: _ClassVar[int]
     KERNEL_FIELD_NUMBER: _ClassVar[int]
@@ -20,6 +20,7 @@ class HostFacts(_message.Message):
     MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
     AGENT_VERSION_FIELD_NUMBER: _ClassVar[int]
     PYTHON_VERSION_FIELD_NUMBER: _ClassVar[int]
+    TUNED_FIELD_NUMBER: _ClassVar[int]
     hostname: str
     os: str
     kernel: str
@@ -32,4 +33,5 @@ class HostFacts(_message.Message):
     memory_bytes: int
     agent_version: str
     python_version: str
-    def __init__(self, hostname: _Optional[str] = ..., os: _Optional[str] = ..., kernel: _Optional[str] = ..., architecture: _Optional[str] = ..., cpu_model: _Optional[str] = ..., physical_cores: _Optional[int] = ..., logical_cores: _Optional[int] = ..., cpu_quota_cores: _Optional[float] = ..., isa: _Optional[_Iterable[str]] = ..., memory_bytes: _Optional[int] = ..., agent_version: _Optional[str] = ..., python_version: _Optional[str] = ...) -> None: ...
+    tuned: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, hostname: _Optional[str] = ..., os: _Optional[str] = ..., kernel: _Optional[str] = ..., architecture: _Optional[str] = ..., cpu_model: _Optional[str] = ..., physical_cores: _Optional[int] = ..., logical_cores: _Optional[int] = ..., cpu_quota_cores: _Optional[float] = ..., isa: _Optional[_Iterable[str]] = ..., memory_bytes: _Optional[int] = ..., agent_version: _Optional[str] = ..., python_version: _Optional[str] = ..., tuned: _Optional[_Iterable[str]] = ...) -> None: ...

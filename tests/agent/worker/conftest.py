@@ -15,8 +15,9 @@ from onnx import TensorProto, helper
 from enginebench_agent.framing import read_frame
 from enginebench_proto.v1 import configuration_pb2 as configuration
 from enginebench_proto.v1.engine_pb2 import Engine
+from enginebench_proto.v1.measurement_pb2 import Block, Samples
 from enginebench_proto.v1.model_pb2 import ModelFile, ModelVersion
-from enginebench_proto.v1.run_pb2 import RUN_KIND_MEASURE, RunResult, RunSpec
+from enginebench_proto.v1.run_pb2 import RUN_KIND_MEASURE, ResultPart, RunResult, RunSpec
 from enginebench_proto.v1.worker_pb2 import WorkerMessage
 
 MILLISECOND = 1_000_000
@@ -35,15 +36,25 @@ class Child:
         return {message.engine.name: message.engine for message in self.messages if message.HasField("engine")}
 
     @property
-    def result(self) -> RunResult:
-        parts = [message.part for message in self.messages if message.HasField("part")]
-        assert parts[0].HasField("result"), self.stderr
-        return parts[0].result
+    def _parts(self) -> list[ResultPart]:
+        return [message.part for message in self.messages if message.HasField("part")]
 
     @property
-    def sample_parts(self) -> list[list[int]]:
-        parts = [message.part for message in self.messages if message.HasField("part")]
-        return [list(part.samples.latency_ns) for part in parts[1:]]
+    def result(self) -> RunResult:
+        assert self.messages and self.messages[-1].part.HasField("result"), self.stderr
+        return self._parts[-1].result
+
+    @property
+    def blocks(self) -> list[Block]:
+        return [part.block for part in self._parts if part.HasField("block")]
+
+    @property
+    def sample_parts(self) -> list[Samples]:
+        return [part.samples for part in self._parts if part.HasField("samples")]
+
+    @property
+    def latencies_ns(self) -> list[int]:
+        return [latency for part in self.sample_parts for latency in part.latency_ns]
 
     @property
     def phases(self) -> list[str]:

@@ -1,11 +1,17 @@
 """Inputs are seeded, differ within a set, respect types and bounds, and are named by their content."""
 
+import hashlib
+import pickle
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
 from enginebench_agent.worker.inputs import digest_inputs, make_inputs
 from enginebench_plugins.spec import TensorSpec, UnsupportedSettingsError
-from enginebench_proto.v1.configuration_pb2 import InputSet, InputTensor
+from enginebench_proto.v1.configuration_pb2 import InputFile, InputItem, InputSet, InputTensor
 
 IMAGE = TensorSpec("image", "float32", (2, 3, 8, 8))
 TOKENS = TensorSpec("tokens", "int64", (2, 16))
@@ -82,3 +88,115 @@ def test_what_cannot_be_drawn_is_refused(tensor: TensorSpec, requested: list[Inp
 def test_an_empty_input_set_is_refused() -> None:
     with pytest.raises(UnsupportedSettingsError, match="0 inputs"):
         make_inputs([IMAGE], [], InputSet(seed=1))
+
+
+def store(folder: Path, content: bytes) -> str:
+    """Lay a file into the folder as the agent does; returns its digest."""
+    digest = hashlib.sha256(content).hexdigest()
+    (folder / digest).write_bytes(content)
+    return digest
+
+
+def npy(values: Any) -> bytes:
+    stream = BytesIO()
+    np.save(stream, values)
+    return stream.getvalue()
+
+
+def given(folder: Path, *items: dict[str, Any]) -> InputSet:
+    """An input set of these arrays, or of files of this content."""
+    files = [
+        InputItem(
+            files=[
+                InputFile(input=name, sha256=store(folder, each if isinstance(each, bytes) else npy(each)))
+                for name, each in item.items()
+            ]
+        )
+        for item in items
+    ]
+    return InputSet(count=len(items), name="photos", items=files)
+
+
+IMAGES = [np.random.default_rng(seed).standard_normal((2, 3, 8, 8), np.float32) for seed in (1, 2)]
+IDS = np.arange(32, dtype=np.int64).reshape(2, 16)
+
+
+def test_given_inputs_are_used_as_they_are_and_in_their_order(tmp_path: Path) -> None:
+    input_set = given(tmp_path, {"image": IMAGES[0], "tokens": IDS}, {"tokens": IDS + 1, "image": IMAGES[1]})
+    made = make_inputs([IMAGE, TOKENS], [], input_set, tmp_path)
+    assert [tensors["image"].tobytes() for tensors in made] == [image.tobytes() for image in IMAGES]
+    assert [tensors["tokens"][0, 0] for tensors in made] == [0, 1]
+    assert digest_inputs(made) == digest_inputs(
+        [{"image": IMAGES[0], "tokens": IDS}, {"image": IMAGES[1], "tokens": IDS + 1}]
+    )
+
+
+@pytest.mark.parametrize(
+    "stored", [np.asfortranarray(IMAGES[0]), IMAGES[0].astype(">f4")], ids=["column by column", "big-endian"]
+)
+def test_files_of_any_layout_become_c_contiguous_in_native_order(tmp_path: Path, stored: Any) -> None:
+    values = make_inputs([IMAGE], [], given(tmp_path, {"image": stored}), tmp_path)[0]["image"]
+    assert values.flags.c_contiguous and values.flags.owndata and values.dtype.isnative
+    assert (values == IMAGES[0]).all()
+
+
+def test_a_single_value_stays_one(tmp_path: Path) -> None:
+    values = make_inputs([TensorSpec("x", "float32", ())], [], given(tmp_path, {"x": np.float32(2)}), tmp_path)[0]["x"]
+    assert (values.shape, float(values)) == ((), 2.0)
+
+
+def archive(**arrays: Any) -> bytes:
+    stream = BytesIO()
+    np.savez(stream, **arrays)
+    return stream.getvalue()
+
+
+def claims_much(content: bytes) -> bytes:
+    return content.replace(b"(2, 3, 8, 8), }          ", b"(2, 3, 8, 8888888888888)}")
+
+
+@pytest.mark.parametrize(
+    ("item", "sentence"),
+    [
+        ({"image": IMAGES[0][:1]}, r"is float32 \(1, 3, 8, 8\); the model takes float32 \(2, 3, 8, 8\)"),
+        ({"image": IMAGES[0].astype(np.float64)}, r"is float64 .*; the model takes float32"),
+        ({"picture": IMAGES[0]}, "Input 0 of the set has no file for the model's 'image'"),
+        ({"image": IMAGES[0], "mask": IDS}, "has a file for 'mask', which the model does not have; it has image"),
+        ({"image": b"\xff\xd8\xff a photograph"}, "is not a .npy file of plain numbers"),
+        ({"image": b""}, "is not a .npy file of plain numbers"),
+        ({"image": pickle.dumps([1])}, "is not a .npy file of plain numbers"),
+        ({"image": npy(np.array([object()]))}, "is not a .npy file of plain numbers"),
+        ({"image": npy(IMAGES[0])[:-1]}, "is not a .npy file of plain numbers"),
+        ({"image": claims_much(npy(IMAGES[0]))}, "is not a .npy file of plain numbers"),
+        ({"image": archive(image=IMAGES[0])}, "is an archive; it takes one .npy file for each input"),
+    ],
+)
+def test_files_that_do_not_fit_are_refused(tmp_path: Path, item: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UnsupportedSettingsError, match=sentence):
+        make_inputs([IMAGE], [], given(tmp_path, item), tmp_path)
+
+
+def test_a_file_that_is_damaged_or_gone_is_refused(tmp_path: Path) -> None:
+    input_set = given(tmp_path, {"image": IMAGES[0]})
+    path = tmp_path / input_set.items[0].files[0].sha256
+    path.write_bytes(npy(IMAGES[1]))
+    with pytest.raises(UnsupportedSettingsError, match="for the input 'image' is damaged"):
+        make_inputs([IMAGE], [], input_set, tmp_path)
+    path.unlink()
+    with pytest.raises(UnsupportedSettingsError, match="cannot be read: No such file"):
+        make_inputs([IMAGE], [], input_set, tmp_path)
+
+
+def test_no_digest_becomes_a_path(tmp_path: Path) -> None:
+    item = InputItem(files=[InputFile(input="image", sha256="../secret")])
+    with pytest.raises(UnsupportedSettingsError, match="is named by no sha256"):
+        make_inputs([IMAGE], [], InputSet(count=1, items=[item]), tmp_path)
+
+
+def test_a_set_of_files_needs_its_folder_and_as_many_inputs_as_it_says(tmp_path: Path) -> None:
+    input_set = given(tmp_path, {"image": IMAGES[0]})
+    with pytest.raises(UnsupportedSettingsError, match="without a folder"):
+        make_inputs([IMAGE], [], input_set)
+    input_set.count = 2
+    with pytest.raises(UnsupportedSettingsError, match="to hold 2 inputs, but files are named for 1"):
+        make_inputs([IMAGE], [], input_set, tmp_path)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -89,11 +90,14 @@ def test_a_measurement_has_its_phases_its_samples_and_its_evidence(run_mine: Cal
     names = ["read", "compile", "first_inference", "warm_up", "steady_state", "teardown"]
     assert [phase.name for phase in measurement.phases] == child.phases == names
     assert all(phase.duration_ns > 0 and phase.peak_rss_bytes > 1 << 20 for phase in measurement.phases)
-    samples = child.sample_parts
-    assert [len(samples[0])] == [measurement.iterations]
-    assert measurement.iterations >= 10
-    assert measurement.steady_state_ns >= max(sum(samples[0]), 20_000_000)
-    assert measurement.cpu_time_ns > 0
+    samples = child.latencies_ns
+    assert len(samples) == measurement.iterations >= 10
+    assert measurement.steady_state_ns >= max(sum(samples), 20_000_000)
+    assert 0 < measurement.cpu_time_ns < 2 * measurement.steady_state_ns
+    assert measurement.stop_reason == measurement_pb2.STOP_REASON_TARGET_MET
+    assert measurement.warm_up.iterations >= 3 + 4
+    assert 0 < measurement.calibration.timer_ns < measurement.calibration.empty_loop_ns
+    assert measurement.calibration.block_ns == 20_000_000
     assert len(measurement.input_set_sha256) == 64
     assert measurement.inputs[0] == configuration.InputTensor(name="x", dtype="float32", shape=[2, 4])
     assert measurement.outputs[0] == measurement_pb2.OutputTensor(name="x_scaled", dtype="float32", shape=[2, 4])
@@ -131,7 +135,7 @@ def test_convert_is_a_phase_where_the_engine_overrides_it(run_mine: Callable) ->
 
 def test_three_requests_in_flight_give_a_sample_each(run_mine: Callable) -> None:
     child = run_mine({"infer": "import time; time.sleep(0.001)"}, load=configuration.LOAD_ASYNC, requests=3, batch=4)
-    measurement, samples = child.result.measurement, child.sample_parts[0]
+    measurement, samples = child.result.measurement, child.latencies_ns
     assert child.result.outcome == run_pb2.OUTCOME_OK
     assert measurement.batch == 4
     assert len(samples) == measurement.iterations
@@ -139,16 +143,115 @@ def test_three_requests_in_flight_give_a_sample_each(run_mine: Callable) -> None
 
 
 def test_many_samples_travel_in_parts(run_mine: Callable) -> None:
-    stop = configuration.StopRule(min_iterations=70_000)
+    stop = configuration.StopRule(min_iterations=70_000, block_ns=300_000_000)
     child = run_mine({"infer": "return {'y': inputs['x']}"}, stop=stop)
-    assert [len(part) for part in child.sample_parts] == [65_536, 4_464]
+    for block in child.blocks:
+        parts = [len(part.latency_ns) for part in child.sample_parts if part.block == block.index]
+        assert sum(parts) == block.iterations
+        assert all(size == 65_536 for size in parts[:-1])
+        assert parts[-1] <= 65_536
+    assert any(len(part.latency_ns) == 65_536 for part in child.sample_parts)
+
+
+@pytest.mark.parametrize(("load", "requests"), [(configuration.LOAD_SYNC, 1), (configuration.LOAD_ASYNC, 2)])
+def test_blocks_come_in_order_with_their_samples_and_their_evidence(
+    run_mine: Callable, load: int, requests: int
+) -> None:
+    stop = configuration.StopRule(min_duration_ns=200_000_000, block_ns=30_000_000)
+    child = run_mine({"infer": "import time; time.sleep(0.001)"}, load=load, requests=requests, stop=stop)
+    blocks, measurement = child.blocks, child.result.measurement
+    assert [block.index for block in blocks] == list(range(measurement.blocks)) == [p.block for p in child.sample_parts]
+    assert [block.iterations for block in blocks] == [len(part.latency_ns) for part in child.sample_parts]
+    assert sum(block.duration_ns for block in blocks) == measurement.steady_state_ns >= 200_000_000
+    assert sum(block.iterations for block in blocks) == measurement.iterations
+    assert sum(block.evidence.cpu_time_ns for block in blocks) == measurement.cpu_time_ns
+    assert blocks[0].begin_ns == 0
+    gaps = [after.begin_ns - before.begin_ns - before.duration_ns for before, after in pairwise(blocks)]
+    assert all(gap == 0 for gap in gaps) if load == configuration.LOAD_ASYNC else min(gaps) > 0
+    assert [bool(block.evidence.missing) for block in blocks][1:] == [False] * (len(blocks) - 1)
+    assert not child.sample_parts[0].scheduled_ns
+
+
+@pytest.mark.parametrize(("load", "requests"), [(configuration.LOAD_SYNC, 1), (configuration.LOAD_ASYNC, 3)])
+def test_the_outputs_of_every_input_are_captured(run_mine: Callable, load: int, requests: int) -> None:
+    measurement = run_mine(load=load, requests=requests).result.measurement
+    captured = measurement.captured_outputs
+    assert [(output.input_index, output.name) for output in captured] == [(index, "x_scaled") for index in range(3)]
+    assert len({output.values for output in captured}) == 3
+    assert measurement.warm_up.iterations >= 3 + 4 * requests
+
+
+WAVERING = {"infer": "import time; time.sleep(0.002 if Request.calls // 20 % 2 else 0.001)"}
+SHORT = {"min_duration_ns": 20_000_000, "max_duration_ns": 400_000_000, "block_ns": 20_000_000}
+
+
+def test_a_target_that_is_met_ends_the_run(run_mine: Callable) -> None:
+    result = run_mine(WAVERING, stop=configuration.StopRule(**SHORT, target_relative_half_width=5)).result
+    assert result.outcome == run_pb2.OUTCOME_OK
+    assert result.measurement.stop_reason == measurement_pb2.STOP_REASON_TARGET_MET
+    assert 6 <= result.measurement.blocks < 20
+
+
+def test_a_target_that_is_missed_makes_it_inconclusive(run_mine: Callable) -> None:
+    result = run_mine(WAVERING, stop=configuration.StopRule(**SHORT, target_relative_half_width=1e-6)).result
+    assert result.outcome == run_pb2.OUTCOME_INCONCLUSIVE
+    assert result.measurement.stop_reason == measurement_pb2.STOP_REASON_MAX_DURATION
+    assert result.measurement.steady_state_ns >= 400_000_000
+
+
+def test_a_warm_up_that_is_cut_off_says_so(run_mine: Callable) -> None:
+    infer = {"infer": "import time; time.sleep(0.03 / Request.calls)"}
+    stop = configuration.StopRule(min_iterations=1, warmup_ns=60_000_000, max_warmup_ns=60_000_000)
+    warm_up = run_mine(infer, stop=stop).result.measurement.warm_up
+    assert not warm_up.steady
+    assert "still" in warm_up.reason
+
+
+OVERLOAD = configuration.Arrivals(process=configuration.ARRIVAL_PROCESS_POISSON, rate_per_s=800, seed=3)
+
+
+def test_an_overloaded_open_loop_ends_and_shows_its_queue(run_mine: Callable) -> None:
+    """400 inferences per second can be served of 800; what waits at the maximum is counted."""
+    stop = configuration.StopRule(min_duration_ns=200_000_000, max_duration_ns=300_000_000, block_ns=50_000_000)
+    infer = {"infer": "import time; time.sleep(0.0025)"}
+    child = run_mine(infer, load=configuration.LOAD_OPEN_LOOP, arrivals=OVERLOAD, stop=stop)
+    measurement, parts = child.result.measurement, child.sample_parts
+    assert child.result.outcome == run_pb2.OUTCOME_INCONCLUSIVE, child.result.failure
+    assert measurement.stop_reason == measurement_pb2.STOP_REASON_MAX_DURATION
+    assert measurement.unsent_arrivals > 10
+    assert measurement.iterations + measurement.unsent_arrivals == measurement.scheduled_arrivals
+    assert measurement.scheduled_arrivals == pytest.approx(160, abs=60)
+    assert 200_000_000 <= measurement.steady_state_ns < 400_000_000
+    for part in parts:
+        due, sent, done = list(part.scheduled_ns), list(part.sent_ns), list(part.completed_ns)
+        assert [end - begin for begin, end in zip(due, done, strict=True)] == list(part.latency_ns)
+        assert all(a <= b <= c for a, b, c in zip(due, sent, done, strict=True))
+    assert parts[-1].latency_ns[-1] > 20_000_000
+
+
+def test_an_open_loop_within_capacity_serves_all_its_arrivals(run_mine: Callable) -> None:
+    arrivals = configuration.Arrivals(process=configuration.ARRIVAL_PROCESS_CONSTANT, rate_per_s=200)
+    stop = configuration.StopRule(min_duration_ns=200_000_000, max_duration_ns=2_000_000_000)
+    child = run_mine(load=configuration.LOAD_OPEN_LOOP, requests=2, arrivals=arrivals, stop=stop)
+    measurement = child.result.measurement
+    assert child.result.outcome == run_pb2.OUTCOME_OK, child.result.failure
+    assert measurement.iterations == measurement.scheduled_arrivals == pytest.approx(40, abs=4)
+    assert measurement.unsent_arrivals == 0
+
+
+def test_memory_stays_flat_over_two_million_inferences(run_mine: Callable) -> None:
+    stop = configuration.StopRule(min_iterations=2_000_000, warmup_ns=100_000_000)
+    child = run_mine({"infer": "return inputs"}, stop=stop)
+    peaks = {phase.name: phase.peak_rss_bytes for phase in child.result.measurement.phases}
+    assert child.result.measurement.iterations >= 2_000_000
+    assert peaks["steady_state"] - peaks["warm_up"] < 8 * 1024 * 1024  # as 64-bit integers they would fill twice that
 
 
 def test_too_few_iterations_are_inconclusive_and_still_numbers(run_mine: Callable) -> None:
     stop = configuration.StopRule(min_iterations=1000, max_duration_ns=20_000_000)
     child = run_mine({"infer": "import time; time.sleep(0.002)"}, stop=stop)
     assert child.result.outcome == run_pb2.OUTCOME_INCONCLUSIVE
-    assert 0 < child.result.measurement.iterations == len(child.sample_parts[0]) < 1000
+    assert 0 < child.result.measurement.iterations == len(child.latencies_ns) < 1000
 
 
 def test_progress_tells_how_far_it_has_come(run_mine: Callable) -> None:
@@ -209,17 +312,30 @@ def test_a_misbehaving_engine_is_a_typed_failure(
 
 
 def test_an_error_among_requests_in_flight_is_joined(run_mine: Callable) -> None:
-    statement = "if Request.calls > 300: raise ValueError('late')"
+    statement = "import time; time.sleep(0.001)\n        if Request.calls > 300: raise ValueError('late')"
     stop = configuration.StopRule(min_duration_ns=5_000_000_000)
     child = run_mine({"infer": statement}, load=configuration.LOAD_ASYNC, requests=3, stop=stop)
     failure = child.result.failure
     assert (failure.kind, failure.phase, failure.detail) == (INFERENCE_FAILED, "steady_state", "late")
 
 
+@pytest.mark.parametrize(("load", "requests"), [(configuration.LOAD_SYNC, 1), (configuration.LOAD_ASYNC, 2)])
+def test_blocks_measured_before_a_failure_stay(run_mine: Callable, load: int, requests: int) -> None:
+    statement = "import time; time.sleep(0.001)\n        if Request.calls > 150: raise ValueError('late')"
+    stop = configuration.StopRule(min_duration_ns=5_000_000_000, block_ns=20_000_000)
+    child = run_mine({"infer": statement}, load=load, requests=requests, stop=stop)
+    measurement = child.result.measurement
+    assert child.result.outcome == run_pb2.OUTCOME_FAILED
+    assert child.result.failure.detail == "late"
+    assert measurement.blocks == len(child.blocks) > 0
+    assert measurement.iterations == len(child.latencies_ns) == sum(block.iterations for block in child.blocks)
+    assert measurement.warm_up.iterations > 0
+
+
 def test_a_failure_to_release_the_model_keeps_the_numbers(run_mine: Callable) -> None:
     child = run_mine({"close": "raise RuntimeError('busy')"})
     assert (child.result.failure.phase, child.result.failure.detail) == ("teardown", "busy")
-    assert child.result.measurement.iterations == len(child.sample_parts[0])
+    assert child.result.measurement.iterations == len(child.latencies_ns)
     assert [phase.name for phase in child.result.measurement.phases][-1] == "steady_state"
 
 
@@ -345,7 +461,7 @@ def test_onnxruntime_runs_asynchronously(
     spec = make_spec("onnxruntime", load=configuration.LOAD_ASYNC, requests=requests, batch=4)
     child = run_worker("run", str(tiny_model), spec=spec)
     assert child.result.outcome == run_pb2.OUTCOME_OK, child.result.failure
-    assert len(child.sample_parts[0]) == child.result.measurement.iterations
+    assert len(child.latencies_ns) == child.result.measurement.iterations
 
 
 @pytest.mark.parametrize(

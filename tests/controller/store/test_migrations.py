@@ -1,10 +1,14 @@
 """Files of older versions are brought up to date step by step; files of newer versions are left alone."""
 
+import json
+
 import duckdb
+import numpy as np
 import pytest
 
 import invented
 from enginebench_controller.errors import StoreError
+from enginebench_controller.records import InputSet, Load, Percentile, StopRule
 from enginebench_controller.store import migrations
 from enginebench_controller.store.migrations import MIGRATIONS, Migration, migrate, schema_version
 from enginebench_controller.store.store import Store
@@ -12,14 +16,104 @@ from enginebench_controller.store.store import Store
 ADDS_COLUMN = Migration("adds a column", ("ALTER TABLE benchmarks ADD COLUMN mood VARCHAR DEFAULT 'calm'",))
 BREAKS = Migration("breaks half-way", ("CREATE TABLE half (x INTEGER)", "SELECT no_such_function()"))
 
+SAMPLES_NS = [*range(1_000_000, 1_000_199), 9_000_000]
+CONFIGURATION_1 = {
+    "device": "CPU",
+    "batch": 1,
+    "cores": 2,
+    "streams": 1,
+    "precision": "f32",
+    "hint": "none",
+    "load": "async",
+    "requests": 3,
+    "inputs": [{"name": "x", "dtype": "float32", "shape": [1, 3], "integer_bound": None}],
+    "input_seed": 7,
+    "input_count": 4,
+    "options": {},
+    "stop": {
+        "min_duration_ns": 5_000_000_000,
+        "min_iterations": 11,
+        "max_duration_ns": 0,
+        "warmup_ns": 1_000_000_000,
+    },
+}
+EFFECTIVE_1 = {"threads": {"value": 2, "source": "observed"}, "affinity": [0, 1]} | dict.fromkeys(
+    ("streams", "precision", "provider", "isa")
+)
+MEASURED_1 = {
+    "id": "m1",
+    "benchmark_id": "b0000001",
+    "position": 0,
+    "target": "local",
+    "engine": "fake",
+    "engine_version": "1.0",
+    "environment": "default",
+    "model_digest": "ab" * 32,
+    "model_name": "invented",
+    "device": "CPU",
+    "batch": 1,
+    "cores": 2,
+    "streams": 1,
+    "precision": "f32",
+    "hint": "none",
+    "load": "async",
+    "requests": 3,
+    "status": "ok",
+    "started_at_unix_ns": 5,
+    "effective_threads": 2,
+    "iterations": 200,
+    "steady_state_ns": 300_000_000,
+    "cpu_time_ns": 600_000_000,
+    "input_set_sha256": "cd" * 32,
+    "samples": 200,
+    "mean_ns": 1_040_094.5,
+    "sd_ns": 565_678.0,
+    "min_ns": 1_000_000,
+    "max_ns": 9_000_000,
+    "median_ns": 1_000_099.5,
+    "p90_ns": 1_000_179.1,
+    "p95_ns": 1_000_189.05,
+    "p99_ns": 1_000_198.0,
+    "throughput_items_per_s": 666.7,
+    "configuration": json.dumps(CONFIGURATION_1),
+    "effective": json.dumps(EFFECTIVE_1),
+    "phases": json.dumps([{"name": "compile", "duration_ns": 9, "peak_rss_bytes": None}]),
+}
+NUMBERS = (
+    "iterations",
+    "steady_state_ns",
+    "cpu_time_ns",
+    "samples",
+    "mean_ns",
+    "sd_ns",
+    "min_ns",
+    "max_ns",
+    "median_ns",
+)
+FAILED_1 = MEASURED_1 | dict.fromkeys((*NUMBERS, "p90_ns", "p95_ns", "p99_ns", "throughput_items_per_s"))
+FAILED_1 |= {
+    "id": "m2",
+    "position": 1,
+    "status": "failed",
+    "failure_kind": "crashed",
+    "failure": json.dumps({"kind": "crashed", "message": "killed by SIGSEGV"}),
+}
+
 
 @pytest.fixture
 def version_1(tmp_path):
-    """A file as the first release made it, with a benchmark in it."""
+    """A file as schema version 1 made it: a benchmark, a measurement with samples, and one that failed."""
     path = tmp_path / "results.duckdb"
     with duckdb.connect(path) as connection:
         migrate(connection, path, MIGRATIONS[:1])
-    Store(path).add_benchmark(invented.benchmark())
+        connection.execute(
+            "INSERT INTO benchmarks VALUES ('b0000001', 'invented', ?, ?, NULL, false)",
+            [invented.CREATED_NS, json.dumps(invented.benchmark().plan)],
+        )
+        for row in (MEASURED_1, FAILED_1):
+            marks = ", ".join("?" * len(row))
+            connection.execute(f"INSERT INTO measurements ({', '.join(row)}) VALUES ({marks})", list(row.values()))
+        connection.execute("INSERT INTO samples VALUES ('m1', ?)", [SAMPLES_NS])
     return path
 
 
@@ -71,3 +165,65 @@ def test_a_file_made_by_a_newer_enginebench_is_left_alone(version_1):
         with pytest.raises(StoreError, match=r"made by a newer enginebench \(9\.0, schema 99"):
             use()
     assert query(version_1, "SELECT count(*) FROM benchmarks") == [(1,)]
+
+
+def test_a_measurement_of_version_1_becomes_one_of_a_single_process_with_a_single_block(version_1):
+    store = Store(version_1)
+    measured, failed = store.measurements("b0000001")
+
+    (process,), (block,) = measured.processes, measured.blocks
+    assert (process.index, process.started_at_unix_ns, process.iterations) == (0, 5, 200)
+    assert (process.steady_state_ns, process.cpu_time_ns) == (300_000_000, 600_000_000)
+    assert (process.median_ns, process.effective, process.phases) == (
+        measured.latency.median_ns,
+        measured.effective,
+        measured.phases,
+    )
+    assert (process.warm_up, process.calibration, process.stop_reason) == (None, None, None)
+    assert (block.begin_ns, block.duration_ns, block.iterations, block.disturbances) == (0, 300_000_000, 200, ())
+    assert (failed.processes, failed.blocks, failed.latency, failed.failure.kind) == ((), (), None, "crashed")
+    assert np.array_equal(store.samples("m1"), SAMPLES_NS)
+    assert [(one.process, one.block, one.latency_ns.tolist()) for one in store.block_samples("m1")] == [
+        (0, 0, SAMPLES_NS)
+    ]
+
+
+def test_statistics_of_version_1_are_completed_from_the_samples_and_unsupported_percentiles_are_dropped(version_1):
+    latency = Store(version_1).measurements("b0000001")[0].latency
+
+    assert (latency.samples, latency.mean_ns, latency.median_ns) == (200, 1_040_094.5, 1_000_099.5)
+    assert (latency.mad_ns, latency.outliers, latency.excluded) == (50.0, 1, 0)
+    assert latency.cv == pytest.approx(565_678.0 / 1_040_094.5)
+    assert latency.median_interval is None
+    assert latency.percentiles == (
+        Percentile(50, 1_000_099.5, 11),
+        Percentile(90, 1_000_179.1, 64),
+        Percentile(95, 1_000_189.05, 130),
+        Percentile(99, None, 662),
+        Percentile(99.9, None, 6636),
+    )
+    assert query(version_1, "SELECT p95_ns, p99_ns FROM measurements WHERE id = 'm1'") == [(1_000_189.05, None)]
+
+
+def test_a_configuration_of_version_1_reads_as_what_it_was(version_1):
+    configuration = Store(version_1).measurements("b0000001")[0].configuration
+
+    assert configuration.input_set == InputSet(seed=7, count=4)
+    assert (configuration.load, configuration.requests, configuration.arrivals) == (Load.ASYNC, 3, None)
+    assert configuration.stop == StopRule(
+        min_duration_ns=5_000_000_000,
+        min_iterations=11,
+        max_duration_ns=0,
+        warmup_ns=1_000_000_000,
+        target_relative_half_width=0.0,
+        processes=1,
+    )
+
+
+def test_a_file_of_version_1_takes_new_measurements_and_gives_up_its_own(version_1):
+    store = Store(version_1)
+    assert store.add_measurement(invented.measured("m3"), invented.samples("m3"))
+    assert [one.id for one in store.measurements("b0000001")] == ["m1", "m2", "m3"]
+
+    store.remove_benchmark("b0000001")
+    assert (store.benchmarks(), store.samples("m1")) == ((), None)

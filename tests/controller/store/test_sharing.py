@@ -40,15 +40,18 @@ def start(program, *arguments):
 WRITER = """
     store = Store(Path(sys.argv[1]))
     for number in range(int(sys.argv[3])):
-        store.add_measurement(invented.measured(f"{sys.argv[2]}{number}", iterations=50))
-        print(f"{sys.argv[2]}{number}", flush=True)
+        name = f"{sys.argv[2]}{number}"
+        store.add_measurement(invented.measured(name, iterations=50), invented.samples(name, iterations=50))
+        print(name, flush=True)
 """
 
 READER = """
     store = Store(Path(sys.argv[1]))
     for _ in range(15):
-        for one in store.measurements("b0000001", with_samples=True):
-            assert one.samples_ns.size == one.latency.samples, one.id
+        bundle = store.bundle("b0000001")
+        for one in bundle.measurements:
+            stored = sum(block.latency_ns.size for block in bundle.samples[one.id])
+            assert stored == one.latency.samples, one.id
     print("consistent")
 """
 
@@ -71,10 +74,11 @@ def test_what_was_acknowledged_survives_a_kill_in_the_middle(store):
         writer.send_signal(signal.SIGKILL)
         acknowledged += writer.communicate(timeout=30)[0].split()
 
-        stored = {one.id: one for one in store.measurements("b0000001", with_samples=True)}
+        stored = {one.id: store.samples(one.id) for one in store.measurements("b0000001")}
         assert set(acknowledged) <= set(stored)
-        assert all(one.samples_ns.size == 50 for one in stored.values())
-        assert store.add_measurement(invented.measured(f"after{round_}", iterations=50))
+        assert all(samples_ns.size == 50 for samples_ns in stored.values())
+        name = f"after{round_}"
+        assert store.add_measurement(invented.measured(name, iterations=50), invented.samples(name, iterations=50))
 
 
 def test_threads_of_one_process_share_a_store_too(store):

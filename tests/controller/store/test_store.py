@@ -8,7 +8,7 @@ import pytest
 
 import invented
 from enginebench_controller.errors import InputError, StoreError
-from enginebench_controller.records import Status, Target
+from enginebench_controller.records import Arrivals, BlockSamples, Evidence, Status, Target
 from enginebench_controller.store.store import BenchmarkBundle, Store
 
 
@@ -24,8 +24,17 @@ def filled(store):
 
 
 def fields(measurement):
-    """All fields but the array, which has no equality of its own."""
-    return replace(measurement, samples_ns=None).__dict__
+    """All fields, arrays as lists: they have no equality of their own."""
+    outputs = [one.__dict__ | {"values": one.values.tolist()} for one in measurement.captured_outputs]
+    return measurement.__dict__ | {"captured_outputs": outputs}
+
+
+def series(samples):
+    """Samples as lists, block by block."""
+    names = ("latency_ns", "scheduled_ns", "sent_ns", "completed_ns")
+    values = ([getattr(one, name) for name in names] for one in samples)
+    lists = ([None if array is None else array.tolist() for array in arrays] for arrays in values)
+    return [(one.process, one.block, *found) for one, found in zip(samples, lists, strict=True)]
 
 
 def test_a_store_without_a_file_is_empty_and_reading_makes_none(store):
@@ -34,20 +43,42 @@ def test_a_store_without_a_file_is_empty_and_reading_makes_none(store):
 
 
 def test_a_measurement_comes_back_whole_with_its_samples_in_order(filled):
-    measurement = invented.measured("m1", configuration=invented.CONFIGURATION)
-    filled.add_measurement(measurement)
+    measurement = invented.measured("m1", configuration=invented.CONFIGURATION, noisy=True, interleaving_group="g1")
+    samples = invented.samples("m1")
+    filled.add_measurement(measurement, samples)
 
-    (found,) = filled.measurements("b0000001", with_samples=True)
+    (found,) = filled.measurements("b0000001")
     assert fields(found) == fields(measurement)
-    assert found.samples_ns.dtype == np.int64
-    assert np.array_equal(found.samples_ns, measurement.samples_ns)
-    assert np.array_equal(filled.samples("m1"), measurement.samples_ns)
+    assert series(filled.block_samples("m1")) == series(samples)
+    assert filled.samples("m1").dtype == np.int64
+    assert np.array_equal(filled.samples("m1"), np.concatenate([one.latency_ns for one in samples]))
 
 
-def test_samples_stay_behind_unless_they_are_asked_for(filled):
-    filled.add_measurement(invented.measured("m1"))
+def test_an_open_loop_keeps_when_each_request_was_due_sent_and_complete(filled):
+    open_loop = replace(invented.OPEN_LOOP, arrivals=Arrivals(12.5))
+    measurement = invented.measured("m1", configuration=open_loop)
+    process = replace(measurement.processes[0], scheduled_arrivals=70, unsent_arrivals=3)
+    measurement = replace(measurement, processes=(process, *measurement.processes[1:]))
+    samples = invented.samples("m1", open_loop=True)
+    filled.add_measurement(measurement, samples)
 
-    assert filled.measurements("b0000001")[0].samples_ns is None
+    (found,) = filled.measurements("b0000001")
+    assert fields(found) == fields(measurement)
+    assert series(filled.block_samples("m1")) == series(samples)
+
+
+def test_what_the_machine_does_not_tell_stays_unknown(filled):
+    block = replace(invented.measured("m1").blocks[0], evidence=Evidence(missing={"turbo": "no such file"}))
+    filled.add_measurement(invented.measured("m1", blocks=(block,)))
+
+    assert filled.measurements("b0000001")[0].blocks == (block,)
+
+
+def test_blocks_stay_behind_where_they_are_not_wanted(filled):
+    filled.add_measurement(invented.measured("m1"), invented.samples("m1"))
+
+    (found,) = filled.measurements("b0000001", with_blocks=False)
+    assert (found.blocks, len(found.processes)) == ((), invented.PROCESSES)
 
 
 def test_a_failure_comes_back_whole_and_has_no_samples(filled):
@@ -55,13 +86,36 @@ def test_a_failure_comes_back_whole_and_has_no_samples(filled):
 
     assert fields(filled.measurements("b0000001")[0]) == fields(invented.failed("m1"))
     assert filled.samples("m1") is None
+    assert filled.block_samples("m1") == ()
+
+
+def test_blocks_larger_than_a_chunk_and_empty_ones_lose_no_sample(filled):
+    large, empty = np.arange(150_000, dtype=np.int64), np.empty(0, dtype=np.int64)
+    blocks = [BlockSamples(0, 0, large), BlockSamples(0, 1, empty), BlockSamples(1, 0, large[:5])]
+    filled.add_measurement(invented.measured("m1"), iter(blocks))
+
+    assert series(filled.block_samples("m1")) == series([blocks[0], blocks[2]])
+
+
+def test_a_measurement_whose_samples_break_off_is_not_there_at_all(filled):
+    def breaking_off():
+        yield from invented.samples("m1")
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        filled.add_measurement(invented.measured("m1"), breaking_off())
+
+    assert filled.measurements("b0000001") == ()
+    assert filled.add_measurement(invented.measured("m1"), invented.samples("m1")) is True
 
 
 def test_storing_a_measurement_twice_keeps_the_first(filled):
-    assert filled.add_measurement(invented.measured("m1", latency_ms=4)) is True
-    assert filled.add_measurement(invented.measured("m1", latency_ms=8)) is False
+    twice = invented.samples("m1", latency_ms=8)
+    assert filled.add_measurement(invented.measured("m1"), invented.samples("m1")) is True
+    assert filled.add_measurement(invented.measured("m1", latency_ms=8), twice) is False
 
     assert filled.measurements("b0000001")[0].latency.median_ns == pytest.approx(4e6, rel=0.1)
+    assert series(filled.block_samples("m1")) == series(invented.samples("m1"))
 
 
 def test_measurements_come_back_in_the_order_they_were_stored(filled):
@@ -119,8 +173,8 @@ def test_an_id_is_stronger_than_another_benchmarks_name(filled):
 
 def test_removing_a_benchmark_takes_everything_of_it_and_nothing_else(filled):
     filled.add_benchmark(invented.benchmark("b0000002", "kept"), [invented.snapshot()])
-    filled.add_measurement(invented.measured("m1"))
-    filled.add_measurement(invented.measured("m2", "b0000002"))
+    filled.add_measurement(invented.measured("m1"), invented.samples("m1"))
+    filled.add_measurement(invented.measured("m2", "b0000002"), invented.samples("m2"))
 
     filled.remove_benchmark("b0000001")
 
@@ -129,6 +183,9 @@ def test_removing_a_benchmark_takes_everything_of_it_and_nothing_else(filled):
     assert filled.benchmark_snapshots("b0000001") == ()
     assert filled.samples("m2") is not None
     assert filled.benchmark_snapshots("b0000002") == (invented.snapshot(),)
+    with duckdb.connect(filled.path, read_only=True) as connection:
+        for table in ("processes", "blocks", "block_samples", "captured_outputs"):
+            assert connection.execute(f"SELECT DISTINCT measurement_id FROM {table}").fetchall() == [("m2",)], table
 
 
 def test_removing_an_unknown_benchmark_is_refused(filled):
@@ -192,13 +249,15 @@ def test_a_profile_comes_back_with_its_layers(store):
 
 
 def test_bundles_are_stored_all_or_none(store):
-    good = BenchmarkBundle(invented.benchmark(), (invented.measured("m1"),), (invented.snapshot(),))
+    samples = {"m1": invented.samples("m1")}
+    good = BenchmarkBundle(invented.benchmark(), (invented.measured("m1"),), (invented.snapshot(),), samples)
     orphan = BenchmarkBundle(invented.benchmark("b0000002"), (invented.measured("m2", "gone"),), ())
 
     with pytest.raises(StoreError):
         store.add_bundles([good, orphan])
     assert store.benchmarks() == ()
     assert store.add_bundles([good]) == ("b0000001",)
+    assert series(store.block_samples("m1")) == series(samples["m1"])
 
 
 def test_names_with_quotes_and_statements_are_only_names(store):
@@ -233,3 +292,14 @@ def test_people_can_query_the_axes_and_numbers_with_any_duckdb(filled):
         ("fake", 4, 2, "f32", 2, True, None),
         ("fake-broken", 1, 2, "f32", None, None, "crashed"),
     ]
+
+
+def test_people_can_query_samples_and_evidence_with_any_duckdb(filled):
+    filled.add_measurement(invented.measured("m1", noisy=True), invented.samples("m1"))
+    query = """SELECT count(*), max(latency_ns) = max(max_ns), count(DISTINCT process)
+        FROM block_samples JOIN measurements ON id = measurement_id"""
+    disturbed = "SELECT process, block, disturbances, other_cpu_time_ns FROM blocks WHERE disturbances != []"
+
+    with duckdb.connect(filled.path, read_only=True) as connection:
+        assert connection.execute(query).fetchall() == [(200, True, 3)]
+        assert connection.execute(disturbed).fetchall() == [(0, 1, [invented.DISTURBANCE], 4_000_000)]

@@ -65,7 +65,7 @@ def test_a_full_disk_is_told_and_what_was_stored_before_is_kept(tmp_path):
         limit = store.path.stat().st_size + 65536
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
         try:
-            store.add_measurement(invented.measured("m1", iterations=2_000_000))
+            store.add_measurement(invented.measured("m1"), invented.samples("m1", iterations=2_000_000))
         except StoreError as error:
             print(error)
     """

@@ -10,17 +10,27 @@ from enginebench_ui.pages import BENCHMARK, BENCHMARKS
 from enginebench_ui.views.benchmarks import tallies
 from enginebench_ui.views.charts import latency_figure, throughput_figure
 from enginebench_ui.views.measurements import FailureView, failure_views, measurement_rows
+from enginebench_ui.views.processes import process_rows
 from enginebench_ui.views.series import timed
 from enginebench_ui.views.targets import host_facts
 from enginebench_ui.views.text import inert, instant
 
 COLUMNS = {
     "Median (ms)": st.column_config.NumberColumn(format="%.3f"),
-    "p95 (ms)": st.column_config.NumberColumn(format="%.3f", help="Empty with fewer than 20 samples."),
+    "± (%)": st.column_config.NumberColumn(format="%.2f", help="Half of the median's 95 % interval."),
+    "Spread (%)": st.column_config.NumberColumn(
+        format="%.1f", help="The median of the slowest of the processes ÷ that of the fastest, less 1."
+    ),
+    "p95 (ms)": st.column_config.NumberColumn(format="%.3f", help="Needs 130 samples; empty with fewer."),
+    "p99 (ms)": st.column_config.NumberColumn(format="%.3f", help="Needs 662 samples; empty with fewer."),
+    "Disturbed (%)": st.column_config.NumberColumn(
+        format="%.0f", help="The share of the time in which the machine was busy with something else as well."
+    ),
+    "Outputs": st.column_config.TextColumn(help="Against another measurement's of the same model on the same inputs."),
     "Items/s": st.column_config.NumberColumn(format="%.1f"),
     "Precision": st.column_config.TextColumn(help="What the engine really executed in, and how that is known."),
     "Threads": st.column_config.TextColumn(help="The threads that did the work, and how that is known."),
-    "Remarks": st.column_config.TextColumn(width="large", help="Where what ran is not what was asked for."),
+    "Remarks": st.column_config.TextColumn(width="large", help="What to know before trusting the numbers."),
 }
 CHART_OPTIONS = {"displaylogo": False}
 
@@ -60,9 +70,12 @@ def _show_heading(bundle: BenchmarkBundle) -> None:
 def _show_measurements(measurements: tuple[Measurement, ...]) -> None:
     for sentence in unequal_settings(measurements):
         st.warning(f"Not a comparison of equals: {inert(sentence)}", icon=":material/balance:")
-    rows = list(measurement_rows(measurements))
+    rows = list(measurement_rows(measurements, reading.models()))
     st.dataframe(rows, hide_index=True, placeholder="–", column_config=COLUMNS, height="content", key="measurements")
     st.caption("Precision and threads are what really ran: stated by the engine, observed, or assumed.")
+    if processes := process_rows(measurements):
+        with st.expander("Every process, and what the machine was doing meanwhile"):
+            st.dataframe(list(processes), hide_index=True, placeholder="–", column_config=COLUMNS, key="processes")
 
 
 def _show_failures(failures: tuple[FailureView, ...]) -> None:
@@ -92,7 +105,9 @@ def _show_charts(bundle: BenchmarkBundle) -> None:
 
 def _show_latency(bundle: BenchmarkBundle) -> None:
     shown = _choose(timed(bundle.measurements))
-    figure = latency_figure(shown, reading.samples_ns(bundle), bundle.measurements)
+    with reading.banner_on_error():
+        shares = reading.latency_shares(one.id for one in shown)
+    figure = latency_figure(shown, shares, bundle.measurements)
     if figure is None:
         st.info("No raw samples were kept for these measurements.")
     else:

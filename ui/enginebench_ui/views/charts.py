@@ -14,6 +14,9 @@ from enginebench_ui.views.series import series_colours, series_names, timed
 ECDF_POINTS = 400
 """Points a curve is drawn with: more cannot be told apart on a screen, and a page must not carry every sample."""
 
+Ecdf = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""Latencies in ms and the shares of samples within them, both of the same shape."""
+
 HEIGHT_PX = 420
 MOST_PANELS_IN_A_ROW = 3
 
@@ -41,25 +44,25 @@ def throughput_figure(measurements: Sequence[Measurement]) -> go.Figure | None:
 
 
 def latency_figure(
-    chosen: Sequence[Measurement], samples_ns: Mapping[str, NDArray[np.int64]], benchmark: Sequence[Measurement]
+    chosen: Sequence[Measurement], shares: Mapping[str, Ecdf], benchmark: Sequence[Measurement]
 ) -> go.Figure | None:
     """Draw, for each chosen measurement, the share of inferences done within a latency; None without samples.
 
-    `samples_ns` maps ids of measurements to int64 arrays of shape (iterations,). Names and colours are those within
-    the whole `benchmark`. The axis is logarithmic, so that engines far apart and tails far out are both seen.
+    `shares` maps ids of measurements to what `ecdf` gives for their samples. Names and colours are those within the
+    whole `benchmark`. The axis is logarithmic, so that engines far apart and tails far out are both seen.
     """
     names = series_names(timed(benchmark))
     colours = series_colours(names.values())
-    shown = [one for one in timed(chosen) if one.id in samples_ns]
+    shown = [one for one in timed(chosen) if one.id in shares]
     if not shown:
         return None
-    figure = go.Figure([_curve(names[one.id], samples_ns[one.id], colours[names[one.id]]) for one in shown])
+    figure = go.Figure([_curve(names[one.id], shares[one.id], colours[names[one.id]]) for one in shown])
     figure.update_xaxes(type="log", title="latency (ms)", tickvals=_TICKS_MS, tickformat="~g")
     figure.update_yaxes(title="share of inferences", tickformat=".0%", range=[0, 1.02])
     return figure.update_layout(height=HEIGHT_PX, margin=_MARGINS, legend=_LEGEND, showlegend=True)
 
 
-def ecdf(samples_ns: NDArray[np.int64], points: int = ECDF_POINTS) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def ecdf(samples_ns: NDArray[np.int64], points: int = ECDF_POINTS) -> Ecdf:
     """Return (latency in ms, share done within it), both of shape (≤ points,) and rising from the least to the most.
 
     The share at the i-th of n sorted samples is i ÷ n; with more samples than points, evenly spaced ones are kept.
@@ -94,8 +97,8 @@ def _bars(measurements: Sequence[Measurement], series: str, colour: str, *, in_l
     )
 
 
-def _curve(series: str, samples_ns: NDArray[np.int64], colour: str) -> go.Scatter:
-    latency_ms, share = ecdf(samples_ns)
+def _curve(series: str, curve: Ecdf, colour: str) -> go.Scatter:
+    latency_ms, share = curve
     return go.Scatter(
         x=latency_ms,
         y=share,

@@ -3,10 +3,21 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from enginebench_controller.parity import requested_is_not_effective
-from enginebench_controller.records import Failure, Measurement
+from enginebench_controller.evidence_summary import summarize_evidence
+from enginebench_controller.output_check import check_outputs
+from enginebench_controller.parity import flags
+from enginebench_controller.records import Failure, Measurement, ModelVersion, OutputCheck
 from enginebench_ui.views.series import varying_axes
-from enginebench_ui.views.text import Row, cells, engine_label, milliseconds, readback
+from enginebench_ui.views.text import Row, cells, engine_label, milliseconds, percent, readback
+
+_RARE_AXES = ("target", "streams", "hint", "load", "requests", "arrivals")
+_SOMETIMES: Mapping[str, set[str | float | None]] = {
+    "Environment": {"default"},
+    "Spread (%)": {None},
+    "p99 (ms)": {None},
+    "Outputs": {None},
+}
+"""Columns that are left out where they hold nothing but these."""
 
 
 @dataclass(frozen=True)
@@ -19,14 +30,18 @@ class FailureView:
     configurations: tuple[str, ...]
 
 
-def measurement_rows(measurements: Sequence[Measurement]) -> tuple[Row, ...]:
+def measurement_rows(measurements: Sequence[Measurement], models: Iterable[ModelVersion] = ()) -> tuple[Row, ...]:
     """Return a table row a measurement; None stands where there is no number.
 
-    Axes that few people touch have a column only where the measurements differ in them.
+    Columns that would say nothing, and axes in which the measurements do not differ, are left out but for the most
+    common. `models`, all those of the store, tell which versions are to compute the same.
     """
     varying = varying_axes(measurements)
-    extra = {axis.capitalize(): varying[axis] for axis in ("streams", "hint", "load", "requests") if axis in varying}
-    return tuple(cells(_row(measurement, extra)) for measurement in measurements)
+    extra = {axis.capitalize(): varying[axis] for axis in _RARE_AXES if axis in varying}
+    checks = check_outputs(measurements, models)
+    rows = [_row(one, extra, _outputs(one.id, checks)) for one in measurements]
+    silent = {heading for heading in _SOMETIMES if {row[heading] for row in rows} <= _SOMETIMES[heading]}
+    return tuple(cells({heading: row[heading] for heading in row if heading not in silent}) for row in rows)
 
 
 def failure_views(measurements: Iterable[Measurement]) -> tuple[FailureView, ...]:
@@ -45,14 +60,13 @@ def configuration_text(measurement: Measurement) -> str:
     return f"{measurement.model_name}, {measurement.target}, {asked.device}, batch {asked.batch}, {cores}"
 
 
-def _row(measurement: Measurement, extra: Mapping[str, Callable[[Measurement], str]]) -> Row:
+def _row(measurement: Measurement, extra: Mapping[str, Callable[[Measurement], str]], outputs: str | None) -> Row:
     asked, latency = measurement.configuration, measurement.latency
     return {
         "Model": measurement.model_name,
         "Engine": measurement.engine.name,
         "Version": measurement.engine.version,
         "Environment": measurement.engine.environment,
-        "Target": measurement.target,
         "Device": asked.device,
         "Batch": asked.batch,
         "Cores": asked.cores,
@@ -60,9 +74,14 @@ def _row(measurement: Measurement, extra: Mapping[str, Callable[[Measurement], s
         "Precision": readback(measurement.effective.precision),
         "Threads": readback(measurement.effective.threads),
         "Median (ms)": milliseconds(latency.median_ns if latency else None),
-        "p95 (ms)": milliseconds(latency.p95_ns if latency else None),
+        "± (%)": percent(latency.median_relative_half_width if latency else None),
+        "Spread (%)": percent(measurement.process_spread),
+        "p95 (ms)": milliseconds(latency.percentile_ns(95) if latency else None),
+        "p99 (ms)": milliseconds(latency.percentile_ns(99) if latency else None),
         "Items/s": measurement.throughput_items_per_s,
         "Status": measurement.status.value,
+        "Outputs": outputs,
+        "Disturbed (%)": percent(summarize_evidence(measurement.blocks).disturbed_share),
         "Remarks": "; ".join(_remarks(measurement)) or None,
     }
 
@@ -70,7 +89,15 @@ def _row(measurement: Measurement, extra: Mapping[str, Callable[[Measurement], s
 def _remarks(measurement: Measurement) -> tuple[str, ...]:
     failure = measurement.failure
     ending = (_ending(failure),) if failure else ()
-    return ending + requested_is_not_effective(measurement)
+    return ending + flags(measurement)
+
+
+def _outputs(identity: str, checks: Mapping[str, OutputCheck]) -> str | None:
+    """Say how a measurement's outputs compare with another's; None where there was nothing to compare."""
+    check = checks.get(identity)
+    if check is not None and (check.problem or check.reference):
+        return check.problem or "agree"
+    return "reference" if any(other.reference == identity for other in checks.values()) else None
 
 
 def _failure(engine: str, failure: Failure, group: list[Measurement]) -> FailureView:

@@ -6,7 +6,7 @@ counts, two precisions. Batch and model are never part of it, since charts show 
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from enginebench_controller.records import Measurement
+from enginebench_controller.records import Arrivals, Measurement
 from enginebench_ui.views.text import engine_label
 
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C6BB1", "#999999")
@@ -21,7 +21,13 @@ _AXES: Mapping[str, Callable[[Measurement], str]] = {
     "hint": lambda m: f"hint {m.configuration.hint}",
     "load": lambda m: str(m.configuration.load),
     "requests": lambda m: f"{m.configuration.requests} in flight",
+    "arrivals": lambda m: arrivals_text(m.configuration.arrivals),
 }
+
+
+def arrivals_text(arrivals: Arrivals | None) -> str:
+    """Name the schedule of an open loop: "250/s poisson"."""
+    return "" if arrivals is None else f"{arrivals.rate_per_s:g}/s {arrivals.process}"
 
 
 def timed(measurements: Iterable[Measurement]) -> tuple[Measurement, ...]:
@@ -37,7 +43,9 @@ def varying_axes(measurements: Sequence[Measurement]) -> dict[str, Callable[[Mea
 def series_names(measurements: Sequence[Measurement]) -> dict[str, str]:
     """Return the name of the series that each measurement, by id, belongs to."""
     varying = varying_axes(measurements).values()
-    return {one.id: " · ".join((engine_label(one), *(read(one) for read in varying))) for one in measurements}
+    return {
+        one.id: " · ".join(filter(None, (engine_label(one), *(read(one) for read in varying)))) for one in measurements
+    }
 
 
 def series_colours(names: Iterable[str]) -> dict[str, str]:

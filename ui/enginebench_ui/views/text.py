@@ -7,7 +7,18 @@ from typing import Any
 from enginebench_controller.parity import engine_label
 from enginebench_controller.records import Readback, Source
 
-__all__ = ["UNKNOWN", "Row", "cells", "count_of", "engine_label", "inert", "instant", "milliseconds", "readback"]
+__all__ = [
+    "UNKNOWN",
+    "Row",
+    "cells",
+    "count_of",
+    "engine_label",
+    "inert",
+    "instant",
+    "milliseconds",
+    "percent",
+    "readback",
+]
 
 Row = dict[str, Any]
 
@@ -45,6 +56,11 @@ def instant(unix_ns: int) -> str:
 def milliseconds(value_ns: float | None) -> float | None:
     """Convert nanoseconds to the milliseconds that are shown."""
     return None if value_ns is None else value_ns / 1e6
+
+
+def percent(share: float | None) -> float | None:
+    """Convert a share to the percents that are shown."""
+    return None if share is None else 100 * share
 
 
 def readback(value: Readback | None) -> str:

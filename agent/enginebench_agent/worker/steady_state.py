@@ -1,0 +1,136 @@
+"""The steady state: blocks under load, with evidence between them, until the stop rule is satisfied."""
+
+import gc
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from enginebench_agent.worker import observe
+from enginebench_agent.worker.channel import SAMPLES_PER_PART, Channel
+from enginebench_agent.worker.evidence import EvidenceReader, disturbances
+from enginebench_agent.worker.loads.block import TimedBlock, TimedLoad
+from enginebench_agent.worker.progress import ReportProgress
+from enginebench_agent.worker.turns import Turns
+from enginebench_agent.worker.verdicts.stopping import Stopping
+from enginebench_proto.v1.measurement_pb2 import (
+    STOP_REASON_MAX_DURATION,
+    STOP_REASON_UNSPECIFIED,
+    Block,
+    Evidence,
+    Measurement,
+    Samples,
+    StopReason,
+)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What a steady state needs beside its load: where blocks go, what watches them, and how long they are to be."""
+
+    channel: Channel
+    evidence: EvidenceReader
+    cores: int
+    block_ns: int
+
+
+class SteadyState:
+    """Blocks are sent as they are measured and then forgotten; their sums go into `measurement`."""
+
+    def __init__(
+        self, load: TimedLoad, stopping: Stopping, bench: Bench, measurement: Measurement, report: ReportProgress
+    ) -> None:
+        self._load = load
+        self._stopping = stopping
+        self._bench = bench
+        self._measurement = measurement
+        self._report = report
+        self._begin_ns: int | None = None
+
+    def run(self, turns: Turns | None) -> None:
+        """Measure until the stop rule, or the agent that gives turns, ends it. Raises what an inference raises."""
+        cpu_before_ns = observe.process_cpu_time_ns()
+        self._measurement.stop_reason = self._alone() if turns is None else self._in_turns(turns)
+        if not self._measurement.HasField("cpu_time_ns"):
+            self._measurement.cpu_time_ns = observe.process_cpu_time_ns() - cpu_before_ns
+
+    def _alone(self) -> StopReason:
+        self._load.align()
+        self._bench.evidence.begin()
+        while (reason := self._stopping.verdict()) == STOP_REASON_UNSPECIFIED:
+            if not self._load.goes_on:
+                self._bench.evidence.begin()
+            self._take_in(self._load.block(self._length_ns()))
+        maximum_ns = self._stopping.rule.max_duration_ns
+        until_ns = None if maximum_ns is None or self._begin_ns is None else self._begin_ns + maximum_ns
+        for timed in self._load.remainder(self._bench.block_ns, until_ns):
+            self._take_in(timed)
+        return reason
+
+    def _in_turns(self, turns: Turns) -> StopReason:
+        """Each turn is a block of full length, so that those of the members can be compared one by one.
+
+        A reason to stop stays one, though the median may become less certain in the turns that others still need.
+        """
+        reason: StopReason = STOP_REASON_UNSPECIFIED
+        while turns.await_turn(unfinished=reason == STOP_REASON_UNSPECIFIED):
+            self._bench.evidence.begin()
+            self._take_in(self._load.block(self._bench.block_ns, drain=True))
+            reason = reason or self._stopping.verdict()
+        return reason or STOP_REASON_MAX_DURATION
+
+    def _length_ns(self) -> int:
+        remaining_ns = self._stopping.remaining_ns()
+        return self._bench.block_ns if remaining_ns is None else min(self._bench.block_ns, remaining_ns)
+
+    def _take_in(self, timed: TimedBlock) -> None:
+        """End the evidence of a block, begin that of the next one, and send the block on its way."""
+        evidence = self._bench.evidence.end()
+        self._bench.evidence.begin()
+        if self._begin_ns is None:
+            self._begin_ns = timed.begin_ns
+        block = self._to_block(timed, evidence)
+        self._stopping.add(timed.latency_ns, timed.duration_ns, disturbed=bool(block.disturbances))
+        self._sum_up(block)
+        self._bench.channel.block(block, to_samples(block.index, timed, self._begin_ns))
+        self._report(self._stopping.elapsed_ns, self._stopping.expected_ns(), self._stopping.iterations)
+        gc.collect()  # of what is new only: all else was set aside when the collector was paused
+
+    def _to_block(self, timed: TimedBlock, evidence: Evidence) -> Block:
+        bench = self._bench
+        return Block(
+            index=self._measurement.blocks,
+            begin_ns=timed.begin_ns - (self._begin_ns or 0),
+            duration_ns=timed.duration_ns,
+            iterations=len(timed.latency_ns),
+            evidence=evidence,
+            disturbances=disturbances(evidence, timed.duration_ns, bench.cores, bench.evidence.highest_frequency_hz),
+        )
+
+    def _sum_up(self, block: Block) -> None:
+        total = self._measurement
+        known = total.blocks == 0 or total.HasField("cpu_time_ns")
+        if known and block.evidence.HasField("cpu_time_ns"):
+            total.cpu_time_ns += block.evidence.cpu_time_ns
+        else:
+            total.ClearField("cpu_time_ns")
+        total.blocks += 1
+        total.iterations += block.iterations
+        total.steady_state_ns += block.duration_ns
+
+
+def to_samples(block: int, timed: TimedBlock, begin_ns: int) -> Iterator[Samples]:
+    """The samples of a block in parts; `begin_ns` is when the steady state began, by the clock of the samples."""
+    series = {
+        "scheduled_ns": timed.scheduled_ns,
+        "sent_ns": timed.sent_ns,
+        "completed_ns": timed.completed_ns,
+    }
+    since_begin = {name: np.frombuffer(each, dtype=np.int64) - begin_ns for name, each in series.items() if each}
+    for first in range(0, len(timed.latency_ns), SAMPLES_PER_PART):
+        part = slice(first, first + SAMPLES_PER_PART)
+        yield Samples(
+            block=block,
+            latency_ns=timed.latency_ns[part],
+            **{name: values[part].tolist() for name, values in since_begin.items()},
+        )

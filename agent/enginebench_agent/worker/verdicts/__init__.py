@@ -1,0 +1,1 @@
+"""When a process is warm and when it has measured enough: pure statistics over samples, without clocks or engines."""

@@ -1,0 +1,93 @@
+"""(a, b) Our figure against that of one-shot tools: the ratio of medians, and how much each differs from run to run.
+
+Both sides measure equally long in all; ours divides it among its three processes. Every round runs all cells, both
+sides of each, in random order.
+"""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from benchmarks import ours, peers
+from benchmarks.markdown import markdown_table
+from benchmarks.peers import Tool
+from benchmarks.ratio import paired_ratio, variation
+from benchmarks.setting import MODELS, Setting
+
+SMALL = MODELS[0]
+
+Row = Mapping[str, Any]
+Cell = tuple[str, Tool]
+Medians = dict[tuple[int, bool], list[float]]
+"""By the number of the cell, and whether they are ours."""
+
+
+def measure(setting: Setting) -> list[Row]:
+    """One row for each model and tool, with the medians of every round on both sides."""
+    cells = _cells(setting)
+    medians: Medians = {(index, us): [] for index in range(len(cells)) for us in (True, False)}
+    for _ in range(setting.rounds):
+        for index, us in setting.random.sample(sorted(medians), len(medians)):
+            median_ns = _run(setting, cells[index], us=us)
+            medians[index, us].append(median_ns)
+            print(f"  {_title(cells[index], us=us)}: {median_ns / 1e6:.3f} ms", flush=True)
+    return [
+        {
+            "model": model,
+            "tool": tool.name,
+            "engine": tool.engine,
+            "ours_ns": medians[index, True],
+            "theirs_ns": medians[index, False],
+        }
+        for index, (model, tool) in enumerate(cells)
+    ]
+
+
+def _cells(setting: Setting) -> list[Cell]:
+    """Native tools on every model; the bare loops, which have been compared already, on the small one."""
+    native = [peers.BENCHMARK_APP, *([peers.DEEPSPARSE_BENCHMARK] if setting.deepsparse_python else [])]
+    bare = [peers.bare_loop("onnxruntime"), peers.bare_loop("torch")]
+    return [(model, tool) for model in setting.models for tool in native] + [(SMALL, tool) for tool in bare]
+
+
+def _run(setting: Setting, cell: Cell, *, us: bool) -> float:
+    model, tool = cell
+    path = setting.models[model]
+    return ours.run(setting, _plan(setting, tool, str(path))).median_ns if us else tool.run(setting, path).median_ns
+
+
+def _plan(setting: Setting, tool: Tool, model: str) -> Mapping[str, Any]:
+    duration = f"{setting.seconds}s"
+    hint = ["latency" if tool is peers.BENCHMARK_APP else "none"]
+    limits = {"duration": duration, "max_duration": duration, "interval": "0%"}
+    return {"models": [model], "engines": [tool.engine], "hint": hint, "cores": [setting.cores], **limits}
+
+
+def _title(cell: Cell, *, us: bool) -> str:
+    model, tool = cell
+    return f"{model} {f'enginebench ({tool.engine})' if us else f'{tool.name} ({tool.engine})'}"
+
+
+def table(rows: Sequence[Row]) -> str:
+    """The ratio of medians with its interval, and the spread of both sides' medians."""
+    columns = ("model", "tool", "rounds", "its median", "ours", "ratio [95 %]", "its spread", "our spread")
+    return markdown_table(columns, map(_shown, rows))
+
+
+def _shown(row: Row) -> Sequence[str]:
+    ours_ns, theirs_ns = row["ours_ns"], row["theirs_ns"]
+    times = [f"{statistics.median(side) / 1e6:.3f} ms" for side in (theirs_ns, ours_ns)]
+    ratio = str(paired_ratio(ours_ns, theirs_ns))
+    return (
+        row["model"],
+        f"{row['tool']} ({row['engine']})",
+        str(len(ours_ns)),
+        *times,
+        ratio,
+        *map(_spread, (theirs_ns, ours_ns)),
+    )
+
+
+def _spread(medians: Sequence[float]) -> str:
+    """Standard deviation ÷ mean, and the largest ÷ the smallest."""
+    return f"{variation(medians):.1%}, {max(medians) / min(medians):.2f}×"

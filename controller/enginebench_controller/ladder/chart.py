@@ -1,0 +1,110 @@
+"""The notebook's bar chart as a file: a bar a rung, its interval, what it gained; a missing rung is named, not 0."""
+
+from pathlib import Path
+from typing import Any
+
+from enginebench_controller.errors import InputError
+from enginebench_controller.ladder.results import Gain, Ladder, RungResult, speed_interval
+from enginebench_controller.ladder.steps import Kind
+
+SUFFIXES = (".svg", ".png")
+
+_WIDTH_INCHES, _ROW_INCHES, _FRAME_INCHES = 10.0, 0.52, 1.5
+_BAR, _BEST, _PALE = "#5b7fa6", "#2b5c8f", "#8a8a8a"
+_LONGEST_REASON = 90
+_SMALL: dict[str, Any] = {"fontsize": 9, "parse_math": False}
+"""Names and reasons are other people's: a dollar sign in them is no formula."""
+_LABEL_ROOM = 1.5
+"""How far the axis goes beyond the longest bar, for the words at its end."""
+
+
+def check_chart_path(path: Path) -> None:
+    """Refuse what cannot be written later, before anything is measured. Raises `InputError`."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise InputError(f"a chart is written as {' or '.join(SUFFIXES)}, not as {path.name}")
+    if not path.absolute().parent.is_dir():
+        raise InputError(f"there is no folder {path.absolute().parent} to write the chart {path.name} to")
+
+
+def write_chart(ladder: Ladder, path: Path) -> None:
+    """Draw the ladder, the lowest rung on top. Raises `InputError` when the file cannot be written."""
+    from matplotlib.figure import Figure  # noqa: PLC0415  # takes half a second, and only a chart needs it
+
+    rows = len(ladder.rungs)
+    figure = Figure(figsize=(_WIDTH_INCHES, rows * _ROW_INCHES + _FRAME_INCHES), layout="constrained")
+    axes = figure.add_subplot()
+    longest = max((_reach(ladder.kind, rung) for rung in ladder.rungs), default=0.0) or 1.0
+    axes.set_xlim(0, longest * _LABEL_ROOM)
+    for row, rung in enumerate(ladder.rungs):
+        _draw(axes, row, rung, ladder, longest)
+    axes.set_yticks(range(rows), [rung.title for rung in ladder.rungs])
+    axes.invert_yaxis()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlabel(f"{_AXIS[ladder.kind]}\n{_LEGEND}")
+    axes.set_title(_title(ladder), loc="left", fontsize=11, parse_math=False)
+    try:
+        figure.savefig(path, dpi=150)
+    except OSError as error:
+        raise InputError(f"cannot write the chart {path}: {error.strerror}") from None
+
+
+_AXIS = {
+    Kind.THROUGHPUT: "images per second (longer is better)",
+    Kind.LATENCY: "median latency in ms (shorter is better)",
+}
+
+_LEGEND = "whiskers: 95 % interval; in %: faster than the rung before (≈ within the noise); ×: as fast as the first"
+
+
+def _draw(axes: Any, row: int, rung: RungResult, ladder: Ladder, longest: float) -> None:
+    found = speed_interval(ladder.kind, rung)
+    if found is None:
+        axes.text(longest * 0.01, row, _missing(rung), va="center", style="italic", color=_PALE, **_SMALL)
+        return
+    value, interval = found[0] * _UNIT[ladder.kind], found[1]
+    colour = _BEST if rung is ladder.best else _BAR
+    axes.barh(row, value, height=0.62, color=colour)
+    if interval is not None:
+        low, high = interval.low * _UNIT[ladder.kind], interval.high * _UNIT[ladder.kind]
+        ends = [[max(0.0, value - low)], [max(0.0, high - value)]]
+        axes.errorbar(value, row, xerr=ends, color="black", capsize=3, linewidth=1)
+    end = _reach(ladder.kind, rung) + longest * 0.015
+    axes.text(end, row, _label(rung, ladder.kind, value), va="center", **_SMALL)
+
+
+_UNIT = {Kind.THROUGHPUT: 1.0, Kind.LATENCY: 1e-6}
+"""From images a second and nanoseconds to what the axis shows."""
+
+
+def _reach(kind: Kind, rung: RungResult) -> float:
+    """Where the bar or its whisker ends."""
+    found = speed_interval(kind, rung)
+    if found is None:
+        return 0.0
+    value, interval = found
+    return max(value, interval.high if interval else value) * _UNIT[kind]
+
+
+def _label(rung: RungResult, kind: Kind, value: float) -> str:
+    number = f"{value:.4g} FPS" if kind is Kind.THROUGHPUT else f"{value:.4g} ms"
+    over_previous, over_first = rung.gain_over_previous, rung.gain_over_first
+    if over_previous is None or over_first is None:
+        return number
+    return f"{number}   {percent(over_previous)}   ×{1 + over_first.share:.2f}"
+
+
+def percent(gain: Gain) -> str:
+    """A gain in percent, with a mark where it may be noise."""
+    return f"{'≈ ' if gain.is_within_noise else ''}{100 * gain.share:+.1f} %".replace("-", "−")
+
+
+def _missing(rung: RungResult) -> str:
+    word = "not available" if rung.measurement is None else "failed"
+    text = f"{word}: {rung.reason}"
+    return text if len(text) <= _LONGEST_REASON else text[: _LONGEST_REASON - 1] + "…"
+
+
+def _title(ladder: Ladder) -> str:
+    first = next(iter(ladder.measurements), None)
+    return ladder.benchmark.name + (f", target {first.target}" if first else "")

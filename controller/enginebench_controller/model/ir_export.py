@@ -1,0 +1,64 @@
+"""Run as a process of its own: writes a model as OpenVINO IR with FP16 weights. See `ir_conversion`.
+
+It alone imports OpenVINO and PyTorch here. One JSON object on standard input says what to do: `format`, `path`,
+`output` (the .xml to write) and `inputs`, a list of [name, NumPy dtype, dims] with -1 for an open dimension, needed for
+formats that do not tell their inputs. Where it cannot, it writes why to `output` + ".error" and ends with code 1.
+"""
+
+import json
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from enginebench_controller.model.signature import ModelFormat
+
+Input = tuple[str, str, list[int]]
+
+
+def main() -> int:
+    """Carry out the order on standard input."""
+    order = json.load(sys.stdin)
+    warnings.simplefilter("ignore")
+    try:
+        _export(ModelFormat(order["format"]), order["path"], order["inputs"], order["output"])
+    except Exception as error:  # whatever a converter raises is told in its own words
+        Path(order["output"] + ".error").write_text(str(error).strip() or type(error).__name__)
+        return 1
+    return 0
+
+
+def _export(kind: ModelFormat, path: str, inputs: Sequence[Input], output: str) -> None:
+    # The converter reports what it converts to its makers unless this package is absent; users' models are theirs.
+    sys.modules["openvino_telemetry"] = None  # type: ignore[assignment]  # None makes its import fail
+    import openvino  # noqa: PLC0415  # an engine, imported only in this process
+
+    model = openvino.Core().read_model(path) if kind is ModelFormat.ONNX else _from_torch(openvino, kind, path, inputs)
+    openvino.save_model(model, output, compress_to_fp16=True)
+
+
+def _from_torch(openvino: Any, kind: ModelFormat, path: str, inputs: Sequence[Input]) -> Any:
+    """The network of a saved program, with inputs of the given names and outputs named as our PyTorch plugin does."""
+    import torch  # noqa: PLC0415  # an engine, imported only in this process
+
+    shapes = [openvino.PartialShape(dims) for _, _, dims in inputs]
+    if kind is ModelFormat.TORCHSCRIPT:
+        program = torch.jit.load(path, map_location="cpu").eval()
+        typed = [(shape, openvino.Type(dtype)) for shape, (_, dtype, _) in zip(shapes, inputs, strict=True)]
+        model = openvino.convert_model(program, input=typed)
+    else:
+        model = openvino.convert_model(torch.export.load(path))
+    if len(model.inputs) != len(inputs):
+        raise ValueError(f"the program has {len(model.inputs)} inputs, and the shapes given name {len(inputs)}")
+    for port, (name, _, _), shape in zip(model.inputs, inputs, shapes, strict=True):
+        port.get_tensor().set_names({name})
+        if not port.get_partial_shape().compatible(shape):
+            raise ValueError(f"input {name!r} takes {port.get_partial_shape()}, and {shape} was given")
+    for index, port in enumerate(model.outputs):
+        port.get_tensor().set_names({f"output_{index}"})
+    return model
+
+
+if __name__ == "__main__":
+    sys.exit(main())

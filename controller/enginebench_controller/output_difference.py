@@ -1,0 +1,210 @@
+"""How the captured outputs of two runs differ, and what is wrong with those of one: numbers and sentences.
+
+Engines keep every `stride`-th element of an output; two strides meet at their least common multiple.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import lcm, prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from enginebench_controller.records import CapturedOutput
+
+Outputs = Sequence[CapturedOutput]
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How outputs differ from a reference's: the errors as in `OutputCheck`, and a sentence where something is wrong.
+
+    The errors are None where shapes leave nothing to compare.
+    """
+
+    max_absolute_error: float | None = None
+    max_relative_error: float | None = None
+    cosine: float | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class _Pair:
+    """One output of both runs for one input: the elements captured by both and finite in both, float64 (elements,).
+
+    `item` tells of which item of the batch each is, int64 (elements,); None where the first dimension is not the batch.
+    `whole` if every element of the output is there.
+    """
+
+    reference: Numbers
+    other: Numbers
+    item: NDArray[np.int64] | None
+    whole: bool
+
+
+def own_problem(outputs: Outputs, inputs: Sequence[object]) -> str:
+    """What is wrong with outputs by themselves: a sentence, or empty.
+
+    `inputs` has a value for each input of the set, equal for equal inputs. Values that are no numbers are wrong, and so
+    are outputs that are the same for different inputs – unless all are integers, since a class may well stay the same.
+    """
+    broken = sum(int(np.count_nonzero(~np.isfinite(one.values))) for one in outputs)
+    if broken:
+        return f"{broken:,} of {sum(one.values.size for one in outputs):,} captured output values are NaN or infinite"
+    if same := _inputs_without_effect(outputs, inputs):
+        return f"the outputs are the same for {same} different inputs, as if the input were ignored"
+    return ""
+
+
+def difference(reference: Outputs, other: Outputs, *, name: str, batch: int, tolerance: float) -> Difference:
+    """Compare outputs with those of the reference, which a person knows by `name`, on the inputs that both have.
+
+    Outputs go together by name; where no name is common and both have equally many, in the order of their names.
+    """
+    couples, missing = _coupled(reference, other)
+    if missing:
+        return Difference(problem=f"output {missing[0]!r}, which {name} has, is missing")
+    if unlike := next((couple for couple in couples if couple[0].shape != couple[1].shape), None):
+        return Difference(problem=_shapes_differ(*unlike, name, batch))
+    compared = {output: pairs for output, pairs in _pairs(couples, batch).items() if pairs}
+    if not compared:
+        return Difference()
+    relative = max(float(errors.max()) for pairs in compared.values() for errors in _errors(pairs))
+    return Difference(
+        max_absolute_error=max(_largest(pair.other - pair.reference) for pairs in compared.values() for pair in pairs),
+        max_relative_error=relative,
+        cosine=min(_cosine(pairs) for pairs in compared.values()),
+        problem=_lost_batch(compared, name, batch, tolerance) or _wrong_values(relative, name, tolerance),
+    )
+
+
+def _inputs_without_effect(outputs: Outputs, inputs: Sequence[object]) -> int:
+    """How many different inputs there are, if all of them have the very same outputs; else 0."""
+    by_input: dict[int, list[tuple[str, bytes]]] = {}
+    for one in outputs:
+        by_input.setdefault(one.input_index, []).append((one.name, one.values.tobytes()))
+    different = {_input(inputs, index) for index in by_input}
+    continuous = any(one.dtype.startswith(("float", "bfloat")) for one in outputs)
+    alike = len({tuple(sorted(one)) for one in by_input.values()}) == 1
+    return len(different) if alike and continuous and len(different) > 1 else 0
+
+
+def _input(inputs: Sequence[object], index: int) -> object:
+    return inputs[index] if index < len(inputs) else index
+
+
+def _coupled(reference: Outputs, other: Outputs) -> tuple[list[tuple[CapturedOutput, CapturedOutput]], list[str]]:
+    """The outputs of both for the same input and of the same name; and the names that the other lacks."""
+    partner = _partners(_names(reference), _names(other))
+    found = {(one.input_index, one.name): one for one in other}
+    inputs = {one.input_index for one in other}
+    missing = [name for name, its in partner.items() if its is None]
+    couples = [
+        (one, found[one.input_index, its])
+        for one in reference
+        if one.input_index in inputs and (its := partner[one.name]) is not None
+    ]
+    return couples, missing
+
+
+def _names(outputs: Outputs) -> list[str]:
+    return sorted({one.name for one in outputs})
+
+
+def _partners(reference: Sequence[str], other: Sequence[str]) -> Mapping[str, str | None]:
+    if set(reference).isdisjoint(other) and len(reference) == len(other):
+        return dict(zip(reference, other, strict=True))
+    return {name: name if name in other else None for name in reference}
+
+
+def _shapes_differ(reference: CapturedOutput, other: CapturedOutput, name: str, batch: int) -> str:
+    sentence = f"output {other.name!r} has the shape {other.shape}, {name} has {reference.shape}"
+    without = {reference.shape[1:], (1, *reference.shape[1:])}
+    if batch > 1 and reference.shape[:1] == (batch,) and other.shape in without:
+        return f"{sentence}: the batch axis is lost"
+    return sentence
+
+
+def _pairs(couples: Iterable[tuple[CapturedOutput, CapturedOutput]], batch: int) -> dict[str, list[_Pair]]:
+    """The pairs of each output by its name, those without anything to compare left out."""
+    by_name: dict[str, list[_Pair]] = {}
+    for reference, other in couples:
+        pair = _pair(reference, other, batch)
+        by_name.setdefault(reference.name, []).extend([pair] if pair.reference.size else [])
+    return by_name
+
+
+def _pair(reference: CapturedOutput, other: CapturedOutput, batch: int) -> _Pair:
+    step = lcm(reference.stride, other.stride)
+    ours, theirs = _every(step, reference), _every(step, other)
+    both = min(ours.size, theirs.size)
+    ours, theirs = ours[:both], theirs[:both]
+    finite = np.isfinite(ours) & np.isfinite(theirs)
+    item = None
+    if batch > 1 and reference.shape[:1] == (batch,):
+        item = (np.arange(both, dtype=np.int64) * step // max(prod(reference.shape[1:]), 1))[finite]
+    return _Pair(ours[finite], theirs[finite], item, step == 1 and bool(finite.all()))
+
+
+def _every(step: int, output: CapturedOutput) -> Numbers:
+    return output.values[:: step // output.stride].astype(np.float64)
+
+
+def _errors(pairs: Sequence[_Pair]) -> list[Numbers]:
+    """The absolute differences for each input ÷ the reference's largest magnitude, or the other's if that is 0."""
+    largest = max(_largest(pair.reference) for pair in pairs) or max(_largest(pair.other) for pair in pairs) or 1.0
+    return [np.abs(pair.other - pair.reference) / largest for pair in pairs]
+
+
+def _largest(values: Numbers) -> float:
+    return float(np.abs(values).max())
+
+
+def _cosine(pairs: Sequence[_Pair]) -> float:
+    one = np.concatenate([pair.reference for pair in pairs])
+    other = np.concatenate([pair.other for pair in pairs])
+    lengths = float(np.linalg.norm(one)) * float(np.linalg.norm(other))
+    if not lengths:
+        return 1.0 if np.array_equal(one, other) else 0.0
+    return min(1.0, max(-1.0, float(np.dot(one, other)) / lengths))
+
+
+def _lost_batch(compared: Mapping[str, Sequence[_Pair]], name: str, batch: int, tolerance: float) -> str:
+    for output, pairs in compared.items():
+        if _repeats_one_item(pairs, batch):
+            return f"all items of a batch have the same output {output!r}, unlike {name}'s: the batch axis is lost"
+        if _only_first_is_right(pairs, tolerance):
+            return f"only the first item of a batch has the output {output!r} of {name}: the batch axis is lost"
+    return ""
+
+
+def _repeats_one_item(pairs: Sequence[_Pair], batch: int) -> bool:
+    if not all(pair.whole and pair.item is not None for pair in pairs):
+        return False
+    reference_alike = all(_alike(pair.reference.reshape(batch, -1)) for pair in pairs)
+    return not reference_alike and all(_alike(pair.other.reshape(batch, -1)) for pair in pairs)
+
+
+def _alike(rows: Numbers) -> bool:
+    return bool((rows == rows[:1]).all())
+
+
+def _only_first_is_right(pairs: Sequence[_Pair], tolerance: float) -> bool:
+    wrong: dict[int, bool] = {}
+    for pair, errors in zip(pairs, _errors(pairs), strict=True):
+        if pair.item is None:
+            return False
+        for item in np.unique(pair.item):
+            found = bool((errors[pair.item == item] > tolerance).any())
+            wrong[int(item)] = wrong.get(int(item), False) or found
+    return len(wrong) > 1 and not wrong.pop(0, True) and all(wrong.values())
+
+
+def _wrong_values(relative: float, name: str, tolerance: float) -> str:
+    if relative <= tolerance:
+        return ""
+    return (
+        f"the outputs differ from those of {name} by up to {relative:.2g} of its largest value; "
+        f"{tolerance:g} is tolerated"
+    )

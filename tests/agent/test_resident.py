@@ -1,0 +1,47 @@
+"""Peaks of memory from a proc file system of the test's own."""
+
+import os
+from pathlib import Path
+
+from enginebench_agent.resident import ResidentSet
+from enginebench_proto.v1.measurement_pb2 import Phase
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def _hold(proc: Path, pages: int) -> None:
+    (proc / "7").mkdir(exist_ok=True)
+    (proc / "7" / "statm").write_text(f"9999 {pages} 3 1 0 5 0\n")
+
+
+def test_each_phase_has_the_highest_reading_in_it_and_at_its_borders(tmp_path: Path) -> None:
+    resident = ResidentSet(7, tmp_path)
+    for phase, readings in (("read", [10, 40]), ("compile", [90, 20]), ("teardown", [15])):
+        resident.enter(phase)
+        for pages in readings:
+            _hold(tmp_path, pages)
+            resident.sample()
+    phases = [Phase(name=name) for name in ("read", "compile", "teardown", "warm_up")]
+    resident.fill(phases)
+    assert [phase.peak_rss_bytes for phase in phases[:3]] == [40 * PAGE, 90 * PAGE, 20 * PAGE]
+    assert not phases[3].HasField("peak_rss_bytes")
+
+
+def test_what_the_child_knows_itself_stands(tmp_path: Path) -> None:
+    _hold(tmp_path, 10)
+    resident = ResidentSet(7, tmp_path)
+    resident.enter("read")
+    phase = Phase(name="read", peak_rss_bytes=3)
+    resident.fill([phase])
+    assert phase.peak_rss_bytes == 3
+
+
+def test_a_process_that_is_gone_has_no_reading(tmp_path: Path) -> None:
+    resident = ResidentSet(7, tmp_path)
+    resident.enter("read")
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "statm").write_text("")
+    resident.sample()
+    phase = Phase(name="read")
+    resident.fill([phase])
+    assert not phase.HasField("peak_rss_bytes")

@@ -1,0 +1,305 @@
+"""Runs that take turns: who goes when, what happens to the others when one ends, and who may join."""
+
+import asyncio
+import os
+import select
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from agent_process import eventually
+from scripted import Bench, finished
+
+from enginebench_agent import turns
+from enginebench_agent.errors import InvalidRequestError
+from enginebench_agent.leases import Leases
+from enginebench_agent.run import Run
+from enginebench_agent.turns import GO, Groups, Member
+from enginebench_proto.v1.run_pb2 import (
+    FAILURE_KIND_CRASHED,
+    OUTCOME_CANCELLED,
+    OUTCOME_OK,
+    Interleaving,
+)
+
+DEVICE = ("cpu",)
+
+
+class Player:
+    """A member without a child: it needs `needed` blocks of `seconds` each, and logs them by its name."""
+
+    def __init__(self, name: str, member: Member, log: list[str], needed: int, seconds: float = 0.001) -> None:
+        self.name, self.member = name, member
+        self._log, self._needed, self._seconds = log, needed, seconds
+        self.blocks = 0
+
+    async def play(self, *, dies_after: int | None = None) -> None:
+        """Start when allowed, take turns until told to stop, leave."""
+        try:
+            await self.member.may_start()
+            self._log.append(f"start {self.name}")
+            with self.member.pipe() as reading:
+                while await self._turn(reading) == GO:
+                    self._log.append(f"begin {self.name}")
+                    await asyncio.sleep(self._seconds)
+                    self._log.append(f"end {self.name}")
+                    self.blocks += 1
+                    if self.blocks == dies_after:
+                        return
+        finally:
+            self.member.leave()
+
+    async def _turn(self, reading: int) -> bytes:
+        self.member.want(unfinished=self.blocks < self._needed)
+        while True:
+            await asyncio.sleep(0)
+            if _readable(reading):
+                return os.read(reading, 1)
+
+
+def _readable(descriptor: int) -> bool:
+    return bool(select.select([descriptor], [], [], 0)[0])
+
+
+class Table:
+    """A device, and players of one group at it."""
+
+    def __init__(self, members: int, seed: int = 1) -> None:
+        self.leases = Leases()
+        self.groups = Groups(self.leases)
+        self.interleaving = Interleaving(group="g", members=members, seed=seed)
+        self.log: list[str] = []
+
+    def player(self, name: str, needed: int, seconds: float = 0.001) -> Player:
+        self.groups.check(self.interleaving, DEVICE)
+        return Player(name, self.groups.join(self.interleaving, DEVICE), self.log, needed, seconds)
+
+    def order(self) -> list[str]:
+        """Whose blocks followed each other."""
+        return [line.removeprefix("begin ") for line in self.log if line.startswith("begin")]
+
+
+async def _all(*playing: Awaitable[object]) -> None:
+    async with asyncio.timeout(10):
+        await asyncio.gather(*playing)
+
+
+async def test_each_round_has_every_member_once_and_blocks_never_overlap() -> None:
+    table = Table(members=3)
+    players = [table.player(name, needed=20, seconds=seconds) for name, seconds in (("a", 0.0), ("b", 0.002), ("c", 0))]
+    await _all(*(player.play() for player in players))
+    order = table.order()
+    rounds = [order[begin : begin + 3] for begin in range(0, len(order), 3)]
+    assert all(sorted(names) == ["a", "b", "c"] for names in rounds)
+    assert len({tuple(names) for names in rounds}) > 3, "the order is drawn anew for each round"
+    blocks = [line.split() for line in table.log if not line.startswith("start")]
+    assert all(
+        (begin[0], end[0]) == ("begin", "end") and begin[1] == end[1]
+        for begin, end in zip(blocks[::2], blocks[1::2], strict=True)
+    )
+
+
+async def test_all_end_with_as_many_blocks_as_the_neediest() -> None:
+    table = Table(members=2)
+    players = [table.player("a", needed=3), table.player("b", needed=9)]
+    await _all(*(player.play() for player in players))
+    assert [player.blocks for player in players] == [9, 9]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_the_order_is_that_of_the_seed(seed: int) -> None:
+    first = await _order_of_seed(seed)
+    assert await _order_of_seed(seed) == first
+    assert await _order_of_seed(seed + 10) != first
+
+
+async def _order_of_seed(seed: int) -> list[str]:
+    table = Table(members=2, seed=seed)
+    await _all(*(table.player(name, needed=12).play() for name in "ab"))
+    return table.order()
+
+
+async def test_a_member_is_launched_only_when_the_one_before_is_warm() -> None:
+    table = Table(members=2)
+    first, second = (table.player(name, needed=1).member for name in "ab")
+    await first.may_start()
+    await asyncio.sleep(0.01)
+    assert not second.is_launched
+    first.want(unfinished=True)
+    await asyncio.wait_for(second.may_start(), 1)
+    first.leave()
+    second.leave()
+
+
+async def test_a_member_that_dies_in_the_middle_does_not_stop_the_others() -> None:
+    table = Table(members=3)
+    players = [table.player(name, needed=10) for name in "abc"]
+    await _all(players[0].play(dies_after=4), players[1].play(), players[2].play())
+    assert [player.blocks for player in players] == [4, 10, 10]
+
+
+async def test_a_member_that_fails_before_the_others_are_started_turns_nobody_away() -> None:
+    table = Table(members=3)
+    table.player("a", needed=1).member.leave()
+    await asyncio.sleep(0.01)
+    players = [table.player(name, needed=5) for name in "bc"]
+    await _all(*(player.play() for player in players))
+    assert [player.blocks for player in players] == [5, 5]
+
+
+async def test_members_that_never_come_are_not_waited_for_longer_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "GATHER_SECONDS", 0.2)
+    table = Table(members=3)
+    players = [table.player(name, needed=5) for name in "ab"]
+    began = time.monotonic()
+    await _all(*(player.play() for player in players))
+    assert time.monotonic() - began >= 0.2
+    assert [player.blocks for player in players] == [5, 5]
+
+
+async def test_the_device_is_the_groups_until_its_last_member_has_left() -> None:
+    table = Table(members=2)
+    players = [table.player(name, needed=3) for name in "ab"]
+    await players[0].member.may_start()
+    stranger = asyncio.create_task(_hold(table.leases, table.log))
+    await _all(*(player.play() for player in players), stranger)
+    assert table.log[-1] == "stranger"
+    await _all(*(table.player(name, needed=1).play() for name in "cd"))  # the name is free again
+
+
+async def _hold(leases: Leases, log: list[str]) -> None:
+    async with leases.hold(DEVICE):
+        log.append("stranger")
+
+
+async def test_members_that_gave_up_leave_the_device_at_once() -> None:
+    table = Table(members=3)
+    members = [table.player(name, needed=1).member for name in "ab"]
+    await members[0].may_start()
+    for member in members:
+        member.leave(cancelled=True)
+    await asyncio.wait_for(_hold(table.leases, table.log), 1)
+
+
+async def test_a_child_that_is_gone_but_has_not_left_is_waited_for_in_peace() -> None:
+    table = Table(members=2)
+    gone, other = (table.player(name, needed=5) for name in "ab")
+    await gone.member.may_start()
+    with gone.member.pipe():
+        gone.member.want(unfinished=True)
+    playing = asyncio.create_task(other.play())
+    await asyncio.sleep(0.02)
+    assert not playing.done()
+    gone.member.leave()
+    await _all(playing)
+    assert other.blocks == 5
+
+
+@pytest.mark.parametrize(
+    ("change", "resources", "sentence"),
+    [
+        ({}, ("cuda:0",), "one device"),
+        ({"members": 3}, DEVICE, "other members"),
+        ({"seed": 9}, DEVICE, "another seed"),
+    ],
+)
+async def test_who_does_not_fit_a_group_is_refused(
+    change: dict[str, int], resources: tuple[str, ...], sentence: str
+) -> None:
+    table = Table(members=2)
+    member = table.player("a", needed=1).member
+    newcomer = Interleaving()
+    newcomer.CopyFrom(table.interleaving)
+    for field, value in change.items():
+        setattr(newcomer, field, value)
+    with pytest.raises(InvalidRequestError, match=sentence):
+        table.groups.check(newcomer, resources)
+    member.leave(cancelled=True)
+
+
+async def test_a_complete_group_takes_nobody_in() -> None:
+    table = Table(members=2)
+    members = [table.player(name, needed=1).member for name in "ab"]
+    with pytest.raises(InvalidRequestError, match="'g' is complete"):
+        table.groups.check(table.interleaving, DEVICE)
+    for member in members:
+        member.leave()
+
+
+# Real children, real pipes.
+
+BLOCKS = """
+log = open({log!r}, "ab", buffering=0)
+index = 0
+while turn(unfinished=index < {needed}) == b"g":
+    log.write(b"begin {name}\\n")
+    time.sleep({seconds})
+    log.write(b"end {name}\\n")
+    block(index, 1)
+    index += 1
+    {then}
+result(index, index)
+"""
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+@pytest.fixture
+def start(bench: Bench, tmp_path: Path) -> Callable[..., Run]:
+    def begin(name: str, needed: int, seconds: float = 0.005, then: str = "pass", members: int = 2) -> Run:
+        script = BLOCKS.format(log=str(tmp_path / "log"), name=name, needed=needed, seconds=seconds, then=then)
+        return bench.start(script, name, interleaving=Interleaving(group="g", members=members, seed=3))
+
+    return begin
+
+
+async def test_children_of_unequal_speed_alternate_block_by_block(
+    bench: Bench, start: Callable[..., Run], tmp_path: Path
+) -> None:
+    await finished(start("quick", 4, 0.0), start("slow", 6, 0.03))
+    lines = (tmp_path / "log").read_text().split("\n")[:-1]
+    assert all(begin == end.replace("end", "begin") for begin, end in zip(lines[::2], lines[1::2], strict=True))
+    pairs = [set(lines[begin : begin + 4 : 2]) for begin in range(0, len(lines), 4)]
+    assert pairs == [{"begin quick", "begin slow"}] * 6
+    for name in ("quick", "slow"):
+        parts = await bench.parts(name)
+        assert (parts[0].result.outcome, parts[0].result.measurement.blocks) == (OUTCOME_OK, 6)
+
+
+async def test_a_child_that_crashes_leaves_the_turns_to_the_other(bench: Bench, start: Callable[..., Run]) -> None:
+    crash = "index == 2 and os.kill(os.getpid(), signal.SIGSEGV)"
+    await finished(start("sound", 5), start("broken", 5, then=crash))
+    assert (await bench.parts("broken"))[0].result.failure.kind == FAILURE_KIND_CRASHED
+    assert (await bench.parts("sound"))[0].result.measurement.blocks == 5
+
+
+async def test_cancelling_one_member_lets_the_other_finish(
+    bench: Bench, start: Callable[..., Run], tmp_path: Path
+) -> None:
+    given_up, other = start("given-up", 10_000), start("other", 12)
+    await eventually((tmp_path / "log").exists)
+    await given_up.cancel()
+    await finished(other)
+    assert (await bench.parts("given-up"))[0].result.outcome == OUTCOME_CANCELLED
+    assert (await bench.parts("other"))[0].result.measurement.blocks == 12
+
+
+async def test_a_queued_member_that_is_cancelled_is_not_waited_for(bench: Bench, start: Callable[..., Run]) -> None:
+    first, second = start("first", 3), start("second", 3)
+    await second.cancel()
+    await finished(first)
+    assert (await bench.parts("first"))[0].result.measurement.blocks == 3
+
+
+async def test_no_descriptor_of_a_group_stays_open(bench: Bench, start: Callable[..., Run]) -> None:
+    before = _open_descriptors()
+    await finished(start("a", 2), start("b", 2))
+    await eventually(lambda: _open_descriptors() <= before)
+
+
+def _open_descriptors() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())

@@ -1,0 +1,289 @@
+"""Evidence is what changed between the two ends of a block, absent with a reason where the machine does not tell."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from machine import CPU, write, write_policies, write_pressure, write_stat
+
+from enginebench_agent.worker.evidence import EvidenceReader, disturbances
+from enginebench_proto.v1.measurement_pb2 import Evidence
+
+SECOND = 1_000_000_000
+MILLISECOND = 1_000_000
+SOMETHING_ELSE = {"missing", "cpu_time_ns", "involuntary_switches"}
+MACHINE_FIELDS = {field.name for field in Evidence.DESCRIPTOR.fields} - SOMETHING_ELSE
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def one_block(root: Path) -> Evidence:
+    """The evidence of a block in which nothing happens."""
+    reader = EvidenceReader([0, 1], root)
+    reader.begin()
+    return reader.end()
+
+
+def test_on_a_machine_that_tells_nothing_every_field_is_absent_with_its_reason(root: Path) -> None:
+    evidence = one_block(root)
+    assert {field.name for field, _ in evidence.ListFields()} == SOMETHING_ELSE
+    assert dict(evidence.missing) == {
+        **dict.fromkeys(("other_cpu_time_ns", "steal_ns"), "no /proc/stat here"),
+        **{f"{name}_pressure_ns": f"no /proc/pressure/{name} here" for name in ("cpu", "memory", "io")},
+        **dict.fromkeys(("governor", "min_frequency_hz", "max_frequency_hz"), "no cpufreq here"),
+        "throttled_ns": "no control group here counts throttling",
+        "energy_uj": "no RAPL energy counter here",
+        "turbo": "no switch for turbo here",
+        "temperature_millicelsius": "no thermal zone here",
+        "power_supply": "no power supply is listed here",
+    }
+
+
+def test_every_field_is_either_there_or_missing_with_a_reason_on_this_very_machine() -> None:
+    reader = EvidenceReader(sorted(os.sched_getaffinity(0)))
+    reader.begin()
+    burn(0.05)
+    first = reader.end()
+    there = {name for name in MACHINE_FIELDS if first.HasField(name)}
+    assert there | set(first.missing) == MACHINE_FIELDS
+    assert not there & set(first.missing)
+    assert 0.05 * SECOND <= first.cpu_time_ns < 0.2 * SECOND
+    reader.begin()
+    second = reader.end()
+    assert not second.missing, "reasons are told once"
+    assert second.cpu_time_ns < first.cpu_time_ns
+
+
+def test_a_pair_of_readings_costs_less_than_a_hundredth_of_the_shortest_block() -> None:
+    reader = EvidenceReader(sorted(os.sched_getaffinity(0)))
+    costs_ns = []
+    for _ in range(50):
+        begin_ns = time.thread_time_ns()
+        reader.begin()
+        reader.end()
+        costs_ns.append(time.thread_time_ns() - begin_ns)
+    assert min(costs_ns) < 0.5 * MILLISECOND
+
+
+def test_time_of_other_processes_is_the_machines_without_ones_own(root: Path) -> None:
+    write_stat(root, user=100, system=10, idle=5000, steal=7)
+    reader = EvidenceReader([0], root)
+    reader.begin()
+    used_ns = burn(0.1)
+    write_stat(root, user=130, system=20, idle=9000, steal=12)
+    evidence = reader.end()
+    assert evidence.other_cpu_time_ns == pytest.approx(400 * MILLISECOND - used_ns, abs=20 * MILLISECOND)
+    assert evidence.steal_ns == 50 * MILLISECOND
+
+
+def test_ones_own_time_never_makes_that_of_others_negative(root: Path) -> None:
+    write_stat(root, user=100)
+    reader = EvidenceReader([0], root)
+    reader.begin()
+    burn(0.02)
+    assert reader.end().other_cpu_time_ns == 0
+
+
+def test_pressure_is_the_growth_of_the_line_some(root: Path) -> None:
+    for resource in ("cpu", "memory", "io"):
+        write_pressure(root, resource, 1000)
+    reader = EvidenceReader([0], root)
+    reader.begin()
+    for total_us, resource in enumerate(("cpu", "memory", "io"), start=1001):
+        write_pressure(root, resource, total_us)
+    evidence = reader.end()
+    assert (evidence.cpu_pressure_ns, evidence.memory_pressure_ns, evidence.io_pressure_ns) == (1000, 2000, 3000)
+
+
+def test_throttling_is_summed_over_all_enclosing_groups(root: Path) -> None:
+    write(root, "proc/self/cgroup", "0::/slice/agent")
+    write(root, "sys/fs/cgroup/slice/agent/cpu.stat", "usage_usec 5\nthrottled_usec 100")
+    write(root, "sys/fs/cgroup/slice/cpu.stat", "usage_usec 5\nthrottled_usec 10")
+    write(root, "sys/fs/cgroup/cpu.stat", "usage_usec 5")
+    reader = EvidenceReader([0], root)
+    reader.begin()
+    write(root, "sys/fs/cgroup/slice/agent/cpu.stat", "usage_usec 6\nthrottled_usec 300")
+    write(root, "sys/fs/cgroup/slice/cpu.stat", "usage_usec 6\nthrottled_usec 11")
+    assert reader.end().throttled_ns == 201_000
+
+
+def test_throttling_is_read_from_the_older_interface_too(root: Path) -> None:
+    write(root, "proc/self/cgroup", "3:cpu,cpuacct:/agent")
+    write(root, "sys/fs/cgroup/cpu/agent/cpu.stat", "nr_throttled 1\nthrottled_time 500")
+    reader = EvidenceReader([0], root)
+    reader.begin()
+    write(root, "sys/fs/cgroup/cpu/agent/cpu.stat", "nr_throttled 2\nthrottled_time 1700")
+    assert reader.end().throttled_ns == 1200
+
+
+def test_frequency_is_that_of_the_processors_used(root: Path) -> None:
+    write_policies(root, count=3)
+    for cpu, khz in enumerate((1_500_000, 3_000_000, 4_000_000)):
+        write(root, f"{CPU}/cpufreq/policy{cpu}/scaling_cur_freq", khz)
+    write(root, f"{CPU}/cpufreq/policy0/scaling_governor", "performance")
+    evidence = one_block(root)
+    assert (evidence.min_frequency_hz, evidence.max_frequency_hz) == (1_500_000_000, 3_000_000_000)
+    assert evidence.governor == "performance,powersave"
+
+
+def test_the_highest_frequency_seen_is_remembered(root: Path) -> None:
+    write_policies(root, khz=3_000_000)
+    reader = EvidenceReader([0, 1], root)
+    assert reader.highest_frequency_hz is None
+    for khz in (3_000_000, 1_000_000):
+        for cpu in (0, 1):
+            write(root, f"{CPU}/cpufreq/policy{cpu}/scaling_cur_freq", khz)
+        reader.begin()
+        evidence = reader.end()
+    assert reader.highest_frequency_hz == 3_000_000_000
+    assert disturbances(evidence, SECOND, 2, reader.highest_frequency_hz) == [
+        "frequency 1.00 GHz, 33 % of the highest seen"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("file", "says", "turbo"),
+    [
+        ("intel_pstate/no_turbo", 0, True),
+        ("intel_pstate/no_turbo", 1, False),
+        ("cpufreq/boost", 1, True),
+        ("cpufreq/boost", 0, False),
+    ],
+)
+def test_turbo_is_told_by_either_driver(root: Path, file: str, says: int, turbo: bool) -> None:
+    write(root, f"{CPU}/{file}", says)
+    assert one_block(root).turbo is turbo
+
+
+def test_the_temperature_is_that_of_the_processors_where_they_have_one(root: Path) -> None:
+    for number, (kind, millicelsius) in enumerate(
+        [("x86_pkg_temp", 61_000), ("iwlwifi_1", 80_000), ("acpitz", 27_000)]
+    ):
+        write(root, f"sys/class/thermal/thermal_zone{number}/type", kind)
+        write(root, f"sys/class/thermal/thermal_zone{number}/temp", millicelsius)
+    assert one_block(root).temperature_millicelsius == 61_000
+    write(root, "sys/class/thermal/thermal_zone0/type", "pch")
+    assert one_block(root).temperature_millicelsius == 80_000, "the hottest of all, where none is a processor's"
+
+
+def test_a_processor_without_a_thermal_zone_has_a_sensor(root: Path) -> None:
+    write(root, "sys/class/hwmon/hwmon0/name", "nvme")
+    write(root, "sys/class/hwmon/hwmon0/temp1_input", 70_000)
+    write(root, "sys/class/hwmon/hwmon1/name", "k10temp")
+    write(root, "sys/class/hwmon/hwmon1/temp1_input", 55_250)
+    assert one_block(root).temperature_millicelsius == 55_250
+
+
+@pytest.mark.parametrize(
+    ("online", "status", "supply"),
+    [(1, "Charging", "mains"), (0, "Discharging", "battery"), (1, "Discharging", "mains"), (0, "Full", "mains")],
+)
+def test_a_laptop_runs_on_mains_or_battery(root: Path, online: int, status: str, supply: str) -> None:
+    write(root, "sys/class/power_supply/AC/type", "Mains")
+    write(root, "sys/class/power_supply/AC/online", online)
+    write(root, "sys/class/power_supply/BAT0/type", "Battery")
+    write(root, "sys/class/power_supply/BAT0/status", status)
+    assert one_block(root).power_supply == supply
+
+
+def test_the_battery_of_a_mouse_says_nothing_about_the_machine(root: Path) -> None:
+    for file, text in (("type", "Battery"), ("scope", "Device"), ("status", "Discharging")):
+        write(root, f"sys/class/power_supply/hid-mouse/{file}", text)
+    assert one_block(root).missing["power_supply"] == "no power supply is listed here"
+
+
+def write_package(root: Path, number: int, energy_uj: int, name: str = "") -> None:
+    zone = f"sys/class/powercap/intel-rapl:{number}"
+    write(root, f"{zone}/name", name or f"package-{number}")
+    write(root, f"{zone}/max_energy_range_uj", 1000)
+    write(root, f"{zone}/energy_uj", energy_uj)
+
+
+def test_energy_is_that_of_all_packages_and_survives_the_wrap_around(root: Path) -> None:
+    write_package(root, 0, 900)
+    write_package(root, 1, 10)
+    write_package(root, 2, 10, name="psys")
+    write(root, "sys/class/powercap/intel-rapl:0:0/name", "core")
+    write(root, "sys/class/powercap/intel-rapl:0:0/energy_uj", 1)
+    reader = EvidenceReader([0], root)
+    reader.begin()
+    write_package(root, 0, 50)
+    write_package(root, 1, 30)
+    write_package(root, 2, 500, name="psys")
+    assert reader.end().energy_uj == 150 + 20
+
+
+def test_a_counter_for_root_only_is_missing_for_want_of_permission(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_package(root, 0, 900)
+    opened = os.open
+
+    def refuse_energy(path: Path, flags: int) -> int:  # root, who may read everything, runs tests too
+        if path.name == "energy_uj":
+            raise PermissionError(13, "Permission denied")
+        return opened(path, flags)
+
+    monkeypatch.setattr(os, "open", refuse_energy)
+    assert one_block(root).missing["energy_uj"] == "permission denied: /sys/class/powercap/intel-rapl:0/energy_uj"
+
+
+def test_a_file_in_a_form_not_known_is_missing_and_breaks_nothing(root: Path) -> None:
+    write(root, "proc/stat", "cpu  lots of it")
+    write_pressure(root, "cpu", 1)
+    evidence = one_block(root)
+    assert evidence.missing["steal_ns"] == "this kernel writes it in a form not known here"
+    assert evidence.HasField("cpu_pressure_ns")
+
+
+def test_a_source_that_fails_in_the_middle_of_a_run_is_absent_from_that_block(root: Path) -> None:
+    write(root, "sys/class/thermal/thermal_zone0/type", "x86_pkg_temp")
+    write(root, "sys/class/thermal/thermal_zone0/temp", 50_000)
+    write_stat(root)
+    reader = EvidenceReader([0], root)
+    reader.begin()
+    write(root, "sys/class/thermal/thermal_zone0/temp", "")
+    evidence = reader.end()
+    assert not evidence.HasField("temperature_millicelsius")
+    assert evidence.HasField("steal_ns")
+
+
+@pytest.mark.parametrize(
+    ("evidence", "duration_ns", "cores", "phrases"),
+    [
+        (Evidence(), SECOND, 1, []),
+        (Evidence(steal_ns=10 * MILLISECOND), SECOND // 10, 1, []),  # one tick: rounding
+        (Evidence(steal_ns=20 * MILLISECOND), SECOND // 10, 1, ["steal 20 %"]),
+        (Evidence(steal_ns=20 * MILLISECOND), SECOND, 1, ["steal 2 %"]),
+        (Evidence(steal_ns=20 * MILLISECOND), SECOND, 2, []),
+        (Evidence(other_cpu_time_ns=50 * MILLISECOND), SECOND, 1, []),
+        (Evidence(other_cpu_time_ns=60 * MILLISECOND), SECOND, 1, ["other processes 6 %"]),
+        (Evidence(other_cpu_time_ns=60 * MILLISECOND), SECOND, 2, []),
+        (Evidence(other_cpu_time_ns=1500 * MILLISECOND), SECOND, 1, ["other processes 150 %"]),
+        (Evidence(throttled_ns=1_500_000), SECOND, 1, ["throttled for 1.5 ms"]),
+        (Evidence(memory_pressure_ns=10 * MILLISECOND), SECOND, 4, []),
+        (Evidence(memory_pressure_ns=11 * MILLISECOND), SECOND, 4, ["memory pressure 1.1 %"]),
+        (Evidence(cpu_pressure_ns=SECOND, io_pressure_ns=SECOND, involuntary_switches=1000), SECOND, 1, []),
+        (Evidence(steal_ns=SECOND, throttled_ns=1000), SECOND, 1, ["steal 100 %", "throttled for 0.001 ms"]),
+    ],
+)
+def test_a_block_is_disturbed_by_what_took_processor_time_from_it(
+    evidence: Evidence, duration_ns: int, cores: int, phrases: list[str]
+) -> None:
+    assert disturbances(evidence, duration_ns, cores) == phrases
+
+
+@pytest.mark.parametrize(("share", "disturbed"), [(0.76, False), (0.74, True)])
+def test_a_block_is_disturbed_when_even_the_fastest_processor_was_slow(share: float, disturbed: bool) -> None:
+    evidence = Evidence(min_frequency_hz=800_000_000, max_frequency_hz=round(share * 4e9))
+    assert bool(disturbances(evidence, SECOND, 1, 4_000_000_000)) is disturbed
+
+
+def burn(seconds: float) -> int:
+    """Use this much processor time; returns how much of it was used, in nanoseconds."""
+    begin_ns = time.process_time_ns()
+    while (used_ns := time.process_time_ns() - begin_ns) < seconds * SECOND:
+        pass
+    return used_ns

@@ -1,0 +1,162 @@
+"""Closed loads time every inference, rotate inputs, keep requests busy and leave nothing behind."""
+
+import threading
+import time
+import tracemalloc
+from collections import Counter
+from contextlib import closing
+
+import pytest
+
+from agent.worker.scripted import INPUTS, MILLISECOND, Inline, Instant, Refusing, Sleeper, seen_by
+from enginebench_agent.worker.loads.block import CAPACITY, TimedLoad
+from enginebench_agent.worker.loads.choice import closed_load
+from enginebench_plugins.spec import InferRequest, Load, Outputs, Tensors
+
+
+def load_of(load: Load, requests: list[InferRequest]) -> TimedLoad:
+    return closed_load(load, requests, INPUTS)
+
+
+@pytest.mark.parametrize(("load", "count"), [(Load.SYNC, 1), (Load.ASYNC, 1), (Load.ASYNC, 3)])
+def test_in_a_drained_block_every_inference_is_one_sample_and_inputs_rotate(load: Load, count: int) -> None:
+    requests = [Sleeper() for _ in range(count)]
+    timed = load_of(load, requests).block(0, 30, drain=True)
+    seen = seen_by(requests)
+    assert len(timed.latency_ns) == len(seen) >= 30
+    assert max(Counter(seen).values()) - min(Counter(seen).values()) <= 1
+    assert min(timed.latency_ns) >= MILLISECOND
+    assert not any(request.active for request in requests)
+
+
+def test_a_synchronous_block_of_some_inferences_has_exactly_those() -> None:
+    request = Sleeper(0)
+    assert len(load_of(Load.SYNC, [request]).block(0, 20).latency_ns) == len(request.seen) == 20
+
+
+def test_many_quick_inferences_have_one_before_their_block_that_is_not_timed() -> None:
+    request = Sleeper(0)
+    load = load_of(Load.SYNC, [request])
+    assert [len(load.block(0, count).latency_ns) for count in (49, 50, 49)] == [49, 50, 49]
+    assert len(request.seen) == 49 + 50 + 1 + 49
+
+
+def test_three_requests_in_flight_overlap_within_the_wall_clock() -> None:
+    timed = load_of(Load.ASYNC, [Sleeper() for _ in range(3)]).block(0, 60, drain=True)
+    assert max(timed.latency_ns) <= timed.duration_ns < sum(timed.latency_ns) * 0.75
+
+
+def test_a_synchronous_wall_clock_holds_all_latencies_and_little_else() -> None:
+    timed = load_of(Load.SYNC, [Sleeper(5)]).block(0, 20)
+    assert 0 <= timed.duration_ns - sum(timed.latency_ns) < 0.02 * timed.duration_ns
+
+
+@pytest.mark.parametrize("load", list(Load))
+def test_a_block_is_as_long_as_asked_and_never_empty(load: Load) -> None:
+    with closing(load_of(load, [Sleeper()])) as timed_load:
+        timed_load.align()
+        long = timed_load.block(30 * MILLISECOND)
+        short = timed_load.block(1)
+    assert 28 * MILLISECOND <= long.duration_ns < 300 * MILLISECOND
+    assert len(long.latency_ns) > 1
+    assert len(short.latency_ns) >= 1
+
+
+def test_asynchronous_blocks_follow_each_other_without_a_gap_and_miss_nothing() -> None:
+    requests = [Sleeper() for _ in range(3)]
+    with closing(load_of(Load.ASYNC, requests)) as load:
+        blocks = [load.block(10 * MILLISECOND) for _ in range(5)]
+    assert [block.begin_ns for block in blocks[1:]] == [block.end_ns for block in blocks[:-1]]
+    in_flight_at_the_end = len(seen_by(requests)) - sum(len(block.latency_ns) for block in blocks)
+    assert 0 <= in_flight_at_the_end <= 2 * len(requests)
+
+
+def test_requests_that_wait_for_each_other_are_all_in_flight() -> None:
+    """Each inference ends only when three are running, so fewer than three in flight would wait for ever."""
+    meeting = threading.Barrier(3, timeout=10)
+
+    class Meeting(InferRequest):
+        def infer(self, inputs: Tensors) -> Outputs:
+            meeting.wait()
+            return inputs
+
+    requests = [Meeting() for _ in range(3)]
+    load = load_of(Load.ASYNC, requests)
+    assert len(load.block(0, 30).latency_ns) >= 30
+    meeting.abort()
+    with pytest.raises(threading.BrokenBarrierError):
+        load.block(1_000 * MILLISECOND, CAPACITY)
+
+
+@pytest.mark.parametrize("kind", [Sleeper, Inline])
+def test_every_request_runs_even_when_the_time_is_over_at_once(kind: type[Sleeper]) -> None:
+    requests = [kind() for _ in range(4)]
+    load_of(Load.ASYNC, requests).block(0, drain=True)
+    assert all(request.seen for request in requests)
+
+
+def test_an_error_in_flight_is_raised_once_nothing_is_in_flight_any_more() -> None:
+    requests = [Sleeper(), Sleeper(fail_at=3), Sleeper()]
+    with pytest.raises(RuntimeError, match="call 3 failed"):
+        load_of(Load.ASYNC, requests).block(10_000 * MILLISECOND)
+    assert not any(request.active for request in requests)
+
+
+def test_an_error_from_start_is_joined_too() -> None:
+    requests = [Sleeper(), Refusing()]
+    with pytest.raises(RuntimeError, match="no more starts"):
+        load_of(Load.ASYNC, requests).block(10_000 * MILLISECOND)
+    assert not any(request.active for request in requests)
+
+
+def test_a_synchronous_error_ends_the_block() -> None:
+    with pytest.raises(RuntimeError, match="call 2 failed"):
+        load_of(Load.SYNC, [Sleeper(fail_at=2)]).block(10_000 * MILLISECOND)
+
+
+def test_an_engine_that_completes_within_start_neither_recurses_nor_holds_up_the_end() -> None:
+    with closing(load_of(Load.ASYNC, [Instant(), Instant()])) as load:
+        timed = load.block(50 * MILLISECOND, 20_000)
+    assert len(timed.latency_ns) >= 20_000
+    assert timed.duration_ns < 10_000 * MILLISECOND
+
+
+def test_freeing_the_outputs_is_not_part_of_the_latency() -> None:
+    class SlowToFree(dict):
+        def __del__(self) -> None:
+            time.sleep(0.005)
+
+    class Quick(InferRequest):
+        def infer(self, inputs: Tensors) -> Outputs:
+            return SlowToFree(inputs)
+
+    timed = load_of(Load.SYNC, [Quick()]).block(0, 10)
+    assert sorted(timed.latency_ns)[5] < MILLISECOND
+    assert timed.duration_ns > 9 * 5 * MILLISECOND
+
+
+def test_no_thread_is_left_behind() -> None:
+    before = threading.active_count()
+    requests = [Sleeper() for _ in range(3)]
+    load_of(Load.ASYNC, requests).block(0, 5, drain=True)
+    for request in requests:
+        request.close()
+    deadline = time.monotonic() + 5
+    while threading.active_count() > before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("load", list(Load))
+def test_a_block_of_instant_inferences_ends_when_it_is_full_so_that_memory_stays_flat(load: Load) -> None:
+    with closing(load_of(load, [Instant()])) as timed_load:
+        timed_load.block(MILLISECOND)
+        tracemalloc.start()
+        held = []
+        for _ in range(3):
+            block = timed_load.block(60_000 * MILLISECOND)
+            assert len(block.latency_ns) < 2 * CAPACITY
+            del block
+            held.append(tracemalloc.get_traced_memory()[0])
+        tracemalloc.stop()
+    assert max(held) < 8 * 1024 * 1024

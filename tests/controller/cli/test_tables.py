@@ -1,0 +1,88 @@
+"""The table of a run: every number with how far it can be trusted, within the width of a terminal."""
+
+from dataclasses import replace
+
+import pytest
+
+import invented
+from enginebench_controller.cli.tables import print_measurements
+from enginebench_controller.records import Arrivals, Configuration, Load, Status
+
+TERMINAL_COLUMNS = 160
+
+
+@pytest.fixture
+def printed(capsys):
+    """Prints measurements; returns the table's lines, and the remarks below it."""
+
+    def show(*measurements):
+        print_measurements("title", measurements)
+        out, err = capsys.readouterr()
+        return out.splitlines(), err
+
+    return show
+
+
+def row(lines, number=0):
+    return [line for line in lines if line.startswith("│")][number]
+
+
+def test_the_median_stands_with_its_interval_and_the_processes_with_their_spread(printed):
+    measurement = invented.measured("m1")
+    lines, remarks = printed(measurement)
+
+    half_width = measurement.latency.median_relative_half_width
+    assert f"{measurement.latency.median_ns / 1e6:.3f} ±{100 * half_width:.1f}%" in row(lines)
+    assert f"{100 * measurement.process_spread:.1f}%" in row(lines)
+    assert "± half of the median's 95 % interval" in remarks
+
+
+def test_a_percentile_with_too_few_samples_says_how_many_it_needs(printed):
+    lines, _ = printed(invented.measured("m1", iterations=100), invented.measured("m2", iterations=700))
+
+    assert "n<130" in row(lines)
+    assert "n<" not in row(lines, 1)
+
+
+def test_columns_that_would_say_nothing_are_left_out(printed):
+    single = replace(invented.measured("m1"), process_spread=None)
+    lines, _ = printed(single)
+    assert not any(heading in "".join(lines) for heading in ("spread", "p99", "streams", "target"))
+
+    streams = replace(single, id="m2", target="nuc", configuration=Configuration("CPU", 1, 2, streams=4))
+    lines, _ = printed(single, streams)
+    assert all(heading in "".join(lines) for heading in ("streams", "target"))
+
+
+def test_an_open_loop_shows_its_rate_and_an_unsure_result_its_status(printed):
+    chosen = Configuration("CPU", 1, 2, load=Load.OPEN_LOOP, requests=2, arrivals=Arrivals(62.5))
+    lines, _ = printed(invented.measured("m1", status=Status.INCONCLUSIVE, configuration=chosen))
+
+    assert "open-loop 62.5/s poisson" in row(lines)
+    assert "inconclusive" in row(lines)
+
+
+def test_what_to_know_before_trusting_a_number_stands_below(printed):
+    _, remarks = printed(invented.measured("m1", noisy=True))
+
+    assert "note: invented on fake 1.0 (local, batch 1): never became steady" in remarks
+    assert "other processes" in remarks
+
+
+def test_a_wrong_answer_is_marked_however_fast(printed):
+    wrong = invented.measured("m2", engine="fake-quick", captured_outputs=(invented.outputs(shift=0.5),))
+    lines, remarks = printed(invented.measured("m0"), invented.measured("m1", engine="fake-other"), wrong)
+
+    assert ["≠" in row(lines, number) for number in range(3)] == [False, False, True]
+    assert "≠ outputs: invented on fake-quick 1.0" in remarks
+
+
+def test_a_typical_table_fits_a_wide_terminal(printed):
+    measurements = [
+        invented.measured("m1", engine="onnxruntime", model_name="mobilenet_v2"),
+        invented.measured("m2", engine="deepsparse", model_name="mobilenet_v2", status=Status.INCONCLUSIVE),
+        invented.failed("m3", model_name="mobilenet_v2"),
+    ]
+    lines, _ = printed(*measurements)
+
+    assert max(map(len, lines)) <= TERMINAL_COLUMNS

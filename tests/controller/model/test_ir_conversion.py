@@ -1,0 +1,120 @@
+"""OpenVINO IR with FP16 weights: a child that computes the same, made once, and never by running untrusted code."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import openvino
+import pytest
+import torch
+from tiny_models import save, tiny_classifier
+
+from enginebench_controller.errors import ModelError
+from enginebench_controller.model import ir_conversion
+from enginebench_controller.model.description import describe
+from enginebench_controller.model.ir_conversion import convert_to_ir
+from enginebench_controller.model.library import ModelLibrary
+from enginebench_controller.model.shapes import parse_shapes
+from enginebench_controller.records import ModelVersion
+
+X = np.random.default_rng(0).standard_normal((2, 3, 4, 4)).astype("f")
+SHAPES = parse_shapes({"picture": "1x3x4x4"})
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> ModelLibrary:
+    return ModelLibrary(tmp_path / "models")
+
+
+@pytest.fixture
+def onnx_version(library: ModelLibrary, tmp_path: Path) -> ModelVersion:
+    return library.add(save(tiny_classifier(), tmp_path / "tiny.onnx"))
+
+
+def module() -> torch.nn.Module:
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Conv2d(3, 2, 3), torch.nn.Flatten(), torch.nn.Linear(8, 5)).eval()
+
+
+@pytest.fixture(params=["pt", "pt2"])
+def program(request: pytest.FixtureRequest, library: ModelLibrary, tmp_path: Path) -> ModelVersion:
+    path = tmp_path / f"net.{request.param}"
+    if request.param == "pt":
+        torch.jit.save(torch.jit.trace(module(), torch.zeros(1, 3, 4, 4)), path)
+    else:
+        batch = ({0: torch.export.Dim("batch")},)
+        torch.export.save(torch.export.export(module(), (torch.zeros(2, 3, 4, 4),), dynamic_shapes=batch), path)
+    return library.add(path)
+
+
+def computed(library: ModelLibrary, version: ModelVersion) -> np.ndarray:
+    return openvino.Core().compile_model(str(library.main_path(version)), "CPU")([X])[0]
+
+
+def test_the_child_computes_the_same_with_weights_half_the_size(
+    library: ModelLibrary, onnx_version: ModelVersion
+) -> None:
+    child = convert_to_ir(library, onnx_version)
+    np.testing.assert_allclose(computed(library, child), computed(library, onnx_version), rtol=0.01, atol=0.02)
+    weights = next(file for file in child.files if file.name == "model.bin")
+    assert weights.size_bytes < 0.6 * 4 * (4 * 27 + 64 * 5)
+    assert (child.format, child.name) == ("openvino_ir", "tiny-ir-fp16")
+    assert (child.parent_digest, child.derivation) == (onnx_version.digest, "OpenVINO IR, FP16 weights")
+
+
+def test_names_and_the_open_batch_stay(library: ModelLibrary, onnx_version: ModelVersion) -> None:
+    described = describe(library.main_path(convert_to_ir(library, onnx_version)))
+    assert [(one.name, one.dims) for one in described.inputs] == [("x", (None, 3, 4, 4))]
+    assert [one.name for one in described.outputs] == ["y"]
+
+
+def test_it_is_made_once(library: ModelLibrary, onnx_version: ModelVersion, monkeypatch: pytest.MonkeyPatch) -> None:
+    child = convert_to_ir(library, onnx_version)
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    assert convert_to_ir(library, onnx_version) == child
+
+
+def test_a_trusted_program_is_converted_under_the_names_given(library: ModelLibrary, program: ModelVersion) -> None:
+    child = convert_to_ir(library, program, SHAPES, trusted=True)
+    described = describe(library.main_path(child))
+    assert [one.name for one in described.inputs] == ["picture"]
+    assert [one.name for one in described.outputs] == ["output_0"]
+    with torch.no_grad():
+        expected = module()(torch.from_numpy(X)).numpy()
+    np.testing.assert_allclose(computed(library, child), expected, rtol=0.01, atol=0.02)
+
+
+def test_an_untrusted_program_is_not_loaded(library: ModelLibrary, program: ModelVersion) -> None:
+    with pytest.raises(ModelError, match="can run any code when it is loaded; give --trust"):
+        convert_to_ir(library, program, SHAPES)
+
+
+def test_a_program_needs_its_inputs_named(library: ModelLibrary, program: ModelVersion) -> None:
+    with pytest.raises(ModelError, match="does not tell its inputs"):
+        convert_to_ir(library, program, trusted=True)
+
+
+def test_the_converters_own_words_are_told(library: ModelLibrary, onnx_version: ModelVersion) -> None:
+    library.main_path(onnx_version).write_bytes(b"no model any more")
+    with pytest.raises(ModelError, match="tiny cannot be converted to OpenVINO IR: ") as caught:
+        convert_to_ir(library, onnx_version)
+    assert "ended with code" not in str(caught.value)
+
+
+def test_a_converter_that_never_ends_is_stopped(library: ModelLibrary, onnx_version: ModelVersion) -> None:
+    with pytest.raises(ModelError, match="was not converted within 0 s"):
+        convert_to_ir(library, onnx_version, time_limit_s=0.01)
+
+
+def test_a_missing_openvino_is_told_with_the_remedy(
+    library: ModelLibrary, onnx_version: ModelVersion, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ir_conversion.importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(ModelError, match=r"pip install \"enginebench\[openvino\]\""):
+        convert_to_ir(library, onnx_version)
+
+
+def test_an_ir_is_no_source(library: ModelLibrary, onnx_version: ModelVersion) -> None:
+    child = convert_to_ir(library, onnx_version)
+    with pytest.raises(ModelError, match="is an OpenVINO IR already"):
+        convert_to_ir(library, child)

@@ -1,0 +1,314 @@
+"""Ladders: which rungs a target has and why not, what each gained, and the chart that names what is missing."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+from PIL import Image
+
+from enginebench_controller.binder import Binder
+from enginebench_controller.errors import InputError, PlanError
+from enginebench_controller.expand import expand
+from enginebench_controller.home import Home
+from enginebench_controller.ladder.chart import check_chart_path, write_chart
+from enginebench_controller.ladder.document import ladder_document
+from enginebench_controller.ladder.planning import Wish, base_plan, plan_ladder
+from enginebench_controller.ladder.results import Ladder, ladder_of
+from enginebench_controller.ladder.steps import Kind, steps
+from enginebench_controller.plan import Plan, plan_toml, read_plan
+from enginebench_controller.records import (
+    Benchmark,
+    Failure,
+    FailureKind,
+    Interval,
+    IntervalMethod,
+    Measurement,
+    TargetSnapshot,
+)
+from integration.bench import tiny_model
+from invented import failed, measured
+
+THROUGHPUT = ["pytorch", "openvino", "batch-4", "async", "throughput", "gpu", "auto", "cumulative"]
+LATENCY = ["pytorch", "onnx", "openvino", "gpu", "threads", "hint", "shared-memory"]
+
+
+def device(name: str) -> dict[str, Any]:
+    return {"name": name, "full_name": name, "precisions": ["f32"], "resources": [name.lower()], "properties": {}}
+
+
+def engine(name: str, *devices: str, formats: tuple[str, ...], hints: tuple[str, ...] = ("none",)) -> dict[str, Any]:
+    available = {
+        "version": "1.0",
+        "formats": list(formats),
+        "loads": ["sync", "async"],
+        "hints": list(hints),
+        "multiple_streams": True,
+        "profiling": True,
+        "options": [{"name": "shared_memory", "type": "bool", "choices": [], "help": ""}],
+        "devices": [device(one) for one in devices],
+    }
+    return {"name": name, "environment": "default", "hidden": False, "available": available, "unavailable": None}
+
+
+def openvino(*devices: str) -> dict[str, Any]:
+    hints = ("none", "latency", "throughput", "cumulative")
+    return engine("openvino", *devices, formats=("onnx", "openvino_ir"), hints=hints)
+
+
+def target(*engines: dict[str, Any], cores: int = 4) -> TargetSnapshot:
+    return TargetSnapshot("nuc", "nuc:1", 1, {"physical_cores": cores}, engines)
+
+
+TORCH = engine("torch", "CPU", formats=("onnx", "torchscript", "torch_export"))
+WHOLE = target(openvino("CPU", "GPU.0", "AUTO"), TORCH)
+WITHOUT_GPU = target(openvino("CPU", "AUTO"), TORCH)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """One home for all, so that the model is converted once."""
+    return Home(tmp_path_factory.mktemp("ladder"))
+
+
+@pytest.fixture
+def planned(home: Home, tmp_path: Path) -> Iterator[Any]:
+    """Plans a ladder of a tiny model."""
+
+    def plan(snapshot: TargetSnapshot, kind: Kind = Kind.THROUGHPUT, path: Path | None = None, **wish: Any) -> Plan:
+        source = home.library.resolve(str(path or tiny_model(tmp_path / "tiny.onnx")))
+        asked = Wish(kind, images=1024, **wish)
+        return plan_ladder(home, snapshot, Binder(home, base_plan(asked, source)), source, asked)
+
+    yield plan
+
+
+def fields(plan: Plan, name: str) -> Mapping[str, Any]:
+    (rung,) = (rung for rung in plan.rungs if rung.name == name)
+    assert rung.unavailable is None
+    return rung.fields
+
+
+def missing(plan: Plan) -> dict[str, str]:
+    return {rung.name: rung.unavailable for rung in plan.rungs if rung.unavailable}
+
+
+def test_a_target_with_everything_has_every_rung_of_the_notebooks(planned: Any, home: Home) -> None:
+    for kind, names in ((Kind.THROUGHPUT, THROUGHPUT), (Kind.LATENCY, LATENCY)):
+        plan = planned(WHOLE, kind, cores=2)
+        assert ([rung.name for rung in plan.rungs], missing(plan)) == (names, {})
+        assert len(expand(plan, [WHOLE], Binder(home, plan)).jobs) == len(names)
+
+
+def test_a_rung_differs_only_in_its_trick(planned: Any, home: Home) -> None:
+    plan = planned(WHOLE)
+    source = fields(plan, "pytorch")["models"]
+    ir = fields(plan, "openvino")["models"]
+    assert home.library.resolve(ir[0]).parent_digest == source[0]
+    assert (fields(plan, "batch-4")["batch"], fields(plan, "batch-4")["load"]) == ([4], ["sync"])
+    assert (fields(plan, "async")["load"], fields(plan, "async")["hint"]) == (["async"], ["none"])
+    assert fields(plan, "gpu")["devices"] == ["GPU.0"]
+    assert (fields(plan, "cumulative")["devices"], fields(plan, "cumulative")["hint"]) == (["AUTO"], ["cumulative"])
+    assert {tuple(fields(plan, name)["models"]) for name in THROUGHPUT[1:]} == {tuple(ir)}
+
+
+def test_every_rung_infers_as_many_images(planned: Any) -> None:
+    plan = planned(WHOLE, batches=(4, 3))
+    iterations = {name: fields(plan, name)["iterations"] for name in ("openvino", "batch-4", "batch-3")}
+    assert iterations == {"openvino": 1024, "batch-4": 256, "batch-3": 342}
+
+
+def test_a_missing_gpu_is_not_available_and_says_what_there_is(planned: Any) -> None:
+    assert missing(planned(WITHOUT_GPU)) == {"gpu": "openvino on target 'nuc' has no device 'GPU'; it has CPU, AUTO"}
+
+
+def test_a_missing_engine_takes_only_its_own_rung_away(planned: Any) -> None:
+    absent = TORCH | {"available": None, "unavailable": {"kind": "not_installed", "reason": "no torch", "detail": ""}}
+    plan = planned(target(openvino("CPU", "GPU.0", "AUTO"), absent))
+    assert list(missing(plan)) == ["pytorch"] and "no torch" in missing(plan)["pytorch"]
+
+
+def test_a_target_with_no_rung_at_all_is_refused_with_all_reasons(planned: Any) -> None:
+    with pytest.raises(InputError, match="no rung of the ladder can be run") as caught:
+        planned(target())
+    assert "PyTorch: target 'nuc' has no engine 'torch'" in str(caught.value)
+
+
+def test_rungs_can_be_skipped_and_a_wrong_name_is_told(planned: Any) -> None:
+    plan = planned(WITHOUT_GPU, skipped=("gpu", "batch"), batches=(4, 8))
+    assert [rung.name for rung in plan.rungs] == ["pytorch", "openvino", "async", "throughput", "auto", "cumulative"]
+    with pytest.raises(InputError, match="no rung 'gpus' to skip; it has pytorch, "):
+        steps(Kind.THROUGHPUT, (4,), ("gpus",))
+
+
+def test_more_threads_means_all_cores_where_the_ladder_began_with_fewer(planned: Any) -> None:
+    plan = planned(WHOLE, Kind.LATENCY, cores=1)
+    cores = [fields(plan, name)["cores"] for name in LATENCY]
+    assert cores == [[1], [1], [1], [1], [4], [4], [4]]
+    reason = missing(planned(WHOLE, Kind.LATENCY))["threads"]
+    assert reason == "all 4 cores of the target are at work already; --cores starts with fewer"
+
+
+def test_memory_is_shared_only_on_the_rung_of_that_name(planned: Any) -> None:
+    plan = planned(WHOLE, Kind.LATENCY)
+    shared = {rung.name: rung.fields.get("options") for rung in plan.rungs if not rung.unavailable}
+    assert shared.pop("shared-memory") == {"openvino.shared_memory": "true"}
+    assert shared.pop("pytorch") == {}
+    assert set(map(str, shared.values())) == {"{'openvino.shared_memory': 'false'}"}
+
+
+def test_requests_in_flight_follow_the_cores(planned: Any) -> None:
+    assert fields(planned(WHOLE), "async")["requests"] == [8]
+    assert fields(planned(WHOLE, cores=1), "async")["requests"] == [4]
+    assert fields(planned(WHOLE, requests=3), "throughput")["requests"] == [3]
+
+
+def test_a_fixed_batch_is_rewritten_before_it_is_converted(planned: Any, home: Home, tmp_path: Path) -> None:
+    plan = planned(WHOLE, path=tiny_model(tmp_path / "fixed.onnx", batch=1))
+    assert missing(plan) == {}
+    child = home.library.resolve(fields(plan, "batch-4")["models"][0])
+    assert child.name == "fixed-batch4-ir-fp16"
+
+
+def test_an_ir_has_no_rung_on_pytorch_and_is_taken_as_it_is(planned: Any, home: Home, tmp_path: Path) -> None:
+    first = planned(WHOLE)
+    ir = home.library.resolve(fields(first, "openvino")["models"][0])
+    plan = planned(WHOLE, path=home.library.main_path(ir))
+    assert list(missing(plan)) == ["pytorch"] and "torch does not read openvino_ir" in missing(plan)["pytorch"]
+    assert fields(plan, "openvino")["models"] == [ir.digest]
+
+
+def test_a_saved_program_is_not_touched_without_trust(planned: Any, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    path = tmp_path / "net.pt"
+    torch.jit.save(torch.jit.trace(torch.nn.Linear(8, 4).eval(), torch.zeros(1, 8)), path)
+    wish = {"path": path, "fields": {"shapes": {"x": "1x8"}}}
+    with pytest.raises(InputError, match="can run any code when it is loaded; give --trust"):
+        planned(WHOLE, **wish)
+    plan = planned(WHOLE, trusted=True, **wish)
+    assert missing(plan) == {}
+    latency = planned(WHOLE, Kind.LATENCY, trusted=True, cores=1, **wish)
+    assert missing(latency) == {"onnx": "net is torchscript, and there is no ONNX file of it"}
+
+
+def test_the_plan_can_be_printed_read_and_run_again(planned: Any, tmp_path: Path) -> None:
+    plan = planned(WITHOUT_GPU)
+    (tmp_path / "plan.toml").write_text(plan_toml(plan))
+    again = read_plan(tmp_path / "plan.toml")
+    assert again == plan
+    assert len(again.grids()) == len(THROUGHPUT) - 1
+
+
+def test_a_rung_that_became_impossible_is_refused_by_its_reason(planned: Any, home: Home) -> None:
+    plan = planned(WHOLE)
+    with pytest.raises(PlanError, match=r"no device 'GPU\.0'"):
+        expand(plan, [WITHOUT_GPU], Binder(home, plan))
+
+
+def ladder(planned: Any, kind: Kind = Kind.THROUGHPUT, **fps: float | None) -> Ladder:
+    """A ladder with these images a second (None: failed); the latency is their inverse."""
+    plan = planned(WITHOUT_GPU, kind, cores=1)
+    measurements = [_measured(plan, name.replace("_", "-"), value) for name, value in fps.items()]
+    benchmark = Benchmark("b0000001", plan.name or "", 1, plan.document() | {"digests": {}})
+    return ladder_of(benchmark, measurements[::-1])
+
+
+def _measured(plan: Plan, name: str, fps: float | None) -> Measurement:
+    (rung,) = (rung for rung in plan.rungs if rung.name == name)
+    (grid,) = plan.model_copy(update={"rungs": (rung,)}).grids()
+    one = measured(f"m-{name}", engine=grid.engines[0])
+    configuration = replace(
+        one.configuration,
+        device=grid.devices[0],
+        batch=grid.batch[0],
+        cores=grid.cores[0],
+        load=grid.load[0],
+        hint=grid.hint[0],
+        options={key.partition(".")[2]: value for key, value in grid.options.items()},
+    )
+    common = {"model_digest": grid.models[0], "configuration": configuration}
+    if fps is None:
+        broken = Failure(FailureKind.CRASHED, "the child was killed")
+        return replace(failed(f"m-{name}", engine=grid.engines[0]), failure=broken, **common)
+    latency_ns = 1e9 / fps
+    assert one.latency is not None
+    latency = replace(one.latency, median_ns=latency_ns, median_interval=_around(latency_ns, 0.03))
+    return replace(one, throughput_items_per_s=fps, throughput_interval=_around(fps, 0.03), latency=latency, **common)
+
+
+def _around(value: float, share: float) -> Interval:
+    return Interval(value * (1 - share), value * (1 + share), 0.95, IntervalMethod.PROCESSES_T)
+
+
+NOTEBOOK = {"pytorch": 47.67, "openvino": 136.13, "batch_4": 131.86, "async": 140.0, "throughput": 249.34}
+"""The notebook's own figures; it has none for the asynchronous rung."""
+
+
+def test_gains_are_over_the_rung_before_and_over_the_first(planned: Any) -> None:
+    found = {rung.name: rung for rung in ladder(planned, **NOTEBOOK, auto=248.93, cumulative=250.04).rungs}
+    assert found["pytorch"].gain_over_previous is None
+    batch = found["batch-4"]
+    assert batch.gain_over_previous and batch.gain_over_previous.share == pytest.approx(131.86 / 136.13 - 1)
+    assert batch.gain_over_first and batch.gain_over_first.share == pytest.approx(131.86 / 47.67 - 1)
+    assert found["auto"].gain_over_previous and found["auto"].gain_over_previous.over == "throughput"
+    assert batch.seconds_per_image == pytest.approx(1 / 131.86)
+
+
+def test_a_gain_smaller_than_the_intervals_may_be_noise(planned: Any) -> None:
+    found = {rung.name: rung for rung in ladder(planned, **NOTEBOOK).rungs}
+    small, large = found["batch-4"].gain_over_previous, found["throughput"].gain_over_previous
+    assert small and small.noise == pytest.approx(131.86 / 136.13 * 0.03 * 2**0.5) and small.is_within_noise
+    assert large and not large.is_within_noise
+
+
+def test_in_a_latency_ladder_less_is_a_gain(planned: Any) -> None:
+    climbed = ladder(planned, Kind.LATENCY, pytorch=50, onnx=100, openvino=80, shared_memory=90)
+    found = {rung.name: rung for rung in climbed.rungs}
+    onnx, ir = found["onnx"].gain_over_previous, found["openvino"].gain_over_previous
+    assert onnx and ir and (onnx.share, ir.share) == (pytest.approx(1.0), pytest.approx(-0.2))
+    assert climbed.best and climbed.best.name == "onnx"
+
+
+def test_what_is_missing_or_failed_has_null_and_a_reason_never_0(planned: Any) -> None:
+    numbers = NOTEBOOK | {"async": None}
+    document = ladder_document(ladder(planned, **numbers))
+    rungs = {rung["rung"]: rung for rung in document["rungs"]}
+    assert [rungs["gpu"][key] for key in ("available", "fps", "latency_ms", "measurement")] == [False, None, None, None]
+    assert "has no device 'GPU'" in rungs["gpu"]["reason"]
+    assert (rungs["async"]["available"], rungs["async"]["fps"], rungs["async"]["status"]) == (True, None, "failed")
+    assert rungs["async"]["reason"] == "the child was killed"
+    assert rungs["throughput"]["gain_over_previous"]["over"] == "batch-4"
+    assert rungs["cumulative"]["reason"] == "it was not measured before the benchmark ended"
+    assert document["best"] == "throughput"
+
+
+def test_a_benchmark_without_rungs_is_no_ladder() -> None:
+    with pytest.raises(InputError, match="is no ladder"):
+        ladder_of(Benchmark("b1", "plain", 1, {"schema_version": 1, "models": ["m"]}), [])
+
+
+def test_the_chart_names_every_rung_and_draws_bars_only_for_numbers(planned: Any, tmp_path: Path) -> None:
+    path = tmp_path / "ladder.svg"
+    write_chart(ladder(planned, **NOTEBOOK), path)
+    text = path.read_text()
+    titles = [step.title for step in steps(Kind.THROUGHPUT, (4,), ())]
+    for words in (*titles, "47.67 FPS", "×2.86", "≈ −3.1 %", "not available: openvino on target"):
+        assert words in text
+    colours = [element.get("style", "") for element in ET.parse(path).iter()]
+    assert sum("#5b7fa6" in style or "#2b5c8f" in style for style in colours) == len(NOTEBOOK)
+
+
+def test_the_chart_is_a_picture_where_that_is_asked_for(planned: Any, tmp_path: Path) -> None:
+    path = tmp_path / "ladder.png"
+    write_chart(ladder(planned, Kind.LATENCY, pytorch=50, openvino=80), path)
+    with Image.open(path) as image:
+        assert image.format == "PNG" and image.width > 1000
+
+
+def test_a_chart_that_cannot_be_written_is_refused_beforehand(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"written as .svg or .png, not as ladder.jpg"):
+        check_chart_path(tmp_path / "ladder.jpg")
+    with pytest.raises(InputError, match="there is no folder"):
+        check_chart_path(tmp_path / "nowhere" / "ladder.svg")

@@ -1,0 +1,122 @@
+"""Runs one engine as a worker confines it, and prints what it used: processor time, wall clock, threads that worked, processors
+that any thread may run on.
+
+    python core_use.py PLUGIN CASE    a module's name or file; the case is JSON: path, format, inputs, settings, seconds
+
+One line of JSON a load. A process of its own, because confinement must come before the engine's import and cannot be
+taken back.
+"""
+
+import contextlib
+import importlib
+import importlib.util
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from enginebench_agent.worker.confine import confine_to_cores
+from enginebench_agent.worker.observe import process_cpu_time_ns, thread_times_ns, working_threads
+from enginebench_plugins import spec
+
+WARM_UP_S = 0.2
+REQUESTS_PER_CORE = 2
+"""More in flight than there are cores, so that an engine that gives each request a core of its own is caught."""
+
+
+def main() -> None:
+    """Measure every load the engine offers."""
+    plugin, case = sys.argv[1], json.loads(sys.argv[2])
+    confine_to_cores(case["settings"]["cores"])
+    engine = _module(plugin).enginebench_engine()
+    inputs = tuple(spec.TensorSpec(name, dtype, tuple(shape)) for name, dtype, shape in case["inputs"])
+    source = spec.ModelSource(Path(case["path"]), spec.ModelFormat(case["format"]), inputs)
+    for load in sorted(engine.info().loads):
+        print(json.dumps({"load": load} | _use(engine, source, case, load)))
+
+
+def _module(plugin: str) -> Any:
+    if not plugin.endswith(".py"):
+        return importlib.import_module(plugin)
+    found = importlib.util.spec_from_file_location(Path(plugin).stem, plugin)
+    assert found is not None and found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+def _use(engine: spec.Engine, source: spec.ModelSource, case: Mapping[str, Any], load: spec.Load) -> dict[str, Any]:
+    cores = case["settings"]["cores"]
+    requests = 1 if load is spec.Load.SYNC else REQUESTS_PER_CORE * cores
+    streams = cores if load is spec.Load.ASYNC and engine.info().multiple_streams else 1
+    settings = spec.Settings(**case["settings"], load=load, requests=requests, streams=streams)
+    compiled = engine.compile(engine.convert(engine.read(source), source), source, settings)
+    slots = [compiled.create_request() for _ in range(requests)]
+    run = _in_turn if load is spec.Load.SYNC else _in_flight
+    run(slots, _inputs(source), WARM_UP_S)
+    used = _measured(lambda: run(slots, _inputs(source), case["seconds"]))
+    for slot in slots:
+        slot.close()
+    compiled.close()
+    return used
+
+
+def _measured(work: Callable[[], None]) -> dict[str, Any]:
+    threads, cpu_ns, begin_ns = thread_times_ns(), process_cpu_time_ns(), time.perf_counter_ns()
+    work()
+    wall_ns, cpu_ns = time.perf_counter_ns() - begin_ns, process_cpu_time_ns() - cpu_ns
+    worked = working_threads(threads, thread_times_ns())
+    return {"cpu_ns": cpu_ns, "wall_ns": wall_ns, "threads": worked, "processors": _processors()}
+
+
+def _processors() -> list[int]:
+    """What the affinities of all threads of this process have between them."""
+    found: set[int] = set()
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(ProcessLookupError):  # it ended meanwhile
+            found |= os.sched_getaffinity(int(task.name))
+    return sorted(found)
+
+
+def _in_turn(slots: list[spec.InferRequest], inputs: Mapping[str, Any], seconds: float) -> None:
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        slots[0].infer(inputs)
+
+
+def _in_flight(slots: list[spec.InferRequest], inputs: Mapping[str, Any], seconds: float) -> None:
+    """Every completion starts its request's next inference, until the time is up and all have come back."""
+    end, errors, done = time.perf_counter() + seconds, [], threading.Semaphore(0)
+
+    def start(slot: spec.InferRequest) -> None:
+        def on_done(_outputs: spec.Outputs | None, error: BaseException | None) -> None:
+            if error is not None:
+                errors.append(error)
+            if error is None and time.perf_counter() < end:
+                start(slot)
+            else:
+                done.release()
+
+        slot.start(inputs, on_done)
+
+    for slot in slots:
+        start(slot)
+    for _ in slots:
+        done.acquire()
+    if errors:
+        raise errors[0]
+
+
+def _inputs(source: spec.ModelSource) -> dict[str, Any]:
+    import numpy as np
+
+    random = np.random.default_rng(1)
+    return {each.name: random.normal(size=each.shape).astype(each.dtype) for each in source.inputs}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""What the benchmarks of the harness compute and write; that they run is seen by `make benchmarks QUICK=1`."""
+
+import math
+import random
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.__main__ import PARTS  # noqa: E402
+from benchmarks.markdown import PAGE, fill, markdown_table  # noqa: E402
+from benchmarks.ours import _toml  # noqa: E402
+from benchmarks.ratio import paired_ratio, variation  # noqa: E402
+
+
+def test_a_ratio_is_that_of_the_rounds_whatever_they_have_in_common() -> None:
+    theirs = [1.0, 2.0, 4.0, 8.0]
+    ratio = paired_ratio([1.1 * each for each in theirs], theirs)
+    assert ratio.value == pytest.approx(1.1)
+    assert ratio.low == pytest.approx(1.1)
+    assert ratio.high == pytest.approx(1.1)
+
+
+def test_the_interval_of_a_ratio_covers_the_truth_as_often_as_it_says() -> None:
+    generator = random.Random(1)
+    rounds = [[math.exp(generator.gauss(0, 0.05)) for _ in range(20)] for _ in range(500)]
+    ratios = [paired_ratio(values[:10], values[10:]) for values in rounds]
+    assert 0.92 < sum(each.low <= 1 <= each.high for each in ratios) / len(ratios) < 0.98
+
+
+def test_one_round_is_no_interval() -> None:
+    ratio = paired_ratio([1.0], [1.0])
+    assert (ratio.low, ratio.high) == (0.0, math.inf)
+    assert math.isnan(variation([1.0]))
+
+
+def test_a_table_goes_between_its_marks_and_nowhere_else(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- a -->\nold\n<!-- /a -->\nafter\n<!-- b -->\n<!-- /b -->\n", encoding="utf-8")
+    fill(page, "a", markdown_table(("x", "y"), [("1", "2")]))
+    expected = "before\n<!-- a -->\n| x | y |\n| --- | ---: |\n| 1 | 2 |\n<!-- /a -->\nafter\n<!-- b -->\n<!-- /b -->\n"
+    assert page.read_text(encoding="utf-8") == expected
+    with pytest.raises(ValueError, match="no place for c"):
+        fill(page, "c", "text")
+
+
+def test_the_page_has_a_place_for_every_part() -> None:
+    content = PAGE.read_text(encoding="utf-8")
+    for part in (*PARTS, "machine"):
+        assert content.count(f"<!-- {part} -->") == content.count(f"<!-- /{part} -->") == 1
+
+
+def test_a_plan_is_written_as_it_is_read() -> None:
+    plan = {"models": ["a.onnx"], "rate": [1.5], "interval": "0%", "options": {"fake.latency_us": "10"}}
+    assert tomllib.loads(_toml(plan)) == plan
