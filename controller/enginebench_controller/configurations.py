@@ -36,7 +36,7 @@ def configurations(
     """Every combination of a plan's axes on one device, possible or not."""
     axes = itertools.product(plan.cores or (_usable_cores(snapshot) or 1,), plan.streams, plan.precision, plan.hint)
     for core_count, streams, precision, hint in axes:
-        for load, requests, arrivals in _loads(plan, streams):
+        for load, requests, arrivals in _loads(plan, core_count, streams, hint):
             yield Configuration(
                 device=device,
                 batch=batch,
@@ -64,18 +64,20 @@ def _usable_cores(snapshot: TargetSnapshot) -> int | None:
     return granted if cores is None else min(cores, granted)
 
 
-def _loads(plan: Plan, streams: int) -> Iterator[tuple[Load, int, Arrivals | None]]:
+def _loads(plan: Plan, cores: int, streams: int, hint: Hint) -> Iterator[tuple[Load, int, Arrivals | None]]:
     """Every load with its requests in flight and its arrivals."""
     for load in plan.load:
         rates = [Arrivals(rate, plan.arrivals) for rate in plan.rate] if load is Load.OPEN_LOOP else [None]
-        for requests, arrivals in itertools.product(_requests(plan, load, streams), rates):
+        for requests, arrivals in itertools.product(_requests(plan, load, cores, streams, hint), rates):
             yield load, requests, arrivals
 
 
-def _requests(plan: Plan, load: Load, streams: int) -> tuple[int, ...]:
+def _requests(plan: Plan, load: Load, cores: int, streams: int, hint: Hint) -> tuple[int, ...]:
     if load is Load.SYNC:
         return (1,)
-    return plan.requests or (max(2, streams),)
+    # Under these hints the engine makes streams for as many requests as it is told of: too few would hold it back.
+    wanted = cores if hint in (Hint.THROUGHPUT, Hint.CUMULATIVE_THROUGHPUT) else 2
+    return plan.requests or (max(2, streams, wanted),)
 
 
 def impossible(  # noqa: PLR0911  # one reason a line

@@ -109,7 +109,8 @@ class Plan(BaseModel):
     load: tuple[Load, ...] = (Load.SYNC,)
     hint: tuple[Hint, ...] = (Hint.NONE,)
     requests: tuple[Count, ...] = ()
-    """Requests in flight, at most, under a load that overlaps them; empty for as many as streams, and at least two."""
+    """Requests in flight, at most, under a load that overlaps them; empty for as many as streams, and at least two,
+    or as cores under a hint for throughput."""
     rate: tuple[Rate, ...] = ()
     """Arrivals a second under an open loop, each of a whole batch."""
     arrivals: ArrivalProcess = ArrivalProcess.POISSON

@@ -29,7 +29,7 @@ from enginebench_controller.records import (
     TargetSnapshot,
 )
 from integration.bench import tiny_model
-from invented import failed, measured
+from invented import failed, measured, outputs
 
 THROUGHPUT = ["pytorch", "openvino", "batch-4", "async", "throughput", "gpu", "auto", "cumulative"]
 LATENCY = ["pytorch", "onnx", "openvino", "gpu", "threads", "hint", "shared-memory"]
@@ -282,6 +282,15 @@ def test_what_is_missing_or_failed_has_null_and_a_reason_never_0(planned: Any) -
     assert rungs["throughput"]["gain_over_previous"]["over"] == "batch-4"
     assert rungs["cumulative"]["reason"] == "it was not measured before the benchmark ended"
     assert document["best"] == "throughput"
+
+
+def test_a_rung_with_other_outputs_is_told(planned: Any, home: Home) -> None:
+    plan = planned(WITHOUT_GPU, cores=1)
+    right, wrong = (_measured(plan, name, 50) for name in ("pytorch", "openvino"))
+    wrong = replace(wrong, captured_outputs=(outputs(shift=1.0),))
+    benchmark = Benchmark("b0000001", "", 1, plan.document())
+    found = {rung.name: rung for rung in ladder_of(benchmark, [right, wrong], home.library.versions()).rungs}
+    assert found["openvino"].output_check and found["openvino"].output_check.problem
 
 
 def test_a_benchmark_without_rungs_is_no_ladder() -> None:

@@ -1,5 +1,6 @@
-"""Runs one engine as a worker confines it, and prints what it used: processor time, wall clock, threads that worked, processors
-that any thread may run on.
+"""Runs one engine as a worker confines it, and prints what it used.
+
+That is processor time, wall clock, the number of threads that worked and the processors that any thread may run on.
 
     python core_use.py PLUGIN CASE    a module's name or file; the case is JSON: path, format, inputs, settings, seconds
 

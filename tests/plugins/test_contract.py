@@ -97,7 +97,7 @@ def test_an_engine_that_lifts_its_confinement_fails(tmp_path: Path) -> None:
     class Unconfined(EngineContract):
         plugin = "planted_unconfined"
 
-    with pytest.raises(AssertionError, match="cores busy|threads may run on"):
+    with pytest.raises(AssertionError, match=r"cores busy|threads may run on"):
         Unconfined().test_processor_time_stays_within_the_cores(tmp_path, 1)
 
 

@@ -48,15 +48,21 @@ def list_(json: Json = False) -> None:
         remark("nothing measured yet; start with `enginebench demo` or `enginebench run MODEL`")
 
 
-def show(benchmark: Id, json: Json = False) -> None:
+def show(
+    benchmark: Id,
+    json: Json = False,
+    blocks: Annotated[bool, typer.Option("--blocks", help="With --json: every block with its evidence.")] = False,
+) -> None:
     """Show one benchmark with its measurements."""
     store = default_home().store
     found = store.benchmark(benchmark)
-    measurements = store.measurements(found.id)
+    measurements, models = store.measurements(found.id), store.models()
     if json:
-        print_json(benchmark_document(found, measurements, store.benchmark_snapshots(found.id)))
+        snapshots = store.benchmark_snapshots(found.id)
+        print_json(benchmark_document(found, measurements, snapshots, models, with_blocks=blocks))
     else:
-        print_measurements(f"{found.name} ({found.id}), {instant(found.created_at_unix_ns)}", measurements)
+        title = f"{found.name} ({found.id}), {instant(found.created_at_unix_ns)}"
+        print_measurements(title, measurements, models)
 
 
 def remove(benchmark: Id, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:

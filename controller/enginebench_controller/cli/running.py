@@ -262,9 +262,10 @@ def _run(home: Home, order: Order) -> Benchmark:
 def _print_outcome(home: Home, benchmark: Benchmark, *, as_json: bool) -> int:
     measurements = home.store.measurements(benchmark.id)
     if as_json:
-        print_json(benchmark_document(benchmark, measurements, home.store.benchmark_snapshots(benchmark.id)))
+        snapshots = home.store.benchmark_snapshots(benchmark.id)
+        print_json(benchmark_document(benchmark, measurements, snapshots, home.store.models()))
     else:
-        print_measurements(f"{benchmark.name} ({benchmark.id})", measurements)
+        print_measurements(f"{benchmark.name} ({benchmark.id})", measurements, home.store.models())
     return exit_code(measurements)
 
 

@@ -34,15 +34,15 @@ Numbers = NDArray[np.float64]
 
 
 def over_processes(values: Sequence[float]) -> Interval | None:
-    """The interval of the mean of one value a process: mean ± t·SD/√K with K − 1 degrees of freedom.
+    """The interval of the mean of one value a process: mean ± t·SD/√K with K − 1 degrees of freedom, but not below 0.
 
-    None for fewer than two processes. Source: Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time", ISMM
-    2013, with the process as the highest level that is repeated.
+    The values are durations or rates. None for fewer than two processes. Source: Kalibera and Jones, "Rigorous
+    Benchmarking in Reasonable Time", ISMM 2013, with the process as the highest level that is repeated.
     """
     if len(values) < 2:
         return None
     mean, half = mean_and_half_width(np.asarray(values, dtype=np.float64))
-    return Interval(mean - half, mean + half, LEVEL, IntervalMethod.PROCESSES_T)
+    return Interval(max(0.0, mean - half), mean + half, LEVEL, IntervalMethod.PROCESSES_T)
 
 
 def mean_and_half_width(values: Numbers) -> tuple[float, float]:
@@ -56,30 +56,35 @@ def t_quantile(degrees: float) -> float:
     return float(stdtrit(degrees, (1 + LEVEL) / 2))
 
 
-def of_quantile(below: Numbers, sizes: Numbers, quantile: Callable[[float], float]) -> Interval | None:
-    """The interval of a quantile over the blocks of one process.
+def of_quantile(
+    share: float, below: Numbers, up_to: Numbers, sizes: Numbers, quantile: Callable[[float], float]
+) -> Interval | None:
+    """The interval of the quantile of `share` over the blocks of one process.
 
-    `below` has the number of samples below the estimated quantile in each block, those equal to it counted half, and
-    `sizes` the number of samples, both of shape (blocks,); `quantile` gives the pooled quantile of a share. The
-    interval of the share below is found from the blocks' shares and mapped back through the pooled order statistics.
+    `below` and `up_to` have the number of samples below the estimated quantile, and up to it, in each block, and
+    `sizes` the number of samples, all of shape (blocks,); `quantile` gives the pooled quantile of a share. The interval
+    of the share is found from the blocks' shares and mapped back through the pooled order statistics. Where many
+    samples equal the quantile, the share below it decides how far down it could lie, the share up to it how far up.
 
     None with fewer than `MIN_BLOCKS` blocks, or where a bound would lie outside the data. Source: Woodruff,
     "Confidence Intervals for Medians and Other Position Measures", Journal of the American Statistical Association 47,
     1952.
     """
-    share = ratio_and_half_width(below, sizes)
-    if share is None or share[0] - share[1] < 0 or share[0] + share[1] > 1:
+    down, up = ratio_and_half_width(below, sizes), ratio_and_half_width(up_to, sizes)
+    if down is None or up is None or share - down[1] < 0 or share + up[1] > 1:
         return None
-    middle, half = share
-    return Interval(quantile(middle - half), quantile(middle + half), LEVEL, IntervalMethod.BLOCKS)
+    return Interval(quantile(share - down[1]), quantile(share + up[1]), LEVEL, IntervalMethod.BLOCKS)
 
 
 def of_ratio(amounts: Numbers, sizes: Numbers) -> Interval | None:
-    """The interval of Σ amounts ÷ Σ sizes over the blocks of one process; None with fewer than `MIN_BLOCKS` blocks."""
+    """The interval of Σ amounts ÷ Σ sizes over the blocks of one process, not below 0.
+
+    None with fewer than `MIN_BLOCKS` blocks.
+    """
     ratio = ratio_and_half_width(amounts, sizes)
     if ratio is None:
         return None
-    return Interval(ratio[0] - ratio[1], ratio[0] + ratio[1], LEVEL, IntervalMethod.BLOCKS_T)
+    return Interval(max(0.0, ratio[0] - ratio[1]), ratio[0] + ratio[1], LEVEL, IntervalMethod.BLOCKS_T)
 
 
 def ratio_and_half_width(amounts: Numbers, sizes: Numbers) -> tuple[float, float] | None:

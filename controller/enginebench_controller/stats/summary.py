@@ -114,19 +114,24 @@ def _over_processes(percent: float, processes: Collection[Distribution]) -> Inte
 
 def _over_blocks(samples: Iterable[BlockSamples], pooled: Distribution) -> dict[float, Interval | None]:
     bounds = [pooled.quantile(percent / 100) for percent in PERCENTS]
-    counts = [_below_each(one.latency_ns, bounds) for one in samples]
-    below, sizes = np.array([below for below, _ in counts]), np.array([size for _, size in counts], dtype=np.float64)
+    below, up_to, sizes = (np.array(each, dtype=np.float64) for each in _counts(samples, bounds))
     return {
-        percent: intervals.of_quantile(below[:, column], sizes, pooled.quantile)
+        percent: intervals.of_quantile(percent / 100, below[:, column], up_to[:, column], sizes, pooled.quantile)
         for column, percent in enumerate(PERCENTS)
     }
 
 
-def _below_each(latency_ns: NDArray[np.int64], bounds: Sequence[float]) -> tuple[NDArray[np.float64], int]:
-    """How many samples of a block are below each bound, equal ones counted half; and how many there are."""
-    ordered = np.sort(latency_ns)
-    below = np.searchsorted(ordered, bounds, side="left")
-    return (below + np.searchsorted(ordered, bounds, side="right")) / 2, latency_ns.size
+def _counts(
+    samples: Iterable[BlockSamples], bounds: Sequence[float]
+) -> tuple[list[NDArray[np.intp]], list[NDArray[np.intp]], list[int]]:
+    """Of each block: how many samples are below each bound, how many up to it, and how many there are."""
+    below, up_to, sizes = [], [], []
+    for one in samples:
+        ordered = np.sort(one.latency_ns)
+        below.append(np.searchsorted(ordered, bounds, side="left"))
+        up_to.append(np.searchsorted(ordered, bounds, side="right"))
+        sizes.append(one.latency_ns.size)
+    return below, up_to, sizes
 
 
 def _percentile(percent: float, pooled: Distribution, interval: Interval | None) -> Percentile:

@@ -24,13 +24,16 @@ class CompiledNetwork(spec.CompiledModel):
         self._compile_with = compile_with
         self._settings = settings
         self._network = compile_with(settings)
-        self._input_names = [port_name(port) for port in self._network.inputs]
+        # The first conversion of an element type fills a table under a C++ lock that does not know the interpreter's:
+        # two requests that came to it together, each on its thread, waited for each other for ever (2026.4).
+        self._inputs = [_tensor_spec(port) for port in self._network.inputs]
+        self._input_names = [tensor.name for tensor in self._inputs]
         self._output_names = [port_name(port) for port in self._network.outputs]
 
     @property
     def inputs(self) -> Sequence[spec.TensorSpec]:
         """The inputs, in the model's order."""
-        return [_tensor_spec(port) for port in self._network.inputs]
+        return self._inputs
 
     def effective(self) -> spec.Effective:
         """All of it from the compiled network, none of it an echo.

@@ -104,7 +104,7 @@ def test_samples_that_are_all_equal_have_an_interval_without_width():
 
 def test_an_interval_that_would_end_beyond_the_slowest_sample_is_not_given():
     quiet = noisy_blocks(8, 100)
-    stalled = [*quiet[:-1], BlockSamples(0, 7, np.full(100, 2_000_000))]
+    stalled = [*quiet[:-1], BlockSamples(0, 7, 2_000_000 + np.arange(100))]
 
     by_percent = {one.percent: one for one in summarize(stalled).percentiles}
 

@@ -19,8 +19,13 @@ MOST_CLUSTERS = 1024
 FEWEST_CLUSTERS = 6
 """With fewer blocks nothing is known of their variance."""
 
-CORRELATED = 1.0
-"""Neighbouring blocks count as one while their correlation exceeds so many of its standard errors."""
+FEWEST_CORRELATED = 12
+"""With fewer blocks their correlation cannot be told, and is not looked for."""
+
+CORRELATED = 0.5
+"""A correlation between neighbouring blocks counts from so many of its standard errors on."""
+
+STRONGEST_CORRELATION = 0.8
 
 _LEVEL = 0.95
 
@@ -62,7 +67,8 @@ class MedianPrecision:
         by the ratio estimator (Cochran, "Sampling Techniques", 3rd edition, 1977, §6.3), with t of B − 1 degrees of
         freedom, and the interval of that share is mapped back through the pooled order statistics (Woodruff,
         "Confidence Intervals for Medians and Other Position Measures", JASA 47, 1952). Blocks that follow their
-        neighbours are merged first (batch means: Law and Carson, Operations Research 27, 1979).
+        neighbours count for fewer. The controller's interval over the blocks of one process is the same, but from all
+        samples instead of thinned ones.
 
         Where many samples equal the median, the share below it and the share up to it differ; the first decides how
         far down the median could lie, the second how far up.
@@ -80,11 +86,13 @@ class MedianPrecision:
         """Of the share of samples below the median ("left"), or up to it ("right")."""
         counts = np.array(self._counts, dtype=np.float64)
         shares = np.array([np.searchsorted(points, median, side) / points.size for points in self._points])
-        below, counts = _independent(counts * shares, counts)
+        below = counts * shares
         residuals = below - below.sum() / counts.sum() * counts
-        clusters = counts.size
-        error = math.sqrt(clusters / (clusters - 1) * float(np.dot(residuals, residuals))) / float(counts.sum())
-        return student_t.quantile((1 + _LEVEL) / 2, clusters - 1) * error
+        clusters, worth = counts.size, _independent_share(residuals)
+        squares = float(np.dot(residuals, residuals)) / worth
+        error = math.sqrt(clusters / (clusters - 1) * squares) / float(counts.sum())
+        degrees = max(clusters * worth, FEWEST_CLUSTERS) - 1
+        return student_t.quantile((1 + _LEVEL) / 2, degrees) * error
 
     def _pooled(self) -> tuple[Numbers, Numbers]:
         """All points in order, and the share of all samples up to each."""
@@ -122,14 +130,16 @@ def _at(values: Numbers, cumulated: Numbers, share: float) -> float:
     return float(values[min(int(np.searchsorted(cumulated, share)), values.size - 1)])
 
 
-def _independent(below: Numbers, counts: Numbers) -> tuple[Numbers, Numbers]:
-    """Neighbours as one until they no longer follow each other, or there would be too few."""
-    while counts.size >= 2 * FEWEST_CLUSTERS and _follow_each_other(below - below.sum() / counts.sum() * counts):
-        starts = np.arange(0, counts.size - 1, 2)  # the last of an odd number joins the pair before it
-        below, counts = np.add.reduceat(below, starts), np.add.reduceat(counts, starts)
-    return below, counts
+def _independent_share(residuals: Numbers) -> float:
+    """How many independent blocks one of these is worth: (1 − r)/(1 + r), with r the correlation of neighbours.
 
-
-def _follow_each_other(residuals: Numbers) -> bool:
-    together = float(np.dot(residuals[:-1], residuals[1:]))
-    return together > CORRELATED / math.sqrt(residuals.size) * float(np.dot(residuals, residuals))
+    That is the effective sample size of a first-order autoregressive series (Thiébaux and Zwiers, Journal of Climate
+    and Applied Meteorology 23, 1984), with r corrected for its bias by (1 + 3r)/B (Kendall, Biometrika 41, 1954).
+    """
+    squares = float(np.dot(residuals, residuals))
+    products = float(np.dot(residuals[:-1], residuals[1:]))
+    if residuals.size < FEWEST_CORRELATED or products <= CORRELATED / math.sqrt(residuals.size) * squares:
+        return 1.0
+    seen = products / squares
+    correlation = min(seen + (1 + 3 * seen) / residuals.size, STRONGEST_CORRELATION)
+    return (1 - correlation) / (1 + correlation)

@@ -4,7 +4,7 @@ import math
 from statistics import NormalDist
 
 
-def quantile(probability: float, degrees: int) -> float:
+def quantile(probability: float, degrees: float) -> float:
     """The value below which `probability` of the distribution with `degrees` ≥ 3 degrees of freedom lies.
 
     Cornish–Fisher expansion in 1/degrees, four terms: Abramowitz and Stegun, "Handbook of Mathematical Functions",
