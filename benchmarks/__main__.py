@@ -20,8 +20,8 @@ from benchmarks.setting import RESULTS, Setting, make_setting
 from enginebench_plugins.processor import processor_name
 
 PARTS = {"loops": loops, "tools": tools, "cost": cost, "patience": patience, "overload": overload}
-FULL_ROUNDS, FULL_S, FULL_BLOCK_S = 10, 3.0, 1.0
-QUICK_ROUNDS, QUICK_S, QUICK_BLOCK_S = 2, 1.0, 0.3
+FULL_ROUNDS, FULL_S, FULL_BLOCK_S = 10, 3.0, 0.2
+QUICK_ROUNDS, QUICK_S, QUICK_BLOCK_S = 2, 1.0, 0.1
 PEERS = ("onnxruntime", "openvino", "torch", "mlcommons-loadgen", "pyperf")
 
 

@@ -12,7 +12,7 @@ from benchmarks import ours, peers
 from benchmarks.markdown import markdown_table
 from benchmarks.setting import MODELS, Setting
 
-REPEATS_PER_ROUND = 0.2
+REPEATS_PER_ROUND = 0.1
 PYPERF_SCRIPT = Path(__file__).parent / "pyperf_loop.py"
 
 Row = Mapping[str, Any]

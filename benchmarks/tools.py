@@ -44,10 +44,9 @@ def measure(setting: Setting) -> list[Row]:
 
 
 def _cells(setting: Setting) -> list[Cell]:
-    """Native tools on every model; the bare loops, which have been compared already, on the small one."""
+    """Every native tool on every model; ONNX Runtime's wheel has none, so a bare loop stands for what people write."""
     native = [peers.BENCHMARK_APP, *([peers.DEEPSPARSE_BENCHMARK] if setting.deepsparse_python else [])]
-    bare = [peers.bare_loop("onnxruntime"), peers.bare_loop("torch")]
-    return [(model, tool) for model in setting.models for tool in native] + [(SMALL, tool) for tool in bare]
+    return [(model, tool) for model in setting.models for tool in native] + [(SMALL, peers.bare_loop("onnxruntime"))]
 
 
 def _run(setting: Setting, cell: Cell, *, us: bool) -> float:

@@ -17,6 +17,7 @@ from enginebench_controller.records import (
     StopRule,
 )
 from enginebench_controller.sample_file import SampleFile
+from enginebench_controller.stats.drift import drifts
 from enginebench_controller.stats.summary import process_medians, process_spread, summarize, throughput
 from enginebench_proto.v1 import run_pb2
 
@@ -79,12 +80,16 @@ def _with_numbers(begun: Measurement, samples: SampleFile) -> Measurement:
     noisy = _measured_again(rule, blocks)
     excluded = noisy if _leaves_something(noisy, blocks) else frozenset()
     latency, medians = summarize(samples, excluded), process_medians(samples, excluded)
+    drifted = drifts(samples, excluded)
     rate, rate_interval = throughput(blocks, batch, excluded)
     counted = sum(block.iterations for block in blocks if (block.process, block.index) not in noisy)
     return replace(
         begun,
         status=_verdict(rule, begun.processes, latency, counted),
-        processes=tuple(_with_medians(process, medians, blocks, batch, excluded) for process in begun.processes),
+        processes=tuple(
+            replace(_with_medians(process, medians, blocks, batch, excluded), drift=drifted.get(process.index))
+            for process in begun.processes
+        ),
         blocks=blocks,
         latency=latency,
         throughput_items_per_s=rate,

@@ -66,6 +66,7 @@ def doubts(measurement: Measurement) -> tuple[str, ...]:
     sentences = (
         _too_many_cores(measurement),
         *_never_steady(measurement),
+        *_drifted(measurement),
         _disturbed(measurement),
         *_overload(measurement),
         _unlike_processes(measurement),
@@ -161,6 +162,14 @@ def _never_steady(measurement: Measurement) -> Iterator[str]:
         if process.warm_up is not None and not process.warm_up.steady:
             reason = f": {process.warm_up.reason}" if process.warm_up.reason else ""
             yield f"never became steady while warming up{_which(process, measurement)}{reason}"
+
+
+def _drifted(measurement: Measurement) -> Iterator[str]:
+    for process in measurement.processes:
+        if process.drift is not None:
+            moved = "rose" if process.drift > 0 else "fell"
+            which = _which(process, measurement)
+            yield f"the latency {moved} by {abs(process.drift):.0%} while it was measured{which}: use a longer --warmup"
 
 
 def _disturbed(measurement: Measurement) -> str | None:

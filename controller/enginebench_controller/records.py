@@ -365,7 +365,11 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Process:
-    """What one of a measurement's fresh processes did."""
+    """What one of a measurement's fresh processes did.
+
+    `drift`: by how much the latency changed between the two halves of the steady state, as a share, where that is more
+    than chance; None where it stayed as it was.
+    """
 
     index: int
     started_at_unix_ns: int | None = None
@@ -378,6 +382,7 @@ class Process:
     steady_state_ns: int | None = None
     cpu_time_ns: int | None = None
     median_ns: float | None = None
+    drift: float | None = None
     throughput_items_per_s: float | None = None
     scheduled_arrivals: int | None = None
     unsent_arrivals: int | None = None

@@ -13,9 +13,10 @@ from math import exp, isfinite, log, log1p
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, stdtr, stdtrit
+from scipy.special import ndtr, stdtrit
 
 from enginebench_controller.records import BlockSamples
+from enginebench_controller.stats import welch
 from enginebench_controller.stats.distribution import Gathering
 from enginebench_controller.stats.intervals import LEVEL, mean_and_half_width
 from enginebench_controller.stats.summary import Excluded
@@ -175,25 +176,15 @@ def _unpaired(a: Side, b: Side) -> _Estimate | str:
 def _over_processes(ratios: NDArray[np.float64]) -> _Estimate:
     middle, half = mean_and_half_width(ratios)
     error = float(np.std(ratios, ddof=1) / np.sqrt(ratios.size))
-    p_value = _t_p_value(middle, error, ratios.size - 1)
+    p_value = welch.p_value(middle, error, ratios.size - 1)
     return _Estimate(middle, middle - half, middle + half, p_value, ComparisonMethod.PAIRED_PROCESSES)
 
 
 def _welch(a: NDArray[np.float64], b: NDArray[np.float64]) -> _Estimate:
-    """Welch, "The Generalization of 'Student's' Problem", Biometrika 34, 1947, with Satterthwaite's degrees."""
-    middle = float(np.mean(b) - np.mean(a))
-    squares = np.array([np.var(a, ddof=1) / a.size, np.var(b, ddof=1) / b.size])
-    error = float(np.sqrt(squares.sum()))
-    degrees = float(squares.sum() ** 2 / (squares**2 / (a.size - 1, b.size - 1)).sum()) if error else 1.0
+    middle, error, degrees = welch.difference(a, b)
     half = float(stdtrit(degrees, (1 + LEVEL) / 2)) * error
-    p_value = _t_p_value(middle, error, degrees)
-    return _Estimate(middle, middle - half, middle + half, p_value, ComparisonMethod.PROCESSES)
-
-
-def _t_p_value(middle: float, error: float, degrees: float) -> float:
-    if not error:
-        return 0.0 if middle else 1.0
-    return float(2 * stdtr(degrees, -abs(middle) / error))
+    found = welch.p_value(middle, error, degrees)
+    return _Estimate(middle, middle - half, middle + half, found, ComparisonMethod.PROCESSES)
 
 
 def _signed_ranks(ratios: NDArray[np.float64]) -> _Estimate | str:

@@ -32,6 +32,7 @@ _PROCESS_COLUMNS = (
     "steady_state_ns",
     "cpu_time_ns",
     "median_ns",
+    "drift",
     "throughput_items_per_s",
     "scheduled_arrivals",
     "unsent_arrivals",

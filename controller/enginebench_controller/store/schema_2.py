@@ -36,6 +36,7 @@ _PROCESSES = """
         steady_state_ns BIGINT,
         cpu_time_ns BIGINT,
         median_ns DOUBLE,
+        drift DOUBLE,
         throughput_items_per_s DOUBLE,
         scheduled_arrivals BIGINT,
         unsent_arrivals BIGINT,
