@@ -19,8 +19,8 @@ Row = Mapping[str, Any]
 
 
 def measure(setting: Setting) -> list[Row]:
-    """One row for each model and engine of ours, and one for each tool."""
-    cells = [(model, engine) for model in setting.models for engine in peers.engines(setting)]
+    """One row for each engine of ours, on the small network, and one for each tool."""
+    cells = [(MODELS[0], engine) for engine in peers.engines(setting)]
     repeats = max(1, round(REPEATS_PER_ROUND * setting.rounds))
     rows = [_ours(setting, model, engine, repeats) for model, engine in cells]
     fixed = [

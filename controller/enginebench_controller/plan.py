@@ -123,7 +123,7 @@ class Plan(BaseModel):
     """Fresh processes that a measurement is made of, one after the other."""
     duration: Duration = "6s"
     """Shortest steady state, of all processes together."""
-    iterations: Count = 30
+    iterations: Annotated[int, Field(ge=1, le=1_000_000_000)] = 30
     """Fewest iterations, of all processes together."""
     max_duration: Duration | None = None
     """Longest steady state, of all processes together; None for five times the shortest."""
