@@ -49,9 +49,9 @@ def tune(folder: DataFolder, root: Path = Path("/")) -> list[Setting]:
     changes = pending(root)
     _refuse_unwritable(changes, folder, root)
     recorded = read_record(folder)
+    if changes:
+        _write_record(folder, _merged(recorded, changes))
     for done, setting in enumerate(changes):
-        if done == 0:
-            _write_record(folder, _merged(recorded, changes))
         try:
             _write(root, setting.path, setting.after)
         except OSError as error:
@@ -165,12 +165,14 @@ def _write_record(folder: DataFolder, settings: Sequence[Setting]) -> None:
             path.unlink(missing_ok=True)
             return
         _make_folder(folder.root)
-        with tempfile.NamedTemporaryFile("w", dir=folder.root, prefix=f"{RECORD}.", delete=False) as stream:
-            json.dump({"settings": [asdict(setting) for setting in settings]}, stream, indent=2)
-            stream.flush()
-            os.fchmod(stream.fileno(), 0o644)  # written by root, read by the agent of a user
-            os.fsync(stream.fileno())
-        Path(stream.name).replace(path)
+        with tempfile.TemporaryDirectory(dir=folder.root, prefix=f"{RECORD}.") as unfinished:  # gone whatever happens
+            written = Path(unfinished) / RECORD
+            with written.open("w") as stream:
+                json.dump({"settings": [asdict(setting) for setting in settings]}, stream, indent=2)
+                stream.flush()
+                os.fchmod(stream.fileno(), 0o644)  # written by root, read by the agent of a user
+                os.fsync(stream.fileno())
+            written.replace(path)
     except OSError as error:
         raise SetupError(f"cannot record what is tuned in {path} ({error.strerror})") from error
 

@@ -9,17 +9,14 @@ import contextlib
 import os
 import random
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
 
 from enginebench_agent.errors import InvalidRequestError
 from enginebench_agent.leases import Leases
+from enginebench_agent.turn_answers import GO, STOP
 from enginebench_proto.v1.run_pb2 import Interleaving
 
 GATHER_SECONDS = 60.0
 """How long the first member of a group waits for the others to be started; then those that are there go on alone."""
-
-GO: Final = b"g"
-STOP: Final = b"s"
 
 
 class Member:

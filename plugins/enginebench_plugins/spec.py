@@ -39,7 +39,7 @@ touches nothing else. A complete engine, which multiplies what it reads from a t
         def create_request(self):
             return ScaleRequest(self.factor)
 
-        def profile(self, inputs, iterations):
+        def profile(self, inputs, iterations, between=spec.nothing):
             layer = spec.LayerProfile("scale", "Multiply", order=0, time_ns=(1000,) * iterations)
             return spec.ModelProfile(layers=(layer,), latency_ns=(1100,) * iterations)
 
@@ -90,6 +90,7 @@ from enginebench_plugins.types import (
 )
 
 __all__ = [
+    "Between",
     "CompiledModel",
     "Device",
     "Effective",
@@ -117,6 +118,7 @@ __all__ = [
     "UnsupportedSettingsError",
     "hookimpl",
     "hookspec",
+    "nothing",
 ]
 
 PROJECT_NAME = "enginebench"
@@ -129,10 +131,18 @@ hookimpl = pluggy.HookimplMarker(PROJECT_NAME)
 Tensors = Mapping[str, Any]
 Outputs = Mapping[str, Any]
 OnDone = Callable[[Outputs | None, BaseException | None], None]
+Between = Callable[[], None]
+_Jobs = queue.SimpleQueue[tuple[Tensors, OnDone] | None]
+
+
+def nothing() -> None:
+    """What there is to do between two profiled inferences when nobody says otherwise."""
 
 
 class InferRequest(ABC):
     """One slot for an inference. The worker never uses one request for two inferences at the same time."""
+
+    _jobs: "_Jobs | None" = None  # of the thread that `start` calls `infer` on, once there is one
 
     @abstractmethod
     def infer(self, inputs: Tensors) -> Outputs:
@@ -150,21 +160,18 @@ class InferRequest(ABC):
         `on_done` may start this request's next inference. Override this where the engine has an asynchronous
         interface of its own; this default calls `infer` on a thread that belongs to the request.
         """
-        self._thread_queue().put((inputs, on_done))
+        if self._jobs is None:
+            self._jobs = queue.SimpleQueue()
+            threading.Thread(target=self._serve, args=(self._jobs,), name="infer-request", daemon=True).start()
+        self._jobs.put((inputs, on_done))
 
     def close(self) -> None:
         """Release what the request holds. Called once, when nothing is in flight."""
-        if "_jobs" in self.__dict__:
+        if self._jobs is not None:
             self._jobs.put(None)
 
-    def _thread_queue(self) -> "queue.SimpleQueue[tuple[Tensors, OnDone] | None]":
-        if "_jobs" not in self.__dict__:
-            self._jobs: queue.SimpleQueue[tuple[Tensors, OnDone] | None] = queue.SimpleQueue()
-            threading.Thread(target=self._serve, name="infer-request", daemon=True).start()
-        return self._jobs
-
-    def _serve(self) -> None:
-        while (job := self._jobs.get()) is not None:
+    def _serve(self, jobs: "_Jobs") -> None:
+        while (job := jobs.get()) is not None:
             inputs, on_done = job
             try:
                 outputs = self.infer(inputs)
@@ -172,6 +179,7 @@ class InferRequest(ABC):
                 on_done(None, error)
             else:
                 on_done(outputs, None)
+                del outputs  # not held while the next inference makes its own
 
 
 class CompiledModel(ABC):
@@ -193,12 +201,16 @@ class CompiledModel(ABC):
     def create_request(self) -> InferRequest:
         """Make a request that can be in flight together with the others."""
 
-    def profile(self, inputs: Sequence[Tensors], iterations: int) -> ModelProfile:
+    usual_profile_iterations: int = 20
+    """How many inferences make a profile unless somebody asks for another number."""
+
+    def profile(self, inputs: Sequence[Tensors], iterations: int, between: Between = nothing) -> ModelProfile:
         """Run `iterations` inferences, rotating through `inputs`, with the engine's layer counters on.
 
         Only called when `EngineInfo.profiling` is true and `Settings.profiling` was set at compile time; the model is
         warm. Every layer has `iterations` times, or a state that says why not; the profile has as many latencies, or
-        none.
+        none. Call `between` after each of the inferences, outside its time: the worker then runs the model without
+        counters, so that what changes on the machine meanwhile changes both.
         """
         raise UnsupportedSettingsError("this engine has no layer profile")
 

@@ -3,8 +3,7 @@
 import os
 from collections.abc import Callable
 
-GO = b"g"
-STOP = b"s"
+from enginebench_agent.turn_answers import GO, STOP
 
 
 class TurnsLostError(Exception):

@@ -8,10 +8,10 @@ from contextlib import closing
 
 import pytest
 
-from agent.worker.scripted import INPUTS, MILLISECOND, Inline, Instant, Refusing, Sleeper, seen_by
+from agent.worker.scripted_loads import INPUTS, MILLISECOND, Inline, Instant, Refusing, Sleeper, seen_by
 from enginebench_agent.worker.loads.block import CAPACITY, TimedLoad
 from enginebench_agent.worker.loads.choice import closed_load
-from enginebench_plugins.spec import InferRequest, Load, Outputs, Tensors
+from enginebench_plugins.spec import InferRequest, Load, OnDone, Outputs, Tensors
 
 
 def load_of(load: Load, requests: list[InferRequest]) -> TimedLoad:
@@ -119,6 +119,42 @@ def test_an_engine_that_completes_within_start_neither_recurses_nor_holds_up_the
         timed = load.block(50 * MILLISECOND, 20_000)
     assert len(timed.latency_ns) >= 20_000
     assert timed.duration_ns < 10_000 * MILLISECOND
+
+
+def test_a_request_is_not_started_while_its_last_start_goes_on() -> None:
+    class Overtaken(InferRequest):
+        """Completes on another thread, always before `start` returns."""
+
+        starting = False
+
+        def infer(self, inputs: Tensors) -> Outputs:
+            return inputs
+
+        def start(self, inputs: Tensors, on_done: OnDone) -> None:
+            assert not self.starting
+            self.starting = True
+            engine = threading.Thread(target=on_done, args=(inputs, None))
+            engine.start()
+            engine.join()
+            self.starting = False
+
+    timed = load_of(Load.ASYNC, [Overtaken(), Overtaken()]).block(0, 50, drain=True)
+    assert len(timed.latency_ns) >= 50
+
+
+def test_a_request_that_fails_and_then_raises_from_start_is_waited_for_once() -> None:
+    class FailingTwice(InferRequest):
+        def infer(self, inputs: Tensors) -> Outputs:
+            return inputs
+
+        def start(self, inputs: Tensors, on_done: OnDone) -> None:
+            on_done(None, RuntimeError("the first"))
+            raise RuntimeError("the second")
+
+    requests = [FailingTwice(), Sleeper(20)]
+    with pytest.raises(RuntimeError, match="the first"):
+        load_of(Load.ASYNC, requests).block(10_000 * MILLISECOND)
+    assert not requests[1].active
 
 
 def test_freeing_the_outputs_is_not_part_of_the_latency() -> None:

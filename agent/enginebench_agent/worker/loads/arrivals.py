@@ -11,7 +11,7 @@ from enginebench_proto.v1.configuration_pb2 import ARRIVAL_PROCESS_CONSTANT, Arr
 def gaps_ns(arrivals: Arrivals) -> Iterator[float]:
     """The time before each arrival since the one before it, in nanoseconds; always the same for the same seed.
 
-    Poisson arrivals have independent gaps of −ln(1 − u)/rate, u uniform on [0, 1). `convert.check_arrivals` has found
+    Poisson arrivals have independent gaps of −ln(1 − u)/rate, u uniform on [0, 1). `check_arrivals` has found
     rate and process sound.
     """
     mean_ns = 1e9 / arrivals.rate_per_s

@@ -26,7 +26,7 @@ class AsyncLoad(TimedLoad):
         self.completions = Completions(width=2)
         self.finished: queue.SimpleQueue[_Slot] = queue.SimpleQueue()
         self.stopped = False
-        self._slots = [_Slot(request, self) for request in requests]
+        self._requests = requests
         self._in_flight = 0
         self._begin = 0
 
@@ -54,12 +54,12 @@ class AsyncLoad(TimedLoad):
 
     def _start(self) -> None:
         self.stopped = False
-        self._in_flight = len(self._slots)
+        self._in_flight = len(self._requests)
         self.completions.take()  # of what was still in flight when the load was last closed
         self._begin = clock()
-        for slot in self._slots:
+        for request in self._requests:
             # An engine that completes within `start` keeps its thread until the end, so each slot has one of its own.
-            threading.Thread(target=slot.start, name="first-start", daemon=True).start()
+            threading.Thread(target=_Slot(request, self).start, name="first-start", daemon=True).start()
 
     def _cut(self) -> TimedBlock:
         rows = self.completions.take()
@@ -69,39 +69,37 @@ class AsyncLoad(TimedLoad):
         return TimedBlock(begin, end, array("q", np.subtract(rows[:, 1], rows[:, 0]).tobytes()))
 
 
-class _Inline(threading.local):
-    """Per thread: the slot whose `start` is on the stack, and whether it completed meanwhile on this thread."""
-
-    slot: "_Slot | None" = None
-    completed = False
-
-
-_inline = _Inline()
-
-
 class _Slot:
-    """One request of an asynchronous load."""
+    """One request of an asynchronous load.
+
+    Each inference brings two events, in either order and on any thread: the return of the `start` that began it, and
+    its completion. The second one starts the next inference. So an engine may complete within `start`, again and again,
+    without recursion, and no request is started while its last `start` goes on.
+    """
 
     def __init__(self, request: InferRequest, load: AsyncLoad) -> None:
         self._request = request
         self._load = load
         self._begin = 0
+        self._is_second_event = cycle((False, True)).__next__  # one call into C, and so never interrupted
+        self._done = self._on_done  # bound once
 
     def start(self) -> None:
-        """Start an inference; again and again where the engine completes it within the call, without recursion."""
-        again = True
-        try:
-            while again:
-                tensors = self._load.next_input()
-                _inline.slot, _inline.completed = self, False
-                self._begin = clock()
-                self._request.start(tensors, self._on_done)
-                again = _inline.completed
-        except BaseException as error:  # raised on an engine's thread: carried to the one that waits
-            self._load.completions.fail(error)
-            self._load.finished.put(self)
-        finally:
-            _inline.slot = None
+        """Start an inference; again and again where the engine completes it within the call."""
+        load = self._load
+        while True:
+            tensors = load.next_input()
+            self._begin = clock()
+            try:
+                self._request.start(tensors, self._done)
+            except BaseException as error:  # raised on an engine's thread: carried to the one that waits
+                load.completions.fail(error)
+                break
+            if not self._is_second_event():
+                return
+            if load.stopped:
+                break
+        load.finished.put(self)
 
     def _on_done(self, outputs: Outputs | None, error: BaseException | None) -> None:
         end = clock()
@@ -111,9 +109,8 @@ class _Slot:
         else:
             load.stopped = True
             load.completions.fail(error)
-        if load.stopped:
-            load.finished.put(self)
-        elif _inline.slot is self:
-            _inline.completed = True
-        else:
-            self.start()
+        if self._is_second_event():
+            if load.stopped:
+                load.finished.put(self)
+            else:
+                self.start()

@@ -146,7 +146,7 @@ class OpenLoop(TimedLoad):
     def _falls_due(self, due: float) -> bool:
         """Sleep until `due`; False at once when that lies behind the end of the schedule."""
         while due < self._horizon and (remaining_ns := due - clock()) > 0:
-            self._halt.acquire(timeout=remaining_ns / 1e9)
+            self._halt.acquire(timeout=min(remaining_ns / 1e9, threading.TIMEOUT_MAX))
         return due < self._horizon
 
 
