@@ -31,6 +31,8 @@ from enginebench_proto.v1 import configuration_pb2 as configuration
 
 ONLY_FAKE = '[environments.default]\nengines = ["fake"]\n'
 MILLISECOND = 1_000_000
+ENDLESS_MS = 60_000
+"""Longer than any test: for a run that something else ends."""
 
 
 class AgentProcess(agent_server.AgentProcess):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from agent_process import eventually
-from scripted import Bench, finished
+from scripted_runs import Bench, finished
 
 from enginebench_agent import attempt, spool
 from enginebench_proto.v1 import configuration_pb2, run_pb2

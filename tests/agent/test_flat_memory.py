@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agent_process import ONLY_FAKE, AgentProcess, connected, make_spec
-from scripted import scripted_interpreter
+from scripted_runs import scripted_interpreter
 
 from enginebench_proto.v1 import run_pb2
 

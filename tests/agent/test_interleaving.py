@@ -6,11 +6,9 @@ import signal
 
 import grpc
 import pytest
-from agent_process import AgentProcess, Client, Outcome, make_spec, refused
+from agent_process import ENDLESS_MS, AgentProcess, Client, Outcome, make_spec, refused
 
 from enginebench_proto.v1 import run_pb2
-
-ENDLESS_MS = 60_000
 
 
 def _member(model: bytes, run_id: str, latency_us: int = 500, /, **changes: object) -> run_pb2.RunSpec:

@@ -1,34 +1,19 @@
 """Runs on a real agent: what callers see of them, and what becomes of children that misbehave."""
 
 import asyncio
-import io
 import os
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import grpc
-import numpy as np
 import pytest
-from agent_process import (
-    AgentProcess,
-    Client,
-    connected,
-    digest,
-    eventually,
-    given_inputs,
-    is_alive,
-    make_spec,
-    refused,
-)
+from agent_process import ENDLESS_MS, AgentProcess, Client, is_alive, make_spec, refused
 from grpc_health.v1 import health_pb2
 
-from enginebench_proto.v1 import configuration_pb2, model_pb2, run_pb2
+from enginebench_proto.v1 import run_pb2
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
-ENDLESS_MS = 60_000
 
 
 async def test_a_run_is_measured_and_its_result_says_what_was_asked(shared: Client, model: bytes) -> None:
@@ -189,86 +174,6 @@ def _run_folders_in_use(agent: AgentProcess) -> list[Path]:
     return [Path(words[-2]).parent for words in arguments if len(words) > 2 and words[-3] == "run"]
 
 
-async def test_a_result_survives_the_agent_until_it_is_acknowledged(
-    start_agent: Callable[..., AgentProcess], model: bytes
-) -> None:
-    agent = start_agent()
-    spec = make_spec(model)
-    async with connected(agent) as client:
-        await client.upload(model)
-        before = await client.run(spec)
-        seen = await client.watch("run-1")
-    agent.kill()
-    agent.restart()
-    async with connected(agent) as client:
-        assert await client.outcome("run-1") == before
-        assert await client.start(spec) == run_pb2.RUN_STATE_FINISHED
-        async with refused(grpc.StatusCode.ALREADY_EXISTS):
-            await client.start(make_spec(model, duration_ms=21))
-        (last,) = await client.watch("run-1", from_sequence=len(seen))
-        assert (last.sequence, last.state.outcome) == (len(seen), run_pb2.OUTCOME_OK)
-        await client.acknowledge("run-1")
-        await client.acknowledge("run-1")  # harmless when repeated
-        assert await client.list_runs() == {}
-        async with refused(grpc.StatusCode.NOT_FOUND, "run-1"):
-            await client.outcome("run-1")
-    assert list((agent.data_dir / "spool").iterdir()) == []
-
-
-async def test_a_run_dies_with_its_agent_and_is_unknown_to_the_next(
-    start_agent: Callable[..., AgentProcess], model: bytes
-) -> None:
-    agent = start_agent()
-    async with connected(agent) as client:
-        await client.upload(model)
-        await client.start(make_spec(model, duration_ms=ENDLESS_MS))
-        await client.wait_for_phase("run-1", "steady_state")
-        (child,) = agent.children()
-        spool = agent.data_dir / "spool"
-        await eventually((spool / "run-1.blocks").exists)
-    agent.kill()
-    await eventually(lambda: not is_alive(child))
-    agent.restart()
-    async with connected(agent) as client:
-        async with refused(grpc.StatusCode.NOT_FOUND):
-            await client.watch("run-1")
-        assert list((agent.data_dir / "runs").glob("run-1*")) == []
-    assert list(spool.iterdir()) == [], "blocks without a result are nobody's"
-
-
-async def test_sigterm_cancels_runs_spools_their_outcome_and_exits_with_zero(
-    start_agent: Callable[..., AgentProcess], model: bytes
-) -> None:
-    agent = start_agent()
-    async with connected(agent) as client:
-        await client.upload(model)
-        await client.start(make_spec(model, duration_ms=ENDLESS_MS))
-        await client.wait_for_phase("run-1", "steady_state")
-        (child,) = agent.children()
-        assert await asyncio.to_thread(agent.stop) == 0
-    assert not is_alive(child)
-    agent.restart()
-    async with connected(agent) as client:
-        assert (await client.list_runs())["run-1"].outcome == run_pb2.OUTCOME_CANCELLED
-
-
-async def test_a_damaged_spool_file_is_set_aside_and_the_others_are_served(
-    start_agent: Callable[..., AgentProcess], model: bytes
-) -> None:
-    agent = start_agent()
-    async with connected(agent) as client:
-        await client.upload(model)
-        await client.run(make_spec(model))
-    agent.stop()
-    (agent.data_dir / "spool" / "broken").write_bytes(b"\xff" * 20)
-    (agent.data_dir / "spool" / "half.unfinished").write_bytes(b"")
-    agent.restart()
-    async with connected(agent) as client:
-        assert set(await client.list_runs()) == {"run-1"}
-    spooled = {path.name for path in (agent.data_dir / "spool").iterdir()}
-    assert spooled == {"run-1", "run-1.blocks", "broken.damaged"}
-
-
 async def test_an_unfinished_run_has_no_result_and_cannot_be_acknowledged(ready: Client, model: bytes) -> None:
     await ready.start(make_spec(model, options={"fault": "hang"}))
     async with refused(grpc.StatusCode.FAILED_PRECONDITION, "run-1"):
@@ -276,142 +181,3 @@ async def test_an_unfinished_run_has_no_result_and_cannot_be_acknowledged(ready:
     async with refused(grpc.StatusCode.FAILED_PRECONDITION, "run-1"):
         await ready.acknowledge("run-1")
     await ready.cancel("run-1")
-
-
-@pytest.mark.parametrize(
-    ("changes", "status", "text"),
-    [
-        ({"run_id": "../escape"}, grpc.StatusCode.INVALID_ARGUMENT, "run id"),
-        ({"run_id": ""}, grpc.StatusCode.INVALID_ARGUMENT, "run id"),
-        ({"kind": run_pb2.RUN_KIND_UNSPECIFIED}, grpc.StatusCode.INVALID_ARGUMENT, "kind"),
-        ({"engine": "unknown"}, grpc.StatusCode.NOT_FOUND, "unknown"),
-        ({"environment": "unknown"}, grpc.StatusCode.NOT_FOUND, "unknown"),
-        ({"device": "FAKE:9"}, grpc.StatusCode.NOT_FOUND, "FAKE:0"),
-        ({"options": {"cache_dir": "/etc"}}, grpc.StatusCode.INVALID_ARGUMENT, "cache_dir"),
-        ({"options": {"fault": "unheard-of"}}, grpc.StatusCode.INVALID_ARGUMENT, "fault"),
-        ({"interleaving": run_pb2.Interleaving(group="g")}, grpc.StatusCode.INVALID_ARGUMENT, "1 to 64 members"),
-        ({"interleaving": run_pb2.Interleaving(group="../g", members=2)}, grpc.StatusCode.INVALID_ARGUMENT, "group"),
-        (
-            {"interleaving": run_pb2.Interleaving(group="g", members=2), "kind": run_pb2.RUN_KIND_PROFILE},
-            grpc.StatusCode.INVALID_ARGUMENT,
-            "only measurements",
-        ),
-    ],
-)
-async def test_what_cannot_run_is_refused_before_anything_starts(
-    shared: Client,
-    shared_agent: AgentProcess,
-    model: bytes,
-    changes: dict[str, object],
-    status: grpc.StatusCode,
-    text: str,
-) -> None:
-    async with refused(status, text):
-        await shared.start(make_spec(model, "refused", **changes))
-    assert "refused" not in await shared.list_runs()
-    assert not (shared_agent.data_dir / "runs" / "refused").exists()
-
-
-async def test_a_model_that_was_not_uploaded_is_refused_by_name(client: Client, model: bytes) -> None:
-    async with refused(grpc.StatusCode.FAILED_PRECONDITION, "tiny.onnx"):
-        await client.start(make_spec(model))
-
-
-STOP, INPUTS, POISSON = (
-    configuration_pb2.StopRule,
-    configuration_pb2.InputSet,
-    configuration_pb2.ARRIVAL_PROCESS_POISSON,
-)
-
-
-@pytest.mark.parametrize(
-    ("changes", "text"),
-    [
-        ({"stop": STOP(min_duration_ns=2, max_duration_ns=1)}, "longest duration"),
-        ({"stop": STOP(warmup_ns=2, max_warmup_ns=1)}, "longest warm-up"),
-        ({"stop": STOP(target_relative_half_width=float("nan"))}, "target"),
-        ({"input_set": INPUTS(count=2, items=[configuration_pb2.InputItem()])}, "1 items, but says 2"),
-        ({"input_set": INPUTS(count=1, items=[configuration_pb2.InputItem()])}, "no file"),
-        ({"input_set": given_inputs("../etc")}, "not a sha256"),
-        ({"load": configuration_pb2.LOAD_OPEN_LOOP}, "needs arrivals"),
-        ({"arrivals": configuration_pb2.Arrivals(process=POISSON, rate_per_s=1)}, "only the load open-loop"),
-    ],
-)
-async def test_a_configuration_that_makes_no_sense_is_refused_with_the_reason(
-    shared: Client, model: bytes, changes: dict[str, Any], text: str
-) -> None:
-    spec = make_spec(model, "makes-no-sense")
-    for field, value in changes.items():
-        spec.configuration.ClearField(field)
-        spec.configuration.MergeFrom(configuration_pb2.Configuration(**{field: value}))
-    async with refused(grpc.StatusCode.INVALID_ARGUMENT, text):
-        await shared.start(spec)
-
-
-async def test_a_longest_duration_of_zero_is_no_bound(shared: Client, model: bytes) -> None:
-    spec = make_spec(model, "no-bound")
-    spec.configuration.stop.max_duration_ns = 0
-    assert (await shared.run(spec)).result.outcome == run_pb2.OUTCOME_OK
-
-
-async def test_inputs_that_were_not_uploaded_are_refused_by_name(shared: Client, model: bytes) -> None:
-    spec = make_spec(model, "inputs-not-uploaded")
-    spec.configuration.input_set.CopyFrom(given_inputs("1" * 64))
-    async with refused(grpc.StatusCode.FAILED_PRECONDITION, "'x'"):
-        await shared.start(spec)
-
-
-async def test_given_inputs_are_measured_with_and_kept_while_in_use(
-    ready: Client, agent: AgentProcess, model: bytes
-) -> None:
-    content = io.BytesIO()
-    np.save(content, np.ones((1, 4), np.float32))
-    await ready.upload(content.getvalue())
-    sha256 = digest(content.getvalue())
-    spec = make_spec(model, duration_ms=ENDLESS_MS)
-    spec.configuration.input_set.CopyFrom(given_inputs(sha256))
-    await ready.start(spec)
-    await ready.wait_for_phase("run-1", "steady_state")
-    assert [path.name for path in (agent.data_dir / "runs" / "run-1" / "inputs").iterdir()] == [sha256]
-    async with refused(grpc.StatusCode.FAILED_PRECONDITION, "in use"):
-        await ready.models.DeleteFile(model_pb2.DeleteFileRequest(sha256=sha256))
-    await ready.cancel("run-1")
-    await ready.models.DeleteFile(model_pb2.DeleteFileRequest(sha256=sha256))
-
-
-@pytest.mark.parametrize(
-    "name", ["../x.onnx", "/etc/passwd", "a/../../x", "a\0b", "", ".", "x" * 10_000, "a\\b", "./a"]
-)
-async def test_file_names_that_could_leave_the_run_folder_are_refused(shared: Client, model: bytes, name: str) -> None:
-    file = model_pb2.ModelFile(name=name, sha256=digest(model), size_bytes=len(model))
-    version = model_pb2.ModelVersion(digest=digest(model), format="onnx", files=[file])
-    async with refused(grpc.StatusCode.INVALID_ARGUMENT):
-        await shared.start(make_spec(model, "file-names-that", model=version))
-
-
-async def test_executable_formats_need_the_owners_consent(shared: Client, model: bytes) -> None:
-    file = model_pb2.ModelFile(name="m.pt2", sha256=digest(model), size_bytes=len(model))
-    version = model_pb2.ModelVersion(digest=digest(model), format="torch_export", files=[file])
-    async with refused(grpc.StatusCode.INVALID_ARGUMENT, "allow_executable_formats"):
-        await shared.start(make_spec(model, "executable-formats", model=version))
-
-
-async def test_several_files_lie_beside_each_other_as_copies(ready: Client, agent: AgentProcess, model: bytes) -> None:
-    weights = b"weights" * 1000
-    await ready.upload(weights)
-    files = [
-        model_pb2.ModelFile(name="net/tiny.onnx", sha256=digest(model), size_bytes=len(model)),
-        model_pb2.ModelFile(name="net/data/w.bin", sha256=digest(weights), size_bytes=len(weights)),
-    ]
-    lines = sorted(f"{file.sha256}  {file.name}\n" for file in files)
-    version = model_pb2.ModelVersion(digest=digest("".join(lines).encode()), format="onnx", files=files)
-    await ready.start(make_spec(model, model=version, duration_ms=ENDLESS_MS))
-    await ready.wait_for_phase("run-1", "steady_state")
-    copy = agent.data_dir / "runs" / "run-1" / "model" / "net" / "data" / "w.bin"
-    assert copy.read_bytes() == weights
-    assert copy.stat().st_nlink == 1
-    async with refused(grpc.StatusCode.FAILED_PRECONDITION, "in use"):
-        await ready.models.DeleteFile(model_pb2.DeleteFileRequest(sha256=digest(weights)))
-    await ready.cancel("run-1")
-    assert not copy.exists()
-    await ready.models.DeleteFile(model_pb2.DeleteFileRequest(sha256=digest(weights)))

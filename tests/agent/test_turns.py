@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 from agent_process import eventually
-from scripted import Bench, finished
+from scripted_runs import Bench, finished
 
 from enginebench_agent import turns
 from enginebench_agent.errors import InvalidRequestError
 from enginebench_agent.leases import Leases
 from enginebench_agent.run import Run
-from enginebench_agent.turns import GO, Groups, Member
+from enginebench_agent.turn_answers import GO
+from enginebench_agent.turns import Groups, Member
 from enginebench_proto.v1.run_pb2 import (
     FAILURE_KIND_CRASHED,
     OUTCOME_CANCELLED,

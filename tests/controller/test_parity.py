@@ -82,10 +82,10 @@ def test_a_failure_is_not_compared():
 
 
 def test_an_engine_is_labelled_with_what_tells_it_apart():
-    legacy = invented.measured("m1", **{"engine": "x"})
+    measurement = invented.measured("m1", engine="x")
 
-    assert engine_label(legacy) == "x 1.0"
-    assert engine_label(replace(legacy, engine=EngineRef("x", "legacy", None))) == "x (legacy)"
+    assert engine_label(measurement) == "x 1.0"
+    assert engine_label(replace(measurement, engine=EngineRef("x", "legacy", None))) == "x (legacy)"
 
 
 def test_other_precisions_are_unlike_also_where_they_were_asked_for():

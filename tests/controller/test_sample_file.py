@@ -88,5 +88,4 @@ def test_memory_stays_flat_over_ten_million_samples(tmp_path: Path) -> None:
             samples.add_samples(BlockSamples(0, index, values))
         total = sum(one.latency_ns.size for one in samples)
         grown_bytes = process.memory_info().rss - before_bytes
-    print(f"grew by {grown_bytes / 1e6:.1f} MB for {total * 8 / 1e6:.0f} MB of samples")
     assert total == 10_000_000 and grown_bytes < 10_000_000

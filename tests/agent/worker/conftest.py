@@ -12,6 +12,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from agent.worker.pliable import engine_with
 from enginebench_agent.framing import read_frame
 from enginebench_proto.v1 import configuration_pb2 as configuration
 from enginebench_proto.v1.engine_pb2 import Engine
@@ -155,3 +156,16 @@ def make_spec() -> Callable[..., RunSpec]:
         )
 
     return make
+
+
+@pytest.fixture
+def run_mine(
+    run_worker: Callable, install_plugin: Callable, make_spec: Callable, tiny_model: Path
+) -> Callable[..., Child]:
+    """Run the pliable engine with statements put in."""
+
+    def run(statements: dict[str, str] | None = None, **spec: object) -> Child:
+        folder = install_plugin("mine", engine_with(**statements or {}))
+        return run_worker("run", str(tiny_model), spec=make_spec("mine", **spec), folders=[folder])
+
+    return run

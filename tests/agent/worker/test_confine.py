@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from agent_process import is_alive
 from machine import CPU, write
 
 from enginebench_agent.cores import physical_cores, usable_cores
@@ -126,10 +127,3 @@ while not pathlib.Path({str(tmp_path / "ready")!r}).exists():
     while is_alive(pid) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not is_alive(pid)
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False

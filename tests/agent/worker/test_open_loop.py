@@ -8,7 +8,7 @@ from itertools import islice, repeat
 import numpy as np
 import pytest
 
-from agent.worker.scripted import INPUTS, MILLISECOND, Inline, Refusing, Sleeper, seen_by
+from agent.worker.scripted_loads import INPUTS, MILLISECOND, Inline, Refusing, Sleeper, seen_by
 from enginebench_agent.worker.loads.arrivals import gaps_ns
 from enginebench_agent.worker.loads.block import TimedBlock
 from enginebench_agent.worker.loads.open_loop import OpenLoop

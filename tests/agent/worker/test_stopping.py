@@ -6,7 +6,16 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from agent.worker.scripted import MILLISECOND, STATIONARY, Latencies, bimodal, constant, heavy_tailed, noisy, to_series
+from agent.worker.scripted_loads import (
+    MILLISECOND,
+    STATIONARY,
+    Latencies,
+    bimodal,
+    constant,
+    heavy_tailed,
+    noisy,
+    to_series,
+)
 from enginebench_agent.worker.verdicts import student_t
 from enginebench_agent.worker.verdicts.median_precision import FEWEST_CLUSTERS, MOST_CLUSTERS, MedianPrecision
 from enginebench_agent.worker.verdicts.stopping import Stopping, StopRule, from_stop_rule
@@ -121,17 +130,18 @@ def test_a_rule_is_read_from_the_wire() -> None:
 def test_the_interval_contains_the_true_median_as_often_as_promised(
     latencies: Latencies, blocks: int, size: int
 ) -> None:
-    """At nominal 95 %, 1,000 runs cover in at least 93 %."""
+    """At nominal 95 %, 1,000 runs cover in at least 93 %; all but a few have an interval."""
     generator = np.random.default_rng(11)
     truth = float(np.median(latencies(generator, 400_000)))
-    covered = 0
+    given = []
     for _ in range(1000):
         precision = MedianPrecision()
         for _ in range(blocks):
             precision.add(to_series(latencies(generator, size)))
-        bounds = precision.interval()
-        covered += bounds is None or bounds[0] <= truth <= bounds[2]
-    assert covered >= 930
+        if (bounds := precision.interval()) is not None:
+            given.append(bounds)
+    assert len(given) >= 970
+    assert sum(low <= truth <= high for low, _, high in given) >= 0.93 * len(given)
 
 
 def test_the_interval_of_wandering_blocks_keeps_its_promise_when_the_rule_stops_by_it() -> None:

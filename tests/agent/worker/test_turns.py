@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -112,8 +113,6 @@ def test_one_block_a_turn_until_told_to_stop(start: Callable, make_spec: Callabl
 
 
 def test_a_member_waits_for_its_turn_and_the_pause_is_in_no_block(start: Callable, make_spec: Callable) -> None:
-    import time
-
     member = start(fake(make_spec, stop=STOP_RULE))
     for _ in range(2):
         member.await_question()

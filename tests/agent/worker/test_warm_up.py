@@ -4,7 +4,7 @@ from itertools import chain, repeat
 
 import pytest
 
-from agent.worker.scripted import MILLISECOND, STATIONARY, Latencies, ScriptedLoad, cooling, drawn
+from agent.worker.scripted_loads import MILLISECOND, STATIONARY, Latencies, ScriptedLoad, cooling, drawn
 from enginebench_agent.worker.verdicts.mann_whitney import p_value
 from enginebench_agent.worker.verdicts.steadiness import unsteadiness
 from enginebench_agent.worker.warm_up import WarmUpRule, warm_up, warm_up_rule

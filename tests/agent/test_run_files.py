@@ -1,0 +1,78 @@
+"""The files of a run, its model and its inputs: uploaded before, copied for it, and confined to its folder."""
+
+import io
+
+import grpc
+import numpy as np
+import pytest
+from agent_process import ENDLESS_MS, AgentProcess, Client, digest, given_inputs, make_spec, refused
+
+from enginebench_proto.v1 import model_pb2
+
+
+async def test_a_model_that_was_not_uploaded_is_refused_by_name(client: Client, model: bytes) -> None:
+    async with refused(grpc.StatusCode.FAILED_PRECONDITION, "tiny.onnx"):
+        await client.start(make_spec(model))
+
+
+async def test_inputs_that_were_not_uploaded_are_refused_by_name(shared: Client, model: bytes) -> None:
+    spec = make_spec(model, "inputs-not-uploaded")
+    spec.configuration.input_set.CopyFrom(given_inputs("1" * 64))
+    async with refused(grpc.StatusCode.FAILED_PRECONDITION, "'x'"):
+        await shared.start(spec)
+
+
+async def test_given_inputs_are_measured_with_and_kept_while_in_use(
+    ready: Client, agent: AgentProcess, model: bytes
+) -> None:
+    content = io.BytesIO()
+    np.save(content, np.ones((1, 4), np.float32))
+    await ready.upload(content.getvalue())
+    sha256 = digest(content.getvalue())
+    spec = make_spec(model, duration_ms=ENDLESS_MS)
+    spec.configuration.input_set.CopyFrom(given_inputs(sha256))
+    await ready.start(spec)
+    await ready.wait_for_phase("run-1", "steady_state")
+    assert [path.name for path in (agent.data_dir / "runs" / "run-1" / "inputs").iterdir()] == [sha256]
+    async with refused(grpc.StatusCode.FAILED_PRECONDITION, "in use"):
+        await ready.models.DeleteFile(model_pb2.DeleteFileRequest(sha256=sha256))
+    await ready.cancel("run-1")
+    await ready.models.DeleteFile(model_pb2.DeleteFileRequest(sha256=sha256))
+
+
+@pytest.mark.parametrize(
+    "name", ["../x.onnx", "/etc/passwd", "a/../../x", "a\0b", "", ".", "x" * 10_000, "a\\b", "./a"]
+)
+async def test_file_names_that_could_leave_the_run_folder_are_refused(shared: Client, model: bytes, name: str) -> None:
+    file = model_pb2.ModelFile(name=name, sha256=digest(model), size_bytes=len(model))
+    version = model_pb2.ModelVersion(digest=digest(model), format="onnx", files=[file])
+    async with refused(grpc.StatusCode.INVALID_ARGUMENT):
+        await shared.start(make_spec(model, "file-names-that", model=version))
+
+
+async def test_executable_formats_need_the_owners_consent(shared: Client, model: bytes) -> None:
+    file = model_pb2.ModelFile(name="m.pt2", sha256=digest(model), size_bytes=len(model))
+    version = model_pb2.ModelVersion(digest=digest(model), format="torch_export", files=[file])
+    async with refused(grpc.StatusCode.INVALID_ARGUMENT, "allow_executable_formats"):
+        await shared.start(make_spec(model, "executable-formats", model=version))
+
+
+async def test_several_files_lie_beside_each_other_as_copies(ready: Client, agent: AgentProcess, model: bytes) -> None:
+    weights = b"weights" * 1000
+    await ready.upload(weights)
+    files = [
+        model_pb2.ModelFile(name="net/tiny.onnx", sha256=digest(model), size_bytes=len(model)),
+        model_pb2.ModelFile(name="net/data/w.bin", sha256=digest(weights), size_bytes=len(weights)),
+    ]
+    lines = sorted(f"{file.sha256}  {file.name}\n" for file in files)
+    version = model_pb2.ModelVersion(digest=digest("".join(lines).encode()), format="onnx", files=files)
+    await ready.start(make_spec(model, model=version, duration_ms=ENDLESS_MS))
+    await ready.wait_for_phase("run-1", "steady_state")
+    copy = agent.data_dir / "runs" / "run-1" / "model" / "net" / "data" / "w.bin"
+    assert copy.read_bytes() == weights
+    assert copy.stat().st_nlink == 1
+    async with refused(grpc.StatusCode.FAILED_PRECONDITION, "in use"):
+        await ready.models.DeleteFile(model_pb2.DeleteFileRequest(sha256=digest(weights)))
+    await ready.cancel("run-1")
+    assert not copy.exists()
+    await ready.models.DeleteFile(model_pb2.DeleteFileRequest(sha256=digest(weights)))
