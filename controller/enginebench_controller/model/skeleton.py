@@ -68,14 +68,16 @@ class _MalformedError(Exception):
     """The bytes do not follow the wire format; the text completes "… is not a whole ONNX model: "."""
 
 
-def load_skeleton(path: Path) -> onnx.ModelProto:
+def load_skeleton(path: Path, *, located: bool = False) -> onnx.ModelProto:
     """The model with names, types, dims and small payloads; bigger payloads (and strings) are left out.
 
-    Raises `ModelError` for a file that is missing, unreadable, empty, truncated or something else than ONNX.
+    `located` notes in the `external_data` of a tensor that lost its payload where its whole message lies in this very
+    file, as "offset" and "length" in bytes; its `data_location` stays as it was. Raises `ModelError` for a file that
+    is missing, unreadable, empty, truncated or something else than ONNX.
     """
     try:
         with path.open("rb") as file:
-            model = _parse(file, os.fstat(file.fileno()).st_size)
+            model = _parse(_Walk(file, located=located), os.fstat(file.fileno()).st_size)
     except OSError as error:
         raise ModelError(f"Cannot read the model {path}: {error.strerror}; check the path") from error
     except (_MalformedError, DecodeError) as error:
@@ -94,10 +96,10 @@ def has_payload(tensor: onnx.TensorProto) -> bool:
     return 0 in tensor.dims or any(field.number in _TENSOR_CONTENT for field, _ in tensor.ListFields())
 
 
-def _parse(file: BinaryIO, size: int) -> onnx.ModelProto:
+def _parse(walk: "_Walk", size: int) -> onnx.ModelProto:
     if size == 0:
         raise _MalformedError("it is empty")
-    model = onnx.ModelProto.FromString(_Walk(file).message(_MODEL, size))
+    model = onnx.ModelProto.FromString(walk.message(_MODEL, size))
     if not (model.HasField("graph") and (model.graph.node or model.graph.output)):
         raise _MalformedError("it holds no graph")
     if not model.opset_import:
@@ -108,14 +110,16 @@ def _parse(file: BinaryIO, size: int) -> onnx.ModelProto:
 class _Walk:
     """Copies messages from a file, leaving out what is big and no message."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, *, located: bool = False) -> None:
         self._file = file
+        self._located = located
         self._kept_bytes = 0
 
     def message(self, kind: _Message, end: int, depth: int = 0) -> bytes:
         """The message from the current position to `end`, without its big payloads."""
         if depth > _MAX_DEPTH:
             raise _MalformedError(f"its graphs are nested more than {_MAX_DEPTH} deep")
+        begin = self._file.tell()
         kept = bytearray()
         payload = bytearray()
         payload_bytes = 0
@@ -128,7 +132,9 @@ class _Walk:
             payload_bytes += self._file.tell() - start
             if payload_bytes <= KEPT_PAYLOAD_BYTES:
                 payload += part
-        return bytes(kept + payload if payload_bytes <= KEPT_PAYLOAD_BYTES else kept)
+        if payload_bytes <= KEPT_PAYLOAD_BYTES:
+            return bytes(kept + payload)
+        return bytes(kept) + (_place(begin, end - begin) if self._located else b"")
 
     def _field(self, kind: _Message, key: int, end: int, depth: int) -> bytes:
         """One field with its key, or nothing where it is too big to keep."""
@@ -175,6 +181,15 @@ class _Walk:
             if byte[0] < 0x80:
                 return value
         raise _MalformedError("it has a number of more than ten bytes")
+
+
+def _place(offset: int, length: int) -> bytes:
+    """The note of `load_skeleton` as fields of a TensorProto."""
+    tensor = onnx.TensorProto()
+    for key, value in (("offset", offset), ("length", length)):
+        tensor.external_data.add(key=key, value=str(value))
+    content: bytes = tensor.SerializeToString()
+    return content
 
 
 def _encode(value: int) -> bytes:

@@ -1,0 +1,98 @@
+"""The tables of `enginebench flops`."""
+
+from collections.abc import Mapping, Sequence
+
+from enginebench_controller.cli.console import UNKNOWN, print_table, remark
+from enginebench_controller.flops_document import CONVENTION, by_operator, sum_or_none
+from enginebench_controller.model.flops import Method, ModelCost, NodeCost, model_cost, node_costs, operator
+from enginebench_controller.model.flops.program import ProgramCost
+from enginebench_controller.model.source_graph import SourceGraph
+from enginebench_controller.records import ModelVersion
+
+_NUMBERS = [
+    *[("MACs", True), ("FLOPs", True), ("parameters", True), ("non-zero", True)],
+    *[("weight bytes", True), ("activation bytes", True), ("FLOP/byte", True)],
+]
+
+
+def print_cost(version: ModelVersion, graph: SourceGraph, top: int, *, by_type: bool) -> None:
+    """A row for every node (or operator), the most work first, and the totals below."""
+    costs = node_costs(graph)
+    total = model_cost(graph, costs)
+    if by_type:
+        columns = [("operator", False), ("nodes", True), *_NUMBERS]
+        rows = [[name, len(some), *_sums(some)] for name, some in by_operator(graph, costs)]
+    else:
+        columns = [("#", True), ("node", False), ("operator", False), *_NUMBERS]
+        rows = _node_rows(graph, costs)
+    print_table(f"{version.name}, batch {graph.batch}, {total.nodes} nodes", columns, rows[:top])
+    _remarks(graph, total, len(rows) - top)
+
+
+def print_program(version: ModelVersion, cost: ProgramCost) -> None:
+    """A row for every operator of PyTorch that its counter counts."""
+    ordered = sorted(cost.macs_by_operator.items(), key=lambda one: -one[1])
+    print_table(
+        f"{version.name}, counted by PyTorch",
+        [("operator", False), ("MACs", True), ("FLOPs", True)],
+        [[name, short(macs), short(2 * macs)] for name, macs in ordered],
+    )
+    remark(
+        f"total: {short(cost.macs)} MACs in products; {short(cost.parameters)} parameters, "
+        f"{short(cost.nonzero_parameters)} of them not zero; {CONVENTION}"
+    )
+    if cost.uncounted_operators:
+        remark("not counted by PyTorch: " + _listed(cost.uncounted_operators))
+
+
+def short(value: float | None) -> str:
+    """Three digits and a prefix: 4.09 G; – for unknown."""
+    if value is None:
+        return UNKNOWN
+    for prefix, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if value >= 0.9995 * size:
+            return f"{value / size:#.3g}".rstrip(".") + f" {prefix}"
+    return f"{value:.0f}"
+
+
+def _node_rows(graph: SourceGraph, costs: Sequence[NodeCost]) -> list[list[object]]:
+    """Nodes of unknown work come first: they are what a reader must know of. Folded ones are left out."""
+    pairs = [(node, cost) for node, cost in zip(graph.nodes, costs, strict=True) if not node.folded]
+    pairs.sort(key=lambda pair: (pair[1].method is not Method.UNKNOWN, -(pair[1].flops or 0)))
+    return [[node.index, node.name, operator(node), *_numbers(cost)] for node, cost in pairs]
+
+
+def _numbers(cost: NodeCost) -> list[str]:
+    counts = (cost.macs, cost.flops, cost.parameters, cost.nonzero_parameters, cost.weight_bytes, cost.activation_bytes)
+    return [*map(short, counts), _ratio(cost.intensity)]
+
+
+def _sums(costs: Sequence[NodeCost]) -> list[str]:
+    names = ("macs", "flops", "parameters", "nonzero_parameters", "weight_bytes", "activation_bytes")
+    sums = {name: sum_or_none(getattr(cost, name) for cost in costs) for name in names}
+    flops, weights, activations = sums["flops"], sums["weight_bytes"], sums["activation_bytes"]
+    moved = None if weights is None or activations is None else weights + activations
+    return [*map(short, sums.values()), _ratio(flops / moved if flops is not None and moved else None)]
+
+
+def _ratio(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:.3g}"
+
+
+def _remarks(graph: SourceGraph, total: ModelCost, left_out: int) -> None:
+    if left_out > 0:
+        remark(f"{left_out} more rows: --top shows them")
+    remark(
+        f"total: {short(total.macs)} MACs, {short(total.flops)} FLOPs ({CONVENTION}); "
+        f"{short(total.parameters)} parameters, {short(total.nonzero_parameters)} of them not zero; "
+        f"{short(total.weight_bytes)} bytes of weights, {short(total.activation_bytes)} of activations"
+    )
+    if total.coverage_percent is not None:
+        unknown = f"; unknown: {_listed(total.unknown_operators)}" if total.unknown_operators else ""
+        remark(f"coverage: {total.coverage_percent:.1f} % of the nodes{unknown}")
+    for assumption in graph.assumptions:
+        remark(assumption)
+
+
+def _listed(operators: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} ×{count}" for name, count in operators.items())

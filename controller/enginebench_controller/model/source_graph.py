@@ -1,0 +1,227 @@
+"""The graph of a model as given, with every shape resolved for one batch: what layers are matched to and work is
+counted on.
+
+Only names, types and shapes are read; weights stay on disk until somebody counts their zeros (`weights.py`). The bodies
+of control flow and of the model's own functions are graphs of their own within their nodes.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import onnx
+from onnx import helper
+
+from enginebench_controller.errors import ModelError
+from enginebench_controller.model.binding import Binding, Shapes, bind
+from enginebench_controller.model.bodies import captured, function_model, subgraph_model
+from enginebench_controller.model.description import ModelFormat, describe_onnx, format_of
+from enginebench_controller.model.model_files import collect_files, external_tensors
+from enginebench_controller.model.shape_arithmetic import Values
+from enginebench_controller.model.shape_inference import bound_copy, infer_tensors
+from enginebench_controller.model.skeleton import load_skeleton
+from enginebench_controller.model.source_records import Attribute, SourceGraph, SourceNode
+from enginebench_controller.model.tensors import Tensor
+from enginebench_controller.model.weights import (
+    Weight,
+    constant_weight,
+    dense_weight,
+    filled_weight,
+    sparse_weight,
+)
+
+__all__ = ["SourceGraph", "SourceNode", "read_source_graph"]
+
+_UNKNOWN = Tensor(None, None)
+
+_NEVER_FOLDED = frozenset({
+    "Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
+})  # fmt: skip
+"""They make something new every time, also from nothing."""
+
+_CARRIES_A_WEIGHT = frozenset({
+    "Cast", "CastLike", "DequantizeLinear", "Flatten", "Identity", "QuantizeLinear", "Reshape", "Squeeze", "Transpose",
+    "Unsqueeze",
+})  # fmt: skip
+"""Operators whose output is their first input in another form: behind them stands the same weight."""
+
+
+def read_source_graph(path: Path, shapes: Shapes, batch: int | None) -> SourceGraph:
+    """Read an ONNX file. `shapes` closes open input dimensions; None as `batch` is the model's own, or 1.
+
+    The file is not touched. Raises `ModelError` for a file that is no ONNX model, lacks its external data or cannot
+    have this batch.
+    """
+    if format_of(path) is not ModelFormat.ONNX:
+        raise ModelError(
+            f"{path} is no ONNX file, and only those show their graph; export or convert the model to ONNX"
+        )
+    model = load_skeleton(path, located=True)
+    if next(external_tensors(model), None) is not None:
+        collect_files(path)  # refuses missing and hostile places
+    try:
+        return _read(model, path, shapes, batch)
+    except (IndexError, KeyError, StopIteration, TypeError, ValueError, RuntimeError) as error:
+        # A file from elsewhere can contradict itself in any way: nodes without outputs, tensors cut short.
+        raise ModelError(f"{path} is no valid ONNX graph ({error}); check it with onnx.checker") from error
+
+
+def _read(model: onnx.ModelProto, path: Path, shapes: Shapes, batch: int | None) -> SourceGraph:
+    binding = _bind(model, path, shapes, batch)
+    inputs = {item.name: item.shape for item in binding.inputs}
+    firsts = {shape[0] for shape in inputs.values() if shape}
+    own_batch = firsts.pop() if len(firsts) == 1 else 1
+    return _Reader(path, model, inputs).graph(batch or own_batch, binding.assumptions)
+
+
+def _bind(model: onnx.ModelProto, path: Path, shapes: Shapes, batch: int | None) -> Binding:
+    description = describe_onnx(model, path)
+    binding = bind(description, 1 if batch is None else batch, shapes)
+    if binding.fixed_batch is None:
+        return binding
+    if batch is None:
+        return bind(description, binding.fixed_batch, shapes)
+    raise ModelError(
+        f"{path} has a fixed batch of {binding.fixed_batch}, not {batch}: read it at its own batch, or read a copy "
+        "that was rewritten for the other"
+    )
+
+
+@dataclass(frozen=True)
+class _Outer:
+    """What a body sees of the graphs around it: weights, and what is made of them."""
+
+    weights: Mapping[str, Weight] = field(default_factory=dict)
+    stored_as: Mapping[str, str] = field(default_factory=dict)
+
+
+class _Reader:
+    """Reads one graph: that of a file, or a body of its control flow made into a model of its own."""
+
+    def __init__(
+        self, path: Path, model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]], outer: _Outer | None = None
+    ) -> None:
+        outer = outer or _Outer()
+        self._path = path
+        self._model = model
+        self._tensors, self._values = infer_tensors(bound_copy(model, shapes))
+        self._functions = {(function.domain, function.name) for function in model.functions}
+        self._weights = {**outer.weights, **_initializers(model.graph, path)}
+        self._stored_as = dict(outer.stored_as)
+
+    def graph(self, batch: int, assumptions: tuple[str, ...] = ()) -> SourceGraph:
+        """The records of this graph."""
+        labels = _labels(self._model.graph.node)
+        nodes = tuple(
+            self._node(index, label, node, batch)
+            for index, (label, node) in enumerate(zip(labels, self._model.graph.node, strict=True))
+        )
+        graph = self._model.graph
+        return SourceGraph(
+            nodes=nodes,
+            inputs=tuple(value.name for value in graph.input if value.name not in self._weights),
+            outputs=tuple(value.name for value in graph.output),
+            tensors=self._tensors,
+            weights=self._weights,
+            stored_as=self._stored_as,
+            constants=_small_integers(self._values),
+            opsets={_domain(entry.domain): int(entry.version) for entry in self._model.opset_import},
+            batch=batch,
+            assumptions=assumptions,
+        )
+
+    def _node(self, index: int, label: str, node: onnx.NodeProto, batch: int) -> SourceNode:
+        reads = [name for name in (*node.input, *captured(node)) if name]
+        folded = node.op_type not in _NEVER_FOLDED and all(self._is_constant(name) for name in reads)
+        if folded:
+            self._fold(node)
+        weights = dict.fromkeys(self._stored_as.get(name, name) for name in reads if self._is_constant(name))
+        return SourceNode(
+            index=index,
+            name=label,
+            op_type=node.op_type,
+            domain=_domain(node.domain),
+            inputs=tuple(node.input),
+            outputs=tuple(node.output),
+            weights=tuple(weights),
+            output_shapes=tuple(self._tensors.get(name, _UNKNOWN).shape for name in node.output),
+            attributes=dict(_attributes(node)),
+            folded=folded,
+            bodies={} if folded else dict(self._bodies(node, batch)),
+        )
+
+    def _is_constant(self, name: str) -> bool:
+        return name in self._weights or name in self._stored_as
+
+    def _fold(self, node: onnx.NodeProto) -> None:
+        """Note what a node makes that depends on no input: the weights that others will read."""
+        if node.op_type in _CARRIES_A_WEIGHT and node.input and self._is_constant(node.input[0]):
+            source = node.input[0]
+            self._stored_as[node.output[0]] = self._stored_as.get(source, source)
+            return
+        for name in filter(None, node.output):
+            self._weights[name] = self._made(node, name)
+
+    def _made(self, node: onnx.NodeProto, name: str) -> Weight:
+        tensor = self._tensors.get(name, _UNKNOWN)
+        if node.op_type == "Constant" and (held := constant_weight(node, self._path)) is not None:
+            return held
+        if node.op_type == "ConstantOfShape":
+            return filled_weight(name, tensor, next((one.t for one in node.attribute if one.name == "value"), None))
+        return Weight(name, tensor, tensor.size_bytes)
+
+    def _bodies(self, node: onnx.NodeProto, batch: int) -> Iterator[tuple[str, SourceGraph]]:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                body = subgraph_model(self._model, node, attribute.g, self._tensors)
+                yield attribute.name, self._read_body(body, batch)
+        if (node.domain, node.op_type) in self._functions:
+            yield "function", self._read_body(function_model(self._model, node, self._tensors), batch)
+
+    def _read_body(self, body: onnx.ModelProto, batch: int) -> SourceGraph:
+        outer = _Outer(self._weights, self._stored_as)
+        return _Reader(self._path, body, {}, outer).graph(batch)
+
+
+def _initializers(graph: onnx.GraphProto, path: Path) -> dict[str, Weight]:
+    found = {tensor.name: dense_weight(tensor.name, tensor, path) for tensor in graph.initializer}
+    return found | {sparse.values.name: sparse_weight(sparse, path) for sparse in graph.sparse_initializer}
+
+
+def _labels(nodes: Iterable[onnx.NodeProto]) -> list[str]:
+    """A label of its own for every node: its name, else its first output; "#index" where that is taken already."""
+    taken: set[str] = set()
+    labels = []
+    for index, node in enumerate(nodes):
+        label = node.name or next(filter(None, node.output), node.op_type)
+        while label in taken:
+            label = f"{label}#{index}"
+        taken.add(label)
+        labels.append(label)
+    return labels
+
+
+def _attributes(node: onnx.NodeProto) -> Iterator[tuple[str, Attribute]]:
+    for attribute in node.attribute:
+        match attribute.type:
+            case onnx.AttributeProto.INT | onnx.AttributeProto.FLOAT | onnx.AttributeProto.STRING:
+                yield attribute.name, _plain(helper.get_attribute_value(attribute))
+            case onnx.AttributeProto.INTS | onnx.AttributeProto.FLOATS | onnx.AttributeProto.STRINGS:
+                yield attribute.name, tuple(_plain(one) for one in helper.get_attribute_value(attribute))
+
+
+def _plain(value: int | float | bytes) -> int | float | str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def _domain(domain: str) -> str:
+    return "" if domain == "ai.onnx" else domain
+
+
+def _small_integers(values: Values) -> dict[str, tuple[int, ...]]:
+    """The integers and truths among the known values, flat."""
+    return {
+        name: tuple(int(one) for one in array.reshape(-1))
+        for name, array in values.items()
+        if array.dtype.kind in "iub"
+    }

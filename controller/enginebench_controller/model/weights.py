@@ -1,0 +1,111 @@
+"""A model's weights: where the content of each one lies. It is read one at a time, and only to count its zeros."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import numpy_helper
+from onnx.external_data_helper import load_external_data_for_tensor
+
+from enginebench_controller.errors import ModelError
+from enginebench_controller.model.skeleton import has_payload
+from enginebench_controller.model.tensors import Tensor, dtype_name
+
+
+@dataclass(frozen=True)
+class Content:
+    """The content of a dense tensor of the model file `path`: `proto` has it, or says where it lies."""
+
+    path: Path
+    proto: onnx.TensorProto
+
+    def nonzero(self) -> int | None:
+        """How many elements are not zero; None for strings. Raises `ModelError` where the content is damaged."""
+        try:
+            values = numpy_helper.to_array(self._whole())
+        except (OSError, TypeError, ValueError, DecodeError, onnx.checker.ValidationError) as error:
+            raise ModelError(
+                f"{self.path}: weight {self.proto.name!r} cannot be read ({error}); download or export the model again"
+            ) from error
+        return None if values.dtype.kind in "OSUT" else int(np.count_nonzero(values))
+
+    def _whole(self) -> onnx.TensorProto:
+        if has_payload(self.proto):
+            return self.proto
+        if self.proto.data_location == onnx.TensorProto.EXTERNAL:
+            loaded = onnx.TensorProto()
+            loaded.CopyFrom(self.proto)
+            load_external_data_for_tensor(loaded, str(self.path.parent))
+            return loaded
+        place = {entry.key: int(entry.value) for entry in self.proto.external_data}
+        with self.path.open("rb") as file:
+            file.seek(place.get("offset", 0))
+            return onnx.TensorProto.FromString(file.read(place.get("length", 0)))
+
+
+@dataclass(frozen=True)
+class Weight:
+    """An initializer, the value of a Constant, or what nodes make that depend on no input.
+
+    `stored_bytes` is its size in the file; sparse ones store values and their places. `content` is None where there is
+    nothing to look at: then `nonzero_known` tells the number of elements that are not zero, None if nobody knows it.
+    """
+
+    name: str
+    tensor: Tensor
+    stored_bytes: int | None = None
+    content: Content | None = None
+    nonzero_known: int | None = None
+
+    @cached_property
+    def nonzero(self) -> int | None:
+        """How many elements are not zero; None where that is unknown. Raises `ModelError` for damaged content."""
+        return self.nonzero_known if self.content is None else self.content.nonzero()
+
+
+def dense_weight(name: str, proto: onnx.TensorProto, path: Path) -> Weight:
+    """The weight of an initializer or of a Constant's `value`."""
+    tensor = Tensor(dtype_name(proto.data_type), tuple(proto.dims))
+    return Weight(name, tensor, tensor.size_bytes, Content(path, proto))
+
+
+def sparse_weight(sparse: onnx.SparseTensorProto, path: Path) -> Weight:
+    """The weight of a sparse initializer: its sizes are those of the dense tensor it stands for."""
+    values, places = (dense_weight("", part, path) for part in (sparse.values, sparse.indices))
+    sizes = [part.stored_bytes for part in (values, places)]
+    stored = None if None in sizes else sum(size for size in sizes if size is not None)
+    tensor = Tensor(values.tensor.dtype, tuple(sparse.dims))
+    return Weight(sparse.values.name, tensor, stored, values.content)
+
+
+def filled_weight(name: str, tensor: Tensor, fill: onnx.TensorProto | None) -> Weight:
+    """What a ConstantOfShape makes: `tensor.shape` elements of the value of `fill` (0 where there is none)."""
+    nonzero = 0
+    if fill is not None and tensor.shape is not None and np.any(numpy_helper.to_array(fill)):
+        nonzero = math.prod(tensor.shape)
+    return Weight(name, tensor, tensor.size_bytes, None, nonzero if tensor.shape is not None else None)
+
+
+def constant_weight(node: onnx.NodeProto, path: Path) -> Weight | None:
+    """The weight that a Constant node holds; None for one of strings or of an unknown kind."""
+    return next((weight for weight in _held(node, path) if weight is not None), None)
+
+
+def _held(node: onnx.NodeProto, path: Path) -> Iterator[Weight | None]:
+    name = node.output[0]
+    for attribute in node.attribute:
+        match attribute.name:
+            case "value":
+                yield dense_weight(name, attribute.t, path)
+            case "sparse_value":
+                yield sparse_weight(attribute.sparse_tensor, path)
+            case "value_float" | "value_int" | "value_floats" | "value_ints":
+                is_float = "float" in attribute.name
+                held = onnx.helper.get_attribute_value(attribute)
+                values = np.array(held, np.float32 if is_float else np.int64)
+                yield dense_weight(name, numpy_helper.from_array(values, name), path)
