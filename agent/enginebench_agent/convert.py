@@ -3,11 +3,11 @@
 Each noun has a `to_` (wire) and a `from_` (plugin) function. Nothing here needs NumPy or an engine.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from enginebench_agent.arrivals import check_arrivals
 from enginebench_agent.options import from_option_text, from_options, to_option_text
 from enginebench_plugins.spec import (
     Device,
@@ -39,7 +39,6 @@ _HINTS = {
     Hint.CUMULATIVE_THROUGHPUT: configuration_pb2.HINT_CUMULATIVE_THROUGHPUT,
 }
 _LOADS = {Load.SYNC: configuration_pb2.LOAD_SYNC, Load.ASYNC: configuration_pb2.LOAD_ASYNC}
-_ARRIVAL_PROCESSES = frozenset({configuration_pb2.ARRIVAL_PROCESS_CONSTANT, configuration_pb2.ARRIVAL_PROCESS_POISSON})
 _SOURCES = {
     Source.ENGINE_API: measurement_pb2.READBACK_SOURCE_ENGINE_API,
     Source.OBSERVED: measurement_pb2.READBACK_SOURCE_OBSERVED,
@@ -168,19 +167,6 @@ def from_configuration(
     )
 
 
-def check_arrivals(message: configuration_pb2.Configuration) -> None:
-    """Raises `UnsupportedSettingsError` for an open loop without a sound schedule, or a schedule without one."""
-    if message.load != configuration_pb2.LOAD_OPEN_LOOP:
-        if message.HasField("arrivals"):
-            raise UnsupportedSettingsError("Only the load open-loop has arrivals; leave them out or ask for it.")
-        return
-    if message.arrivals.process not in _ARRIVAL_PROCESSES:
-        raise UnsupportedSettingsError("The load open-loop needs arrivals: constant or poisson.")
-    rate_per_s = message.arrivals.rate_per_s
-    if not (math.isfinite(rate_per_s) and rate_per_s > 0):
-        raise UnsupportedSettingsError(f"The load open-loop needs a rate above 0 per second, not {rate_per_s:g}.")
-
-
 def _from_load(load: configuration_pb2.Load) -> Load:
     return Load.ASYNC if load == configuration_pb2.LOAD_OPEN_LOOP else _key(_LOADS, load, "load")
 
@@ -288,6 +274,9 @@ def to_layer(layer: LayerProfile) -> profile_pb2.Layer:
         time_ns=layer.time_ns,
         calls=layer.calls,
         source_nodes=layer.source_nodes,
+        inputs=layer.inputs,
+        outputs=layer.outputs,
+        parameters=layer.parameters,
     )
 
 
@@ -304,4 +293,7 @@ def from_layer(message: profile_pb2.Layer) -> LayerProfile:
         precision=message.precision,
         output_shapes=tuple(tuple(shape.sizes) for shape in message.output_shapes),
         source_nodes=tuple(message.source_nodes),
+        inputs=tuple(message.inputs),
+        outputs=tuple(message.outputs),
+        parameters=dict(message.parameters),
     )

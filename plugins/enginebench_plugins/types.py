@@ -87,12 +87,16 @@ class Effective:
 
 @dataclass(frozen=True)
 class OptionSpec:
-    """One option on an engine's allow-list. Never an option that names a file, a library or a cache folder."""
+    """One option on an engine's allow-list. Never an option that names a file, a library or a cache folder.
+
+    One that is `profile_only` changes how layers are profiled, and is refused where nothing is.
+    """
 
     name: str
     type: type[bool] | type[int] | type[float] | type[str]
     help: str
     choices: tuple[OptionValue, ...] = ()
+    profile_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -171,6 +175,9 @@ class LayerProfile:
 
     `time_ns` has one entry an inference, summed over the layer's calls within it; it is empty unless the layer was
     executed. `source_nodes` are the nodes or tensors of the model as given that the engine names as its origin.
+    `inputs` and `outputs` name the tensors it reads and writes in the graph that the engine runs, as far as it tells:
+    they connect the layers, and where a name is one of the model's own, they tell where a layer begins or ends in it.
+    `parameters` is what else the engine tells of how the layer runs, in its own words.
     """
 
     name: str
@@ -183,6 +190,9 @@ class LayerProfile:
     precision: str = ""
     output_shapes: tuple[tuple[int, ...], ...] = ()
     source_nodes: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    parameters: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,14 @@ class Profile(_message.Message):
     def __init__(self, effective: _Optional[_Union[_measurement_pb2.Effective, _Mapping]] = ..., iterations: _Optional[int] = ..., profiled_latency_ns: _Optional[int] = ..., unprofiled_latency_ns: _Optional[int] = ..., layers: _Optional[_Iterable[_Union[Layer, _Mapping]]] = ..., phases: _Optional[_Iterable[_Union[_measurement_pb2.Phase, _Mapping]]] = ...) -> None: ...
 
 class Layer(_message.Message):
-    __slots__ = ("name", "type", "kernel", "precision", "output_shapes", "order", "state", "time_ns", "calls", "source_nodes")
+    __slots__ = ("name", "type", "kernel", "precision", "output_shapes", "order", "state", "time_ns", "calls", "source_nodes", "inputs", "outputs", "parameters")
+    class ParametersEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     NAME_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     KERNEL_FIELD_NUMBER: _ClassVar[int]
@@ -47,6 +54,9 @@ class Layer(_message.Message):
     TIME_NS_FIELD_NUMBER: _ClassVar[int]
     CALLS_FIELD_NUMBER: _ClassVar[int]
     SOURCE_NODES_FIELD_NUMBER: _ClassVar[int]
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    PARAMETERS_FIELD_NUMBER: _ClassVar[int]
     name: str
     type: str
     kernel: str
@@ -57,7 +67,10 @@ class Layer(_message.Message):
     time_ns: _containers.RepeatedScalarFieldContainer[int]
     calls: int
     source_nodes: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., kernel: _Optional[str] = ..., precision: _Optional[str] = ..., output_shapes: _Optional[_Iterable[_Union[Shape, _Mapping]]] = ..., order: _Optional[int] = ..., state: _Optional[_Union[LayerState, str]] = ..., time_ns: _Optional[_Iterable[int]] = ..., calls: _Optional[int] = ..., source_nodes: _Optional[_Iterable[str]] = ...) -> None: ...
+    inputs: _containers.RepeatedScalarFieldContainer[str]
+    outputs: _containers.RepeatedScalarFieldContainer[str]
+    parameters: _containers.ScalarMap[str, str]
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., kernel: _Optional[str] = ..., precision: _Optional[str] = ..., output_shapes: _Optional[_Iterable[_Union[Shape, _Mapping]]] = ..., order: _Optional[int] = ..., state: _Optional[_Union[LayerState, str]] = ..., time_ns: _Optional[_Iterable[int]] = ..., calls: _Optional[int] = ..., source_nodes: _Optional[_Iterable[str]] = ..., inputs: _Optional[_Iterable[str]] = ..., outputs: _Optional[_Iterable[str]] = ..., parameters: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class Shape(_message.Message):
     __slots__ = ("sizes",)
