@@ -4,13 +4,14 @@ import hashlib
 import math
 from collections.abc import Iterable, Sequence
 
+from enginebench_agent.arrivals import check_arrivals
 from enginebench_agent.config import AgentConfig
-from enginebench_agent.convert import check_arrivals, from_option
+from enginebench_agent.convert import from_option
 from enginebench_agent.data_folder import DataFolder
 from enginebench_agent.errors import InvalidRequestError, NotFoundError
 from enginebench_agent.names import check_group_name, check_model_file_names, check_run_id, check_sha256
 from enginebench_agent.options import from_options
-from enginebench_plugins.types import UnsupportedSettingsError
+from enginebench_plugins.types import ModelFormat, Precision, UnsupportedSettingsError
 from enginebench_proto.v1.configuration_pb2 import (
     HINT_UNSPECIFIED,
     LOAD_UNSPECIFIED,
@@ -21,23 +22,24 @@ from enginebench_proto.v1.configuration_pb2 import (
 from enginebench_proto.v1.device_pb2 import Device
 from enginebench_proto.v1.engine_pb2 import Engine, EngineOption
 from enginebench_proto.v1.model_pb2 import ModelVersion
-from enginebench_proto.v1.run_pb2 import RUN_KIND_MEASURE, RUN_KIND_UNSPECIFIED, RunSpec
+from enginebench_proto.v1.run_pb2 import RUN_KIND_MEASURE, RUN_KIND_PEAKS, RUN_KIND_UNSPECIFIED, RunSpec
 
-EXECUTABLE_FORMATS = frozenset({"torchscript", "torch_export"})
+EXECUTABLE_FORMATS = frozenset({ModelFormat.TORCHSCRIPT, ModelFormat.TORCH_EXPORT})
 """Loading these can run code that came with the model."""
 
 MAX_MEMBERS = 64
 """Members of a group are alive together, and their limits of time grow with their number."""
-
-PRECISIONS = frozenset({"default", "f32", "bf16", "f16"})
 
 
 def check_form(spec: RunSpec) -> None:
     """Check what can be checked without knowing the engines. Raises `InvalidRequestError`."""
     check_run_id(spec.run_id)
     if spec.kind == RUN_KIND_UNSPECIFIED:
-        raise InvalidRequestError("the run needs a kind: measure or profile.")
-    _check_model(spec.model)
+        raise InvalidRequestError("the run needs a kind: measure, profile or peaks.")
+    if spec.kind == RUN_KIND_PEAKS:
+        _check_no_model(spec.model)
+    else:
+        _check_model(spec.model)
     _check_configuration(spec.configuration)
     if spec.HasField("interleaving"):
         _check_interleaving(spec)
@@ -91,6 +93,11 @@ def _check_model(model: ModelVersion) -> None:
         raise InvalidRequestError(f"the model's digest {model.digest} is not that of its files.")
 
 
+def _check_no_model(model: ModelVersion) -> None:
+    if model.files or model.digest:
+        raise InvalidRequestError("a calibration makes its own models: it takes the format onnx, and no files.")
+
+
 def model_digest(model: ModelVersion) -> str:
     """The sha256 that names a version: of its file, or of the sorted lines "digest, two spaces, name"."""
     if len(model.files) == 1:
@@ -103,9 +110,9 @@ def _check_configuration(configuration: Configuration) -> None:
     for name in ("batch", "cores", "streams", "requests"):
         if getattr(configuration, name) < 1:
             raise InvalidRequestError(f"the configuration needs {name} of at least 1.")
-    if configuration.precision not in PRECISIONS:
+    if configuration.precision not in tuple(Precision):
         raise InvalidRequestError(
-            f"precision {configuration.precision!r} is unknown; known are {_joined(sorted(PRECISIONS))}."
+            f"precision {configuration.precision!r} is unknown; known are {_joined(sorted(Precision))}."
         )
     if configuration.load == LOAD_UNSPECIFIED or configuration.hint == HINT_UNSPECIFIED:
         raise InvalidRequestError("the configuration needs a load and a hint.")

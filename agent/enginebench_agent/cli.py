@@ -1,4 +1,4 @@
-"""`enginebench-agent`: serve, manage environments, tune the machine.
+"""`enginebench-agent`: serve, manage environments, tune and calibrate the machine.
 
 Exit code 2 and one sentence for everything that cannot be.
 """
@@ -15,6 +15,7 @@ from enginebench_agent.data_folder import DataFolder, default_root
 from enginebench_agent.errors import SetupError
 
 DEFAULT_PORT = 50151
+EXIT_SOME_FAILED = 1
 EXIT_USAGE = 2
 
 
@@ -69,6 +70,17 @@ def _tune(parsed: argparse.Namespace) -> None:
     print_tuning(action, DataFolder(parsed.data_dir), parsed.root, as_json=parsed.json)
 
 
+def _calibrate(parsed: argparse.Namespace) -> None:
+    from enginebench_agent.calibrating import Wish, calibrate_here  # noqa: PLC0415
+    from enginebench_agent.calibration_report import Progress, print_calibrations  # noqa: PLC0415
+
+    wish = Wish(tuple(parsed.engine), parsed.device, tuple(parsed.cores))
+    outcomes = calibrate_here(wish, DataFolder(parsed.data_dir), Progress())
+    print_calibrations(outcomes, as_json=parsed.json)
+    if any(outcome.failure is not None for outcome in outcomes):
+        sys.exit(EXIT_SOME_FAILED)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="enginebench-agent", description="Puts this machine's inference engines on the test bench."
@@ -86,6 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     removing.add_argument("name", metavar="NAME")
     _add_shared(removing, _environment_remove)
     _add_tune(commands)
+    _add_calibrate(commands)
     return parser
 
 
@@ -135,12 +148,40 @@ def _add_tune(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     _add_shared(tune, _tune)
 
 
+def _add_calibrate(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    calibrate = commands.add_parser("calibrate", help="find out what this machine's engines can reach at best")
+    calibrate.add_argument(
+        "--engine",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="NAME or NAME@ENVIRONMENT; repeatable (default: every usable engine)",
+    )
+    calibrate.add_argument("--device", metavar="NAME", help="device (default: each engine's CPU)")
+    calibrate.add_argument(
+        "--cores",
+        metavar="N",
+        type=_positive,
+        action="append",
+        default=[],
+        help="physical cores; repeatable (default: 1, 2, 4 and so on, and all)",
+    )
+    calibrate.add_argument("--json", action="store_true", help="print JSON")
+    _add_shared(calibrate, _calibrate)
+
+
 def _add_shared(parser: argparse.ArgumentParser, run: object) -> None:
     parser.add_argument(
         "--data-dir", type=Path, default=default_root(), metavar="DIR", help="the agent's folder (default %(default)s)"
     )
     parser.add_argument("--verbose", action="store_true", help="tell more on standard error")
     parser.set_defaults(run=run)
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 1")
+    return int(text)
 
 
 def _port(text: str) -> int:

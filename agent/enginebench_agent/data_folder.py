@@ -42,6 +42,11 @@ class DataFolder:
         """One private folder for each run that is going on."""
         return self.root / "runs"
 
+    @property
+    def peaks_file(self) -> Path:
+        """What calibrations found."""
+        return self.root / "peaks.json"
+
     def prepare(self) -> None:
         """Make the folders. Raises `SetupError` where that is not possible or nothing can be written."""
         try:
@@ -56,8 +61,8 @@ class DataFolder:
             ) from error
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep every other agent out of this folder. Raises `SetupError` when one is already there.
+    def locked(self, remedy: str = "measure with it (`enginebench run --target HOST:PORT`)") -> Iterator[None]:
+        """Keep every other agent out of this folder. Raises `SetupError` with the remedy when one is already there.
 
         The kernel drops the lock when the process ends, however it ends.
         """
@@ -68,7 +73,7 @@ class DataFolder:
             except OSError as error:
                 raise SetupError(
                     f"another agent{_owner(path)} uses the data folder {self.root}: "
-                    "measure with it (`enginebench run --target HOST:PORT`), stop it, or choose another with --data-dir"
+                    f"{remedy}, stop it, or choose another with --data-dir"
                 ) from error
             stream.truncate(0)
             stream.write(str(os.getpid()))

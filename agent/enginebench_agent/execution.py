@@ -12,6 +12,7 @@ from enginebench_agent import endings
 from enginebench_agent.attempt import Attempt, Order
 from enginebench_agent.cache import FileCache
 from enginebench_agent.leases import Leases
+from enginebench_agent.peak_file import PeakFile
 from enginebench_agent.reception import DISK_FULL
 from enginebench_agent.run import Run
 from enginebench_agent.spool import Spool
@@ -34,13 +35,14 @@ class Terms:
 
 
 class Execution:
-    """Carries out runs with an agent's cache, leases and spool."""
+    """Carries out runs with an agent's cache, leases and spool; what calibrations find goes to `peaks` too."""
 
-    def __init__(self, cache: FileCache, leases: Leases, spool: Spool) -> None:
+    def __init__(self, cache: FileCache, leases: Leases, spool: Spool, peaks: PeakFile) -> None:
         self._cache = cache
         self._leases = leases
         self._groups = Groups(leases)
         self._spool = spool
+        self._peaks = peaks
 
     def check(self, spec: RunSpec, terms: Terms) -> None:
         """Raises `InvalidRequestError` for a run that cannot join the group it names."""
@@ -87,7 +89,9 @@ class Execution:
         with self._spool.begin(run.spec.run_id) as writer:
             result = await Attempt(run, order, writer).make()
             await run_to_end(writer.commit, result)
-            return result
+        if result.peaks:
+            await run_to_end(self._peaks.keep, result.peaks)
+        return result
 
     async def _keep(self, run: Run, work: "asyncio.Task[RunResult]", folder: Path, member: Member | None) -> None:
         await asyncio.wait([work])

@@ -23,6 +23,7 @@ from enginebench_agent.discovery import Discovery
 from enginebench_agent.errors import SetupError
 from enginebench_agent.interception import ErrorInterceptor
 from enginebench_agent.leases import Leases
+from enginebench_agent.peak_file import PeakFile
 from enginebench_agent.servicers import AgentServicer, ModelServicer, RunServicer
 from enginebench_agent.supervisor import Supervisor
 from enginebench_proto.v1 import (
@@ -97,9 +98,10 @@ async def _serve(options: ServeOptions) -> None:
     leases = Leases()
     cache = FileCache(folder.files)
     discovery = Discovery(config, lambda: _load_config(options), folder.runs, leases)
-    supervisor = Supervisor(folder, cache, discovery, leases)
+    peaks = PeakFile(folder.peaks_file)
+    supervisor = Supervisor(folder, cache, discovery, leases, peaks)
     stopping = _stop_event(options)
-    server, health_servicer = _build_server(discovery, cache, supervisor, folder)
+    server, health_servicer = _build_server(AgentServicer(discovery, folder, peaks), cache, supervisor)
     port = _bind(server, options)
     for name in SERVICE_NAMES:
         await health_servicer.set(name, health_pb2.HealthCheckResponse.SERVING)
@@ -119,11 +121,9 @@ def _load_config(options: ServeOptions) -> AgentConfig:
     return replace(load_config(options.folder), trusted_models=options.trusted_models)
 
 
-def _build_server(
-    discovery: Discovery, cache: FileCache, supervisor: Supervisor, folder: DataFolder
-) -> tuple[Any, Any]:
+def _build_server(agent: AgentServicer, cache: FileCache, supervisor: Supervisor) -> tuple[Any, Any]:
     server = grpc.aio.server(interceptors=[ErrorInterceptor()], options=SERVER_OPTIONS)
-    agent_pb2_grpc.add_AgentServiceServicer_to_server(AgentServicer(discovery, folder), server)
+    agent_pb2_grpc.add_AgentServiceServicer_to_server(agent, server)
     model_pb2_grpc.add_ModelServiceServicer_to_server(ModelServicer(cache), server)
     run_pb2_grpc.add_RunServiceServicer_to_server(RunServicer(supervisor), server)
     health_servicer = health.aio.HealthServicer()

@@ -12,6 +12,7 @@ from enginebench_agent.data_folder import DataFolder
 from enginebench_agent.discovery import Discovery
 from enginebench_agent.errors import AgentError, InvalidRequestError
 from enginebench_agent.host import read_host_facts
+from enginebench_agent.peak_file import PeakFile
 from enginebench_agent.reception import Reception
 from enginebench_agent.supervisor import Supervisor
 from enginebench_proto.v1 import (
@@ -29,9 +30,10 @@ HEAR_OUT_SECONDS = 5.0
 class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     """What a target is and what it can run."""
 
-    def __init__(self, discovery: Discovery, folder: DataFolder) -> None:
+    def __init__(self, discovery: Discovery, folder: DataFolder, peaks: PeakFile) -> None:
         self._discovery = discovery
         self._folder = folder
+        self._peaks = peaks
 
     async def GetHost(self, request: agent_pb2.GetHostRequest, context: Any) -> agent_pb2.GetHostResponse:
         """Facts about the machine."""
@@ -39,8 +41,9 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         return agent_pb2.GetHostResponse(host=host)
 
     async def ListEngines(self, request: agent_pb2.ListEnginesRequest, context: Any) -> agent_pb2.ListEnginesResponse:
-        """The engines of every environment."""
-        return agent_pb2.ListEnginesResponse(engines=await self._discovery.engines(refresh=request.refresh))
+        """The engines of every environment, and what calibrations found of them."""
+        engines = await self._discovery.engines(refresh=request.refresh)
+        return agent_pb2.ListEnginesResponse(engines=engines, peaks=self._peaks.all())
 
 
 class ModelServicer(model_pb2_grpc.ModelServiceServicer):

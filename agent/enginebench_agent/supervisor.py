@@ -20,6 +20,7 @@ from enginebench_agent.errors import (
 from enginebench_agent.execution import Execution, Terms
 from enginebench_agent.leases import Leases
 from enginebench_agent.names import check_run_id
+from enginebench_agent.peak_file import PeakFile
 from enginebench_agent.run import Run
 from enginebench_agent.spool import Spool, check_room
 from enginebench_agent.workspace import input_files
@@ -38,12 +39,14 @@ from enginebench_proto.v1.run_pb2 import (
 class Supervisor:
     """Accepts runs, answers for them, and keeps them until somebody has their results."""
 
-    def __init__(self, folder: DataFolder, cache: FileCache, discovery: Discovery, leases: Leases) -> None:
+    def __init__(
+        self, folder: DataFolder, cache: FileCache, discovery: Discovery, leases: Leases, peaks: PeakFile
+    ) -> None:
         self._folder = folder
         self._cache = cache
         self._discovery = discovery
         self._spool = Spool(folder.spool)
-        self._execution = Execution(cache, leases, self._spool)
+        self._execution = Execution(cache, leases, self._spool, peaks)
         self._runs = {result.run_id: Run.recovered(result) for result in self._spool.recover()}
         self._closing = False
 

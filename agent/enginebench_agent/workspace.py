@@ -18,13 +18,15 @@ COPY_BYTES = 64 * 1024 * 1024
 
 
 async def place_model(folder: Path, files: Sequence[ModelFile], cache: FileCache) -> Path:
-    """Put the model's files below `folder`, and return the path of the main one.
+    """Put the model's files below `folder`, and return the path of the main one; `folder` itself where there are none.
 
     A single file is linked, which costs nothing. Several are copied: the loaders of external data refuse links, as
     a link could stand for a file outside the model.
     """
     paths = [folder / path for path in check_model_file_names([file.name for file in files])]
     folder.mkdir()
+    if not files:
+        return folder
     if len(files) == 1:
         paths[0].parent.mkdir(parents=True, exist_ok=True)
         paths[0].hardlink_to(cache.path(files[0].sha256))

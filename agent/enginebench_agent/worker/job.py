@@ -17,7 +17,7 @@ from enginebench_plugins.spec import (
     UnsupportedSettingsError,
 )
 from enginebench_proto.v1.configuration_pb2 import Configuration
-from enginebench_proto.v1.run_pb2 import RUN_KIND_MEASURE, RUN_KIND_PROFILE, RunSpec
+from enginebench_proto.v1.run_pb2 import RUN_KIND_MEASURE, RUN_KIND_PEAKS, RUN_KIND_PROFILE, RunSpec
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,10 @@ def check_job(spec: RunSpec, path: Path, engine: Engine, info: EngineInfo, devic
 
 
 def _check_kind(spec: RunSpec, info: EngineInfo) -> None:
-    if spec.kind not in (RUN_KIND_MEASURE, RUN_KIND_PROFILE):
-        raise UnsupportedSettingsError("The run names no kind this version knows; it is a measurement or a profile.")
+    if spec.kind not in (RUN_KIND_MEASURE, RUN_KIND_PROFILE, RUN_KIND_PEAKS):
+        raise UnsupportedSettingsError(
+            "The run names no kind this version knows; it is a measurement, a profile or a calibration."
+        )
     if spec.kind == RUN_KIND_PROFILE and not info.profiling:
         raise UnsupportedSettingsError(f"{spec.engine} has no layer profile.")
 

@@ -14,6 +14,7 @@ FIRST_INFERENCE = "first_inference"
 WARM_UP = "warm_up"
 STEADY_STATE = "steady_state"
 TEARDOWN = "teardown"
+PEAKS = "peaks"
 
 
 class PhaseRecorder:

@@ -14,6 +14,7 @@ from enginebench_proto.v1.run_pb2 import (
     OUTCOME_FAILED,
     OUTCOME_INCONCLUSIVE,
     OUTCOME_OK,
+    RUN_KIND_PEAKS,
     RUN_KIND_PROFILE,
     RunResult,
     RunSpec,
@@ -22,7 +23,10 @@ from enginebench_proto.v1.run_pb2 import (
 
 @dataclass(frozen=True)
 class Place:
-    """Where a run takes place: the model's main file, the folder of input files if any, and the pipe for turns."""
+    """Where a run takes place: the model's main file, the folder of input files if any, and the pipe for turns.
+
+    A calibration has a folder in place of the model's file, for the models it makes.
+    """
 
     model_path: Path
     input_folder: Path | None = None
@@ -39,8 +43,7 @@ def execute(spec: RunSpec, place: Place, channel: Channel) -> None:
     except BaseException as error:  # SystemExit and panics of native modules included
         traceback.print_exception(error)
         result.outcome = OUTCOME_FAILED
-        model = spec.model.files[0].name if spec.model.files else place.model_path.name
-        result.failure.CopyFrom(to_failure(error, recorder.current, spec.engine, model))
+        result.failure.CopyFrom(to_failure(error, recorder.current, spec.engine, _model_name(spec, place)))
     _add_phases(result, recorder)
     channel.result(result)
 
@@ -49,13 +52,15 @@ def _carry_out(spec: RunSpec, place: Place, channel: Channel, recorder: PhaseRec
     engine, info, devices = load_engine(spec)
     result.engine_version = info.version
     job = check_job(spec, place.model_path, engine, info, devices)
-    if spec.kind == RUN_KIND_PROFILE:
+    if spec.kind == RUN_KIND_PEAKS:
+        _calibrate(job, spec, place, channel, recorder, result)
+    elif spec.kind == RUN_KIND_PROFILE:
         _profile(job, place, channel, recorder, result)
     else:
         _measure(job, place, channel, recorder, result)
 
 
-# The two modules below need NumPy, whose thread pool takes its size at import: only after the process is confined.
+# The modules below need NumPy, whose thread pool takes its size at import: only after the process is confined.
 
 
 def _measure(job: Job, place: Place, channel: Channel, recorder: PhaseRecorder, result: RunResult) -> None:
@@ -73,6 +78,20 @@ def _profile(job: Job, place: Place, channel: Channel, recorder: PhaseRecorder, 
     from enginebench_agent.worker.profile import profile  # noqa: PLC0415
 
     result.profile.CopyFrom(profile(job, place.input_folder, recorder, channel.progress))
+
+
+def _calibrate(
+    job: Job, spec: RunSpec, place: Place, channel: Channel, recorder: PhaseRecorder, result: RunResult
+) -> None:
+    from enginebench_agent.worker.peaks.calibrate import calibrate  # noqa: PLC0415
+
+    result.peaks.extend(calibrate(job, spec, place.model_path, recorder, channel.progress))
+
+
+def _model_name(spec: RunSpec, place: Place) -> str:
+    if spec.kind == RUN_KIND_PEAKS:
+        return "its calibration"
+    return spec.model.files[0].name if spec.model.files else place.model_path.name
 
 
 def _add_phases(result: RunResult, recorder: PhaseRecorder) -> None:

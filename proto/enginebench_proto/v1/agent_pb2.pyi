@@ -1,5 +1,6 @@
 from enginebench_proto.v1 import engine_pb2 as _engine_pb2
 from enginebench_proto.v1 import host_pb2 as _host_pb2
+from enginebench_proto.v1 import peaks_pb2 as _peaks_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -25,7 +26,9 @@ class ListEnginesRequest(_message.Message):
     def __init__(self, refresh: bool = ...) -> None: ...
 
 class ListEnginesResponse(_message.Message):
-    __slots__ = ("engines",)
+    __slots__ = ("engines", "peaks")
     ENGINES_FIELD_NUMBER: _ClassVar[int]
+    PEAKS_FIELD_NUMBER: _ClassVar[int]
     engines: _containers.RepeatedCompositeFieldContainer[_engine_pb2.Engine]
-    def __init__(self, engines: _Optional[_Iterable[_Union[_engine_pb2.Engine, _Mapping]]] = ...) -> None: ...
+    peaks: _containers.RepeatedCompositeFieldContainer[_peaks_pb2.Peak]
+    def __init__(self, engines: _Optional[_Iterable[_Union[_engine_pb2.Engine, _Mapping]]] = ..., peaks: _Optional[_Iterable[_Union[_peaks_pb2.Peak, _Mapping]]] = ...) -> None: ...

@@ -1,6 +1,7 @@
 from enginebench_proto.v1 import configuration_pb2 as _configuration_pb2
 from enginebench_proto.v1 import measurement_pb2 as _measurement_pb2
 from enginebench_proto.v1 import model_pb2 as _model_pb2
+from enginebench_proto.v1 import peaks_pb2 as _peaks_pb2
 from enginebench_proto.v1 import profile_pb2 as _profile_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -16,6 +17,7 @@ class RunKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     RUN_KIND_UNSPECIFIED: _ClassVar[RunKind]
     RUN_KIND_MEASURE: _ClassVar[RunKind]
     RUN_KIND_PROFILE: _ClassVar[RunKind]
+    RUN_KIND_PEAKS: _ClassVar[RunKind]
 
 class RunState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -48,6 +50,7 @@ class FailureKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
 RUN_KIND_UNSPECIFIED: RunKind
 RUN_KIND_MEASURE: RunKind
 RUN_KIND_PROFILE: RunKind
+RUN_KIND_PEAKS: RunKind
 RUN_STATE_UNSPECIFIED: RunState
 RUN_STATE_QUEUED: RunState
 RUN_STATE_RUNNING: RunState
@@ -184,7 +187,7 @@ class ResultPart(_message.Message):
     def __init__(self, result: _Optional[_Union[RunResult, _Mapping]] = ..., samples: _Optional[_Union[_measurement_pb2.Samples, _Mapping]] = ..., block: _Optional[_Union[_measurement_pb2.Block, _Mapping]] = ...) -> None: ...
 
 class RunResult(_message.Message):
-    __slots__ = ("run_id", "outcome", "failure", "engine_version", "started_at_unix_ns", "measurement", "profile", "spec")
+    __slots__ = ("run_id", "outcome", "failure", "engine_version", "started_at_unix_ns", "measurement", "profile", "spec", "peaks")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
@@ -193,6 +196,7 @@ class RunResult(_message.Message):
     MEASUREMENT_FIELD_NUMBER: _ClassVar[int]
     PROFILE_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
+    PEAKS_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     outcome: Outcome
     failure: Failure
@@ -201,7 +205,8 @@ class RunResult(_message.Message):
     measurement: _measurement_pb2.Measurement
     profile: _profile_pb2.Profile
     spec: RunSpec
-    def __init__(self, run_id: _Optional[str] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., engine_version: _Optional[str] = ..., started_at_unix_ns: _Optional[int] = ..., measurement: _Optional[_Union[_measurement_pb2.Measurement, _Mapping]] = ..., profile: _Optional[_Union[_profile_pb2.Profile, _Mapping]] = ..., spec: _Optional[_Union[RunSpec, _Mapping]] = ...) -> None: ...
+    peaks: _containers.RepeatedCompositeFieldContainer[_peaks_pb2.Peak]
+    def __init__(self, run_id: _Optional[str] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., engine_version: _Optional[str] = ..., started_at_unix_ns: _Optional[int] = ..., measurement: _Optional[_Union[_measurement_pb2.Measurement, _Mapping]] = ..., profile: _Optional[_Union[_profile_pb2.Profile, _Mapping]] = ..., spec: _Optional[_Union[RunSpec, _Mapping]] = ..., peaks: _Optional[_Iterable[_Union[_peaks_pb2.Peak, _Mapping]]] = ...) -> None: ...
 
 class Failure(_message.Message):
     __slots__ = ("kind", "message", "detail", "signal", "exit_code", "stderr_tail", "phase")

@@ -1,0 +1,262 @@
+"""The roofline: how much of what a machine can do at best a layer did, and what held it back.
+
+A layer of F operations that moves Q bytes cannot be done in less than max(F ÷ peak, Q ÷ bandwidth) seconds. Which of
+the two is larger says whether it is bound by computing or by memory; their ratio to the time taken is its share of the
+attainable. Put as in the source: attainable operations a second = min(peak, intensity × bandwidth), with the intensity
+F ÷ Q. Source: Williams, Waterman and Patterson, "Roofline: An Insightful Visual Performance Model for Multicore
+Architectures", Communications of the ACM 52 (4), 2009.
+
+Peaks are measured, not taken from data sheets, and so is the bandwidth at the size of the data of a layer: what fits a
+cache has the cache's. Bytes count each weight and activation once, as if nothing was in a register or cache before.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from enginebench_controller.records import EngineRef, Peak, PeakKind
+
+EXPLAINED_ABOVE = 1.05
+"""A share of the attainable beyond this needs an explanation; below, it is the peaks' own uncertainty."""
+
+LEAST_READINGS = 20
+"""A time of fewer steps of its counter than this may be wrong by more than 5 %."""
+
+WINOGRAD_FROM = 1.2
+"""So much faster than all else, a 3×3 convolution is computed by Winograd's trick, which saves at least 2.25-fold
+multiplications and pays for it with additions; 1.6 to 2.2 times were seen. What is nearer is just a good kernel."""
+
+_PRECISIONS = {
+    "f32": ("f32", "fp32", "float", "float32", "tensor(float)"),
+    "bf16": ("bf16", "bfloat16", "tensor(bfloat16)"),
+    "f16": ("f16", "fp16", "float16", "half", "tensor(float16)"),
+    "int8": ("int8", "uint8", "i8", "u8", "s8", "tensor(int8)", "tensor(uint8)"),
+}
+_ROOF_OF = {word: precision for precision, words in _PRECISIONS.items() for word in words}
+
+
+class Bound(StrEnum):
+    """What held a layer back."""
+
+    COMPUTE = "compute"
+    MEMORY = "memory"
+
+
+class Note(StrEnum):
+    """What to know of a layer's place, above all where it lies beyond the roof."""
+
+    WINOGRAD = "winograd"
+    """Operations are those of the plain convolution, which Winograd's trick does in fewer."""
+    SPARSE = "sparse"
+    """Operations are those of the dense weights; the engine leaves out products with zeros."""
+    IN_CACHE = "in cache"
+    """It moved bytes faster than data of its size, but no faster than smaller data: a nearer cache held them."""
+    TOO_SHORT = "too short"
+    """Its time is only a few steps of the engine's counter."""
+    BUSY_CALIBRATION = "busy calibration"
+    """Beyond the roof, which is too low: the machine did something else while peaks were measured."""
+    UNEXPLAINED = "unexplained"
+    """Beyond the roof, and nothing here says why."""
+
+
+@dataclass(frozen=True)
+class Roofs:
+    """What an engine can reach on one device with so many cores, in one precision; None where it was not measured.
+
+    `bandwidths` are bytes a second by the size of a working set in bytes, smallest first. `winograd_flops_per_s` is
+    what a 3×3 convolution of stride 1 reached, counted in full, where the engine computes it by Winograd's trick.
+    `disturbed`: some peak is from a busy machine.
+    """
+
+    precision: str
+    flops_per_s: float | None
+    bandwidths: tuple[tuple[int, float], ...]
+    winograd_flops_per_s: float | None = None
+    disturbed: bool = False
+
+    def bandwidth(self, data_bytes: int) -> float | None:
+        """Bytes a second for data of this size: of the largest measured set that is no larger, or of the smallest.
+
+        More data are never faster: a larger set that was measured as faster raises the roof of all smaller ones. So
+        this is a bound also between two sizes, where the truth lies in between.
+        """
+        if not self.bandwidths:
+            return None
+        reached = [size for size, _ in self.bandwidths if size <= data_bytes]
+        least = reached[-1] if reached else self.bandwidths[0][0]
+        return max(rate for size, rate in self.bandwidths if size >= least)
+
+    @property
+    def fastest_bandwidth(self) -> float | None:
+        """Bytes a second of the nearest cache measured."""
+        return max((rate for _, rate in self.bandwidths), default=None)
+
+
+@dataclass(frozen=True)
+class LayerWork:
+    """What a layer, or a group of layers, had to do in one inference; None where unknown.
+
+    `flops` count a multiplication and an addition as two, and every weight as if none were zero. `data_bytes` are
+    weights and activations, each once. `kernel` is the engine's own word. `plain_3x3`: a 3×3 convolution of stride and
+    dilation 1, which Winograd's trick fits. `sparse`: the engine leaves out products with zeros.
+    """
+
+    flops: int | None
+    data_bytes: int | None
+    kernel: str = ""
+    plain_3x3: bool = False
+    sparse: bool = False
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """A layer's place under its roofs. Rates are per second; None where something they need is unknown.
+
+    `intensity` is in operations a byte. `share` of the attainable is never cut off at 1: `notes` explain one beyond
+    `EXPLAINED_ABOVE`, and `dense_equivalent` says that the operations are more than those really done.
+    """
+
+    flops_per_s: float | None
+    bytes_per_s: float | None
+    intensity: float | None
+    attainable_flops_per_s: float | None
+    share: float | None
+    bound: Bound | None
+    dense_equivalent: bool = False
+    notes: tuple[Note, ...] = ()
+
+
+def roof_precision(words: str) -> str | None:
+    """The precision of the peaks that a layer's precision, in its engine's words, is held against; None for others."""
+    return _ROOF_OF.get(words.strip().lower())
+
+
+def roofs_of(peaks: Iterable[Peak], engine: EngineRef, device: str, cores: int, precision: str) -> Roofs | None:
+    """The roofs that the peaks of one target make for a run; None where such a run was never calibrated.
+
+    `precision` is one of peaks (`roof_precision`). Only the very version of the engine counts: another has its own.
+    """
+    subject = (engine, device, cores)
+    found = [peak for peak in peaks if peak.rate is not None and (peak.engine, peak.device, peak.cores) == subject]
+    if not found:
+        return None
+    flops_per_s, winograd_flops_per_s = _operations(found, precision)
+    return Roofs(
+        precision=precision,
+        flops_per_s=flops_per_s,
+        winograd_flops_per_s=winograd_flops_per_s,
+        bandwidths=_bandwidths(found),
+        disturbed=any(peak.rate.disturbed for peak in found if peak.rate is not None),
+    )
+
+
+def place(work: LayerWork, time_ns: float | None, roofs: Roofs | None, resolution_ns: int | None = None) -> Roofline:
+    """A layer's place, from its time in one inference in nanoseconds and, where known, the step of its counter."""
+    if not time_ns:
+        return Roofline(None, None, _intensity(work), None, None, None)
+    seconds = time_ns / 1e9
+    flops_per_s = None if work.flops is None else work.flops / seconds
+    bytes_per_s = None if work.data_bytes is None else work.data_bytes / seconds
+    least = _least_seconds(work, roofs)
+    share = None if least is None else max(least) / seconds
+    winograd = _is_winograd(work, flops_per_s, roofs)
+    return Roofline(
+        flops_per_s=flops_per_s,
+        bytes_per_s=bytes_per_s,
+        intensity=_intensity(work),
+        attainable_flops_per_s=_attainable(work, least),
+        share=share,
+        bound=None if least is None else Bound.COMPUTE if least[0] >= least[1] else Bound.MEMORY,
+        dense_equivalent=winograd or work.sparse,
+        notes=_notes(work, share, bytes_per_s, roofs, winograd=winograd, steps=_steps(time_ns, resolution_ns)),
+    )
+
+
+def resolution_ns(times_ns: Sequence[int]) -> int | None:
+    """The step of the counter that many times came from: what divides them all; None without a time above zero."""
+    return math.gcd(*times_ns) or None
+
+
+def _operations(peaks: Sequence[Peak], precision: str) -> tuple[float | None, float | None]:
+    """The peak of what is computed in full, and that of Winograd's trick where the engine uses it."""
+    fitting = [peak for peak in peaks if peak.kind is PeakKind.FLOPS and peak.precision == precision]
+    in_full = _best(peak for peak in fitting if not peak.may_be_winograd)
+    plain_3x3 = _best(peak for peak in fitting if peak.may_be_winograd)
+    if in_full is None or plain_3x3 is None:
+        return in_full, None
+    return (in_full, plain_3x3) if plain_3x3 > WINOGRAD_FROM * in_full else (max(in_full, plain_3x3), None)
+
+
+def _best(peaks: Iterable[Peak]) -> float | None:
+    return max((peak.rate.median_per_s for peak in peaks if peak.rate is not None), default=None)
+
+
+def _bandwidths(peaks: Iterable[Peak]) -> tuple[tuple[int, float], ...]:
+    best: dict[int, float] = {}
+    for peak in peaks:
+        if peak.kind is PeakKind.BANDWIDTH and peak.working_set_bytes and peak.rate is not None:
+            size = peak.working_set_bytes
+            best[size] = max(best.get(size, 0.0), peak.rate.median_per_s)
+    return tuple(sorted(best.items()))
+
+
+def _intensity(work: LayerWork) -> float | None:
+    return work.flops / work.data_bytes if work.flops is not None and work.data_bytes else None
+
+
+def _least_seconds(work: LayerWork, roofs: Roofs | None) -> tuple[float, float] | None:
+    """The least time for the operations, and that for the bytes; None where either is unknown."""
+    if roofs is None or work.flops is None or work.data_bytes is None:
+        return None
+    bandwidth = roofs.bandwidth(work.data_bytes)
+    if roofs.flops_per_s is None or bandwidth is None:
+        return None
+    return work.flops / roofs.flops_per_s, work.data_bytes / bandwidth
+
+
+def _attainable(work: LayerWork, least: tuple[float, float] | None) -> float | None:
+    """min(peak, intensity × bandwidth), which is the operations over the longer of the two least times."""
+    return work.flops / max(least) if least is not None and work.flops and max(least) > 0 else None
+
+
+def _is_winograd(work: LayerWork, flops_per_s: float | None, roofs: Roofs | None) -> bool:
+    """Whether the kernel says so; or a convolution that Winograd's trick fits is faster than any product can be, on an
+    engine whose calibration saw the same.
+    """
+    if "wino" in work.kernel.lower():
+        return True
+    if not work.plain_3x3 or flops_per_s is None or roofs is None or roofs.flops_per_s is None:
+        return False
+    return roofs.winograd_flops_per_s is not None and flops_per_s > EXPLAINED_ABOVE * roofs.flops_per_s
+
+
+def _steps(time_ns: float, resolution: int | None) -> float:
+    return math.inf if resolution is None else time_ns / resolution
+
+
+def _notes(
+    work: LayerWork,
+    share: float | None,
+    bytes_per_s: float | None,
+    roofs: Roofs | None,
+    *,
+    winograd: bool,
+    steps: float,
+) -> tuple[Note, ...]:
+    notes = [Note.WINOGRAD] * winograd + [Note.SPARSE] * work.sparse + [Note.TOO_SHORT] * (steps < LEAST_READINGS)
+    if share is None or share <= EXPLAINED_ABOVE or notes:
+        return tuple(notes)
+    if _is_in_cache(work, bytes_per_s, roofs):
+        return (Note.IN_CACHE,)
+    return (Note.BUSY_CALIBRATION,) if roofs is not None and roofs.disturbed else (Note.UNEXPLAINED,)
+
+
+def _is_in_cache(work: LayerWork, bytes_per_s: float | None, roofs: Roofs | None) -> bool:
+    """Whether only the bandwidth is exceeded, and not by more than the nearest cache allows."""
+    least = _least_seconds(work, roofs)
+    fastest = None if roofs is None else roofs.fastest_bandwidth
+    if least is None or bytes_per_s is None or fastest is None or work.data_bytes is None:
+        return False
+    seconds = work.data_bytes / bytes_per_s
+    return least[0] <= EXPLAINED_ABOVE * seconds and bytes_per_s <= EXPLAINED_ABOVE * fastest
