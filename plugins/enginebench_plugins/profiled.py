@@ -1,26 +1,30 @@
-"""The wall clock of the inferences that a profile is made of."""
+"""The inferences that a profile is made of, and the wall clock of each."""
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from enginebench_plugins import spec
 
 
-def timed_inferences(
-    request: spec.InferRequest,
-    inputs: Sequence[spec.Tensors],
-    iterations: int,
-    after_each: Callable[[int], None] = lambda _iteration: None,
-) -> tuple[int, ...]:
-    """Run inferences one after the other, rotating through `inputs`; returns the nanoseconds each took.
+@dataclass(frozen=True)
+class Inferences:
+    """So many inferences, one after the other, rotating through `inputs`, with `between` called after each."""
 
-    `after_each` is called with the number of the inference, outside its time, to read counters.
-    """
-    latency_ns = []
-    for iteration in range(iterations):
-        tensors = inputs[iteration % len(inputs)]
-        begin_ns = time.perf_counter_ns()
-        request.infer(tensors)
-        latency_ns.append(time.perf_counter_ns() - begin_ns)
-        after_each(iteration)
-    return tuple(latency_ns)
+    inputs: Sequence[spec.Tensors]
+    count: int
+    between: spec.Between = spec.nothing
+
+    def run(
+        self, request: spec.InferRequest, after_each: Callable[[int], None] = lambda _inference: None
+    ) -> tuple[int, ...]:
+        """The nanoseconds each took. `after_each` reads counters after the inference of this number."""
+        latency_ns = []
+        for inference in range(self.count):
+            tensors = self.inputs[inference % len(self.inputs)]
+            begin_ns = time.perf_counter_ns()
+            request.infer(tensors)
+            latency_ns.append(time.perf_counter_ns() - begin_ns)
+            after_each(inference)
+            self.between()
+        return tuple(latency_ns)

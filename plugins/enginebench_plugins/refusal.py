@@ -24,6 +24,8 @@ def refuse_unsupported(
         raise spec.UnsupportedSettingsError(f"{engine} runs one stream, not {settings.streams}")
     for name, value in settings.options.items():
         _refuse_option(engine, info.options, name, value)
+        if not settings.profiling and any(each.name == name and each.profile_only for each in info.options):
+            raise spec.UnsupportedSettingsError(f"option {name} of {engine} is for profiles only")
     return device
 
 

@@ -1,4 +1,4 @@
-"""Makes `contract` and `contract_models` importable from the test modules beside them, with assertions explained."""
+"""Makes `contract` and its parts importable from the test modules beside them, with assertions explained."""
 
 import sys
 from importlib.util import find_spec
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.register_assert_rewrite("contract", "contract_models")
+pytest.register_assert_rewrite("contract", "contract_models", "in_flight")
 sys.path.insert(0, str(Path(__file__).parent))
 
 # DeepSparse lives in an environment of its own, and its module is run by that interpreter (see the Makefile).

@@ -15,9 +15,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -26,11 +27,11 @@ import numpy as np
 import pluggy
 import pytest
 from contract_models import Arrays, ContractModel
+from in_flight import Results, copied, run_rotating
 
 from enginebench_agent.cores import physical_cores
 from enginebench_plugins import spec
 
-DONE_WITHIN_S = 30.0
 ABSURD = 64
 PRECISION_WORDS = {"f32", "bf16", "f16", "mixed"}
 OPTION_TYPES = (bool, int, float, str)
@@ -51,26 +52,9 @@ def load_engine(plugin: Any) -> spec.Engine:
     return manager.hook.enginebench_engine()
 
 
-class Results:
-    """Collects what `start` hands back, from whatever thread, in the order of completion."""
-
-    def __init__(self, expected: int) -> None:
-        self.outputs: dict[int, spec.Outputs | None] = {}
-        self.errors: dict[int, BaseException | None] = {}
-        self._left = expected
-        self._lock = threading.Lock()
-        self._done = threading.Event()
-
-    def add(self, key: int, outputs: spec.Outputs | None, error: BaseException | None) -> None:
-        with self._lock:
-            assert key not in self.errors, "on_done was called twice for one inference"
-            self.outputs[key], self.errors[key] = outputs, error
-            self._left -= 1
-            if self._left == 0:
-                self._done.set()
-
-    def wait(self) -> None:
-        assert self._done.wait(DONE_WITHIN_S), f"{self._left} inferences never came back"
+def compiled(engine: spec.Engine, source: spec.ModelSource, **settings: Any) -> spec.CompiledModel:
+    """A model compiled as a worker does it, under `Settings` of which these differ from the defaults."""
+    return engine.compile(engine.convert(engine.read(source), source), source, spec.Settings(**settings))
 
 
 class EngineContract:
@@ -134,7 +118,7 @@ class EngineContract:
     def infer(self, engine: spec.Engine, model: ContractModel, batch: int, *inputs: Arrays) -> list[Arrays]:
         """The outputs for each of the inputs, by one request, copied before the request is used again."""
         with self.requests(engine, model, batch) as (request,):
-            return [_copied(request.infer(each)) for each in inputs]
+            return [copied(request.infer(each)) for each in inputs]
 
     def assert_same(self, outputs: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
         assert set(outputs) == set(expected)
@@ -238,7 +222,7 @@ class EngineContract:
     def test_inputs_are_left_as_they_were(self, engine: spec.Engine, tmp_path: Path) -> None:
         model = self.classifier(tmp_path)
         inputs = model.inputs_for(2, seed=6)
-        before = _copied(inputs)
+        before = copied(inputs)
         self.infer(engine, model, 2, inputs, inputs)
         for name, array in before.items():
             np.testing.assert_array_equal(inputs[name], array)
@@ -409,6 +393,31 @@ class EngineContract:
             assert layer.calls >= 1
             assert layer.type
 
+    def test_layers_tell_their_origin_and_tensors_by_name(self, engine: spec.Engine, tmp_path: Path) -> None:
+        if not engine.info().profiling:
+            return
+        profile, _ = self.profile(engine, tmp_path, iterations=2)
+        for layer in profile.layers:
+            for names in (layer.source_nodes, layer.inputs, layer.outputs):
+                assert all(isinstance(name, str) and name for name in names), layer
+                assert isinstance(names, tuple)
+            assert all(isinstance(each, str) for pair in layer.parameters.items() for each in pair), layer
+            assert len(set(layer.source_nodes)) == len(layer.source_nodes)
+        model = self.classifier(tmp_path)
+        if model.format is spec.ModelFormat.ONNX:
+            known = contract_models.names(model)
+            assert {source for layer in profile.layers for source in layer.source_nodes} <= known
+
+    def test_others_get_a_turn_after_each_profiled_inference(self, engine: spec.Engine, tmp_path: Path) -> None:
+        if not engine.info().profiling:
+            return
+        turns: list[float] = []
+        profile, _ = self.profile(engine, tmp_path, iterations=3, between=lambda: turns.append(time.perf_counter()))
+        assert len(turns) == 3
+        # Every turn comes after an inference, and none between two layers of one.
+        gaps_ns = [round((later - earlier) * 1e9) for earlier, later in pairwise(turns)]
+        assert all(gap_ns >= latency_ns for gap_ns, latency_ns in zip(gaps_ns, profile.latency_ns[1:], strict=False))
+
     def test_layer_times_add_up_to_about_the_latency(self, engine: spec.Engine, tmp_path: Path) -> None:
         if not engine.info().profiling:
             return
@@ -420,14 +429,16 @@ class EngineContract:
         if profile.latency_ns:
             assert low * latency_ns < statistics.median(profile.latency_ns) < 10 * high * latency_ns
 
-    def profile(self, engine: spec.Engine, folder: Path, iterations: int) -> tuple[spec.ModelProfile, int]:
+    def profile(
+        self, engine: spec.Engine, folder: Path, iterations: int, between: spec.Between = spec.nothing
+    ) -> tuple[spec.ModelProfile, int]:
         """The profile of a warm model, and the wall clock of one inference of it in nanoseconds."""
         model = self.classifier(folder)
         inputs = [model.inputs_for(4, seed) for seed in (1, 2)]
         with self.compiled(engine, model.source(4), self.settings(batch=4, profiling=True)) as compiled:
             request = compiled.create_request()
             latencies_ns = [_infer_ns(request, inputs[0]) for _ in range(5)]
-            profile = compiled.profile(inputs, iterations)
+            profile = compiled.profile(inputs, iterations, between)
             request.close()
         return profile, int(statistics.median(latencies_ns))
 
@@ -444,33 +455,10 @@ class EngineContract:
         assert counts[-1] < counts[RELEASE_CYCLES - 1] + RELEASE_CYCLES, f"threads stay: {counts}"
 
 
-def _copied(arrays: Mapping[str, Any]) -> Arrays:
-    return {name: np.array(array) for name, array in arrays.items()}
-
-
 def _infer_ns(request: spec.InferRequest, inputs: Arrays) -> int:
     begin_ns = time.perf_counter_ns()
     request.infer(inputs)
     return time.perf_counter_ns() - begin_ns
-
-
-def run_rotating(requests: Sequence[spec.InferRequest], inputs: Sequence[Arrays]) -> list[Arrays]:
-    """The outputs in the order of the inputs; every completion starts its request's next inference, as a load does."""
-    results = Results(expected=len(inputs))
-
-    def start(request: spec.InferRequest, index: int) -> None:
-        def done(outputs: spec.Outputs | None, error: BaseException | None) -> None:
-            results.add(index, _copied(outputs) if outputs is not None else None, error)
-            if index + len(requests) < len(inputs):
-                start(request, index + len(requests))
-
-        request.start(inputs[index], done)
-
-    for index, request in enumerate(requests):
-        start(request, index)
-    results.wait()
-    assert not any(results.errors.values()), results.errors
-    return [results.outputs[index] for index in range(len(inputs))]  # type: ignore[misc]
 
 
 def _assert_well_formed(effective: spec.Effective) -> None:

@@ -59,6 +59,13 @@ class ContractModel:
         return dict(zip(self.outputs, outputs, strict=True))
 
 
+def names(model: ContractModel) -> set[str]:
+    """All that a layer may give for its origin: nodes, and tensors with the weights and inputs among them."""
+    graph = onnx.load(str(model.path)).graph
+    tensors = {name for node in graph.node for name in (*node.input, *node.output)}
+    return tensors | {node.name for node in graph.node}
+
+
 def classifier(folder: Path, batch: int | None = None) -> ContractModel:
     """Two convolutions, pooling and a linear layer over float32 images; the batch is open unless it is given."""
     random = np.random.default_rng(1)

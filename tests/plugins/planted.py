@@ -51,13 +51,16 @@ class SoundModel(spec.CompiledModel):
     def create_request(self) -> "SoundRequest":
         return SoundRequest(self.evaluator)
 
-    def profile(self, inputs: Sequence[spec.Tensors], iterations: int) -> spec.ModelProfile:
+    def profile(
+        self, inputs: Sequence[spec.Tensors], iterations: int, between: spec.Between = spec.nothing
+    ) -> spec.ModelProfile:
         request = self.create_request()
         times_ns = []
         for iteration in range(iterations):
             begin_ns = perf_counter_ns()
             request.infer(inputs[iteration % len(inputs)])
             times_ns.append(perf_counter_ns() - begin_ns)
+            between()
         layer = spec.LayerProfile("everything", "Model", order=0, time_ns=tuple(times_ns))
         return spec.ModelProfile((layer,), tuple(times_ns))
 
@@ -216,7 +219,9 @@ class OpenInputs(SoundModel):
 
 
 class MicrosecondsForNanoseconds(SoundModel):
-    def profile(self, inputs: Sequence[spec.Tensors], iterations: int) -> spec.ModelProfile:
+    def profile(
+        self, inputs: Sequence[spec.Tensors], iterations: int, between: spec.Between = spec.nothing
+    ) -> spec.ModelProfile:
         sound = super().profile(inputs, iterations)
         return spec.ModelProfile(
             tuple(replace(each, time_ns=tuple(time // 1000 for time in each.time_ns)) for each in sound.layers),
@@ -224,15 +229,38 @@ class MicrosecondsForNanoseconds(SoundModel):
         )
 
 
+class InventedOrigin(SoundModel):
+    """Takes a name of its own making for one of the model's."""
+
+    def profile(
+        self, inputs: Sequence[spec.Tensors], iterations: int, between: spec.Between = spec.nothing
+    ) -> spec.ModelProfile:
+        sound = super().profile(inputs, iterations)
+        return replace(sound, layers=tuple(replace(each, source_nodes=("conv1_fused",)) for each in sound.layers))
+
+
+class NoTurns(SoundModel):
+    """Profiles without a break."""
+
+    def profile(
+        self, inputs: Sequence[spec.Tensors], iterations: int, between: spec.Between = spec.nothing
+    ) -> spec.ModelProfile:
+        return super().profile(inputs, iterations)
+
+
 class LatencyWithoutCounters(SoundModel):
     """Claims that the profiled inferences took as good as no time."""
 
-    def profile(self, inputs: Sequence[spec.Tensors], iterations: int) -> spec.ModelProfile:
+    def profile(
+        self, inputs: Sequence[spec.Tensors], iterations: int, between: spec.Between = spec.nothing
+    ) -> spec.ModelProfile:
         return replace(super().profile(inputs, iterations), latency_ns=(1,) * iterations)
 
 
 class LayersOfOneName(SoundModel):
-    def profile(self, inputs: Sequence[spec.Tensors], iterations: int) -> spec.ModelProfile:
+    def profile(
+        self, inputs: Sequence[spec.Tensors], iterations: int, between: spec.Between = spec.nothing
+    ) -> spec.ModelProfile:
         sound = super().profile(inputs, iterations)
         return replace(sound, layers=sound.layers * 2)
 

@@ -9,7 +9,8 @@ from types import ModuleType
 import numpy as np
 import planted
 import pytest
-from contract import EngineContract, Results, load_engine
+from contract import EngineContract, load_engine
+from in_flight import Results
 
 from enginebench_plugins import spec
 
@@ -53,6 +54,8 @@ MODELS = [
     (planted.OpenInputs, EngineContract.test_compiled_inputs_are_the_models_without_open_dimensions),
     (planted.MicrosecondsForNanoseconds, EngineContract.test_layer_times_add_up_to_about_the_latency),
     (planted.LatencyWithoutCounters, EngineContract.test_layer_times_add_up_to_about_the_latency),
+    (planted.InventedOrigin, EngineContract.test_layers_tell_their_origin_and_tensors_by_name),
+    (planted.NoTurns, EngineContract.test_others_get_a_turn_after_each_profiled_inference),
     (planted.LayersOfOneName, EngineContract.test_a_profile_has_distinct_layers_with_one_time_an_iteration),
 ]
 

@@ -83,6 +83,26 @@ class TestDeepSparse(EngineContract):
     def test_several_streams_and_the_scheduler_for_one_are_refused(self, engine: spec.Engine, tmp_path: Path) -> None:
         self.assert_refused(engine, tmp_path, cores=2, streams=2, options={"scheduler": "single_stream"})
 
+    def test_what_only_an_analysis_has_is_refused_in_a_benchmark(self, engine: spec.Engine, tmp_path: Path) -> None:
+        for option in ({"optimization_level": 0}, {"imposed_sparsity": 0.5}):
+            self.assert_refused(engine, tmp_path, options=option)
+        for sparsity in (-0.1, 1.5):
+            self.assert_refused(engine, tmp_path, options={"imposed_sparsity": sparsity}, profiling=True)
+
+    def test_imposed_sparsity_is_that_of_the_layers_kernels(self, engine: spec.Engine, tmp_path: Path) -> None:
+        model = self.classifier(tmp_path)
+        options: dict[str, spec.OptionValue] = {"optimization_level": 0}
+        seen = []
+        for sparsity in (0.0, 0.9):
+            settings = self.settings(options=options | {"imposed_sparsity": sparsity}, profiling=True)
+            with self.compiled(engine, model.source(1), settings) as compiled:
+                profile = compiled.profile([model.inputs_for(1, seed=1)], 1)
+            assert len(profile.latency_ns) == 1
+            body = next(layer for layer in profile.layers if "c2" in layer.source_nodes)
+            seen.append(float(body.parameters.get("kernel_sparsity", 0)))
+        assert seen[0] < 0.01
+        assert 0.85 < seen[1] < 0.95
+
     @pytest.mark.parametrize("scheduler", ["single_stream", "multi_stream", "elastic"])
     def test_every_scheduler_infers_and_profiles(self, engine: spec.Engine, tmp_path: Path, scheduler: str) -> None:
         model = self.classifier(tmp_path)
@@ -107,6 +127,26 @@ def test_layers_of_analyses_are_joined_by_their_place() -> None:
     assert (layer.type, layer.output_shapes, layer.source_nodes) == ("sub_2", ((1, 1, 1, 1, 1),), ("a", "b"))
     assert fallback.time_ns == (250_000, 500_000)
     assert layer.time_ns == (500_000, 1_000_000)
+
+
+def test_a_layers_number_and_sparsity_are_no_part_of_its_type() -> None:
+    (layer,) = layers_of([[_record("ks_convolution-89.9%_41", 1.0, "r1")]])
+    assert (layer.type, layer.kernel) == ("ks_convolution", "ks_convolution-89.9%")
+
+
+def test_constants_are_told_once_and_measured_values_as_the_mean() -> None:
+    calls = [
+        _record("conv_0", 1.0, "a") | {"kernel_sparsity": 0.9, "average_utilization": share, "kernel_dims": {"x": 3}}
+        for share in (0.2, 0.4)
+    ]
+    (layer,) = layers_of([[call] for call in calls])
+    assert layer.parameters == {"kernel_sparsity": "0.9", "average_utilization": "0.3", "kernel_dims": "x=3"}
+
+
+def test_a_tensor_that_deepsparse_put_in_belongs_to_the_node_that_reads_what_it_is_named_after() -> None:
+    runs = [[_record("softmax_0", 1.0, "r65_internal_b"), _record("pooling_1", 1.0, "r65,,other_internal_a")]]
+    softmax, pooling = layers_of(runs, {"r65": "softmax"})
+    assert (softmax.source_nodes, pooling.source_nodes) == (("softmax",), ("r65",))
 
 
 def test_layers_that_share_a_name_are_told_apart() -> None:

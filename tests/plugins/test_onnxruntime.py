@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from contract import EngineContract
+from contract import EngineContract, compiled
 from onnx import TensorProto, helper
 
 from enginebench_plugins import spec
@@ -50,10 +50,6 @@ class TestOnnxRuntimeWithEveryOption(EngineContract):
 @pytest.fixture
 def engine() -> OnnxRuntime:
     return OnnxRuntime()
-
-
-def compiled(engine: spec.Engine, source: spec.ModelSource, **settings: Any) -> spec.CompiledModel:
-    return engine.compile(engine.read(source), source, spec.Settings(**settings))
 
 
 def save_graph(

@@ -2,9 +2,7 @@
 
 import os
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
-from itertools import accumulate
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -14,16 +12,15 @@ import numpy as np
 import onnx
 import openvino
 import pytest
-from contract import EngineContract, Results, run_rotating
+from contract import EngineContract, compiled
 from contract_models import ContractModel
+from in_flight import Results, run_rotating
 from onnx import TensorProto, helper
 
 from enginebench_plugins import spec
-from enginebench_plugins.openvino.counters import single_times_ns
 from enginebench_plugins.openvino.devices import find_devices
 from enginebench_plugins.openvino.network import CompiledNetwork
 from enginebench_plugins.openvino.plugin import OpenVino
-from enginebench_plugins.openvino.runtime_model import RuntimeLayer, executed_isa, executed_precision
 
 USABLE_PROCESSORS = len(os.sched_getaffinity(0))
 BF16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}
@@ -67,10 +64,6 @@ def model(tmp_path: Path) -> ContractModel:
     return contract_models.classifier(tmp_path)
 
 
-def compiled(engine: spec.Engine, source: spec.ModelSource, **settings: Any) -> spec.CompiledModel:
-    return engine.compile(engine.convert(engine.read(source), source), source, spec.Settings(**settings))
-
-
 # What it says it really used.
 
 
@@ -94,24 +87,6 @@ def test_threads_and_streams_are_what_the_device_settled_on(
         assert 1 <= readback.value <= USABLE_PROCESSORS
 
 
-def layer(kind: str, precision: str, kernel: str = "ref") -> RuntimeLayer:
-    return RuntimeLayer("name", kind, kernel, precision, (), ())
-
-
-def test_the_layers_that_take_the_time_decide_the_precision() -> None:
-    assert executed_precision([layer("Convolution", "bf16"), layer("Softmax", "f32")]) == "bf16"
-    assert executed_precision([layer("Convolution", "bf16"), layer("FullyConnected", "f32")]) == "mixed"
-    assert executed_precision([layer("Eltwise", "f32"), layer("Reorder", "bf16")]) == "f32"
-    assert executed_precision([layer("Convolution", "u8"), layer("FullyConnected", "f32")]) == "f32"
-    assert executed_precision([layer("Gather", "i32")]) is None
-
-
-def test_weights_stored_in_f16_that_are_widened_on_the_way_are_not_taken_for_the_precision() -> None:
-    assert executed_precision([layer("FullyConnected", "f16", "brgemm_avx2_f32")]) == "f32"
-    assert executed_precision([layer("FullyConnected", "f16", "brgemm_avx512_amx_f16")]) == "f16"
-    assert executed_precision([layer("Convolution", "u8", "brgconv_avx2_i8"), layer("MatMul", "f32")]) == "f32"
-
-
 @pytest.mark.skipif(not HAS_BF16, reason="this processor has no bf16")
 @pytest.mark.parametrize("precision", [spec.Precision.DEFAULT, spec.Precision.BF16])
 def test_bf16_is_told_whether_asked_for_or_chosen(
@@ -119,12 +94,6 @@ def test_bf16_is_told_whether_asked_for_or_chosen(
 ) -> None:
     effective = compiled(engine, model.source(1), precision=precision).effective()
     assert effective.precision == spec.Readback("bf16", spec.Source.ENGINE_API)
-
-
-def test_the_instruction_set_is_the_highest_that_a_kernel_names() -> None:
-    kernels = [layer("Convolution", "f32", kernel) for kernel in ("jit_avx2_f32", "brgconv_avx512_f32")]
-    assert executed_isa(kernels) == "avx512"
-    assert executed_isa([layer("Convolution", "f32")]) is None
 
 
 # Devices and hints.
@@ -323,89 +292,6 @@ def test_a_failure_on_the_way_arrives_through_on_done(engine: OpenVino, tmp_path
     network.close()
     assert "(4.6) conflicts with the reshape pattern (5.7)" in str(results.errors[0])
     assert results.errors[1] is None
-
-
-# Layers.
-
-
-def profile(engine: OpenVino, model: ContractModel, device: str = "CPU") -> dict[str, spec.LayerProfile]:
-    network = compiled(engine, model.source(2), device=device, profiling=True)
-    layers = network.profile([model.inputs_for(2, seed=1)], 4).layers
-    network.close()
-    return {layer.name: layer for layer in layers}
-
-
-@pytest.mark.parametrize("device", ["CPU", "AUTO"])
-def test_a_fused_node_is_a_source_of_the_layer_it_went_into(
-    engine: OpenVino, model: ContractModel, device: str
-) -> None:
-    layers = profile(engine, model, device)
-    assert layers["conv1"].source_nodes == ("conv1", "relu1")
-    assert layers["conv1"].state is spec.LayerState.EXECUTED
-    assert layers["conv1"].precision == "f32"
-    assert layers["conv1"].output_shapes == ((2, contract_models.CHANNELS, 24, 24),)
-    assert layers["relu1"].state is spec.LayerState.OPTIMIZED_AWAY
-    assert layers["relu1"].source_nodes == ()
-
-
-@pytest.mark.skipif(USABLE_PROCESSORS < 2, reason="one processor carries one stream")
-@pytest.mark.parametrize("device", ["CPU", "AUTO"])
-def test_a_profile_of_several_streams_is_of_one_of_them(engine: OpenVino, model: ContractModel, device: str) -> None:
-    settings = {"device": device, "cores": 2, "streams": 2, "profiling": True}
-    network = compiled(engine, model.source(4), batch=4, **settings)
-    seen: list[Any] = []
-    compile_with = network._compile_with  # type: ignore[attr-defined]
-    network._compile_with = lambda changed: seen.append(changed) or compile_with(changed)  # type: ignore[attr-defined]
-    layers = network.profile([model.inputs_for(4, seed=1)], 4).layers
-    assert [(each.streams, each.cores) for each in seen] == [(1, 1)]
-    assert any(layer.state is spec.LayerState.EXECUTED for layer in layers)
-
-
-def test_no_source_node_belongs_to_two_executed_layers(engine: OpenVino, model: ContractModel) -> None:
-    executed = [each for each in profile(engine, model).values() if each.state is spec.LayerState.EXECUTED]
-    sources = [source for each in executed for source in each.source_nodes]
-    assert len(set(sources)) == len(sources)
-
-
-def test_profiling_needs_a_network_compiled_for_it(engine: OpenVino, model: ContractModel) -> None:
-    with pytest.raises(spec.UnsupportedSettingsError, match="compiled for profiling"):
-        compiled(engine, model.source(1)).profile([model.inputs_for(1, seed=1)], 1)
-
-
-def running_averages(times_ns: Sequence[int]) -> list[int]:
-    """What the counters would read: total ÷ inferences, cut to whole microseconds."""
-    return [total // number // 1000 for number, total in enumerate(accumulate(times_ns), start=1)]
-
-
-def test_running_averages_of_a_steady_layer_give_its_time_below_the_microsecond() -> None:
-    times_ns = single_times_ns(running_averages([5_300] * 50))
-    assert times_ns is not None
-    assert len(times_ns) == 50
-    assert all(abs(time_ns - 5_300) < 350 for time_ns in times_ns[5:])
-
-
-def test_running_averages_give_a_slow_first_inference_and_an_outlier_back() -> None:
-    true_ns = [90_000, *[10_000] * 19, 400_000, *[10_000] * 20]
-    times_ns = single_times_ns(running_averages(true_ns))
-    assert times_ns is not None
-    assert abs(times_ns[0] - 90_000) < 1_000
-    assert abs(times_ns[20] - 400_000) < 45_000
-    assert abs(sorted(times_ns)[len(times_ns) // 2] - 10_000) < 500
-    assert abs(sum(times_ns) - sum(true_ns)) <= 1_000 * len(true_ns)
-
-
-def test_running_averages_never_give_a_negative_time() -> None:
-    random = np.random.default_rng(1)
-    for scale_ns in (300, 3_000, 300_000):
-        true_ns = [int(each) for each in random.exponential(scale_ns, size=60)]
-        times_ns = single_times_ns(running_averages(true_ns))
-        assert times_ns is not None
-        assert min(times_ns) >= 0
-        assert abs(sum(times_ns) - sum(true_ns)) <= 1_000 * len(true_ns)
-
-
-def test_readings_that_are_no_running_averages_are_recognized() -> None:
-    assert single_times_ns([500, 500, 100, 500]) is None
 
 
 def test_without_the_package_the_reason_names_the_remedy(engine: OpenVino, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,12 +8,15 @@ from typing import Any
 
 import contract_models
 import numpy as np
+import onnx
+import openvino
 import pytest
 from contract import compiled
 from contract_models import ContractModel
 
 from enginebench_plugins import spec
 from enginebench_plugins.openvino.counters import single_times_ns
+from enginebench_plugins.openvino.original_names import source_nodes
 from enginebench_plugins.openvino.plugin import OpenVino
 from enginebench_plugins.openvino.runtime_model import RuntimeLayer, executed_isa, executed_precision
 
@@ -83,6 +86,47 @@ def test_a_profile_of_several_streams_is_of_one_of_them(engine: OpenVino, model:
     layers = network.profile([model.inputs_for(4, seed=1)], 4).layers
     assert [(each.streams, each.cores) for each in seen] == [(1, 1)]
     assert any(layer.state is spec.LayerState.EXECUTED for layer in layers)
+
+
+def test_layers_are_joined_by_their_tensors_and_weights_have_their_own_names(
+    engine: OpenVino, model: ContractModel
+) -> None:
+    layers = profile(engine, model)
+    assert layers["conv1"].outputs == ("conv1[0]",)
+    assert "stem" in layers["conv1"].inputs
+    assert {"conv1[0]", "body"} <= set(layers["conv2"].inputs)
+    assert layers["conv1"].parameters["outputPrecisions"] == "f32"
+    assert layers["conv1"].kernel
+
+
+def test_what_the_reader_or_the_device_made_is_not_taken_for_a_node() -> None:
+    known = {"conv": ("c",), "conv_1": ("d",), "relu": ("r",), "x": ("x",), "sum_2": ("s",)}
+    stated = ("conv/WithoutBiases", "Multiply_17731", "conv", "relu")
+    assert source_nodes(stated, known) == ("conv", "relu")
+    assert source_nodes(("Reshape_15", "Reshape_15_flatten_reshape"), known) == ()
+    assert source_nodes(("conv_1",), known) == ("d",), "the number may be OpenVINO's"
+    assert source_nodes(("sum_2",), known) == ("sum_2",), "the number is the node's"
+
+
+def test_nodes_without_a_name_or_with_a_shared_one_are_told_by_their_outputs(
+    engine: OpenVino, model: ContractModel
+) -> None:
+    proto = onnx.load(str(model.path))
+    for node, name in zip(proto.graph.node, ["", "", "same", "same", "", "", ""], strict=True):
+        node.name = name
+    onnx.save(proto, str(model.path))
+    executed = [each for each in profile(engine, model).values() if each.state is spec.LayerState.EXECUTED]
+    origins = [set(each.source_nodes) for each in executed]
+    assert {"c1", "r1"} in origins
+    assert {"same", "r2"} in origins
+
+
+def test_layers_of_openvinos_own_form_are_told_by_its_own_names(model: ContractModel, tmp_path: Path) -> None:
+    openvino.save_model(openvino.Core().read_model(str(model.path)), str(tmp_path / "net.xml"), compress_to_fp16=False)
+    source = spec.ModelSource(tmp_path / "net.xml", spec.ModelFormat.OPENVINO_IR, model.at(2))
+    network = compiled(OpenVino(), source, profiling=True)
+    layers = network.profile([model.inputs_for(2, seed=1)], 2).layers
+    assert ("conv1", "relu1") in [layer.source_nodes for layer in layers]
 
 
 def test_no_source_node_belongs_to_two_executed_layers(engine: OpenVino, model: ContractModel) -> None:

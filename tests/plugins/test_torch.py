@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from contract import EngineContract
+from contract import EngineContract, compiled
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
@@ -48,32 +48,45 @@ def _saved(network: Twice, folder: Path, kind: spec.ModelFormat) -> Path:
     return path
 
 
-def _compiled(source: spec.ModelSource, **options: spec.OptionValue) -> spec.CompiledModel:
-    engine = Torch()
-    return engine.compile(engine.convert(engine.read(source), source), source, spec.Settings(options=options))
-
-
 @pytest.mark.parametrize("kind", [spec.ModelFormat.TORCHSCRIPT, spec.ModelFormat.TORCH_EXPORT])
 def test_saved_programs_run_with_the_inputs_given(network: Twice, tmp_path: Path, kind: spec.ModelFormat) -> None:
     source = spec.ModelSource(_saved(network, tmp_path, kind), kind, (INPUT,))
-    compiled = _compiled(source)
-    request = compiled.create_request()
+    program = compiled(Torch(), source)
+    request = program.create_request()
     outputs = request.infer(TENSORS)
     expected = network(torch.from_numpy(TENSORS["x"]))[0].detach().numpy()
     np.testing.assert_allclose(outputs["output_0"], expected, rtol=1e-5)
     np.testing.assert_allclose(outputs["output_1"], 2 * expected, rtol=1e-5)
-    precision = compiled.effective().precision
+    precision = program.effective().precision
     assert precision is not None and precision.value == "f32"
-    with pytest.raises(spec.UnsupportedSettingsError, match="without layers"):
-        compiled.profile([TENSORS], 1)
     request.close()
-    compiled.close()
+    program.close()
+
+
+def test_a_script_has_no_layers_and_says_so(network: Twice, tmp_path: Path) -> None:
+    kind = spec.ModelFormat.TORCHSCRIPT
+    program = compiled(Torch(), spec.ModelSource(_saved(network, tmp_path, kind), kind, (INPUT,)))
+    with pytest.raises(spec.UnsupportedSettingsError, match=r"TorchScript .* without layers"):
+        program.profile([TENSORS], 1)
+
+
+def test_the_layers_of_an_exported_program_are_its_operators(network: Twice, tmp_path: Path) -> None:
+    kind = spec.ModelFormat.TORCH_EXPORT
+    program = compiled(Torch(), spec.ModelSource(_saved(network, tmp_path, kind), kind, (INPUT,)))
+    profile = program.profile([TENSORS], 3)
+    assert all(len(layer.time_ns) == 3 and min(layer.time_ns) > 0 for layer in profile.layers)
+    totals_ns = map(sum, zip(*(layer.time_ns for layer in profile.layers), strict=True))
+    assert all(total <= latency for total, latency in zip(totals_ns, profile.latency_ns, strict=True))
+    first, *_, last = profile.layers
+    assert first.type.startswith("aten.")
+    assert first.source_nodes == (first.name,) == first.outputs
+    assert last.inputs, "an operator reads what others make"
 
 
 def test_a_saved_program_without_inputs_asks_for_them(network: Twice, tmp_path: Path) -> None:
     source = spec.ModelSource(_saved(network, tmp_path, spec.ModelFormat.TORCHSCRIPT), spec.ModelFormat.TORCHSCRIPT)
     with pytest.raises(spec.UnsupportedSettingsError, match="--shape"):
-        _compiled(source)
+        compiled(Torch(), source)
 
 
 def test_onednn_can_be_left_out_and_the_provider_tells(network: Twice, tmp_path: Path) -> None:
@@ -81,7 +94,7 @@ def test_onednn_can_be_left_out_and_the_provider_tells(network: Twice, tmp_path:
     source = spec.ModelSource(path, spec.ModelFormat.TORCHSCRIPT, (INPUT,))
     providers = []
     for mkldnn in (True, False):
-        provider = _compiled(source, mkldnn=mkldnn).effective().provider
+        provider = compiled(Torch(), source, options={"mkldnn": mkldnn}).effective().provider
         providers.append(provider.value if provider else None)
     assert providers == ["cpu (oneDNN)", "cpu"]
 
@@ -89,10 +102,10 @@ def test_onednn_can_be_left_out_and_the_provider_tells(network: Twice, tmp_path:
 def test_precision_is_observed_once_an_inference_has_run(tmp_path: Path) -> None:
     contract = TestTorch()
     model = contract.classifier(tmp_path)
-    with contract.compiled(Torch(), model.source(1), contract.settings()) as compiled:
-        before = compiled.effective().precision
-        compiled.create_request().infer(model.inputs_for(1, seed=1))
-        after = compiled.effective().precision
+    with contract.compiled(Torch(), model.source(1), contract.settings()) as program:
+        before = program.effective().precision
+        program.create_request().infer(model.inputs_for(1, seed=1))
+        after = program.effective().precision
     assert before is not None and before.source is spec.Source.ASSUMED
     assert after == spec.Readback("f32", spec.Source.OBSERVED)
 
@@ -109,10 +122,10 @@ def test_bf16_is_what_the_layers_compute_in(tmp_path: Path) -> None:
     model = contract.classifier(tmp_path)
     inputs = model.inputs_for(2, seed=1)
     settings = contract.settings(batch=2, precision=spec.Precision.BF16)
-    with contract.compiled(Torch(), model.source(2), settings) as compiled:
-        assert compiled.effective().precision is None, "the weights of mixed precision prove nothing"
-        (logits,) = compiled.create_request().infer(inputs).values()
-        assert compiled.effective().precision == spec.Readback("bf16", spec.Source.OBSERVED)
+    with contract.compiled(Torch(), model.source(2), settings) as program:
+        assert program.effective().precision is None, "the weights of mixed precision prove nothing"
+        (logits,) = program.create_request().infer(inputs).values()
+        assert program.effective().precision == spec.Readback("bf16", spec.Source.OBSERVED)
     expected = model.reference(inputs)["logits"]
     assert logits.dtype == np.float32
     assert 1e-5 < np.abs(logits - expected).max() / np.abs(expected).max() < 0.05
@@ -140,17 +153,17 @@ def _with_odd_names(folder: Path, outputs: list[str]) -> spec.ModelSource:
 def test_outputs_of_nodes_with_several_are_told_apart(tmp_path: Path) -> None:
     names = ["s2", "c", "d"]
     source = _with_odd_names(tmp_path, names)
-    outputs = _compiled(source).create_request().infer(TENSORS)
+    outputs = compiled(Torch(), source).create_request().infer(TENSORS)
     for name, expected in zip(names, ReferenceEvaluator(str(source.path)).run(names, TENSORS), strict=True):
         np.testing.assert_array_equal(outputs[name], expected, err_msg=name)
 
 
 def test_an_output_that_onnx2torch_does_not_compute_is_not_made_up(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"mask.*Dropout"):
-        _compiled(_with_odd_names(tmp_path, ["d", "mask"]))
+        compiled(Torch(), _with_odd_names(tmp_path, ["d", "mask"]))
 
 
 def test_a_layer_names_its_node_or_the_output_of_one_without_a_name(tmp_path: Path) -> None:
-    layers = _compiled(_with_odd_names(tmp_path, ["d", "s1"])).profile([TENSORS], 2).layers
+    layers = compiled(Torch(), _with_odd_names(tmp_path, ["d", "s1"])).profile([TENSORS], 2).layers
     assert [layer.source_nodes for layer in layers] == [("layer1.0.relu",), ("b",), ("drop",), ("add",), ("split",)]
     assert all(layer.state is spec.LayerState.EXECUTED for layer in layers)

@@ -1,8 +1,9 @@
-"""The profile pass: the model first without the engine's layer counters, then again with them.
+"""The profile pass: the model with the engine's layer counters and without them, in turns.
 
-Both passes go from reading to releasing the model in one process, because `compile` may consume what `read` returned.
-Latencies of both are medians over as many inferences of one request; those with counters are the very inferences that
-the layers were timed in, as the plugin clocked them.
+Both are read, compiled and warmed up in one process and stay alive together, so that what changes on the machine
+meanwhile changes both: one after the other they can differ by half. Latencies of both are medians over as many
+inferences of one request; those with counters are the very inferences that the layers were timed in, as the plugin
+clocked them. An engine that compiles anew for each profiled inference does so between the turns.
 """
 
 import math
@@ -22,39 +23,102 @@ from enginebench_agent.worker.phases import PhaseRecorder
 from enginebench_agent.worker.progress import ReportProgress, a_few_times_a_second
 from enginebench_agent.worker.session import Session, open_session
 from enginebench_agent.worker.warm_up import warm_up, warm_up_rule
-from enginebench_plugins.spec import LayerProfile, LayerState, Load, ModelProfile
+from enginebench_plugins.spec import LayerProfile, LayerState, Load, ModelProfile, nothing
 from enginebench_proto.v1.profile_pb2 import Profile
 
-DEFAULT_ITERATIONS = 20
+BLOCK = 5
+"""Inferences in a row on either side, so that each mostly follows one of its own kind."""
 
 
-@dataclass(frozen=True)
-class _Unprofiled:
-    """Latencies without counters, and how many threads worked meanwhile, as far as the kernel tells."""
+class Unprofiled:
+    """The model without counters, run a block at a time while it is profiled."""
 
-    latency_ns: Sequence[int]
-    threads: int | None
+    def __init__(self, session: Session, iterations: int) -> None:
+        """In all `iterations` inferences, in blocks of a quarter of them but of no more than `BLOCK`."""
+        self.latency_ns: list[int] = []
+        self._request = session.requests[0]
+        self._inputs = session.inputs
+        self._load = SyncLoad(self._request, session.inputs)
+        self._missing = iterations
+        self._block = max(1, min(BLOCK, iterations // 4))
+        self._profiled = 0
+
+    def after_profiled(self) -> None:
+        """One more inference was profiled: whenever they make a block, run another one here."""
+        self._profiled += 1
+        if self._profiled % self._block == 0:
+            self._run(min(self._block, self._missing))
+
+    def run_missing(self) -> None:
+        """Run what is left: all of it, where an engine profiles without a break."""
+        self._run(self._missing)
+
+    def _run(self, fewest: int) -> None:
+        if fewest > 0:
+            self._request.infer(self._inputs[0])  # the caches and the threads are the other side's as yet
+            self.latency_ns += self._load.block(0, fewest).latency_ns
+            self._missing -= fewest
 
 
 def profile(job: Job, input_folder: Path | None, recorder: PhaseRecorder, report: ReportProgress) -> Profile:
     """Profile the model's layers. Raises what the engine raises, and `BrokenOutputError` for impossible layers."""
-    iterations = job.configuration.stop.min_iterations or DEFAULT_ITERATIONS
-    session = _warm_session(job, input_folder, recorder, report, profiling=False)
-    unprofiled = _time(session, recorder, iterations)
-    session.close(recorder)
+    open_warm = _Opener(job, input_folder, recorder, report)
+    if _profiles_something_else(job):
+        with_counters, threads = open_warm(profiling=True)
+        outcome = _profile(job, with_counters, None, recorder)
+        outcome.effective.CopyFrom(with_counters.effective(threads))
+    else:
+        without, threads = open_warm(profiling=False)
+        with_counters, _ = open_warm(profiling=True)
+        outcome = _profile(job, with_counters, without, recorder)
+        outcome.effective.CopyFrom(without.effective(threads))
+        without.close(recorder)
+    with_counters.close(recorder)
+    return outcome
 
-    session = _warm_session(job, input_folder, recorder, report, profiling=True)
-    profiled = session.compiled.profile(session.inputs, iterations)
+
+def _profiles_something_else(job: Job) -> bool:
+    """Whether an option changes what runs for the profile, so that no latency without counters is to be had."""
+    return any(option.profile_only and option.name in job.settings.options for option in job.info.options)
+
+
+def _profile(job: Job, with_counters: Session, without: Session | None, recorder: PhaseRecorder) -> Profile:
+    compiled = with_counters.compiled
+    iterations = job.configuration.stop.min_iterations or compiled.usual_profile_iterations
+    unprofiled = None if without is None else Unprofiled(without, iterations)
+    with collector_paused(), recorder.phase(phases.STEADY_STATE):
+        between = nothing if unprofiled is None else unprofiled.after_profiled
+        profiled = compiled.profile(with_counters.inputs, iterations, between)
+        if unprofiled is not None:
+            unprofiled.run_missing()
     check_profile(profiled, iterations)
-    outcome = Profile(
-        effective=session.effective(unprofiled.threads),
+    return Profile(
         iterations=iterations,
         profiled_latency_ns=_median_ns(profiled.latency_ns) if profiled.latency_ns else None,
-        unprofiled_latency_ns=_median_ns(unprofiled.latency_ns),
+        unprofiled_latency_ns=None if unprofiled is None else _median_ns(unprofiled.latency_ns),
         layers=[convert.to_layer(layer) for layer in profiled.layers],
     )
-    session.close(recorder)
-    return outcome
+
+
+@dataclass(frozen=True)
+class _Opener:
+    """Opens sessions of one job and warms them up."""
+
+    job: Job
+    input_folder: Path | None
+    recorder: PhaseRecorder
+    report: ReportProgress
+
+    def __call__(self, *, profiling: bool) -> tuple[Session, int | None]:
+        """A warm session, and how many threads worked to warm it, as far as the kernel tells."""
+        session = open_session(self.job, self.recorder, Load.SYNC, self.input_folder, profiling=profiling)
+        session.first_inference(self.recorder)
+        before = observe.thread_times_ns()
+        with self.recorder.phase(phases.WARM_UP):
+            load = SyncLoad(session.requests[0], session.inputs)
+            rule = warm_up_rule(self.job.configuration.stop, requests=1)
+            warm_up(load, rule, a_few_times_a_second(self.report))
+        return session, observe.working_threads(before, observe.thread_times_ns())
 
 
 def check_profile(profile: ModelProfile, iterations: int) -> None:
@@ -95,26 +159,6 @@ def _check_times(what: str, times_ns: Sequence[int]) -> None:
             raise BrokenOutputError(
                 f"profile() returned {time_ns} ns for {what}; times are whole nanoseconds"
             ) from None
-
-
-def _warm_session(
-    job: Job, input_folder: Path | None, recorder: PhaseRecorder, report: ReportProgress, *, profiling: bool
-) -> Session:
-    session = open_session(job, recorder, Load.SYNC, input_folder, profiling=profiling)
-    session.first_inference(recorder)
-    with recorder.phase(phases.WARM_UP):
-        load = SyncLoad(session.requests[0], session.inputs)
-        warm_up(load, warm_up_rule(job.configuration.stop, requests=1), a_few_times_a_second(report))
-    return session
-
-
-def _time(session: Session, recorder: PhaseRecorder, iterations: int) -> _Unprofiled:
-    load = SyncLoad(session.requests[0], session.inputs)
-    with collector_paused(), recorder.phase(phases.STEADY_STATE):
-        threads_before = observe.thread_times_ns()
-        timed = load.block(0, iterations)
-        threads = observe.working_threads(threads_before, observe.thread_times_ns())
-    return _Unprofiled(timed.latency_ns, threads)
 
 
 def _median_ns(latency_ns: Sequence[int]) -> int:

@@ -5,11 +5,15 @@ from typing import Any
 
 from enginebench_plugins import spec
 from enginebench_plugins.deepsparse.network import Network, instruction_set
-from enginebench_plugins.deepsparse.profile import profile_layers
+from enginebench_plugins.deepsparse.profile import IMPOSED_SPARSITY, OPTIMIZATION_LEVEL, Analysis, profile_layers
 
 
 def compile_network(deepsparse: Any, network: Network, settings: spec.Settings) -> "CompiledNetwork":
-    """Compile for one configuration. Raises `UnsupportedSettingsError` when the streams asked for do not fit."""
+    """Compile for one configuration.
+
+    Raises `UnsupportedSettingsError` when the streams asked for do not fit, and for a sparsity beyond 0 to 1.
+    """
+    _analysis(settings)
     engine = deepsparse.Engine(
         str(network.path),
         batch_size=network.batch,
@@ -30,8 +34,22 @@ def scheduler(settings: spec.Settings) -> str:
     return str(settings.options.get("scheduler", "multi_stream" if settings.streams > 1 else "single_stream"))
 
 
+def _analysis(settings: spec.Settings) -> Analysis:
+    sparsity = settings.options.get(IMPOSED_SPARSITY)
+    if sparsity is not None and not 0 <= float(sparsity) <= 1:
+        raise spec.UnsupportedSettingsError(f"{IMPOSED_SPARSITY} is a share of zeros from 0.0 to 1.0, not {sparsity}")
+    return Analysis(
+        cores=settings.cores,
+        scheduler=scheduler(settings),
+        optimization_level=int(settings.options.get(OPTIMIZATION_LEVEL, 1)),
+        imposed_sparsity=None if sparsity is None else float(sparsity),
+    )
+
+
 class CompiledNetwork(spec.CompiledModel):
     """An engine and the private file it was compiled from, which a profile compiles again."""
+
+    usual_profile_iterations = 7
 
     def __init__(self, deepsparse: Any, engine: Any, network: Network, settings: spec.Settings) -> None:
         self._deepsparse = deepsparse
@@ -58,14 +76,14 @@ class CompiledNetwork(spec.CompiledModel):
         """A request; an engine may be run from several threads at once, and its scheduler decides what overlaps."""
         return NetworkRequest(self._engine, self._network)
 
-    def profile(self, inputs: Sequence[spec.Tensors], iterations: int) -> spec.ModelProfile:
+    def profile(
+        self, inputs: Sequence[spec.Tensors], iterations: int, between: spec.Between = spec.nothing
+    ) -> spec.ModelProfile:
         """Layers from DeepSparse's debug analysis, with the same scheduler. It compiles anew for each iteration."""
         if not self._settings.profiling:
             raise spec.UnsupportedSettingsError("deepsparse profiles only what was compiled for profiling")
         lists = [_in_order(inputs[index % len(inputs)], self._network) for index in range(iterations)]
-        return profile_layers(
-            self._deepsparse, self._network, lists, cores=self._settings.cores, scheduler=scheduler(self._settings)
-        )
+        return profile_layers(self._deepsparse, self._network, lists, _analysis(self._settings), between)
 
     def close(self) -> None:
         """Drop the engine, its threads and its private file."""

@@ -1,7 +1,8 @@
 """The model as DeepSparse takes it: a file with every input's shape fixed. And the processor as DeepSparse sees it."""
 
 import tempfile
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import onnx
 
 from enginebench_plugins import spec
-from enginebench_plugins.onnx_model import output_names, run_inputs
+from enginebench_plugins.onnx_model import node_labels, output_names, run_inputs
 
 LARGEST_FILE_BYTES = 1 << 30
 """Beyond this, weights are written beside the model: protobuf refuses files of 2 GiB."""
@@ -31,6 +32,8 @@ class Network:
     output_names: tuple[str, ...]
     precision: str | None
     """The model's own floating precision; None when it has no floats."""
+    readers: Mapping[str, str]
+    """The node that reads a tensor, by its label, for tensors that only one reads."""
 
     @property
     def batch(self) -> int | None:
@@ -51,7 +54,7 @@ def write_network(model: Any, source: spec.ModelSource) -> Network:
     path = Path(folder.name) / "model.onnx"
     weights_bytes = sum(len(weight.raw_data) for weight in model.graph.initializer)
     onnx.save(model, str(path), save_as_external_data=weights_bytes > LARGEST_FILE_BYTES, location="weights.bin")
-    return Network(folder, path, inputs, output_names(model), _precision(model))
+    return Network(folder, path, inputs, output_names(model), _precision(model), _only_readers(model))
 
 
 def instruction_set(deepsparse: Any) -> str:
@@ -65,6 +68,13 @@ def _fix(model: Any, inputs: Iterable[spec.TensorSpec]) -> None:
     for tensor in inputs:
         for dimension, size in zip(values[tensor.name].type.tensor_type.shape.dim, tensor.shape, strict=True):
             dimension.dim_value = size
+
+
+def _only_readers(model: Any) -> dict[str, str]:
+    labelled = zip(node_labels(model), model.graph.node, strict=True)
+    reads = [(name, label) for label, node in labelled for name in node.input]
+    readers = Counter(name for name, _ in reads)
+    return {name: label for name, label in reads if readers[name] == 1}
 
 
 def _precision(model: Any) -> str | None:

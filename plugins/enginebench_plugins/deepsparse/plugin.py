@@ -18,6 +18,19 @@ OPTIONS = (
         "how concurrent requests share the cores; multi_stream with several streams, else single_stream, unless given",
         ("single_stream", "multi_stream", "elastic"),
     ),
+    spec.OptionSpec(
+        "optimization_level",
+        int,
+        "how far the graph is rewritten before it is profiled, 0 or 1; 1 unless given",
+        (0, 1),
+        profile_only=True,
+    ),
+    spec.OptionSpec(
+        "imposed_sparsity",
+        float,
+        "share of zeros, 0.0 to 1.0, that weights get for the profile, as if the model were pruned",
+        profile_only=True,
+    ),
 )
 
 

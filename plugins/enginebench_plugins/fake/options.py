@@ -34,6 +34,10 @@ SPECS = (
     spec.OptionSpec("wait", str, "what an inference does meanwhile", choices=_values(Wait)),
     spec.OptionSpec("wrong", str, "what is wrong with the outputs", choices=_values(Wrong)),
     spec.OptionSpec("fault", str, "what goes wrong", choices=_values(Fault)),
+    spec.OptionSpec(
+        "optimization_level", int, "profiles only: where given, layers take no time for the zeros in their weights"
+    ),
+    spec.OptionSpec("imposed_sparsity", float, "profiles only: the share of zeros to take all weights to have"),
     spec.OptionSpec("fault_phase", str, "when it goes wrong", choices=_values(FaultPhase)),
 )
 
@@ -62,6 +66,18 @@ def latency(settings: spec.Settings) -> Latency:
 def seed(settings: spec.Settings) -> int:
     """What latencies are drawn from."""
     return int(settings.options.get("seed", 0))
+
+
+def counts_zeros(settings: spec.Settings) -> bool:
+    """Whether layers take less time for weights of zero."""
+    return bool({"optimization_level", "imposed_sparsity"} & settings.options.keys())
+
+
+def imposed_sparsity(settings: spec.Settings) -> float | None:
+    """The share of zeros that all weights are taken to have; None for the one they do have."""
+    _check_range(settings, "imposed_sparsity", 0.0, 1.0)
+    chosen = settings.options.get("imposed_sparsity")
+    return None if chosen is None else float(chosen)
 
 
 def wrong(settings: spec.Settings) -> Wrong:

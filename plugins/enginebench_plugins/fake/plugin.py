@@ -10,7 +10,8 @@ from enginebench_plugins import spec
 from enginebench_plugins.fake import options
 from enginebench_plugins.fake.distributions import Latency, latencies_ns
 from enginebench_plugins.fake.faults import Fault, FaultPhase, inflict, strikes
-from enginebench_plugins.profiled import timed_inferences
+from enginebench_plugins.fake.sparsity import sparse_times_ns
+from enginebench_plugins.profiled import Inferences
 from enginebench_plugins.refusal import refuse_unsupported
 
 if TYPE_CHECKING:
@@ -100,22 +101,33 @@ class CompiledFake(spec.CompiledModel):
         latencies = latencies_ns(self._latency, seed)
         return FakeRequest(self._evaluation, latencies, wait_until, fault if strike else Fault.NONE)
 
-    def profile(self, inputs: Sequence[spec.Tensors], iterations: int) -> spec.ModelProfile:
-        """A layer a node; the typical latency is shared out evenly, the remainder to the first."""
+    def profile(
+        self, inputs: Sequence[spec.Tensors], iterations: int, between: spec.Between = spec.nothing
+    ) -> spec.ModelProfile:
+        """A layer a node; the typical latency is shared out evenly, the remainder to the first.
+
+        Where zeros are to count, products take less, and the latency is what all layers take together.
+        """
         from enginebench_plugins.onnx_model import node_labels
 
         request = self.create_request()
-        latency_ns = timed_inferences(request, inputs, iterations)
+        latency_ns = Inferences(inputs, iterations, between).run(request)
         labels = node_labels(self._model)
         share_ns, rest_ns = divmod(self._latency.typical_ns, len(labels))
+        times_ns = [share_ns + (rest_ns if order == 0 else 0) for order in range(len(labels))]
+        if options.counts_zeros(self._settings):
+            times_ns = sparse_times_ns(self._model, times_ns, options.imposed_sparsity(self._settings))
+            latency_ns = (sum(times_ns),) * iterations
         layers = (
             spec.LayerProfile(
                 name=f"{order}:{label}",
                 type=node.op_type,
                 order=order,
-                time_ns=(share_ns + (rest_ns if order == 0 else 0),) * iterations,
+                time_ns=(times_ns[order],) * iterations,
                 precision="f32",
                 source_nodes=(label,),
+                inputs=tuple(filter(None, node.input)),
+                outputs=tuple(filter(None, node.output)),
             )
             for order, (label, node) in enumerate(zip(labels, self._model.graph.node, strict=True))
         )

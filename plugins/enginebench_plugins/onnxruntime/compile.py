@@ -1,14 +1,15 @@
 """From a model file to one ONNX Runtime session for one configuration."""
 
-import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from enginebench_plugins import spec
 from enginebench_plugins.onnxruntime.devices import PROVIDER
-from enginebench_plugins.onnxruntime.session import CompiledSession, remove_traces
+from enginebench_plugins.onnxruntime.recording import Recording
+from enginebench_plugins.onnxruntime.session import CompiledSession
 
 ERRORS_ONLY = 3
 """The runtime's own number of the log severity."""
@@ -64,13 +65,30 @@ def compile_session(
 ) -> CompiledSession:
     """A session with exactly the device's provider, its symbolic dimensions set to the shapes of this run."""
     provider = device.properties[PROVIDER]
-    traces = Path(tempfile.mkdtemp(prefix="enginebench-trace-")) if settings.profiling else None
+
+    def create(recording: Recording | None = None, *, graph: bool = False) -> Any:
+        return _create_session(onnxruntime, model, settings, provider, recording, graph=graph)
+
+    if not settings.profiling:
+        return CompiledSession(create(), source)
+    recording = Recording(model.path)
     try:
-        session = _create_session(onnxruntime, model, settings, provider, traces)
-        return CompiledSession(session, source, traces)
+        return CompiledSession(_create_recorded(create, recording), source, recording)
     except BaseException:
-        remove_traces(traces)
+        recording.remove()
         raise
+
+
+def _create_recorded(create: Callable[..., Any], recording: Recording) -> Any:
+    """A session that writes its trace and, where it can, its graph."""
+    try:
+        session = create(recording, graph=True)
+        recording.read_graph()
+    except Exception as error:
+        # Nodes that a provider compiled cannot be saved, and a disk may be full. What else is wrong shows again.
+        session = create(recording)
+        warnings.warn(f"layers will have no tensors: {error}", RuntimeWarning, stacklevel=1)
+    return session
 
 
 def _create_session(
@@ -78,13 +96,18 @@ def _create_session(
     model: ReadModel,
     settings: spec.Settings,
     provider: str,
-    traces: Path | None,
+    recording: Recording | None,
+    *,
+    graph: bool,
 ) -> Any:
-    options = _session_options(onnxruntime, settings, traces)
+    options = _session_options(onnxruntime, settings)
+    if recording is not None:
+        recording.switch_on(options, graph=graph)
     for symbol, size in model.symbol_sizes.items():
         options.add_free_dimension_override_by_name(symbol, size)
     wanted = [(provider, _provider_options(provider, settings))]
-    session = onnxruntime.InferenceSession(str(model.path), options, providers=wanted)
+    content = recording.model if recording is not None else str(model.path)
+    session = onnxruntime.InferenceSession(content, options, providers=wanted)
     session.disable_fallback()
     # A provider whose libraries are missing only logs that, and the session quietly runs on the processor.
     if session.get_providers()[0] != provider:
@@ -92,7 +115,7 @@ def _create_session(
     return session
 
 
-def _session_options(onnxruntime: Any, settings: spec.Settings, traces: Path | None) -> Any:
+def _session_options(onnxruntime: Any, settings: spec.Settings) -> Any:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = ERRORS_ONLY
     options.intra_op_num_threads = settings.cores
@@ -100,9 +123,6 @@ def _session_options(onnxruntime: Any, settings: spec.Settings, traces: Path | N
     options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
     _apply(onnxruntime, options, settings)
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
-    if traces is not None:
-        options.enable_profiling = True
-        options.profile_file_prefix = str(traces / "trace")
     return options
 
 

@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from enginebench_plugins import spec
+from enginebench_plugins.onnxruntime.optimized_graph import OptimizedGraph, OptimizedNode
+
+UNKNOWN_GRAPH = OptimizedGraph()
 
 KERNEL_TIME = "_kernel_time"
 NS_PER_US = 1000
@@ -19,10 +22,11 @@ NS_PER_US = 1000
 Event = dict[str, Any]
 
 
-def layers_of(trace: Path, iterations: int) -> list[spec.LayerProfile]:
+def layers_of(trace: Path, iterations: int, graph: OptimizedGraph = UNKNOWN_GRAPH) -> list[spec.LayerProfile]:
     """The layers of the last `iterations` runs, in the order of their first call; the trace is removed.
 
-    Raises `RuntimeError` when the trace does not hold that many runs: it stops after a million events.
+    `graph` has the nodes that the session ran. Raises `RuntimeError` when the trace does not hold that many runs: it
+    stops after a million events.
     """
     events: list[Event] = json.loads(trace.read_text(encoding="utf-8"))
     trace.unlink()
@@ -32,7 +36,7 @@ def layers_of(trace: Path, iterations: int) -> list[spec.LayerProfile]:
             f"the trace holds {len(runs)} of {iterations} inferences: profile fewer, or raise the optimization level"
         )
     calls = list(_outermost(event for event in _in_order(events) if event["name"].endswith(KERNEL_TIME)))
-    return _layers(runs, calls)
+    return _layers(runs, calls, graph)
 
 
 def _in_order(events: Iterable[Event]) -> list[Event]:
@@ -60,7 +64,7 @@ class _Node:
     calls: Counter[int]
 
 
-def _layers(runs: Sequence[Event], calls: Iterable[Event]) -> list[spec.LayerProfile]:
+def _layers(runs: Sequence[Event], calls: Iterable[Event], graph: OptimizedGraph) -> list[spec.LayerProfile]:
     nodes: dict[tuple[str, str], _Node] = {}
     for index, call in _by_run(runs, calls):
         key = (call["name"].removesuffix(KERNEL_TIME), call["args"]["node_index"])
@@ -68,8 +72,9 @@ def _layers(runs: Sequence[Event], calls: Iterable[Event]) -> list[spec.LayerPro
         node.time_ns[index] += call["dur"] * NS_PER_US
         node.calls[index] += 1
     names = Counter(name for name, _ in nodes)
+    places = graph.find([(name, node.first["args"]["op_name"]) for (name, _), node in nodes.items()])
     return [
-        _layer(name if name and names[name] == 1 else _numbered(name, node), name, order, node)
+        _layer(name if name and names[name] == 1 else _numbered(name, node), order, node, places[order])
         for order, ((name, _), node) in enumerate(nodes.items())
     ]
 
@@ -89,12 +94,12 @@ def _numbered(name: str, node: _Node) -> str:
     return f"{name or node.first['args']['op_name']}#{node.first['args']['node_index']}"
 
 
-def _layer(unique_name: str, name: str, order: int, node: _Node) -> spec.LayerProfile:
+def _layer(name: str, order: int, node: _Node, place: OptimizedNode) -> spec.LayerProfile:
     arguments = node.first["args"]
     # One entry an output, such as {"float": [1, 64, 56, 56]}.
     outputs = [next(iter(output.items())) for output in arguments["output_type_shape"] if output]
     return spec.LayerProfile(
-        name=unique_name,
+        name=name,
         type=arguments["op_name"],
         order=order,
         time_ns=tuple(node.time_ns),
@@ -102,5 +107,8 @@ def _layer(unique_name: str, name: str, order: int, node: _Node) -> spec.LayerPr
         kernel=arguments["provider"],
         precision=outputs[0][0] if outputs else "",
         output_shapes=tuple(tuple(shape) for _, shape in outputs),
-        source_nodes=(name,) if name else (),
+        source_nodes=place.source_nodes,
+        inputs=place.inputs,
+        outputs=place.outputs,
+        parameters=place.parameters,
     )

@@ -1,14 +1,13 @@
 """A compiled ONNX Runtime session: what it runs, what it tells about itself, and its layers."""
 
-import shutil
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from enginebench_plugins import spec
-from enginebench_plugins.onnxruntime.profile import layers_of
-from enginebench_plugins.profiled import timed_inferences
+from enginebench_plugins.onnxruntime.recording import Recording
+from enginebench_plugins.profiled import Inferences
 
 ELEMENT_TYPES = {
     "tensor(float)": "float32",
@@ -22,11 +21,11 @@ FLOATING = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
 
 
 class CompiledSession(spec.CompiledModel):
-    """A session and, when it is profiled, the private folder its trace is written to."""
+    """A session and, when it is profiled, what it records."""
 
-    def __init__(self, session: Any, source: spec.ModelSource, traces: Path | None) -> None:
+    def __init__(self, session: Any, source: spec.ModelSource, recording: Recording | None = None) -> None:
         self._session = session
-        self._traces = traces
+        self._recording = recording
         self._inputs = _run_inputs(session.get_inputs(), source)
         self._profiled = False
 
@@ -50,27 +49,30 @@ class CompiledSession(spec.CompiledModel):
         """A request; a session may be run from several threads at once."""
         return SessionRequest(self._session)
 
-    def profile(self, inputs: Sequence[spec.Tensors], iterations: int) -> spec.ModelProfile:
+    def profile(
+        self, inputs: Sequence[spec.Tensors], iterations: int, between: spec.Between = spec.nothing
+    ) -> spec.ModelProfile:
         """Layers from the trace, which holds every run since the session was made; the last `iterations` count.
 
         Raises `RuntimeError` when called again: a session's trace ends once and for all.
         """
-        if self._traces is None:
+        if self._recording is None:
             raise spec.UnsupportedSettingsError("onnxruntime profiles only what was compiled for profiling")
         if self._profiled:
             raise RuntimeError("the trace of this session has ended: compile again for another profile")
         self._profiled = True
         request = self.create_request()
-        latency_ns = timed_inferences(request, inputs, iterations)
-        layers = layers_of(Path(self._session.end_profiling()), iterations)
+        latency_ns = Inferences(inputs, iterations, between).run(request)
+        layers = self._recording.layers(Path(self._session.end_profiling()), iterations)
         return spec.ModelProfile(tuple(layers), latency_ns)
 
     def close(self) -> None:
-        """Drop the session, its threads and its trace."""
-        if self._traces is not None and not self._profiled:
+        """Drop the session, its threads and what it recorded."""
+        if self._recording is not None and not self._profiled:
             self._session.end_profiling()  # else the runtime writes its trace as it is dropped
         del self._session
-        remove_traces(self._traces)
+        if self._recording is not None:
+            self._recording.remove()
 
 
 class SessionRequest(spec.InferRequest):
@@ -92,12 +94,6 @@ class SessionRequest(spec.InferRequest):
         """End the request's thread and let go of the session."""
         super().close()
         del self._session
-
-
-def remove_traces(folder: Path | None) -> None:
-    """Delete the private folder of a session's trace, where there is one."""
-    if folder is not None:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _providers(session: Any) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 from enginebench_plugins import spec
 from enginebench_plugins.openvino.devices import AUTO, supported_properties
 from enginebench_plugins.openvino.network import CompiledNetwork, port_name
+from enginebench_plugins.openvino.original_names import original_names
 from enginebench_plugins.openvino.plugin import SHARED_MEMORY
 
 HINTS = {
@@ -35,7 +36,7 @@ def reshape(model: Any, source: spec.ModelSource) -> Any:
     return model
 
 
-def compile_network(core: Any, model: Any, settings: spec.Settings) -> CompiledNetwork:
+def compile_network(core: Any, model: Any, form: spec.ModelFormat, settings: spec.Settings) -> CompiledNetwork:
     """Compile the model. Raises `UnsupportedSettingsError` for what the device has no property for."""
     _refuse_contradictions(settings)
     configure = _auto_properties if settings.device == AUTO else _device_properties
@@ -43,7 +44,8 @@ def compile_network(core: Any, model: Any, settings: spec.Settings) -> CompiledN
     def compile_with(settings: spec.Settings) -> Any:
         return core.compile_model(model, settings.device, configure(core, settings))
 
-    return CompiledNetwork(compile_with, settings)
+    names = original_names(model, form) if settings.profiling else {}
+    return CompiledNetwork(compile_with, settings, names)
 
 
 def _refuse_contradictions(settings: spec.Settings) -> None:

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from enginebench_plugins import spec
+from enginebench_plugins.openvino.original_names import OriginalNames
 from enginebench_plugins.openvino.plugin import SHARED_MEMORY
 from enginebench_plugins.openvino.profile import profile_layers
 from enginebench_plugins.openvino.request import ConcurrentRequest, NetworkRequest
@@ -15,13 +17,23 @@ from enginebench_plugins.openvino.runtime_model import (
     has_known_shapes,
     runtime_layers,
 )
+from enginebench_plugins.profiled import Inferences
 
 
 class CompiledNetwork(spec.CompiledModel):
-    """A network compiled for one configuration; `compile_with` compiles the model with other settings."""
+    """A network compiled for one configuration; `compile_with` compiles the model with other settings.
 
-    def __init__(self, compile_with: Callable[[spec.Settings], Any], settings: spec.Settings) -> None:
+    `names` are the operations of the model as read, which a profile needs.
+    """
+
+    def __init__(
+        self,
+        compile_with: Callable[[spec.Settings], Any],
+        settings: spec.Settings,
+        names: OriginalNames = MappingProxyType({}),
+    ) -> None:
         self._compile_with = compile_with
+        self._names = names
         self._settings = settings
         self._network = compile_with(settings)
         # The first conversion of an element type fills a table under a C++ lock that does not know the interpreter's:
@@ -57,7 +69,9 @@ class CompiledNetwork(spec.CompiledModel):
         single = self._settings.load is spec.Load.SYNC and has_known_shapes(runtime_layers(self._network))
         return self._request(self._network, NetworkRequest if single else ConcurrentRequest)
 
-    def profile(self, inputs: Sequence[spec.Tensors], iterations: int) -> spec.ModelProfile:
+    def profile(
+        self, inputs: Sequence[spec.Tensors], iterations: int, between: spec.Between = spec.nothing
+    ) -> spec.ModelProfile:
         """Layers from the performance counters of a second network, whose every inference is known.
 
         It is one stream of the first, with that stream's share of the threads: each stream has counters of its own,
@@ -68,7 +82,7 @@ class CompiledNetwork(spec.CompiledModel):
         network = self._compile_with(self._one_stream())
         request = self._request(network, NetworkRequest)
         try:
-            return profile_layers(network, request, inputs, iterations)
+            return profile_layers(network, request, self._names, Inferences(inputs, iterations, between))
         finally:
             request.close()
 

@@ -82,7 +82,7 @@ class OpenVino(spec.Engine):
         from enginebench_plugins.openvino.compile import compile_network
 
         refuse_unsupported("openvino", self.info(), self.devices(), settings)
-        return compile_network(self._core, model, settings)
+        return compile_network(self._core, model, source.format, settings)
 
     @cached_property
     def _core(self) -> Any:

@@ -1,14 +1,15 @@
 """Layers from OpenVINO's performance counters, joined with the runtime model."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from enginebench_plugins import spec
 from enginebench_plugins.openvino.counters import NS_PER_US, single_times_ns
+from enginebench_plugins.openvino.original_names import OriginalNames, source_nodes
 from enginebench_plugins.openvino.request import NetworkRequest
 from enginebench_plugins.openvino.runtime_model import RuntimeLayer, runtime_layers
-from enginebench_plugins.profiled import timed_inferences
+from enginebench_plugins.profiled import Inferences
 
 WARM_UP = 3
 """Inferences that are left out: the first pays for memory and lazily made kernels."""
@@ -28,23 +29,26 @@ class _Counter:
 
 
 def profile_layers(
-    network: Any, request: NetworkRequest, inputs: Sequence[spec.Tensors], iterations: int
+    network: Any, request: NetworkRequest, names: OriginalNames, inferences: Inferences
 ) -> spec.ModelProfile:
     """Run a network that never ran before; every layer the counters name, in their order, which is execution order.
 
     A layer below one microsecond cannot be told from one that did not run: OpenVINO calls both NOT_RUN.
     """
     counters: dict[str, _Counter] = {}
-    latency_ns = timed_inferences(
-        request, inputs, WARM_UP + iterations, lambda inference: _read(counters, request.profiling_info(), inference)
-    )
+
+    def read(inference: int) -> None:
+        _read(counters, request.profiling_info(), inference)
+
+    Inferences(inferences.inputs, WARM_UP).run(request, read)
+    latency_ns = inferences.run(request, lambda inference: read(WARM_UP + inference))
     layers = {layer.name: layer for layer in runtime_layers(network)}
     averaged = network.get_property("EXECUTION_DEVICES") == ["CPU"]
     profiles = (
-        _profile(order, name, counter, layers.get(name), averaged=averaged)
+        _described(_profile(order, name, counter, layers.get(name), averaged=averaged), layers.get(name), names)
         for order, (name, counter) in enumerate(counters.items())
     )
-    return spec.ModelProfile(tuple(profiles), latency_ns[WARM_UP:])
+    return spec.ModelProfile(tuple(profiles), latency_ns)
 
 
 def _read(counters: dict[str, _Counter], infos: Sequence[Any], inference: int) -> None:
@@ -67,15 +71,28 @@ def _profile(
     executed = state is spec.LayerState.EXECUTED
     return spec.LayerProfile(
         name=name,
-        type=layer.type if layer and layer.type else counter.type,
+        type=counter.type,
         order=order,
         state=state,
         time_ns=_times_ns(counter, averaged=averaged) if executed else (),
         calls=max(counter.calls, 1),
         kernel=counter.kernel,
-        precision=layer.precision if layer else "",
-        output_shapes=layer.output_shapes if layer else (),
-        source_nodes=layer.source_nodes if layer else (),
+    )
+
+
+def _described(profile: spec.LayerProfile, layer: RuntimeLayer | None, names: OriginalNames) -> spec.LayerProfile:
+    """The profile with what the runtime model tells of the layer; of a node that went into another one, nothing."""
+    if layer is None:
+        return profile
+    return replace(
+        profile,
+        type=layer.type or profile.type,
+        precision=layer.precision,
+        output_shapes=layer.output_shapes,
+        source_nodes=source_nodes(layer.original_names, names),
+        inputs=layer.inputs,
+        outputs=layer.outputs,
+        parameters=layer.parameters,
     )
 
 

@@ -1,7 +1,7 @@
 """What OpenVINO made of the model: the layers of the runtime model, their precisions and kernels."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 DATA_DEPENDENT = -1
@@ -17,6 +17,14 @@ HEAVY_TYPES = frozenset(
 """Layer types that the time goes into: where there are any, they decide what precision a model ran in. Around them,
 every bf16 model has some f32 left, such as the last softmax."""
 
+GIVEN_TYPES = frozenset({"input", "parameter", "const", "constant"})
+"""Layer types that stand for a tensor of the model."""
+
+TOLD_APART = frozenset(
+    {"execOrder", "execTimeMcs", "layerType", "originalLayersNames", "primitiveType", "runtimePrecision"}
+)
+"""What the runtime model tells of every layer and a profile has a field for."""
+
 FLOATING = {"f32": "f32", "fp32": "f32", "bf16": "bf16", "f16": "f16", "fp16": "f16"}
 
 INSTRUCTION_SETS = ("amx", "avx512", "avx2_vnni", "avx2", "avx", "sse", "sve", "asimd", "neon")
@@ -25,14 +33,21 @@ INSTRUCTION_SETS = ("amx", "avx512", "avx2_vnni", "avx2", "avx", "sse", "sve", "
 
 @dataclass(frozen=True)
 class RuntimeLayer:
-    """One layer of the runtime model, in OpenVINO's words."""
+    """One layer of the runtime model, in OpenVINO's words.
+
+    `original_names` are the operations it was made of, as OpenVINO calls them. Tensors of the runtime model have no
+    names: `inputs` and `outputs` name the layer that makes them, and which of its outputs they are ("conv1[0]").
+    """
 
     name: str
     type: str
     kernel: str
     precision: str
     output_shapes: tuple[tuple[int, ...], ...]
-    source_nodes: tuple[str, ...]
+    original_names: tuple[str, ...]
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    parameters: Mapping[str, str] = field(default_factory=dict)
 
 
 def runtime_layers(network: Any) -> list[RuntimeLayer]:
@@ -88,8 +103,26 @@ def _layer(operation: Any) -> RuntimeLayer:
         kernel=_text(info, "primitiveType"),
         precision=_text(info, "runtimePrecision"),
         output_shapes=tuple(_sizes(port.get_partial_shape()) for port in operation.outputs()),
-        source_nodes=tuple(filter(None, _text(info, "originalLayersNames").split(","))),
+        original_names=tuple(filter(None, _text(info, "originalLayersNames").split(","))),
+        inputs=tuple(_tensor(port.get_source_output()) for port in operation.inputs()),
+        outputs=tuple(_tensor(port) for port in operation.outputs()),
+        parameters=dict(_parameters(info)),
     )
+
+
+def _tensor(port: Any) -> str:
+    """A tensor's name: weights and the model's inputs are layers of their own name, and so have their own."""
+    layer = port.get_node()
+    name = str(layer.get_friendly_name())
+    given = _text(layer.get_rt_info(), "layerType").lower() in GIVEN_TYPES
+    return name if given else f"{name}[{port.get_index()}]"
+
+
+def _parameters(info: Any) -> Iterator[tuple[str, str]]:
+    """What else the runtime model tells of a layer, such as the layouts of its outputs."""
+    for key in info:
+        if key not in TOLD_APART and (text := _text(info, key)):
+            yield key, text
 
 
 def _text(info: Any, key: str) -> str:

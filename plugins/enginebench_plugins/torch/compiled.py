@@ -5,10 +5,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from enginebench_plugins import spec
+from enginebench_plugins.profiled import Inferences
 from enginebench_plugins.torch.devices import torch_device
 from enginebench_plugins.torch.network import Network
 from enginebench_plugins.torch.precision import PrecisionWitness, cast_weights
-from enginebench_plugins.torch.profile import profile_layers
+from enginebench_plugins.torch.profile import Forward, profile_modules, profile_operators
 
 
 class CompiledNetwork(spec.CompiledModel):
@@ -47,12 +48,24 @@ class CompiledNetwork(spec.CompiledModel):
         """A request that runs in its caller's thread, or started on a thread of its own."""
         return NetworkRequest(self)
 
-    def profile(self, inputs: Sequence[spec.Tensors], iterations: int) -> spec.ModelProfile:
-        """One layer a node, timed through hooks. Raises `UnsupportedSettingsError` for saved programs."""
+    def _request_running(self, forward: Forward) -> spec.InferRequest:
+        return NetworkRequest(self, forward)
+
+    def profile(
+        self, inputs: Sequence[spec.Tensors], iterations: int, between: spec.Between = spec.nothing
+    ) -> spec.ModelProfile:
+        """One layer a node, or an operator of an exported program.
+
+        Raises `UnsupportedSettingsError` for TorchScript.
+        """
+        inferences = Inferences(inputs, iterations, between)
+        if self._network.is_graph:
+            return profile_operators(self._torch, self._module, self.synchronize, self._request_running, inferences)
         if not self._network.sources:
-            raise spec.UnsupportedSettingsError("a saved program runs as a whole, without layers: profile its ONNX")
-        request = NetworkRequest(self)
-        return profile_layers(self._module, self._network.sources, self.synchronize, request, inputs, iterations)
+            raise spec.UnsupportedSettingsError(
+                "a TorchScript program runs as a whole, without layers: profile the model's ONNX or .pt2 file"
+            )
+        return profile_modules(self._module, self._network.sources, self.synchronize, self.create_request(), inferences)
 
     def close(self) -> None:
         """Let go of the module and of the device memory it held."""
@@ -60,11 +73,11 @@ class CompiledNetwork(spec.CompiledModel):
         if self._device.type == "cuda":
             self._torch.cuda.empty_cache()
 
-    def run(self, inputs: spec.Tensors) -> spec.Outputs:
-        """One inference, outputs in host memory."""
+    def run(self, inputs: spec.Tensors, forward: Forward | None = None) -> spec.Outputs:
+        """One inference, outputs in host memory; by `forward` where the module itself is not to do it."""
         arguments = [self._torch.from_numpy(inputs[tensor.name]).to(self._device) for tensor in self.inputs]
         with self._torch.inference_mode(), self._mixed_precision():
-            named = self._network.name_outputs(self._module(*arguments))
+            named = self._network.name_outputs((forward or self._module)(*arguments))
         return {name: _to_numpy(tensor) for name, tensor in named.items()}
 
     def synchronize(self) -> None:
@@ -86,17 +99,18 @@ class CompiledNetwork(spec.CompiledModel):
 class NetworkRequest(spec.InferRequest):
     """One slot for an inference of a network."""
 
-    def __init__(self, compiled: CompiledNetwork) -> None:
+    def __init__(self, compiled: CompiledNetwork, forward: Forward | None = None) -> None:
         self._compiled = compiled
+        self._forward = forward
 
     def infer(self, inputs: spec.Tensors) -> spec.Outputs:
         """Run the network; every inference makes new arrays."""
-        return self._compiled.run(inputs)
+        return self._compiled.run(inputs, self._forward)
 
     def close(self) -> None:
         """End the request's thread and let go of the network."""
         super().close()
-        del self._compiled
+        del self._compiled, self._forward
 
 
 def compile_network(torch: Any, network: Network, settings: spec.Settings) -> CompiledNetwork:

@@ -1,6 +1,7 @@
 """From a model file to a PyTorch module with named inputs and outputs."""
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,19 +15,31 @@ NameOutputs = Callable[[Any], dict[str, Any]]
 ONE_RESULT = frozenset({"BatchNormalization", "Dropout", "LayerNormalization", "MaxPool"})
 """Operators with optional further outputs, which onnx2torch's modules leave out."""
 
+_LACKING = re.compile(r"OperationDescription\(domain='(.*?)', operation_type='(.*?)', version=(\d+)\)")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The node a submodule was made from, with the tensors it reads and writes."""
+
+    label: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
 
 @dataclass(frozen=True)
 class Network:
     """A module that takes its inputs in the order of `inputs`.
 
-    `sources` maps the submodules it calls, one a node, to the nodes of the file; a saved program runs as a whole and
-    has none.
+    `sources` maps the submodules it calls, one a node, to the nodes of the file; a saved program has none. The module
+    of an exported one is a graph of operators (`is_graph`), that of a script runs as a whole.
     """
 
     module: Any
     inputs: tuple[spec.TensorSpec, ...]
     name_outputs: NameOutputs
-    sources: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, Origin] = field(default_factory=dict)
+    is_graph: bool = False
 
 
 def read_network(torch: Any, source: spec.ModelSource) -> Any:
@@ -49,15 +62,44 @@ def convert_network(model: Any, source: spec.ModelSource) -> Network:
         raise spec.UnsupportedSettingsError(
             f"a {source.format} file does not tell its inputs: give each with --shape NAME=1x3x224x224, in order"
         )
-    return Network(model, source.inputs, _by_position)
+    return Network(model, source.inputs, _by_position, is_graph=source.format is spec.ModelFormat.TORCH_EXPORT)
 
 
 def _from_onnx(model: Any, inputs: tuple[spec.TensorSpec, ...]) -> Network:
     _drop_unused_outputs(model)
-    module = import_onnx2torch().convert(model)
+    module = _converted(model)
     # It calls one module a node, in the graph's order, and names it otherwise where the node has dots or no name.
     called = [node.target for node in module.graph.nodes if node.op == "call_module"]
-    return Network(module, inputs, _by_onnx_names(model), dict(zip(called, node_labels(model), strict=True)))
+    return Network(module, inputs, _by_onnx_names(model), dict(zip(called, _origins(model), strict=True)))
+
+
+def _converted(model: Any) -> Any:
+    try:
+        return import_onnx2torch().convert(model)
+    except KeyError as error:
+        # It looks weights up among the initializers only.
+        made = {name: node.op_type for node in model.graph.node for name in node.output}
+        if error.args[0] not in made:
+            raise
+        raise ValueError(
+            f"onnx2torch takes weights from the file only, and {error.args[0]} is made by a {made[error.args[0]]}"
+        ) from error
+    except NotImplementedError as error:
+        raise NotImplementedError(_what_it_lacks(str(error))) from error
+
+
+def _what_it_lacks(words: str) -> str:
+    """onnx2torch names an operator that it has no converter for by the representation of an object of its own."""
+    lacking = _LACKING.search(words)
+    if lacking is None:
+        return f"onnx2torch cannot convert this model: {words}"
+    domain, operator, version = lacking.groups()
+    return f"onnx2torch has no converter for {domain and f'{domain}.'}{operator} as of opset {version}"
+
+
+def _origins(model: Any) -> Iterator[Origin]:
+    for label, node in zip(node_labels(model), model.graph.node, strict=True):
+        yield Origin(label, tuple(filter(None, node.input)), tuple(filter(None, node.output)))
 
 
 def _drop_unused_outputs(model: Any) -> None:

@@ -1,25 +1,31 @@
 """The layers of a network: the modules it calls, one a node, timed through hooks.
 
-Hooks come closer to the truth than running the graph node by node, which adds work of its own to each of them.
+Hooks come closer to the truth than running the graph node by node, which adds work of its own to each of them. The
+graph of an exported program calls operators and no modules, so that it is run node by node all the same.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from enginebench_plugins import spec
-from enginebench_plugins.profiled import timed_inferences
+from enginebench_plugins.profiled import Inferences
+from enginebench_plugins.torch.network import Origin
 from enginebench_plugins.torch.precision import WORDS
+
+Forward = Callable[..., Any]
+"""Runs a network on its inputs."""
 
 
 @dataclass
 class _Layer:
-    """What hooks gather of one module. `source` is the node it was made from."""
+    """What is gathered of one module or operator."""
 
     name: str
     type: str
-    source: str
+    origin: Origin
+    description: str = ""
     order: int = -1
     started_ns: int = 0
     elapsed_ns: int = 0
@@ -29,24 +35,48 @@ class _Layer:
     time_ns: list[int] = field(default_factory=list)
 
 
-def profile_layers(
+def profile_modules(
     module: Any,
-    sources: Mapping[str, str],
+    sources: Mapping[str, Origin],
     synchronize: Callable[[], None],
     request: spec.InferRequest,
-    inputs: Sequence[spec.Tensors],
-    iterations: int,
+    inferences: Inferences,
 ) -> spec.ModelProfile:
-    """Time the modules that `sources` maps to their nodes over `iterations` inferences."""
+    """Time the modules that `sources` maps to their nodes over all inferences."""
     layers = _Layers(synchronize)
     handles = layers.attach(module, sources)
     try:
-        latency_ns = timed_inferences(request, inputs, iterations, layers.end_iteration)
+        return layers.profile(request, inferences)
     finally:
         for handle in handles:
             handle.remove()
-    profiles = (_to_profile(layer, iterations, position) for position, layer in enumerate(layers.in_order()))
-    return spec.ModelProfile(tuple(profiles), latency_ns)
+
+
+def profile_operators(
+    torch: Any,
+    graph: Any,
+    synchronize: Callable[[], None],
+    create_request: Callable[[Forward], spec.InferRequest],
+    inferences: Inferences,
+) -> spec.ModelProfile:
+    """Time the operators that an `fx.GraphModule` calls; `create_request` makes a request that runs what it is given.
+
+    An operator is named, and its origin is, after its node in the graph.
+    """
+    layers = _Layers(synchronize)
+    timed = {node: layers.add(_operator(node)) for node in graph.graph.nodes if _is_operator(node)}
+
+    class TimingInterpreter(torch.fx.Interpreter):  # type: ignore[misc]  # torch is imported late
+        def run_node(self, n: Any) -> Any:
+            layer = timed.get(n)
+            if layer is None:
+                return super().run_node(n)
+            layers.begin(layer)
+            result = super().run_node(n)
+            layers.end(layer, result)
+            return result
+
+    return layers.profile(create_request(TimingInterpreter(graph).run), inferences)
 
 
 class _Layers:
@@ -57,13 +87,23 @@ class _Layers:
         self._synchronize = synchronize
         self._executed = 0
 
-    def attach(self, module: Any, sources: Mapping[str, str]) -> list[Any]:
+    def add(self, layer: _Layer) -> _Layer:
+        """Take a layer in."""
+        self.all.append(layer)
+        return layer
+
+    def profile(self, request: spec.InferRequest, inferences: Inferences) -> spec.ModelProfile:
+        """Run the inferences and put down what was gathered."""
+        latency_ns = inferences.run(request, self.end_iteration)
+        profiles = (_to_profile(layer, inferences.count, position) for position, layer in enumerate(self.in_order()))
+        return spec.ModelProfile(tuple(profiles), latency_ns)
+
+    def attach(self, module: Any, sources: Mapping[str, Origin]) -> list[Any]:
         """Hook every module of `sources`; returns the handles that unhook."""
         handles = []
-        for name, source in sources.items():
+        for name, origin in sources.items():
             called = module.get_submodule(name)
-            layer = _Layer(name, type(called).__name__, source)
-            self.all.append(layer)
+            layer = self.add(_Layer(name, type(called).__name__, origin, called.extra_repr()))
             handles.append(called.register_forward_pre_hook(self._before(layer)))
             handles.append(called.register_forward_hook(self._after(layer)))
         return handles
@@ -79,25 +119,37 @@ class _Layers:
         """Executed layers in the order they first ran, then those that never did."""
         return sorted(self.all, key=lambda layer: (layer.order < 0, layer.order))
 
-    def _before(self, layer: _Layer) -> Callable[..., None]:
-        def before(_module: Any, _inputs: Any) -> None:
-            if layer.order < 0:
-                layer.order = self._executed
-                self._executed += 1
-            self._synchronize()
-            layer.started_ns = time.perf_counter_ns()
+    def begin(self, layer: _Layer) -> None:
+        """A layer's call begins."""
+        if layer.order < 0:
+            layer.order = self._executed
+            self._executed += 1
+        self._synchronize()
+        layer.started_ns = time.perf_counter_ns()
 
-        return before
+    def end(self, layer: _Layer, result: Any) -> None:
+        """A layer's call has brought its result."""
+        self._synchronize()
+        layer.elapsed_ns += time.perf_counter_ns() - layer.started_ns
+        layer.calls += 1
+        if not layer.shapes:
+            _describe(layer, result)
+
+    def _before(self, layer: _Layer) -> Callable[..., None]:
+        return lambda _module, _inputs: self.begin(layer)
 
     def _after(self, layer: _Layer) -> Callable[..., None]:
-        def after(_module: Any, _inputs: Any, result: Any) -> None:
-            self._synchronize()
-            layer.elapsed_ns += time.perf_counter_ns() - layer.started_ns
-            layer.calls += 1
-            if not layer.shapes:
-                _describe(layer, result)
+        return lambda _module, _inputs, result: self.end(layer, result)
 
-        return after
+
+def _is_operator(node: Any) -> bool:
+    """Whether a node computes: taking one result out of several does not."""
+    return node.op == "call_function" and not node.name.startswith("getitem")
+
+
+def _operator(node: Any) -> _Layer:
+    inputs = tuple(each.name for each in node.all_input_nodes)
+    return _Layer(node.name, str(node.target), Origin(node.name, inputs, (node.name,)))
 
 
 def _describe(layer: _Layer, result: Any) -> None:
@@ -117,5 +169,8 @@ def _to_profile(layer: _Layer, iterations: int, position: int) -> spec.LayerProf
         calls=max(1, layer.calls // iterations),
         precision=layer.precision,
         output_shapes=layer.shapes,
-        source_nodes=(layer.source,),
+        source_nodes=(layer.origin.label,),
+        inputs=layer.origin.inputs,
+        outputs=layer.origin.outputs,
+        parameters={"module": layer.description} if layer.description else {},
     )

@@ -6,6 +6,7 @@ from enginebench_plugins import spec
 
 class Mine(spec.Engine):
     def info(self):
+        #info
         return spec.EngineInfo(version="4.2", formats=frozenset({spec.ModelFormat.ONNX}), profiling=True)
     def devices(self):
         return [spec.Device(name="CPU", full_name="any")]

@@ -56,16 +56,22 @@ def test_below_capacity_requests_are_sent_when_due_and_do_not_queue() -> None:
 
 
 def test_above_capacity_the_queue_shows_as_latency_counted_from_the_schedule() -> None:
-    """At 130 %, a request that is due after t waits for 0.3·t; sent one after the other, each would take 5 ms."""
+    """At 130 %, a request that is due after t waits for 0.3·t or, on a slow machine, longer; from when it is sent each
+    takes 5 ms or so. A schedule that waited for completions would show those 5 ms only.
+    """
     load = open_loop(1.3)
     blocks = run(load, 4)
     latency = np.concatenate([np.array(each.latency_ns) for each in blocks])
     scheduled = np.concatenate([np.array(each.scheduled_ns) for each in blocks]) - blocks[0].begin_ns
     served = np.concatenate([np.array(each.completed_ns) - np.array(each.sent_ns) for each in blocks])
-    assert np.median(served) < 2 * SERVICE_MS * MILLISECOND
     last = scheduled[-1]
+    gap = SERVICE_MS * MILLISECOND / 1.3
+    assert np.abs(np.diff(scheduled) - gap).max() <= 1
+    # One server: the i-th request is complete after i services at the earliest, however fast or slow it was woken.
+    earliest = np.arange(1, latency.size + 1) * SERVICE_MS * MILLISECOND
+    assert (latency >= earliest + scheduled[0] - scheduled - 1000).all()
     assert latency[-1] > 0.2 * last > 10 * SERVICE_MS * MILLISECOND
-    assert np.polyfit(scheduled, latency, 1)[0] == pytest.approx(0.3, abs=0.12)
+    assert latency[-1] > 10 * np.median(served)
     assert load.unsent == 0
     assert load.scheduled == latency.size
     assert blocks[-1].completed_ns[-1] > last

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from enginebench_proto.v1 import run_pb2
+from enginebench_proto.v1 import configuration_pb2, run_pb2
 
 
 def test_a_profile_has_its_layers_and_both_latencies(run_mine: Callable) -> None:
@@ -53,7 +53,62 @@ def test_a_bare_list_is_no_profile(run_mine: Callable) -> None:
     assert "instead of a ModelProfile" in child.result.failure.detail
 
 
-def test_counters_are_off_in_the_first_pass_and_on_in_the_second(run_mine: Callable) -> None:
+WRITE = "import sys; sys.stderr.write({!r})"
+
+
+def test_blocks_without_counters_lie_between_those_with_them(run_mine: Callable) -> None:
+    profile = f"""
+        {WRITE.format("[")}
+        for _ in range(iterations):
+            sys.stderr.write("P")
+            between()
+        sys.stderr.write("]")
+    """
+    child = run_mine({"infer": WRITE.format("u"), "profile": profile}, kind=run_pb2.RUN_KIND_PROFILE)
+    during = child.stderr.partition("[")[2].partition("]")[0]
+    assert during == "PPuuu" * 5, "two profiled, then one that warms the caches and two that count"
+
+
+def test_an_engine_that_profiles_without_a_break_is_timed_without_counters_afterwards(run_mine: Callable) -> None:
+    statements = {"infer": WRITE.format("u"), "profile": WRITE.format("[P]")}
+    child = run_mine(statements, kind=run_pb2.RUN_KIND_PROFILE)
+    assert child.stderr.partition("[")[2].strip() == "P]" + "u" * 11
+    assert child.result.profile.unprofiled_latency_ns > 0
+
+
+def test_an_engine_says_how_many_inferences_make_a_profile_unless_somebody_else_does(run_mine: Callable) -> None:
+    statement = "self.usual_profile_iterations = 3"
+    stop = configuration_pb2.StopRule(warmup_ns=1_000_000)
+    child = run_mine({"create_request": statement}, kind=run_pb2.RUN_KIND_PROFILE, stop=stop)
+    assert child.result.profile.iterations == 3
+
+
+PROFILE_ONLY = {
+    "info": """
+        options = (spec.OptionSpec("imposed", float, "for profiles", profile_only=True),)
+        formats = frozenset({spec.ModelFormat.ONNX})
+        return spec.EngineInfo(version="4.2", formats=formats, profiling=True, options=options)
+    """,
+    "compile": "import sys; sys.stderr.write(f'profiling={settings.profiling} ')",
+}
+
+
+def test_what_runs_for_the_profile_only_has_no_latency_without_counters(run_mine: Callable) -> None:
+    child = run_mine(PROFILE_ONLY, kind=run_pb2.RUN_KIND_PROFILE, options={"imposed": "0.5"})
+    assert child.result.outcome == run_pb2.OUTCOME_OK, child.result.failure
+    assert "profiling=True" in child.stderr and "profiling=False" not in child.stderr
+    assert child.result.profile.unprofiled_latency_ns == 0, "0 is absent on this wire"
+    assert child.result.profile.profiled_latency_ns == 5000
+    assert child.result.profile.effective.streams.value == 1
+
+
+def test_an_option_for_profiles_is_refused_in_a_benchmark(run_mine: Callable) -> None:
+    child = run_mine(PROFILE_ONLY, options={"imposed": "0.5"})
+    assert child.result.failure.kind == run_pb2.FAILURE_KIND_REFUSED
+    assert "imposed of mine is for profiles only" in child.result.failure.detail
+
+
+def test_counters_are_off_in_one_session_and_on_in_the_other(run_mine: Callable) -> None:
     statement = "import sys; sys.stderr.write(f'profiling={settings.profiling} ')"
     child = run_mine({"compile": statement}, kind=run_pb2.RUN_KIND_PROFILE)
     assert "profiling=False profiling=True" in child.stderr

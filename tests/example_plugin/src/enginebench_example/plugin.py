@@ -54,7 +54,9 @@ class CompiledReference(spec.CompiledModel):
     def create_request(self) -> spec.InferRequest:
         return ReferenceRequest(self.model)
 
-    def profile(self, inputs: Sequence[spec.Tensors], iterations: int) -> spec.ModelProfile:
+    def profile(
+        self, inputs: Sequence[spec.Tensors], iterations: int, between: spec.Between = spec.nothing
+    ) -> spec.ModelProfile:
         """Evaluate the graph node by node, each in an evaluator of its own, and time each call."""
         from onnx.reference import ReferenceEvaluator
 
@@ -71,8 +73,17 @@ class CompiledReference(spec.CompiledModel):
                 times[position].append(time.perf_counter_ns() - begin)
                 values |= dict(zip(node.output, results, strict=False))
             latency_ns.append(time.perf_counter_ns() - started_ns)
+            between()
         layers = (
-            spec.LayerProfile(name, node.op_type, order=position, time_ns=tuple(times[position]), source_nodes=(name,))
+            spec.LayerProfile(
+                name,
+                node.op_type,
+                order=position,
+                time_ns=tuple(times[position]),
+                source_nodes=(name,),
+                inputs=tuple(filter(None, node.input)),
+                outputs=tuple(filter(None, node.output)),
+            )
             for position, (name, node, _) in enumerate(nodes)
         )
         return spec.ModelProfile(tuple(layers), tuple(latency_ns))
