@@ -2,10 +2,8 @@
 
 import json
 from dataclasses import fields
-from typing import Any
 
-import numpy as np
-
+from enginebench_controller.float32_bytes import from_float32_bytes, to_float32_bytes
 from enginebench_controller.json_form import EFFECTIVE, PERCENTILES, PHASES
 from enginebench_controller.records import (
     Block,
@@ -20,8 +18,7 @@ from enginebench_controller.records import (
     WarmUp,
 )
 from enginebench_controller.store.json_column import to_json
-
-Row = dict[str, Any]
+from enginebench_controller.store.statements import Row
 
 _LATENCY_COLUMNS = ("samples", "mean_ns", "sd_ns", "cv", "min_ns", "max_ns", "median_ns", "mad_ns", "outliers")
 _PERCENTILE_COLUMNS = {"p90_ns": 90, "p95_ns": 95, "p99_ns": 99, "p999_ns": 99.9}
@@ -144,7 +141,7 @@ def to_output_row(output: CapturedOutput) -> Row:
         "dtype": output.dtype,
         "shape": list(output.shape),
         "stride": output.stride,
-        "elements": output.values.astype("<f4").tobytes(),
+        "elements": to_float32_bytes(output.values),
     }
 
 
@@ -156,7 +153,7 @@ def from_output_row(row: Row) -> CapturedOutput:
         dtype=row["dtype"],
         shape=tuple(row["shape"]),
         stride=row["stride"],
-        values=np.frombuffer(row["elements"], dtype="<f4").astype(np.float32),
+        values=from_float32_bytes(row["elements"]),
     )
 
 

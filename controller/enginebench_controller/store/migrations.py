@@ -12,6 +12,8 @@ import duckdb
 from enginebench_controller.store.failures import newer_file
 from enginebench_controller.store.schema import FIRST_SCHEMA
 from enginebench_controller.store.schema_2 import SECOND_SCHEMA
+from enginebench_controller.store.schema_3 import THIRD_SCHEMA
+from enginebench_controller.store.schema_4 import FOURTH_SCHEMA
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,8 @@ class Migration:
 MIGRATIONS: tuple[Migration, ...] = (
     Migration("targets, models, benchmarks, measurements, profiles", FIRST_SCHEMA),
     Migration("processes, blocks with evidence, samples by block, captured outputs", SECOND_SCHEMA),
+    Migration("profiles with source nodes, their work, and what layers were matched to", THIRD_SCHEMA),
+    Migration("peaks of engines", FOURTH_SCHEMA),
 )
 """Step n of this list takes a file from schema version n-1 to n. Never change or reorder what has been released."""
 

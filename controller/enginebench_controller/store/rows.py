@@ -2,31 +2,27 @@
 
 import json
 
-from enginebench_controller.json_form import CONFIGURATION, EFFECTIVE, FAILURE, MODEL_FILES, PHASES
+from enginebench_controller.json_form import MODEL_FILES, PHASES
 from enginebench_controller.records import (
     Benchmark,
     Block,
     CapturedOutput,
-    EngineRef,
-    Failure,
-    Layer,
     Measurement,
     ModelVersion,
     Process,
-    Profile,
     Readback,
-    Status,
     Target,
     TargetSnapshot,
 )
 from enginebench_controller.store.json_column import to_json
 from enginebench_controller.store.measured_rows import (
-    Row,
     from_latency_columns,
     from_throughput_interval,
     to_latency_columns,
     to_throughput_columns,
 )
+from enginebench_controller.store.statements import Row
+from enginebench_controller.store.subject_columns import from_subject_columns, to_subject_columns
 
 
 def to_target_row(target: Target) -> Row:
@@ -107,7 +103,7 @@ def to_measurement_row(measurement: Measurement) -> Row:
     """Give the row of `measurements`, but for its position; what it consists of has rows of its own."""
     asked, got = measurement.configuration, measurement.effective
     return {
-        **_subject(measurement),
+        **to_subject_columns(measurement),
         "benchmark_id": measurement.benchmark_id,
         "streams": asked.streams,
         "precision": asked.precision,
@@ -142,7 +138,7 @@ def from_measurement_row(
 ) -> Measurement:
     """Read a row of `measurements`, with what was read of the tables that belong to it."""
     return Measurement(
-        **_from_subject(row),
+        **from_subject_columns(row),
         benchmark_id=row["benchmark_id"],
         started_at_unix_ns=row["started_at_unix_ns"],
         phases=PHASES.from_data(json.loads(row["phases"])),
@@ -159,103 +155,6 @@ def from_measurement_row(
         captured_outputs=captured_outputs,
         interleaving_group=row["interleaving_group"],
     )
-
-
-def to_profile_row(profile: Profile) -> Row:
-    """Give the row of `profiles`; the layers have rows of their own."""
-    return {
-        **_subject(profile),
-        "name": profile.name,
-        "created_at_unix_ns": profile.created_at_unix_ns,
-        "iterations": profile.iterations,
-        "profiled_latency_ns": profile.profiled_latency_ns,
-        "unprofiled_latency_ns": profile.unprofiled_latency_ns,
-    }
-
-
-def from_profile_row(row: Row, layers: tuple[Layer, ...] = ()) -> Profile:
-    """Read a row of `profiles`."""
-    return Profile(
-        **_from_subject(row),
-        name=row["name"],
-        created_at_unix_ns=row["created_at_unix_ns"],
-        iterations=row["iterations"],
-        profiled_latency_ns=row["profiled_latency_ns"],
-        unprofiled_latency_ns=row["unprofiled_latency_ns"],
-        layers=layers,
-    )
-
-
-def to_layer_row(layer: Layer) -> Row:
-    """Give the row of `layers`, but for the profile's id and its position."""
-    return {
-        "name": layer.name,
-        "type": layer.type,
-        "execution_order": layer.order,
-        "state": layer.state,
-        "calls": layer.calls,
-        "kernel": layer.kernel,
-        "precision": layer.precision,
-        "time_ns": list(layer.time_ns),
-        "output_shapes": [list(shape) for shape in layer.output_shapes],
-        "source_nodes": list(layer.source_nodes),
-    }
-
-
-def from_layer_row(row: Row) -> Layer:
-    """Read a row of `layers`."""
-    return Layer(
-        name=row["name"],
-        type=row["type"],
-        order=row["execution_order"],
-        state=row["state"],
-        time_ns=tuple(row["time_ns"]),
-        calls=row["calls"],
-        kernel=row["kernel"],
-        precision=row["precision"],
-        output_shapes=tuple(tuple(shape) for shape in row["output_shapes"]),
-        source_nodes=tuple(row["source_nodes"]),
-    )
-
-
-def _subject(outcome: Measurement | Profile) -> Row:
-    """Give the columns that measurements and profiles share: what ran where and how it ended."""
-    asked = outcome.configuration
-    return {
-        "id": outcome.id,
-        "target": outcome.target,
-        "engine": outcome.engine.name,
-        "engine_version": outcome.engine.version,
-        "environment": outcome.engine.environment,
-        "model_digest": outcome.model_digest,
-        "model_name": outcome.model_name,
-        "device": asked.device,
-        "batch": asked.batch,
-        "cores": asked.cores,
-        "status": outcome.status.value,
-        "failure_kind": outcome.failure.kind.value if outcome.failure else None,
-        "configuration": to_json(CONFIGURATION.to_data(asked)),
-        "effective": to_json(EFFECTIVE.to_data(outcome.effective)),
-        "failure": to_json(FAILURE.to_data(outcome.failure)) if outcome.failure else None,
-    }
-
-
-def _from_subject(row: Row) -> Row:
-    return {
-        "id": row["id"],
-        "target": row["target"],
-        "engine": EngineRef(row["engine"], row["environment"], row["engine_version"]),
-        "model_digest": row["model_digest"],
-        "model_name": row["model_name"],
-        "configuration": CONFIGURATION.from_data(json.loads(row["configuration"])),
-        "status": Status(row["status"]),
-        "failure": _from_failure(row["failure"]),
-        "effective": EFFECTIVE.from_data(json.loads(row["effective"])),
-    }
-
-
-def _from_failure(text: str | None) -> Failure | None:
-    return None if text is None else FAILURE.from_data(json.loads(text))
 
 
 def _integer(readback: Readback | None) -> int | None:

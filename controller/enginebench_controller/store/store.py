@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +14,19 @@ from enginebench_controller.records import (
     BlockSamples,
     Measurement,
     ModelVersion,
+    Peak,
     Profile,
     Target,
     TargetSnapshot,
 )
-from enginebench_controller.store import queries, samples, writes
+from enginebench_controller.store import peak_rows, profiles, queries, samples, writes
 from enginebench_controller.store.connection import reading, transaction
 from enginebench_controller.store.queries import BenchmarkEntry
 
 DEFAULT_TIMEOUT_S = 30.0
+
+Found = TypeVar("Found", Benchmark, Measurement, Profile)
+_LISTED_BY = {"benchmark": "list", "measurement": "show ID --json", "profile": "profiles list"}
 
 
 @dataclass(frozen=True)
@@ -85,6 +90,16 @@ class Store:
         with reading(self.path, self._timeout_s) as connection:
             return queries.snapshots(connection)
 
+    def add_peaks(self, peaks: Iterable[Peak]) -> bool:
+        """Keep what calibrations found; False when nothing of it is new."""
+        with transaction(self.path, self._timeout_s) as connection:
+            return peak_rows.insert_peaks(connection, peaks)
+
+    def peaks(self, target: str | None = None) -> tuple[Peak, ...]:
+        """Return what the last calibration of each engine, version, device and number of cores found."""
+        with reading(self.path, self._timeout_s) as connection:
+            return peak_rows.newest_peaks(connection, target)
+
     def save_model(self, model: ModelVersion) -> None:
         """Keep a model version; one with this digest only takes on the name."""
         with transaction(self.path, self._timeout_s) as connection:
@@ -146,6 +161,20 @@ class Store:
         with reading(self.path, self._timeout_s) as connection:
             return queries.measurements(connection, benchmark_id, with_blocks=with_blocks)
 
+    def measurement(self, named: str) -> Measurement:
+        """Return the measurement with this id, else this start of an id, with its blocks.
+
+        Raises `InputError` when there is none or more than one.
+        """
+        with reading(self.path, self._timeout_s) as connection:
+            found = queries.matching_measurements(connection, named) if named else ()
+        return _only(found, named, "measurement")
+
+    def ids_by_kind(self, named: str) -> Mapping[str, tuple[str, ...]]:
+        """Return the ids that `named` can mean, by "benchmark", "profile" and "measurement", newest first."""
+        with reading(self.path, self._timeout_s) as connection:
+            return queries.ids_by_kind(connection, named) if named else {}
+
     def bundle(self, benchmark_id: str, *, with_samples: bool = True) -> BenchmarkBundle:
         """Return one benchmark with everything as of one moment, its samples where wanted. Raises like `benchmark`."""
         with reading(self.path, self._timeout_s) as connection:
@@ -175,23 +204,38 @@ class Store:
         if not removed:
             raise _unknown(benchmark_id)
 
-    def add_profile(self, profile: Profile) -> bool:
-        """Keep a profile with its layers; False when it is there already."""
+    def add_profile(self, profile: Profile, model: ModelVersion | None = None) -> bool:
+        """Keep a profile with its layers and nodes, and the model version too; False when it is there already."""
         with transaction(self.path, self._timeout_s) as connection:
-            return writes.insert_profile(connection, profile)
+            if model is not None:
+                writes.replace_model(connection, model)
+            return profiles.insert_profile(connection, profile)
+
+    def add_profiles(self, arriving: Iterable[Profile]) -> tuple[str, ...]:
+        """Keep whole profiles, all or none; return the ids that are new."""
+        with transaction(self.path, self._timeout_s) as connection:
+            return tuple(one.id for one in arriving if profiles.insert_profile(connection, one))
 
     def profiles(self) -> tuple[Profile, ...]:
-        """Return all profiles without their layers, newest first."""
+        """Return all profiles without their layers and nodes, newest first."""
         with reading(self.path, self._timeout_s) as connection:
-            return queries.profiles(connection)
+            return profiles.profiles(connection)
 
-    def profile(self, profile_id: str) -> Profile:
-        """Return one profile with its layers. Raises `InputError` for an unknown id."""
+    def profile(self, named: str) -> Profile:
+        """Return the whole profile with this id, else this name, else this start of an id.
+
+        Raises `InputError` when there is none or more than one.
+        """
         with reading(self.path, self._timeout_s) as connection:
-            found = queries.profile(connection, profile_id)
-        if found is None:
-            raise InputError(f"there is no profile {profile_id!r}")
-        return found
+            found = profiles.matching_profiles(connection, named) if named else ()
+            return profiles.whole_profile(connection, _only(found, named, "profile").id)
+
+    def remove_profile(self, profile_id: str) -> None:
+        """Remove a profile with its layers and nodes. Raises `InputError` for an unknown id."""
+        with transaction(self.path, self._timeout_s) as connection:
+            removed = profiles.delete_profile(connection, profile_id)
+        if not removed:
+            raise _unknown(profile_id, "profile")
 
 
 def _stamp(file: Path) -> str:
@@ -202,14 +246,14 @@ def _stamp(file: Path) -> str:
     return f"{facts.st_ino}.{facts.st_size}.{facts.st_mtime_ns}"
 
 
-def _only(found: Sequence[Benchmark], named: str) -> Benchmark:
+def _only(found: Sequence[Found], named: str, noun: str = "benchmark") -> Found:
     if not found:
-        raise _unknown(named)
+        raise _unknown(named, noun)
     if len(found) > 1:
-        ids = ", ".join(benchmark.id for benchmark in found[:5]) + (", …" if len(found) > 5 else "")
-        raise InputError(f"{named!r} means {len(found)} benchmarks; name one by its id: {ids}")
+        ids = ", ".join(one.id for one in found[:5]) + (", …" if len(found) > 5 else "")
+        raise InputError(f"{named!r} means {len(found)} {noun}s; name one by its id: {ids}")
     return found[0]
 
 
-def _unknown(named: str) -> InputError:
-    return InputError(f"there is no benchmark {named!r}; `enginebench list` shows those there are")
+def _unknown(named: str, noun: str = "benchmark") -> InputError:
+    return InputError(f"there is no {noun} {named!r}; `enginebench {_LISTED_BY[noun]}` shows those there are")

@@ -1,6 +1,6 @@
 """What changes the store. Each function takes a connection inside a transaction; store.py opens and commits it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import duckdb
 
@@ -10,28 +10,26 @@ from enginebench_controller.records import (
     BlockSamples,
     Measurement,
     ModelVersion,
-    Profile,
     Target,
     TargetSnapshot,
 )
-from enginebench_controller.store.measured_rows import Row, to_block_row, to_output_row, to_process_row
+from enginebench_controller.store.measured_rows import to_block_row, to_output_row, to_process_row
 from enginebench_controller.store.rows import (
     to_benchmark_row,
-    to_layer_row,
     to_measurement_row,
     to_model_row,
-    to_profile_row,
     to_snapshot_row,
     to_target_row,
 )
 from enginebench_controller.store.samples import insert_samples
+from enginebench_controller.store.statements import insert, insert_all, insertion, upsert
 
 _PARTS_OF_A_MEASUREMENT = ("block_samples", "blocks", "processes", "captured_outputs")
 
 
 def insert_target(connection: duckdb.DuckDBPyConnection, target: Target) -> bool:
     """Add a target; False when its name is taken."""
-    return _insert(connection, "targets", to_target_row(target))
+    return insert(connection, "targets", to_target_row(target))
 
 
 def delete_target(connection: duckdb.DuckDBPyConnection, name: str) -> bool:
@@ -43,14 +41,14 @@ def delete_target(connection: duckdb.DuckDBPyConnection, name: str) -> bool:
 def replace_snapshot(connection: duckdb.DuckDBPyConnection, snapshot: TargetSnapshot) -> None:
     """Keep what a target said last, unless a later word of it is there already."""
     newest = "WHERE excluded.seen_at_unix_ns >= snapshots.seen_at_unix_ns"
-    _upsert(connection, "snapshots", "target", to_snapshot_row(snapshot), newest)
+    upsert(connection, "snapshots", "target", to_snapshot_row(snapshot), newest)
 
 
 def replace_model(connection: duckdb.DuckDBPyConnection, model: ModelVersion) -> None:
     """Keep a model version; its digest fixes everything but its name."""
     row = to_model_row(model)
     connection.execute(
-        f"{_statement('models', row)} ON CONFLICT (digest) DO UPDATE SET name = excluded.name", list(row.values())
+        f"{insertion('models', row)} ON CONFLICT (digest) DO UPDATE SET name = excluded.name", list(row.values())
     )
 
 
@@ -58,10 +56,10 @@ def insert_benchmark(
     connection: duckdb.DuckDBPyConnection, benchmark: Benchmark, snapshots: Iterable[TargetSnapshot]
 ) -> bool:
     """Add a benchmark with what its targets said of themselves; False, and nothing done, when it is there."""
-    if not _insert(connection, "benchmarks", to_benchmark_row(benchmark)):
+    if not insert(connection, "benchmarks", to_benchmark_row(benchmark)):
         return False
     for snapshot in snapshots:
-        _insert(connection, "benchmark_snapshots", {"benchmark_id": benchmark.id} | to_snapshot_row(snapshot))
+        insert(connection, "benchmark_snapshots", {"benchmark_id": benchmark.id} | to_snapshot_row(snapshot))
     return True
 
 
@@ -76,19 +74,10 @@ def insert_measurement(
     if not connection.execute("SELECT 1 FROM benchmarks WHERE id = ?", [benchmark_id]).fetchone():
         raise StoreError(f"measurement {measurement.id} was not stored: its benchmark {benchmark_id} was removed")
     position = _measurements_so_far(connection, benchmark_id)
-    if not _insert(connection, "measurements", {"position": position} | to_measurement_row(measurement)):
+    if not insert(connection, "measurements", {"position": position} | to_measurement_row(measurement)):
         return False
     _insert_parts(connection, measurement)
     insert_samples(connection, measurement.id, samples)
-    return True
-
-
-def insert_profile(connection: duckdb.DuckDBPyConnection, profile: Profile) -> bool:
-    """Add a profile with its layers; False, and nothing done, when it is there."""
-    if not _insert(connection, "profiles", to_profile_row(profile)):
-        return False
-    for position, layer in enumerate(profile.layers):
-        _insert(connection, "layers", {"profile_id": profile.id, "position": position} | to_layer_row(layer))
     return True
 
 
@@ -107,36 +96,10 @@ def delete_benchmark(connection: duckdb.DuckDBPyConnection, benchmark_id: str) -
 
 def _insert_parts(connection: duckdb.DuckDBPyConnection, measurement: Measurement) -> None:
     key = {"measurement_id": measurement.id}
-    _insert_all(connection, "processes", [key | to_process_row(one) for one in measurement.processes])
-    _insert_all(connection, "blocks", [key | to_block_row(one) for one in measurement.blocks])
+    insert_all(connection, "processes", [key | to_process_row(one) for one in measurement.processes])
+    insert_all(connection, "blocks", [key | to_block_row(one) for one in measurement.blocks])
     for position, output in enumerate(measurement.captured_outputs):
-        _insert(connection, "captured_outputs", key | {"position": position} | to_output_row(output))
-
-
-def _insert_all(connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Row]) -> None:
-    """Add rows of the same columns, column by column: a thousand blocks take 0.1 s, and 1 s one by one."""
-    if rows:
-        columns = ", ".join(rows[0])
-        values = ", ".join(["unnest(?)"] * len(rows[0]))
-        statement = f"INSERT INTO {table} ({columns}) SELECT {values}"
-        connection.execute(statement, [[row[column] for row in rows] for column in rows[0]])
-
-
-def _insert(connection: duckdb.DuckDBPyConnection, table: str, row: Row) -> bool:
-    statement = f"{_statement(table, row)} ON CONFLICT DO NOTHING RETURNING 1"
-    return bool(connection.execute(statement, list(row.values())).fetchall())
-
-
-def _upsert(connection: duckdb.DuckDBPyConnection, table: str, key: str, row: Row, condition: str) -> None:
-    changes = ", ".join(f"{column} = excluded.{column}" for column in row if column != key)
-    statement = f"{_statement(table, row)} ON CONFLICT ({key}) DO UPDATE SET {changes} {condition}"
-    connection.execute(statement, list(row.values()))
-
-
-def _statement(table: str, row: Row) -> str:
-    # Table and column names are ours; every value travels as a parameter.
-    marks = ", ".join("?" * len(row))
-    return f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks})"  # noqa: S608
+        insert(connection, "captured_outputs", key | {"position": position} | to_output_row(output))
 
 
 def _measurements_so_far(connection: duckdb.DuckDBPyConnection, benchmark_id: str) -> int:

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import invented
+import invented_profiles
 from enginebench_controller.errors import StoreError
-from enginebench_controller.records import InputSet, Load, Percentile, StopRule
+from enginebench_controller.records import InputSet, LayerState, Load, PassKind, Percentile, StopRule
 from enginebench_controller.store import migrations
 from enginebench_controller.store.migrations import MIGRATIONS, Migration, migrate, schema_version
 from enginebench_controller.store.store import Store
@@ -227,3 +228,65 @@ def test_a_file_of_version_1_takes_new_measurements_and_gives_up_its_own(version
 
     store.remove_benchmark("b0000001")
     assert (store.benchmarks(), store.samples("m1")) == ((), None)
+
+
+PROFILE_2 = {
+    "id": "p1",
+    "name": "old",
+    "created_at_unix_ns": 7,
+    "target": "local",
+    "engine": "fake",
+    "engine_version": "1.0",
+    "environment": "default",
+    "model_digest": "ab" * 32,
+    "model_name": "invented",
+    "device": "CPU",
+    "batch": 1,
+    "cores": 2,
+    "status": "ok",
+    "iterations": 2,
+    "unprofiled_latency_ns": 30,
+    "configuration": json.dumps({"device": "CPU", "batch": 1, "cores": 2}),
+    "effective": json.dumps(EFFECTIVE_1),
+}
+LAYERS_2 = (
+    ("p1", 0, "conv", "Conv", 0, "executed", 1, "jit", "f32", [10, 12], [[1, 2]], ["Conv_0"]),
+    ("p1", 1, "drop", "Dropout", 1, "optimized_away", 0, "", "", [], [], []),
+    ("p1", 2, "what", "Odd", 2, "unknown", 0, "", "", [], [], []),
+)
+
+
+@pytest.fixture
+def version_2(tmp_path):
+    """A file as schema version 2 made it, with a profile."""
+    path = tmp_path / "results.duckdb"
+    with duckdb.connect(path) as connection:
+        migrate(connection, path, MIGRATIONS[:2])
+        marks = ", ".join("?" * len(PROFILE_2))
+        connection.execute(f"INSERT INTO profiles ({', '.join(PROFILE_2)}) VALUES ({marks})", list(PROFILE_2.values()))
+        for row in LAYERS_2:
+            connection.execute(f"INSERT INTO layers VALUES ({', '.join('?' * len(row))})", list(row))
+    return path
+
+
+def test_a_profile_of_version_2_keeps_its_layers_and_says_that_nothing_was_matched(version_2):
+    profile = Store(version_2).profile("old")
+
+    states = [LayerState.EXECUTED, LayerState.OPTIMIZED_AWAY, LayerState.NO_DATA]
+    assert [layer.state for layer in profile.layers] == states
+    assert (profile.layers[0].time_ns, profile.layers[0].source_nodes) == ((10, 12), ("Conv_0",))
+    assert {(one.inputs, one.outputs, one.category, one.group, one.flops) for one in profile.layers} == {
+        ((), (), "", None, None)
+    }
+    assert (profile.nodes, profile.work, profile.coverage, profile.phases) == ((), None, None, ())
+    assert (profile.kind, profile.imported, profile.order_id) == (PassKind.AS_GIVEN, False, None)
+    assert "earlier version" in profile.unmatched_reason
+
+
+def test_a_file_of_version_2_takes_new_profiles_and_gives_up_its_own(version_2):
+    store = Store(version_2)
+    assert store.add_profile(invented_profiles.profile())
+    store.remove_profile("p1")
+
+    assert store.profile("p0000001") == invented_profiles.profile()
+    assert query(version_2, "SELECT DISTINCT profile_id FROM layers") == [("p0000001",)]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import invented
+from controller.plain import fields, series
 from enginebench_controller.errors import InputError, StoreError
 from enginebench_controller.records import Arrivals, BlockSamples, Evidence, Status, Target
 from enginebench_controller.store.store import BenchmarkBundle, Store
@@ -21,20 +22,6 @@ def store(tmp_path):
 def filled(store):
     store.add_benchmark(invented.benchmark(), [invented.snapshot()])
     return store
-
-
-def fields(measurement):
-    """All fields, arrays as lists: they have no equality of their own."""
-    outputs = [one.__dict__ | {"values": one.values.tolist()} for one in measurement.captured_outputs]
-    return measurement.__dict__ | {"captured_outputs": outputs}
-
-
-def series(samples):
-    """Samples as lists, block by block."""
-    names = ("latency_ns", "scheduled_ns", "sent_ns", "completed_ns")
-    values = ([getattr(one, name) for name in names] for one in samples)
-    lists = ([None if array is None else array.tolist() for array in arrays] for arrays in values)
-    return [(one.process, one.block, *found) for one, found in zip(samples, lists, strict=True)]
 
 
 def test_a_store_without_a_file_is_empty_and_reading_makes_none(store):
@@ -236,16 +223,6 @@ def test_models_keep_their_files_and_parents_and_may_be_renamed(store):
     store.save_model(invented.model(name="renamed"))
 
     assert store.models() == (invented.model(name="renamed"), child)
-
-
-def test_a_profile_comes_back_with_its_layers(store):
-    assert store.add_profile(invented.profile()) is True
-    assert store.add_profile(invented.profile()) is False
-
-    assert store.profile("p0000001") == invented.profile()
-    assert store.profiles() == (replace(invented.profile(), layers=()),)
-    with pytest.raises(InputError, match="no profile 'nope'"):
-        store.profile("nope")
 
 
 def test_bundles_are_stored_all_or_none(store):

@@ -1,0 +1,140 @@
+"""A comparison of profiles as a public JSON document, described in docs/compare.md; the rules are document.py's."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from enginebench_controller.comparing.gate import Check
+from enginebench_controller.comparing.layer_rows import LayerRow, RowSide, Verdict
+from enginebench_controller.comparing.profiles import JoinCoverage, ProfileComparison, ProfilePair
+from enginebench_controller.document import subject_document
+from enginebench_controller.json_form import finite
+from enginebench_controller.records import Profile
+from enginebench_controller.stats import profiles as figures
+
+COMPARISON_VERSION = 1
+KIND = "enginebench-profile-comparison"
+
+Document = dict[str, Any]
+
+
+def comparison_document(comparison: ProfileComparison, checks: Sequence[Check] | None = None) -> Document:
+    """Describe a comparison; `checks` are those of `--fail-if`."""
+    return {
+        "schema_version": COMPARISON_VERSION,
+        "kind": KIND,
+        "sides": [side_document(profile) for profile in comparison.profiles],
+        "practical": comparison.practical,
+        "remarks": list(comparison.remarks),
+        "settings": [asdict(one) for one in comparison.settings],
+        "comparisons": [_pair(pair) for pair in comparison.pairs],
+        "advice": [finite(asdict(one)) for one in comparison.advice],
+        "checks": None if checks is None else checks_document(checks),
+    }
+
+
+def side_document(profile: Profile) -> Document:
+    """One side's summary: what ran where, how long it took, and what it asked for. Energy is not measured yet: null."""
+    work, coverage = profile.work, profile.coverage
+    return {
+        **subject_document(profile),
+        "name": profile.name,
+        "created_at_unix_ns": profile.created_at_unix_ns,
+        "cpu": profile.host.get("cpu_model") or None,
+        "iterations": profile.iterations,
+        "unprofiled_latency_ns": profile.unprofiled_latency_ns,
+        "profiled_latency_ns": profile.profiled_latency_ns,
+        "profiled_to_unprofiled": figures.profiled_to_unprofiled(profile),
+        "layers_ns": figures.total_ns(profile.layers),
+        "layers_to_latency": figures.layers_to_latency(profile),
+        "matched_share": coverage.share if coverage else None,
+        "largest_group_share": coverage.largest_group_share if coverage else None,
+        "flops": work.flops if work else None,
+        "flops_coverage": work.coverage if work else None,
+        "parameters": work.parameters if work else None,
+        "nonzero_parameters": work.nonzero_parameters if work else None,
+        "model_size_bytes": profile.model_size_bytes,
+        "peak_rss_bytes": profile.peak_rss_bytes,
+        "energy_uj": None,
+        "imposed_sparsity": profile.imposed_sparsity,
+        "optimization_level": profile.optimization_level,
+    }
+
+
+def checks_document(checks: Sequence[Check]) -> list[Document]:
+    """The checks of `--fail-if`, one a condition and pair, or row."""
+    return [
+        {
+            "pair": one.pair,
+            "subject": one.subject,
+            "condition": str(one.condition),
+            "outcome": one.outcome.value,
+            "sentence": one.sentence,
+        }
+        for one in checks
+    ]
+
+
+def _pair(pair: ProfilePair) -> Document:
+    layers = asdict(pair.layers) if pair.layers else None
+    return {
+        "first": pair.first.id,
+        "second": pair.second.id,
+        "unprofiled_ratio": pair.latency_ratio,
+        "layers_sum": finite(layers),
+        "remarks": list(pair.remarks),
+        "coverage": _coverage(pair.coverage),
+        "verdicts": {verdict.value: pair.count(verdict) for verdict in Verdict},
+        "types": [asdict(one) for one in pair.types],
+        "engine_types": [asdict(one) for one in pair.engine_types],
+        "transitions": [asdict(one) for one in pair.transitions],
+        "layers": [_row(row) for row in pair.rows],
+    }
+
+
+def _coverage(coverage: JoinCoverage) -> Document:
+    return {
+        "total_ns": list(coverage.total_ns),
+        "joined_ns": list(coverage.joined_ns),
+        "joined_share": list(coverage.shares),
+        "rows": coverage.rows,
+        "joined_rows": coverage.joined_rows,
+        "exact_rows": coverage.exact_rows,
+        "largest_share": coverage.largest_share,
+        "operators": [asdict(one) for one in coverage.operators],
+    }
+
+
+def _row(row: LayerRow) -> Document:
+    return {
+        "name": row.name,
+        "operator": row.operator,
+        "category": row.category.value,
+        "exact": row.exact,
+        "first": _side(row.first),
+        "second": _side(row.second),
+        "contribution_ns": row.contribution_ns,
+        "difference_ns": row.difference_ns,
+        "ratio": finite(row.ratio),
+        "ratio_low": finite(row.ratio_low),
+        "ratio_high": finite(row.ratio_high),
+        "p_value": finite(row.p_value),
+        "verdict": row.verdict.value if row.verdict else None,
+        "outcome": row.outcome,
+        "differences": [asdict(one) for one in row.differences],
+    }
+
+
+def _side(side: RowSide) -> Document:
+    return {
+        "state": side.state.value,
+        "layers": list(side.layers),
+        "types": list(side.types),
+        "kernels": list(side.kernels),
+        "precision": side.precision or None,
+        "nodes": list(side.nodes),
+        "time_ns": side.time_ns,
+        "half_width_ns": finite(side.half_width_ns),
+        "share": side.share,
+        "peak_share": side.peak_share,
+    }

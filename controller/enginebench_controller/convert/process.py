@@ -1,0 +1,69 @@
+"""What one process of a measurement did, with the outputs it captured."""
+
+from dataclasses import replace
+
+from enginebench_controller.convert.presence import optional
+from enginebench_controller.convert.run import from_effective, from_phases
+from enginebench_controller.float32_bytes import from_float32_bytes, to_float32_bytes
+from enginebench_controller.records import Calibration, CapturedOutput, Process, StopReason, WarmUp
+from enginebench_proto.v1 import measurement_pb2, run_pb2
+
+_STOP_REASONS = {
+    measurement_pb2.STOP_REASON_TARGET_MET: StopReason.TARGET_MET,
+    measurement_pb2.STOP_REASON_MAX_DURATION: StopReason.MAX_DURATION,
+}
+
+
+def from_process(index: int, result: run_pb2.RunResult) -> Process:
+    """What one process of a measurement did, but for what follows from its samples."""
+    message = result.measurement
+    started = Process(index, started_at_unix_ns=result.started_at_unix_ns or None)
+    if not result.HasField("measurement"):
+        return started
+    return replace(
+        started,
+        phases=from_phases(message.phases),
+        effective=from_effective(message.effective),
+        calibration=from_calibration(message.calibration) if message.HasField("calibration") else None,
+        warm_up=from_warm_up(message.warm_up) if message.HasField("warm_up") else None,
+        stop_reason=_STOP_REASONS.get(message.stop_reason),
+        iterations=message.iterations or None,
+        steady_state_ns=message.steady_state_ns or None,
+        cpu_time_ns=optional(message, "cpu_time_ns"),
+        scheduled_arrivals=optional(message, "scheduled_arrivals"),
+        unsent_arrivals=optional(message, "unsent_arrivals"),
+    )
+
+
+def from_calibration(message: measurement_pb2.Calibration) -> Calibration:
+    """What measuring itself cost."""
+    return Calibration(message.timer_ns, message.empty_loop_ns, message.block_ns)
+
+
+def from_warm_up(message: measurement_pb2.WarmUp) -> WarmUp:
+    """How a warm-up went."""
+    return WarmUp(message.steady, message.iterations, message.reason)
+
+
+def to_captured_output(output: CapturedOutput) -> measurement_pb2.CapturedOutput:
+    """One captured output as the wire carries it."""
+    return measurement_pb2.CapturedOutput(
+        input_index=output.input_index,
+        name=output.name,
+        dtype=output.dtype,
+        shape=output.shape,
+        values=to_float32_bytes(output.values),
+        stride=output.stride,
+    )
+
+
+def from_captured_output(message: measurement_pb2.CapturedOutput) -> CapturedOutput:
+    """The inverse of `to_captured_output`."""
+    return CapturedOutput(
+        input_index=message.input_index,
+        name=message.name,
+        dtype=message.dtype,
+        shape=tuple(message.shape),
+        stride=message.stride,
+        values=from_float32_bytes(message.values),
+    )

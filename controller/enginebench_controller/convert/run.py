@@ -1,0 +1,60 @@
+"""What is told of every run: how it ended, its phases and what its engine really used."""
+
+from typing import Any
+
+from enginebench_controller.convert.presence import optional
+from enginebench_controller.records import Effective, Failure, FailureKind, Phase, Readback, Source, Status
+from enginebench_proto.v1 import measurement_pb2, run_pb2
+
+_STATUSES = {
+    run_pb2.OUTCOME_OK: Status.OK,
+    run_pb2.OUTCOME_INCONCLUSIVE: Status.INCONCLUSIVE,
+    run_pb2.OUTCOME_FAILED: Status.FAILED,
+    run_pb2.OUTCOME_CANCELLED: Status.CANCELLED,
+}
+
+_SOURCES = {
+    measurement_pb2.READBACK_SOURCE_ENGINE_API: Source.ENGINE_API,
+    measurement_pb2.READBACK_SOURCE_OBSERVED: Source.OBSERVED,
+    measurement_pb2.READBACK_SOURCE_ASSUMED: Source.ASSUMED,
+}
+
+
+def from_outcome(outcome: run_pb2.Outcome) -> Status:
+    """How a run ended; what a newer agent may say beyond that counts as failed."""
+    return _STATUSES.get(outcome, Status.FAILED)
+
+
+def from_failure(message: run_pb2.Failure) -> Failure:
+    """A typed failure; an unknown kind from a newer agent becomes `internal`."""
+    name = run_pb2.FailureKind.Name(message.kind) if message.kind in run_pb2.FailureKind.values() else ""
+    kind = name.removeprefix("FAILURE_KIND_").lower()
+    return Failure(
+        kind=FailureKind(kind) if kind in set(FailureKind) else FailureKind.INTERNAL,
+        message=message.message,
+        detail=message.detail,
+        signal=message.signal,
+        exit_code=optional(message, "exit_code"),
+        stderr_tail=message.stderr_tail,
+        phase=message.phase,
+    )
+
+
+def from_effective(message: measurement_pb2.Effective) -> Effective:
+    """What the engine really used; fields the agent left out stay None."""
+    fields = ("threads", "streams", "precision", "provider", "isa")
+    readbacks = {name: from_readback(getattr(message, name)) for name in fields if message.HasField(name)}
+    return Effective(**readbacks, affinity=tuple(message.affinity))
+
+
+def from_readback(
+    message: measurement_pb2.IntegerReadback | measurement_pb2.TextReadback,
+) -> Readback | None:
+    """A value with its source; None when the source is not one this version knows."""
+    source = _SOURCES.get(message.source)
+    return None if source is None else Readback(message.value, source)
+
+
+def from_phases(messages: Any) -> tuple[Phase, ...]:
+    """The phases of a run in their order."""
+    return tuple(Phase(m.name, m.duration_ns, optional(m, "peak_rss_bytes")) for m in messages)

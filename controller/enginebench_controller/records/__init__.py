@@ -1,0 +1,89 @@
+"""The controller's own nouns, frozen: what comes off the wire, goes into the store and onto the page.
+
+Durations are integer nanoseconds; instants are nanoseconds since the Unix epoch. None means unknown, never zero.
+"""
+
+from enginebench_controller.records.benchmark import Benchmark
+from enginebench_controller.records.block import Block, BlockSamples, Evidence
+from enginebench_controller.records.configuration import (
+    ArrivalProcess,
+    Arrivals,
+    Configuration,
+    Hint,
+    InputFile,
+    InputSet,
+    InputTensor,
+    Load,
+    StopRule,
+)
+from enginebench_controller.records.ending import Failure, FailureKind, Status
+from enginebench_controller.records.engine import Effective, EngineRef, Readback, Source
+from enginebench_controller.records.measurement import CapturedOutput, Measurement, OutputCheck
+from enginebench_controller.records.model import ModelFile, ModelVersion
+from enginebench_controller.records.peaks import Peak, PeakKind, Rate
+from enginebench_controller.records.process import Calibration, Phase, Process, StopReason, WarmUp
+from enginebench_controller.records.profile import (
+    IMPOSED_SPARSITY,
+    OPTIMIZATION_LEVEL,
+    Coverage,
+    Layer,
+    LayerState,
+    ModelWork,
+    PassKind,
+    Profile,
+    ProfileNode,
+)
+from enginebench_controller.records.statistics import Interval, IntervalMethod, LatencySummary, Percentile
+from enginebench_controller.records.target import LOCAL_TARGET, Target, TargetSnapshot
+
+__all__ = [
+    "IMPOSED_SPARSITY",
+    "LOCAL_TARGET",
+    "OPTIMIZATION_LEVEL",
+    "ArrivalProcess",
+    "Arrivals",
+    "Benchmark",
+    "Block",
+    "BlockSamples",
+    "Calibration",
+    "CapturedOutput",
+    "Configuration",
+    "Coverage",
+    "Effective",
+    "EngineRef",
+    "Evidence",
+    "Failure",
+    "FailureKind",
+    "Hint",
+    "InputFile",
+    "InputSet",
+    "InputTensor",
+    "Interval",
+    "IntervalMethod",
+    "LatencySummary",
+    "Layer",
+    "LayerState",
+    "Load",
+    "Measurement",
+    "ModelFile",
+    "ModelVersion",
+    "ModelWork",
+    "OutputCheck",
+    "PassKind",
+    "Peak",
+    "PeakKind",
+    "Percentile",
+    "Phase",
+    "Process",
+    "Profile",
+    "ProfileNode",
+    "Rate",
+    "Readback",
+    "Source",
+    "Status",
+    "StopReason",
+    "StopRule",
+    "Target",
+    "TargetSnapshot",
+    "WarmUp",
+]

@@ -1,0 +1,41 @@
+"""Engines: which one ran, and what it really used."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Source(StrEnum):
+    """How a read-back value was obtained."""
+
+    ENGINE_API = "engine_api"
+    OBSERVED = "observed"
+    ASSUMED = "assumed"
+
+
+@dataclass(frozen=True)
+class EngineRef:
+    """An engine in an environment; `version` is None until the agent told it."""
+
+    name: str
+    environment: str
+    version: str | None = None
+
+
+@dataclass(frozen=True)
+class Readback:
+    """A value read back from an engine, with how it was obtained."""
+
+    value: int | str
+    source: Source
+
+
+@dataclass(frozen=True)
+class Effective:
+    """What the engine really used; None where unknown. `affinity` lists logical processors."""
+
+    threads: Readback | None = None
+    streams: Readback | None = None
+    precision: Readback | None = None
+    provider: Readback | None = None
+    isa: Readback | None = None
+    affinity: tuple[int, ...] = ()

@@ -1,0 +1,85 @@
+"""Measurements: the outcome of one configuration, with the outputs that were captured."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from enginebench_controller.records.block import Block
+from enginebench_controller.records.configuration import Configuration
+from enginebench_controller.records.ending import Failure, Status
+from enginebench_controller.records.engine import Effective, EngineRef
+from enginebench_controller.records.process import Phase, Process
+from enginebench_controller.records.statistics import Interval, LatencySummary
+
+
+@dataclass(frozen=True)
+class OutputCheck:
+    """How one engine's outputs compare with another's on the same inputs, or what is wrong with them by themselves.
+
+    `reference` is the measurement compared with; None for what shows without one. `problem` is a sentence, or empty
+    where the outputs agree within `tolerance`, a bound on `max_relative_error`: the largest absolute difference ÷ the
+    reference's largest magnitude, over all captured elements of all outputs. `cosine` is the smallest of any output.
+    """
+
+    reference: str | None
+    max_absolute_error: float | None
+    max_relative_error: float | None
+    cosine: float | None
+    tolerance: float | None
+    problem: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class CapturedOutput:
+    """What came out as `name` for the input at `input_index` of the set: every `stride`-th element, float32."""
+
+    input_index: int
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    stride: int
+    values: NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """The outcome of one configuration, over all its processes. Raw samples are kept apart, in `BlockSamples`.
+
+    `latency` and `throughput_items_per_s` are None unless the status is ok or inconclusive. `phases` and `effective`
+    are those of the first process; `iterations`, `steady_state_ns` and `cpu_time_ns` sums over all of them.
+    `process_spread` is the largest median of a process ÷ the smallest, less 1; None with a single process.
+    `captured_outputs` are those of the first process.
+    """
+
+    id: str
+    benchmark_id: str
+    target: str
+    engine: EngineRef
+    model_digest: str
+    model_name: str
+    configuration: Configuration
+    status: Status
+    started_at_unix_ns: int | None = None
+    failure: Failure | None = None
+    effective: Effective = field(default_factory=Effective)
+    phases: tuple[Phase, ...] = ()
+    processes: tuple[Process, ...] = ()
+    blocks: tuple[Block, ...] = ()
+    iterations: int | None = None
+    steady_state_ns: int | None = None
+    cpu_time_ns: int | None = None
+    input_set_sha256: str | None = None
+    latency: LatencySummary | None = None
+    throughput_items_per_s: float | None = None
+    throughput_interval: Interval | None = None
+    process_spread: float | None = None
+    captured_outputs: tuple[CapturedOutput, ...] = ()
+    interleaving_group: str | None = None
+
+    @property
+    def cpu_cores_used(self) -> float | None:
+        """Processor time ÷ wall clock of the steady state: how many cores were busy on average; None where unknown."""
+        if self.cpu_time_ns is None or not self.steady_state_ns:
+            return None
+        return self.cpu_time_ns / self.steady_state_ns

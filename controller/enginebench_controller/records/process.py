@@ -1,0 +1,65 @@
+"""Processes: what each of a measurement's fresh processes did."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from enginebench_controller.records.engine import Effective
+
+
+class StopReason(StrEnum):
+    """Why the steady state of a process ended."""
+
+    TARGET_MET = "target_met"
+    MAX_DURATION = "max_duration"
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One stretch of a run with a purpose of its own, such as "compile"."""
+
+    name: str
+    duration_ns: int
+    peak_rss_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class WarmUp:
+    """How a warm-up went; `reason` says what still differed where it never became steady."""
+
+    steady: bool
+    iterations: int
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What measuring itself costs: a reading of the clock, and an iteration of the loop around an empty call."""
+
+    timer_ns: float
+    empty_loop_ns: float
+    block_ns: int
+
+
+@dataclass(frozen=True)
+class Process:
+    """What one of a measurement's fresh processes did.
+
+    `drift`: by how much the latency changed between the two halves of the steady state, as a share, where that is more
+    than chance; None where it stayed as it was.
+    """
+
+    index: int
+    started_at_unix_ns: int | None = None
+    phases: tuple[Phase, ...] = ()
+    effective: Effective = field(default_factory=Effective)
+    calibration: Calibration | None = None
+    warm_up: WarmUp | None = None
+    stop_reason: StopReason | None = None
+    iterations: int | None = None
+    steady_state_ns: int | None = None
+    cpu_time_ns: int | None = None
+    median_ns: float | None = None
+    drift: float | None = None
+    throughput_items_per_s: float | None = None
+    scheduled_arrivals: int | None = None
+    unsent_arrivals: int | None = None

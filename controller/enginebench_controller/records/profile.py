@@ -1,0 +1,193 @@
+"""Profiles: the outcome of a per-layer pass, never mixed with a measurement.
+
+What a profile amounts to (means, intervals, shares, totals) is not kept but worked out: see stats/profiles.py.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from enginebench_controller.records.configuration import Configuration
+from enginebench_controller.records.ending import Failure, Status
+from enginebench_controller.records.engine import Effective, EngineRef
+from enginebench_controller.records.process import Phase
+
+OPTIMIZATION_LEVEL = "optimization_level"
+"""The engine option that says how much an engine may rewrite the graph it analyses; two levels do not compare."""
+
+IMPOSED_SPARSITY = "imposed_sparsity"
+"""The engine option that has every layer with weights run as if this share of them were zero."""
+
+
+class LayerState(StrEnum):
+    """What is known of a layer's run. These five are never confused, least of all with a time of 0.
+
+    `ABSENT` is only said in comparisons: the other side has such a layer, this one has none.
+    """
+
+    EXECUTED = "executed"
+    NOT_EXECUTED = "not_executed"
+    OPTIMIZED_AWAY = "optimized_away"
+    ABSENT = "absent"
+    NO_DATA = "no_data"
+
+
+class PassKind(StrEnum):
+    """What a pass was for: to see the model as it is, or as it would be with zeros imposed on its weights."""
+
+    AS_GIVEN = "as_given"
+    IMPOSED_SPARSITY = "imposed_sparsity"
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One executed layer; `time_ns` has one entry a profiled inference, and none where the engine gave no time.
+
+    `inputs` and `outputs` name tensors of the graph that the engine runs, `parameters` tell of the run in its words.
+    Matching adds `category`, as matching.LayerCategory or "" where nothing was matched, and `group`: layers and source
+    nodes of the same group are each other's counterparts. A group's only timed layer has the work of all its nodes:
+    `flops` (1 MAC is 2, zeros counted) and `data_bytes`, what crosses the group's border; None where unknown.
+    """
+
+    name: str
+    type: str
+    order: int
+    state: LayerState
+    time_ns: tuple[int, ...]
+    calls: int
+    kernel: str
+    precision: str
+    output_shapes: tuple[tuple[int, ...], ...]
+    source_nodes: tuple[str, ...]
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    category: str = ""
+    group: int | None = None
+    flops: int | None = None
+    data_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class ProfileNode:
+    """A node of the model as given, with the work it asks for and where it went; None where unknown.
+
+    `macs` and `flops` (1 MAC = 2 FLOPs) come with the `method` of flops.NodeCost; `activation_bytes` are those of
+    inputs and outputs, once. `state` is that of matching.NodeState, or "" where nothing was matched. `folded`: the
+    node depends on no input.
+    """
+
+    index: int
+    name: str
+    op_type: str
+    domain: str = ""
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    weights: tuple[str, ...] = ()
+    output_shapes: tuple[tuple[int, ...] | None, ...] = ()
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    folded: bool = False
+    macs: int | None = None
+    flops: int | None = None
+    parameters: int | None = None
+    nonzero_parameters: int | None = None
+    weight_bytes: int | None = None
+    activation_bytes: int | None = None
+    method: str = "unknown"
+    state: str = ""
+    group: int | None = None
+
+
+@dataclass(frozen=True)
+class ModelWork:
+    """What one inference of the whole model asks for; None where unknown.
+
+    `parameters` counts each weight once, however many nodes read it. `flops` is the sum over the nodes that are known,
+    which are `coverage` of all that compute.
+    """
+
+    macs: int | None
+    flops: int | None
+    parameters: int | None
+    nonzero_parameters: int | None
+    weight_bytes: int | None
+    activation_bytes: int | None
+    coverage: float | None
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How much of a profile's time was led back to source nodes: sums of the layers' mean times in nanoseconds.
+
+    `matched_ns` + `unmatched_ns` = `total_ns`, exactly. `largest_group_share` is the share of the source nodes that the
+    largest group has; one giant group would match everything and tell nothing.
+    """
+
+    total_ns: int
+    matched_ns: int
+    unmatched_ns: int
+    largest_group_share: float
+
+    @property
+    def share(self) -> float | None:
+        """The matched share of the time; None where no layer took any."""
+        return self.matched_ns / self.total_ns if self.total_ns else None
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The outcome of one per-layer pass.
+
+    Latencies are medians of single inferences, of the same configuration with and without counters. `nodes` is the
+    graph as given; where there is none, `unmatched_reason` says why, and `work` and `coverage` are None. `host` is what
+    the target said of its machine then, `plan` what was asked for, and passes of one command share an `order_id`.
+    """
+
+    id: str
+    name: str
+    target: str
+    engine: EngineRef
+    model_digest: str
+    model_name: str
+    configuration: Configuration
+    status: Status
+    created_at_unix_ns: int
+    failure: Failure | None = None
+    effective: Effective = field(default_factory=Effective)
+    iterations: int | None = None
+    profiled_latency_ns: int | None = None
+    unprofiled_latency_ns: int | None = None
+    layers: tuple[Layer, ...] = ()
+    nodes: tuple[ProfileNode, ...] = ()
+    work: ModelWork | None = None
+    coverage: Coverage | None = None
+    unmatched_reason: str = ""
+    model_size_bytes: int | None = None
+    phases: tuple[Phase, ...] = ()
+    host: Mapping[str, Any] = field(default_factory=dict)
+    plan: Mapping[str, Any] = field(default_factory=dict)
+    order_id: str | None = None
+    imported: bool = False
+
+    @property
+    def imposed_sparsity(self) -> float | None:
+        """The share of weights that the engine was to take for zero, 0 included; None where it was not asked to."""
+        chosen = self.configuration.options.get(IMPOSED_SPARSITY)
+        return None if chosen is None else float(chosen)
+
+    @property
+    def optimization_level(self) -> int | None:
+        """How much the engine was to rewrite the graph, as asked; None where it was not asked."""
+        chosen = self.configuration.options.get(OPTIMIZATION_LEVEL)
+        return None if chosen is None else int(chosen)
+
+    @property
+    def kind(self) -> PassKind:
+        """What the pass was for."""
+        return PassKind.IMPOSED_SPARSITY if self.imposed_sparsity else PassKind.AS_GIVEN
+
+    @property
+    def peak_rss_bytes(self) -> int | None:
+        """The most memory that the pass occupied in any phase; None where no phase tells."""
+        return max((phase.peak_rss_bytes for phase in self.phases if phase.peak_rss_bytes is not None), default=None)

@@ -1,0 +1,46 @@
+"""Rows as mappings of column to value, into tables and out of queries.
+
+Table and column names are ours; every value travels as a parameter.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import duckdb
+
+Row = dict[str, Any]
+
+
+def insert(connection: duckdb.DuckDBPyConnection, table: str, row: Row) -> bool:
+    """Add a row; False, and nothing done, when its key is taken."""
+    statement = f"{insertion(table, row)} ON CONFLICT DO NOTHING RETURNING 1"
+    return bool(connection.execute(statement, list(row.values())).fetchall())
+
+
+def insert_all(connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Row]) -> None:
+    """Add rows of the same columns, column by column: a thousand blocks take 0.1 s, and 1 s one by one."""
+    if rows:
+        columns = ", ".join(rows[0])
+        values = ", ".join(["unnest(?)"] * len(rows[0]))
+        statement = f"INSERT INTO {table} ({columns}) SELECT {values}"
+        connection.execute(statement, [[row[column] for row in rows] for column in rows[0]])
+
+
+def upsert(connection: duckdb.DuckDBPyConnection, table: str, key: str, row: Row, condition: str) -> None:
+    """Add a row, or where its key is taken, and under this condition, put its values in place of the old."""
+    changes = ", ".join(f"{column} = excluded.{column}" for column in row if column != key)
+    statement = f"{insertion(table, row)} ON CONFLICT ({key}) DO UPDATE SET {changes} {condition}"
+    connection.execute(statement, list(row.values()))
+
+
+def insertion(table: str, row: Row) -> str:
+    """The statement that adds a row, with a mark for each value."""
+    marks = ", ".join("?" * len(row))
+    return f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks})"  # noqa: S608
+
+
+def rows(connection: duckdb.DuckDBPyConnection, query: str, *parameters: Any) -> list[Row]:
+    """What a query finds."""
+    result = connection.execute(query, list(parameters))
+    names = [column[0] for column in result.description]
+    return [dict(zip(names, values, strict=True)) for values in result.fetchall()]

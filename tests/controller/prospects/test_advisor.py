@@ -1,0 +1,219 @@
+"""The advisor: each rule speaks up where it should, with its numbers and layers, and is silent elsewhere."""
+
+from dataclasses import replace
+
+import pytest
+from passes import conv, layer, one_pass, relu, sweep
+
+from enginebench_controller.model.roofline import Bound
+from enginebench_controller.prospects import Severity, Thresholds, advise
+from enginebench_controller.records import (
+    Configuration,
+    Coverage,
+    Effective,
+    EngineRef,
+    Peak,
+    PeakKind,
+    ProfileNode,
+    Rate,
+    Readback,
+    Source,
+)
+
+NODES = tuple(conv(index) for index in range(8))
+EVEN = tuple(layer(f"layer{index}", 10, index) for index in range(8))
+VNNI = {"isa": ["avx2", "avx512_vnni"]}
+
+
+def plain(layers=EVEN, nodes=NODES, **fields):
+    """A profile about which there is nothing to say."""
+    return one_pass(nodes, layers, identity="subject", **fields)
+
+
+def only(rule, *arguments, **keywords):
+    """The advice of one rule."""
+    return [one for one in advise(*arguments, **keywords) if one.rule == rule]
+
+
+def node(index, op_type, **fields):
+    return ProfileNode(index, f"{op_type}{index}", op_type, group=index, **fields)
+
+
+def peak(precision, per_s, kind=PeakKind.FLOPS, **fields):
+    known = {"what": "products", "measured_at_unix_ns": 0, "rate": Rate(per_s, per_s, per_s, 9), "precision": precision}
+    return Peak("local", EngineRef("invented", "default", "1.0"), "CPU", 2, kind, **known | fields)
+
+
+def test_of_an_even_profile_there_is_nothing_to_say():
+    assert advise(plain()) == ()
+
+
+def test_of_a_profile_without_layers_there_is_nothing_to_say():
+    assert advise(plain(layers=())) == ()
+
+
+def test_int8_that_the_instructions_would_allow():
+    (found,) = only("int8-unused", plain(host=VNNI))
+    assert found.severity is Severity.GAIN
+    assert found.evidence == {"instructions": "avx512_vnni", "floating_products_share": 1.0}
+    assert len(found.layers) == 8
+    assert "models quantize" in found.remedy
+
+
+def test_int8_that_was_measured_to_be_faster():
+    peaks = (peak("f32", 1e9), peak("int8", 2e9))
+    (found,) = only("int8-unused", plain(), peaks=peaks)
+    assert found.evidence["int8_peak_to_f32_peak"] == 2.0
+    assert not only("int8-unused", plain(), peaks=(peak("f32", 1e9), peak("int8", 1.1e9)))
+
+
+@pytest.mark.parametrize("strange", [{"target": "other"}, {"cores": 1}, {"device": "GPU"}])
+def test_peaks_of_other_runs_say_nothing(strange):
+    peaks = [replace(one, **strange) for one in (peak("f32", 1e9), peak("int8", 2e9))]
+    assert not only("int8-unused", plain(), peaks=peaks)
+
+
+def test_int8_is_not_missed_where_it_is_used_or_would_bring_little():
+    used = (replace(EVEN[0], precision="u8"), *EVEN[1:])
+    assert not only("int8-unused", plain(used, host=VNNI))
+    nodes = tuple(relu(index) for index in range(8))
+    assert not only("int8-unused", plain(nodes=nodes, host=VNNI))
+    silent = tuple(replace(one, precision="") for one in EVEN)
+    assert not only("int8-unused", plain(silent, host=VNNI))
+
+
+def test_floats_left_in_an_int8_model():
+    mixed = (*(replace(one, precision="u8") for one in EVEN[:6]), *EVEN[6:])
+    (found,) = only("float-in-int8", plain(mixed))
+    assert [one.name for one in found.layers] == ["layer6", "layer7"]
+    assert found.evidence == {"layers": 2, "time_share": 0.25}
+
+
+def test_an_int8_model_is_known_by_its_graph_too():
+    nodes = (node(0, "QuantizeLinear"), *NODES[1:])
+    assert only("float-in-int8", plain(nodes=nodes))
+
+
+def test_no_floats_are_left_in_an_int8_model_without_any_or_in_a_floating_one():
+    assert not only("float-in-int8", plain(tuple(replace(one, precision="int8") for one in EVEN)))
+    assert not only("float-in-int8", plain())
+
+
+def test_reorders_and_converts_beyond_ten_per_cent():
+    moved = (layer("reorder", 5, None, category="reorder"), layer("convert", 5, None, category="convert"))
+    (found,) = only("much-rearranging", plain((*EVEN, *moved)))
+    assert found.evidence == {"layers": 2, "time_share": pytest.approx(10 / 90)}
+    assert {one.position for one in found.layers} == {8, 9}
+    assert not only("much-rearranging", plain((*EVEN, layer("reorder", 8, None, category="reorder"))))
+
+
+def test_the_models_own_quantizers_are_converts_and_its_transposes_are_not():
+    quantizers = (*NODES[:6], node(6, "QuantizeLinear"), node(7, "DequantizeLinear"))
+    assert only("much-rearranging", plain(nodes=quantizers))
+    assert not only("much-rearranging", plain(nodes=(*NODES[:6], node(6, "Transpose"), node(7, "Transpose"))))
+
+
+def test_a_layer_far_below_its_roofline():
+    layers = tuple(
+        replace(one, flops=flops, data_bytes=1000) for one, flops in zip(EVEN, [10**6, *[10**7] * 7], strict=True)
+    )
+    memory = peak(None, 1e12, PeakKind.BANDWIDTH, working_set_bytes=1000)
+    (found,) = only("far-below-roofline", plain(layers), peaks=(peak("f32", 1e9), memory))
+    assert [one.name for one in found.layers] == ["layer0"]
+    assert found.evidence["roofline_share"] == pytest.approx(0.1)
+    assert f"bound by {Bound.COMPUTE}" in found.sentence
+    assert not only("far-below-roofline", plain(layers))
+
+
+def test_a_short_layer_far_below_its_roofline_is_not_worth_a_word():
+    layers = (replace(EVEN[0], time_ns=(100_000,) * 3, flops=1, data_bytes=1), *EVEN[1:])
+    memory = peak(None, 1e12, PeakKind.BANDWIDTH, working_set_bytes=1000)
+    assert not only("far-below-roofline", plain(layers), peaks=(peak("f32", 1e9), memory))
+
+
+def test_a_layer_that_takes_more_than_a_fifth_of_the_time():
+    (found,) = only("dominant-layer", plain((layer("giant", 30, 0), *EVEN[1:])))
+    assert found.layers[0].name == "giant"
+    assert found.evidence == {"time_share": 0.3, "mean_ns": 30e6}
+    assert not only("dominant-layer", plain((layer("large", 17, 0), *EVEN[1:])))
+
+
+def test_low_coverage_names_the_layers_that_are_not_matched():
+    stranger = layer("stranger", 10, None, category="engine_made")
+    found = plain((*EVEN, stranger), coverage=Coverage(90, 80, 10, 0.1))
+    (advice,) = only("low-coverage", found)
+    assert (advice.severity, [one.name for one in advice.layers]) == (Severity.WARNING, ["stranger"])
+    assert not only("low-coverage", plain(coverage=Coverage(100, 95, 5, 0.1)))
+
+
+def test_a_model_without_a_graph_is_told_but_not_one_without_layers_in_time():
+    (advice,) = only("low-coverage", plain(coverage=None, unmatched_reason="a .pt2 file has no ONNX graph"))
+    assert "pt2" in advice.sentence
+    assert not only("low-coverage", plain(coverage=None))
+
+
+def test_settings_that_are_not_those_asked_for():
+    asked = Configuration("CPU", batch=1, cores=2, precision="f32")
+    effective = Effective(precision=Readback("bf16", Source.ENGINE_API), threads=Readback(2, Source.OBSERVED))
+    (advice,) = only("other-settings", plain(configuration=asked, effective=effective))
+    assert "bf16" in advice.sentence
+    same = replace(effective, precision=Readback("f32", Source.ENGINE_API))
+    assert not only("other-settings", plain(configuration=asked, effective=same))
+
+
+def test_counters_that_distort():
+    slow = plain(profiled_latency_ns=130, unprofiled_latency_ns=100)
+    assert only("distorted", slow)[0].evidence == {"profiled_to_unprofiled": 1.3}
+    assert not only("distorted", plain(profiled_latency_ns=115, unprofiled_latency_ns=100))
+    assert not only("distorted", plain(profiled_latency_ns=130, unprofiled_latency_ns=None))
+
+
+@pytest.mark.parametrize(("latency_ms", "expected"), [(100, True), (80, False), (60, True), (None, False)])
+def test_sums_that_are_off(latency_ms, expected):
+    latency_ns = None if latency_ms is None else latency_ms * 1_000_000
+    found = only("sum-is-off", plain(unprofiled_latency_ns=latency_ns, profiled_latency_ns=latency_ns))
+    assert bool(found) is expected
+
+
+def test_pruning_that_pays_goes_by_what_was_seen():
+    passes = sweep((0.0, (10, 2, 20)), (0.9, (4, 2, 5)))
+    (found,) = only("pruning-pays", plain(), imposed=passes)
+    assert found.evidence == {
+        "sparsity": pytest.approx(0.9),
+        "speedup": pytest.approx(32 / 11),
+        "known_from": "with zeros imposed",
+    }
+    assert not only("pruning-pays", plain(), imposed=sweep((0.0, (10, 2, 20)), (0.9, (9, 2, 18))))
+    assert not only("pruning-pays", plain(), imposed=sweep((0.9, (4, 2, 5))))
+    assert not only("pruning-pays", plain())
+
+
+def in_int8(ms, *more):
+    layers = tuple(layer(f"q{index}", time, index, precision="u8") for index, time in enumerate(ms))
+    return one_pass(NODES, (*layers, *more), identity="int8")
+
+
+def test_layers_that_int8_made_slower_and_what_conversions_cost():
+    convert = layer("convert", 4, None, category="convert", precision="u8")
+    quantized = in_int8((5, 5, 14, 5, 5, 5, 10.2, 5), convert)
+    (slower,) = only("slower-in-int8", quantized, plain())
+    assert [one.name for one in slower.layers] == ["q2"]
+    assert slower.evidence == {"layers": 1, "lost_ns": pytest.approx(4e6)}
+    (cost,) = only("int8-conversions", quantized, plain())
+    assert cost.evidence["cost_ns"] == pytest.approx(4e6)
+    assert [one.name for one in cost.layers] == ["convert"]
+
+
+def test_nothing_is_slower_in_int8_without_a_floating_side_or_without_slower_layers():
+    quantized = in_int8((14,) * 8)
+    assert not only("slower-in-int8", quantized)
+    assert not only("slower-in-int8", quantized, quantized)
+    assert not only("slower-in-int8", plain(), quantized)
+    assert not only("slower-in-int8", in_int8((5,) * 8), plain())
+    assert not only("int8-conversions", in_int8((5,) * 8), plain())
+
+
+def test_thresholds_are_parameters():
+    assert only("dominant-layer", plain(), thresholds=Thresholds(dominant_layer=0.1))
+    (found,) = only("int8-unused", plain(host=VNNI), thresholds=Thresholds(layers_named=2))
+    assert len(found.layers) == 2
