@@ -1,4 +1,4 @@
-"""A benchmark from plan to stored results, and a profile likewise."""
+"""A benchmark from plan to stored results; profiles are in profiling.py."""
 
 import asyncio
 import time
@@ -6,17 +6,16 @@ import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from enginebench_controller import execution, outcome
+from enginebench_controller import execution
 from enginebench_controller.binder import Binder
 from enginebench_controller.errors import EnginebenchError, InputError
 from enginebench_controller.execution import Interleave
 from enginebench_controller.expand import Expansion, expand, in_random_order
 from enginebench_controller.home import Home
 from enginebench_controller.plan import Plan, make_plan, parse_duration_ns
-from enginebench_controller.records import Benchmark, BlockSamples, Measurement, Profile
+from enginebench_controller.records import Benchmark, BlockSamples, Measurement
 from enginebench_controller.remote_run import Bench, Reporter
 from enginebench_controller.session import Session, open_session
-from enginebench_proto.v1 import run_pb2
 
 Announce = Callable[[Expansion], Reporter]
 """Told what will run just before it does; returns who wants to know how it is coming along."""
@@ -65,27 +64,6 @@ async def plan_only(home: Home, order: Order) -> Expansion:
     await asyncio.to_thread(binder.resolve, _models(order.plan))
     async with open_session(home, order.plan.targets) as session:
         return await asyncio.to_thread(expand, order.plan, session.snapshots, binder)
-
-
-async def run_profiles(home: Home, plan: Plan, announce: Announce) -> list[Profile]:
-    """One per-layer pass for each configuration of a plan, stored and returned. Each is a single process."""
-    plan = plan.model_copy(update={"processes": 1})
-    binder = Binder(home, plan)
-    await asyncio.to_thread(binder.resolve, plan.models)
-    async with open_session(home, plan.targets) as session:
-        expansion = await asyncio.to_thread(expand, plan, session.snapshots, binder)
-        bench = _bench(home, session, announce(expansion), plan)
-        profiles = []
-        for job in expansion.jobs:
-            run_id = uuid.uuid4().hex
-            result = await execution.run_once(bench, job, run_id, run_pb2.RUN_KIND_PROFILE)
-            profile = outcome.profiled(job, plan.name or job.model.name, result)
-            home.store.save_model(job.model)
-            home.store.add_profile(profile)
-            bench.reporter.finished(job, profile.status, profile.failure)
-            await session.clients[job.target].acknowledge(run_id)
-            profiles.append(profile)
-    return profiles
 
 
 def _models(plan: Plan) -> list[str]:

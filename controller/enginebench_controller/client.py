@@ -85,6 +85,11 @@ class AgentClient:
         request = agent_pb2.ListEnginesRequest(refresh=refresh)
         return list((await self._call(self._agent.ListEngines(request, timeout=DISCOVERY_SECONDS))).engines)
 
+    async def peaks(self) -> Sequence[Any]:
+        """The `Peak` messages of the target's last calibrations. Waits for discovery as `engines` does."""
+        request = agent_pb2.ListEnginesRequest()
+        return list((await self._call(self._agent.ListEngines(request, timeout=DISCOVERY_SECONDS))).peaks)
+
     async def upload(self, file: ModelFile | InputFile, path: Path, on_sent: Callable[[int], None]) -> int:
         """Bring one file to the agent unless it has it; returns the bytes sent.
 

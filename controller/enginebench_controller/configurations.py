@@ -19,7 +19,7 @@ from enginebench_controller.selection import Engine
 
 
 def describe_load(configuration: Configuration) -> str:
-    """How requests reach the engine, in words: "sync", "async 4" or "open-loop 50/s"."""
+    """How requests reach the engine, in words: "sync", "async 4" or "open-loop 50/s poisson"."""
     if configuration.arrivals is not None:
         return f"{configuration.load} {configuration.arrivals.rate_per_s:g}/s {configuration.arrivals.process}"
     return str(configuration.load) if configuration.load is Load.SYNC else f"async {configuration.requests}"
@@ -34,7 +34,7 @@ def configurations(
     options: Mapping[str, str],
 ) -> Iterator[Configuration]:
     """Every combination of a plan's axes on one device, possible or not."""
-    axes = itertools.product(plan.cores or (_usable_cores(snapshot) or 1,), plan.streams, plan.precision, plan.hint)
+    axes = itertools.product(plan.cores or (usable_cores(snapshot) or 1,), plan.streams, plan.precision, plan.hint)
     for core_count, streams, precision, hint in axes:
         for load, requests, arrivals in _loads(plan, core_count, streams, hint):
             yield Configuration(
@@ -54,7 +54,7 @@ def configurations(
             )
 
 
-def _usable_cores(snapshot: TargetSnapshot) -> int | None:
+def usable_cores(snapshot: TargetSnapshot) -> int | None:
     """The physical cores of a target that its control group's quota lets be busy all the time, and at least one."""
     cores: int | None = snapshot.host.get("physical_cores")
     quota: float | None = snapshot.host.get("cpu_quota_cores")
@@ -85,7 +85,7 @@ def impossible(  # noqa: PLR0911  # one reason a line
 ) -> str | None:
     """Why a configuration cannot be, or None."""
     available = engine["available"]
-    usable = _usable_cores(snapshot)
+    usable = usable_cores(snapshot)
     if usable is not None and configuration.cores > usable:
         return f"{configuration.cores} cores are asked for, and the target has {_cores_in_words(snapshot, usable)}"
     if configuration.precision not in ("default", *device["precisions"]):

@@ -29,7 +29,6 @@ from enginebench_controller.records import (
     Block,
     EngineRef,
     LatencySummary,
-    Layer,
     Measurement,
     ModelVersion,
     OutputCheck,
@@ -74,7 +73,7 @@ def measurement_document(
     """Describe one measurement without its raw samples. `flags` says what to know before trusting it."""
     blocks = {"blocks": [BLOCK.to_data(block) for block in measurement.blocks]} if with_blocks else {}
     return {
-        **_subject(measurement),
+        **subject_document(measurement),
         "input_set_sha256": measurement.input_set_sha256,
         "interleaving_group": measurement.interleaving_group,
         "started_at_unix_ns": measurement.started_at_unix_ns,
@@ -82,7 +81,7 @@ def measurement_document(
         "iterations": measurement.iterations,
         "steady_state_ns": measurement.steady_state_ns,
         "cpu_time_ns": measurement.cpu_time_ns,
-        "cpu_cores_used": _cores_used(measurement),
+        "cpu_cores_used": measurement.cpu_cores_used,
         "latency": _latency(measurement.latency) if measurement.latency else None,
         "throughput_items_per_s": finite(measurement.throughput_items_per_s),
         "throughput_interval": INTERVAL.to_data(measurement.throughput_interval),
@@ -138,16 +137,23 @@ def model_document(model: ModelVersion) -> Document:
     }
 
 
-def profile_document(profile: Profile) -> Document:
-    """Describe a profile with its layers in the order of execution."""
+def engine_document(engine: EngineRef) -> Document:
+    """Describe which engine ran."""
+    return {"name": engine.name, "version": engine.version, "environment": engine.environment}
+
+
+def subject_document(outcome: Measurement | Profile) -> Document:
+    """Describe what measurements and profiles share: what ran where, and how it ended."""
     return {
-        **_subject(profile),
-        "name": profile.name,
-        "created_at_unix_ns": profile.created_at_unix_ns,
-        "iterations": profile.iterations,
-        "profiled_latency_ns": profile.profiled_latency_ns,
-        "unprofiled_latency_ns": profile.unprofiled_latency_ns,
-        "layers": [_layer(layer) for layer in profile.layers],
+        "id": outcome.id,
+        "target": outcome.target,
+        "engine": engine_document(outcome.engine),
+        "model": {"name": outcome.model_name, "digest": outcome.model_digest},
+        "device": outcome.configuration.device,
+        "configuration": CONFIGURATION.to_data(outcome.configuration),
+        "effective": EFFECTIVE.to_data(outcome.effective),
+        "status": outcome.status.value,
+        "failure": FAILURE.to_data(outcome.failure) if outcome.failure else None,
     }
 
 
@@ -163,30 +169,9 @@ def _heading(benchmark: Benchmark) -> Document:
     }
 
 
-def _subject(outcome: Measurement | Profile) -> Document:
-    return {
-        "id": outcome.id,
-        "target": outcome.target,
-        "engine": _engine(outcome.engine),
-        "model": {"name": outcome.model_name, "digest": outcome.model_digest},
-        "device": outcome.configuration.device,
-        "configuration": CONFIGURATION.to_data(outcome.configuration),
-        "effective": EFFECTIVE.to_data(outcome.effective),
-        "status": outcome.status.value,
-        "failure": FAILURE.to_data(outcome.failure) if outcome.failure else None,
-    }
-
-
 def _latency(latency: LatencySummary) -> Document:
     described: Document = LATENCY.to_data(latency)
     return {**described, "median_relative_half_width": finite(latency.median_relative_half_width)}
-
-
-def _cores_used(measurement: Measurement) -> float | None:
-    """Processor time ÷ wall clock of the steady state: how many cores were busy on average."""
-    if measurement.cpu_time_ns is None or not measurement.steady_state_ns:
-        return None
-    return measurement.cpu_time_ns / measurement.steady_state_ns
 
 
 def _evidence(blocks: Sequence[Block]) -> Document | None:
@@ -200,23 +185,4 @@ def _evidence(blocks: Sequence[Block]) -> Document | None:
         "disturbed_share": summary.disturbed_share,
         "disturbances": dict(summary.disturbances),
         "missing": dict(summary.missing),
-    }
-
-
-def _engine(engine: EngineRef) -> Document:
-    return {"name": engine.name, "version": engine.version, "environment": engine.environment}
-
-
-def _layer(layer: Layer) -> Document:
-    return {
-        "name": layer.name,
-        "type": layer.type,
-        "order": layer.order,
-        "state": layer.state,
-        "time_ns": list(layer.time_ns),
-        "calls": layer.calls,
-        "kernel": layer.kernel,
-        "precision": layer.precision,
-        "output_shapes": [list(shape) for shape in layer.output_shapes],
-        "source_nodes": list(layer.source_nodes),
     }

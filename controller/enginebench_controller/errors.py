@@ -10,6 +10,7 @@ class ExitCode(IntEnum):
     SOME_FAILED = 1
     USAGE = 2
     UNREACHABLE = 3
+    CONDITION_MET = 4
 
 
 class EnginebenchError(Exception):

@@ -1,12 +1,14 @@
 """The shape of an export as it is read back: the public documents, checked field by field and turned into records."""
 
 import base64
-from typing import Annotated, Any, Self
+from dataclasses import replace
+from typing import Annotated, Any, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, model_validator
 
+from enginebench_controller.float32_bytes import from_float32_bytes, to_float32_bytes
 from enginebench_controller.records import (
     Benchmark,
     Block,
@@ -93,12 +95,12 @@ class OutputForm(Form):
 
     def to_record(self) -> CapturedOutput:
         """Return the output that was exported."""
-        values = np.frombuffer(self.values, dtype="<f4").astype(np.float32)
+        values = from_float32_bytes(self.values)
         return CapturedOutput(self.input_index, self.name, self.dtype, self.shape, self.stride, values)
 
 
-class MeasurementForm(Form):
-    """One of `measurements`; what is derived, such as its flags, is not read back."""
+class MeasuredForm(Form):
+    """What one of `measurements` has in every version of the schema."""
 
     id: Id
     target: str
@@ -110,19 +112,11 @@ class MeasurementForm(Form):
     failure: Failure | None
     started_at_unix_ns: Count | None
     phases: tuple[Phase, ...]
-    processes: tuple[Process, ...]
-    blocks: tuple[Block, ...]
     iterations: Count | None
     steady_state_ns: Count | None
     cpu_time_ns: Count | None
     input_set_sha256: str | None
-    latency: LatencySummary | None
     throughput_items_per_s: float | None
-    throughput_interval: Interval | None
-    process_spread: float | None
-    interleaving_group: str | None
-    samples: tuple[SamplesForm, ...]
-    captured_outputs: tuple[OutputForm, ...]
 
     def to_record(self, benchmark_id: str) -> Measurement:
         """Return the measurement that was exported, without its raw samples."""
@@ -139,19 +133,46 @@ class MeasurementForm(Form):
             failure=self.failure,
             effective=self.effective,
             phases=self.phases,
-            processes=self.processes,
-            blocks=self.blocks,
             iterations=self.iterations,
             steady_state_ns=self.steady_state_ns,
             cpu_time_ns=self.cpu_time_ns,
             input_set_sha256=self.input_set_sha256,
-            latency=self.latency,
             throughput_items_per_s=self.throughput_items_per_s,
+        )
+
+    def to_samples(self) -> tuple[BlockSamples, ...]:
+        """Return its raw samples, block by block."""
+        raise NotImplementedError
+
+
+class MeasurementForm(MeasuredForm):
+    """One of `measurements`; what is derived, such as its flags, is not read back."""
+
+    processes: tuple[Process, ...]
+    blocks: tuple[Block, ...]
+    latency: LatencySummary | None
+    throughput_interval: Interval | None
+    process_spread: float | None
+    interleaving_group: str | None
+    samples: tuple[SamplesForm, ...]
+    captured_outputs: tuple[OutputForm, ...]
+
+    def to_record(self, benchmark_id: str) -> Measurement:
+        """Return the measurement that was exported, without its raw samples."""
+        return replace(
+            super().to_record(benchmark_id),
+            processes=self.processes,
+            blocks=self.blocks,
+            latency=self.latency,
             throughput_interval=self.throughput_interval,
             process_spread=self.process_spread,
             captured_outputs=tuple(form.to_record() for form in self.captured_outputs),
             interleaving_group=self.interleaving_group,
         )
+
+    def to_samples(self) -> tuple[BlockSamples, ...]:
+        """Return its raw samples, block by block."""
+        return tuple(form.to_record() for form in self.samples)
 
 
 class HeadingForm(Form):
@@ -182,12 +203,15 @@ class TargetForm(Form):
         return TargetSnapshot(self.name, self.address, self.seen_at_unix_ns, self.host, self.engines)
 
 
-class BenchmarkForm(Form):
+AnyMeasurementForm = TypeVar("AnyMeasurementForm", bound=MeasuredForm)
+
+
+class BenchmarkForm(Form, Generic[AnyMeasurementForm]):
     """One benchmark with all that belongs to it."""
 
     benchmark: HeadingForm
     targets: tuple[TargetForm, ...]
-    measurements: tuple[MeasurementForm, ...]
+    measurements: tuple[AnyMeasurementForm, ...]
 
     def to_bundle(self) -> BenchmarkBundle:
         """Return everything that was exported."""
@@ -195,14 +219,14 @@ class BenchmarkForm(Form):
             self.benchmark.to_record(),
             tuple(form.to_record(self.benchmark.id) for form in self.measurements),
             tuple(form.to_record() for form in self.targets),
-            {form.id: tuple(one.to_record() for one in form.samples) for form in self.measurements},
+            {form.id: form.to_samples() for form in self.measurements},
         )
 
 
 class ExportForm(Form):
     """A whole file, after its kind and version were checked."""
 
-    benchmarks: tuple[BenchmarkForm, ...]
+    benchmarks: tuple[BenchmarkForm[MeasurementForm], ...]
 
 
 def samples_data(samples: BlockSamples) -> dict[str, Any]:
@@ -220,7 +244,7 @@ def output_data(output: CapturedOutput) -> dict[str, Any]:
         "dtype": output.dtype,
         "shape": list(output.shape),
         "stride": output.stride,
-        "values": base64.b64encode(output.values.astype("<f4").tobytes()).decode("ascii"),
+        "values": base64.b64encode(to_float32_bytes(output.values)).decode("ascii"),
     }
 
 

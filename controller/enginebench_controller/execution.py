@@ -217,7 +217,7 @@ async def _settle(bench: Bench, group: Group, benchmark_id: str, samples: Sequen
 
 def _outcome(member: Undertaking, group: Group, benchmark_id: str, samples: SampleFile) -> Measurement:
     if member.failure is not None:
-        return outcome.failed(member.job, benchmark_id, member.measurement_id, member.failure)
+        return outcome.without_numbers(member.job, benchmark_id, member.measurement_id, member.failure)
     name = group.name if group.is_interleaved else None
     return merge(member.job, benchmark_id, member.measurement_id, member.results, samples, name)
 
@@ -225,7 +225,9 @@ def _outcome(member: Undertaking, group: Group, benchmark_id: str, samples: Samp
 async def _settle_cancelled(bench: Bench, group: Group, benchmark_id: str, keep: Keep) -> None:
     cancelled = Failure(FailureKind.CANCELLED, "the benchmark was cancelled before this was finished")
     for member in group.members:
-        await keep(outcome.failed(member.job, benchmark_id, member.measurement_id, cancelled, Status.CANCELLED), ())
+        await keep(
+            outcome.without_numbers(member.job, benchmark_id, member.measurement_id, cancelled, Status.CANCELLED), ()
+        )
         await _acknowledge(bench, member)
 
 

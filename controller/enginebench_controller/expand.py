@@ -12,6 +12,7 @@ from enginebench_controller.configurations import configurations, describe_load,
 from enginebench_controller.errors import ModelError, PlanError
 from enginebench_controller.plan import Plan
 from enginebench_controller.records import (
+    IMPOSED_SPARSITY,
     Configuration,
     EngineRef,
     Hint,
@@ -65,6 +66,8 @@ class Job:
         axes += [chosen.precision] if chosen.precision != "f32" else []
         axes += [describe_load(chosen)] if chosen.load is not Load.SYNC else []
         axes += [f"hint {chosen.hint}"] if chosen.hint is not Hint.NONE else []
+        imposed = chosen.options.get(IMPOSED_SPARSITY)
+        axes += [] if imposed is None else [f"{100 * float(imposed):g} % zeros imposed"]
         return f"{self.model.name} · {self.engine.name} {self.engine.version} · {chosen.device} · {', '.join(axes)}"
 
 
@@ -202,6 +205,8 @@ def _contradictions(plan: Plan) -> Iterator[str]:
         yield "the load open-loop needs a rate: write --rate 50 for 50 inferences a second"
     if plan.rate and Load.OPEN_LOOP not in plan.load:
         yield "a rate is for the load open-loop only; the others send as fast as the engine completes"
+    if plan.requests and set(plan.load) == {Load.SYNC}:
+        yield "requests in flight are for the loads async and open-loop: sync sends one at a time, so leave them out"
     if plan.interleave and Load.OPEN_LOOP in plan.load:
         yield "an open loop cannot be interleaved: its arrivals wait for nobody's turn"
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import FiniteFloat
 
 from enginebench_controller.errors import InputError
 from enginebench_controller.records import InputTensor
@@ -33,9 +34,9 @@ class ImageOptions:
 
     resize: Resize = "stretch"
     layout: Layout | None = None
-    scale: float | None = None
-    mean: tuple[float, ...] = ()
-    std: tuple[float, ...] = ()
+    scale: FiniteFloat | None = None
+    mean: tuple[FiniteFloat, ...] = ()
+    std: tuple[FiniteFloat, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -261,11 +261,15 @@ def _dtype(tensor: InputTensor) -> "np.dtype[Any]":
 
 
 def _checked(values: NDArray[Any], tensor: InputTensor, label: str) -> NDArray[Any]:
-    """Refuse indices beyond a table of the model: some engines read outside of it."""
+    """Refuse indices beyond a table of the model, whose last row is also -1: some engines read outside of it."""
     bound = tensor.integer_bound
-    if bound is not None and values.dtype.kind in "iu" and values.size and int(values.max()) >= bound:
+    if bound is None or values.dtype.kind not in "iu" or not values.size:
+        return values
+    smallest, largest = int(values.min()), int(values.max())
+    if smallest < -bound or largest >= bound:
+        wrong = largest if largest >= bound else smallest
         raise InputError(
-            f"{label} holds {values.max()}, and the table that input {tensor.name!r} selects from has {bound} rows"
+            f"{label} holds {wrong}, and the table that input {tensor.name!r} selects from has {bound} rows"
         )
     return values
 

@@ -14,12 +14,11 @@ from enginebench_controller.records import LOCAL_TARGET, Target
 READY = "enginebench-agent listening on "
 START_SECONDS = 30
 STOP_SECONDS = 10
+LOCK_POLL_SECONDS = 0.1
 
 
 @contextlib.asynccontextmanager
-async def local_agent(
-    home: Path, *, wait_seconds: float = -1, trusted_models: Iterable[str] = ()
-) -> AsyncIterator[Target]:
+async def local_agent(home: Path, *, trusted_models: Iterable[str] = ()) -> AsyncIterator[Target]:
     """Start an agent under `home`/agent, yield it as a target, and stop it afterwards.
 
     `trusted_models` are digests of models that may run although their format can execute code. The permission is for
@@ -30,7 +29,7 @@ async def local_agent(
     """
     home.mkdir(parents=True, exist_ok=True)
     lock = FileLock(home / "local-agent.lock", thread_local=False)
-    await _acquire(lock, wait_seconds)
+    await _acquire(lock)
     try:
         process = await _start(home / "agent", trusted_models)
         try:
@@ -41,12 +40,20 @@ async def local_agent(
         lock.release()
 
 
-async def _acquire(lock: FileLock, wait_seconds: float) -> None:
+async def _acquire(lock: FileLock) -> None:
+    if not _is_ours(lock):
+        print("another enginebench command uses this machine; waiting for it to finish", file=sys.stderr)
+        # A thread that waits for the lock could not be interrupted: Ctrl-C would hang until the other is done.
+        while not _is_ours(lock):
+            await asyncio.sleep(LOCK_POLL_SECONDS)
+
+
+def _is_ours(lock: FileLock) -> bool:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        print("another enginebench command uses this machine; waiting for it to finish", file=sys.stderr)
-        await asyncio.to_thread(lock.acquire, timeout=wait_seconds)
+        return False
+    return True
 
 
 async def _start(data_dir: Path, trusted_models: Iterable[str]) -> asyncio.subprocess.Process:
@@ -63,7 +70,10 @@ async def _start(data_dir: Path, trusted_models: Iterable[str]) -> asyncio.subpr
 
 async def _address(process: asyncio.subprocess.Process) -> str:
     assert process.stdout is not None  # noqa: S101  # asked for a pipe above
-    line = (await asyncio.wait_for(process.stdout.readline(), START_SECONDS)).decode().strip()
+    try:
+        line = (await asyncio.wait_for(process.stdout.readline(), START_SECONDS)).decode().strip()
+    except TimeoutError:
+        raise EnginebenchError(f"the local agent did not start within {START_SECONDS} s; run it again") from None
     if not line.startswith(READY):
         raise EnginebenchError("the local agent did not start; its own message stands above")
     return line.removeprefix(READY)

@@ -52,7 +52,7 @@ def _begun(job: Job, benchmark_id: str, measurement_id: str, results: Sequence[r
     failure, status = _ending(job, results)
     first, processes = results[0], tuple(convert.from_process(index, result) for index, result in enumerate(results))
     return replace(
-        outcome.failed(job, benchmark_id, measurement_id, failure, status),
+        outcome.without_numbers(job, benchmark_id, measurement_id, failure, status),
         started_at_unix_ns=processes[0].started_at_unix_ns,
         engine=outcome.engine_of(job, first),
         effective=processes[0].effective,

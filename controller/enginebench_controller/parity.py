@@ -7,6 +7,7 @@ but never without saying so; every table, page and document takes its words from
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from enginebench_controller.evidence_summary import summarize_evidence
 from enginebench_controller.records import (
@@ -16,6 +17,7 @@ from enginebench_controller.records import (
     Hint,
     Measurement,
     Process,
+    Profile,
     Readback,
     Source,
 )
@@ -32,6 +34,8 @@ SCHEDULE_TOLERANCE = 0.02
 SPREAD_TOLERANCE = 0.05
 """Medians of equal processes that are this far apart are worth a word."""
 
+Subject = TypeVar("Subject", Measurement, Profile)
+
 _HOW_KNOWN = {
     Source.ENGINE_API: "as the engine reports",
     Source.OBSERVED: "as observed",
@@ -39,7 +43,7 @@ _HOW_KNOWN = {
 }
 
 
-def requested_is_not_effective(measurement: Measurement) -> tuple[str, ...]:
+def requested_is_not_effective(measurement: Measurement | Profile) -> tuple[str, ...]:
     """Return one sentence for each setting that differs from the request; unknown settings are not differences.
 
     Threads are compared with the requested cores. Streams are compared only without a hint, since a hint leaves them
@@ -96,16 +100,22 @@ def unequal_settings(measurements: Iterable[Measurement]) -> tuple[str, ...]:
 
 def unequal(group: Sequence[Measurement]) -> tuple[str, ...]:
     """Return one sentence for each setting that measurements which are compared do not share."""
+    inputs = None
+    if all(one.input_set_sha256 for one in group):
+        inputs = _unequal("input set", group, lambda one: (one.input_set_sha256 or "")[:12])
+    return (*unequal_effective(group), *([inputs] if inputs else []))
+
+
+def unequal_effective(group: Sequence[Subject]) -> tuple[str, ...]:
+    """Return one sentence for each setting that really differed between measurements, or between profiles."""
     differences = [
         _unequal(f"effective {setting}", group, lambda one: _value(one.effective, setting))  # noqa: B023  # called at once
         for setting in ("precision", "threads")
     ]
-    if all(one.input_set_sha256 for one in group):
-        differences.append(_unequal("input set", group, lambda one: (one.input_set_sha256 or "")[:12]))
     return tuple(difference for difference in differences if difference)
 
 
-def engine_label(measurement: Measurement) -> str:
+def engine_label(measurement: Measurement | Profile) -> str:
     """Name an engine so that two environments or versions stay apart: "onnxruntime 1.31.1 (legacy)"."""
     engine = measurement.engine
     version = f" {engine.version}" if engine.version else ""
@@ -133,7 +143,7 @@ def _work(measurement: Measurement) -> tuple[object, ...]:
     return (measurement.target, measurement.model_digest, asked.device, *axes)
 
 
-def _unequal(setting: str, group: Sequence[Measurement], value_of: Callable[[Measurement], str]) -> str | None:
+def _unequal(setting: str, group: Sequence[Subject], value_of: Callable[[Subject], str]) -> str | None:
     engines_by_value: dict[str, list[str]] = defaultdict(list)
     for measurement in group:
         engines_by_value[value_of(measurement)].append(engine_label(measurement))
@@ -149,10 +159,8 @@ def _value(effective: Effective, setting: str) -> str:
 
 
 def _too_many_cores(measurement: Measurement) -> str | None:
-    if not measurement.cpu_time_ns or not measurement.steady_state_ns:
-        return None
-    used, asked = measurement.cpu_time_ns / measurement.steady_state_ns, measurement.configuration.cores
-    if used <= asked * CORES_TOLERANCE:
+    used, asked = measurement.cpu_cores_used, measurement.configuration.cores
+    if used is None or used <= asked * CORES_TOLERANCE:
         return None
     return f"used {used:.1f} cores, {asked} {'was' if asked == 1 else 'were'} asked for"
 

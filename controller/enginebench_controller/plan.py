@@ -14,11 +14,25 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from enginebench_controller.errors import InputError
 from enginebench_controller.image_file import ImageOptions
 from enginebench_controller.records import ArrivalProcess, Hint, Load, StopRule
+from enginebench_controller.wrong_values import wrong_value
 
 DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
 SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 DEFAULT_MAX_FACTOR = 5
+
+_COMMANDS = frozenset({"run", "profile", "ladder", "models quantize"})
+"""Origins whose fields were typed as options."""
+_OPTIONS = {
+    "models": "MODEL",
+    "engines": "--engine",
+    "targets": "--target",
+    "devices": "--device",
+    "shapes": "--shape",
+    "options": "--option",
+    "input_folder": "--inputs",
+}
+"""Options that are not called as their fields are."""
 
 
 def parse_duration_ns(text: str) -> int:
@@ -193,7 +207,10 @@ class Plan(BaseModel):
 
 
 def make_plan(fields: Mapping[str, Any], origin: str) -> Plan:
-    """Check the fields of a plan. Raises `InputError` with one line a mistake; `origin` says where they came from."""
+    """Check the fields of a plan. Raises `InputError` with one line a mistake.
+
+    `origin` says where the fields came from: a document, or the command whose options they are.
+    """
     try:
         return Plan.model_validate(dict(fields))
     except ValidationError as error:
@@ -234,7 +251,10 @@ def _toml(value: Any) -> str:
 
 
 def _sentence(origin: str, problem: Any) -> str:
-    where = ".".join(str(part) for part in problem["loc"]) or "plan"
-    message = problem["msg"].removeprefix("Value error, ")
-    given = "" if problem["type"] in {"missing", "value_error"} else f" (given: {problem['input']!r})"
-    return f"{origin}: {where}: {message}{given}"
+    field, *within = [str(part) for part in problem["loc"]] or ["plan"]
+    entries = [part for part in within if not part.isdecimal()]  # a value names itself; counted from 0 it would mislead
+    if origin in _COMMANDS:
+        where = _OPTIONS.get(field) or "--" + "-".join([field, *entries]).replace("_", "-")
+    else:
+        where = f"{origin}: {'.'.join([field, *entries])}"
+    return f"{where}: {wrong_value(problem)}"

@@ -144,12 +144,17 @@ def _add(samples: SampleFile, part: run_pb2.ResultPart, process: int) -> None:
 
 
 async def _persist(call: Callable[[], Awaitable[T]]) -> T:
-    """Repeat a call that is safe to repeat until the target answers, at most for `RECONNECT_SECONDS`."""
-    deadline = time.monotonic() + RECONNECT_SECONDS
+    """Repeat a call that is safe to repeat until it succeeds; give up once it has failed for `RECONNECT_SECONDS`."""
+    failing_since: float | None = None
     while True:
+        begun = time.monotonic()
         try:
             return await call()
         except UnreachableError:
-            if time.monotonic() > deadline:
+            failed = time.monotonic()
+            # A silent target is noticed sooner than that, so this attempt had answers and a new silence begins.
+            if failing_since is None or failed - begun > RECONNECT_SECONDS:
+                failing_since = failed
+            if failed - failing_since > RECONNECT_SECONDS:
                 raise
             await asyncio.sleep(RETRY_SECONDS)

@@ -9,6 +9,9 @@ Engine = Mapping[str, Any]
 
 DEFAULT_ENVIRONMENT = "default"
 
+_NEAR = 0.8
+"""How like a name must be to be meant: at less, "ort" means torch, and so does "nosuch"."""
+
 
 def select_engines(names: Sequence[str], engines: Sequence[Engine], target: str) -> tuple[list[Engine], list[str]]:
     """The engines a selection means on one target, and a sentence for each name that means none.
@@ -58,7 +61,7 @@ def _why_not(selection: str, found: Sequence[Engine], engines: Sequence[Engine],
     if selection == "all":
         return f"target {target!r} has no available engine; see `enginebench devices`"
     known = sorted({engine["name"] for engine in engines if not engine["hidden"]})
-    near = difflib.get_close_matches(selection.partition("@")[0], known, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(selection.partition("@")[0], known, n=1, cutoff=_NEAR)
     environments = sorted({e["environment"] for e in engines if e["name"] == selection.partition("@")[0]})
     if environments:
         return f"target {target!r} has engine {selection.partition('@')[0]!r} only in: {', '.join(environments)}"

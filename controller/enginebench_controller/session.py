@@ -29,10 +29,10 @@ async def open_session(
 ) -> AsyncIterator[Session]:
     """Connect to the named targets, or to a local agent that lives as long as the session when none is named.
 
-    A name is one that `enginebench targets add` recorded, "local", or an address "host:port". Snapshots are kept in
-    the store. A local agent may run the `trusted_models` (digests) although their format can execute code; other
-    targets decide for themselves. Raises `InputError` for an unknown name and `UnreachableError` for a target that does
-    not answer.
+    A name is one that `enginebench targets add` recorded, "local", or an address "host:port". Snapshots and peaks are
+    kept in the store. A local agent may run the `trusted_models` (digests) although their format can execute code;
+    other targets decide for themselves. Raises `InputError` for an unknown name and `UnreachableError` for a target
+    that does not answer.
     """
     async with contextlib.AsyncExitStack() as stack:
         wanted = dict.fromkeys(names or (LOCAL_TARGET,))
@@ -43,6 +43,7 @@ async def open_session(
         )
         for seen in snapshots:
             await asyncio.to_thread(home.store.save_snapshot, seen)
+            await _keep_peaks(home, clients[seen.target])
         yield Session(clients, tuple(snapshots))
 
 
@@ -57,6 +58,13 @@ async def snapshot(target: Target, client: AgentClient, *, refresh: bool = False
         host=convert.from_host(host),
         engines=tuple(convert.from_engine(engine) for engine in engines),
     )
+
+
+async def _keep_peaks(home: Home, client: AgentClient) -> None:
+    """Take over what the target was calibrated to, by this controller, another one or its owner."""
+    peaks = [convert.from_peak(message, client.name) for message in await client.peaks()]
+    if known := [peak for peak in peaks if peak is not None]:
+        await asyncio.to_thread(home.store.add_peaks, known)
 
 
 async def _target(home: Home, name: str, stack: contextlib.AsyncExitStack, trusted_models: Sequence[str]) -> Target:

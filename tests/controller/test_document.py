@@ -11,7 +11,6 @@ from enginebench_controller.document import (
     benchmark_list_document,
     measurement_document,
     model_document,
-    profile_document,
     target_document,
 )
 from enginebench_controller.records import Effective, Readback, Source, Status
@@ -162,6 +161,3 @@ def test_lists_models_and_profiles_are_documents_too():
     (listed,) = strict(benchmark_list_document([entry]))["benchmarks"]
     assert (listed["measurements"], listed["statuses"]) == (4, {"ok": 3, "failed": 1})
     assert strict(model_document(invented.model()))["size_bytes"] == 2**33 + 10
-    profile = strict(profile_document(invented.profile()))
-    assert [layer["state"] for layer in profile["layers"]] == ["executed", "optimized_away"]
-    assert profile["unprofiled_latency_ns"] is None

@@ -90,7 +90,8 @@ def test_cores_default_to_all_of_the_target() -> None:
         ({"streams": [2], "load": ["async"]}, "runs one stream"),
         ({"hint": ["throughput"]}, "does not know the hint throughput"),
         ({"devices": ["GPU"]}, "no device 'GPU'; it has CPU"),
-        ({"engines": ["orf"]}, "did you mean 'ort'"),
+        ({"engines": ["orte"]}, "did you mean 'ort'"),
+        ({"engines": ["nosuch"]}, "has no engine 'nosuch'; it has: ort"),
         ({"engines": ["ort@old"]}, "only in: default"),
         ({"options": {"ort.speed": "9"}}, "has no option 'speed'"),
         ({"options": {"ort.level": "middle"}}, "choose from low, high"),
@@ -98,6 +99,7 @@ def test_cores_default_to_all_of_the_target() -> None:
         ({"options": {"nobody.level": "low"}}, "belongs to no engine"),
         ({"load": ["open-loop"]}, "needs a rate"),
         ({"rate": [5]}, "for the load open-loop only"),
+        ({"requests": [3]}, "sync sends one at a time"),
         ({"load": ["open-loop"], "rate": [5], "interleave": True}, "cannot be interleaved"),
     ],
 )
@@ -180,7 +182,7 @@ def test_async_requests_follow_the_streams_and_sync_has_one() -> None:
     streaming = engine("vino", multiple_streams=True)
     jobs = expanded(target(streaming), load=["async"], streams=[1, 3]).jobs
     assert [(j.configuration.load, j.configuration.requests) for j in jobs] == [(Load.ASYNC, 2), (Load.ASYNC, 3)]
-    assert [job.configuration.requests for job in expanded(target(streaming), requests=[7]).jobs] == [1]
+    assert [job.configuration.requests for job in expanded(target(streaming)).jobs] == [1]
 
 
 @pytest.mark.parametrize(

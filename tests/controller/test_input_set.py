@@ -228,6 +228,16 @@ def test_indices_outside_of_the_models_table_are_refused(folder: Path) -> None:
     assert "the table that input 'ids' selects from has 50 rows" in refusal(folder, ids)
 
 
+@pytest.mark.parametrize(("index", "fits"), [(-51, False), (-50, True), (-1, True), (49, True), (50, False)])
+def test_indices_count_from_either_end_of_the_models_table(folder: Path, index: int, fits: bool) -> None:
+    np.save(folder / "a.npy", np.array([[0, 1, index]]))
+    ids = InputTensor("ids", "int64", (1, 3), integer_bound=50)
+    if fits:
+        assert Prepared(folder, ids).tensors[0]["ids"].tolist() == [[0, 1, index]]
+    else:
+        assert f"a.npy holds {index}, and the table that input 'ids' selects from has 50 rows" in refusal(folder, ids)
+
+
 def test_a_file_must_say_which_of_several_inputs_it_is(folder: Path) -> None:
     y = InputTensor("y", "float32", (2, 3))
     np.save(folder / "one.npy", rows(2))

@@ -7,6 +7,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
+import torch
 from PIL import Image
 
 from enginebench_controller.binder import Binder
@@ -181,7 +182,6 @@ def test_an_ir_has_no_rung_on_pytorch_and_is_taken_as_it_is(planned: Any, home: 
 
 
 def test_a_saved_program_is_not_touched_without_trust(planned: Any, tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch")
     path = tmp_path / "net.pt"
     torch.jit.save(torch.jit.trace(torch.nn.Linear(8, 4).eval(), torch.zeros(1, 8)), path)
     wish = {"path": path, "fields": {"shapes": {"x": "1x8"}}}

@@ -53,7 +53,16 @@ def test_a_mistake_is_one_line_that_says_where(fields: dict[str, object], words:
 def test_every_mistake_is_told_at_once() -> None:
     with pytest.raises(InputError) as caught:
         make_plan({"models": ["m"], "batch": [0], "streams": ["many"]}, "run")
-    assert len(str(caught.value).splitlines()) == 2
+    assert str(caught.value).splitlines() == [
+        "--batch: 0 is not a number of at least 1",
+        "--streams: 'many' is not a whole number",
+    ]
+
+
+def test_a_mistake_in_a_plan_file_names_the_file_and_the_entry() -> None:
+    with pytest.raises(InputError) as caught:
+        make_plan({"models": ["m"], "image": {"scale": "x"}}, "plan.toml")
+    assert str(caught.value) == "plan.toml: image.scale: 'x' is not a number"
 
 
 def test_max_duration_below_duration_is_refused() -> None:

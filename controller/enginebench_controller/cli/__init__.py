@@ -7,11 +7,26 @@ import sys
 
 import typer
 
-from enginebench_controller.cli import benchmarks, compare, ladder, models, pages, profiles, running, targets
+from enginebench_controller.cli import (
+    advise,
+    benchmarks,
+    compare,
+    flops,
+    ladder,
+    models,
+    pages,
+    profiles,
+    profiling,
+    prospects,
+    running,
+    targets,
+)
 from enginebench_controller.cli.console import complain
+from enginebench_controller.cli.usage import usage_sentence, without_types
 from enginebench_controller.errors import EnginebenchError, ExitCode
 
 INTERRUPTED = 130
+_INTERRUPTED = "interrupted; what was finished is stored"
 
 app = typer.Typer(
     name="enginebench",
@@ -20,19 +35,42 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (running, ladder, benchmarks, compare, profiles, targets, models, pages):
+for group in (
+    running,
+    ladder,
+    benchmarks,
+    compare,
+    profiling,
+    profiles,
+    prospects,
+    advise,
+    flops,
+    targets,
+    models,
+    pages,
+):
     group.register(app)
 
 
 def main() -> None:
     """Run the command line; every foreseen error becomes one sentence on stderr and its exit code."""
     try:
-        app()
+        code = without_types(typer.main.get_command(app))(prog_name="enginebench", standalone_mode=False) or ExitCode.OK
+        if code == INTERRUPTED:  # what typer makes of Ctrl-C
+            complain(_INTERRUPTED)
+        sys.exit(int(code))
+    except typer.TyperException as error:
+        if sentence := usage_sentence(error):
+            complain(sentence)
+        sys.exit(int(ExitCode.USAGE))
+    except typer.Abort:
+        complain("the question was not answered, so nothing was done; --yes answers it beforehand")
+        sys.exit(int(ExitCode.USAGE))
     except EnginebenchError as error:
         complain(str(error))
         sys.exit(int(error.exit_code))
     except KeyboardInterrupt:
-        complain("interrupted; what was finished is stored")
+        complain(_INTERRUPTED)
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
         # The reader of our output has gone, as in `enginebench list | head`; that is no mistake of ours.

@@ -1,5 +1,6 @@
 """Taking apart what people type behind options."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,11 @@ from enginebench_controller.model.shapes import split_shapes
 def split(text: str | None) -> list[str] | None:
     """The parts of "A,B"; None for None."""
     return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
+
+
+def stated(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that were given; for the others the plan has its defaults."""
+    return {key: value for key, value in fields.items() if value is not None}
 
 
 def pairs(texts: list[str] | None, form: str) -> dict[str, str] | None:
@@ -33,4 +39,16 @@ def inputs(text: str | None) -> dict[str, Any]:
         return {}
     if text.isdecimal():
         return {"inputs": int(text), "input_folder": None}
-    return {"input_folder": str(Path(text).expanduser().absolute())}
+    return {"input_folder": input_folder(Path(text))}
+
+
+def image_options(
+    resize: str | None, layout: str | None, scale: float | None, mean: list[str] | None, std: list[str] | None
+) -> dict[str, Any] | None:
+    """The plan's fields for how images become tensors; None where nothing was given."""
+    return stated({"resize": resize, "layout": layout, "scale": scale, "mean": mean, "std": std}) or None
+
+
+def input_folder(folder: Path) -> str:
+    """The plan's field for a folder of inputs: absolute, so that a rerun finds it from anywhere."""
+    return str(folder.expanduser().absolute())

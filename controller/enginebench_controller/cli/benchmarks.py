@@ -6,14 +6,12 @@ from typing import Annotated
 import typer
 
 from enginebench_controller.cli.console import print_json, print_table, remark
+from enginebench_controller.cli.options import BenchmarkName, Json
 from enginebench_controller.cli.tables import instant, print_measurements
 from enginebench_controller.document import benchmark_document, benchmark_list_document
 from enginebench_controller.errors import InputError
 from enginebench_controller.exchange import export_benchmarks, import_benchmarks
 from enginebench_controller.home import default_home
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-Id = Annotated[str, typer.Argument(metavar="ID", help="Id, start of an id, or name of a benchmark.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -49,7 +47,7 @@ def list_(json: Json = False) -> None:
 
 
 def show(
-    benchmark: Id,
+    benchmark: BenchmarkName,
     json: Json = False,
     blocks: Annotated[bool, typer.Option("--blocks", help="With --json: every block with its evidence.")] = False,
 ) -> None:
@@ -65,7 +63,7 @@ def show(
         print_measurements(title, measurements, models)
 
 
-def remove(benchmark: Id, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:
+def remove(benchmark: BenchmarkName, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:
     """Remove a benchmark and its measurements from the store."""
     store = default_home().store
     found = store.benchmark(benchmark)

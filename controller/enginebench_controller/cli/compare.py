@@ -1,25 +1,41 @@
-"""`enginebench compare`: engine against engine within one benchmark, version against version across two."""
+"""`enginebench compare`: benchmarks, measurements or profiles against the first of them."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated
 
 import typer
-from rich.text import Text
 
-from enginebench_controller.cli.console import print_json, print_table, remark
-from enginebench_controller.configurations import describe_load
-from enginebench_controller.document import SCHEMA_VERSION
-from enginebench_controller.errors import InputError
+from enginebench_controller.cli.benchmark_comparison import compare_benchmarks, compare_measurements, print_compared
+from enginebench_controller.cli.compare_tables import print_checks, print_comparison
+from enginebench_controller.cli.console import print_json, remark
+from enginebench_controller.cli.options import Json
+from enginebench_controller.comparing import (
+    Check,
+    Condition,
+    Outcome,
+    check_measurements,
+    check_profiles,
+    compare_profiles,
+    parse_conditions,
+)
+from enginebench_controller.comparing.benchmark_document import benchmarks_document
+from enginebench_controller.comparing.document import comparison_document
+from enginebench_controller.comparing.layer_rows import PRACTICAL as LAYERS_PRACTICAL
+from enginebench_controller.comparing.reports import (
+    Contents,
+    benchmark_html,
+    benchmark_markdown,
+    junit,
+    profile_html,
+    profile_markdown,
+)
+from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.home import Home, default_home
-from enginebench_controller.json_form import CONFIGURATION, finite
-from enginebench_controller.pairing import Compared, compare_pairs, pairs_across, pairs_within
-from enginebench_controller.parity import engine_label
+from enginebench_controller.new_file import new_file
 from enginebench_controller.plan import parse_percent
-from enginebench_controller.records import Benchmark, Measurement
-from enginebench_controller.stats.comparison import Verdict
-
-UNKNOWN = "–"
-STYLES = {Verdict.FASTER: "green", Verdict.SLOWER: "red", Verdict.SAME: "bold", Verdict.INCONCLUSIVE: "yellow"}
+from enginebench_controller.stats.comparison import PRACTICAL
+from enginebench_controller.subjects import Subjects, find_subjects
 
 
 def register(app: typer.Typer) -> None:
@@ -28,23 +44,55 @@ def register(app: typer.Typer) -> None:
 
 
 def compare(
-    first: Annotated[str, typer.Argument(metavar="A", help="Id, start of an id, or name of a benchmark.")],
-    second: Annotated[
-        str | None, typer.Argument(metavar="B", help="Another one; without it, the engines of A are compared.")
-    ] = None,
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="A [B…]",
+            help="Ids, starts of ids, or names: of benchmarks, of profiles, or ids of measurements. Each is compared "
+            "with A; a benchmark alone with itself, engine against engine, and so the profiles of one name.",
+        ),
+    ],
     practical: Annotated[
-        str, typer.Option(metavar="PERCENT", help="The smallest difference worth speaking of.")
-    ] = "1%",
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+        str | None,
+        typer.Option(metavar="PERCENT", help="The smallest difference worth speaking of: 1 %, of layers 5 %."),
+    ] = None,
+    fail_if: Annotated[
+        str | None,
+        typer.Option(metavar="CONDITION", help="Exit with code 4 if it holds beyond noise: 'slower>3%', see the docs."),
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Fail also where noise hides whether it holds.")] = False,
+    most: Annotated[int, typer.Option(min=0, help="How many layers to print, the largest differences first.")] = 20,
+    json: Json = False,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a report: one file that needs no net.")
+    ] = None,
+    markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a summary for a CI job's page.")] = None,
+    junit_file: Annotated[
+        Path | None, typer.Option("--junit", metavar="FILE", help="Write what came of --fail-if as JUnit XML.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
 ) -> None:
     """Say which is faster, by how much, and how sure that is. Ratios below 1 mean that the second takes less time."""
+    conditions = () if fail_if is None else parse_conditions(fail_if)
+    if not conditions and (strict or junit_file):
+        raise InputError(f"{'--strict' if strict else '--junit'} goes with --fail-if, which says on what condition")
+    share = None if practical is None else _share(practical)
     home = default_home()
-    benchmarks = [home.store.benchmark(name) for name in (first, second) if name is not None]
-    compared = _compare(home, benchmarks, _share(practical))
-    if json:
-        print_json(_document(benchmarks, compared))
+    subjects = find_subjects(home.store, names)
+    if subjects.also:
+        remark(f"note: {subjects.also}")
+    if subjects.profiles:
+        contents = _profiles(home, subjects, share, conditions, most, json=json)
     else:
-        _print(benchmarks, compared)
+        contents = _benchmarks(home, subjects, share, conditions, json=json)
+    for path, text in ((html, contents.html), (markdown, contents.markdown), (junit_file, contents.junit)):
+        if path is not None:
+            with new_file(path, force=force) as partial:
+                partial.write_text(text(), encoding="utf-8")
+            remark(f"wrote {path}")
+    if conditions:
+        print_checks(contents.checks)
+        _exit(contents.checks, strict=strict)
 
 
 def _share(practical: str) -> float:
@@ -54,81 +102,49 @@ def _share(practical: str) -> float:
         raise InputError(f"--practical: {error}") from None
 
 
-def _compare(home: Home, benchmarks: Sequence[Benchmark], practical: float) -> tuple[Compared, ...]:
-    sides = [home.store.measurements(benchmark.id, with_blocks=True) for benchmark in benchmarks]
-    pairs = list(pairs_within(sides[0]) if len(sides) == 1 else pairs_across(*sides))
-    if not pairs:
-        names = " and ".join(benchmark.id for benchmark in benchmarks)
-        raise InputError(f"there is nothing to compare in {names}: no two measurements with numbers had the same work")
-    return compare_pairs(pairs, home.store.block_samples, home.store.models(), practical)
+def _profiles(
+    home: Home, subjects: Subjects, practical: float | None, conditions: Sequence[Condition], most: int, *, json: bool
+) -> Contents:
+    found = compare_profiles(
+        subjects.profiles, home.store.peaks(), LAYERS_PRACTICAL if practical is None else practical
+    )
+    checks = check_profiles(found, conditions)
+    if json:
+        print_json(comparison_document(found, checks if conditions else None))
+    else:
+        print_comparison(found, most)
+    return Contents(
+        checks=checks,
+        html=lambda: profile_html(found, checks),
+        markdown=lambda: profile_markdown(found, checks),
+        junit=lambda: junit(checks),
+    )
 
 
-def _document(benchmarks: Sequence[Benchmark], compared: Sequence[Compared]) -> dict[str, Any]:
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "benchmarks": [{"id": benchmark.id, "name": benchmark.name} for benchmark in benchmarks],
-        "comparisons": [_comparison(one) for one in compared],
-    }
+def _benchmarks(
+    home: Home, subjects: Subjects, practical: float | None, conditions: Sequence[Condition], *, json: bool
+) -> Contents:
+    margin = PRACTICAL if practical is None else practical
+    if subjects.benchmarks:
+        compared = compare_benchmarks(home, subjects.benchmarks, margin)
+    else:
+        compared = compare_measurements(home, subjects.measurements, margin)
+    checks = check_measurements(compared, conditions)
+    document = benchmarks_document(subjects.benchmarks, compared, checks if conditions else None)
+    title = " against ".join(f"{one.name} ({one.id})" for one in subjects.benchmarks) or "Measurements"
+    if json:
+        print_json(document)
+    else:
+        print_compared(title, compared)
+    return Contents(
+        checks=checks,
+        html=lambda: benchmark_html(title, compared, checks),
+        markdown=lambda: benchmark_markdown(title, compared, checks),
+        junit=lambda: junit(checks),
+    )
 
 
-def _comparison(compared: Compared) -> dict[str, Any]:
-    found = compared.comparison
-    return {
-        "first": _side(compared.first),
-        "second": _side(compared.second),
-        "ratio": finite(found.ratio),
-        "ratio_low": finite(found.low),
-        "ratio_high": finite(found.high),
-        "p_value": finite(found.p_value),
-        "verdict": found.verdict.value,
-        "method": found.method.value if found.method else None,
-        "paired": compared.is_paired,
-        "note": found.note,
-        "remarks": list(compared.remarks),
-    }
-
-
-def _side(measurement: Measurement) -> dict[str, Any]:
-    engine = measurement.engine
-    return {
-        "id": measurement.id,
-        "benchmark_id": measurement.benchmark_id,
-        "target": measurement.target,
-        "engine": {"name": engine.name, "version": engine.version, "environment": engine.environment},
-        "model": {"name": measurement.model_name, "digest": measurement.model_digest},
-        "configuration": CONFIGURATION.to_data(measurement.configuration),
-        "median_ns": measurement.latency.median_ns if measurement.latency else None,
-    }
-
-
-def _print(benchmarks: Sequence[Benchmark], compared: Sequence[Compared]) -> None:
-    columns = [("model", False), ("device", False), ("batch", True), ("cores", True), ("load", False)]
-    columns += [("first", False), ("second", False), ("ratio", True), ("95 % interval", False), ("p", True)]
-    title = " against ".join(f"{benchmark.name} ({benchmark.id})" for benchmark in benchmarks)
-    print_table(title, [*columns, ("the second is", False)], [_row(one) for one in compared])
-    remark("ratio: the second's median latency ÷ the first's; p is corrected for the number of comparisons")
-    for line in dict.fromkeys(line for one in compared for line in _lines(one)):
-        remark(line)
-
-
-def _row(compared: Compared) -> list[object]:
-    chosen, found = compared.first.configuration, compared.comparison
-    interval = UNKNOWN if found.low is None or found.high is None else f"{found.low:.3f} to {found.high:.3f}"
-    return [
-        *(compared.first.model_name, chosen.device, chosen.batch, chosen.cores, describe_load(chosen)),
-        *(_label(compared.first), _label(compared.second)),
-        UNKNOWN if found.ratio is None else f"{found.ratio:.3f}",
-        interval,
-        UNKNOWN if found.p_value is None else f"{found.p_value:.3g}",
-        Text(found.verdict, style=STYLES[found.verdict]),
-    ]
-
-
-def _label(measurement: Measurement) -> str:
-    return f"{engine_label(measurement)} {measurement.configuration.precision}"
-
-
-def _lines(compared: Compared) -> list[str]:
-    where = f"{_label(compared.first)} and {_label(compared.second)}, batch {compared.first.configuration.batch}"
-    said = [*compared.remarks, compared.comparison.note]
-    return [f"  note: {where}: {sentence}" for sentence in said if sentence]
+def _exit(checks: Sequence[Check], *, strict: bool) -> None:
+    bad = {Outcome.FAILED, Outcome.INCONCLUSIVE} if strict else {Outcome.FAILED}
+    if any(check.outcome in bad for check in checks):
+        raise typer.Exit(int(ExitCode.CONDITION_MET))

@@ -8,6 +8,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+UNKNOWN = "–"
+"""How an unknown value is printed."""
+
 WIDE_COLUMNS = 200
 """Width of tables when the output is not a terminal, so that nothing is cut off."""
 

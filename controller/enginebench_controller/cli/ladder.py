@@ -6,51 +6,73 @@ from typing import Annotated, Any
 
 import typer
 
-from enginebench_controller.cli.arguments import shapes, split
-from enginebench_controller.cli.console import print_json, print_table, remark
-from enginebench_controller.cli.progress import LiveReporter
-from enginebench_controller.errors import ExitCode, InputError
-from enginebench_controller.expand import Expansion
+from enginebench_controller.cli.arguments import input_folder, shapes, split, stated
+from enginebench_controller.cli.console import print_json, remark
+from enginebench_controller.cli.exit_codes import exit_code
+from enginebench_controller.cli.ladder_table import print_ladder
+from enginebench_controller.cli.options import Json, Model, ShapeAsForRun, Trust
+from enginebench_controller.cli.progress import announcing
+from enginebench_controller.errors import InputError
 from enginebench_controller.home import Home, default_home
-from enginebench_controller.ladder.chart import check_chart_path, percent, write_chart
+from enginebench_controller.ladder.chart import check_chart_path, write_chart
 from enginebench_controller.ladder.climbing import climb
 from enginebench_controller.ladder.document import ladder_document
 from enginebench_controller.ladder.planning import Wish, base_plan
-from enginebench_controller.ladder.results import Gain, Ladder, RungResult, ladder_of
-from enginebench_controller.ladder.steps import Kind
-from enginebench_controller.parity import flags
-from enginebench_controller.records import Benchmark, Interval, ModelVersion, Status
+from enginebench_controller.ladder.results import ladder_of
+from enginebench_controller.ladder.steps import Kind, steps
+from enginebench_controller.records import Benchmark, ModelVersion
 
 IMAGES = 1024
 """As in the notebooks."""
-UNKNOWN = "–"
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-Model = Annotated[str, typer.Argument(metavar="MODEL", help="File, name, digest or zoo:NAME.")]
+
+def _skip(kind: Kind) -> typer.models.OptionInfo:
+    names = [step.name for step in steps(kind, batches=(), skipped=())]
+    also = ["batch (all of --batches)"] if kind is Kind.THROUGHPUT else []
+    option: typer.models.OptionInfo = typer.Option(
+        metavar="RUNG,…", help=f"Rungs to leave out: {', '.join(names + also)}."
+    )
+    return option
+
+
 Target = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Target by name or HOST:PORT; by default an agent on this machine.")
+    str | None,
+    typer.Option(metavar="NAME", help=r"Target by name or HOST:PORT. \[default: an agent on this machine]"),
 ]
-Skip = Annotated[str | None, typer.Option(metavar="RUNG,…", help="Rungs to leave out.")]
-Cores = Annotated[int | None, typer.Option(min=1, help="Physical cores; by default all of the target's.")]
+Cores = Annotated[int | None, typer.Option(metavar="N", min=1, help=r"Physical cores. \[default: all of the target's]")]
+Requests = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help=r"Requests in flight, at most, from the rung async on. \[default: twice the cores, and at least 4]",
+    ),
+]
 Precision = Annotated[
-    str | None, typer.Option(help="f32 (the default), bf16, f16, or default: the engine's own choice.")
+    str | None,
+    typer.Option(metavar="P", help=r"f32, bf16, f16, or default: the engine's own choice. \[default: f32]"),
 ]
-Duration = Annotated[str, typer.Option(help="Shortest steady state of a rung, all processes together.")]
-Iterations = Annotated[int, typer.Option(min=1, help="Fewest images of a rung, all processes together.")]
-MaxDuration = Annotated[str, typer.Option(help="Longest steady state of a rung, all processes together.")]
-Processes = Annotated[int, typer.Option(min=1, help="Fresh processes a rung is measured in; 1 for a quick look.")]
+Duration = Annotated[
+    str, typer.Option(metavar="DURATION", help="Shortest steady state of a rung, all processes together.")
+]
+Iterations = Annotated[int, typer.Option(metavar="N", min=1, help="Fewest images of a rung, all processes together.")]
+MaxDuration = Annotated[
+    str, typer.Option(metavar="DURATION", help="Longest steady state of a rung, all processes together.")
+]
+Processes = Annotated[int, typer.Option(metavar="N", help="Fresh processes a rung is measured in; 1 for a quick look.")]
 IntervalTarget = Annotated[
     str,
-    typer.Option("--interval", metavar="PERCENT", help="Measure on until the 95 % interval is as narrow; 0% for any."),
+    typer.Option(
+        "--interval",
+        metavar="PERCENT",
+        help="Measure a rung until half its median's 95 % interval is at most this share of the median; "
+        "0% does not wait for it.",
+    ),
 ]
-Shape = Annotated[list[str] | None, typer.Option(metavar="INPUT=AxBxC", help="As for run; may be repeated.")]
 Inputs = Annotated[
     Path | None, typer.Option(metavar="FOLDER", help="Folder of .npy, .npz or images instead of random inputs.")
 ]
-Seed = Annotated[int, typer.Option(help="Seed of random inputs.")]
-Trust = Annotated[
-    bool, typer.Option("--trust", help="MODEL may run code of its own here: TorchScript and .pt2 files can.")
-]
+Seed = Annotated[int, typer.Option(metavar="N", help="Seed of random inputs.")]
 Chart = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the ladder to FILE.svg or FILE.png.")]
 
 group = typer.Typer(no_args_is_help=True, help="One model made faster step by step, after OpenVINO's notebooks.")
@@ -66,10 +88,8 @@ def throughput(
     model: Model,
     target: Target = None,
     batches: Annotated[str, typer.Option(metavar="N,M,…", help="Bigger batches, a rung each.")] = "4",
-    requests: Annotated[
-        int | None, typer.Option(min=1, help="Requests in flight; by default twice the cores, and at least 4.")
-    ] = None,
-    skip: Skip = None,
+    requests: Requests = None,
+    skip: Annotated[str | None, _skip(Kind.THROUGHPUT)] = None,
     cores: Cores = None,
     precision: Precision = None,
     duration: Duration = "3s",
@@ -77,7 +97,7 @@ def throughput(
     max_duration: MaxDuration = "60s",
     processes: Processes = 3,
     interval: IntervalTarget = "0%",
-    shape: Shape = None,
+    shape: ShapeAsForRun = None,
     inputs: Inputs = None,
     seed: Seed = 0,
     trust: Trust = False,
@@ -102,7 +122,7 @@ def throughput(
 def latency(
     model: Model,
     target: Target = None,
-    skip: Skip = None,
+    skip: Annotated[str | None, _skip(Kind.LATENCY)] = None,
     cores: Cores = None,
     precision: Precision = None,
     duration: Duration = "3s",
@@ -110,7 +130,7 @@ def latency(
     max_duration: MaxDuration = "60s",
     processes: Processes = 3,
     interval: IntervalTarget = "0%",
-    shape: Shape = None,
+    shape: ShapeAsForRun = None,
     inputs: Inputs = None,
     seed: Seed = 0,
     trust: Trust = False,
@@ -163,18 +183,19 @@ def _fields(
     seed: int,
 ) -> dict[str, Any]:
     """The fields of the plan that all rungs share."""
-    given = {
-        "targets": [target] if target else None,
-        "precision": [precision] if precision else None,
-        "duration": duration,
-        "max_duration": max_duration,
-        "processes": processes,
-        "interval": interval,
-        "shapes": shapes(shape),
-        "input_folder": str(inputs) if inputs else None,
-        "seed": seed,
-    }
-    return {key: value for key, value in given.items() if value is not None}
+    return stated(
+        {
+            "targets": [target] if target else None,
+            "precision": [precision] if precision else None,
+            "duration": duration,
+            "max_duration": max_duration,
+            "processes": processes,
+            "interval": interval,
+            "shapes": shapes(shape),
+            "input_folder": input_folder(inputs) if inputs else None,
+            "seed": seed,
+        }
+    )
 
 
 def _climb(model: str, wish: Wish, chart: Path | None, *, as_json: bool) -> None:
@@ -188,14 +209,7 @@ def _climb(model: str, wish: Wish, chart: Path | None, *, as_json: bool) -> None
 
 
 def _run(home: Home, source: ModelVersion, wish: Wish) -> Benchmark:
-    with LiveReporter() as reporter:
-
-        def announce(expansion: Expansion) -> LiveReporter:
-            for note in expansion.notes:
-                remark(f"note: {note}")
-            reporter.begin(expansion.jobs)
-            return reporter
-
+    with announcing() as announce:
         return asyncio.run(climb(home, source, wish, announce))
 
 
@@ -204,54 +218,8 @@ def _print(home: Home, benchmark: Benchmark, chart: Path | None, *, as_json: boo
     if as_json:
         print_json(ladder_document(ladder))
     else:
-        _print_table(ladder)
+        print_ladder(ladder)
     if chart:
         write_chart(ladder, chart)
         remark(f"wrote {chart}")
-    done = all(one.status in {Status.OK, Status.INCONCLUSIVE} for one in ladder.measurements)
-    return int(ExitCode.OK if done else ExitCode.SOME_FAILED)
-
-
-def _print_table(ladder: Ladder) -> None:
-    columns = [("rung", False), ("", False), ("first inference s", True), ("s per image", True), ("FPS", True)]
-    columns += [("median ms", True), ("on the one before", True), ("on the first", True), ("status", False)]
-    print_table(f"{ladder.benchmark.name} ({ladder.benchmark.id})", columns, [_row(rung) for rung in ladder.rungs])
-    remark("± is half of the 95 % interval; ≈ a gain within the noise of both rungs")
-    for rung in ladder.rungs:
-        if rung.reason:
-            remark(f"  {rung.title}: {'not available' if rung.measurement is None else 'failed'}: {rung.reason}")
-        for flag in _flags(rung):
-            remark(f"  note: {rung.title}: {flag}")
-    for line in ladder.remarks:
-        remark(line)
-    if best := ladder.best:
-        remark(f"best: {best.title}")
-
-
-def _flags(rung: RungResult) -> list[str]:
-    """What to know before trusting a rung's numbers; a fast wrong answer is no result."""
-    wrong = rung.output_check.problem if rung.output_check else ""
-    return [*(flags(rung.measurement) if rung.measurement else ()), *([f"outputs: {wrong}"] if wrong else [])]
-
-
-def _row(rung: RungResult) -> list[object]:
-    status = str(rung.measurement.status) if rung.measurement else "not available"
-    return [
-        *(rung.name, rung.title),
-        UNKNOWN if rung.first_inference_ns is None else f"{rung.first_inference_ns / 1e9:.4f}",
-        UNKNOWN if rung.seconds_per_image is None else f"{rung.seconds_per_image:.5f}",
-        _with_interval(rung.fps, rung.fps_interval, 1.0, 1),
-        _with_interval(rung.latency_ns, rung.latency_interval, 1e-6, 3),
-        *(_gain(rung.gain_over_previous), _gain(rung.gain_over_first), status),
-    ]
-
-
-def _with_interval(value: float | None, interval: Interval | None, factor: float, digits: int) -> str:
-    if value is None:
-        return UNKNOWN
-    number = f"{value * factor:.{digits}f}"
-    return number if interval is None else f"{number} ± {(interval.high - interval.low) / 2 * factor:.{digits}f}"
-
-
-def _gain(gain: Gain | None) -> str:
-    return UNKNOWN if gain is None else percent(gain)
+    return exit_code(ladder.measurements)

@@ -1,27 +1,30 @@
 """`enginebench models …`: named model versions by digest."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from enginebench_controller.cli.arguments import shapes
+from enginebench_controller.cli.arguments import image_options, shapes, split
 from enginebench_controller.cli.console import print_json, print_table, remark
+from enginebench_controller.cli.options import Json, Model, ShapeAsForRun, Trust
+from enginebench_controller.cli.run_options import ImageLayout, ImageMean, ImageResize, ImageScale, ImageStd
 from enginebench_controller.cli.tables import instant
 from enginebench_controller.document import model_document
 from enginebench_controller.errors import InputError
 from enginebench_controller.home import default_home
+from enginebench_controller.image_file import ImageOptions
+from enginebench_controller.model.calibration import CalibrationFolder
 from enginebench_controller.model.derive import prune as prune_model
 from enginebench_controller.model.derive import quantize as quantize_model
 from enginebench_controller.model.ir_conversion import convert_to_ir
 from enginebench_controller.model.shapes import parse_shapes
 from enginebench_controller.model.zoo import ZOO
+from enginebench_controller.plan import make_plan
 from enginebench_controller.records import ModelVersion
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-Model = Annotated[str, typer.Argument(metavar="MODEL", help="File, name, digest or zoo:NAME.")]
-
 IR_FP16 = "openvino-ir-fp16"
+SEEDED_SAMPLES = 8
 
 group = typer.Typer(no_args_is_help=True, help="The model versions on this machine.")
 
@@ -71,15 +74,36 @@ def remove(model: Model, yes: Annotated[bool, typer.Option("--yes", help="Do not
 def quantize(
     model: Model,
     seed: Annotated[int, typer.Option(help="Seed of the calibration inputs.")] = 0,
-    samples: Annotated[int, typer.Option(min=1, help="How many calibration inputs.")] = 8,
-    shape: Annotated[list[str] | None, typer.Option(metavar="INPUT=AxBxC", help="As for run.")] = None,
+    samples: Annotated[
+        int | None, typer.Option(min=1, help="How many calibration inputs: 8, or all of --inputs.")
+    ] = None,
+    inputs: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Calibrate on its .npy, .npz or image files, as for run.")
+    ] = None,
+    image_resize: ImageResize = None,
+    image_layout: ImageLayout = None,
+    image_scale: ImageScale = None,
+    image_mean: ImageMean = None,
+    image_std: ImageStd = None,
+    shape: ShapeAsForRun = None,
     json: Json = False,
 ) -> None:
     """Make an INT8 child version (QDQ, unsigned activations × signed weights)."""
     library = default_home().library
-    given = parse_shapes(shapes(shape) or {})
-    child = quantize_model(library, library.resolve(model), calibration_seed=seed, samples=samples, shapes=given)
+    image = image_options(image_resize, image_layout, image_scale, split(image_mean), split(image_std))
+    if image and inputs is None:
+        raise InputError("options for images need a folder of them: give --inputs FOLDER")
+    child = quantize_model(
+        library,
+        library.resolve(model),
+        calibration_seed=seed,
+        samples=samples or SEEDED_SAMPLES,
+        shapes=parse_shapes(shapes(shape) or {}),
+        given=None if inputs is None else CalibrationFolder(inputs.expanduser(), _checked(image), samples),
+    )
     _print(child, as_json=json)
+    if not json:
+        remark(child.derivation or "")
 
 
 @group.command("prune")
@@ -101,9 +125,7 @@ def convert(
         list[str] | None,
         typer.Option(metavar="INPUT=AxBxC", help="Inputs of a TorchScript or .pt2 file, in its order."),
     ] = None,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="MODEL may run code of its own here: TorchScript and .pt2 files can.")
-    ] = False,
+    trust: Trust = False,
     json: Json = False,
 ) -> None:
     """Make a child version in another format. It takes OpenVINO, installed beside this command."""
@@ -112,6 +134,11 @@ def convert(
     library = default_home().library
     given = parse_shapes(shapes(shape) or {})
     _print(convert_to_ir(library, library.resolve(model), given, trusted=trust), as_json=json)
+
+
+def _checked(image: dict[str, Any] | None) -> ImageOptions:
+    """The options as a plan takes them. Raises `InputError` with one line a mistake."""
+    return make_plan({"models": ("any",), "image": image or {}}, "models quantize").image
 
 
 def _print(version: ModelVersion, *, as_json: bool) -> None:

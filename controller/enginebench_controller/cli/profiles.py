@@ -1,66 +1,105 @@
-"""`enginebench profile`: the time of every layer, in a pass of its own."""
+"""`enginebench profiles …`: the profiles that the store holds."""
 
-import asyncio
+from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from enginebench_controller.benchmarking import run_profiles
-from enginebench_controller.cli.arguments import shapes, split
 from enginebench_controller.cli.console import print_json, remark
-from enginebench_controller.cli.progress import LiveReporter
-from enginebench_controller.cli.tables import failure_sentence, print_profile
-from enginebench_controller.document import profile_document
-from enginebench_controller.errors import ExitCode
-from enginebench_controller.expand import Expansion
+from enginebench_controller.cli.options import Json
+from enginebench_controller.cli.profile_tables import print_layers, print_profiles, print_summary, print_types
 from enginebench_controller.home import default_home
-from enginebench_controller.plan import make_plan
-from enginebench_controller.records import Status
+from enginebench_controller.profile_document import profile_list_document, profiles_document
+from enginebench_controller.profile_exchange import import_profiles
+from enginebench_controller.profile_exports import ExportFormat, export_profiles
+
+ProfileName = Annotated[str, typer.Argument(metavar="ID", help="Id, start of an id, or name of a profile.")]
+
+group = typer.Typer(no_args_is_help=True, help="The profiles that were made: per-layer times, matched and counted.")
+
+
+class View(StrEnum):
+    """What a profile is broken down by."""
+
+    TYPE = "type"
+    LAYER = "layer"
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
-    app.command("profile")(profile)
+    app.add_typer(group, name="profiles")
 
 
-def profile(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="File, name, digest or zoo:NAME.")],
-    engine: Annotated[str, typer.Option(metavar="A,B,…", help="Engines, as for run.")] = "all",
-    target: Annotated[str | None, typer.Option(metavar="A,B,…", help="Targets, as for run.")] = None,
-    device: Annotated[str | None, typer.Option(metavar="A,B,…", help="Devices, as for run.")] = None,
-    batch: Annotated[str, typer.Option(metavar="N,M,…", help="Items in one inference.")] = "1",
-    cores: Annotated[str | None, typer.Option(metavar="N,M,…", help="Physical cores, as for run.")] = None,
-    iterations: Annotated[int, typer.Option(help="Profiled inferences.")] = 20,
-    shape: Annotated[list[str] | None, typer.Option(metavar="INPUT=AxBxC", help="As for run.")] = None,
-    name: Annotated[str | None, typer.Option(help="Name of the profile.")] = None,
-    most: Annotated[int, typer.Option(help="How many layers to print, slowest first.")] = 20,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
-) -> None:
-    """Time every layer of a model. Never mixed with measurements: counters cost time of their own."""
-    fields = {
-        "models": [model],
-        "engines": split(engine),
-        "targets": split(target) or (),
-        "devices": split(device) or (),
-        "batch": split(batch),
-        "cores": split(cores) or (),
-        "iterations": iterations,
-        "shapes": shapes(shape) or {},
-        "name": name,
-    }
-    with LiveReporter() as reporter:
-
-        def announce(expansion: Expansion) -> LiveReporter:
-            reporter.begin(expansion.jobs)
-            return reporter
-
-        profiles = asyncio.run(run_profiles(default_home(), make_plan(fields, "profile"), announce))
+@group.command("list")
+def list_(json: Json = False) -> None:
+    """List the profiles, newest first."""
+    profiles = default_home().store.profiles()
     if json:
-        print_json({"schema_version": 1, "profiles": [profile_document(one) for one in profiles]})
-    for one in [] if json else profiles:
-        if one.failure:
-            remark(f"{one.name} on {one.engine.name}: {failure_sentence(one.failure)}")
-        else:
-            print_profile(one, most)
-    if any(one.status is Status.FAILED for one in profiles):
-        raise typer.Exit(int(ExitCode.SOME_FAILED))
+        print_json(profile_list_document(profiles))
+        return
+    print_profiles("Profiles", profiles)
+    if not profiles:
+        remark("no profiles yet; make one with `enginebench profile MODEL`")
+
+
+@group.command("show")
+def show(
+    profile: ProfileName,
+    most: Annotated[int, typer.Option(min=0, help="How many layers to print, slowest first.")] = 20,
+    by: Annotated[View | None, typer.Option(help="Only this of the two tables.")] = None,
+    json: Json = False,
+) -> None:
+    """Show one profile: what it amounts to, the time by layer type, and the slowest layers."""
+    store = default_home().store
+    found = store.profile(profile)
+    peaks = store.peaks(found.target)
+    if json:
+        print_json(profiles_document([found], peaks))
+        return
+    print_summary(found)
+    if found.layers and by is not View.LAYER:
+        print_types(found)
+    if found.layers and by is not View.TYPE:
+        print_layers(found, peaks, most)
+
+
+@group.command("remove")
+def remove(profile: ProfileName, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:
+    """Remove a profile with its layers from the store."""
+    store = default_home().store
+    found = store.profile(profile)
+    if yes or typer.confirm(f"remove profile {found.id} ({found.name}, {found.engine.name})?", err=True):
+        store.remove_profile(found.id)
+        remark(f"removed {found.id}")
+
+
+@group.command("export")
+def export(
+    profiles: Annotated[list[str], typer.Argument(metavar="ID…", help="Ids, starts of ids, or names.")],
+    form: Annotated[
+        ExportFormat,
+        typer.Option("--format", help="json: everything; csv and parquet: a row a layer; trace: for Perfetto."),
+    ] = ExportFormat.JSON,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write; stdout without it, but for Parquet.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
+) -> None:
+    """Export profiles for other programs. Unknown values are null or empty, never 0."""
+    store = default_home().store
+    found = {one.id: one for one in map(store.profile, profiles)}
+    text = export_profiles(list(found.values()), store.peaks(), form, output, force=force)
+    if text is None:
+        remark(f"wrote {output}")
+    else:
+        typer.echo(text, nl=False)
+
+
+@group.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that `profiles export` wrote as JSON.")],
+) -> None:
+    """Import exported profiles; what is already there stays as it is."""
+    imported = import_profiles(default_home().store, file)
+    remark(f"imported {len(imported)} profiles: {', '.join(imported) or 'all were there already'}")

@@ -1,17 +1,41 @@
 """How a benchmark is coming along, on stderr: a bar with the time left, and a line for every finished job."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskID,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
-from enginebench_controller.cli.console import plain, stderr
-from enginebench_controller.expand import Job
+from enginebench_controller.benchmarking import Announce
+from enginebench_controller.cli.console import plain, remark, stderr
+from enginebench_controller.expand import Expansion, Job
 from enginebench_controller.records import Failure, Status
 
 OVERHEAD_NS = 2_000_000_000
 """A guess at reading, compiling and teardown of one process, for the bar's first estimate only."""
+
+
+@contextmanager
+def announcing() -> Iterator[Announce]:
+    """Give what tells of an expansion: its notes are remarks, and then its jobs are drawn as a bar."""
+    with LiveReporter() as reporter:
+
+        def announce(expansion: Expansion) -> LiveReporter:
+            for note in expansion.notes:
+                remark(f"note: {note}")
+            reporter.begin(expansion.jobs)
+            return reporter
+
+        yield announce
 
 
 class LiveReporter:
@@ -30,23 +54,30 @@ class LiveReporter:
             transient=True,
         )
         self._current_ns: dict[int, int] = {}
+        self._task: TaskID | None = None
+        self._jobs = 0
+        self._total_ns = 0
         self._finished_ns = 0
         self._count = 0
 
     def __enter__(self) -> Self:
-        self._progress.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._progress.stop()
+        if self._progress.live.is_started:  # stopped without a start, it would print an empty line
+            self._progress.stop()
 
     def begin(self, jobs: Sequence[Job]) -> None:
-        """Show the bar for these jobs."""
-        self._jobs = len(jobs)
-        total = sum(map(_expected_ns, jobs))
-        self._task = self._progress.add_task("starting", total=total, done=0, jobs=self._jobs)
+        """Show the bar for these jobs, where it can be drawn over again; later ones prolong it."""
+        self._jobs += len(jobs)
+        self._total_ns += sum(map(_expected_ns, jobs))
+        if self._task is None:
+            self._task = self._progress.add_task("starting", total=self._total_ns, done=0, jobs=self._jobs)
+        self._progress.update(self._task, total=self._total_ns, jobs=self._jobs)
+        if self._progress.console.is_interactive:
+            self._progress.start()
 
     def uploading(self, job: Job, sent_bytes: int, total_bytes: int) -> None:
         """See `remote_run.Reporter`."""
@@ -72,6 +103,8 @@ class LiveReporter:
     def _show(self, job: Job, doing: str) -> None:
         completed = self._finished_ns + sum(self._current_ns.values())
         description = plain(f"{job.title}: {doing}").plain
+        if self._task is None:
+            return
         self._progress.update(self._task, completed=completed, description=description, done=self._count)
 
 

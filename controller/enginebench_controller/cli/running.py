@@ -3,25 +3,27 @@
 import asyncio
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from enginebench_controller.benchmarking import Order, order_again, plan_only, run_benchmark
+from enginebench_controller.cli import run_options as options
+from enginebench_controller.cli.arguments import image_options, pairs, shapes, split, stated
 from enginebench_controller.cli.arguments import inputs as given_inputs
-from enginebench_controller.cli.arguments import pairs, shapes, split
 from enginebench_controller.cli.console import print_json, print_table, remark
-from enginebench_controller.cli.progress import LiveReporter
+from enginebench_controller.cli.exit_codes import exit_code
+from enginebench_controller.cli.options import BenchmarkName, Json
+from enginebench_controller.cli.progress import announcing
 from enginebench_controller.cli.tables import print_measurements
 from enginebench_controller.configurations import describe_load
 from enginebench_controller.document import benchmark_document
-from enginebench_controller.errors import ExitCode, InputError
+from enginebench_controller.errors import InputError
 from enginebench_controller.expand import Expansion
 from enginebench_controller.home import HOME_VARIABLE, Home, default_home
 from enginebench_controller.plan import Plan, make_plan, plan_toml, read_plan
-from enginebench_controller.records import Benchmark, Measurement, Status
+from enginebench_controller.records import Benchmark
 
 DEMO = {
     "name": "demo",
@@ -33,8 +35,6 @@ DEMO = {
     "max_duration": "4s",
 }
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
@@ -44,121 +44,42 @@ def register(app: typer.Typer) -> None:
 
 
 def run(
-    models: Annotated[
-        list[str],
-        typer.Argument(metavar="MODEL… | PLAN.toml", help="Files, names, digests, zoo:NAME; or one plan file."),
-    ],
-    engine: Annotated[
-        str | None,
-        typer.Option(metavar="A,B,…", help="Engines: NAME, NAME@ENVIRONMENT, NAME@*, or all (the default)."),
-    ] = None,
-    target: Annotated[
-        str | None,
-        typer.Option(metavar="A,B,…", help="Targets by name or HOST:PORT; by default an agent on this machine."),
-    ] = None,
-    device: Annotated[
-        str | None, typer.Option(metavar="A,B,…", help="Devices, or all; by default each engine's CPU.")
-    ] = None,
-    batch: Annotated[str | None, typer.Option(metavar="N,M,…", help="Items in one inference (1).")] = None,
-    cores: Annotated[
-        str | None, typer.Option(metavar="N,M,…", help="Physical cores; by default all of the target's.")
-    ] = None,
-    streams: Annotated[str | None, typer.Option(metavar="N,M,…", help="Parallel streams (1).")] = None,
-    precision: Annotated[
-        str | None,
-        typer.Option(metavar="P,Q,…", help="f32 (the default), bf16, f16, or default: the engine's own choice."),
-    ] = None,
-    load: Annotated[
-        str | None,
-        typer.Option(
-            metavar="L,…",
-            help="sync (the default): one by one; async: several in flight; open-loop: as arrivals are scheduled.",
-        ),
-    ] = None,
-    requests: Annotated[
-        str | None, typer.Option(metavar="N,M,…", help="Requests in flight, at most, under async and open-loop.")
-    ] = None,
-    rate: Annotated[
-        str | None, typer.Option(metavar="R,…", help="Arrivals a second of an open loop, each of a whole batch.")
-    ] = None,
-    arrivals: Annotated[
-        str | None,
-        typer.Option(metavar="A", help="Spacing of an open loop's arrivals: poisson (the default), constant."),
-    ] = None,
-    hint: Annotated[
-        str | None, typer.Option(metavar="H,…", help="none (the default), latency, throughput, cumulative.")
-    ] = None,
-    processes: Annotated[
-        int | None, typer.Option(help="Fresh processes a measurement is made of (3); 1 for a quick look.")
-    ] = None,
-    duration: Annotated[
-        str | None, typer.Option(help="Shortest steady state of all processes together, such as 500ms, 5s, 2m (6s).")
-    ] = None,
-    iterations: Annotated[int | None, typer.Option(help="Fewest iterations of all processes together (30).")] = None,
-    max_duration: Annotated[
-        str | None, typer.Option(help="Longest steady state of all processes together (5 × the shortest).")
-    ] = None,
-    interval: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PERCENT",
-            help="Measure until half the median's 95 % interval is at most this much of the median (1%); 0% for any.",
-        ),
-    ] = None,
-    warmup: Annotated[str | None, typer.Option(help="Shortest warm-up of each process (500ms).")] = None,
-    block: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="Length of a block; by default the worker chooses.")
-    ] = None,
-    retry_noisy: Annotated[
-        bool | None,
-        typer.Option("--retry-noisy", help="Measure disturbed blocks again; they are kept, but count for nothing."),
-    ] = None,
-    interleave: Annotated[
-        bool | None,
-        typer.Option(
-            "--interleave", help="All configurations of a device are loaded at once and take turns, block by block."
-        ),
-    ] = None,
-    order_seed: Annotated[
-        int | None, typer.Option(help="Seed of the order of the configurations; by default it follows from the plan.")
-    ] = None,
-    shape: Annotated[
-        list[str] | None,
-        typer.Option(metavar="INPUT=AxBxC", help="Shape of an input with open dimensions; may be repeated."),
-    ] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ENGINE.NAME=VALUE", help="An engine's own option; may be repeated."),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of random inputs and arrivals (0).")] = None,
-    inputs: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N|FOLDER",
-            help="How many random inputs to rotate through (8), or a folder of .npy, .npz or images.",
-        ),
-    ] = None,
-    image_resize: Annotated[
-        str | None, typer.Option(metavar="HOW", help="Images: stretch (the default), or crop to keep the aspect ratio.")
-    ] = None,
-    image_layout: Annotated[
-        str | None,
-        typer.Option(metavar="LAYOUT", help="Images: nchw or nhwc; by default as the model's shape suggests."),
-    ] = None,
-    image_scale: Annotated[
-        float | None, typer.Option(metavar="FACTOR", help="Images: pixels are multiplied by this (1/255 for floats).")
-    ] = None,
-    image_mean: Annotated[
-        str | None,
-        typer.Option(metavar="A,B,C", help="Images: subtracted after scaling, one number or one a channel (0)."),
-    ] = None,
-    image_std: Annotated[
-        str | None, typer.Option(metavar="A,B,C", help="Images: divided by at last, one number or one a channel (1).")
-    ] = None,
-    timeout: Annotated[str | None, typer.Option(help="A target kills a run after this long (30m).")] = None,
-    name: Annotated[str | None, typer.Option(help="Name of the benchmark.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the configurations and run nothing.")] = False,
-    print_plan: Annotated[bool, typer.Option("--print-plan", help="Print the plan as TOML and run nothing.")] = False,
+    models: options.Models,
+    engine: options.Engine = None,
+    target: options.Target = None,
+    device: options.Device = None,
+    batch: options.Batch = None,
+    cores: options.Cores = None,
+    streams: options.Streams = None,
+    precision: options.Precision = None,
+    load: options.Load = None,
+    requests: options.Requests = None,
+    rate: options.Rate = None,
+    arrivals: options.Arrivals = None,
+    hint: options.Hint = None,
+    processes: options.Processes = None,
+    duration: options.Duration = None,
+    iterations: options.Iterations = None,
+    max_duration: options.MaxDuration = None,
+    interval: options.Interval = None,
+    warmup: options.Warmup = None,
+    block: options.Block = None,
+    retry_noisy: options.RetryNoisy = None,
+    interleave: options.Interleave = None,
+    order_seed: options.OrderSeed = None,
+    shape: options.Shape = None,
+    option: options.Option = None,
+    seed: options.Seed = None,
+    inputs: options.Inputs = None,
+    image_resize: options.ImageResize = None,
+    image_layout: options.ImageLayout = None,
+    image_scale: options.ImageScale = None,
+    image_mean: options.ImageMean = None,
+    image_std: options.ImageStd = None,
+    timeout: options.Timeout = None,
+    name: options.Name = None,
+    dry_run: options.DryRun = False,
+    print_plan: options.PrintPlan = False,
     json: Json = False,
 ) -> None:
     """Measure models on engines. Lists multiply out; an impossible combination is refused before anything runs."""
@@ -188,11 +109,11 @@ def run(
         "shapes": shapes(shape),
         "options": pairs(option, "--option ENGINE.NAME=VALUE"),
         "seed": seed,
-        "image": _image(image_resize, image_layout, image_scale, split(image_mean), split(image_std)),
+        "image": image_options(image_resize, image_layout, image_scale, split(image_mean), split(image_std)),
         "timeout": timeout,
         "name": name,
     }
-    plan = _plan(models, {key: value for key, value in given.items() if value is not None} | given_inputs(inputs))
+    plan = _plan(models, stated(given) | given_inputs(inputs))
     plan.stop_rule()
     if print_plan:
         sys.stdout.write(plan_toml(plan))
@@ -203,7 +124,7 @@ def run(
 
 
 def rerun(
-    benchmark: Annotated[str, typer.Argument(metavar="ID", help="Id, start of an id, or name of a benchmark.")],
+    benchmark: BenchmarkName,
     json: Json = False,
 ) -> None:
     """Run a benchmark again: a new one, linked to the old, with the very same model versions."""
@@ -236,26 +157,12 @@ def _plan(models: list[str], fields: dict[str, Any]) -> Plan:
     return make_plan(document | fields | {"image": image}, plans[0])
 
 
-def _image(
-    resize: str | None, layout: str | None, scale: float | None, mean: list[str] | None, std: list[str] | None
-) -> dict[str, Any] | None:
-    options = {"resize": resize, "layout": layout, "scale": scale, "mean": mean, "std": std}
-    return {key: value for key, value in options.items() if value is not None} or None
-
-
 def _carry_out(home: Home, order: Order, *, as_json: bool) -> None:
     raise typer.Exit(_print_outcome(home, _run(home, order), as_json=as_json))
 
 
 def _run(home: Home, order: Order) -> Benchmark:
-    with LiveReporter() as reporter:
-
-        def announce(expansion: Expansion) -> LiveReporter:
-            for note in expansion.notes:
-                remark(f"note: {note}")
-            reporter.begin(expansion.jobs)
-            return reporter
-
+    with announcing() as announce:
         return asyncio.run(run_benchmark(home, order, announce))
 
 
@@ -267,12 +174,6 @@ def _print_outcome(home: Home, benchmark: Benchmark, *, as_json: bool) -> int:
     else:
         print_measurements(f"{benchmark.name} ({benchmark.id})", measurements, home.store.models())
     return exit_code(measurements)
-
-
-def exit_code(measurements: Sequence[Measurement]) -> int:
-    """0 when every configuration has numbers, 1 otherwise."""
-    done = all(m.status in (Status.OK, Status.INCONCLUSIVE) for m in measurements)
-    return int(ExitCode.OK if done else ExitCode.SOME_FAILED)
 
 
 def _print_expansion(expansion: Expansion) -> None:

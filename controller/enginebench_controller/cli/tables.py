@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.text import Text
 
-from enginebench_controller.cli.console import plain, print_table, remark
+from enginebench_controller.cli.console import UNKNOWN, plain, print_table, remark
 from enginebench_controller.configurations import describe_load
 from enginebench_controller.output_check import check_outputs
 from enginebench_controller.parity import engine_label, flags, unequal_settings
@@ -19,14 +19,12 @@ from enginebench_controller.records import (
     Measurement,
     ModelVersion,
     OutputCheck,
-    Profile,
     Readback,
     Source,
     Status,
     TargetSnapshot,
 )
 
-UNKNOWN = "–"
 SOURCE_MARKS = {Source.ENGINE_API: "", Source.OBSERVED: "°", Source.ASSUMED: "?"}
 UNLIKE_OUTPUTS = "≠"
 COLUMNS = [
@@ -64,32 +62,6 @@ def print_devices(snapshots: Iterable[TargetSnapshot], *, hidden: bool) -> None:
                 rows += _engine_rows(snapshot.target, engine)
     headings = ("target", "engine", "version", "environment", "device", "full name", "precisions")
     print_table("Devices", [(heading, False) for heading in headings], rows)
-
-
-def print_profile(profile: Profile, most: int) -> None:
-    """The layers of a profile, slowest first."""
-    layers = sorted(profile.layers, key=lambda layer: -sum(layer.time_ns))[:most]
-    total_ns = sum(sum(layer.time_ns) for layer in profile.layers) or None
-    rows: list[list[object]] = [
-        [
-            layer.order,
-            layer.name,
-            layer.type,
-            layer.kernel or UNKNOWN,
-            layer.precision or UNKNOWN,
-            _ms(sum(layer.time_ns) / len(layer.time_ns) if layer.time_ns else None),
-            f"{100 * sum(layer.time_ns) / total_ns:.1f}" if total_ns and layer.time_ns else UNKNOWN,
-            layer.state.replace("_", " "),
-        ]
-        for layer in layers
-    ]
-    title = f"{profile.name} on {profile.engine.name} {profile.engine.version}, {len(profile.layers)} layers"
-    columns = [("#", True), ("layer", False), ("type", False), ("kernel", False), ("precision", False)]
-    print_table(title, [*columns, ("mean ms", True), ("%", True), ("state", False)], rows)
-    if profile.profiled_latency_ns and profile.unprofiled_latency_ns and profile.iterations and total_ns:
-        ratio = profile.profiled_latency_ns / profile.unprofiled_latency_ns
-        share = total_ns / profile.iterations / profile.profiled_latency_ns
-        remark(f"profiled ÷ unprofiled latency {ratio:.2f}; Σ layers ÷ profiled latency {share:.2f}")
 
 
 def failure_sentence(failure: Failure) -> str:

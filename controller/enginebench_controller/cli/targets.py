@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from enginebench_controller.cli.calibration import calibrate_target
 from enginebench_controller.cli.console import print_json, print_table, remark
 from enginebench_controller.cli.tables import instant, print_devices
 from enginebench_controller.client import AgentClient
@@ -23,6 +24,7 @@ group = typer.Typer(no_args_is_help=True, help="The machines that run agents.")
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
+    group.command("calibrate")(calibrate_target)
     app.add_typer(group, name="targets")
     app.command("devices")(devices)
 

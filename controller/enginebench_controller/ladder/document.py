@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from enginebench_controller.document import engine_document
 from enginebench_controller.json_form import OUTPUT_CHECK
 from enginebench_controller.ladder.results import Gain, Ladder, RungResult
 from enginebench_controller.parity import flags
@@ -49,7 +50,7 @@ def _measurement(one: Measurement) -> dict[str, Any]:
     chosen = one.configuration
     return {
         "id": one.id,
-        "engine": {"name": one.engine.name, "version": one.engine.version, "environment": one.engine.environment},
+        "engine": engine_document(one.engine),
         "model": {"name": one.model_name, "digest": one.model_digest},
         "device": chosen.device,
         "batch": chosen.batch,

@@ -9,7 +9,7 @@ from enginebench_controller.ladder.steps import Kind
 from enginebench_controller.output_check import check_outputs
 from enginebench_controller.parity import unequal
 from enginebench_controller.plan import Plan, Rung, make_plan
-from enginebench_controller.records import Benchmark, Interval, Measurement, ModelVersion, OutputCheck, Status
+from enginebench_controller.records import Benchmark, Interval, Measurement, ModelVersion, OutputCheck
 
 FIRST_INFERENCE = "first_inference"
 """The phase of that name."""
@@ -122,7 +122,7 @@ def _result(
     if found is None:
         return RungResult(rung.name, rung.title, "it was not measured before the benchmark ended")
     reason = found.failure.message if found.failure else None
-    if found.status not in {Status.OK, Status.INCONCLUSIVE} or found.latency is None:
+    if not found.status.has_numbers or found.latency is None:
         return RungResult(rung.name, rung.title, reason or "it was not finished", found)
     return RungResult(
         name=rung.name,

@@ -87,7 +87,7 @@ class _Binder:
             return None
         if self._own_batch is None and self._batch != 1:
             raise ModelError(
-                f"This model cannot run at batch {self._batch}: its inputs ({_listed(self._inputs)}) share no first "
+                f"this model cannot run at batch {self._batch}: its inputs ({_listed(self._inputs)}) share no first "
                 "dimension that could be the batch; run it with --batch 1"
             )
         return self._own_batch if self._own_batch != self._batch else None
@@ -166,7 +166,7 @@ def _bind_given(given: Mapping[str, GivenShape], batch: int) -> Binding:
     """The inputs of a format that cannot be read from here."""
     if not given:
         raise ModelError(
-            "This format does not tell its inputs: give them in the model's order, such as "
+            "this format does not tell its inputs: give them in the model's order, such as "
             "--shape input=1x3x224x224 --shape ids=int64:1x128"
         )
     for name, shape in given.items():
@@ -189,7 +189,7 @@ def _with_rank(item: InputDescription, given: Mapping[str, GivenShape]) -> Input
     shape = given.get(item.name)
     if shape is None:
         if item.dims is None:
-            raise ModelError(f"Input {item.name!r} does not tell its shape: give it whole, --shape {item.name}=1x…")
+            raise ModelError(f"input {item.name!r} does not tell its shape: give it whole, --shape {item.name}=1x…")
         return item
     if shape.dtype not in {None, item.dtype}:
         raise ModelError(f"--shape gives {item.name!r} as {shape.dtype}, but the model takes {item.dtype}")
@@ -232,7 +232,7 @@ def _refuse_unknown_names(given: Mapping[str, GivenShape], inputs: tuple[InputDe
 def _refuse_unrunnable(item: InputDescription) -> None:
     if not _RUNNABLE.fullmatch(item.dtype):
         raise ModelError(
-            f"Input {item.name!r} has elements of type {item.dtype}; enginebench makes numbers only, so remove the "
+            f"input {item.name!r} has elements of type {item.dtype}; enginebench makes numbers only, so remove the "
             "part that reads it from the model"
         )
 

@@ -37,6 +37,6 @@ def add_child(
         try:
             path.write_bytes(model.SerializeToString(deterministic=True))
         except (EncodeError, ValueError) as error:
-            raise ModelError(f"The {derivation} version of {parent.name} is over 2 GiB; use a smaller model") from error
+            raise ModelError(f"the {derivation} version of {parent.name} is over 2 GiB; use a smaller model") from error
         name = f"{parent.name.removeprefix(PREFIX)}-{suffix}"
         return library.add(path, name=name, parent=parent.digest, derivation=derivation)

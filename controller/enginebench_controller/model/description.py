@@ -40,10 +40,17 @@ def format_of(path: Path) -> ModelFormat:
         ) from None
 
 
+def missing_file(path: Path) -> ModelError:
+    """What is to be raised where a model file should be and is not: nothing, or a folder."""
+    if path.is_dir():
+        return ModelError(f"{path} is a folder; name a model file in it, such as {path / 'model.onnx'}")
+    return ModelError(f"there is no model file {path}; check the path")
+
+
 def describe(path: Path) -> ModelDescription:
     """Read what the model at `path` asks for. Raises `ModelError` for a missing, damaged or unknown file."""
     if not path.is_file():
-        raise ModelError(f"There is no model file {path}; check the path")
+        raise missing_file(path)
     match format_of(path):
         case ModelFormat.ONNX:
             return describe_onnx(load_skeleton(path), path)

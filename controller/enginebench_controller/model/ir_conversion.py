@@ -36,21 +36,14 @@ def convert_to_ir(
     where it is `trusted`, because it can run any code. Raises `ModelError` with the reason, `StoreError` when the
     library cannot be written.
     """
-    derivation = _derivation(version, shapes or {})
+    shapes = shapes or {}
+    derivation = _derivation(version, shapes)
     if known := library.derived(version, derivation):
         return known
-    _refuse_impossible(version, shapes or {}, trusted=trusted)
+    _refuse_impossible(version, shapes, trusted=trusted)
     with library.scratch() as folder:
         path = folder / "model.xml"
-        order = {
-            "format": version.format,
-            "path": str(library.main_path(version)),
-            "output": str(path),
-            "inputs": [
-                [name, shape.dtype or "float32", [-1, *shape.dims[1:]]] for name, shape in (shapes or {}).items()
-            ],
-        }
-        _export(version, order, time_limit_s)
+        _export(version, _order(library.main_path(version), path, version, shapes), time_limit_s)
         name = f"{version.name.removeprefix(PREFIX)}-ir-fp16"
         return library.add(path, name=name, parent=version.digest, derivation=derivation)
 
@@ -96,6 +89,12 @@ def _refuse_impossible(version: ModelVersion, shapes: Mapping[str, GivenShape], 
             f"{version.name} does not tell its inputs: give them in the model's order, such as "
             "--shape input=1x3x224x224"
         )
+
+
+def _order(source: Path, output: Path, version: ModelVersion, shapes: Mapping[str, GivenShape]) -> dict[str, Any]:
+    """What `ir_export` is told; the first dimension of every input stays open."""
+    inputs = [[name, shape.dtype or "float32", [-1, *shape.dims[1:]]] for name, shape in shapes.items()]
+    return {"format": version.format, "path": str(source), "output": str(output), "inputs": inputs}
 
 
 def _export(version: ModelVersion, order: Mapping[str, Any], time_limit_s: float) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from enginebench_controller.errors import ModelError, StoreError
-from enginebench_controller.model.description import SUFFIXES
+from enginebench_controller.model.description import SUFFIXES, missing_file
 from enginebench_controller.model.model_files import SourceFile, collect_files, hash_file, version_digest
 from enginebench_controller.model.zoo import PREFIX, build_bytes, zoo_model
 from enginebench_controller.records import ModelFile, ModelVersion
@@ -69,7 +69,7 @@ class ModelLibrary:
         if Path(text).is_file():
             return self.add(Path(text))
         if os.sep in text or Path(text).suffix.lower() in SUFFIXES:
-            raise ModelError(f"There is no model file {text}; check the path")
+            raise missing_file(Path(text))
         return self._by_name(text) or self._by_digest(text) or self._refuse(text)
 
     def versions(self) -> list[ModelVersion]:
@@ -94,7 +94,7 @@ class ModelLibrary:
     def remove(self, version: ModelVersion) -> None:
         """Delete the version's files. Versions made from it stay. Raises `ModelError` when it is not there."""
         if self._find(version.digest) is None:
-            raise ModelError(f"The library holds no version {version.digest[:12]}; see `enginebench models list`")
+            raise ModelError(f"the library holds no version {version.digest[:12]}; see `enginebench models list`")
         with self._writing("remove a model from"):
             grave = Path(tempfile.mkdtemp(prefix=".removed-", dir=self._root))
             self._folder(version.digest).rename(grave / "version")
@@ -127,10 +127,12 @@ class ModelLibrary:
         return found[0] if found else None
 
     def _refuse(self, text: str) -> NoReturn:
+        if Path(text).is_dir():
+            raise missing_file(Path(text))
         names = sorted({version.name for version in self.versions()})
         near = get_close_matches(text, names, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else "`enginebench models list` shows what there is"
-        raise ModelError(f"No model is called {text!r}, and there is no such file; {hint}")
+        raise ModelError(f"no model is called {text!r}, and there is no such file; {hint}")
 
     def _entries(self) -> list[Path]:
         try:
@@ -138,7 +140,7 @@ class ModelLibrary:
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise StoreError(f"Cannot read the model library {self._root}: {error.strerror}") from error
+            raise StoreError(f"cannot read the model library {self._root}: {error.strerror}") from error
 
     def _folder(self, digest: str) -> Path:
         return self._root / digest
@@ -156,7 +158,7 @@ class ModelLibrary:
             return ModelVersion(files=files, **record)
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise StoreError(
-                f"The model library's record {path} cannot be read ({error}); delete the folder {path.parent} and "
+                f"the model library's record {path} cannot be read ({error}); delete the folder {path.parent} and "
                 "add the model again"
             ) from error
 
@@ -205,7 +207,7 @@ class ModelLibrary:
             yield
         except OSError as error:
             remedy = "free some space" if error.errno == ENOSPC else "check that the folder can be written"
-            raise StoreError(f"Cannot {what} the model library {self._root}: {error.strerror}; {remedy}") from error
+            raise StoreError(f"cannot {what} the model library {self._root}: {error.strerror}; {remedy}") from error
 
 
 def _checked_name(name: str | None) -> str | None:

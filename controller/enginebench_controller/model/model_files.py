@@ -52,7 +52,7 @@ def hash_file(source: SourceFile) -> ModelFile:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
             return ModelFile(source.name, digest, file.tell())
     except OSError as error:
-        raise ModelError(f"Cannot read {source.path}: {error.strerror}; check the file") from error
+        raise ModelError(f"cannot read {source.path}: {error.strerror}; check the file") from error
 
 
 def external_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:

@@ -1,42 +1,94 @@
 """Pruned children: the smallest weights of every layer become zero. Han et al., 2015, without the retraining."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import onnx
+from numpy.typing import NDArray
 from onnx import numpy_helper
 
 _WEIGHT_INPUTS = {"Conv": (1,), "Gemm": (0, 1), "MatMul": (0, 1)}
 _PASSED_THROUGH = {"DequantizeLinear", "Identity", "Transpose", "Cast"}
+_PERCENT = np.arange(100) / 100
 
 
-def prune_weights(model: onnx.ModelProto, sparsity: float) -> int:
-    """Zero the share `sparsity` of each weight of Conv, Gemm and MatMul, in place; how many tensors that were."""
-    weights = {tensor.name: tensor for tensor in _weights(model.graph)}
-    for tensor in weights.values():
+@dataclass(frozen=True)
+class Magnitudes:
+    """A weight of a product, by the name of the tensor that nodes read, and what its elements are like.
+
+    Below `magnitudes[k]` lie k % of its `size` absolute values. `grouped`: a grouped convolution reads it.
+    """
+
+    name: str
+    size: int
+    magnitudes: tuple[float, ...]
+    grouped: bool
+
+
+@dataclass(frozen=True)
+class _Weight:
+    name: str
+    tensor: onnx.TensorProto
+    node: onnx.NodeProto
+
+
+def prune_weights(model: onnx.ModelProto, sparsity: float | Mapping[str, float]) -> int:
+    """Zero the share `sparsity` of each weight of Conv, Gemm and MatMul, in place; how many tensors that were.
+
+    With a mapping only the weights it names are touched, each with a share of its own.
+    """
+    weights = _distinct(model.graph)
+    chosen = {name: sparsity.get(name, 0.0) if isinstance(sparsity, Mapping) else sparsity for name in weights}
+    pruned = {name: share for name, share in chosen.items() if share > 0}
+    for name, share in pruned.items():
+        tensor = weights[name].tensor
         values = numpy_helper.to_array(tensor).copy()
         # A stable sort, so that equal magnitudes fall the same way on every machine.
-        order = np.argsort(np.abs(values.astype(np.float32)).ravel(), kind="stable")
-        values.reshape(-1)[order[: round(sparsity * values.size)]] = 0
+        order = np.argsort(_absolute(values), kind="stable")
+        values.reshape(-1)[order[: round(share * values.size)]] = 0
         tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))
-    return len(weights)
+    return len(pruned)
 
 
-def _weights(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+def weight_magnitudes(model: onnx.ModelProto) -> tuple[Magnitudes, ...]:
+    """The weights that pruning reaches, in the order of the graph."""
+    return tuple(_magnitudes(weight) for weight in _distinct(model.graph).values())
+
+
+def _magnitudes(weight: _Weight) -> Magnitudes:
+    values = _absolute(numpy_helper.to_array(weight.tensor))
+    levels = np.quantile(values, _PERCENT, method="lower") if values.size else np.zeros_like(_PERCENT)
+    groups = next((one.i for one in weight.node.attribute if one.name == "group"), 1)
+    return Magnitudes(weight.name, int(values.size), tuple(map(float, levels)), groups > 1)
+
+
+def _absolute(values: NDArray[np.generic]) -> NDArray[np.float32]:
+    return np.abs(values.astype(np.float32)).ravel()
+
+
+def _distinct(graph: onnx.GraphProto) -> dict[str, _Weight]:
+    found: dict[str, _Weight] = {}
+    for weight in _weights(graph):
+        found.setdefault(weight.name, weight)
+    return found
+
+
+def _weights(graph: onnx.GraphProto) -> Iterator[_Weight]:
     """The weight tensors of the layers, also where they come as integers through a DequantizeLinear."""
     constants = {tensor.name: tensor for tensor in graph.initializer}
     makers = {output: node for node in graph.node for output in node.output}
     for node in graph.node:
         for place in _WEIGHT_INPUTS.get(node.op_type, ()):
-            tensor = _origin(node.input[place], constants, makers)
-            if tensor is not None and len(tensor.dims) >= 2:
-                yield tensor
+            origin = _origin(node.input[place], constants, makers)
+            if origin is not None and len(origin[1].dims) >= 2:
+                yield _Weight(*origin, node)
 
 
 def _origin(
     name: str, constants: dict[str, onnx.TensorProto], makers: dict[str, onnx.NodeProto]
-) -> onnx.TensorProto | None:
-    """The constant behind a value; None for an activation, and for integers whose zero is not 0."""
+) -> tuple[str, onnx.TensorProto] | None:
+    """The constant behind a value, by its name; None for an activation, and for integers whose zero is not 0."""
     node = makers.get(name)
     while node is not None and node.op_type in _PASSED_THROUGH:
         zero_point = constants.get(node.input[2]) if len(node.input) > 2 else None
@@ -45,5 +97,7 @@ def _origin(
         name = node.input[0]
         node = makers.get(name)
     if node is not None and node.op_type == "Constant":
-        return next((attribute.t for attribute in node.attribute if attribute.name == "value"), None)
-    return constants.get(name)
+        tensor = next((attribute.t for attribute in node.attribute if attribute.name == "value"), None)
+    else:
+        tensor = constants.get(name)
+    return None if tensor is None else (name, tensor)

@@ -1,7 +1,7 @@
-"""INT8 children: ONNX Runtime's static quantizer, QDQ, calibrated on seeded inputs."""
+"""INT8 children: ONNX Runtime's static quantizer, QDQ, calibrated on inputs of one's choice."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,18 +26,19 @@ class QuantizationError(Exception):
 
 
 def quantized(
-    model: onnx.ModelProto, inputs: Sequence[InputTensor], seed: int, samples: int, folder: Path
+    model: onnx.ModelProto, inputs: Sequence[InputTensor], calibration: Iterable[dict[str, Any]], folder: Path
 ) -> onnx.ModelProto:
     """The model with u8 activations and s8 weights, per channel; `folder` is for scratch files.
 
     Weights take 7 of their 8 bits: u8 × s8 products overflow on processors without VNNI instructions, and one file
-    goes to all targets. Ranges are the minima and maxima over `samples` seeded inputs. Raises `QuantizationError`.
+    goes to all targets. Ranges are the minima and maxima over the inputs of `calibration`, arrays by the name of the
+    input. Raises `QuantizationError`.
     """
     if any(node.op_type in {"QuantizeLinear", "DequantizeLinear", "QLinearConv"} for node in model.graph.node):
         raise QuantizationError("it is quantized already")
     try:
         with _silenced():
-            return _quantized(model, inputs, seed, samples, folder)
+            return _quantized(model, inputs, calibration, folder)
     except QuantizationError:
         raise
     except Exception as error:  # the quantizer raises whatever its parts raise
@@ -46,7 +47,7 @@ def quantized(
 
 
 def _quantized(
-    model: onnx.ModelProto, inputs: Sequence[InputTensor], seed: int, samples: int, folder: Path
+    model: onnx.ModelProto, inputs: Sequence[InputTensor], calibration: Iterable[dict[str, Any]], folder: Path
 ) -> onnx.ModelProto:
     source, target = folder / "folded.onnx", folder / "quantized.onnx"
     constant = _with_constant_weights(_with_opset(model))
@@ -54,7 +55,7 @@ def _quantized(
     quantize_static(
         source,
         target,
-        _Calibration(inputs, seed, samples),
+        _Reader(calibration),
         quant_format=QuantFormat.QDQ,
         op_types_to_quantize=_operators(model),
         per_channel=_opset(onnx.load(source, load_external_data=False)) >= _PER_CHANNEL_OPSET,
@@ -65,15 +66,15 @@ def _quantized(
     result = onnx.load(target)
     _keep_used_domains(result)
     onnx.save(result, target)
-    _check(result, target, inputs, seed)
+    _check(result, target, inputs)
     return result
 
 
-class _Calibration(CalibrationDataReader):  # type: ignore[misc]  # its package has no types
-    """Hands out `samples` seeded inputs, one after the other."""
+class _Reader(CalibrationDataReader):  # type: ignore[misc]  # its package has no types
+    """Hands out inputs, one after the other."""
 
-    def __init__(self, inputs: Sequence[InputTensor], seed: int, samples: int) -> None:
-        self._items = (seeded_inputs(inputs, seed + number) for number in range(samples))
+    def __init__(self, items: Iterable[dict[str, Any]]) -> None:
+        self._items = iter(items)
 
     def get_next(self) -> dict[str, Any] | None:
         """The next input, or None at the end."""
@@ -151,11 +152,11 @@ def _domains(nodes: Sequence[onnx.NodeProto]) -> Iterator[str]:
                 yield from _domains(graph.node)
 
 
-def _check(model: onnx.ModelProto, path: Path, inputs: Sequence[InputTensor], seed: int) -> None:
+def _check(model: onnx.ModelProto, path: Path, inputs: Sequence[InputTensor]) -> None:
     """Something was quantized, and the result runs and gives finite numbers."""
     if not any(node.op_type == "QuantizeLinear" for node in model.graph.node):
         raise QuantizationError("it has no layer that can be quantized")
-    outputs = open_session(path).run(None, seeded_inputs(inputs, seed))
+    outputs = open_session(path).run(None, seeded_inputs(inputs, seed=0))
     if not all(np.isfinite(value).all() for value in outputs if value.dtype.kind == "f"):
         raise QuantizationError("the quantized model gives numbers that are not finite")
 

@@ -79,7 +79,7 @@ def load_skeleton(path: Path, *, located: bool = False) -> onnx.ModelProto:
         with path.open("rb") as file:
             model = _parse(_Walk(file, located=located), os.fstat(file.fileno()).st_size)
     except OSError as error:
-        raise ModelError(f"Cannot read the model {path}: {error.strerror}; check the path") from error
+        raise ModelError(f"cannot read the model {path}: {error.strerror}; check the path") from error
     except (_MalformedError, DecodeError) as error:
         reason = error if isinstance(error, _MalformedError) else "its content does not parse"
         raise ModelError(

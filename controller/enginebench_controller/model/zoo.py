@@ -47,7 +47,7 @@ def zoo_model(name: str) -> ZooModel:
         return ZOO[bare]
     near = get_close_matches(bare, ZOO, n=1, cutoff=0.5)
     hint = f"did you mean {PREFIX}{near[0]}?" if near else "it has " + ", ".join(PREFIX + name for name in ZOO)
-    raise ModelError(f"The zoo has no model {bare!r}: {hint}")
+    raise ModelError(f"the zoo has no model {bare!r}: {hint}")
 
 
 def build_bytes(model: ZooModel) -> bytes:

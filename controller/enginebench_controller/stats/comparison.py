@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
-from math import exp, isfinite, log, log1p
+from math import exp, log, log1p
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,9 +92,9 @@ def compare(a: Side, b: Side, *, paired: bool, practical: float = PRACTICAL) -> 
     only. Not paired: Welch's t test of the processes' log medians.
 
     The verdict is SAME when the whole interval lies within ±`practical`, FASTER or SLOWER when it excludes 1 and the
-    ratio differs from 1 by more than `practical`, else INCONCLUSIVE.
+    ratio differs from 1 by more than `practical`, else INCONCLUSIVE. A median of 0 has no ratio.
     """
-    estimate = _paired(a, b) if paired else _unpaired(a, b)
+    estimate = _without_ratio(a, b, paired) or (_paired(a, b) if paired else _unpaired(a, b))
     if isinstance(estimate, str):
         return Comparison(None, None, None, None, Verdict.INCONCLUSIVE, None, estimate)
     return Comparison(
@@ -155,10 +155,18 @@ def _with_p_value(comparison: Comparison, p_value: float) -> Comparison:
     return replace(comparison, p_value=p_value, verdict=Verdict.INCONCLUSIVE if lost else comparison.verdict)
 
 
+def _without_ratio(a: Side, b: Side, paired: bool) -> str | None:
+    """Why there is no ratio of the medians that are to be compared; None where there is."""
+    medians = [median for side in (a, b) for median in (side.blocks if paired else side.processes).values()]
+    if all(median > 0 for median in medians):
+        return None
+    return "a median latency of 0 ns has no ratio: the inferences are shorter than the clock can tell"
+
+
 def _paired(a: Side, b: Side) -> _Estimate | str:
     ratios: dict[int, list[float]] = {}
     for key in sorted(a.blocks.keys() & b.blocks.keys()):
-        ratios.setdefault(key[0], []).append(_log(b.blocks[key]) - _log(a.blocks[key]))
+        ratios.setdefault(key[0], []).append(log(b.blocks[key]) - log(a.blocks[key]))
     if not ratios:
         return "the two have no blocks in common"
     if len(ratios) == 1:
@@ -169,7 +177,7 @@ def _paired(a: Side, b: Side) -> _Estimate | str:
 def _unpaired(a: Side, b: Side) -> _Estimate | str:
     if min(len(a.processes), len(b.processes)) < 2:
         return "one process each tells nothing of the differences between processes; measure with two or more"
-    logs = [np.array([_log(median) for median in side.processes.values()]) for side in (a, b)]
+    logs = [np.array([log(median) for median in side.processes.values()]) for side in (a, b)]
     return _welch(*logs)
 
 
@@ -226,9 +234,3 @@ def _signed_rank_chances(pairs: int) -> NDArray[np.float64]:
         chances[rank:] = chances[rank:] + chances[: chances.size - rank]
         chances /= 2
     return np.cumsum(chances)
-
-
-def _log(median_ns: float) -> float:
-    if not (median_ns > 0 and isfinite(median_ns)):
-        raise ValueError(f"a median latency of {median_ns} ns cannot be compared")
-    return log(median_ns)

@@ -99,13 +99,13 @@ def ratio_and_half_width(amounts: Numbers, sizes: Numbers) -> tuple[float, float
         return None
     ratio = float(amounts.sum() / sizes.sum())
     residuals = amounts - ratio * sizes
-    worth = _independent_share(residuals)
+    worth = independent_share(residuals)
     squares = float(np.dot(residuals, residuals))
     error = np.sqrt(sizes.size / (sizes.size - 1) * squares / worth) / sizes.sum()
     return ratio, float(t_quantile(max(sizes.size * worth, MIN_BLOCKS) - 1) * error)
 
 
-def _independent_share(residuals: Numbers) -> float:
+def independent_share(residuals: Numbers) -> float:
     """How many independent blocks one of these is worth: (1 − r)/(1 + r), with r the correlation of neighbours.
 
     That is the effective sample size of a first-order autoregressive series (Thiébaux and Zwiers, "The Interpretation

@@ -1,5 +1,7 @@
 """Quantized and pruned children of any ONNX model, linked to their parents."""
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +11,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tiny_models import make_model, save, tiny_classifier, tiny_embedding
 
-from enginebench_controller.errors import ModelError
-from enginebench_controller.model.derive import prune, quantize
+from enginebench_controller.errors import InputError, ModelError
+from enginebench_controller.model.calibration import CalibrationFolder
+from enginebench_controller.model.derive import prunable_weights, prune, prune_by_weight, quantize
 from enginebench_controller.model.library import ModelLibrary
 
 
@@ -138,3 +141,75 @@ def test_a_sparsity_outside_0_and_1_is_refused(library: ModelLibrary, tmp_path: 
 def test_a_model_without_layers_to_prune_is_refused(library: ModelLibrary, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="no Conv, Gemm or MatMul"):
         prune(library, library.add(save(tiny_embedding(), tmp_path / "m.onnx")), 0.5)
+
+
+def test_pruning_by_weight_touches_only_the_weights_named(library: ModelLibrary, tmp_path: Path) -> None:
+    parent = library.add(save(tiny_classifier(), tmp_path / "m.onnx"))
+    child = prune_by_weight(library, parent, {"fc": 0.75, "w": 0.0})
+    before, after = weights_of(library.main_path(parent)), weights_of(library.main_path(child))
+    assert (after["fc"] == 0).mean() == 0.75
+    np.testing.assert_array_equal(after["w"], before["w"])
+    assert child.parent_digest == parent.digest
+    assert prune_by_weight(library, parent, {"fc": 0.75}) == child
+    assert prune_by_weight(library, parent, {"fc": 0.5}).digest != child.digest
+    with pytest.raises(ModelError, match="none of its weights"):
+        prune_by_weight(library, parent, {"nothing": 0.5})
+
+
+def test_prunable_weights_come_with_their_magnitudes_in_the_order_of_the_graph(
+    library: ModelLibrary, tmp_path: Path
+) -> None:
+    parent = library.add(save(tiny_classifier(), tmp_path / "m.onnx"))
+    conv, fc = prunable_weights(library, parent)
+    assert [(one.name, one.size, one.grouped) for one in (conv, fc)] == [("w", 108, False), ("fc", 320, False)]
+    values = np.abs(weights_of(library.main_path(parent))["fc"])
+    assert len(fc.magnitudes) == 100
+    assert np.mean(values < fc.magnitudes[90]) == pytest.approx(0.9, abs=0.01)
+
+
+def test_a_grouped_convolution_is_known(library: ModelLibrary, tmp_path: Path) -> None:
+    conv = helper.make_node("Conv", ["x", "w"], ["y"], "depthwise", group=4)
+    weights = {"w": np.ones((4, 1, 1, 1), "f")}
+    model = make_model([conv], [("x", [1, 4, 2, 2])], [("y", [1, 4, 2, 2])], weights)
+    (weight,) = prunable_weights(library, library.add(save(model, tmp_path / "m.onnx")))
+    assert weight.grouped
+
+
+def calibration_folder(folder: Path, *, scale: float, count: int = 3) -> CalibrationFolder:
+    folder.mkdir()
+    random = np.random.default_rng(1)
+    for number in range(count):
+        np.save(folder / f"sample{number}.npy", scale * random.standard_normal((3, 4, 4)).astype("f"))
+    return CalibrationFolder(folder)
+
+
+def test_given_samples_set_the_ranges_and_stand_in_the_derivation(library: ModelLibrary, tmp_path: Path) -> None:
+    parent = library.add(save(tiny_classifier(), tmp_path / "m.onnx"))
+    small, large = (
+        quantize(library, parent, given=calibration_folder(tmp_path / name, scale=scale))
+        for name, scale in (("small", 1.0), ("large", 100.0))
+    )
+    assert small.derivation is not None
+    assert re.search(r"min-max over 3 inputs of small \([0-9a-f]{12}; .*3 samples", small.derivation)
+    scales = [weights_of(library.main_path(one))["x_scale"] for one in (small, large)]
+    assert scales[1] == pytest.approx(100 * scales[0], rel=1e-3)
+
+
+def test_the_same_samples_are_found_again_and_fewer_are_another_version(library: ModelLibrary, tmp_path: Path) -> None:
+    parent = library.add(save(tiny_classifier(), tmp_path / "m.onnx"))
+    given = calibration_folder(tmp_path / "samples", scale=1.0)
+    child = quantize(library, parent, given=given)
+    assert quantize(library, parent, given=given) == child
+    fewer = quantize(library, parent, given=replace(given, most=1))
+    assert "over 1 inputs of samples" in (fewer.derivation or "")
+    assert fewer.derivation != child.derivation
+
+
+def test_samples_that_do_not_fit_are_refused_with_what_was_expected(library: ModelLibrary, tmp_path: Path) -> None:
+    parent = library.add(save(tiny_classifier(), tmp_path / "m.onnx"))
+    (tmp_path / "odd").mkdir()
+    np.save(tmp_path / "odd" / "a.npy", np.zeros((5, 5), "f"))
+    with pytest.raises(InputError, match=r"takes \(3, 4, 4\) for one sample"):
+        quantize(library, parent, given=CalibrationFolder(tmp_path / "odd"))
+    with pytest.raises(InputError, match="cannot read the folder"):
+        quantize(library, parent, given=CalibrationFolder(tmp_path / "absent"))

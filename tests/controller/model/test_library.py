@@ -196,7 +196,7 @@ def test_a_full_disk_leaves_nothing_behind(
 
 def test_a_library_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(StoreError, match=r"Cannot write to the model library .*check that the folder can be written"):
+    with pytest.raises(StoreError, match=r"cannot write to the model library .*check that the folder can be written"):
         ModelLibrary(tmp_path / "file").add(save(tiny_classifier(), tmp_path / "a.onnx"))
 
 

@@ -42,6 +42,18 @@ BOUND = stats.binom.ppf(0.999, TRIALS, 0.05) / TRIALS
 """How often equal things may seem unlike by chance at a nominal 5 %."""
 
 
+@pytest.mark.parametrize("paired", [True, False])
+@pytest.mark.parametrize("swapped", [True, False])
+def test_a_median_of_0_has_no_ratio_and_a_note_says_why(paired, swapped):
+    usual = side(np.full((3, 6), 4.0 * MS))
+    sides = (usual, side(np.zeros((3, 6))))
+    found = compare(*(sides[::-1] if swapped else sides), paired=paired)
+
+    assert (found.ratio, found.low, found.high, found.p_value) == (None,) * 4
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert "a median latency of 0 ns has no ratio" in found.note
+
+
 @pytest.mark.parametrize(("processes", "paired"), [(2, True), (3, True), (5, True), (2, False), (3, False), (6, False)])
 def test_equal_things_with_unlike_processes_seldom_seem_to_differ(processes, paired):
     generator = np.random.default_rng([processes, paired])

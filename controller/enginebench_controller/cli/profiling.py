@@ -1,0 +1,89 @@
+"""`enginebench profile`: the time of every layer, in a pass of its own."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from enginebench_controller.cli import run_options as options
+from enginebench_controller.cli.arguments import pairs, shapes, split, stated
+from enginebench_controller.cli.console import print_json, remark
+from enginebench_controller.cli.options import Json, Model, ShapeAsForRun
+from enginebench_controller.cli.profile_tables import print_layers, print_profiles, print_summary, print_types
+from enginebench_controller.cli.progress import announcing
+from enginebench_controller.errors import ExitCode
+from enginebench_controller.home import default_home
+from enginebench_controller.plan import make_plan
+from enginebench_controller.profile_document import profiles_document
+from enginebench_controller.profiling import ProfileOrder, run_profiles
+from enginebench_controller.records import Peak, Profile
+from enginebench_controller.sparsity_passes import parse_sparsities
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this module."""
+    app.command("profile")(profile)
+
+
+def profile(
+    model: Model,
+    engine: options.Engine = None,
+    target: options.Target = None,
+    device: options.Device = None,
+    batch: options.Batch = None,
+    cores: options.Cores = None,
+    precision: options.Precision = None,
+    sparsity: Annotated[
+        str | None,
+        typer.Option(metavar="S,T,…", help="A pass for each share of zeros imposed, such as 0,0.5,0.9: DeepSparse."),
+    ] = None,
+    iterations: Annotated[int, typer.Option(help="Profiled inferences.")] = 20,
+    warmup: options.Warmup = None,
+    shape: ShapeAsForRun = None,
+    option: options.Option = None,
+    seed: options.Seed = None,
+    timeout: options.Timeout = None,
+    name: Annotated[str | None, typer.Option(help="Name of the profiles; by default that of the model.")] = None,
+    most: Annotated[int, typer.Option(min=0, help="How many layers to print, slowest first.")] = 20,
+    json: Json = False,
+) -> None:
+    """Time every layer of a model. Never mixed with measurements: counters cost time of their own."""
+    given = {
+        "models": [model],
+        "engines": split(engine),
+        "targets": split(target),
+        "devices": split(device),
+        "batch": split(batch),
+        "cores": split(cores),
+        "precision": split(precision),
+        "iterations": iterations,
+        "warmup": warmup,
+        "shapes": shapes(shape),
+        "options": pairs(option, "--option ENGINE.NAME=VALUE"),
+        "seed": seed,
+        "timeout": timeout,
+        "name": name,
+    }
+    order = ProfileOrder(make_plan(stated(given), "profile"), parse_sparsities(sparsity))
+    with announcing() as announce:
+        profiles = asyncio.run(run_profiles(default_home(), order, announce))
+    peaks = default_home().store.peaks()
+    if json:
+        print_json(profiles_document(profiles, peaks))
+    else:
+        _print(profiles, peaks, most)
+    if not all(one.status.has_numbers for one in profiles):
+        raise typer.Exit(int(ExitCode.SOME_FAILED))
+
+
+def _print(profiles: Sequence[Profile], peaks: Sequence[Peak], most: int) -> None:
+    for one in profiles:
+        print_summary(one)
+        if one.layers:
+            print_types(one)
+            print_layers(one, peaks, most)
+    if len(profiles) > 1:
+        print_profiles("All passes", profiles)
+    for one in profiles:
+        remark(f"look at it again with `enginebench profiles show {one.id}`")

@@ -1,0 +1,160 @@
+"""`enginebench prospects …`: what pruning would bring, estimated, imposed and measured."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from enginebench_controller.cli import run_options as options
+from enginebench_controller.cli.arguments import pairs, shapes, split, stated
+from enginebench_controller.cli.console import print_json, remark
+from enginebench_controller.cli.options import Json, Model, ShapeAsForRun
+from enginebench_controller.cli.progress import announcing
+from enginebench_controller.cli.prospects_tables import print_prospects
+from enginebench_controller.errors import EnginebenchError, ExitCode, InputError
+from enginebench_controller.home import Home, default_home
+from enginebench_controller.new_file import new_file
+from enginebench_controller.plan import make_plan
+from enginebench_controller.prospects import Policy, PruningProspects, prospects_of
+from enginebench_controller.prospects_csv import prospects_csv
+from enginebench_controller.prospects_document import pruning_document
+from enginebench_controller.pruning import SPARSITIES, PruningOrder, run_pruning
+from enginebench_controller.records import Profile
+from enginebench_controller.sparsity_passes import parse_sparsities
+
+Csv = Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write a row a part of the model.")]
+Most = Annotated[int, typer.Option(min=0, help="How many parts of the model to print, slowest first.")]
+Share = Annotated[float, typer.Option(min=0, max=1)]
+
+group = typer.Typer(no_args_is_help=True, help="What optimization would bring.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.add_typer(group, name="prospects")
+
+
+@group.command("pruning")
+def pruning(
+    model: Model,
+    engine: Annotated[str, typer.Option(help="An engine that can impose sparsity.")] = "deepsparse",
+    target: options.Target = None,
+    batch: Annotated[int, typer.Option(min=1, help="Items in one inference.")] = 1,
+    cores: Annotated[int | None, typer.Option(min=1, help="Physical cores; by default all of the target's.")] = None,
+    sparsity: Annotated[
+        str, typer.Option(metavar="S,T,…", help="Shares of zeros to impose on every layer; 0 is always one.")
+    ] = ",".join(f"{share:g}" for share in SPARSITIES),
+    measure: Annotated[
+        str, typer.Option(metavar="S,T,…", help='Sparsities of pruned copies, the same in every layer; "" for none.')
+    ] = "0.9",
+    by_layer: Annotated[
+        bool, typer.Option("--by-layer/--no-by-layer", help="Also a copy pruned layer by layer, as the policy says.")
+    ] = True,
+    goal: Annotated[float, typer.Option(min=0, max=1, help="Policy: share of all weights to zero.")] = Policy.goal,
+    cap: Annotated[float, typer.Option(min=0, max=0.99, help="Policy: most zeros in one layer.")] = Policy.cap,
+    least: Annotated[
+        float, typer.Option(min=0, max=1, help="Policy: a layer that would get less stays dense.")
+    ] = Policy.least,
+    iterations: Annotated[int, typer.Option(min=1, help="Profiled inferences a pass; each costs a compilation.")] = 3,
+    optimization_level: Annotated[
+        int, typer.Option(min=0, max=1, help="How much the engine may rewrite the graph; the same for every pass.")
+    ] = 0,
+    warmup: options.Warmup = None,
+    shape: ShapeAsForRun = None,
+    option: options.Option = None,
+    timeout: options.Timeout = None,
+    name: Annotated[str | None, typer.Option(help="Name of the profiles; by default that of the model.")] = None,
+    most: Most = 20,
+    csv: Csv = None,
+    json: Json = False,
+) -> None:
+    """Time a model with zeros imposed step by step, and copies that really have them; estimate what lies between."""
+    given = {
+        "models": [model],
+        "engines": split(engine),
+        "targets": split(target),
+        "batch": [batch],
+        "cores": None if cores is None else [cores],
+        "iterations": iterations,
+        "warmup": warmup,
+        "shapes": shapes(shape),
+        "options": pairs(option, "--option ENGINE.NAME=VALUE"),
+        "timeout": timeout,
+        "name": name,
+    }
+    order = PruningOrder(
+        plan=make_plan(stated(given), "prospects pruning"),
+        sparsities=parse_sparsities(sparsity),
+        copies=_copies(measure),
+        policy=Policy(goal, cap, least) if by_layer else None,
+        optimization_level=optimization_level,
+    )
+    with announcing() as announce:
+        passes = asyncio.run(run_pruning(default_home(), order, announce, remark))
+    _tell(passes, most, csv, as_json=json)
+    if not all(one.status.has_numbers for one in passes):
+        raise typer.Exit(int(ExitCode.SOME_FAILED))
+
+
+@group.command("show")
+def show(
+    order: Annotated[str, typer.Argument(metavar="ID", help="Order id, or the id or name of one of its profiles.")],
+    most: Most = 20,
+    csv: Csv = None,
+    json: Json = False,
+) -> None:
+    """Show prospects that were measured before."""
+    home = default_home()
+    _tell(_passes(home, order), most, csv, as_json=json)
+
+
+def _copies(text: str) -> tuple[float, ...]:
+    found = parse_sparsities(text, "--measure")
+    if 0 in found:
+        raise InputError("--measure: a copy without zeros is the model itself; write shares such as 0.9")
+    return found
+
+
+def _passes(home: Home, named: str) -> tuple[Profile, ...]:
+    """The whole profiles of an order. Raises `InputError` where there are none."""
+    listed = home.store.profiles()
+    orders = {one.order_id for one in listed if one.order_id and named and one.order_id.startswith(named)}
+    if len(orders) > 1:
+        raise InputError(f"{len(orders)} orders start with {named}: give more digits")
+    if not orders:
+        orders = {home.store.profile(named).order_id or ""}
+    found = [home.store.profile(one.id) for one in reversed(listed) if one.order_id and one.order_id in orders]
+    if not any(one.imposed_sparsity is not None for one in found):
+        raise InputError(
+            f"{named} has no passes with sparsity imposed; make some with `enginebench prospects pruning MODEL`"
+        )
+    return tuple(found)
+
+
+def _tell(passes: Sequence[Profile], most: int, csv: Path | None, *, as_json: bool) -> None:
+    found = _prospects(passes)
+    if csv is not None:
+        with new_file(csv, force=False) as path:
+            path.write_text(prospects_csv(found), encoding="utf-8", newline="")
+        remark(f"wrote {csv}")
+    if as_json:
+        print_json(pruning_document(found))
+    else:
+        print_prospects(found, most)
+
+
+def _prospects(passes: Sequence[Profile]) -> PruningProspects:
+    """Raises an error with the reason where the dense pass failed."""
+    try:
+        return prospects_of(passes)
+    except ValueError as error:
+        failed = [one.failure.message for one in passes if one.failure]
+        raise NoProspectsError(f"no prospects: {error}" + (f"; a pass failed: {failed[0]}" if failed else "")) from None
+
+
+class NoProspectsError(EnginebenchError):
+    """Passes that came to nothing to show."""
+
+    exit_code = ExitCode.SOME_FAILED

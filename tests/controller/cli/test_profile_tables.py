@@ -1,0 +1,93 @@
+"""The tables of a profile: unknown is –, never 0, and what cannot be told is left out."""
+
+from dataclasses import replace
+
+import pytest
+
+import invented_profiles
+from enginebench_controller.cli.profile_tables import print_layers, print_profiles, print_summary, print_types
+from enginebench_controller.records import EngineRef, Peak, PeakKind, Rate
+
+PROFILE = invented_profiles.profile()
+COMPUTED = replace(PROFILE, layers=(replace(PROFILE.layers[0], flops=6912), *PROFILE.layers[1:]))
+
+
+def peak(kind, rate, **fields):
+    engine = EngineRef("fake", "default", "1.0")
+    return Peak("local", engine, "CPU", 2, kind, "work", 1, rate=Rate(rate, rate, rate, 9), **fields)
+
+
+PEAKS = (
+    peak(PeakKind.FLOPS, 11_520e9, precision="f32"),
+    peak(PeakKind.BANDWIDTH, 1e15, working_set_bytes=2**20),
+)
+
+
+@pytest.fixture
+def printed(capsys):
+    """Calls a printing function; returns the table's rows as cells by heading, and the remarks."""
+
+    def show(printing, *arguments):
+        printing(*arguments)
+        out, err = capsys.readouterr()
+        heading = next(line for line in out.splitlines() if line.startswith("┃"))
+        names = [cell.strip() for cell in heading.strip("┃").split("┃")]
+        rows = [line.strip("│").split("│") for line in out.splitlines() if line.startswith("│")]
+        return [dict(zip(names, (cell.strip() for cell in row), strict=True)) for row in rows], err
+
+    return show
+
+
+def test_layers_without_a_time_stand_last_with_their_state_and_no_number(printed):
+    rows, _ = printed(print_layers, PROFILE, (), 20)
+
+    assert [row["state"] for row in rows] == [
+        "executed",
+        "executed",
+        "not executed",
+        "optimized away",
+        "no data",
+    ]
+    for row in rows[2:]:
+        assert {row["mean ms"], row["%"], row["FLOPs"], row["GFLOP/s"], row["kernel"]} == {"–"}
+
+
+def test_the_slowest_come_first_and_the_rest_is_counted(printed):
+    rows, remarks = printed(print_layers, PROFILE, (), 1)
+    assert [row["layer"] for row in rows] == ["conv1"]
+    assert "4 more layers: --most shows them" in remarks
+
+
+def test_the_share_of_the_roof_is_a_column_only_where_there_is_a_roof(printed):
+    rows, remarks = printed(print_layers, COMPUTED, (), 20)
+    assert "of roof" not in rows[0] and "targets calibrate" in remarks
+    assert rows[0]["GFLOP/s"] == "1152.0"
+
+    rows, _ = printed(print_layers, COMPUTED, PEAKS, 20)
+    assert [(row["of roof"], row["bound by"]) for row in rows[:2]] == [("10%", "compute"), ("–", "–")]
+
+
+def test_types_have_their_share_and_precisions(printed):
+    (conv, reorder), _ = printed(print_types, PROFILE)
+    assert (conv["type"], conv["layers"], conv["%"], conv["precisions"]) == ("Conv", "1", "64.3", "f32 ×1")
+    assert reorder["precisions"] == "u8 ×1"
+
+
+def test_a_summary_has_every_figure_and_says_what_is_unknown(printed):
+    rows, _ = printed(print_summary, PROFILE)
+    shown = {row["figure"]: row["value"] for row in rows}
+    assert shown["time matched to source nodes"] == "66.7 %"
+    assert shown["largest group"] == "66.7 % of the nodes"
+    assert shown["FLOPs of an inference"] == "6.91 k, known for 50.0 % of the nodes"
+    assert shown["profiled ÷ unprofiled latency"] == "–"
+
+    rows, remarks = printed(print_summary, invented_profiles.profile_of_failure())
+    shown = {row["figure"]: row["value"] for row in rows}
+    assert (shown["time matched to source nodes"], shown["FLOPs of an inference"]) == ("–", "–")
+    assert "killed by SIGSEGV" in remarks and "ONNX models only" in remarks
+
+
+def test_a_list_tells_zeros_imposed_from_not_asked_for(printed):
+    dense = replace(PROFILE.configuration, options={"imposed_sparsity": "0"})
+    rows, _ = printed(print_profiles, "Profiles", [PROFILE, replace(PROFILE, configuration=dense)])
+    assert [row["zeros imposed"] for row in rows if row["id"]] == ["–", "0"]

@@ -1,0 +1,82 @@
+"""Help without types of Python's, defaults that are true, and mistakes as sentences that name the option."""
+
+import re
+import sys
+
+import pytest
+import typer
+
+from enginebench_controller import cli
+from enginebench_controller.cli import app
+from enginebench_controller.cli.usage import without_types
+from enginebench_controller.plan import make_plan
+
+COMMAND = without_types(typer.main.get_command(app))
+FIELDS = {"engine": "engines", "target": "targets", "device": "devices", "shape": "shapes", "option": "options"}
+IN_WORDS = {"targets", "devices", "cores", "requests", "max_duration", "block", "order_seed", "name"}
+"""Fields whose default depends on something else: the help says on what."""
+
+
+def complaint(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
+    monkeypatch.setattr(sys, "argv", ["enginebench", *arguments])
+    monkeypatch.setenv("COLUMNS", "100")
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    return printed.err
+
+
+@pytest.mark.parametrize("words", [["run"], ["rerun"], ["demo"], ["ladder", "throughput"], ["ladder", "latency"]])
+def test_the_help_shows_what_to_write_and_no_types(
+    words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert COMMAND([*words, "-h"], standalone_mode=False) == 0
+    assert not re.findall(r"<(?:str|int|bool|float|list)\b", capsys.readouterr().out)
+
+
+def test_the_defaults_in_the_help_of_run_are_those_of_a_plan() -> None:
+    plan = make_plan({"models": ["m"]}, "run").document()
+    checked = set()
+    for parameter in COMMAND.commands["run"].params:
+        field = FIELDS.get(parameter.name, parameter.name)
+        told = re.search(r"\[default: (.+)]", parameter.help or "")
+        if field in plan and field not in IN_WORDS and told:
+            default = plan[field][0] if isinstance(plan[field], list) else plan[field]
+            assert str(default) == told[1], field
+            checked.add(field)
+    assert {"engines", "batch", "precision", "load", "arrivals", "processes", "duration", "interval"} <= checked
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["run", "m", "--batch", "0"], "--batch: '0' is not a number of at least 1"),
+        (["run", "m", "--batch", "x"], "--batch: 'x' is not a whole number"),
+        (["run", "m", "--rate", "0"], "--rate: '0' is not a number above 0"),
+        (["run", "m", "--processes", "0"], "--processes: 0 is not a number of at least 1"),
+        (["run", "m", "--processes", "101"], "--processes: 101 is not a number of at most 100"),
+        (["run", "m", "--precision", "f8"], "--precision: 'f8' is not one of default, f32, bf16 or f16"),
+        (["run", "m", "--hint", "speed"], "--hint: 'speed' is not one of none, latency, throughput or cumulative"),
+        (["run", "m", "--load", "burst"], "--load: 'burst' is not one of sync, async or open-loop"),
+        (["run", "m", "--image-mean", "a"], "--image-mean: 'a' is not a number"),
+        (["run", "m", "--image-scale", "nan"], "--image-scale: nan is not a finite number"),
+        (["run", "m", "--duration", "soon"], "--duration: 'soon' is not a duration: write 500ms, 5s, 2m or 1h"),
+        (["run", "m", "--engine", ","], "--engine: at least one is needed"),
+        (["run", "m", "--image-scale", "x"], "--image-scale: 'x' is not a number; see `enginebench run --help`"),
+        (["run", "m", "--iterations", "x"], "--iterations: 'x' is not a whole number; see `enginebench run --help`"),
+        (
+            ["ladder", "latency", "m", "--cores", "0"],
+            "--cores: '0' is not a number of at least 1; see `enginebench ladder latency --help`",
+        ),
+        (["run"], "missing argument 'MODEL… | PLAN.toml'; see `enginebench run --help`"),
+        (["run", "m", "--quux"], "no such option: --quux; see `enginebench run --help`"),
+        (["frobnicate"], "no such command 'frobnicate'; see `enginebench --help`"),
+    ],
+)
+def test_a_mistake_is_one_sentence_that_names_the_option_and_what_is_allowed(
+    arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert complaint(capsys, monkeypatch, *arguments) == f"error: {sentence}\n"

@@ -1,0 +1,71 @@
+"""What the names given to `compare` mean."""
+
+import pytest
+
+import invented
+import invented_profiles
+from enginebench_controller.errors import InputError
+from enginebench_controller.store.store import Store
+from enginebench_controller.subjects import find_subjects
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Two benchmarks with a measurement each, three profiles; "both" names one of each kind, "pass" two profiles."""
+    store = Store(tmp_path / "results.duckdb")
+    for place, name in ((1, "nightly"), (2, "both")):
+        store.add_benchmark(invented.benchmark(f"b000000{place}", name))
+        store.add_measurement(invented.measured(f"m000000{place}", f"b000000{place}"))
+    for place, name in ((1, "pass"), (2, "pass"), (3, "both")):
+        created = invented.CREATED_NS + place
+        store.add_profile(invented_profiles.profile(f"p000000{place}", name=name, created_at_unix_ns=created))
+    return store
+
+
+def ids(subjects):
+    return [one.id for one in (*subjects.benchmarks, *subjects.profiles, *subjects.measurements)]
+
+
+@pytest.mark.parametrize(
+    ("names", "wanted"),
+    [
+        (["nightly", "b0000002"], ["b0000001", "b0000002"]),
+        (["p0000001", "p0000003"], ["p0000001", "p0000003"]),
+        (["m0000001", "m0000002", "m0000001"], ["m0000001", "m0000002", "m0000001"]),
+        (["pass"], ["p0000001", "p0000002"]),
+        (["both", "p0000001"], ["p0000003", "p0000001"]),
+    ],
+)
+def test_ids_names_and_starts_of_ids(store, names, wanted):
+    assert ids(find_subjects(store, names)) == wanted
+
+
+def test_a_name_that_means_two_kinds_is_the_benchmark_and_that_is_said(store):
+    found = find_subjects(store, ["both"])
+    assert ids(found) == ["b0000002"] and "profiles" in found.also
+
+
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [
+        (
+            ["nightly", "p0000001"],
+            "only things of one kind can be compared: 'nightly' is a benchmark, 'p0000001' is a profile",
+        ),
+        (["m0000001", "nightly"], "'m0000001' is a measurement, 'nightly' is a benchmark"),
+        (["nightly", "nobody"], "there is no benchmark, profile or measurement 'nobody'"),
+        (["", "nightly"], "there is no benchmark, profile or measurement ''"),
+        (["pass", "p0000001"], "'pass' means 2 profiles"),
+        (["p000", "p0000001"], "'p000' means 3 profiles"),
+        (["m000", "m0000001"], "'m000' means 2 measurements"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_in_one_sentence(store, names, sentence):
+    with pytest.raises(InputError) as caught:
+        find_subjects(store, names)
+    assert sentence in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_store_that_is_not_there_has_nothing(tmp_path):
+    with pytest.raises(InputError, match="there is no"):
+        find_subjects(Store(tmp_path / "none.duckdb"), ["x"])
