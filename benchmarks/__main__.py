@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: measure all parts, keep the rows as JSON and fill the tables of docs/benchmarks.md.
+"""`python -m benchmarks`: measure all parts, keep the rows as JSON and fill the tables in docs/.
 
 For one idle machine: what else runs there is in the figures.
 """
@@ -12,14 +12,23 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
-from benchmarks import cost, loops, overload, patience, tools
+from benchmarks import cost, coverage, loops, overload, patience, profiling, tools
 from benchmarks.markdown import PAGE, fill
 from benchmarks.setting import RESULTS, Setting, make_setting
 from enginebench_plugins.processor import processor_name
 
-PARTS = {"loops": loops, "tools": tools, "cost": cost, "patience": patience, "overload": overload}
+PARTS = {
+    "loops": loops,
+    "tools": tools,
+    "cost": cost,
+    "patience": patience,
+    "overload": overload,
+    "profiling": profiling,
+    "coverage": coverage,
+}
 FULL_ROUNDS, FULL_S, FULL_BLOCK_S = 10, 3.0, 0.2
 QUICK_ROUNDS, QUICK_S, QUICK_BLOCK_S = 2, 1.0, 0.1
 PEERS = ("onnxruntime", "openvino", "torch", "mlcommons-loadgen", "pyperf")
@@ -29,7 +38,9 @@ def main() -> None:
     """Measure what was asked for; a part that fails stops nothing but itself."""
     arguments = _arguments()
     if arguments.quick:
-        setting = make_setting(rounds=arguments.rounds or QUICK_ROUNDS, seconds=QUICK_S, block_s=QUICK_BLOCK_S)
+        setting = make_setting(
+            rounds=arguments.rounds or QUICK_ROUNDS, seconds=QUICK_S, block_s=QUICK_BLOCK_S, quick=True
+        )
     else:
         setting = make_setting(rounds=arguments.rounds or FULL_ROUNDS, seconds=FULL_S, block_s=FULL_BLOCK_S)
     failed = [part for part in arguments.only if not _succeeds(part, setting, show=not arguments.quick)]
@@ -49,9 +60,16 @@ def _succeeds(part: str, setting: Setting, *, show: bool) -> bool:
     table = PARTS[part].table(rows)
     print(f"{table}\n", flush=True)
     if show:
-        fill(PAGE, part, table)
-        fill(PAGE, "machine", _machine(setting))
+        page = page_of(part)
+        fill(page, part, table)
+        fill(page, "machine", _machine(setting))
     return True
+
+
+def page_of(part: str) -> Path:
+    """The page that has the part's table: one of its own, or the one of all benchmarks."""
+    page: Path = getattr(PARTS[part], "PAGE", PAGE)
+    return page
 
 
 def _keep(part: str, setting: Setting, rows: Sequence[Any], wall_s: float) -> None:

@@ -22,7 +22,7 @@ class Setting:
     """One machine, two models, and how patient to be.
 
     `rounds` is how often each comparison is repeated, `seconds` how long a one-shot run measures, and `block_s` how
-    long a turn of two processes that alternate is.
+    long a turn of two processes that alternate is. `quick` asks only whether it works.
     """
 
     home: Home
@@ -31,6 +31,7 @@ class Setting:
     rounds: int
     seconds: float
     block_s: float
+    quick: bool = False
     seed: int = 1
 
     @property
@@ -54,12 +55,12 @@ class Setting:
         return ["taskset", "--cpu-list", ",".join(map(str, self.cpus)), *command]
 
 
-def make_setting(*, rounds: int, seconds: float, block_s: float) -> Setting:
+def make_setting(*, rounds: int, seconds: float, block_s: float, quick: bool = False) -> Setting:
     """Builds the models, with their batch fixed to 1, so that every peer reads the very same files."""
     home = default_home()
     models = {name: _fixed(home, name) for name in MODELS}
     cpus = tuple(sorted(physical_cores(os.sched_getaffinity(0))))
-    return Setting(home, models, cpus, rounds, seconds, block_s)
+    return Setting(home, models, cpus, rounds, seconds, block_s, quick)
 
 
 def _fixed(home: Home, name: str) -> Path:

@@ -21,14 +21,12 @@ from enginebench_controller.records import (
     InputFile,
     InputSet,
     InputTensor,
-    Layer,
     Load,
     Measurement,
     ModelFile,
     ModelVersion,
     Phase,
     Process,
-    Profile,
     Readback,
     Source,
     Status,
@@ -154,28 +152,6 @@ def failed(identity, benchmark_id="b0000001", *, engine="fake-broken", batch=1, 
         ),
     )
     return replace(whole, **fields)
-
-
-def profile(identity="p0000001"):
-    """A profile of two layers, one of which never ran."""
-    ran = Layer("conv1", "Conv", 0, "executed", (5, 6, 7), 1, "jit_avx2", "f32", ((1, 8, 4, 4),), ("Conv_0", "Relu_1"))
-    gone = Layer("drop1", "Dropout", 1, "optimized_away", (), 0, "", "", (), ("Dropout_2",))
-    return Profile(
-        id=identity,
-        name="invented",
-        target="local",
-        engine=EngineRef("fake", "default", "1.0"),
-        model_digest="ab" * 32,
-        model_name="invented",
-        configuration=CONFIGURATION,
-        status=Status.OK,
-        created_at_unix_ns=CREATED_NS,
-        effective=Effective(isa=Readback("avx2", Source.ASSUMED)),
-        iterations=3,
-        profiled_latency_ns=20,
-        unprofiled_latency_ns=None,
-        layers=(ran, gone),
-    )
 
 
 def model(digest="ab" * 32, name="invented", **fields):

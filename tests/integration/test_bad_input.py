@@ -35,6 +35,21 @@ def test_an_unknown_engine_with_the_nearest_name(bench: Bench, model: Path, shar
     assert "did you mean 'onnxruntime'" in done.stderr
 
 
+def test_an_engine_that_is_like_none_is_told_what_there_is(
+    bench: Bench, model: Path, shared_agent: AgentProcess
+) -> None:
+    done = bench.cli("run", model, "--engine", "nosuch", "--target", shared_agent.address, expect=2)
+    assert "did you mean" not in done.stderr and "it has: " in done.stderr and "openvino" in done.stderr
+    assert done.stderr.startswith("error: "), "the progress display leaves no empty line"
+
+
+def test_a_folder_is_not_a_missing_file(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    for command in (("run",), ("models", "add"), ("ladder", "latency")):
+        done = bench.cli(*command, tmp_path / "models", expect=2)
+        assert done.stderr.startswith(f"error: {tmp_path / 'models'} is a folder"), done.stderr
+
+
 def test_an_unknown_target_and_model_name(bench: Bench, model: Path) -> None:
     bench.cli("targets", "add", "nuc", "127.0.0.1:9")
     assert "did you mean 'nuc'" in bench.cli("run", model, "--target", "nuk", expect=2).stderr

@@ -9,7 +9,6 @@ import pytest
 from enginebench_controller.model.matching import MatchedProfile, correspond, join, match_layers
 from enginebench_controller.model.quantization import quantized
 from enginebench_controller.model.seeded_inputs import seeded_inputs
-from enginebench_controller.model.seeded_inputs import seeded_inputs
 from enginebench_controller.model.source_graph import read_source_graph
 from enginebench_controller.model.zoo import build_bytes, zoo_model
 from enginebench_controller.records import InputTensor

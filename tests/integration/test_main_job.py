@@ -60,8 +60,10 @@ def test_throughput_counts_items_of_every_request_in_flight(
     measuring = (*QUICK, "--duration", "1s")
     document = bench.json("run", model, *arguments, *sleeping, *measuring, "--target", shared_agent.address)
     (measurement,) = document["measurements"]
-    # Two requests of 4 items every 20 ms are 400 items a second; a loaded machine may reach less, never more.
-    assert 200 < measurement["throughput_items_per_s"] <= 400
+    # Two requests of 4 items every 20 ms are 400 items a second; a loaded machine may reach less, never more. The time
+    # from the completion of one request to the last one of the other is short of a turn, and so one more may be in it.
+    edge = 1 - 1 / measurement["iterations"]
+    assert 200 < measurement["throughput_items_per_s"] <= 400 / edge
     assert measurement["latency"]["min_ns"] >= 20_000_000
 
 

@@ -1,0 +1,38 @@
+"""`enginebench` as a user starts it, whose every answer is a document or a sentence."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+TIMEOUT_S = 1800
+
+
+@dataclass(frozen=True)
+class CommandLine:
+    """Commands with the home folder `home`; `target` is the address of the agent they are to use."""
+
+    home: Path
+    target: str
+
+    def json(self, *arguments: object) -> Any:
+        """The document that a command prints. Raises `RuntimeError` with its own words where it prints none."""
+        found = self.try_json(*arguments)
+        if not isinstance(found, str):
+            return found
+        raise RuntimeError(f"enginebench {' '.join(map(str, arguments))}: {found}")
+
+    def try_json(self, *arguments: object) -> Any:
+        """The document, or the last sentence of a command that prints none.
+
+        Raises `RuntimeError` for a traceback: a refusal is a sentence.
+        """
+        command = [sys.executable, "-m", "enginebench_controller", *map(str, arguments), "--json"]
+        variables = os.environ | {"ENGINEBENCH_HOME": str(self.home)}
+        done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        if "Traceback" in done.stderr:
+            raise RuntimeError(f"enginebench {' '.join(map(str, arguments))} broke: {done.stderr[-1000:]}")
+        return json.loads(done.stdout) if done.stdout.strip() else (done.stderr.strip().splitlines() or [""])[-1]
