@@ -18,7 +18,7 @@ from benchmarks.command_line import CommandLine
 from benchmarks.coverage_models import Model, models
 from benchmarks.coverage_tables import tables
 from benchmarks.setting import RESULTS, Setting
-from enginebench_controller.local_agent import local_agent
+from enginebench_controller.running.local_agent import local_agent
 
 PAGE = Path(__file__).parents[1] / "docs" / "coverage.md"
 FOLDER = RESULTS / "coverage"

@@ -19,11 +19,11 @@ from onnx import TensorProto, helper, numpy_helper
 from benchmarks.markdown import markdown_table
 from benchmarks.setting import RESULTS, Setting
 from enginebench_controller.comparing import compare_profiles
-from enginebench_controller.expand import Job
 from enginebench_controller.model.library import ModelLibrary
-from enginebench_controller.outcome import PassOrder, profiled
+from enginebench_controller.model.source_analysis import SourceAnalysis
+from enginebench_controller.planning.expand import Job
 from enginebench_controller.records import Configuration, EngineRef, InputTensor, ModelVersion
-from enginebench_controller.source_analysis import SourceAnalysis
+from enginebench_controller.running.outcome import PassOrder, profiled
 from enginebench_controller.store.store import Store
 from enginebench_proto.v1 import profile_pb2, run_pb2
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 import invented
-from enginebench_controller.output_check import check_outputs
 from enginebench_controller.records import CapturedOutput, Configuration, Effective, Readback, Source
+from enginebench_controller.trust.output_check import check_outputs
 
 INPUTS = 4
 SHAPE = (4, 10)

@@ -10,16 +10,16 @@ import pytest
 import torch
 from PIL import Image
 
-from enginebench_controller.binder import Binder
 from enginebench_controller.errors import InputError, PlanError
-from enginebench_controller.expand import expand
 from enginebench_controller.home import Home
 from enginebench_controller.ladder.chart import check_chart_path, write_chart
 from enginebench_controller.ladder.document import ladder_document
 from enginebench_controller.ladder.planning import Wish, base_plan, plan_ladder
 from enginebench_controller.ladder.results import Ladder, ladder_of
 from enginebench_controller.ladder.steps import Kind, steps
-from enginebench_controller.plan import Plan, plan_toml, read_plan
+from enginebench_controller.planning.binder import Binder
+from enginebench_controller.planning.expand import expand
+from enginebench_controller.planning.plan import Plan, plan_toml, read_plan
 from enginebench_controller.records import (
     Benchmark,
     Failure,

@@ -7,10 +7,10 @@ import typer
 from enginebench_controller.cli.console import print_json
 from enginebench_controller.cli.options import Json
 from enginebench_controller.cli.prospects_tables import print_advice
+from enginebench_controller.documents.prospects import advice_document
 from enginebench_controller.errors import InputError
 from enginebench_controller.home import default_home
 from enginebench_controller.prospects import advise as advise_on
-from enginebench_controller.prospects_document import advice_document
 from enginebench_controller.records import Profile
 from enginebench_controller.store.store import Store
 

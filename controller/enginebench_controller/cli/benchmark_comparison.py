@@ -7,13 +7,13 @@ from dataclasses import replace
 from rich.text import Text
 
 from enginebench_controller.cli.console import UNKNOWN, print_table, remark
-from enginebench_controller.configurations import describe_load
+from enginebench_controller.comparing.pairing import Compared, compare_pairs, pairs_across, pairs_within
 from enginebench_controller.errors import InputError
 from enginebench_controller.home import Home
-from enginebench_controller.pairing import Compared, compare_pairs, pairs_across, pairs_within
-from enginebench_controller.parity import engine_label
+from enginebench_controller.planning.configurations import describe_load
 from enginebench_controller.records import Benchmark, Measurement
 from enginebench_controller.stats.comparison import Verdict
+from enginebench_controller.trust.parity import engine_label
 
 STYLES = {Verdict.FASTER: "green", Verdict.SLOWER: "red", Verdict.SAME: "bold", Verdict.INCONCLUSIVE: "yellow"}
 

@@ -8,9 +8,9 @@ import typer
 from enginebench_controller.cli.console import print_json, print_table, remark
 from enginebench_controller.cli.options import BenchmarkName, Json
 from enginebench_controller.cli.tables import instant, print_measurements
-from enginebench_controller.document import benchmark_document, benchmark_list_document
+from enginebench_controller.documents.benchmarks import benchmark_document, benchmark_list_document
 from enginebench_controller.errors import InputError
-from enginebench_controller.exchange import export_benchmarks, import_benchmarks
+from enginebench_controller.exchange.benchmarks import export_benchmarks, import_benchmarks
 from enginebench_controller.home import default_home
 
 

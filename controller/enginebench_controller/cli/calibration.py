@@ -9,7 +9,6 @@ from typing import Annotated, Any, Self
 import typer
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from enginebench_controller.calibrating import CalibrationOrder, EngineCalibration, calibrate
 from enginebench_controller.cli.arguments import split
 from enginebench_controller.cli.console import UNKNOWN, plain, print_json, print_table, remark, stderr
 from enginebench_controller.cli.options import Json
@@ -17,6 +16,7 @@ from enginebench_controller.cli.tables import failure_sentence
 from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.home import default_home
 from enginebench_controller.records import Peak, PeakKind
+from enginebench_controller.running.calibrating import CalibrationOrder, EngineCalibration, calibrate
 
 SCHEMA_VERSION = 1
 COLUMNS = [

@@ -31,9 +31,9 @@ from enginebench_controller.comparing.reports import (
     profile_markdown,
 )
 from enginebench_controller.errors import ExitCode, InputError
+from enginebench_controller.exports.new_file import new_file
 from enginebench_controller.home import Home, default_home
-from enginebench_controller.new_file import new_file
-from enginebench_controller.plan import parse_percent
+from enginebench_controller.planning.plan import parse_percent
 from enginebench_controller.stats.comparison import PRACTICAL
 from enginebench_controller.subjects import Subjects, find_subjects
 

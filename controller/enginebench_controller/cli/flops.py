@@ -9,8 +9,8 @@ from enginebench_controller.cli.arguments import shapes
 from enginebench_controller.cli.console import print_json
 from enginebench_controller.cli.flops_table import print_cost, print_program
 from enginebench_controller.cli.options import Json, Model, ShapeAsForRun, Trust
+from enginebench_controller.documents.flops import cost_document, program_document
 from enginebench_controller.errors import ModelError
-from enginebench_controller.flops_document import cost_document, program_document
 from enginebench_controller.home import default_home
 from enginebench_controller.model.binding import bind
 from enginebench_controller.model.description import describe

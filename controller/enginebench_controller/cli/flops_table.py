@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from enginebench_controller.cli.console import UNKNOWN, print_table, remark
-from enginebench_controller.flops_document import CONVENTION, by_operator, sum_or_none
+from enginebench_controller.documents.flops import CONVENTION, by_operator, sum_or_none
 from enginebench_controller.model.flops import Method, ModelCost, NodeCost, model_cost, node_costs, operator
 from enginebench_controller.model.flops.program import ProgramCost
 from enginebench_controller.model.source_graph import SourceGraph

@@ -3,8 +3,8 @@
 from enginebench_controller.cli.console import UNKNOWN, print_table, remark
 from enginebench_controller.ladder.chart import percent
 from enginebench_controller.ladder.results import Gain, Ladder, RungResult
-from enginebench_controller.parity import flags
 from enginebench_controller.records import Interval
+from enginebench_controller.trust.parity import flags
 
 
 def print_ladder(ladder: Ladder) -> None:

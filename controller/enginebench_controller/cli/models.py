@@ -10,17 +10,17 @@ from enginebench_controller.cli.console import print_json, print_table, remark
 from enginebench_controller.cli.options import Json, Model, ShapeAsForRun, Trust
 from enginebench_controller.cli.run_options import ImageLayout, ImageMean, ImageResize, ImageScale, ImageStd
 from enginebench_controller.cli.tables import instant
-from enginebench_controller.document import model_document
+from enginebench_controller.documents.benchmarks import model_document
 from enginebench_controller.errors import InputError
 from enginebench_controller.home import default_home
-from enginebench_controller.image_file import ImageOptions
+from enginebench_controller.inputs.image_file import ImageOptions
 from enginebench_controller.model.calibration import CalibrationFolder
 from enginebench_controller.model.derive import prune as prune_model
 from enginebench_controller.model.derive import quantize as quantize_model
 from enginebench_controller.model.ir_conversion import convert_to_ir
 from enginebench_controller.model.shapes import parse_shapes
 from enginebench_controller.model.zoo import ZOO
-from enginebench_controller.plan import make_plan
+from enginebench_controller.planning.plan import make_plan
 from enginebench_controller.records import ModelVersion
 
 IR_FP16 = "openvino-ir-fp16"

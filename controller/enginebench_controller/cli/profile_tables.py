@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from enginebench_controller.cli.console import UNKNOWN, print_table, remark
 from enginebench_controller.cli.flops_table import short
 from enginebench_controller.cli.tables import failure_sentence, instant
-from enginebench_controller.layer_rooflines import rooflines
+from enginebench_controller.model.layer_rooflines import rooflines
 from enginebench_controller.model.roofline import Roofline
-from enginebench_controller.parity import engine_label
 from enginebench_controller.records import Coverage, Layer, ModelWork, Peak, Profile
 from enginebench_controller.stats import profiles as figures
 from enginebench_controller.stats.profiles import TypeTime
+from enginebench_controller.trust.parity import engine_label
 
 ID_LENGTH = 12
 _LISTED = [

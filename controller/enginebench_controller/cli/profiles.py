@@ -9,10 +9,10 @@ import typer
 from enginebench_controller.cli.console import print_json, remark
 from enginebench_controller.cli.options import Json
 from enginebench_controller.cli.profile_tables import print_layers, print_profiles, print_summary, print_types
+from enginebench_controller.documents.profiles import profile_list_document, profiles_document
+from enginebench_controller.exchange.profiles import import_profiles
+from enginebench_controller.exports import ExportFormat, export_profiles
 from enginebench_controller.home import default_home
-from enginebench_controller.profile_document import profile_list_document, profiles_document
-from enginebench_controller.profile_exchange import import_profiles
-from enginebench_controller.profile_exports import ExportFormat, export_profiles
 
 ProfileName = Annotated[str, typer.Argument(metavar="ID", help="Id, start of an id, or name of a profile.")]
 

@@ -12,13 +12,13 @@ from enginebench_controller.cli.console import print_json, remark
 from enginebench_controller.cli.options import Json, Model, ShapeAsForRun
 from enginebench_controller.cli.profile_tables import print_layers, print_profiles, print_summary, print_types
 from enginebench_controller.cli.progress import announcing
+from enginebench_controller.documents.profiles import profiles_document
 from enginebench_controller.errors import ExitCode
 from enginebench_controller.home import default_home
-from enginebench_controller.plan import make_plan
-from enginebench_controller.profile_document import profiles_document
-from enginebench_controller.profiling import ProfileOrder, run_profiles
+from enginebench_controller.planning.plan import make_plan
+from enginebench_controller.planning.sparsity_passes import parse_sparsities
 from enginebench_controller.records import Peak, Profile
-from enginebench_controller.sparsity_passes import parse_sparsities
+from enginebench_controller.running.profiling import ProfileOrder, run_profiles
 
 
 def register(app: typer.Typer) -> None:

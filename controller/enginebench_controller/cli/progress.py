@@ -15,10 +15,10 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from enginebench_controller.benchmarking import Announce
 from enginebench_controller.cli.console import plain, remark, stderr
-from enginebench_controller.expand import Expansion, Job
+from enginebench_controller.planning.expand import Expansion, Job
 from enginebench_controller.records import Failure, Status
+from enginebench_controller.running.benchmarking import Announce
 
 OVERHEAD_NS = 2_000_000_000
 """A guess at reading, compiling and teardown of one process, for the bar's first estimate only."""

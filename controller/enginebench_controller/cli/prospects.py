@@ -13,16 +13,16 @@ from enginebench_controller.cli.console import print_json, remark
 from enginebench_controller.cli.options import Json, Model, ShapeAsForRun
 from enginebench_controller.cli.progress import announcing
 from enginebench_controller.cli.prospects_tables import print_prospects
+from enginebench_controller.documents.prospects import pruning_document
 from enginebench_controller.errors import EnginebenchError, ExitCode, InputError
+from enginebench_controller.exports.new_file import new_file
+from enginebench_controller.exports.prospects_csv import prospects_csv
 from enginebench_controller.home import Home, default_home
-from enginebench_controller.new_file import new_file
-from enginebench_controller.plan import make_plan
+from enginebench_controller.planning.plan import make_plan
+from enginebench_controller.planning.sparsity_passes import parse_sparsities
 from enginebench_controller.prospects import Policy, PruningProspects, prospects_of
-from enginebench_controller.prospects_csv import prospects_csv
-from enginebench_controller.prospects_document import pruning_document
-from enginebench_controller.pruning import SPARSITIES, PruningOrder, run_pruning
 from enginebench_controller.records import Profile
-from enginebench_controller.sparsity_passes import parse_sparsities
+from enginebench_controller.running.pruning import SPARSITIES, PruningOrder, run_pruning
 
 Csv = Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write a row a part of the model.")]
 Most = Annotated[int, typer.Option(min=0, help="How many parts of the model to print, slowest first.")]

@@ -7,10 +7,10 @@ from rich.text import Text
 from enginebench_controller.cli.console import UNKNOWN, plain, print_table, remark, stdout
 from enginebench_controller.cli.flops_table import short
 from enginebench_controller.cli.tables import failure_sentence
-from enginebench_controller.document import Document
-from enginebench_controller.parity import engine_label
+from enginebench_controller.documents.benchmarks import Document
+from enginebench_controller.documents.prospects import part_document
 from enginebench_controller.prospects import Advice, Outcome, PruningProspects, Severity
-from enginebench_controller.prospects_document import part_document
+from enginebench_controller.trust.parity import engine_label
 
 _STYLES = {Severity.WARNING: "yellow", Severity.GAIN: "green", Severity.NOTE: "cyan"}
 _LAYERS_IN_A_LINE = 3

@@ -8,7 +8,6 @@ from typing import Any
 
 import typer
 
-from enginebench_controller.benchmarking import Order, order_again, plan_only, run_benchmark
 from enginebench_controller.cli import run_options as options
 from enginebench_controller.cli.arguments import image_options, pairs, shapes, split, stated
 from enginebench_controller.cli.arguments import inputs as given_inputs
@@ -17,13 +16,14 @@ from enginebench_controller.cli.exit_codes import exit_code
 from enginebench_controller.cli.options import BenchmarkName, Json
 from enginebench_controller.cli.progress import announcing
 from enginebench_controller.cli.tables import print_measurements
-from enginebench_controller.configurations import describe_load
-from enginebench_controller.document import benchmark_document
+from enginebench_controller.documents.benchmarks import benchmark_document
 from enginebench_controller.errors import InputError
-from enginebench_controller.expand import Expansion
 from enginebench_controller.home import HOME_VARIABLE, Home, default_home
-from enginebench_controller.plan import Plan, make_plan, plan_toml, read_plan
+from enginebench_controller.planning.configurations import describe_load
+from enginebench_controller.planning.expand import Expansion
+from enginebench_controller.planning.plan import Plan, make_plan, plan_toml, read_plan
 from enginebench_controller.records import Benchmark
+from enginebench_controller.running.benchmarking import Order, order_again, plan_only, run_benchmark
 
 DEMO = {
     "name": "demo",

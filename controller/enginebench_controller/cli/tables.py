@@ -7,10 +7,8 @@ from typing import Any
 from rich.text import Text
 
 from enginebench_controller.cli.console import UNKNOWN, plain, print_table, remark
-from enginebench_controller.configurations import describe_load
-from enginebench_controller.output_check import check_outputs
-from enginebench_controller.parity import engine_label, flags, unequal_settings
-from enginebench_controller.reading_order import in_reading_order
+from enginebench_controller.comparing.reading_order import in_reading_order
+from enginebench_controller.planning.configurations import describe_load
 from enginebench_controller.records import (
     Configuration,
     Failure,
@@ -24,6 +22,8 @@ from enginebench_controller.records import (
     Status,
     TargetSnapshot,
 )
+from enginebench_controller.trust.output_check import check_outputs
+from enginebench_controller.trust.parity import engine_label, flags, unequal_settings
 
 SOURCE_MARKS = {Source.ENGINE_API: "", Source.OBSERVED: "°", Source.ASSUMED: "?"}
 UNLIKE_OUTPUTS = "≠"

@@ -9,12 +9,12 @@ import typer
 from enginebench_controller.cli.calibration import calibrate_target
 from enginebench_controller.cli.console import print_json, print_table, remark
 from enginebench_controller.cli.tables import instant, print_devices
-from enginebench_controller.client import AgentClient
-from enginebench_controller.document import target_document
+from enginebench_controller.documents.benchmarks import target_document
 from enginebench_controller.errors import EnginebenchError, ExitCode, InputError
 from enginebench_controller.home import default_home
 from enginebench_controller.records import LOCAL_TARGET, Target, TargetSnapshot
-from enginebench_controller.session import open_session
+from enginebench_controller.running.client import AgentClient
+from enginebench_controller.running.session import open_session
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 MAX_PORT = 65535

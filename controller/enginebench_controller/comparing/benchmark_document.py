@@ -5,10 +5,10 @@ from typing import Any
 
 from enginebench_controller.comparing.document import checks_document
 from enginebench_controller.comparing.gate import Check
-from enginebench_controller.document import SCHEMA_VERSION, engine_document
-from enginebench_controller.json_form import CONFIGURATION, finite
-from enginebench_controller.pairing import Compared
+from enginebench_controller.comparing.pairing import Compared
+from enginebench_controller.documents.benchmarks import SCHEMA_VERSION, engine_document
 from enginebench_controller.records import Benchmark, Measurement
+from enginebench_controller.records.json_form import CONFIGURATION, finite
 
 
 def benchmarks_document(

@@ -1,4 +1,4 @@
-"""A comparison of profiles as a public JSON document, described in docs/compare.md; the rules are document.py's."""
+"""A comparison of profiles as a public JSON document, described in docs/compare.md."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -7,9 +7,9 @@ from typing import Any
 from enginebench_controller.comparing.gate import Check
 from enginebench_controller.comparing.layer_rows import LayerRow, RowSide, Verdict
 from enginebench_controller.comparing.profiles import JoinCoverage, ProfileComparison, ProfilePair
-from enginebench_controller.document import subject_document
-from enginebench_controller.json_form import finite
+from enginebench_controller.documents.benchmarks import subject_document
 from enginebench_controller.records import Profile
+from enginebench_controller.records.json_form import finite
 from enginebench_controller.stats import profiles as figures
 
 COMPARISON_VERSION = 1

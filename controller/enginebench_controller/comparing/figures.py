@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from enginebench_controller.comparing.words import UNKNOWN, milliseconds, number, percent
-from enginebench_controller.configurations import describe_load
-from enginebench_controller.parity import engine_label
+from enginebench_controller.planning.configurations import describe_load
 from enginebench_controller.records import Profile, Readback
 from enginebench_controller.stats import profiles as figures
+from enginebench_controller.trust.parity import engine_label
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,13 @@ from enum import StrEnum
 
 from enginebench_controller.comparing.conditions import Condition, Metric
 from enginebench_controller.comparing.layer_rows import LayerRow
+from enginebench_controller.comparing.pairing import Compared
 from enginebench_controller.comparing.profiles import ProfileComparison, ProfilePair
 from enginebench_controller.comparing.settings import letter
-from enginebench_controller.configurations import describe_load
 from enginebench_controller.errors import InputError
-from enginebench_controller.pairing import Compared
-from enginebench_controller.parity import engine_label
+from enginebench_controller.planning.configurations import describe_load
 from enginebench_controller.records import Measurement, Profile
+from enginebench_controller.trust.parity import engine_label
 
 NOTABLE = 0.01
 """`layer-slower` looks at rows that take at least this share of the time on either side."""

@@ -13,16 +13,16 @@ from enginebench_controller.comparing.layer_types import (
     types_by_operator,
 )
 from enginebench_controller.comparing.settings import SettingDifference, settings_that_differ, unlike
-from enginebench_controller.comparing.stored_graph import matched_profile, named_profile
 from enginebench_controller.errors import InputError
-from enginebench_controller.layer_rooflines import rooflines
+from enginebench_controller.model.layer_rooflines import rooflines
 from enginebench_controller.model.matching import Join, join
 from enginebench_controller.model.matching.words import family
-from enginebench_controller.parity import engine_label
+from enginebench_controller.model.stored_graph import matched_profile, named_profile
 from enginebench_controller.prospects import Advice, advise
 from enginebench_controller.records import Peak, Profile
 from enginebench_controller.stats.mean_ratio import MeanRatio, compare_means
 from enginebench_controller.stats.profiles import ratio
+from enginebench_controller.trust.parity import engine_label
 
 
 @dataclass(frozen=True)

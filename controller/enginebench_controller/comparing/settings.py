@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from enginebench_controller.json_form import CONFIGURATION
-from enginebench_controller.parity import PRECISION_OF_THE_ENGINE, engine_label, unequal_effective
 from enginebench_controller.records import Profile, Readback
+from enginebench_controller.records.json_form import CONFIGURATION
+from enginebench_controller.trust.parity import PRECISION_OF_THE_ENGINE, engine_label, unequal_effective
 
 
 @dataclass(frozen=True)

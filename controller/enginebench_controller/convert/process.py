@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from enginebench_controller.convert.presence import optional
 from enginebench_controller.convert.run import from_effective, from_phases
-from enginebench_controller.float32_bytes import from_float32_bytes, to_float32_bytes
 from enginebench_controller.records import Calibration, CapturedOutput, Process, StopReason, WarmUp
+from enginebench_controller.records.float32_bytes import from_float32_bytes, to_float32_bytes
 from enginebench_proto.v1 import measurement_pb2, run_pb2
 
 _STOP_REASONS = {

@@ -2,12 +2,12 @@
 
 import asyncio
 
-from enginebench_controller.benchmarking import Announce, Order, run_in_session
-from enginebench_controller.binder import Binder
 from enginebench_controller.home import Home
 from enginebench_controller.ladder.planning import Wish, base_plan, plan_ladder
+from enginebench_controller.planning.binder import Binder
 from enginebench_controller.records import Benchmark, ModelVersion
-from enginebench_controller.session import open_session
+from enginebench_controller.running.benchmarking import Announce, Order, run_in_session
+from enginebench_controller.running.session import open_session
 
 
 async def climb(home: Home, source: ModelVersion, wish: Wish, announce: Announce) -> Benchmark:

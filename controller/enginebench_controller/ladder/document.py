@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from enginebench_controller.document import engine_document
-from enginebench_controller.json_form import OUTPUT_CHECK
+from enginebench_controller.documents.benchmarks import engine_document
 from enginebench_controller.ladder.results import Gain, Ladder, RungResult
-from enginebench_controller.parity import flags
 from enginebench_controller.records import Interval, Measurement
+from enginebench_controller.records.json_form import OUTPUT_CHECK
+from enginebench_controller.trust.parity import flags
 
 SCHEMA_VERSION = 1
 

@@ -5,16 +5,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from enginebench_controller.binder import Binder
 from enginebench_controller.errors import EnginebenchError, InputError, PlanError
-from enginebench_controller.expand import Job, expand
 from enginebench_controller.home import Home
 from enginebench_controller.ladder.networks import Networks
 from enginebench_controller.ladder.steps import Kind, Place, Step, steps
 from enginebench_controller.model.shapes import parse_shapes
-from enginebench_controller.plan import Plan, Rung, make_plan
+from enginebench_controller.planning.binder import Binder
+from enginebench_controller.planning.expand import Job, expand
+from enginebench_controller.planning.plan import Plan, Rung, make_plan
+from enginebench_controller.planning.selection import select_engines
 from enginebench_controller.records import Load, ModelVersion, TargetSnapshot
-from enginebench_controller.selection import select_engines
 
 FEWEST_REQUESTS = 4
 """In flight, under an asynchronous load, on a target with few cores; a device of its own may want more than the CPU."""

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 from enginebench_controller.errors import InputError
 from enginebench_controller.ladder.steps import Kind
-from enginebench_controller.output_check import check_outputs
-from enginebench_controller.parity import unequal
-from enginebench_controller.plan import Plan, Rung, make_plan
+from enginebench_controller.planning.plan import Plan, Rung, make_plan
 from enginebench_controller.records import Benchmark, Interval, Measurement, ModelVersion, OutputCheck
+from enginebench_controller.trust.output_check import check_outputs
+from enginebench_controller.trust.parity import unequal
 
 FIRST_INFERENCE = "first_inference"
 """The phase of that name."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from enginebench_controller.input_set import ImageOptions, prepare
+from enginebench_controller.inputs.input_set import ImageOptions, prepare
 from enginebench_controller.model.seeded_inputs import seeded_inputs
 from enginebench_controller.records import InputSet, InputTensor
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from enginebench_controller.layer_rooflines import rooflines
+from enginebench_controller.model.layer_rooflines import rooflines
 from enginebench_controller.prospects import precision_rules, time_rules, trust_rules
 from enginebench_controller.prospects.advice import Advice, Subject
 from enginebench_controller.prospects.thresholds import DEFAULT, Thresholds

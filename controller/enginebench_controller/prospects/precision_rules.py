@@ -131,7 +131,7 @@ def _rearranging(subject: Subject) -> tuple[int, ...]:
 
 def _slower_layers(subject: Subject, floating: Profile) -> Iterator[Advice]:
     # A comparison ends with advice, so its room imports this one.
-    from enginebench_controller.comparing.stored_graph import matched_profile  # noqa: PLC0415
+    from enginebench_controller.model.stored_graph import matched_profile  # noqa: PLC0415
 
     slower: list[int] = []
     lost_ns = 0.0

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from enginebench_controller.parity import requested_is_not_effective
 from enginebench_controller.prospects.advice import Advice, Severity, Subject, percent
 from enginebench_controller.stats.profiles import layers_to_latency, profiled_to_unprofiled
+from enginebench_controller.trust.parity import requested_is_not_effective
 
 
 def low_coverage(subject: Subject) -> Iterator[Advice]:

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from enginebench_controller.json_form import finite
+from enginebench_controller.records.json_form import finite
 
 
 def to_json(data: Any) -> str:

@@ -3,8 +3,6 @@
 import json
 from dataclasses import fields
 
-from enginebench_controller.float32_bytes import from_float32_bytes, to_float32_bytes
-from enginebench_controller.json_form import EFFECTIVE, PERCENTILES, PHASES
 from enginebench_controller.records import (
     Block,
     Calibration,
@@ -17,6 +15,8 @@ from enginebench_controller.records import (
     StopReason,
     WarmUp,
 )
+from enginebench_controller.records.float32_bytes import from_float32_bytes, to_float32_bytes
+from enginebench_controller.records.json_form import EFFECTIVE, PERCENTILES, PHASES
 from enginebench_controller.store.json_column import to_json
 from enginebench_controller.store.statements import Row
 

@@ -4,8 +4,8 @@ import json
 from dataclasses import fields
 from typing import Any, TypeVar
 
-from enginebench_controller.json_form import PHASES
 from enginebench_controller.records import Coverage, Layer, LayerState, ModelWork, Profile, ProfileNode
+from enginebench_controller.records.json_form import PHASES
 from enginebench_controller.store.json_column import to_json
 from enginebench_controller.store.statements import Row
 from enginebench_controller.store.subject_columns import from_subject_columns, to_subject_columns

@@ -2,7 +2,6 @@
 
 import json
 
-from enginebench_controller.json_form import MODEL_FILES, PHASES
 from enginebench_controller.records import (
     Benchmark,
     Block,
@@ -14,6 +13,7 @@ from enginebench_controller.records import (
     Target,
     TargetSnapshot,
 )
+from enginebench_controller.records.json_form import MODEL_FILES, PHASES
 from enginebench_controller.store.json_column import to_json
 from enginebench_controller.store.measured_rows import (
     from_latency_columns,

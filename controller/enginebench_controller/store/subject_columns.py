@@ -2,8 +2,8 @@
 
 import json
 
-from enginebench_controller.json_form import CONFIGURATION, EFFECTIVE, FAILURE
 from enginebench_controller.records import EngineRef, Failure, Measurement, Profile, Status
+from enginebench_controller.records.json_form import CONFIGURATION, EFFECTIVE, FAILURE
 from enginebench_controller.store.json_column import to_json
 from enginebench_controller.store.statements import Row
 

@@ -9,7 +9,7 @@ import typer
 from enginebench_controller import cli
 from enginebench_controller.cli import app
 from enginebench_controller.cli.usage import without_types
-from enginebench_controller.plan import make_plan
+from enginebench_controller.planning.plan import make_plan
 
 COMMAND = without_types(typer.main.get_command(app))
 FIELDS = {"engine": "engines", "target": "targets", "device": "devices", "shape": "shapes", "option": "options"}

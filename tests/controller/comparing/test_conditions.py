@@ -15,8 +15,8 @@ from enginebench_controller.comparing import (
     compare_profiles,
     parse_conditions,
 )
+from enginebench_controller.comparing.pairing import Compared
 from enginebench_controller.errors import InputError
-from enginebench_controller.pairing import Compared
 from enginebench_controller.records import Phase
 from enginebench_controller.stats.comparison import Comparison, ComparisonMethod, Verdict
 

@@ -17,6 +17,7 @@ from enginebench_controller.comparing import (
     compare_profiles,
     parse_conditions,
 )
+from enginebench_controller.comparing.pairing import Compared
 from enginebench_controller.comparing.reports import (
     benchmark_html,
     benchmark_markdown,
@@ -24,7 +25,6 @@ from enginebench_controller.comparing.reports import (
     profile_html,
     profile_markdown,
 )
-from enginebench_controller.pairing import Compared
 from enginebench_controller.stats.comparison import Comparison, ComparisonMethod, Verdict
 
 EVIL = '</td><script>alert("x")</script><img src="http://elsewhere/x.png">|`**'

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from passes import conv, one_pass, relu, sweep, three_layers
 
+from enginebench_controller.documents.prospects import pruning_document
+from enginebench_controller.exports.prospects_csv import prospects_csv
 from enginebench_controller.prospects import prospects_of
-from enginebench_controller.prospects_csv import prospects_csv
-from enginebench_controller.prospects_document import pruning_document
 from enginebench_controller.records import Failure, FailureKind, Status
 
 STEPS = ((0.0, (10, 2, 20)), (0.5, (8, 2, 12)), (0.9, (4, 2, 5)))

@@ -2,9 +2,9 @@
 
 import streamlit as st
 
-from enginebench_controller.parity import unequal_settings
 from enginebench_controller.records import Measurement
 from enginebench_controller.store.store import BenchmarkBundle
+from enginebench_controller.trust.parity import unequal_settings
 from enginebench_ui import reading
 from enginebench_ui.pages import BENCHMARK, BENCHMARKS
 from enginebench_ui.views.benchmarks import tallies

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from enginebench_controller.evidence_summary import summarize_evidence
-from enginebench_controller.output_check import check_outputs
-from enginebench_controller.parity import flags
 from enginebench_controller.records import Failure, Measurement, ModelVersion, OutputCheck
+from enginebench_controller.trust.evidence_summary import summarize_evidence
+from enginebench_controller.trust.output_check import check_outputs
+from enginebench_controller.trust.parity import flags
 from enginebench_ui.views.series import varying_axes
 from enginebench_ui.views.text import Row, cells, engine_label, milliseconds, percent, readback
 

@@ -4,8 +4,8 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
-from enginebench_controller.parity import engine_label
 from enginebench_controller.records import Readback, Source
+from enginebench_controller.trust.parity import engine_label
 
 __all__ = [
     "UNKNOWN",

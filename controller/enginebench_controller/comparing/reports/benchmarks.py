@@ -4,14 +4,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from enginebench_controller.comparing.gate import Check
+from enginebench_controller.comparing.pairing import Compared
 from enginebench_controller.comparing.reports.checks import checks_markdown
 from enginebench_controller.comparing.reports.markdown import cell, table
 from enginebench_controller.comparing.reports.page import render
 from enginebench_controller.comparing.words import UNKNOWN, milliseconds
-from enginebench_controller.configurations import describe_load
-from enginebench_controller.pairing import Compared
-from enginebench_controller.parity import engine_label
+from enginebench_controller.planning.configurations import describe_load
 from enginebench_controller.records import Measurement
+from enginebench_controller.trust.parity import engine_label
 
 _HEADINGS = (
     "model",

@@ -10,8 +10,8 @@ from enginebench_controller.comparing.profiles import ProfileComparison, Profile
 from enginebench_controller.comparing.reports.page import render
 from enginebench_controller.comparing.settings import letter
 from enginebench_controller.comparing.words import UNKNOWN, how_sure, joined_sentence, milliseconds, percent
-from enginebench_controller.parity import engine_label
 from enginebench_controller.prospects import Advice
+from enginebench_controller.trust.parity import engine_label
 
 _BARS = 12
 

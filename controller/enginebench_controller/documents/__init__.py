@@ -1,0 +1,1 @@
+"""The public JSON documents that `--json` prints and exports hold."""

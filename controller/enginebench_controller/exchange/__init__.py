@@ -1,0 +1,1 @@
+"""Benchmarks and profiles that travel: exported files read back without loss and at most once."""

@@ -1,0 +1,246 @@
+"""From a plan to jobs: every configuration, and the reasons why some of them cannot be."""
+
+import itertools
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from enginebench_controller.errors import ModelError, PlanError
+from enginebench_controller.planning.configurations import configurations, describe_load, impossible
+from enginebench_controller.planning.plan import Plan
+from enginebench_controller.planning.selection import Engine, select_engines
+from enginebench_controller.records import (
+    IMPOSED_SPARSITY,
+    Configuration,
+    EngineRef,
+    Hint,
+    InputSet,
+    InputTensor,
+    Load,
+    ModelVersion,
+    TargetSnapshot,
+)
+
+MAX_INTERLEAVED = 64
+"""So many runs an agent lets take turns."""
+
+
+@dataclass(frozen=True)
+class BoundModel:
+    """A model version fit for one batch: itself or a derived copy, with its inputs and the assumptions made.
+
+    `input_set` is None for random inputs; `input_paths` says where the files of a given one lie, by sha256.
+    """
+
+    version: ModelVersion
+    inputs: tuple[InputTensor, ...]
+    assumptions: tuple[str, ...] = ()
+    input_set: InputSet | None = None
+    input_paths: Mapping[str, Path] = field(default_factory=dict)
+
+
+Bind = Callable[[str, int], BoundModel]
+"""Fits the model a user named to a batch. Raises `ModelError`."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One configuration of one model version on one engine of one target; `resources` are what it occupies there."""
+
+    target: str
+    engine: EngineRef
+    model: ModelVersion
+    configuration: Configuration
+    resources: tuple[str, ...]
+    input_paths: Mapping[str, Path] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """A line for progress displays: what is always said, and the axes that are not at their defaults."""
+        chosen = self.configuration
+        axes = [f"batch {chosen.batch}, {chosen.cores} cores"]
+        axes += [f"{chosen.streams} streams"] if chosen.streams > 1 else []
+        axes += [chosen.precision] if chosen.precision != "f32" else []
+        axes += [describe_load(chosen)] if chosen.load is not Load.SYNC else []
+        axes += [f"hint {chosen.hint}"] if chosen.hint is not Hint.NONE else []
+        imposed = chosen.options.get(IMPOSED_SPARSITY)
+        axes += [] if imposed is None else [f"{100 * float(imposed):g} % zeros imposed"]
+        return f"{self.model.name} · {self.engine.name} {self.engine.version} · {chosen.device} · {', '.join(axes)}"
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """All jobs of a plan, and what a person should know about them."""
+
+    jobs: tuple[Job, ...]
+    notes: tuple[str, ...]
+
+
+def in_random_order(jobs: Sequence[Job], seed: int) -> tuple[Job, ...]:
+    """The jobs in the order to carry them out in.
+
+    A grid that runs in its own order confounds its axes with everything that drifts meanwhile.
+    """
+    shuffled = list(jobs)
+    random.Random(seed).shuffle(shuffled)  # noqa: S311  # an order, not a secret
+    return tuple(shuffled)
+
+
+def expand(plan: Plan, snapshots: Sequence[TargetSnapshot], bind: Bind) -> Expansion:
+    """Multiply the plan out over what the targets offer, or each of its rungs.
+
+    Raises `PlanError` with every reason when any configuration is impossible, so that nothing runs by halves.
+    """
+    refusals: dict[str, None] = {}
+    notes: dict[str, None] = {}
+    jobs = [job for grid in plan.grids() for job in _grid(grid, snapshots, bind, refusals, notes)]
+    if plan.interleave:
+        refusals |= dict.fromkeys(_crowds(jobs))
+    if refusals:
+        raise PlanError("nothing was run, because:\n" + "\n".join(f"  - {reason}" for reason in refusals))
+    missing = [f"{rung.name} is not available: {rung.unavailable}" for rung in plan.rungs if rung.unavailable]
+    return Expansion(tuple(jobs), (*notes, *missing))
+
+
+def _grid(
+    plan: Plan, snapshots: Sequence[TargetSnapshot], bind: Bind, refusals: dict[str, None], notes: dict[str, None]
+) -> Iterator[Job]:
+    refusals |= dict.fromkeys([*_contradictions(plan), *_ownerless_options(plan, snapshots)])
+    bound = _bound_models(plan, bind, refusals, notes)
+    for snapshot, (name, batch) in itertools.product(snapshots, bound):
+        model = bound[name, batch]
+        for engine in _engines(plan, snapshot, model.version, refusals, notes):
+            yield from _jobs(plan, snapshot, engine, model, batch, refusals)
+
+
+def _bound_models(
+    plan: Plan, bind: Bind, refusals: dict[str, None], notes: dict[str, None]
+) -> dict[tuple[str, int], BoundModel]:
+    bound = {}
+    for name, batch in itertools.product(plan.models, plan.batch):
+        try:
+            bound[name, batch] = bind(name, batch)
+        except ModelError as error:
+            if len(plan.models) * len(plan.batch) == 1:
+                raise
+            refusals[f"{name}, batch {batch}: {error}"] = None
+        else:
+            notes |= dict.fromkeys(f"{name}: {text}" for text in bound[name, batch].assumptions)
+    return bound
+
+
+def _engines(
+    plan: Plan, snapshot: TargetSnapshot, version: ModelVersion, refusals: dict[str, None], notes: dict[str, None]
+) -> Iterator[Engine]:
+    engines, problems = select_engines(plan.engines, snapshot.engines, snapshot.target)
+    refusals |= dict.fromkeys(problems)
+    for engine in engines:
+        if version.format in engine["available"]["formats"]:
+            yield engine
+        elif plan.engines == ("all",):
+            notes[f"{engine['name']} is left out: it does not read {version.format} ({version.name})"] = None
+        else:
+            formats = ", ".join(engine["available"]["formats"])
+            refusals[f"{engine['name']} does not read {version.format} ({version.name}); it reads {formats}"] = None
+
+
+def _jobs(
+    plan: Plan,
+    snapshot: TargetSnapshot,
+    engine: Engine,
+    model: BoundModel,
+    batch: int,
+    refusals: dict[str, None],
+) -> Iterator[Job]:
+    ref = EngineRef(engine["name"], engine["environment"], engine["available"]["version"])
+    options = _options(plan, engine, refusals)
+    for device in _devices(plan, engine, snapshot.target, refusals):
+        for configuration in configurations(plan, snapshot, device["name"], batch, model.inputs, options):
+            problem = impossible(configuration, snapshot, engine, device)
+            if problem:
+                refusals[f"{engine['name']} on {snapshot.target} {device['name']}: {problem}"] = None
+                continue
+            resources = tuple(device["resources"])
+            chosen = _with_given_inputs(configuration, model)
+            yield Job(snapshot.target, ref, model.version, chosen, resources, model.input_paths)
+
+
+def _with_given_inputs(configuration: Configuration, model: BoundModel) -> Configuration:
+    if model.input_set is None:
+        return configuration
+    # The seed stays that of the plan: an open loop draws its arrivals with it.
+    given = replace(model.input_set, seed=configuration.input_set.seed)
+    return replace(configuration, input_set=given)
+
+
+def _devices(plan: Plan, engine: Engine, target: str, refusals: dict[str, None]) -> list[Mapping[str, Any]]:
+    devices = engine["available"]["devices"]
+    if not devices:
+        refusals[f"{engine['name']} found no device on target {target!r}"] = None
+    if not plan.devices:
+        return next(([device] for device in devices if device["name"] == "CPU"), devices[:1])
+    if plan.devices == ("all",):
+        return list(devices)
+    by_name = {device["name"].lower(): device for device in devices}
+    for name in plan.devices:
+        if name.lower() not in by_name:
+            known = ", ".join(device["name"] for device in devices)
+            refusals[f"{engine['name']} on target {target!r} has no device {name!r}; it has {known}"] = None
+    return [by_name[name.lower()] for name in plan.devices if name.lower() in by_name]
+
+
+def _crowds(jobs: Sequence[Job]) -> Iterator[str]:
+    """Why jobs cannot all be alive together."""
+    for (target, _), count in Counter((job.target, job.resources) for job in jobs).items():
+        if count > MAX_INTERLEAVED:
+            yield f"{count} configurations of one device of {target} cannot be interleaved, only {MAX_INTERLEAVED}"
+
+
+def _contradictions(plan: Plan) -> Iterator[str]:
+    """What is wrong with a plan whatever the targets offer."""
+    if Load.OPEN_LOOP in plan.load and not plan.rate:
+        yield "the load open-loop needs a rate: write --rate 50 for 50 inferences a second"
+    if plan.rate and Load.OPEN_LOOP not in plan.load:
+        yield "a rate is for the load open-loop only; the others send as fast as the engine completes"
+    if plan.requests and set(plan.load) == {Load.SYNC}:
+        yield "requests in flight are for the loads async and open-loop: sync sends one at a time, so leave them out"
+    if plan.interleave and Load.OPEN_LOOP in plan.load:
+        yield "an open loop cannot be interleaved: its arrivals wait for nobody's turn"
+
+
+def _ownerless_options(plan: Plan, snapshots: Sequence[TargetSnapshot]) -> list[str]:
+    known = {engine["name"] for snapshot in snapshots for engine in snapshot.engines}
+    strangers = [key for key in plan.options if "." not in key or key.partition(".")[0] not in known]
+    return [f"option {key!r} belongs to no engine; write ENGINE.OPTION=VALUE" for key in strangers]
+
+
+def _options(plan: Plan, engine: Engine, refusals: dict[str, None]) -> dict[str, str]:
+    allowed = {option["name"]: option for option in engine["available"]["options"]}
+    chosen = {}
+    for key, value in plan.options.items():
+        owner, _, name = key.partition(".")
+        if owner != engine["name"]:
+            continue
+        if name not in allowed:
+            refusals[f"{owner} has no option {name!r}; it has: {', '.join(sorted(allowed)) or 'none'}"] = None
+            continue
+        choices = allowed[name]["choices"]
+        if not _is_of_type(value, allowed[name]["type"]):
+            refusals[f"{owner}.{name} cannot be {value!r}: it takes a value of type {allowed[name]['type']}"] = None
+        elif choices and value not in choices:
+            refusals[f"{owner}.{name} cannot be {value!r}; choose from {', '.join(choices)}"] = None
+        chosen[name] = value
+    return chosen
+
+
+def _is_of_type(text: str, kind: str) -> bool:
+    if kind == "bool":
+        return text.lower() in {"true", "false"}
+    try:
+        {"int": int, "float": float}.get(kind, str)(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,260 @@
+"""The plan: what a person asks for, as a versioned document that is read from TOML and kept with the benchmark."""
+
+import hashlib
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from enginebench_controller.errors import InputError
+from enginebench_controller.inputs.image_file import ImageOptions
+from enginebench_controller.records import ArrivalProcess, Hint, Load, StopRule
+from enginebench_controller.wrong_values import wrong_value
+
+DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
+SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
+DEFAULT_MAX_FACTOR = 5
+
+_COMMANDS = frozenset({"run", "profile", "ladder", "models quantize"})
+"""Origins whose fields were typed as options."""
+_OPTIONS = {
+    "models": "MODEL",
+    "engines": "--engine",
+    "targets": "--target",
+    "devices": "--device",
+    "shapes": "--shape",
+    "options": "--option",
+    "input_folder": "--inputs",
+}
+"""Options that are not called as their fields are."""
+
+
+def parse_duration_ns(text: str) -> int:
+    """Nanoseconds of "500ms", "5s", "2m" or "1h"; a bare number is seconds. Raises `ValueError`."""
+    match = DURATION.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is not a duration: write 500ms, 5s, 2m or 1h")
+    return round(float(match[1]) * SECONDS[match[2] or "s"] * 1e9)
+
+
+def parse_percent(text: str) -> float:
+    """The share that "1%" or "0.5 %" is of the whole, such as 0.01. Raises `ValueError`."""
+    match = PERCENT.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is not a percentage: write 1% or 0.5%, or 0% for none")
+    return float(match[1]) / 100
+
+
+def _duration(text: str) -> str:
+    if parse_duration_ns(text) <= 0:
+        raise ValueError(f"{text!r} is not longer than zero")
+    return text
+
+
+def _percent(text: str) -> str:
+    if parse_percent(text) > 1:
+        raise ValueError(f"{text!r} is more than the whole")
+    return text
+
+
+def _in_unit(unit: str) -> BeforeValidator:
+    """A bare number, or the text of one, is taken in this unit."""
+
+    def as_text(value: Any) -> Any:
+        bare = isinstance(value, str) and re.fullmatch(r"\s*\d+(\.\d+)?\s*", value)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return f"{value}{unit}" if bare or is_number else value
+
+    return BeforeValidator(as_text)
+
+
+def _known_image_options(value: Any) -> Any:
+    """Data classes take whatever they are given; a misspelt option is to be told."""
+    known = {one.name for one in fields(ImageOptions)}
+    if isinstance(value, Mapping) and (unknown := [str(key) for key in value if key not in known]):
+        raise ValueError(f"there is no {', '.join(unknown)}; there are {', '.join(sorted(known))}")
+    return value
+
+
+Duration = Annotated[str, _in_unit("s"), AfterValidator(_duration)]
+Percent = Annotated[str, _in_unit("%"), AfterValidator(_percent)]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Rate = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+Image = Annotated[ImageOptions, BeforeValidator(_known_image_options)]
+Names = Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+class Rung(BaseModel):
+    """A step of a ladder: the plan's own fields with other values, or why this step cannot be run."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    title: str
+    fields: Mapping[str, Any] = {}
+    unavailable: str | None = None
+
+
+class Plan(BaseModel):
+    """Model versions × engines × targets × configurations. Lists multiply out."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: Literal[1] = 1
+    name: str | None = None
+    models: Names
+    engines: Names = ("all",)
+    targets: tuple[str, ...] = ()
+    """Names of targets; empty for a local agent that lives as long as the benchmark."""
+    devices: tuple[str, ...] = ()
+    """Devices by the engines' names; empty for each engine's CPU, or else its first device."""
+    batch: tuple[Count, ...] = (1,)
+    cores: tuple[Count, ...] = ()
+    """Physical cores; empty for all the target has."""
+    streams: tuple[Count, ...] = (1,)
+    precision: tuple[Literal["default", "f32", "bf16", "f16"], ...] = ("f32",)
+    load: tuple[Load, ...] = (Load.SYNC,)
+    hint: tuple[Hint, ...] = (Hint.NONE,)
+    requests: tuple[Count, ...] = ()
+    """Requests in flight, at most, under a load that overlaps them; empty for as many as streams, and at least two,
+    or as cores under a hint for throughput."""
+    rate: tuple[Rate, ...] = ()
+    """Arrivals a second under an open loop, each of a whole batch."""
+    arrivals: ArrivalProcess = ArrivalProcess.POISSON
+    """How the arrivals of an open loop are spaced."""
+    shapes: Mapping[str, str] = {}
+    """Shapes of inputs by name, such as {"input": "1x3x224x224"}."""
+    options: Mapping[str, str] = {}
+    """Engine options by "engine.option"."""
+    processes: Annotated[int, Field(ge=1, le=100)] = 3
+    """Fresh processes that a measurement is made of, one after the other."""
+    duration: Duration = "6s"
+    """Shortest steady state, of all processes together."""
+    iterations: Annotated[int, Field(ge=1, le=1_000_000_000)] = 30
+    """Fewest iterations, of all processes together."""
+    max_duration: Duration | None = None
+    """Longest steady state, of all processes together; None for five times the shortest."""
+    interval: Percent = "1%"
+    """What half the width of the median's 95 % confidence interval is to come down to, of the median; 0% for none."""
+    warmup: Duration = "500ms"
+    """Shortest warm-up, of each process."""
+    block: Duration | None = None
+    """Length of a block; None leaves it to the worker."""
+    retry_noisy: bool = False
+    """Whether disturbed blocks are measured again and count for nothing."""
+    interleave: bool = False
+    """Whether the configurations of a device are alive together and take turns, block by block."""
+    order_seed: Seed | None = None
+    """Seed of the order in which configurations are run; None for one that follows from the plan."""
+    seed: Seed = 0
+    """Seed of random inputs and arrivals."""
+    inputs: Annotated[int, Field(ge=1, le=1024)] = 8
+    """How many different random inputs the requests rotate through."""
+    input_folder: str | None = None
+    """Folder of .npy, .npz or image files to take instead of random inputs."""
+    image: Image = ImageOptions()
+    """How the images of such a folder become tensors."""
+    timeout: Duration = "30m"
+    """The target kills a run after this long."""
+    ladder: Literal["throughput", "latency"] | None = None
+    """Which ladder the rungs are of."""
+    rungs: tuple[Rung, ...] = ()
+    """Steps to multiply out each for itself, instead of the plan as a whole."""
+
+    def stop_rule(self) -> StopRule:
+        """When each measurement ends."""
+        shortest_ns = parse_duration_ns(self.duration)
+        longest_ns = parse_duration_ns(self.max_duration) if self.max_duration else shortest_ns * DEFAULT_MAX_FACTOR
+        if longest_ns < shortest_ns:
+            raise InputError(f"max_duration {self.max_duration} is shorter than duration {self.duration}: raise it")
+        return StopRule(
+            min_duration_ns=shortest_ns,
+            min_iterations=self.iterations,
+            max_duration_ns=longest_ns,
+            warmup_ns=parse_duration_ns(self.warmup),
+            target_relative_half_width=parse_percent(self.interval),
+            processes=self.processes,
+            block_ns=parse_duration_ns(self.block) if self.block else 0,
+            retry_noisy=self.retry_noisy,
+        )
+
+    def seed_of_order(self) -> int:
+        """The seed of the order of runs: the one asked for, or one that is the same for the same plan."""
+        if self.order_seed is not None:
+            return self.order_seed
+        canonical = json.dumps(self.document(), sort_keys=True).encode()
+        return int.from_bytes(hashlib.sha256(canonical).digest()[:4], "little")
+
+    def grids(self) -> tuple["Plan", ...]:
+        """What to multiply out: the plan itself, or a plan for each rung that can be run. Raises `InputError`."""
+        if not self.rungs:
+            return (self,)
+        alone = self.document() | {"rungs": ()}
+        return tuple(
+            make_plan(alone | dict(rung.fields), f"rung {rung.name!r}") for rung in self.rungs if not rung.unavailable
+        )
+
+    def document(self) -> dict[str, Any]:
+        """The plan as JSON-able data, as the store keeps it."""
+        return self.model_dump(mode="json")
+
+
+def make_plan(fields: Mapping[str, Any], origin: str) -> Plan:
+    """Check the fields of a plan. Raises `InputError` with one line a mistake.
+
+    `origin` says where the fields came from: a document, or the command whose options they are.
+    """
+    try:
+        return Plan.model_validate(dict(fields))
+    except ValidationError as error:
+        raise InputError("\n".join(_sentence(origin, problem) for problem in error.errors())) from None
+
+
+def read_plan(path: Path) -> Plan:
+    """A plan from a TOML file. Raises `InputError`."""
+    try:
+        return make_plan(tomllib.loads(path.read_text(encoding="utf-8")), str(path))
+    except OSError as error:
+        raise InputError(f"cannot read the plan {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not a TOML file: {error}") from None
+
+
+def plan_toml(plan: Plan) -> str:
+    """The plan as the text of a plan file that `enginebench run FILE` accepts."""
+    said = {key: value for key, value in plan.document().items() if value is not None and value != {}}
+    tables = {key: value for key, value in said.items() if isinstance(value, dict)}
+    lines = [f"{key} = {_toml(value)}" for key, value in said.items() if key not in tables]
+    for name, table in tables.items():
+        known = {key: value for key, value in table.items() if value is not None}  # TOML has no null
+        lines += ["", f"[{name}]", *(f"{_toml(key)} = {_toml(value)}" for key, value in known.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    if isinstance(value, dict):
+        known = {key: one for key, one in value.items() if one is not None}
+        return "{" + ", ".join(f"{_toml(key)} = {_toml(one)}" for key, one in known.items()) + "}"
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in escaped) + '"'
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _sentence(origin: str, problem: Any) -> str:
+    field, *within = [str(part) for part in problem["loc"]] or ["plan"]
+    entries = [part for part in within if not part.isdecimal()]  # a value names itself; counted from 0 it would mislead
+    if origin in _COMMANDS:
+        where = _OPTIONS.get(field) or "--" + "-".join([field, *entries]).replace("_", "-")
+    else:
+        where = f"{origin}: {'.'.join([field, *entries])}"
+    return f"{where}: {wrong_value(problem)}"

@@ -1,0 +1,1 @@
+"""Carrying plans out: targets over the wire, runs across broken connections, results kept."""

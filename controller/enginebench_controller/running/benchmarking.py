@@ -1,0 +1,112 @@
+"""A benchmark from plan to stored results; profiles are in profiling.py."""
+
+import asyncio
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from enginebench_controller.errors import EnginebenchError, InputError
+from enginebench_controller.home import Home
+from enginebench_controller.planning.binder import Binder
+from enginebench_controller.planning.expand import Expansion, expand, in_random_order
+from enginebench_controller.planning.plan import Plan, make_plan, parse_duration_ns
+from enginebench_controller.records import Benchmark, BlockSamples, Measurement
+from enginebench_controller.running import execution
+from enginebench_controller.running.execution import Interleave
+from enginebench_controller.running.remote_run import Bench, Reporter
+from enginebench_controller.running.session import Session, open_session
+
+Announce = Callable[[Expansion], Reporter]
+"""Told what will run just before it does; returns who wants to know how it is coming along."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """A plan to carry out; `rerun_of` names the benchmark it repeats, with the exact model versions used then."""
+
+    plan: Plan
+    rerun_of: str | None = None
+    digests: dict[str, str] | None = None
+
+
+def order_again(benchmark: Benchmark) -> Order:
+    """The order that repeats a benchmark. Raises `InputError` when its plan is of another version."""
+    document = dict(benchmark.plan)
+    digests = document.pop("digests", None)
+    return Order(make_plan(document, f"the plan of benchmark {benchmark.id}"), benchmark.id, digests)
+
+
+async def run_benchmark(home: Home, order: Order, announce: Announce) -> Benchmark:
+    """Plan, run and store a benchmark; returns it once every outcome is in the store.
+
+    Raises `PlanError` or `ModelError` before anything runs, `UnreachableError` when a target does not answer at the
+    start. Targets lost on the way are typed failures of their own measurements.
+    """
+    binder = Binder(home, order.plan, order.digests)
+    await asyncio.to_thread(binder.resolve, _models(order.plan))
+    async with open_session(home, order.plan.targets) as session:
+        return await run_in_session(home, order, session, binder, announce)
+
+
+async def run_in_session(home: Home, order: Order, session: Session, binder: Binder, announce: Announce) -> Benchmark:
+    """As `run_benchmark`, over connections that are open and models that may be bound already."""
+    expansion = await asyncio.to_thread(expand, order.plan, session.snapshots, binder)
+    benchmark = _new_benchmark(order, binder.digests)
+    _record(home, benchmark, expansion, session)
+    await _execute(home, session, expansion, benchmark, announce(expansion), order.plan)
+    return benchmark
+
+
+async def plan_only(home: Home, order: Order) -> Expansion:
+    """What a plan would run, without running or storing it. Raises as `run_benchmark` does before it runs."""
+    binder = Binder(home, order.plan, order.digests)
+    await asyncio.to_thread(binder.resolve, _models(order.plan))
+    async with open_session(home, order.plan.targets) as session:
+        return await asyncio.to_thread(expand, order.plan, session.snapshots, binder)
+
+
+def _models(plan: Plan) -> list[str]:
+    """The models a plan names, those of its rungs included."""
+    return list(dict.fromkeys([*plan.models, *(name for grid in plan.grids() for name in grid.models)]))
+
+
+def _new_benchmark(order: Order, digests: dict[str, str]) -> Benchmark:
+    name = order.plan.name or ", ".join(model.rpartition("/")[2] for model in order.plan.models)
+    return Benchmark(
+        id=uuid.uuid4().hex[:12],
+        name=name,
+        created_at_unix_ns=time.time_ns(),
+        plan=order.plan.document() | {"order_seed": order.plan.seed_of_order(), "digests": digests},
+        rerun_of=order.rerun_of,
+    )
+
+
+def _record(home: Home, benchmark: Benchmark, expansion: Expansion, session: Session) -> None:
+    if not expansion.jobs:
+        raise InputError("the plan comes to nothing: no engine on these targets reads these models")
+    home.store.add_benchmark(benchmark, session.snapshots)
+    for version in {job.model.digest: job.model for job in expansion.jobs}.values():
+        home.store.save_model(version)
+
+
+def _bench(home: Home, session: Session, reporter: Reporter, plan: Plan) -> Bench:
+    return Bench(session.clients, home.library.file_paths, home.path, reporter, parse_duration_ns(plan.timeout))
+
+
+async def _execute(
+    home: Home, session: Session, expansion: Expansion, benchmark: Benchmark, reporter: Reporter, plan: Plan
+) -> None:
+    async def keep(measurement: Measurement, samples: Iterable[BlockSamples]) -> None:
+        await asyncio.to_thread(home.store.add_measurement, measurement, samples)
+
+    bench, seed = _bench(home, session, reporter, plan), plan.seed_of_order()
+    jobs = in_random_order(expansion.jobs, seed)
+    try:
+        await execution.execute(bench, jobs, benchmark.id, keep, Interleave(seed) if plan.interleave else None)
+    except* EnginebenchError as group:
+        raise _first(group) from None
+
+
+def _first(error: BaseException) -> BaseException:
+    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error

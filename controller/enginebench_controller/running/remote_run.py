@@ -1,0 +1,160 @@
+"""One run on one target, step by step and across broken connections: its files, its start, its events, its result."""
+
+import asyncio
+import contextlib
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from enginebench_controller import convert
+from enginebench_controller.errors import AgentError, UnreachableError
+from enginebench_controller.planning.expand import Job
+from enginebench_controller.records import Failure, InputFile, ModelFile, ModelVersion, Status
+from enginebench_controller.running.client import AgentClient
+from enginebench_controller.running.sample_file import SampleFile
+from enginebench_proto.v1 import run_pb2
+
+T = TypeVar("T")
+
+RECONNECT_SECONDS = 25.0
+"""A target that does not answer for this long is lost for the rest of the benchmark."""
+RETRY_SECONDS = 0.5
+CANCEL_SECONDS = 5.0
+
+
+class Reporter(Protocol):
+    """Who wants to know how a benchmark is coming along. All calls come from one thread."""
+
+    def uploading(self, job: Job, sent_bytes: int, total_bytes: int) -> None:
+        """`sent_bytes` of a file of `total_bytes` have reached the target."""
+
+    def running(self, job: Job, process: int, phase: str, elapsed_ns: int, expected_ns: int) -> None:
+        """This process of the job, counted from 0, is in this phase; the times are 0 where unknown."""
+
+    def finished(self, job: Job, status: Status, failure: Failure | None) -> None:
+        """The job has ended."""
+
+
+@dataclass
+class Bench:
+    """What jobs are carried out with: the connections, where files lie and may lie, and what has happened so far."""
+
+    clients: Mapping[str, AgentClient]
+    file_paths: Callable[[ModelVersion], Sequence[Path]]
+    folder: Path
+    reporter: Reporter
+    timeout_ns: int
+    lost_targets: dict[str, str] = field(default_factory=dict)
+    _locks: defaultdict[tuple[str, str], asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
+
+    def lock(self, target: str, thing: str) -> asyncio.Lock:
+        """The lock that guards a device's resource or a file on one target."""
+        return self._locks[target, thing]
+
+
+async def upload(bench: Bench, job: Job) -> None:
+    """Bring the model's files and those of a given input set to the target, unless it has them.
+
+    This and all the others here raise `UnreachableError` when the target is gone for good, and `AgentError` when it
+    refuses.
+    """
+    for file, path in _files(bench, job):
+        async with bench.lock(job.target, file.sha256):
+            sent = 0
+
+            def on_sent(size_bytes: int, total_bytes: int = file.size_bytes) -> None:
+                nonlocal sent
+                sent += size_bytes
+                bench.reporter.uploading(job, sent, total_bytes)
+
+            client = bench.clients[job.target]
+            await _persist(lambda: client.upload(file, path, on_sent))  # noqa: B023  # awaited within the iteration
+
+
+async def start(bench: Bench, job: Job, spec: run_pb2.RunSpec) -> None:
+    """Queue a run of the job."""
+    await _persist(lambda: bench.clients[job.target].start(spec))
+
+
+async def follow(bench: Bench, job: Job, run_id: str, process: int = 0) -> None:
+    """Report a run's events until it is finished."""
+    sequence = 0
+    phase = "queued"
+    finished = False
+
+    async def rest() -> None:
+        nonlocal sequence, phase, finished
+        async for event in bench.clients[job.target].watch(run_id, sequence):
+            sequence = event.sequence + 1
+            if event.HasField("phase"):
+                phase = event.phase.name
+            bench.reporter.running(job, process, phase, event.progress.elapsed_ns, event.progress.expected_ns)
+            finished = event.state.state == run_pb2.RUN_STATE_FINISHED
+
+    while not finished:
+        await _persist(rest)
+
+
+async def fetch(
+    bench: Bench, job: Job, run_id: str, process: int = 0, samples: SampleFile | None = None
+) -> run_pb2.RunResult:
+    """The result of a finished run; its blocks go to `samples`, as those of this process."""
+
+    async def whole() -> run_pb2.RunResult:
+        result = run_pb2.RunResult()
+        if samples is not None:
+            samples.begin(process)
+        async for part in bench.clients[job.target].result(run_id):
+            if part.HasField("result"):
+                result = part.result
+            elif samples is not None:
+                _add(samples, part, process)
+        return result
+
+    return await _persist(whole)
+
+
+async def cancel(bench: Bench, job: Job, run_id: str) -> None:
+    """End a run, if the target still knows it and answers."""
+    with contextlib.suppress(AgentError, UnreachableError, TimeoutError):
+        await asyncio.wait_for(bench.clients[job.target].cancel(run_id), CANCEL_SECONDS)
+
+
+async def acknowledge(bench: Bench, job: Job, run_id: str) -> None:
+    """Let the agent forget a run whose outcome is stored. One that misses this keeps a result nobody asks for again."""
+    if job.target not in bench.lost_targets:
+        with contextlib.suppress(UnreachableError, AgentError):
+            await bench.clients[job.target].acknowledge(run_id)
+
+
+def _files(bench: Bench, job: Job) -> Iterator[tuple[ModelFile | InputFile, Path]]:
+    yield from zip(job.model.files, bench.file_paths(job.model), strict=True)
+    for item in job.configuration.input_set.items:
+        yield from ((file, job.input_paths[file.sha256]) for file in item)
+
+
+def _add(samples: SampleFile, part: run_pb2.ResultPart, process: int) -> None:
+    if part.HasField("block"):
+        samples.add_block(convert.from_block(part.block, process))
+    else:
+        samples.add_samples(convert.from_samples(part.samples, process))
+
+
+async def _persist(call: Callable[[], Awaitable[T]]) -> T:
+    """Repeat a call that is safe to repeat until it succeeds; give up once it has failed for `RECONNECT_SECONDS`."""
+    failing_since: float | None = None
+    while True:
+        begun = time.monotonic()
+        try:
+            return await call()
+        except UnreachableError:
+            failed = time.monotonic()
+            # A silent target is noticed sooner than that, so this attempt had answers and a new silence begins.
+            if failing_since is None or failed - begun > RECONNECT_SECONDS:
+                failing_since = failed
+            if failed - failing_since > RECONNECT_SECONDS:
+                raise
+            await asyncio.sleep(RETRY_SECONDS)

@@ -1,0 +1,224 @@
+"""Whether what ran is what was asked for, and whether engines that are compared ran the same: sentences for people.
+
+An engine that silently computes in bf16 looks twice as fast as one that kept to f32. Such a comparison may be shown,
+but never without saying so; every table, page and document takes its words from here.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from enginebench_controller.records import (
+    ArrivalProcess,
+    Arrivals,
+    Effective,
+    Hint,
+    Measurement,
+    Process,
+    Profile,
+    Readback,
+    Source,
+)
+from enginebench_controller.trust.evidence_summary import summarize_evidence
+
+PRECISION_OF_THE_ENGINE = "default"
+"""The requested precision that leaves the choice to the engine, so that nothing can differ from it."""
+
+CORES_TOLERANCE = 1.05
+"""Processor time ÷ wall clock may be this many times the cores asked for: clocks are read at slightly other moments."""
+
+SCHEDULE_TOLERANCE = 0.02
+"""An open loop that completes less than this share under its rate is overloaded, chance apart."""
+
+SPREAD_TOLERANCE = 0.05
+"""Medians of equal processes that are this far apart are worth a word."""
+
+Subject = TypeVar("Subject", Measurement, Profile)
+
+_HOW_KNOWN = {
+    Source.ENGINE_API: "as the engine reports",
+    Source.OBSERVED: "as observed",
+    Source.ASSUMED: "as assumed from how the engine works",
+}
+
+
+def requested_is_not_effective(measurement: Measurement | Profile) -> tuple[str, ...]:
+    """Return one sentence for each setting that differs from the request; unknown settings are not differences.
+
+    Threads are compared with the requested cores. Streams are compared only without a hint, since a hint leaves them
+    to the engine.
+    """
+    wanted, got = measurement.configuration, measurement.effective
+    streams = wanted.streams if wanted.hint is Hint.NONE else None
+    precision = None if wanted.precision == PRECISION_OF_THE_ENGINE else wanted.precision
+    sentences = (
+        _difference("precision", precision, got.precision),
+        _difference("threads", wanted.cores, got.threads),
+        _difference("streams", streams, got.streams),
+    )
+    return tuple(sentence for sentence in sentences if sentence)
+
+
+def doubts(measurement: Measurement) -> tuple[str, ...]:
+    """Return one sentence for each reason not to take the numbers at face value, apart from the settings.
+
+    The blocks are looked at only where the measurement was read with them.
+    """
+    if measurement.latency is None:
+        return ()
+    sentences = (
+        _too_many_cores(measurement),
+        *_never_steady(measurement),
+        *_drifted(measurement),
+        _disturbed(measurement),
+        *_overload(measurement),
+        _unlike_processes(measurement),
+    )
+    return tuple(sentence for sentence in sentences if sentence)
+
+
+def flags(measurement: Measurement) -> tuple[str, ...]:
+    """Return all that a reader of a measurement's numbers is to be told."""
+    return requested_is_not_effective(measurement) + doubts(measurement)
+
+
+def unequal_settings(measurements: Iterable[Measurement]) -> tuple[str, ...]:
+    """Return one sentence for each way in which measurements of the same work differ in what they really used.
+
+    The same work is the same target, model, device and configuration, whatever precision was asked for: bf16 is a
+    different thing from f32 also where somebody wanted it so. Those without numbers are left out.
+    """
+    models_by_difference: dict[str, list[str]] = defaultdict(list)
+    for group in _same_work(measurements):
+        for difference in unequal(group):
+            models_by_difference[difference].append(group[0].model_name)
+    return tuple(
+        f"{difference} (for {', '.join(dict.fromkeys(models))})" for difference, models in models_by_difference.items()
+    )
+
+
+def unequal(group: Sequence[Measurement]) -> tuple[str, ...]:
+    """Return one sentence for each setting that measurements which are compared do not share."""
+    inputs = None
+    if all(one.input_set_sha256 for one in group):
+        inputs = _unequal("input set", group, lambda one: (one.input_set_sha256 or "")[:12])
+    return (*unequal_effective(group), *([inputs] if inputs else []))
+
+
+def unequal_effective(group: Sequence[Subject]) -> tuple[str, ...]:
+    """Return one sentence for each setting that really differed between measurements, or between profiles."""
+    differences = [
+        _unequal(f"effective {setting}", group, lambda one: _value(one.effective, setting))  # noqa: B023  # called at once
+        for setting in ("precision", "threads")
+    ]
+    return tuple(difference for difference in differences if difference)
+
+
+def engine_label(measurement: Measurement | Profile) -> str:
+    """Name an engine so that two environments or versions stay apart: "onnxruntime 1.31.1 (legacy)"."""
+    engine = measurement.engine
+    version = f" {engine.version}" if engine.version else ""
+    environment = f" ({engine.environment})" if engine.environment not in ("", "default") else ""
+    return f"{engine.name}{version}{environment}"
+
+
+def _difference(setting: str, wanted: int | str | None, got: Readback | None) -> str | None:
+    if wanted is None or got is None or got.value == wanted:
+        return None
+    return f"{setting}: {wanted} requested, {got.value} effective ({_HOW_KNOWN[got.source]})"
+
+
+def _same_work(measurements: Iterable[Measurement]) -> list[list[Measurement]]:
+    groups: dict[object, list[Measurement]] = defaultdict(list)
+    for measurement in measurements:
+        if measurement.latency is not None:
+            groups[_work(measurement)].append(measurement)
+    return list(groups.values())
+
+
+def _work(measurement: Measurement) -> tuple[object, ...]:
+    asked = measurement.configuration
+    axes = (asked.batch, asked.cores, asked.streams, asked.hint, asked.load, asked.requests, asked.arrivals)
+    return (measurement.target, measurement.model_digest, asked.device, *axes)
+
+
+def _unequal(setting: str, group: Sequence[Subject], value_of: Callable[[Subject], str]) -> str | None:
+    engines_by_value: dict[str, list[str]] = defaultdict(list)
+    for measurement in group:
+        engines_by_value[value_of(measurement)].append(engine_label(measurement))
+    if len(engines_by_value) < 2:
+        return None
+    sides = (f"{value} on {', '.join(dict.fromkeys(names))}" for value, names in sorted(engines_by_value.items()))
+    return f"{setting} differs: {'; '.join(sides)}"
+
+
+def _value(effective: Effective, setting: str) -> str:
+    readback: Readback | None = getattr(effective, setting)
+    return str(readback.value) if readback else "unknown"
+
+
+def _too_many_cores(measurement: Measurement) -> str | None:
+    used, asked = measurement.cpu_cores_used, measurement.configuration.cores
+    if used is None or used <= asked * CORES_TOLERANCE:
+        return None
+    return f"used {used:.1f} cores, {asked} {'was' if asked == 1 else 'were'} asked for"
+
+
+def _never_steady(measurement: Measurement) -> Iterator[str]:
+    for process in measurement.processes:
+        if process.warm_up is not None and not process.warm_up.steady:
+            reason = f": {process.warm_up.reason}" if process.warm_up.reason else ""
+            yield f"never became steady while warming up{_which(process, measurement)}{reason}"
+
+
+def _drifted(measurement: Measurement) -> Iterator[str]:
+    for process in measurement.processes:
+        if process.drift is not None:
+            moved = "rose" if process.drift > 0 else "fell"
+            which = _which(process, measurement)
+            yield f"the latency {moved} by {abs(process.drift):.0%} while it was measured{which}: use a longer --warmup"
+
+
+def _disturbed(measurement: Measurement) -> str | None:
+    summary = summarize_evidence(measurement.blocks)
+    if not summary.disturbed_share:
+        return None
+    again = ", and measured again" if measurement.latency and measurement.latency.excluded else ""
+    return f"{summary.disturbed_share:.0%} of the time was disturbed{again} ({', '.join(summary.disturbances)})"
+
+
+def _overload(measurement: Measurement) -> Iterator[str]:
+    arrivals = measurement.configuration.arrivals
+    if arrivals is None:
+        return
+    unsent = sum(process.unsent_arrivals or 0 for process in measurement.processes)
+    scheduled = sum(process.scheduled_arrivals or 0 for process in measurement.processes)
+    if unsent:
+        yield f"overloaded: {unsent} of {scheduled} scheduled arrivals could not be sent in time"
+    done_per_s = (measurement.throughput_items_per_s or 0) / measurement.configuration.batch
+    if done_per_s < arrivals.rate_per_s * _least_share(arrivals, measurement.iterations or 1):
+        yield f"overloaded: {done_per_s:.4g} inferences a second were completed, {arrivals.rate_per_s:.4g} arrived"
+
+
+def _least_share(arrivals: Arrivals, iterations: int) -> float:
+    """The share of the nominal rate below which completions fall only when they do not keep up.
+
+    The count of a Poisson schedule has a relative standard deviation of 1/√n by itself.
+    """
+    chance = 3 / math.sqrt(iterations) if arrivals.process is ArrivalProcess.POISSON else 0.0
+    return 1 - SCHEDULE_TOLERANCE - chance
+
+
+def _unlike_processes(measurement: Measurement) -> str | None:
+    spread = measurement.process_spread
+    if spread is None or spread <= SPREAD_TOLERANCE:
+        return None
+    medians = [process.median_ns for process in measurement.processes if process.median_ns is not None]
+    between = f": medians from {min(medians) / 1e6:.3g} to {max(medians) / 1e6:.3g} ms" if medians else ""
+    return f"equal processes differ by {spread:.0%}{between}"
+
+
+def _which(process: Process, measurement: Measurement) -> str:
+    count = len(measurement.processes)
+    return f" (process {process.index + 1} of {count})" if count > 1 else ""

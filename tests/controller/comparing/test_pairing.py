@@ -1,0 +1,116 @@
+"""What can be compared with what, and what is said of each comparison."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import invented
+from enginebench_controller.comparing.pairing import compare_pairs, pairs_across, pairs_within
+from enginebench_controller.records import BlockSamples, Configuration, Effective, EngineRef, Readback, Source
+from enginebench_controller.stats.comparison import Verdict
+
+BF16 = Effective(threads=Readback(2, Source.OBSERVED), precision=Readback("bf16", Source.ENGINE_API))
+
+
+def ids(pairs):
+    return [(first.id, second.id) for first, second in pairs]
+
+
+def raw(median_ms_by_id, spread=0.001):
+    """A reader of raw samples: three processes of twelve blocks each, around a median."""
+
+    def read(identity):
+        random = np.random.default_rng(list(identity.encode()))
+        return tuple(
+            BlockSamples(process, block, (median_ms_by_id[identity] * 1e6 * random.normal(1, spread, 20)).astype(int))
+            for process in range(3)
+            for block in range(12)
+        )
+
+    return read
+
+
+def test_within_a_benchmark_engines_are_compared_with_each_other_on_the_same_work_only():
+    a, b = invented.measured("m1", engine="a"), invented.measured("m2", engine="b")
+    other_work = invented.measured("m3", engine="b", batch=4)
+
+    assert ids(pairs_within([b, other_work, a, invented.failed("m4")])) == [("m1", "m2")]
+
+
+def test_precisions_of_one_engine_are_compared_and_flagged_as_unlike():
+    wanted = Configuration("CPU", 1, cores=2, precision="bf16")
+    pairs = pairs_within([invented.measured("m1"), invented.measured("m2", configuration=wanted, effective=BF16)])
+
+    (compared,) = compare_pairs(pairs, raw({"m1": 4.0, "m2": 4.0}))
+    assert {compared.first.id, compared.second.id} == {"m1", "m2"}
+    assert any("effective precision differs" in remark for remark in compared.remarks)
+
+
+def test_across_benchmarks_an_engine_is_compared_with_itself():
+    old = [invented.measured("m1", engine="a"), invented.measured("m2", engine="b")]
+    new = [
+        invented.measured("m3", engine="b"),
+        invented.measured("m4", engine="a"),
+        invented.measured("m5", engine="c"),
+    ]
+
+    assert ids(pairs_across(old, new)) == [("m1", "m4"), ("m2", "m3")]
+
+
+def test_of_several_environments_the_one_of_the_same_name_is_the_like():
+    old = [invented.measured("m1"), replace(invented.measured("m2"), engine=EngineRef("fake", "legacy", "0.9"))]
+    new = [invented.measured("m3"), replace(invented.measured("m4"), engine=EngineRef("fake", "legacy", "1.0"))]
+
+    assert sorted(ids(pairs_across(old, new))) == [("m1", "m3"), ("m2", "m4")]
+
+
+def test_targets_of_other_names_are_compared_only_where_there_is_no_choice():
+    here, there = invented.measured("m1"), invented.measured("m2", target="board")
+
+    assert ids(pairs_across([here], [there])) == [("m1", "m2")]
+    assert ids(pairs_across([here], [there, invented.measured("m3", target="nuc")])) == []
+
+
+@pytest.mark.parametrize(("second_ms", "verdict"), [(4.0, Verdict.SAME), (5.0, Verdict.SLOWER), (3.0, Verdict.FASTER)])
+@pytest.mark.parametrize("group", [None, "b1-0"])
+def test_the_verdict_is_on_the_second(second_ms, verdict, group):
+    first, second = (invented.measured(id_, engine=id_, interleaving_group=group) for id_ in ("m1", "m2"))
+
+    (compared,) = compare_pairs([(first, second)], raw({"m1": 4.0, "m2": second_ms}))
+    assert compared.comparison.verdict is verdict and compared.is_paired is (group is not None)
+    assert compared.comparison.ratio == pytest.approx(second_ms / 4.0, rel=0.01)
+
+
+def test_disturbed_blocks_that_were_measured_again_do_not_count():
+    def read(identity):
+        good = raw({"m1": 4.0, "m2": 4.0})(identity)
+        return (replace(good[0], latency_ns=good[0].latency_ns * 100), *good[1:])
+
+    first, second = (_with_disturbed_first_block(invented.measured(id_, engine=id_)) for id_ in ("m1", "m2"))
+    (compared,) = compare_pairs([(first, second)], read)
+    assert compared.comparison.verdict is Verdict.SAME
+
+
+def test_many_comparisons_are_corrected_for_their_number():
+    pair = (invented.measured("m1", engine="a"), invented.measured("m2", engine="b"))
+    read = raw({"m1": 4.0, "m2": 4.05}, spread=0.02)
+
+    (alone,) = compare_pairs([pair], read)
+    many = compare_pairs([pair] * 20, read)
+    assert many[0].comparison.p_value == pytest.approx(min(1, 20 * alone.comparison.p_value))
+
+
+def test_other_files_of_one_name_are_a_remark():
+    old, new = invented.measured("m1"), invented.measured("m2", model_digest="ef" * 32)
+
+    (compared,) = compare_pairs([(old, new)], raw({"m1": 4.0, "m2": 4.0}))
+    assert "model files differ: abababababab and efefefefefef" in compared.remarks
+
+
+def _with_disturbed_first_block(measurement):
+    blocks = tuple(
+        replace(block, disturbances=("steal 9 %",) if (block.process, block.index) == (0, 0) else ())
+        for block in measurement.blocks
+    )
+    return replace(measurement, blocks=blocks, latency=replace(measurement.latency, excluded=17))

@@ -1,0 +1,183 @@
+"""Exports read back: as typed as the format can, unknown never 0, and names from elsewhere harmless."""
+
+import csv
+import errno
+import io
+import json
+import os
+from dataclasses import replace
+
+import duckdb
+import pytest
+
+import invented_profiles
+from enginebench_controller.errors import InputError
+from enginebench_controller.exports import ExportFormat, export_profiles
+from enginebench_controller.exports.new_file import new_file
+from enginebench_controller.records import EngineRef, Peak, PeakKind, Rate
+
+STATES = ["executed", "executed", "not_executed", "optimized_away", "no_data"]
+PROFILE = invented_profiles.profile()
+WORKING = replace(PROFILE, layers=(replace(PROFILE.layers[0], flops=6912), *PROFILE.layers[1:]))
+
+
+def peaks():
+    """Roofs under which 6912 operations of 2144 bytes in 6 ns are 10 % of the attainable."""
+    fields = {"target": "local", "engine": EngineRef("fake", "default", "1.0"), "device": "CPU", "cores": 2}
+    rate, fast = Rate(11_520e9, 11_000e9, 12_000e9, 9), Rate(1e15, 1e15, 1e15, 9)
+    return [
+        Peak(**fields, kind=PeakKind.FLOPS, what="MatMul", measured_at_unix_ns=1, precision="f32", rate=rate),
+        Peak(**fields, kind=PeakKind.BANDWIDTH, what="read", measured_at_unix_ns=1, working_set_bytes=2**20, rate=fast),
+    ]
+
+
+def csv_rows(*profiles, with_peaks=()):
+    text = export_profiles(profiles, with_peaks, ExportFormat.CSV, None)
+    return list(csv.DictReader(io.StringIO(text, newline="")))
+
+
+def test_csv_has_a_row_a_layer_and_an_empty_cell_for_what_is_unknown():
+    rows = csv_rows(PROFILE)
+
+    assert [row["state"] for row in rows] == STATES
+    assert (rows[0]["mean_ns"], rows[0]["layer"], rows[0]["profile_id"]) == ("6.0", "conv1", "p0000001")
+    assert json.loads(rows[0]["matched_nodes"]) == ["Conv_0", "Odd_1"]
+    assert json.loads(rows[0]["output_shapes"]) == [[1, 8, 4, 4]]
+    for row in rows[2:]:
+        assert {row[column] for column in ("mean_ns", "low_ns", "share", "calls", "kernel", "flops")} == {""}
+    assert rows[0]["unprofiled_latency_ns"] == ""
+
+
+def test_csv_survives_every_name_and_none_becomes_a_formula():
+    names = ('a,b;"c"', "line\nbreak", "=HYPERLINK(1)", "@sum", "+1", "-1", "\tx", "ünï", "")
+    layers = tuple(replace(PROFILE.layers[0], name=name, kernel=name) for name in names)
+
+    read = [row["layer"] for row in csv_rows(replace(PROFILE, layers=layers))]
+    assert read == ['a,b;"c"', "line\nbreak", "'=HYPERLINK(1)", "'@sum", "'+1", "'-1", "'\tx", "ünï", ""]
+
+
+def test_shares_of_the_attainable_are_there_once_peaks_are():
+    assert csv_rows(WORKING)[0]["share_of_attainable"] == ""
+    first, second, *_ = csv_rows(WORKING, with_peaks=peaks())
+    assert float(first["share_of_attainable"]) == pytest.approx(0.1)
+    assert (first["bound"], second["share_of_attainable"]) == ("compute", "")
+
+
+def test_parquet_has_typed_columns_and_the_raw_times(tmp_path):
+    path = tmp_path / "it's layers.parquet"
+    export_profiles([PROFILE, replace(PROFILE, id="p2")], [], ExportFormat.PARQUET, path)
+
+    with duckdb.connect() as connection:
+        columns = connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", [str(path)]).fetchall()
+        types = {name: kind for name, kind, *_ in columns}
+        assert (types["mean_ns"], types["time_ns"], types["output_shapes"]) == ("DOUBLE", "BIGINT[]", "BIGINT[][]")
+        assert (types["batch"], types["source_nodes"], types["layer"]) == ("INTEGER", "VARCHAR[]", "VARCHAR")
+        query = """SELECT state, mean_ns, time_ns, layer, parameters::VARCHAR
+            FROM read_parquet(?) WHERE profile_id = 'p0000001' ORDER BY execution_order"""
+        rows = connection.execute(query, [str(path)]).fetchall()
+    assert [row[0] for row in rows] == STATES
+    assert rows[0][1:] == (6.0, [5, 6, 7], "conv1", '{"strides": "2,2"}')
+    assert rows[3][1:4] == (None, None, "=drop1")
+
+
+def test_parquet_of_profiles_without_layers_has_the_columns_all_the_same(tmp_path):
+    path = tmp_path / "none.parquet"
+    export_profiles([invented_profiles.profile_of_failure()], [], ExportFormat.PARQUET, path)
+
+    with duckdb.connect() as connection:
+        found = connection.execute("SELECT count(*), count(mean_ns) FROM read_parquet(?)", [str(path)]).fetchone()
+    assert found == (0, 0)
+
+
+def test_a_trace_has_what_its_format_asks_for_and_a_track_an_inference():
+    trace = json.loads(export_profiles([PROFILE, replace(PROFILE, id="p2")], [], ExportFormat.TRACE, None))
+
+    events = trace["traceEvents"]
+    for event in events:
+        assert {"name", "ph", "pid", "tid"} <= event.keys() and event["ph"] in "XiM"
+        assert event["ph"] == "M" or isinstance(event["ts"], float)
+        assert event["ph"] != "X" or event["dur"] > 0
+        assert event["ph"] != "i" or event["s"] == "t"
+    slices = [event for event in events if event["ph"] == "X"]
+    assert {(event["pid"], event["tid"]) for event in slices} == {(pid, tid) for pid in (1, 2) for tid in range(3)}
+    assert sum(event["ph"] == "M" and event["name"] == "thread_name" for event in events) == 6
+
+
+def test_slices_stand_one_after_the_other_and_layers_without_a_time_are_no_slices():
+    trace = json.loads(export_profiles([PROFILE], [], ExportFormat.TRACE, None))
+    track = [event for event in trace["traceEvents"] if event["ph"] == "X" and event["tid"] == 2]
+    silent = [event for event in trace["traceEvents"] if event["ph"] == "i"]
+
+    assert [(event["name"], event["ts"], event["dur"]) for event in track] == [
+        ("conv1", 0.0, 0.007),
+        ("r1", 0.007, 0.004),
+    ]
+    assert track[0]["args"]["kernel"] == "jit_avx2" and track[0]["args"]["flops"] is None
+    assert [event["args"]["state"] for event in silent] == STATES[2:]
+    assert {event["args"]["mean_us"] for event in silent} == {None}
+
+
+def test_json_has_everything_and_no_number_that_json_lacks():
+    text = export_profiles([WORKING], peaks(), ExportFormat.JSON, None)
+    (profile,) = json.loads(text, parse_constant=pytest.fail)["profiles"]
+
+    assert [layer["state"] for layer in profile["layers"]] == STATES
+    assert (profile["layers"][0]["mean_ns"], profile["layers"][3]["mean_ns"]) == (6.0, None)
+    assert profile["layers"][0]["interval"]["method"] == "t_over_iterations"
+    assert profile["layers"][0]["roofline"]["share"] == pytest.approx(0.1)
+    assert profile["coverage"] == {
+        "total_ns": 9,
+        "matched_ns": 6,
+        "unmatched_ns": 3,
+        "largest_group_share": 2 / 3,
+        "matched_share": 6 / 9,
+    }
+    assert (profile["work"]["flops"], profile["nodes"][1]["flops"]) == (6912, None)
+    assert profile["figures"] == {
+        "layers_ns": pytest.approx(6 + 10 / 3),
+        "layers_to_latency": None,
+        "profiled_to_unprofiled": None,
+    }
+    assert [one["type"] for one in profile["types"]] == ["Conv", "Reorder"]
+
+
+@pytest.mark.parametrize("form", ExportFormat)
+def test_a_file_is_not_replaced_unasked(form, tmp_path):
+    path = tmp_path / "out"
+    path.write_text("mine")
+
+    with pytest.raises(InputError, match=r"there is a file .*out already; .*--force"):
+        export_profiles([PROFILE], [], form, path)
+    assert path.read_text() == "mine"
+    export_profiles([PROFILE], [], form, path, force=True)
+    assert path.read_bytes()[:4] != b"mine"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("form", ExportFormat)
+def test_a_place_that_cannot_be_written_to_is_a_sentence(form, tmp_path):
+    (tmp_path / "file").write_text("")
+    for path, why in ((tmp_path / "none" / "out", "cannot write"), (tmp_path / "file" / "out", "cannot write")):
+        with pytest.raises(InputError, match=why):
+            export_profiles([PROFILE], [], form, path)
+    with pytest.raises(InputError, match="is a folder"):
+        export_profiles([PROFILE], [], form, tmp_path)
+
+
+def test_parquet_needs_a_file():
+    with pytest.raises(InputError, match="name a file with --output"):
+        export_profiles([PROFILE], [], ExportFormat.PARQUET, None)
+
+
+def test_an_export_that_breaks_off_leaves_nothing(tmp_path):
+    with pytest.raises(RuntimeError), new_file(tmp_path / "out", force=False) as partial:
+        partial.write_text("half")
+        raise RuntimeError
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_a_sentence_and_leaves_nothing(tmp_path):
+    broken = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    with pytest.raises(InputError, match=r"cannot write .*out: No space left"), new_file(tmp_path / "out", force=False):
+        raise broken
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,210 @@
+"""From plan to jobs: lists multiply out, the impossible is refused with its reason, nothing is left out silently."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from enginebench_controller.errors import InputError, ModelError
+from enginebench_controller.planning.expand import BoundModel, Expansion, expand, in_random_order
+from enginebench_controller.planning.plan import make_plan
+from enginebench_controller.planning.selection import select_engines
+from enginebench_controller.records import (
+    Arrivals,
+    InputFile,
+    InputSet,
+    InputTensor,
+    Load,
+    ModelFile,
+    ModelVersion,
+    TargetSnapshot,
+)
+
+ONNX = ModelVersion("a" * 64, "net", "onnx", (ModelFile("net.onnx", "a" * 64, 10),), 1)
+INPUTS = (InputTensor("input", "float32", (1, 3)),)
+
+
+def device(name: str = "CPU", precisions: tuple[str, ...] = ("f32",)) -> dict[str, Any]:
+    return {"name": name, "full_name": name, "precisions": list(precisions), "resources": ["cpu"], "properties": {}}
+
+
+def engine(name: str, environment: str = "default", version: str = "1.0", **changes: Any) -> dict[str, Any]:
+    available = {
+        "version": version,
+        "formats": ["onnx"],
+        "loads": ["sync", "async"],
+        "hints": ["none"],
+        "multiple_streams": False,
+        "profiling": True,
+        "options": [
+            {"name": "level", "type": "str", "choices": ["low", "high"], "help": ""},
+            {"name": "spin", "type": "bool", "choices": [], "help": ""},
+        ],
+        "devices": [device()],
+    }
+    state = {"available": available | changes, "unavailable": None}
+    return {"name": name, "environment": environment, "hidden": name == "fake", **state}
+
+
+def missing(name: str, reason: str) -> dict[str, Any]:
+    unavailable = {"kind": "not_installed", "reason": reason, "detail": ""}
+    return {
+        "name": name, "environment": "default", "hidden": False, "available": None, "unavailable": unavailable
+    }  # fmt: skip
+
+
+def target(
+    *engines: dict[str, Any], name: str = "nuc", cores: int | None = 2, quota: float | None = None
+) -> TargetSnapshot:
+    return TargetSnapshot(name, "nuc:1", 1, {"physical_cores": cores, "cpu_quota_cores": quota}, engines)
+
+
+def expanded(*targets: TargetSnapshot, **fields: Any) -> Expansion:
+    return expand(
+        make_plan({"models": ["net"], **fields}, "run"), targets, lambda _name, _batch: BoundModel(ONNX, INPUTS)
+    )
+
+
+def refusal(*targets: TargetSnapshot, **fields: Any) -> str:
+    with pytest.raises(InputError) as caught:
+        expanded(*targets, **fields)
+    return str(caught.value)
+
+
+def test_lists_multiply_out_over_targets_engines_and_axes() -> None:
+    both = [target(engine("ort"), engine("vino"), name=name) for name in ("nuc", "board")]
+    jobs = expanded(*both, batch=[1, 4], cores=[1, 2]).jobs
+    assert len(jobs) == 2 * 2 * 2 * 2
+    assert len({(j.target, j.engine.name, j.configuration.batch, j.configuration.cores) for j in jobs}) == 16
+
+
+def test_cores_default_to_all_of_the_target() -> None:
+    assert [job.configuration.cores for job in expanded(target(engine("ort"), cores=6)).jobs] == [6]
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"cores": [64]}, "64 cores are asked for, and the target has 2"),
+        ({"precision": ["bf16"]}, "cannot execute in bf16; it has f32"),
+        ({"streams": [2], "load": ["async"]}, "runs one stream"),
+        ({"hint": ["throughput"]}, "does not know the hint throughput"),
+        ({"devices": ["GPU"]}, "no device 'GPU'; it has CPU"),
+        ({"engines": ["orte"]}, "did you mean 'ort'"),
+        ({"engines": ["nosuch"]}, "has no engine 'nosuch'; it has: ort"),
+        ({"engines": ["ort@old"]}, "only in: default"),
+        ({"options": {"ort.speed": "9"}}, "has no option 'speed'"),
+        ({"options": {"ort.level": "middle"}}, "choose from low, high"),
+        ({"options": {"ort.spin": "maybe"}}, "takes a value of type bool"),
+        ({"options": {"nobody.level": "low"}}, "belongs to no engine"),
+        ({"load": ["open-loop"]}, "needs a rate"),
+        ({"rate": [5]}, "for the load open-loop only"),
+        ({"requests": [3]}, "sync sends one at a time"),
+        ({"load": ["open-loop"], "rate": [5], "interleave": True}, "cannot be interleaved"),
+    ],
+)
+def test_the_impossible_is_refused_with_its_reason(fields: dict[str, Any], words: str) -> None:
+    assert words in refusal(target(engine("ort")), **fields)
+
+
+def test_an_open_loop_needs_an_engine_whose_requests_overlap() -> None:
+    text = refusal(target(engine("ort", loads=["sync"])), load=["open-loop"], rate=[5])
+    assert "cannot carry the load open-loop; it has sync" in text
+
+
+def test_loads_rates_and_requests_are_axes_and_only_an_open_loop_has_arrivals() -> None:
+    jobs = expanded(target(engine("ort")), load=["sync", "async", "open-loop"], rate=[5, 50], requests=[2, 4]).jobs
+    axes = [(j.configuration.load, j.configuration.requests, j.configuration.arrivals) for j in jobs]
+    slow, fast = Arrivals(5), Arrivals(50)
+    overlapping = [(Load.OPEN_LOOP, requests, rate) for requests in (2, 4) for rate in (slow, fast)]
+    assert axes == [(Load.SYNC, 1, None), (Load.ASYNC, 2, None), (Load.ASYNC, 4, None), *overlapping]
+
+
+@pytest.mark.parametrize(("cores", "quota", "usable"), [(8, 2.5, 2), (8, 16.0, 8), (8, 0.5, 1), (None, 3.0, 3)])
+def test_cores_end_at_the_quota_of_the_control_group(cores: int | None, quota: float, usable: int) -> None:
+    limited = target(engine("ort"), cores=cores, quota=quota)
+    assert [job.configuration.cores for job in expanded(limited).jobs] == [usable]
+    assert f"{usable + 1} cores are asked for" in refusal(limited, cores=[usable + 1])
+
+
+def test_given_inputs_are_part_of_the_configuration_and_of_what_is_uploaded() -> None:
+    given = InputSet(0, 1, "cats", ((InputFile("input", "b" * 64, 100),),), "as they are")
+    paths = {"b" * 64: Path("cats.npy")}
+    model = BoundModel(ONNX, INPUTS, input_set=given, input_paths=paths)
+    (job,) = expand(make_plan({"models": ["net"]}, "run"), [target(engine("ort"))], lambda *_: model).jobs
+    assert (job.configuration.input_set, job.input_paths) == (given, paths)
+
+
+def test_the_order_of_runs_is_random_and_the_same_for_the_same_seed() -> None:
+    jobs = expanded(target(engine("ort")), batch=list(range(1, 21))).jobs
+    assert in_random_order(jobs, 3) == in_random_order(jobs, 3)
+    orders = [in_random_order(jobs, seed) for seed in range(5)]
+    assert len({tuple(map(id, order)) for order in (jobs, *orders)}) == 6
+    assert all({*map(id, order)} == {*map(id, jobs)} for order in orders)
+
+
+def test_more_configurations_than_can_take_turns_are_refused() -> None:
+    batches = list(range(1, 66))
+    assert "65 configurations of one device" in refusal(target(engine("ort")), batch=batches, interleave=True)
+    assert len(expanded(target(engine("ort")), batch=batches[:64], interleave=True).jobs) == 64
+
+
+def test_every_reason_is_told_and_nothing_is_run_by_halves() -> None:
+    text = refusal(target(engine("ort")), cores=[1, 64], precision=["f32", "f16"])
+    assert "64 cores" in text and "f16" in text and text.startswith("nothing was run")
+
+
+def test_a_missing_engine_is_refused_with_its_own_reason() -> None:
+    assert "pip install it" in refusal(target(missing("vino", "not here: pip install it")), engines=["vino"])
+
+
+def test_a_model_error_is_told_for_its_batch() -> None:
+    def bind(_name: str, batch: int) -> BoundModel:
+        if batch == 4:
+            raise ModelError("its batch is fixed at 1")
+        return BoundModel(ONNX, INPUTS)
+
+    with pytest.raises(InputError, match="net, batch 4: its batch is fixed at 1"):
+        expand(make_plan({"models": ["net"], "batch": [1, 4]}, "run"), [target(engine("ort"))], bind)
+
+
+def test_all_leaves_out_engines_that_do_not_read_the_format_and_says_so() -> None:
+    expansion = expanded(target(engine("ort"), engine("ir_only", formats=["openvino_ir"])))
+    assert [job.engine.name for job in expansion.jobs] == ["ort"]
+    assert any("ir_only is left out" in note for note in expansion.notes)
+
+
+def test_a_named_engine_that_does_not_read_the_format_is_refused() -> None:
+    assert "does not read onnx" in refusal(target(engine("ir", formats=["openvino_ir"])), engines=["ir"])
+
+
+def test_async_requests_follow_the_streams_and_sync_has_one() -> None:
+    streaming = engine("vino", multiple_streams=True)
+    jobs = expanded(target(streaming), load=["async"], streams=[1, 3]).jobs
+    assert [(j.configuration.load, j.configuration.requests) for j in jobs] == [(Load.ASYNC, 2), (Load.ASYNC, 3)]
+    assert [job.configuration.requests for job in expanded(target(streaming)).jobs] == [1]
+
+
+@pytest.mark.parametrize(
+    ("selection", "chosen"),
+    [
+        ("ort", [("ort", "default")]),
+        ("ort@old", [("ort", "old")]),
+        ("ort@*", [("ort", "default"), ("ort", "old")]),
+        ("sparse", [("sparse", "ds")]),
+        ("all", [("ort", "default"), ("ort", "old"), ("sparse", "ds")]),
+        ("fake", [("fake", "default")]),
+    ],
+)
+def test_selection_of_engines(selection: str, chosen: list[tuple[str, str]]) -> None:
+    engines = [
+        engine("ort"),
+        engine("ort", "old", version="0.9"),
+        engine("ort", "same", version="1.0"),
+        engine("sparse", "ds"),
+        engine("fake"),
+    ]
+    if selection == "ort@*":
+        engines = [e for e in engines if e["environment"] != "same"]
+    found, problems = select_engines([selection], engines, "nuc")
+    assert ([(e["name"], e["environment"]) for e in found], problems) == (chosen, [])

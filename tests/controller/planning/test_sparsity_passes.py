@@ -1,0 +1,67 @@
+"""A pass for each share of zeros, on the engines that can impose them and on no others."""
+
+from dataclasses import replace
+
+import pytest
+
+import invented
+from enginebench_controller.errors import InputError, PlanError
+from enginebench_controller.planning.expand import Expansion, Job
+from enginebench_controller.planning.sparsity_passes import parse_sparsities, with_sparsities
+from enginebench_controller.records import EngineRef
+
+
+def engine(name, *options):
+    described = [{"name": option, "type": "float", "choices": [], "help": ""} for option in options]
+    return {"name": name, "environment": "default", "available": {"options": described}, "unavailable": None}
+
+
+SNAPSHOT = replace(
+    invented.snapshot(),
+    engines=(
+        engine("sparse", "imposed_sparsity"),
+        engine("dense", "threads"),
+        {"name": "gone", "environment": "default", "available": None, "unavailable": {"reason": "gone"}},
+    ),
+)
+
+
+def job(name, **options):
+    configuration = replace(invented.CONFIGURATION, options=options)
+    return Job("local", EngineRef(name, "default", "1"), invented.model(), configuration, ())
+
+
+def test_every_job_becomes_one_for_each_share_with_its_other_options():
+    expansion = Expansion((job("sparse", optimization_level="0"),), ("a note",))
+    found = with_sparsities(expansion, (0.0, 0.9), [SNAPSHOT], leave_out=False)
+
+    assert [one.configuration.options for one in found.jobs] == [
+        {"optimization_level": "0", "imposed_sparsity": "0"},
+        {"optimization_level": "0", "imposed_sparsity": "0.9"},
+    ]
+    assert found.notes == ("a note",)
+
+
+def test_engines_that_cannot_are_left_out_of_all_and_refused_by_name():
+    both = Expansion((job("sparse"), job("dense")), ())
+    found = with_sparsities(both, (0.5,), [SNAPSHOT], leave_out=True)
+    assert [one.engine.name for one in found.jobs] == ["sparse"]
+    assert found.notes == ("dense is left out: it cannot impose sparsity",)
+
+    with pytest.raises(PlanError, match="dense cannot impose sparsity: that takes an engine with the option"):
+        with_sparsities(both, (0.5,), [SNAPSHOT], leave_out=False)
+    with pytest.raises(PlanError, match="dense cannot impose sparsity"):
+        with_sparsities(Expansion((job("dense"),), ()), (0.5,), [SNAPSHOT], leave_out=True)
+
+
+def test_two_answers_to_one_question_are_refused():
+    with pytest.raises(PlanError, match="two answers"):
+        with_sparsities(Expansion((job("sparse", imposed_sparsity="0.1"),), ()), (0.5,), [SNAPSHOT], leave_out=True)
+
+
+def test_shares_are_parsed_once_each_and_nonsense_is_named():
+    assert parse_sparsities("0, .4,0.9,0.4") == (0.0, 0.4, 0.9)
+    assert parse_sparsities(None) == ()
+    for text in ("90%", "a", "1", "-0.1", "nan", "inf"):
+        with pytest.raises(InputError, match="--sparsity"):
+            parse_sparsities(text)

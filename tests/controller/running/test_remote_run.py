@@ -1,0 +1,58 @@
+"""A target that breaks off is waited for as long as it stays away, however long it had answered before."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from enginebench_controller.errors import UnreachableError
+from enginebench_controller.running import remote_run
+from enginebench_controller.running.remote_run import Bench, follow
+from enginebench_proto.v1 import run_pb2
+
+PATIENCE_SECONDS = 0.2
+JOB: Any = SimpleNamespace(target="nuc")
+
+
+class Watched:
+    """An agent whose event stream breaks off after each of these seconds, and ends the run after the last."""
+
+    def __init__(self, *seconds: float) -> None:
+        self._seconds = list(seconds)
+        self.calls = 0
+
+    async def watch(self, run_id: str, sequence: int) -> AsyncIterator[run_pb2.RunEvent]:
+        self.calls += 1
+        await asyncio.sleep(self._seconds.pop(0))
+        if self._seconds:
+            raise UnreachableError("target 'nuc' does not answer")
+        yield run_pb2.RunEvent(sequence=sequence, state=run_pb2.StateChanged(state=run_pb2.RUN_STATE_FINISHED))
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_run, "RECONNECT_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr(remote_run, "RETRY_SECONDS", 0.01)
+
+
+async def followed(agent: Watched) -> None:
+    reporter: Any = SimpleNamespace(running=lambda *_: None)
+    clients: Any = {"nuc": agent}
+    await follow(Bench(clients, lambda _: (), Path(), reporter, 0), JOB, "run")
+
+
+async def test_a_watch_that_breaks_after_a_long_time_is_taken_up_again() -> None:
+    agent = Watched(2 * PATIENCE_SECONDS, 0, 2 * PATIENCE_SECONDS, 0, 0)
+    await followed(agent)
+    assert agent.calls == 5
+
+
+async def test_a_target_that_stays_away_is_given_up() -> None:
+    begun = time.monotonic()
+    with pytest.raises(UnreachableError):
+        await followed(Watched(*([0] * 1000)))
+    assert time.monotonic() - begun > PATIENCE_SECONDS

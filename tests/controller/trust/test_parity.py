@@ -1,0 +1,188 @@
+"""What ran is compared with what was asked for, and engines with each other."""
+
+from dataclasses import replace
+
+import invented
+from enginebench_controller.records import (
+    ArrivalProcess,
+    Arrivals,
+    Configuration,
+    Effective,
+    EngineRef,
+    Hint,
+    Load,
+    Process,
+    Readback,
+    Source,
+    WarmUp,
+)
+from enginebench_controller.trust.parity import (
+    doubts,
+    engine_label,
+    flags,
+    requested_is_not_effective,
+    unequal_settings,
+)
+
+BF16 = Effective(threads=Readback(2, Source.OBSERVED), precision=Readback("bf16", Source.ENGINE_API))
+
+
+def test_nothing_is_said_when_what_ran_is_what_was_asked_for():
+    assert requested_is_not_effective(invented.measured("m1")) == ()
+
+
+def test_another_precision_and_other_threads_are_each_one_sentence():
+    effective = replace(BF16, threads=Readback(1, Source.OBSERVED))
+
+    assert requested_is_not_effective(invented.measured("m1", effective=effective)) == (
+        "precision: f32 requested, bf16 effective (as the engine reports)",
+        "threads: 2 requested, 1 effective (as observed)",
+    )
+
+
+def test_unknown_is_not_a_difference():
+    assert requested_is_not_effective(invented.measured("m1", effective=Effective())) == ()
+
+
+def test_what_was_left_to_the_engine_cannot_differ():
+    left_open = Configuration("CPU", 1, cores=2, precision="default", hint=Hint.THROUGHPUT)
+    effective = replace(BF16, streams=Readback(4, Source.ENGINE_API))
+
+    assert requested_is_not_effective(invented.measured("m1", configuration=left_open, effective=effective)) == ()
+
+
+def test_streams_are_compared_when_no_hint_leaves_them_to_the_engine():
+    effective = Effective(streams=Readback(4, Source.ENGINE_API))
+
+    assert requested_is_not_effective(invented.measured("m1", effective=effective)) == (
+        "streams: 1 requested, 4 effective (as the engine reports)",
+    )
+
+
+def test_engines_that_ran_the_same_work_differently_are_named():
+    fast = invented.measured("m1", engine="fake-fast", effective=BF16)
+
+    assert unequal_settings([invented.measured("m2"), fast]) == (
+        "effective precision differs: bf16 on fake-fast 1.0; f32 on fake 1.0 (for invented)",
+    )
+
+
+def test_the_same_difference_at_several_batches_is_said_once():
+    pairs = [
+        invented.measured(f"{engine}{batch}", engine=engine, batch=batch, **fields)
+        for batch in (1, 4)
+        for engine, fields in (("fake", {}), ("fake-fast", {"effective": BF16}))
+    ]
+
+    assert len(unequal_settings(pairs)) == 1
+
+
+def test_different_work_is_not_compared():
+    other_batch = invented.measured("m1", engine="fake-fast", batch=4, effective=BF16)
+
+    assert unequal_settings([invented.measured("m2"), other_batch]) == ()
+
+
+def test_a_failure_is_not_compared():
+    assert unequal_settings([invented.measured("m1"), invented.failed("m2")]) == ()
+
+
+def test_an_engine_is_labelled_with_what_tells_it_apart():
+    measurement = invented.measured("m1", engine="x")
+
+    assert engine_label(measurement) == "x 1.0"
+    assert engine_label(replace(measurement, engine=EngineRef("x", "legacy", None))) == "x (legacy)"
+
+
+def test_other_precisions_are_unlike_also_where_they_were_asked_for():
+    wanted = Configuration("CPU", 1, cores=2, precision="bf16")
+    fast = invented.measured("m1", configuration=wanted, effective=BF16)
+
+    assert unequal_settings([invented.measured("m2"), fast]) == (
+        "effective precision differs: bf16 on fake 1.0; f32 on fake 1.0 (for invented)",
+    )
+
+
+def test_other_inputs_are_unlike():
+    other = invented.measured("m1", engine="fake-fast", input_set_sha256="ef" * 32)
+
+    (sentence,) = unequal_settings([invented.measured("m2"), other])
+    assert sentence.startswith("input set differs: cdcdcdcdcdcd on fake 1.0; efefefefefef on fake-fast 1.0")
+
+
+def quiet(**fields):
+    """A measurement that nothing is to be said about."""
+    return invented.measured("m1", blocks=(), processes=(), process_spread=0.01, **fields)
+
+
+def test_nothing_is_doubted_where_nothing_is_wrong_or_nothing_was_measured():
+    assert doubts(quiet()) == ()
+    assert doubts(invented.failed("m2")) == ()
+
+
+def test_more_processor_time_than_cores_is_told():
+    too_much = quiet(cpu_time_ns=2_300, steady_state_ns=1_000)
+    just_enough = quiet(cpu_time_ns=2_090, steady_state_ns=1_000)
+
+    assert doubts(too_much) == ("used 2.3 cores, 2 were asked for",)
+    assert doubts(just_enough) == ()
+
+
+def test_a_warm_up_that_never_became_steady_is_told_with_its_process_and_reason():
+    calm, drifting = Process(0, warm_up=WarmUp(True, 10)), Process(1, warm_up=WarmUp(False, 900, "it drifted"))
+
+    assert doubts(replace(quiet(), processes=(calm, drifting))) == (
+        "never became steady while warming up (process 2 of 2): it drifted",
+    )
+
+
+def test_how_much_of_the_time_was_disturbed_is_told_with_the_causes():
+    blocks = invented.measured("m1").blocks
+    noisy = [replace(block, duration_ns=100, disturbances=()) for block in blocks[:10]]
+    noisy[0] = replace(noisy[0], disturbances=("steal 12 %", "throttled for 3 ms"))
+    noisy[1] = replace(noisy[1], disturbances=("steal 7 %",))
+
+    assert doubts(replace(quiet(), blocks=tuple(noisy))) == ("20% of the time was disturbed (steal, throttled)",)
+
+
+def open_loop(rate_per_s, completed_per_s, unsent=0, process=ArrivalProcess.CONSTANT):
+    arrivals = Arrivals(rate_per_s, process)
+    configuration = Configuration("CPU", 4, cores=2, load=Load.OPEN_LOOP, requests=2, arrivals=arrivals)
+    processes = (Process(0, scheduled_arrivals=1000, unsent_arrivals=unsent),)
+    rate = completed_per_s * 4
+    fields = {"configuration": configuration, "throughput_items_per_s": rate, "iterations": 1000}
+    return replace(quiet(), processes=processes, **fields)
+
+
+def test_an_open_loop_that_keeps_up_is_not_doubted():
+    assert doubts(open_loop(100, 99.5)) == ()
+
+
+def test_arrivals_that_were_never_sent_are_told():
+    assert doubts(open_loop(100, 99.5, unsent=20)) == (
+        "overloaded: 20 of 1000 scheduled arrivals could not be sent in time",
+    )
+
+
+def test_completions_that_are_slower_than_the_schedule_are_told():
+    assert doubts(open_loop(110, 100)) == ("overloaded: 100 inferences a second were completed, 110 arrived",)
+
+
+def test_chance_in_a_poisson_schedule_is_no_overload():
+    assert doubts(open_loop(100, 95, process=ArrivalProcess.POISSON)) == ()
+    assert doubts(open_loop(100, 85, process=ArrivalProcess.POISSON))
+
+
+def test_equal_processes_that_differ_are_told_with_their_medians():
+    processes = (Process(0, median_ns=4.0e6), Process(1, median_ns=6.0e6))
+
+    assert doubts(replace(quiet(), processes=processes, process_spread=0.5)) == (
+        "equal processes differ by 50%: medians from 4 to 6 ms",
+    )
+
+
+def test_flags_are_the_settings_and_the_doubts():
+    unlike = quiet(effective=BF16, cpu_time_ns=2_300, steady_state_ns=1_000)
+
+    assert flags(unlike) == requested_is_not_effective(unlike) + doubts(unlike)
+    assert len(flags(unlike)) == 2

@@ -1,0 +1,50 @@
+"""One way to show a chart, a table and an empty page, so that each page offers the same with them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import plotly.graph_objects as go
+import streamlit as st
+
+from enginebench_ui.views.text import Row, cells
+
+_MOST_ROWS_PX = 560
+
+
+def chart(figure: go.Figure, key: str, *, name: str | None = None, alt: str | None = None) -> None:
+    """Draw a figure; its toolbar saves it as SVG, under `name`. `alt` says what it shows to those who do not see it."""
+    st.plotly_chart(figure, key=key, config=chart_options(name or key), alt=alt)
+
+
+def chart_options(name: str) -> dict[str, Any]:
+    """Plotly's options of every chart, for pages that need the points a person selects."""
+    image = {"format": "svg", "filename": f"enginebench-{name}"}
+    return {"displaylogo": False, "toImageButtonOptions": image, "modeBarButtonsToRemove": ["lasso2d", "select2d"]}
+
+
+def table(
+    rows: Sequence[Row],
+    key: str,
+    *,
+    columns: Mapping[str, Any] | None = None,
+    height: int | str = "content",
+) -> None:
+    """Show rows that a person can sort, search, and save as CSV with the toolbar; what is unknown shows as a dash."""
+    shown = [cells(row) for row in rows]
+    tall = len(shown) > 14 and height == "content"
+    st.dataframe(
+        shown,
+        key=key,
+        hide_index=True,
+        placeholder="–",
+        column_config=dict(columns or {}),
+        height=_MOST_ROWS_PX if tall else height,
+    )
+
+
+def nothing_yet(sentence: str, command: str, page: Any = None, label: str = "") -> None:
+    """Show an empty state: what is missing, the command that makes it, and the page that does the same."""
+    st.info(sentence, icon=":material/info:")
+    st.code(command, language="shell")
+    if page is not None:
+        st.page_link(page, label=label, icon=":material/add:")
