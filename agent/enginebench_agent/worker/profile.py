@@ -3,14 +3,16 @@
 Both are read, compiled and warmed up in one process and stay alive together, so that what changes on the machine
 meanwhile changes both: one after the other they can differ by half. Latencies of both are medians over as many
 inferences of one request; those with counters are the very inferences that the layers were timed in, as the plugin
-clocked them. An engine that compiles anew for each profiled inference does so between the turns.
+clocked them. The first inference of a turn finds the caches cold and the other side's threads still spinning (ONNX
+Runtime takes up to twice as long for it), so that it is left out on both sides. An engine that compiles anew for each
+profiled inference does so between the turns.
 """
 
 import math
 import operator
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from enginebench_agent import convert
@@ -27,27 +29,56 @@ from enginebench_plugins.spec import LayerProfile, LayerState, Load, ModelProfil
 from enginebench_proto.v1.profile_pb2 import Profile
 
 BLOCK = 5
-"""Inferences in a row on either side, so that each mostly follows one of its own kind."""
+"""Inferences that count, in a row on either side."""
+
+
+@dataclass(frozen=True)
+class Turns:
+    """`iterations` inferences that count, in blocks of a quarter of them but of no more than `BLOCK`.
+
+    Each block but the first has one more before it, which does not count.
+    """
+
+    iterations: int
+
+    @property
+    def block(self) -> int:
+        """How many inferences of a block count."""
+        return max(1, min(BLOCK, self.iterations // 4))
+
+    @property
+    def uncounted(self) -> frozenset[int]:
+        """Which inferences do not count, by their places from 0 among all."""
+        switches = math.ceil(self.iterations / self.block) - 1
+        return frozenset(switch * (self.block + 1) - 1 for switch in range(1, switches + 1))
+
+    @property
+    def inferences(self) -> int:
+        """All of them."""
+        return self.iterations + len(self.uncounted)
+
+    def counted(self, times_ns: Sequence[int]) -> tuple[int, ...]:
+        """What remains of a time for each inference, or of none."""
+        return tuple(time for place, time in enumerate(times_ns) if place not in self.uncounted)
 
 
 class Unprofiled:
     """The model without counters, run a block at a time while it is profiled."""
 
-    def __init__(self, session: Session, iterations: int) -> None:
-        """In all `iterations` inferences, in blocks of a quarter of them but of no more than `BLOCK`."""
+    def __init__(self, session: Session, turns: Turns) -> None:
         self.latency_ns: list[int] = []
         self._request = session.requests[0]
         self._inputs = session.inputs
         self._load = SyncLoad(self._request, session.inputs)
-        self._missing = iterations
-        self._block = max(1, min(BLOCK, iterations // 4))
+        self._turns = turns
+        self._missing = turns.iterations
         self._profiled = 0
 
     def after_profiled(self) -> None:
         """One more inference was profiled: whenever they make a block, run another one here."""
         self._profiled += 1
-        if self._profiled % self._block == 0:
-            self._run(min(self._block, self._missing))
+        if (self._profiled + 1) % (self._turns.block + 1) == 0:
+            self._run(min(self._turns.block, self._missing))
 
     def run_missing(self) -> None:
         """Run what is left: all of it, where an engine profiles without a break."""
@@ -85,19 +116,28 @@ def _profiles_something_else(job: Job) -> bool:
 def _profile(job: Job, with_counters: Session, without: Session | None, recorder: PhaseRecorder) -> Profile:
     compiled = with_counters.compiled
     iterations = job.configuration.stop.min_iterations or compiled.usual_profile_iterations
-    unprofiled = None if without is None else Unprofiled(without, iterations)
     with collector_paused(), recorder.phase(phases.STEADY_STATE):
-        between = nothing if unprofiled is None else unprofiled.after_profiled
-        profiled = compiled.profile(with_counters.inputs, iterations, between)
-        if unprofiled is not None:
-            unprofiled.run_missing()
-    check_profile(profiled, iterations)
+        if without is None:
+            profiled, unprofiled_ns = compiled.profile(with_counters.inputs, iterations, nothing), None
+            check_profile(profiled, iterations)
+        else:
+            profiled, unprofiled_ns = _in_turns(with_counters, without, Turns(iterations))
     return Profile(
         iterations=iterations,
         profiled_latency_ns=_median_ns(profiled.latency_ns) if profiled.latency_ns else None,
-        unprofiled_latency_ns=None if unprofiled is None else _median_ns(unprofiled.latency_ns),
+        unprofiled_latency_ns=unprofiled_ns,
         layers=[convert.to_layer(layer) for layer in profiled.layers],
     )
+
+
+def _in_turns(with_counters: Session, without: Session, turns: Turns) -> tuple[ModelProfile, int]:
+    """The profile of the inferences that count, and the median latency in ns of as many without counters."""
+    unprofiled = Unprofiled(without, turns)
+    profiled = with_counters.compiled.profile(with_counters.inputs, turns.inferences, unprofiled.after_profiled)
+    unprofiled.run_missing()
+    check_profile(profiled, turns.inferences)
+    layers = tuple(replace(layer, time_ns=turns.counted(layer.time_ns)) for layer in profiled.layers)
+    return ModelProfile(layers, turns.counted(profiled.latency_ns)), _median_ns(unprofiled.latency_ns)
 
 
 @dataclass(frozen=True)

@@ -61,8 +61,14 @@ def share(layer: Layer, total: float | None) -> float | None:
 
 
 def layers_to_latency(profile: Profile) -> float | None:
-    """Σ layers ÷ the median latency without counters: below 1 there is time outside layers, above 1 layers overlap."""
-    return ratio(total_ns(profile.layers), profile.unprofiled_latency_ns)
+    """The median inference's Σ layers ÷ the median latency without counters, so that both leave disturbances out.
+
+    Below 1 there is time outside layers, above 1 layers overlap.
+    """
+    times = [layer.time_ns for layer in profile.layers if mean_ns(layer) is not None]
+    if not times:
+        return None
+    return ratio(float(np.median(np.sum(times, axis=0))), profile.unprofiled_latency_ns)
 
 
 def profiled_to_unprofiled(profile: Profile) -> float | None:

@@ -66,7 +66,17 @@ def test_blocks_without_counters_lie_between_those_with_them(run_mine: Callable)
     """
     child = run_mine({"infer": WRITE.format("u"), "profile": profile}, kind=run_pb2.RUN_KIND_PROFILE)
     during = child.stderr.partition("[")[2].partition("]")[0]
-    assert during == "PPuuu" * 5, "two profiled, then one that warms the caches and two that count"
+    # Two that count on either side, and one before them that does not, as caches and threads are the other side's.
+    assert during == "PPuuu" + "PPPuuu" * 4
+
+
+def test_the_first_profiled_inference_after_one_without_counters_does_not_count(run_mine: Callable) -> None:
+    layer = "spec.LayerProfile('a', 'T', 0, time_ns=tuple(range(iterations)))"
+    statement = f"return spec.ModelProfile(({layer},), tuple(range(iterations)))"
+    profile = run_mine({"profile": statement}, kind=run_pb2.RUN_KIND_PROFILE).result.profile
+    assert list(profile.layers[0].time_ns) == [0, 1, 3, 4, 6, 7, 9, 10, 12, 13]
+    assert profile.profiled_latency_ns == 6
+    assert profile.iterations == 10
 
 
 def test_an_engine_that_profiles_without_a_break_is_timed_without_counters_afterwards(run_mine: Callable) -> None:

