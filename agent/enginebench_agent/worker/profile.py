@@ -28,8 +28,8 @@ from enginebench_agent.worker.warm_up import warm_up, warm_up_rule
 from enginebench_plugins.spec import LayerProfile, LayerState, Load, ModelProfile, nothing
 from enginebench_proto.v1.profile_pb2 import Profile
 
-BLOCK = 5
-"""Inferences that count, in a row on either side."""
+BLOCK = 2
+"""Inferences that count, in a row on either side: few, so that both sides see the same of a machine that changes."""
 
 
 @dataclass(frozen=True)
