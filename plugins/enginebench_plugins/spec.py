@@ -204,6 +204,9 @@ class CompiledModel(ABC):
     usual_profile_iterations: int = 20
     """How many inferences make a profile unless somebody asks for another number."""
 
+    compiles_for_each_profiled_inference: bool = False
+    """True where no profiled inference follows another one, so that none has to be left out after other work."""
+
     def profile(self, inputs: Sequence[Tensors], iterations: int, between: Between = nothing) -> ModelProfile:
         """Run `iterations` inferences, rotating through `inputs`, with the engine's layer counters on.
 

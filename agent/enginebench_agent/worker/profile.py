@@ -4,8 +4,8 @@ Both are read, compiled and warmed up in one process and stay alive together, so
 meanwhile changes both: one after the other they can differ by half. Latencies of both are medians over as many
 inferences of one request; those with counters are the very inferences that the layers were timed in, as the plugin
 clocked them. The first inference of a turn finds the caches cold and the other side's threads still spinning (ONNX
-Runtime takes up to twice as long for it), so that it is left out on both sides. An engine that compiles anew for each
-profiled inference does so between the turns.
+Runtime takes up to twice as long for it), so that it is left out on both sides; but not where an engine compiles anew
+for each profiled inference, which it does between the turns.
 """
 
 import math
@@ -36,10 +36,11 @@ BLOCK = 2
 class Turns:
     """`iterations` inferences that count, in blocks of a quarter of them but of no more than `BLOCK`.
 
-    Each block but the first has one more before it, which does not count.
+    Each block but the first has one more before it, which does not count, where a profiled inference feels the turn.
     """
 
     iterations: int
+    feels_turns: bool = True
 
     @property
     def block(self) -> int:
@@ -49,6 +50,8 @@ class Turns:
     @property
     def uncounted(self) -> frozenset[int]:
         """Which inferences do not count, by their places from 0 among all."""
+        if not self.feels_turns:
+            return frozenset()
         switches = math.ceil(self.iterations / self.block) - 1
         return frozenset(switch * (self.block + 1) - 1 for switch in range(1, switches + 1))
 
@@ -56,6 +59,10 @@ class Turns:
     def inferences(self) -> int:
         """All of them."""
         return self.iterations + len(self.uncounted)
+
+    def ends_block(self, inferences: int) -> bool:
+        """Whether so many inferences end with a whole block."""
+        return (inferences + self.feels_turns) % (self.block + self.feels_turns) == 0
 
     def counted(self, times_ns: Sequence[int]) -> tuple[int, ...]:
         """What remains of a time for each inference, or of none."""
@@ -77,7 +84,7 @@ class Unprofiled:
     def after_profiled(self) -> None:
         """One more inference was profiled: whenever they make a block, run another one here."""
         self._profiled += 1
-        if (self._profiled + 1) % (self._turns.block + 1) == 0:
+        if self._turns.ends_block(self._profiled):
             self._run(min(self._turns.block, self._missing))
 
     def run_missing(self) -> None:
@@ -121,7 +128,8 @@ def _profile(job: Job, with_counters: Session, without: Session | None, recorder
             profiled, unprofiled_ns = compiled.profile(with_counters.inputs, iterations, nothing), None
             check_profile(profiled, iterations)
         else:
-            profiled, unprofiled_ns = _in_turns(with_counters, without, Turns(iterations))
+            turns = Turns(iterations, feels_turns=not compiled.compiles_for_each_profiled_inference)
+            profiled, unprofiled_ns = _in_turns(with_counters, without, turns)
     return Profile(
         iterations=iterations,
         profiled_latency_ns=_median_ns(profiled.latency_ns) if profiled.latency_ns else None,

@@ -50,6 +50,7 @@ class CompiledNetwork(spec.CompiledModel):
     """An engine and the private file it was compiled from, which a profile compiles again."""
 
     usual_profile_iterations = 7
+    compiles_for_each_profiled_inference = True
 
     def __init__(self, deepsparse: Any, engine: Any, network: Network, settings: spec.Settings) -> None:
         self._deepsparse = deepsparse

@@ -79,6 +79,25 @@ def test_the_first_profiled_inference_after_one_without_counters_does_not_count(
     assert profile.iterations == 10
 
 
+def test_where_each_profiled_inference_is_compiled_anew_all_of_them_count(run_mine: Callable) -> None:
+    layer = "spec.LayerProfile('a', 'T', 0, time_ns=tuple(range(iterations)))"
+    statements = {
+        "create_request": "self.compiles_for_each_profiled_inference = True",
+        "infer": WRITE.format("u"),
+        "profile": f"""
+            {WRITE.format("[")}
+            for _ in range(iterations):
+                sys.stderr.write("P")
+                between()
+            sys.stderr.write("]")
+            return spec.ModelProfile(({layer},))
+        """,
+    }
+    child = run_mine(statements, kind=run_pb2.RUN_KIND_PROFILE)
+    assert child.stderr.partition("[")[2].partition("]")[0] == "PPuuu" * 5
+    assert list(child.result.profile.layers[0].time_ns) == list(range(10))
+
+
 def test_an_engine_that_profiles_without_a_break_is_timed_without_counters_afterwards(run_mine: Callable) -> None:
     statements = {"infer": WRITE.format("u"), "profile": WRITE.format("[P]")}
     child = run_mine(statements, kind=run_pb2.RUN_KIND_PROFILE)
