@@ -80,19 +80,17 @@ def test_the_first_profiled_inference_after_one_without_counters_does_not_count(
 
 
 def test_where_each_profiled_inference_is_compiled_anew_all_of_them_count(run_mine: Callable) -> None:
-    layer = "spec.LayerProfile('a', 'T', 0, time_ns=tuple(range(iterations)))"
-    statements = {
-        "create_request": "self.compiles_for_each_profiled_inference = True",
-        "infer": WRITE.format("u"),
-        "profile": f"""
-            {WRITE.format("[")}
-            for _ in range(iterations):
-                sys.stderr.write("P")
-                between()
-            sys.stderr.write("]")
-            return spec.ModelProfile(({layer},))
-        """,
-    }
+    profile = f"""
+        {WRITE.format("[")}
+        for _ in range(iterations):
+            sys.stderr.write("P")
+            between()
+        sys.stderr.write("]")
+        layer = spec.LayerProfile("a", "T", 0, time_ns=tuple(range(iterations)))
+        return spec.ModelProfile((layer,))
+    """
+    create_request = "self.compiles_for_each_profiled_inference = True"
+    statements = {"infer": WRITE.format("u"), "profile": profile, "create_request": create_request}
     child = run_mine(statements, kind=run_pb2.RUN_KIND_PROFILE)
     assert child.stderr.partition("[")[2].partition("]")[0] == "PPuuu" * 5
     assert list(child.result.profile.layers[0].time_ns) == list(range(10))
