@@ -11,11 +11,11 @@ import subprocess
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import distributions, version
 from pathlib import Path
 from typing import Any
 
-from benchmarks import cost, coverage, loops, overload, patience, profiling, tools
+from benchmarks import cost, coverage, loops, overload, pages, patience, profiling, tools
 from benchmarks.markdown import PAGE, fill
 from benchmarks.setting import RESULTS, Setting, make_setting
 from enginebench_plugins.processor import processor_name
@@ -28,6 +28,7 @@ PARTS = {
     "overload": overload,
     "profiling": profiling,
     "coverage": coverage,
+    "pages": pages,
 }
 FULL_ROUNDS, FULL_S, FULL_BLOCK_S = 10, 3.0, 0.2
 QUICK_ROUNDS, QUICK_S, QUICK_BLOCK_S = 2, 1.0, 0.1
@@ -66,6 +67,11 @@ def _succeeds(part: str, setting: Setting, *, show: bool) -> bool:
     return True
 
 
+def _is_installed(name: str) -> bool:
+    """Whether a peer is there: those of the extra `benchmarks` need not be for the parts that do without them."""
+    return next(distributions(name=name), None) is not None
+
+
 def page_of(part: str) -> Path:
     """The page that has the part's table: one of its own, or the one of all benchmarks."""
     page: Path = getattr(PARTS[part], "PAGE", PAGE)
@@ -90,7 +96,7 @@ def _keep(part: str, setting: Setting, rows: Sequence[Any], wall_s: float) -> No
 
 def _machine(setting: Setting) -> str:
     """One sentence on where and with what."""
-    versions = ", ".join(f"{name} {version(name)}" for name in PEERS)
+    versions = ", ".join(f"{name} {version(name)}" for name in PEERS if _is_installed(name))
     kernel = f"Linux {platform.release().partition('-')[0]}"
     return f"{processor_name()}, {setting.cores} of {os.cpu_count()} processors, {kernel}; {versions}."
 
