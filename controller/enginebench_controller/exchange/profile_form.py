@@ -3,9 +3,9 @@
 What is derived, such as means and shares, is not read back.
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from enginebench_controller.exchange.benchmark_form import Count, EngineForm, Form, Id, ModelForm
 from enginebench_controller.records import (
@@ -132,6 +132,13 @@ class ProfileForm(Form):
     plan: dict[str, Any]
     layers: tuple[LayerForm, ...]
     nodes: tuple[NodeForm, ...]
+
+    @model_validator(mode="after")
+    def _layers_are_of_the_same_inferences(self) -> Self:
+        counts = {len(layer.time_ns) for layer in self.layers} - {0}
+        if len(counts) > 1:
+            raise ValueError(f"its layers' time_ns tell of {' and '.join(map(str, sorted(counts)))} inferences")
+        return self
 
     def to_record(self) -> Profile:
         """Return the profile that was exported, marked as imported."""

@@ -7,7 +7,8 @@ F ÷ Q. Source: Williams, Waterman and Patterson, "Roofline: An Insightful Visua
 Architectures", Communications of the ACM 52 (4), 2009.
 
 Peaks are measured, not taken from data sheets, and so is the bandwidth at the size of the data of a layer: what fits a
-cache has the cache's. Bytes count each weight and activation once, as if nothing was in a register or cache before.
+cache has the cache's. A roof is the upper end of a peak's interval: one in the middle would be exceeded half the time.
+Bytes count each weight and activation once, as if nothing was in a register or cache before.
 """
 
 import math
@@ -15,13 +16,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from enginebench_controller.records import EngineRef, Peak, PeakKind
+from enginebench_controller.records import EngineRef, Peak, PeakKind, Rate
 
 EXPLAINED_ABOVE = 1.05
 """A share of the attainable beyond this needs an explanation; below, it is the peaks' own uncertainty."""
 
 LEAST_READINGS = 20
 """A time of fewer steps of its counter than this may be wrong by more than 5 %."""
+
+STEADY_UP_TO = 1.1
+"""An interval whose ends differ by more is of a machine whose speed changes, and may be faster still at other times."""
 
 WINOGRAD_FROM = 1.2
 """So much faster than all else, a 3×3 convolution is computed by Winograd's trick, which saves at least 2.25-fold
@@ -56,6 +60,8 @@ class Note(StrEnum):
     """Its time is only a few steps of the engine's counter."""
     BUSY_CALIBRATION = "busy calibration"
     """Beyond the roof, which is too low: the machine did something else while peaks were measured."""
+    UNSTEADY_CALIBRATION = "unsteady calibration"
+    """Beyond the roof, whose own interval is wide: the machine's speed changes, and it was faster in this run."""
     UNEXPLAINED = "unexplained"
     """Beyond the roof, and nothing here says why."""
 
@@ -66,7 +72,7 @@ class Roofs:
 
     `bandwidths` are bytes a second by the size of a working set in bytes, smallest first. `winograd_flops_per_s` is
     what a 3×3 convolution of stride 1 reached, counted in full, where the engine computes it by Winograd's trick.
-    `disturbed`: some peak is from a busy machine.
+    `disturbed`: some peak is from a busy machine. `unsteady`: the peak that makes `flops_per_s` has a wide interval.
     """
 
     precision: str
@@ -74,6 +80,7 @@ class Roofs:
     bandwidths: tuple[tuple[int, float], ...]
     winograd_flops_per_s: float | None = None
     disturbed: bool = False
+    unsteady: bool = False
 
     def bandwidth(self, data_bytes: int) -> float | None:
         """Bytes a second for data of this size: of the largest measured set that is no larger, or of the smallest.
@@ -141,13 +148,14 @@ def roofs_of(peaks: Iterable[Peak], engine: EngineRef, device: str, cores: int, 
     found = [peak for peak in peaks if peak.rate is not None and (peak.engine, peak.device, peak.cores) == subject]
     if not found:
         return None
-    flops_per_s, winograd_flops_per_s = _operations(found, precision)
+    in_full, winograd = _operations(found, precision)
     return Roofs(
         precision=precision,
-        flops_per_s=flops_per_s,
-        winograd_flops_per_s=winograd_flops_per_s,
+        flops_per_s=None if in_full is None else in_full.high_per_s,
+        winograd_flops_per_s=None if winograd is None else winograd.high_per_s,
         bandwidths=_bandwidths(found),
         disturbed=any(peak.rate.disturbed for peak in found if peak.rate is not None),
+        unsteady=in_full is not None and in_full.high_per_s > STEADY_UP_TO * in_full.low_per_s,
     )
 
 
@@ -178,18 +186,25 @@ def resolution_ns(times_ns: Sequence[int]) -> int | None:
     return math.gcd(*times_ns) or None
 
 
-def _operations(peaks: Sequence[Peak], precision: str) -> tuple[float | None, float | None]:
+def _operations(peaks: Sequence[Peak], precision: str) -> tuple[Rate | None, Rate | None]:
     """The peak of what is computed in full, and that of Winograd's trick where the engine uses it."""
     fitting = [peak for peak in peaks if peak.kind is PeakKind.FLOPS and peak.precision == precision]
     in_full = _best(peak for peak in fitting if not peak.may_be_winograd)
     plain_3x3 = _best(peak for peak in fitting if peak.may_be_winograd)
     if in_full is None or plain_3x3 is None:
         return in_full, None
-    return (in_full, plain_3x3) if plain_3x3 > WINOGRAD_FROM * in_full else (max(in_full, plain_3x3), None)
+    # By medians: intervals of a machine whose speed changes overlap whatever the kernels do.
+    if plain_3x3.median_per_s > WINOGRAD_FROM * in_full.median_per_s:
+        return in_full, plain_3x3
+    return max(in_full, plain_3x3, key=_high_per_s), None
 
 
-def _best(peaks: Iterable[Peak]) -> float | None:
-    return max((peak.rate.median_per_s for peak in peaks if peak.rate is not None), default=None)
+def _best(peaks: Iterable[Peak]) -> Rate | None:
+    return max((peak.rate for peak in peaks if peak.rate is not None), key=_high_per_s, default=None)
+
+
+def _high_per_s(rate: Rate) -> float:
+    return rate.high_per_s
 
 
 def _bandwidths(peaks: Iterable[Peak]) -> tuple[tuple[int, float], ...]:
@@ -197,7 +212,7 @@ def _bandwidths(peaks: Iterable[Peak]) -> tuple[tuple[int, float], ...]:
     for peak in peaks:
         if peak.kind is PeakKind.BANDWIDTH and peak.working_set_bytes and peak.rate is not None:
             size = peak.working_set_bytes
-            best[size] = max(best.get(size, 0.0), peak.rate.median_per_s)
+            best[size] = max(best.get(size, 0.0), peak.rate.high_per_s)
     return tuple(sorted(best.items()))
 
 
@@ -249,7 +264,15 @@ def _notes(
         return tuple(notes)
     if _is_in_cache(work, bytes_per_s, roofs):
         return (Note.IN_CACHE,)
-    return (Note.BUSY_CALIBRATION,) if roofs is not None and roofs.disturbed else (Note.UNEXPLAINED,)
+    if roofs is not None and roofs.disturbed:
+        return (Note.BUSY_CALIBRATION,)
+    return (Note.UNSTEADY_CALIBRATION,) if _is_of_changing_speed(work, roofs) else (Note.UNEXPLAINED,)
+
+
+def _is_of_changing_speed(work: LayerWork, roofs: Roofs | None) -> bool:
+    """Whether the roof exceeded is that of operations, and was itself measured at changing speeds."""
+    least = _least_seconds(work, roofs)
+    return roofs is not None and roofs.unsteady and least is not None and least[0] >= least[1]
 
 
 def _is_in_cache(work: LayerWork, bytes_per_s: float | None, roofs: Roofs | None) -> bool:

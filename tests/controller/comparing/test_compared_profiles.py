@@ -51,7 +51,7 @@ def test_verdicts_are_corrected_for_the_number_of_rows():
     noisy = (1_000_000, 1_300_000, 900_000, 1_200_000, 1_100_000, 1_000_000, 1_250_000, 950_000)
     slower = tuple(value + 170_000 for value in noisy)
     alone = compared(chain("a", [layer(0, noisy)]), chain("b", [layer(0, slower)]))
-    rest = [layer(order, 1_000_000) for order in range(1, 60)]
+    rest = [layer(order, times(1_000_000, len(noisy))) for order in range(1, 60)]
     among_many = compared(chain("a", [layer(0, noisy), *rest]), chain("b", [layer(0, slower), *rest]))
 
     assert alone.rows[0].verdict is Verdict.WORSE

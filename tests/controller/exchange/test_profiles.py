@@ -50,6 +50,7 @@ def test_what_was_imported_can_be_exported_again(store, exported, tmp_path):
         (lambda d: d.update(schema_version=99), "by a newer enginebench"),
         (lambda d: d.update(schema_version=1), "no usable schema_version"),
         (lambda d: d["profiles"][0]["layers"][0].update(time_ns=[-1]), r"damaged.*time_ns"),
+        (lambda d: d["profiles"][0]["layers"][0].update(time_ns=[1, 2, 3]), r"damaged.*time_ns tell of 3 and \d+ inf"),
         (lambda d: d["profiles"][0]["layers"][0].update(state="asleep"), r"damaged.*state"),
         (lambda d: d["profiles"][0]["nodes"][0].update(macs=2**64), r"damaged.*macs"),
         (lambda d: d["profiles"][1].pop("target"), r"damaged.*target"),

@@ -20,9 +20,10 @@ ROOFS = Roofs("f32", 100e9, ((MIB, 80e9), (16 * MIB, 40e9), (64 * MIB, 10e9)))
 
 
 def _peak(kind: PeakKind = PeakKind.FLOPS, median: float | None = 1e9, **changes: object) -> Peak:
+    """A peak with an interval of ± 1 %."""
     fields: dict = {"target": "local", "engine": ENGINE, "device": "CPU", "cores": 1, "what": "MatMul"}
     fields |= {"measured_at_unix_ns": 1, "precision": "f32" if kind is PeakKind.FLOPS else None}
-    fields["rate"] = None if median is None else Rate(median, 0.9 * median, 1.1 * median, 9)
+    fields["rate"] = None if median is None else Rate(median, 0.99 * median, 1.01 * median, 9)
     return Peak(kind=kind, **fields | changes)
 
 
@@ -115,6 +116,21 @@ def test_a_busy_calibration_explains_what_nothing_else_does() -> None:
     assert place(LayerWork(10**9, MIB), 5_000_000, busy).notes == (Note.BUSY_CALIBRATION,)
 
 
+def test_a_calibration_at_changing_speeds_explains_operations_but_no_bytes() -> None:
+    unsteady = Roofs("f32", 100e9, ROOFS.bandwidths, unsteady=True)
+    assert place(LayerWork(10**9, MIB), 8_000_000, unsteady).notes == (Note.UNSTEADY_CALIBRATION,)
+    assert place(LayerWork(10**9, MIB), 12_000_000, unsteady).notes == ()
+    work = LayerWork(0, 64 * MIB)
+    assert place(work, work.data_bytes / 200e9 * 1e9, unsteady).notes == (Note.UNEXPLAINED,)
+
+
+@pytest.mark.parametrize(("low", "is_unsteady"), [(92e9, False), (90e9, True)])
+def test_a_wide_interval_makes_an_unsteady_roof_at_its_upper_end(low: float, is_unsteady: bool) -> None:
+    rate = Rate(95e9, low, 100e9, 9)
+    roofs = roofs_of([_peak(rate=rate), _peak(median=50e9, what="Conv 1×1")], ENGINE, "CPU", 1, "f32")
+    assert (roofs.flops_per_s, roofs.unsteady) == (100e9, is_unsteady)
+
+
 def test_the_step_of_a_counter_is_what_divides_all_its_times() -> None:
     assert resolution_ns([12_000, 15_000, 7_000]) == 1000
     assert resolution_ns([12_345, 15_001]) == 1
@@ -145,7 +161,9 @@ def test_roofs_are_the_best_of_the_run_s_own_engine_and_cores() -> None:
         _peak(memory, 10e9, working_set_bytes=4 * MIB, what="copy"),
     ]
     roofs = roofs_of(peaks, ENGINE, "CPU", 1, "f32")
-    assert roofs == Roofs("f32", 70e9, ((MIB, 30e9), (4 * MIB, 10e9)), winograd_flops_per_s=120e9)
+    assert (roofs.flops_per_s, roofs.winograd_flops_per_s) == pytest.approx((1.01 * 70e9, 1.01 * 120e9))
+    assert dict(roofs.bandwidths) == pytest.approx({MIB: 1.01 * 30e9, 4 * MIB: 1.01 * 10e9})
+    assert not roofs.unsteady and not roofs.disturbed
     assert roofs_of(peaks, ENGINE, "CPU", 1, "bf16").flops_per_s is None
     assert roofs_of(peaks, ENGINE, "CPU", 8, "f32") is None
     assert roofs_of(peaks, ENGINE, "GPU", 1, "f32") is None
@@ -153,7 +171,9 @@ def test_roofs_are_the_best_of_the_run_s_own_engine_and_cores() -> None:
 
 def test_a_plain_convolution_that_is_just_good_is_a_roof_like_others() -> None:
     peaks = [_peak(median=80e9), _peak(median=90e9, what="Conv 3×3", may_be_winograd=True)]
-    assert roofs_of(peaks, ENGINE, "CPU", 1, "f32") == Roofs("f32", 90e9, ())
+    roofs = roofs_of(peaks, ENGINE, "CPU", 1, "f32")
+    assert roofs.flops_per_s == pytest.approx(1.01 * 90e9)
+    assert roofs.winograd_flops_per_s is None
 
 
 def test_a_larger_set_that_was_faster_raises_the_roof_of_smaller_ones() -> None:
