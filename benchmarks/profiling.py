@@ -22,7 +22,7 @@ from enginebench_controller.comparing import compare_profiles
 from enginebench_controller.model.library import ModelLibrary
 from enginebench_controller.model.source_analysis import SourceAnalysis
 from enginebench_controller.planning.expand import Job
-from enginebench_controller.records import Configuration, EngineRef, InputTensor, ModelVersion
+from enginebench_controller.records import Configuration, EngineRef, InputTensor, ModelVersion, Profile
 from enginebench_controller.running.outcome import PassOrder, profiled
 from enginebench_controller.store.store import Store
 from enginebench_proto.v1 import profile_pb2, run_pb2
@@ -48,8 +48,8 @@ def measure(setting: Setting) -> list[Row]:
         library = ModelLibrary(folder / "library")
         bench = _Bench(library, library.add(long_model(folder / "long.onnx")), folder / "store", setting.rounds)
         return [
-            _row(bench, "a layer a node", list(_layers_of_nodes())),
-            _row(bench, "fused layers and reorders", list(_fused_layers())),
+            _row(bench, "a layer a node", list(layers_of_nodes())),
+            _row(bench, "fused layers and reorders", list(fused_layers())),
         ]
 
 
@@ -62,13 +62,26 @@ class _Bench:
 
 
 def _row(bench: _Bench, kind: str, layers: Sequence[profile_pb2.Layer]) -> Row:
-    result = run_pb2.RunResult(outcome=run_pb2.OUTCOME_OK, started_at_unix_ns=1)
-    result.profile.MergeFrom(profile_pb2.Profile(iterations=ITERATIONS, unprofiled_latency_ns=10**9, layers=layers))
+    result = recorded(layers)
     rounds = [_round(bench, result) for _ in range(bench.rounds)]
     matched = rounds[0]["matched"]
     seconds = {step: [each[step] for each in rounds] for step in (*STEPS, COMPARING)}
     print(f"  {kind}: {statistics.median(seconds['all']):.2f} s", flush=True)
     return {"layers": kind, "count": len(layers), "matched": matched, "seconds": seconds}
+
+
+def recorded(layers: Sequence[profile_pb2.Layer]) -> run_pb2.RunResult:
+    """What a target answers that ran these layers."""
+    result = run_pb2.RunResult(outcome=run_pb2.OUTCOME_OK, started_at_unix_ns=1)
+    result.profile.MergeFrom(profile_pb2.Profile(iterations=ITERATIONS, unprofiled_latency_ns=10**9, layers=layers))
+    return result
+
+
+def analysed(library: ModelLibrary, model: ModelVersion, result: run_pb2.RunResult, run_id: str) -> Profile:
+    """The profile that the controller makes of a target's answer, matched to the model's nodes."""
+    result.run_id = run_id
+    profile = profiled(_job(model), _ORDER, result)
+    return SourceAnalysis(library.file_paths).analysed(profile, model)
 
 
 def _round(bench: _Bench, result: run_pb2.RunResult) -> dict[str, float]:
@@ -122,7 +135,7 @@ def long_model(path: Path) -> Path:
     return path
 
 
-def _layers_of_nodes() -> Iterator[profile_pb2.Layer]:
+def layers_of_nodes() -> Iterator[profile_pb2.Layer]:
     """As an engine without fusion tells it: every node by its name, with its tensors."""
     before = "x"
     for block in range(NODES // NODES_A_BLOCK):
@@ -133,7 +146,7 @@ def _layers_of_nodes() -> Iterator[profile_pb2.Layer]:
             before = output
 
 
-def _fused_layers() -> Iterator[profile_pb2.Layer]:
+def fused_layers() -> Iterator[profile_pb2.Layer]:
     """As an engine tells it that runs a block as one kernel and names its output, with a reorder before it."""
     for block in range(NODES // NODES_A_BLOCK):
         before = f"r{block - 1}" if block else "x"

@@ -11,10 +11,13 @@ import pytest
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks import big_store  # noqa: E402
 from benchmarks.__main__ import PARTS, page_of  # noqa: E402
 from benchmarks.markdown import fill, markdown_table  # noqa: E402
 from benchmarks.ours import _toml  # noqa: E402
 from benchmarks.ratio import paired_ratio, variation  # noqa: E402
+
+from enginebench_controller.home import Home  # noqa: E402
 
 
 def test_a_ratio_is_that_of_the_rounds_whatever_they_have_in_common() -> None:
@@ -57,3 +60,21 @@ def test_there_is_a_place_for_every_part() -> None:
 def test_a_plan_is_written_as_it_is_read() -> None:
     plan = {"models": ["a.onnx"], "rate": [1.5], "interval": "0%", "options": {"fake.latency_us": "10"}}
     assert tomllib.loads(_toml(plan)) == plan
+
+
+def test_a_large_store_is_one_that_can_be_read(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    big_store.make(home, benchmarks=4, samples=2_000, layer_rows=5_000)
+    rows = {table.name: table.rows for table in home.store.tables()}
+    assert rows["benchmarks"] >= 4 and rows["block_samples"] >= 2_000 and rows["layers"] >= 5_000
+    entries = home.store.benchmarks()
+    assert len({entry.benchmark.id for entry in entries}) == len(entries)
+    for entry in entries:
+        whole = home.store.bundle(entry.benchmark.id)
+        for one in whole.measurements:
+            stored = sum(block.latency_ns.size for block in whole.samples[one.id])
+            assert stored == (one.latency.samples if one.latency else 0)
+    layers = [len(home.store.profile(one.id).layers) for one in home.store.profiles()]
+    assert sorted(layers) == [1500, 1500, 3000, 3000]
+    (ladder,) = home.store.ladders()
+    assert (ladder.rungs, ladder.numbered) == (7, 6)

@@ -13,6 +13,10 @@ class ExitCode(IntEnum):
     CONDITION_MET = 4
 
 
+INTERRUPTED = 130
+"""What a command interrupted by Ctrl-C leaves with, as a shell would say it."""
+
+
 class EnginebenchError(Exception):
     """Base: the text is a sentence for a person that says what, where and what to do."""
 

@@ -3,7 +3,6 @@
 import re
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 import invented
@@ -15,16 +14,11 @@ from enginebench_controller.records import (
     Load,
     Readback,
     Source,
-    Status,
-    Target,
 )
-from enginebench_controller.store.queries import BenchmarkEntry
-from enginebench_ui.views.benchmarks import benchmark_views
-from enginebench_ui.views.charts import ecdf, latency_figure, throughput_figure
+from enginebench_ui.views.charts import throughput_figure
 from enginebench_ui.views.measurements import failure_views, measurement_rows
 from enginebench_ui.views.processes import process_rows
 from enginebench_ui.views.series import series_colours, series_names
-from enginebench_ui.views.targets import NOT_YET_SEEN, engine_rows, host_facts, target_views
 from enginebench_ui.views.text import inert, readback
 
 
@@ -135,64 +129,6 @@ def test_failures_with_the_same_words_are_told_once():
     )
 
 
-ENTRIES = [
-    BenchmarkEntry(
-        invented.benchmark("b0000002", "Night run", rerun_of="b0000001", imported=True),
-        {Status.FAILED: 1, Status.OK: 2},
-        ("resnet50",),
-        ("fake",),
-        ("nuc", "arm"),
-    ),
-    BenchmarkEntry(invented.benchmark("b0000001", "day run"), {}, (), (), ()),
-]
-
-
-def test_a_benchmark_in_the_list_shows_what_it_covered_and_how_it_went():
-    first, second = benchmark_views(ENTRIES)
-
-    assert first.tallies == (("2 ok", "green"), ("1 failed", "red"))
-    assert (first.covered, first.note) == ("resnet50 · fake · 2 targets", "re-run of b0000001, imported")
-    assert second.tallies == (("nothing measured", "gray"),)
-
-
-@pytest.mark.parametrize(
-    ("search", "found"),
-    [
-        ("", "b0000002 b0000001"),
-        ("NIGHT", "b0000002"),
-        ("run day", "b0000001"),
-        ("resnet", "b0000002"),
-        ("arm fake", "b0000002"),
-        ("0001", "b0000001"),
-        ("nothing like it", ""),
-    ],
-)
-def test_a_search_finds_every_word_in_name_id_model_engine_or_target(search, found):
-    assert " ".join(view.id for view in benchmark_views(ENTRIES, search)) == found
-
-
-def test_a_target_is_shown_whether_it_was_added_seen_or_both():
-    views = target_views([Target("nuc", "nuc:1", 0)], [invented.snapshot("local")])
-
-    assert [(view.name, view.address) for view in views] == [("local", "127.0.0.1:50051"), ("nuc", "nuc:1")]
-    assert (views[1].last_seen, views[1].engines) == (NOT_YET_SEEN, ())
-
-
-def test_engines_are_listed_with_devices_or_with_the_reason_and_without_hidden_ones():
-    works, missing = engine_rows(invented.snapshot().engines)
-
-    assert (works["Engine"], works["Device"], works["Precisions"]) == ("fake", "CPU", "f32, bf16")
-    assert missing["Status"] == "unavailable: fake-broken is not installed; install it"
-    assert (missing["Version"], missing["Device"]) == (None, None)
-
-
-def test_what_a_target_left_out_is_unknown_not_zero():
-    facts = dict(host_facts({"physical_cores": 2, "memory_bytes": None, "cpu_quota_cores": 1.5}))
-
-    assert facts["Memory"] == "unknown"
-    assert facts["Cores"] == "2 physical, unknown logical, limited to 1.5"
-
-
 def test_a_series_is_an_engine_and_only_the_axes_that_vary():
     one_core = Configuration("CPU", 1, cores=1)
     measurements = [
@@ -241,32 +177,6 @@ def test_throughput_is_drawn_by_batch_for_each_series_and_model():
 
 def test_nothing_is_drawn_when_nothing_has_numbers():
     assert throughput_figure([invented.failed("m1")]) is None
-    assert latency_figure([invented.failed("m1")], {}, [invented.failed("m1")]) is None
-
-
-def test_latency_curves_have_the_colours_of_the_bars():
-    measurements = [invented.measured("m1"), invented.measured("m2", engine="fake-fast")]
-    shares = {one.id: ecdf(np.array([1_000_000, 2_000_000])) for one in measurements}
-
-    curves = latency_figure(measurements[1:], shares, measurements).data
-
-    assert [curve.name for curve in curves] == ["fake-fast 1.0"]
-    assert curves[0].line.color == throughput_figure(measurements).data[1].marker.color
-
-
-def test_the_share_done_rises_from_the_fastest_to_the_slowest():
-    latency_ms, share = ecdf(np.array([3_000_000, 1_000_000, 2_000_000, 2_000_000]))
-
-    assert latency_ms.tolist() == [1, 2, 2, 3]
-    assert share.tolist() == [0.25, 0.5, 0.75, 1.0]
-
-
-def test_many_samples_are_thinned_without_losing_either_end():
-    latency_ms, share = ecdf(np.arange(1, 100_001) * 1_000_000, points=400)
-
-    assert latency_ms.size == 400
-    assert (latency_ms[0], latency_ms[-1], share[-1]) == (1, 100_000, 1.0)
-    assert np.allclose(share, latency_ms / 100_000)
 
 
 def test_names_do_not_speak_plotlys_html():

@@ -4,7 +4,7 @@ Nothing here holds a connection: each read opens the file, queries and closes it
 long as the store's generation stays the same.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -12,12 +12,12 @@ from typing import ParamSpec, TypeVar
 import streamlit as st
 
 from enginebench_controller.errors import EnginebenchError
-from enginebench_controller.home import default_home
-from enginebench_controller.records import ModelVersion, Target, TargetSnapshot
-from enginebench_controller.store.queries import BenchmarkEntry
-from enginebench_controller.store.store import BenchmarkBundle, Store
-from enginebench_ui.views.charts import Ecdf, ecdf
+from enginebench_controller.home import Home, default_home
+from enginebench_controller.records import ModelVersion, Peak, Target, TargetSnapshot
+from enginebench_controller.store.project_rows import Project
+from enginebench_controller.store.store import Store
 from enginebench_ui.views.text import inert
+from enginebench_ui.views.versions import KnownVersion, merged
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -35,11 +35,6 @@ def banner_on_error() -> Iterator[None]:
         st.stop()
 
 
-def benchmarks() -> tuple[BenchmarkEntry, ...]:
-    """Return all benchmarks, newest first."""
-    return _benchmarks(*_place())
-
-
 def targets() -> tuple[tuple[Target, ...], tuple[TargetSnapshot, ...]]:
     """Return the targets and what each said last."""
     return _targets(*_place())
@@ -50,18 +45,20 @@ def models() -> tuple[ModelVersion, ...]:
     return _models(*_place())
 
 
-def bundle(benchmark_id: str) -> BenchmarkBundle:
-    """Return one benchmark with its measurements, without samples. Raises `InputError` when there is none."""
-    return _bundle(*_place(), benchmark_id)
+def projects() -> tuple[Project, ...]:
+    """Return each model version × engine × target with the best measured there, by model, then the fastest first."""
+    return _projects(*_place())
 
 
-def latency_shares(measurement_ids: Iterable[str]) -> dict[str, Ecdf]:
-    """Return how the raw latencies of measurements are distributed, by id; those without any are left out.
+def versions() -> dict[str, KnownVersion]:
+    """Return every model version, of the library and of results, by digest."""
+    home = default_home()
+    return _versions(*_place(), str(home.path), home.library.generation())
 
-    Only the curves are kept in memory, never the samples.
-    """
-    found = {identity: _latency_shares(*_place(), identity) for identity in measurement_ids}
-    return {identity: curve for identity, curve in found.items() if curve is not None}
+
+def peaks() -> tuple[Peak, ...]:
+    """Return what the last calibration of each engine, version, device and number of cores found, on all targets."""
+    return _peaks(*_place())
 
 
 def _store(path: str) -> Store:
@@ -80,11 +77,6 @@ def _kept(read: Callable[P, R]) -> Callable[P, R]:
 
 
 @_kept
-def _benchmarks(path: str, generation: str) -> tuple[BenchmarkEntry, ...]:
-    return _store(path).benchmarks()
-
-
-@_kept
 def _targets(path: str, generation: str) -> tuple[tuple[Target, ...], tuple[TargetSnapshot, ...]]:
     store = _store(path)
     return store.targets(), store.snapshots()
@@ -96,11 +88,17 @@ def _models(path: str, generation: str) -> tuple[ModelVersion, ...]:
 
 
 @_kept
-def _bundle(path: str, generation: str, benchmark_id: str) -> BenchmarkBundle:
-    return _store(path).bundle(benchmark_id, with_samples=False)
+def _projects(path: str, generation: str) -> tuple[Project, ...]:
+    return _store(path).projects()
 
 
 @_kept
-def _latency_shares(path: str, generation: str, measurement_id: str) -> Ecdf | None:
-    samples_ns = _store(path).samples(measurement_id)
-    return None if samples_ns is None else ecdf(samples_ns)
+def _versions(path: str, generation: str, home: str, library_generation: str) -> dict[str, KnownVersion]:
+    library = Home(Path(home)).library
+    kept = library.versions()
+    return merged(_store(path).models(), kept, {one.digest: library.weights(one) for one in kept})
+
+
+@_kept
+def _peaks(path: str, generation: str) -> tuple[Peak, ...]:
+    return _store(path).peaks()

@@ -12,20 +12,22 @@ from enginebench_controller.cli import (
     benchmarks,
     compare,
     flops,
+    jobs,
     ladder,
     models,
     pages,
     profiles,
     profiling,
     prospects,
+    query,
     running,
     targets,
 )
 from enginebench_controller.cli.console import complain
 from enginebench_controller.cli.usage import usage_sentence, without_types
-from enginebench_controller.errors import EnginebenchError, ExitCode
+from enginebench_controller.errors import INTERRUPTED, EnginebenchError, ExitCode
+from enginebench_controller.jobs.telling import telling_how_it_ends
 
-INTERRUPTED = 130
 _INTERRUPTED = "interrupted; what was finished is stored"
 
 app = typer.Typer(
@@ -47,6 +49,8 @@ for group in (
     flops,
     targets,
     models,
+    jobs,
+    query,
     pages,
 ):
     group.register(app)
@@ -54,6 +58,11 @@ for group in (
 
 def main() -> None:
     """Run the command line; every foreseen error becomes one sentence on stderr and its exit code."""
+    with telling_how_it_ends():
+        _run()
+
+
+def _run() -> None:
     try:
         code = without_types(typer.main.get_command(app))(prog_name="enginebench", standalone_mode=False) or ExitCode.OK
         if code == INTERRUPTED:  # what typer makes of Ctrl-C

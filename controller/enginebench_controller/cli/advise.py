@@ -11,6 +11,7 @@ from enginebench_controller.documents.prospects import advice_document
 from enginebench_controller.errors import InputError
 from enginebench_controller.home import default_home
 from enginebench_controller.prospects import advise as advise_on
+from enginebench_controller.prospects import sweep_for
 from enginebench_controller.records import Profile
 from enginebench_controller.store.store import Store
 
@@ -42,12 +43,7 @@ def advise(
 
 
 def imposed_on(store: Store, profile: Profile) -> tuple[Profile, ...]:
-    """The passes of the newest order that imposed sparsity on this model here with this engine, pruned copies too."""
-    subject = (profile.model_digest, profile.engine.name, profile.target)
-    listed = store.profiles()
-    orders = [
-        one.order_id
-        for one in listed
-        if one.order_id and one.imposed_sparsity and (one.model_digest, one.engine.name, one.target) == subject
-    ]
-    return tuple(store.profile(one.id) for one in listed if orders and one.order_id == orders[0])
+    """The passes of the order that imposed sparsity on this model here with this engine, pruned copies too."""
+    entries = store.profile_entries()
+    subject = next((one for one in entries if one.id == profile.id), None)
+    return () if subject is None else store.whole_profiles(one.id for one in sweep_for(entries, subject))

@@ -1,7 +1,7 @@
 """`enginebench targets calibrate`: what a target's engines can reach at best."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from types import TracebackType
 from typing import Annotated, Any, Self
@@ -15,8 +15,11 @@ from enginebench_controller.cli.options import Json
 from enginebench_controller.cli.tables import failure_sentence
 from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.home import default_home
+from enginebench_controller.jobs.reporting import ProgressWriter
+from enginebench_controller.jobs.telling import own_folder
 from enginebench_controller.records import Peak, PeakKind
 from enginebench_controller.running.calibrating import CalibrationOrder, EngineCalibration, calibrate
+from enginebench_controller.stats.peaks import best_peaks
 
 SCHEMA_VERSION = 1
 COLUMNS = [
@@ -47,25 +50,13 @@ def calibrate_target(
     order = CalibrationOrder(name, tuple(split(engine) or ("all",)), device, _counts(cores))
     with _Bar() as bar:
         found = asyncio.run(calibrate(default_home(), order, bar))
+        bar.ended(found)
     if json:
         print_json(_document(found))
     else:
         _print(found)
     if any(one.failure for one in found):
         raise typer.Exit(int(ExitCode.SOME_FAILED))
-
-
-def best_peaks(peaks: Iterable[Peak]) -> list[Peak]:
-    """The fastest of each precision and of each working set, or the reason where none has a rate.
-
-    What an engine may compute by Winograd's trick stands apart.
-    """
-    best: dict[tuple[object, ...], Peak] = {}
-    for peak in peaks:
-        key = (peak.kind, peak.precision, peak.working_set_bytes, peak.may_be_winograd and peak.rate is not None)
-        if key not in best or _rate(peak) > _rate(best[key]):
-            best[key] = peak
-    return list(best.values())
 
 
 def _counts(text: str | None) -> tuple[int, ...]:
@@ -113,14 +104,14 @@ def _row(peak: Peak) -> list[object]:
     return [*start, subject, f"{marks}{peak.rate.median_per_s / 1e9:.1f} {unit}", interval, peak.what]
 
 
-def _rate(peak: Peak) -> float:
-    return 0.0 if peak.rate is None else peak.rate.median_per_s
-
-
 def _size(size_bytes: int | None) -> str:
     if size_bytes is None:
         return "memory"
     return f"{size_bytes >> 20} MiB" if size_bytes >= 1 << 20 else f"{size_bytes >> 10} KiB"
+
+
+def _title(engine: str, cores: int) -> str:
+    return plain(f"{engine}, {cores} {'core' if cores == 1 else 'cores'}").plain
 
 
 class _Bar:
@@ -129,6 +120,8 @@ class _Bar:
     def __init__(self) -> None:
         columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn())
         self._progress = Progress(*columns, TimeElapsedColumn(), console=stderr(), transient=True)
+        folder = own_folder()
+        self._written = ProgressWriter(folder) if folder else None
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -142,5 +135,13 @@ class _Bar:
 
     def running(self, number: int, total: int, engine: str, cores: int, share: float) -> None:
         """See `CalibrationReporter`."""
-        described = plain(f"{engine}, {cores} {'core' if cores == 1 else 'cores'}").plain
+        described = _title(engine, cores)
         self._progress.update(self._task, description=described, completed=(number + share) / total)
+        if self._written is not None:
+            self._written.step(number, total, described, share)
+
+    def ended(self, found: Sequence[EngineCalibration]) -> None:
+        """All is over, and this came of it."""
+        failures = {_title(one.engine.name, one.cores): one.failure.message for one in found if one.failure}
+        if self._written is not None:
+            self._written.steps_ended(failures)

@@ -8,6 +8,7 @@ import typer
 from enginebench_controller.cli.arguments import image_options, shapes, split
 from enginebench_controller.cli.console import print_json, print_table, remark
 from enginebench_controller.cli.options import Json, Model, ShapeAsForRun, Trust
+from enginebench_controller.cli.progress import deriving
 from enginebench_controller.cli.run_options import ImageLayout, ImageMean, ImageResize, ImageScale, ImageStd
 from enginebench_controller.cli.tables import instant
 from enginebench_controller.documents.benchmarks import model_document
@@ -93,14 +94,16 @@ def quantize(
     image = image_options(image_resize, image_layout, image_scale, split(image_mean), split(image_std))
     if image and inputs is None:
         raise InputError("options for images need a folder of them: give --inputs FOLDER")
-    child = quantize_model(
-        library,
-        library.resolve(model),
-        calibration_seed=seed,
-        samples=samples or SEEDED_SAMPLES,
-        shapes=parse_shapes(shapes(shape) or {}),
-        given=None if inputs is None else CalibrationFolder(inputs.expanduser(), _checked(image), samples),
-    )
+    with deriving("quantizing") as made:
+        child = quantize_model(
+            library,
+            library.resolve(model),
+            calibration_seed=seed,
+            samples=samples or SEEDED_SAMPLES,
+            shapes=parse_shapes(shapes(shape) or {}),
+            given=None if inputs is None else CalibrationFolder(inputs.expanduser(), _checked(image), samples),
+        )
+        made(child)
     _print(child, as_json=json)
     if not json:
         remark(child.derivation or "")
@@ -114,7 +117,10 @@ def prune(
 ) -> None:
     """Make a child version whose smallest weights are zero."""
     library = default_home().library
-    _print(prune_model(library, library.resolve(model), sparsity), as_json=json)
+    with deriving("pruning") as made:
+        child = prune_model(library, library.resolve(model), sparsity)
+        made(child)
+    _print(child, as_json=json)
 
 
 @group.command("convert")
@@ -133,7 +139,10 @@ def convert(
         raise InputError(f"models cannot be converted to {to!r}; there is {IR_FP16}")
     library = default_home().library
     given = parse_shapes(shapes(shape) or {})
-    _print(convert_to_ir(library, library.resolve(model), given, trusted=trust), as_json=json)
+    with deriving("converting") as made:
+        child = convert_to_ir(library, library.resolve(model), given, trusted=trust)
+        made(child)
+    _print(child, as_json=json)
 
 
 def _checked(image: dict[str, Any] | None) -> ImageOptions:

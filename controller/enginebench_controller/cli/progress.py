@@ -1,6 +1,6 @@
 """How a benchmark is coming along, on stderr: a bar with the time left, and a line for every finished job."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
@@ -16,26 +16,70 @@ from rich.progress import (
 )
 
 from enginebench_controller.cli.console import plain, remark, stderr
+from enginebench_controller.jobs import MadeKind
+from enginebench_controller.jobs.reporting import ProgressWriter
+from enginebench_controller.jobs.telling import own_folder
+from enginebench_controller.planning.durations import expected_ns as expected_of_rule
 from enginebench_controller.planning.expand import Expansion, Job
-from enginebench_controller.records import Failure, Status
+from enginebench_controller.records import Failure, ModelVersion, Status
 from enginebench_controller.running.benchmarking import Announce
-
-OVERHEAD_NS = 2_000_000_000
-"""A guess at reading, compiling and teardown of one process, for the bar's first estimate only."""
+from enginebench_controller.running.remote_run import Reporter
 
 
 @contextmanager
 def announcing() -> Iterator[Announce]:
     """Give what tells of an expansion: its notes are remarks, and then its jobs are drawn as a bar."""
     with LiveReporter() as reporter:
+        folder = own_folder()
+        written = ProgressWriter(folder) if folder else None
 
-        def announce(expansion: Expansion) -> LiveReporter:
+        def announce(expansion: Expansion, benchmark_id: str | None) -> Reporter:
             for note in expansion.notes:
                 remark(f"note: {note}")
             reporter.begin(expansion.jobs)
-            return reporter
+            if written is None:
+                return reporter
+            written.begin(expansion, benchmark_id)
+            return _Both(reporter, written)
 
         yield announce
+
+
+@contextmanager
+def deriving(what: str) -> Iterator[Callable[[ModelVersion], None]]:
+    """Say what a command does that makes a model version, where it is a job; gives whom to hand the version to."""
+    folder = own_folder()
+    written = ProgressWriter(folder) if folder else None
+    if written is not None:
+        written.doing(what)
+
+    def made(version: ModelVersion) -> None:
+        if written is not None:
+            written.made(MadeKind.MODEL, version.digest)
+
+    yield made
+
+
+class _Both:
+    """Tells two reporters."""
+
+    def __init__(self, first: Reporter, second: Reporter) -> None:
+        self._reporters = (first, second)
+
+    def uploading(self, job: Job, sent_bytes: int, total_bytes: int) -> None:
+        """See `remote_run.Reporter`."""
+        for one in self._reporters:
+            one.uploading(job, sent_bytes, total_bytes)
+
+    def running(self, job: Job, process: int, phase: str, elapsed_ns: int, expected_ns: int) -> None:
+        """See `remote_run.Reporter`."""
+        for one in self._reporters:
+            one.running(job, process, phase, elapsed_ns, expected_ns)
+
+    def finished(self, job: Job, outcome_id: str, status: Status, failure: Failure | None) -> None:
+        """See `remote_run.Reporter`."""
+        for one in self._reporters:
+            one.finished(job, outcome_id, status, failure)
 
 
 class LiveReporter:
@@ -90,7 +134,7 @@ class LiveReporter:
         self._current_ns[id(job)] = process * share_ns + min(share_ns, before_ns + elapsed_ns)
         self._show(job, f"{_which(job, process)}{phase.replace('_', ' ')}{_share(elapsed_ns, expected_ns)}")
 
-    def finished(self, job: Job, status: Status, failure: Failure | None) -> None:
+    def finished(self, job: Job, outcome_id: str, status: Status, failure: Failure | None) -> None:
         """See `remote_run.Reporter`."""
         self._current_ns.pop(id(job), None)
         self._finished_ns += _expected_ns(job)
@@ -118,5 +162,4 @@ def _share(elapsed_ns: int, expected_ns: int) -> str:
 
 
 def _expected_ns(job: Job) -> int:
-    rule = job.configuration.stop
-    return rule.min_duration_ns + rule.processes * (rule.warmup_ns + OVERHEAD_NS)
+    return expected_of_rule(job.configuration.stop)

@@ -1,7 +1,6 @@
 """`enginebench targets …` and `enginebench devices`: the machines, and what they offer."""
 
 import asyncio
-import time
 from typing import Annotated
 
 import typer
@@ -12,12 +11,13 @@ from enginebench_controller.cli.tables import instant, print_devices
 from enginebench_controller.documents.benchmarks import target_document
 from enginebench_controller.errors import EnginebenchError, ExitCode, InputError
 from enginebench_controller.home import default_home
-from enginebench_controller.records import LOCAL_TARGET, Target, TargetSnapshot
-from enginebench_controller.running.client import AgentClient
+from enginebench_controller.records import LOCAL_TARGET, TargetSnapshot
+from enginebench_controller.running.client import CALL_SECONDS
+from enginebench_controller.running.health import Health, ask_health
 from enginebench_controller.running.session import open_session
+from enginebench_controller.running.target_address import new_target
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-MAX_PORT = 65535
 
 group = typer.Typer(no_args_is_help=True, help="The machines that run agents.")
 
@@ -35,9 +35,7 @@ def add(
     address: Annotated[str, typer.Argument(metavar="HOST:PORT", help="Where its agent listens.")],
 ) -> None:
     """Remember a target. It need not be up yet."""
-    _check_name(name)
-    _check_address(address)
-    default_home().store.add_target(Target(name, address, time.time_ns()))
+    default_home().store.add_target(new_target(name, address))
     remark(f"added {name} at {address}; see what it has with `enginebench devices --target {name}`")
 
 
@@ -65,13 +63,13 @@ def check(
     if unknown:
         raise InputError(f"there is no target {unknown[0]!r}; see `enginebench targets list`")
     chosen = [targets[name] for name in names or targets]
-    answers = asyncio.run(_health(chosen))
+    answers = [(one.target.name, one.target.address, one.health) for one in ask_health(chosen, CALL_SECONDS)]
     if json:
-        print_json([{"name": t.name, "address": t.address, "health": answer} for t, answer in answers])
+        print_json([dict(zip(("name", "address", "health"), answer, strict=True)) for answer in answers])
     else:
-        rows: list[list[object]] = [[t.name, t.address, answer] for t, answer in answers]
+        rows: list[list[object]] = [list(answer) for answer in answers]
         print_table("Targets", [("name", False), ("address", False), ("health", False)], rows)
-    if any(answer != "serving" for _, answer in answers):
+    if any(health is not Health.SERVING for *_, health in answers):
         raise typer.Exit(int(ExitCode.UNREACHABLE))
 
 
@@ -115,26 +113,3 @@ def devices(
 async def _snapshot(name: str, *, refresh: bool) -> TargetSnapshot:
     async with open_session(default_home(), [name], refresh=refresh) as session:
         return session.snapshots[0]
-
-
-async def _health(targets: list[Target]) -> list[tuple[Target, str]]:
-    return list(zip(targets, await asyncio.gather(*map(_is_serving, targets)), strict=True))
-
-
-async def _is_serving(target: Target) -> str:
-    async with AgentClient(target.name, target.address) as client:
-        try:
-            return "serving" if await client.is_serving() else "not serving"
-        except EnginebenchError:
-            return "unreachable"
-
-
-def _check_name(name: str) -> None:
-    if name == LOCAL_TARGET or not name or not all(c.isalnum() or c in "-_." for c in name):
-        raise InputError(f"{name!r} cannot name a target: use letters, digits, '-', '_' or '.', and not 'local'")
-
-
-def _check_address(address: str) -> None:
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) <= MAX_PORT:
-        raise InputError(f"{address!r} is not an address: write HOST:PORT, such as nuc.local:50151")

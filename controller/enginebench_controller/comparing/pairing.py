@@ -75,20 +75,21 @@ def _compare(
 ) -> Compared:
     for one in (first, second):
         if one.id not in sides:
-            sides[one.id] = Side.of(read(one.id), _excluded(one))
+            sides[one.id] = Side.of(read(one.id), excluded_blocks(one))
     is_paired = first.interleaving_group is not None and first.interleaving_group == second.interleaving_group
     comparison = compare(sides[first.id], sides[second.id], paired=is_paired, practical=practical)
-    return Compared(first, second, is_paired, comparison, tuple(_remarks(first, second, models)))
+    return Compared(first, second, is_paired, comparison, tuple(remarks(first, second, models)))
 
 
-def _excluded(measurement: Measurement) -> frozenset[tuple[int, int]]:
+def excluded_blocks(measurement: Measurement) -> frozenset[tuple[int, int]]:
     """The blocks that count for nothing in the measurement's own statistics."""
     if measurement.latency is None or not measurement.latency.excluded:
         return frozenset()
     return frozenset((block.process, block.index) for block in measurement.blocks if block.disturbances)
 
 
-def _remarks(first: Measurement, second: Measurement, models: Collection[ModelVersion]) -> Iterator[str]:
+def remarks(first: Measurement, second: Measurement, models: Collection[ModelVersion]) -> Iterator[str]:
+    """A sentence for each way in which two measurements that are compared are unlike, or compute unlike outputs."""
     if first.target != second.target:
         yield f"targets differ: {first.target} and {second.target}"
     if first.model_digest != second.model_digest:

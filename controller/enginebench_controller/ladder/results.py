@@ -104,6 +104,14 @@ def ladder_of(benchmark: Benchmark, measurements: Sequence[Measurement], models:
     return Ladder(kind, benchmark, tuple(rungs))
 
 
+def judged_by(kind: Kind, ladder: Ladder) -> Ladder:
+    """The same rungs with the gains that they brought in the other respect: images a second, or the median latency."""
+    rungs: list[RungResult] = []
+    for rung in ladder.rungs:
+        rungs.append(_with_gains(kind, replace(rung, gain_over_previous=None, gain_over_first=None), rungs))
+    return Ladder(kind, ladder.benchmark, tuple(rungs))
+
+
 def speed_interval(kind: Kind, rung: RungResult) -> tuple[float, Interval | None] | None:
     """What the ladder is about, with its interval: images a second, or median latency in nanoseconds."""
     value, interval = (

@@ -9,7 +9,7 @@ from enginebench_controller.model.signature import ModelFormat
 from enginebench_controller.model.zoo import PREFIX
 from enginebench_controller.records import ModelVersion
 
-_MAX_BYTES = 2**31 - 2**20
+MAX_BYTES = 2**31 - 2**20
 """protobuf's limit of 2 GiB for one message, with some room for what a change adds."""
 
 
@@ -20,7 +20,7 @@ def load_whole(library: ModelLibrary, version: ModelVersion, verb: str) -> onnx.
     """
     if version.format != ModelFormat.ONNX:
         raise ModelError(f"{version.name} is {version.format} and cannot be {verb}; only ONNX models can")
-    if version.size_bytes > _MAX_BYTES:
+    if version.size_bytes > MAX_BYTES:
         raise ModelError(f"{version.name} is over 2 GiB and cannot be {verb}: one ONNX file cannot hold the result")
     try:
         return onnx.load(library.main_path(version))

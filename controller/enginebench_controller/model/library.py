@@ -1,6 +1,7 @@
 """The model library: every version in a folder named by its digest, written whole or not at all.
 
 ROOT/<digest>/version.json      what the version is and where it comes from
+ROOT/<digest>/weights.json      how many parameters it has and how many of them are zero, where that can be counted
 ROOT/<digest>/files/…           its files, under the names the main file refers to
 """
 
@@ -22,11 +23,13 @@ from typing import NoReturn
 from enginebench_controller.errors import ModelError, StoreError
 from enginebench_controller.model.description import SUFFIXES, missing_file
 from enginebench_controller.model.model_files import SourceFile, collect_files, hash_file, version_digest
+from enginebench_controller.model.weight_count import WeightCount, count_weights
 from enginebench_controller.model.zoo import PREFIX, build_bytes, zoo_model
 from enginebench_controller.records import ModelFile, ModelVersion
 
 _CHUNK_BYTES = 1024 * 1024
 _RECORD = "version.json"
+_WEIGHTS = "weights.json"
 _SCHEMA_VERSION = 1
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _DIGEST_PREFIX = re.compile(r"[0-9a-f]{6,64}")
@@ -77,6 +80,25 @@ class ModelLibrary:
         folders = [entry for entry in self._entries() if _DIGEST.fullmatch(entry.name)]
         found = [self._read(folder.name) for folder in folders]
         return sorted(found, key=lambda version: (-version.created_at_unix_ns, version.digest))
+
+    def weights(self, version: ModelVersion) -> WeightCount | None:
+        """What was counted in the version's weights as it was added; None where nothing was."""
+        try:
+            counted = json.loads((self._folder(version.digest) / _WEIGHTS).read_text(encoding="utf-8"))
+            return WeightCount(**counted)
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def generation(self) -> str:
+        """Return a value that differs after every change of the library: what was read under an equal one still holds.
+
+        Costs a look at each version's folder, and reads no file.
+        """
+        folders = [entry for entry in self._entries() if _DIGEST.fullmatch(entry.name)]
+        try:
+            return "/".join(f"{folder.name[:12]}.{folder.stat().st_mtime_ns}" for folder in folders)
+        except OSError:  # one was removed meanwhile
+            return f"changing.{time.time_ns()}"
 
     def derived(self, parent: ModelVersion, derivation: str) -> ModelVersion | None:
         """The version that was made from `parent` in this way, if there is one."""
@@ -176,6 +198,7 @@ class ModelLibrary:
             for file, source in zip(version.files, sources, strict=True):
                 _copy(source, file, folder / "version" / "files" / file.name)
             _write_record(folder / "version" / _RECORD, version)
+            _write_weights(folder / "version" / _WEIGHTS, folder / "version" / "files" / version.files[0].name, version)
             try:
                 (folder / "version").rename(self._folder(version.digest))
             except OSError as error:
@@ -235,8 +258,17 @@ def _copy(source: SourceFile, expected: ModelFile, target: Path) -> None:
 
 
 def _write_record(path: Path, version: ModelVersion) -> None:
-    record = {"schema_version": _SCHEMA_VERSION, **asdict(version)}
+    _write_json(path, {"schema_version": _SCHEMA_VERSION, **asdict(version)})
+
+
+def _write_weights(path: Path, model: Path, version: ModelVersion) -> None:
+    counted = count_weights(model, version.format)
+    if counted is not None:
+        _write_json(path, asdict(counted))
+
+
+def _write_json(path: Path, data: dict[str, object]) -> None:
     with path.open("w", encoding="utf-8") as file:
-        json.dump(record, file, indent=1)
+        json.dump(data, file, indent=1)
         file.flush()
         os.fsync(file.fileno())

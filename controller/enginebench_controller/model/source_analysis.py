@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from enginebench_controller.errors import ModelError
+from enginebench_controller.model.counted_model import counted_node, counted_work
 from enginebench_controller.model.flops import ModelCost, NodeCost, model_cost, node_costs
 from enginebench_controller.model.group_work import GroupCounting, GroupWork
 from enginebench_controller.model.matching import Matching, match_layers
@@ -14,7 +15,6 @@ from enginebench_controller.records import (
     Coverage,
     Layer,
     ModelVersion,
-    ModelWork,
     Profile,
     ProfileNode,
 )
@@ -80,7 +80,7 @@ def matched(profile: Profile, source: Source) -> Profile:
             for position, layer in enumerate(profile.layers)
         ),
         nodes=tuple(_node(node, cost, matching) for node, cost in zip(source.graph.nodes, source.costs, strict=True)),
-        work=_work(source.total),
+        work=counted_work(source.total),
         coverage=Coverage(matching.total_ns, matching.matched_ns, matching.unmatched_ns, matching.largest_group_share),
     )
 
@@ -102,36 +102,8 @@ def _layer(layer: Layer, matching: Matching, position: int, work: GroupWork) -> 
 
 
 def _node(node: SourceNode, cost: NodeCost, matching: Matching) -> ProfileNode:
-    return ProfileNode(
-        index=node.index,
-        name=node.name,
-        op_type=node.op_type,
-        domain=node.domain,
-        inputs=node.inputs,
-        outputs=node.outputs,
-        weights=node.weights,
-        output_shapes=node.output_shapes,
-        attributes=node.attributes,
-        folded=node.folded,
-        macs=cost.macs,
-        flops=cost.flops,
-        parameters=cost.parameters,
-        nonzero_parameters=cost.nonzero_parameters,
-        weight_bytes=cost.weight_bytes,
-        activation_bytes=cost.activation_bytes,
-        method=cost.method.value,
+    return replace(
+        counted_node(node, cost),
         state=matching.nodes[node.index].value,
         group=matching.group_of_node[node.index],
-    )
-
-
-def _work(total: ModelCost) -> ModelWork:
-    return ModelWork(
-        macs=total.macs,
-        flops=total.flops,
-        parameters=total.parameters,
-        nonzero_parameters=total.nonzero_parameters,
-        weight_bytes=total.weight_bytes,
-        activation_bytes=total.activation_bytes,
-        coverage=None if total.coverage_percent is None else total.coverage_percent / 100,
     )

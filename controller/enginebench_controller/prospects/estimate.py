@@ -97,7 +97,8 @@ def estimate(series: Series, sparsities: Sparsities) -> Estimate | None:
     layers_ns, dense_ns = total_ns(series.dense.layers), latency_ns(series.dense)
     if not layers_ns or dense_ns is None:
         return None
-    parts = tuple(_part(series, part, sparsities) for part in series.parts)
+    steps = series.sparsities
+    parts = tuple(_part(series.dense.nodes, steps, part, sparsities) for part in series.parts)
     known = [one for one in parts if one.dense_ns is not None and one.estimated_ns is not None]
     saved_ns = sum((one.dense_ns or 0.0) - (one.estimated_ns or 0.0) for one in known)
     unknown_ns = sum(one.dense_ns or 0.0 for one in parts if not one.is_known)
@@ -142,12 +143,12 @@ def interpolated(points: Sequence[tuple[float, float]], place: float) -> float |
     return low if right <= left else low + (high - low) * (place - left) / (right - left)
 
 
-def _part(series: Series, part: Part, sparsities: Sparsities) -> PartEstimate:
+def _part(nodes: Sequence[ProfileNode], steps: Sequence[float], part: Part, sparsities: Sparsities) -> PartEstimate:
     dense_ns = part.times_ns[0]
-    sparsity = sparsity_of([series.dense.nodes[index] for index in part.nodes], sparsities)
+    sparsity = sparsity_of([nodes[index] for index in part.nodes], sparsities)
     if sparsity is None or part.handed_over or dense_ns is None:
         return PartEstimate(part, sparsity, dense_ns, dense_ns)
-    timed = zip(series.sparsities, part.times_ns, strict=False)  # those of the copies come after
+    timed = zip(steps, part.times_ns, strict=False)  # those of the copies come after
     points = [(imposed, time) for imposed, time in timed if time is not None]
     if len(points) < 2:
         return PartEstimate(part, sparsity, dense_ns, dense_ns, is_known=False)

@@ -113,12 +113,12 @@ def _outcome(
         dense_ns=latency_ns(series.dense),
         imposed_ns=imposed_ns,
         measured_ns=measured_ns,
-        flops=_without_zeros(work.flops if work else None, nodes, sparsities, "flops"),
-        parameters=_without_zeros(work.parameters if work else None, nodes, sparsities, "parameters"),
+        flops=without_zeros(work.flops if work else None, nodes, sparsities, "flops"),
+        parameters=without_zeros(work.parameters if work else None, nodes, sparsities, "parameters"),
     )
 
 
-def _without_zeros(dense: int | None, nodes: Sequence[ProfileNode], sparsities: Sparsities, figure: str) -> int | None:
+def without_zeros(dense: int | None, nodes: Sequence[ProfileNode], sparsities: Sparsities, figure: str) -> int | None:
     """`dense` less the pruned nodes' part: linear in the sparsity down to 0, as Sparsify has it."""
     if dense is None:
         return None

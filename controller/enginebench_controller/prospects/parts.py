@@ -5,7 +5,7 @@ round. Parts are the finest sets of source nodes that no pass cuts through, so t
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from enginebench_controller.records import Layer, Profile, ProfileNode
@@ -34,7 +34,8 @@ def parts_of(passes: Sequence[Profile]) -> tuple[Part, ...]:
         raise ValueError("passes over different graphs have no parts in common")
     held = [_nodes_by_group(one.nodes) for one in passes]
     found = _joined(nodes for groups in held for nodes in groups.values())
-    return tuple(_part(nodes, passes) for nodes in sorted(found))
+    layers = [_layers_by_group(one.layers) for one in passes]
+    return tuple(_part(nodes, passes, layers) for nodes in sorted(found))
 
 
 def _graph(nodes: Sequence[ProfileNode]) -> tuple[tuple[str, str], ...]:
@@ -67,8 +68,13 @@ def _joined(sets: Iterable[Sequence[int]]) -> list[tuple[int, ...]]:
     return [tuple(members) for members in unions.values()]
 
 
-def _part(nodes: tuple[int, ...], passes: Sequence[Profile]) -> Part:
-    layers = [_layers(one, nodes) for one in passes]
+def _part(
+    nodes: tuple[int, ...], passes: Sequence[Profile], layers_by_group: Sequence[Mapping[int, Sequence[Layer]]]
+) -> Part:
+    layers = [
+        [layer for group in _groups(one, nodes) for layer in held.get(group, ())]
+        for one, held in zip(passes, layers_by_group, strict=True)
+    ]
     return Part(
         nodes=nodes,
         times_ns=tuple(map(_time_ns, layers)),
@@ -77,9 +83,18 @@ def _part(nodes: tuple[int, ...], passes: Sequence[Profile]) -> Part:
     )
 
 
-def _layers(profile: Profile, nodes: Sequence[int]) -> list[Layer]:
-    groups = {profile.nodes[node].group for node in nodes} - {None}
-    return [layer for layer in profile.layers if layer.group in groups]
+def _groups(profile: Profile, nodes: Iterable[int]) -> list[int]:
+    """The groups that these nodes are in, each once."""
+    found = dict.fromkeys(profile.nodes[node].group for node in nodes)
+    return [group for group in found if group is not None]
+
+
+def _layers_by_group(layers: Iterable[Layer]) -> Mapping[int, Sequence[Layer]]:
+    groups: dict[int, list[Layer]] = defaultdict(list)
+    for layer in layers:
+        if layer.group is not None:
+            groups[layer.group].append(layer)
+    return groups
 
 
 def _time_ns(layers: Iterable[Layer]) -> float | None:

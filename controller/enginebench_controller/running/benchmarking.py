@@ -17,8 +17,9 @@ from enginebench_controller.running.execution import Interleave
 from enginebench_controller.running.remote_run import Bench, Reporter
 from enginebench_controller.running.session import Session, open_session
 
-Announce = Callable[[Expansion], Reporter]
-"""Told what will run just before it does; returns who wants to know how it is coming along."""
+Announce = Callable[[Expansion, str | None], Reporter]
+"""Told what will run just before it does, and the id of the benchmark it belongs to (None for profiles, which have ids
+of their own); returns who wants to know how it is coming along."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ async def run_in_session(home: Home, order: Order, session: Session, binder: Bin
     expansion = await asyncio.to_thread(expand, order.plan, session.snapshots, binder)
     benchmark = _new_benchmark(order, binder.digests)
     _record(home, benchmark, expansion, session)
-    await _execute(home, session, expansion, benchmark, announce(expansion), order.plan)
+    await _execute(home, session, expansion, benchmark, announce(expansion, benchmark.id), order.plan)
     return benchmark
 
 

@@ -7,7 +7,6 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import grpc
-from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from enginebench_controller.errors import AgentError, UnreachableError
 from enginebench_controller.records import InputFile, ModelFile
@@ -62,18 +61,12 @@ class AgentClient:
         self._agent = agent_pb2_grpc.AgentServiceStub(self._channel)
         self._models = model_pb2_grpc.ModelServiceStub(self._channel)
         self._runs = run_pb2_grpc.RunServiceStub(self._channel)
-        self._health = health_pb2_grpc.HealthStub(self._channel)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._channel.close()
-
-    async def is_serving(self) -> bool:
-        """Whether the standard health service says SERVING."""
-        response = await self._call(self._health.Check(health_pb2.HealthCheckRequest(), timeout=CALL_SECONDS))
-        return bool(response.status == health_pb2.HealthCheckResponse.SERVING)
 
     async def host(self) -> Any:
         """The target's `HostFacts` message."""

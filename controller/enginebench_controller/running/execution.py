@@ -211,7 +211,7 @@ async def _settle(bench: Bench, group: Group, benchmark_id: str, samples: Sequen
     for member, file in zip(group.members, samples, strict=True):
         measurement = await asyncio.to_thread(_outcome, member, group, benchmark_id, file)
         await keep(measurement, file if measurement.latency is not None else ())
-        bench.reporter.finished(member.job, measurement.status, measurement.failure)
+        bench.reporter.finished(member.job, measurement.id, measurement.status, measurement.failure)
         await _acknowledge(bench, member)
 
 

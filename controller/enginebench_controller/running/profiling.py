@@ -45,7 +45,7 @@ async def run_profiles(home: Home, order: ProfileOrder, announce: Announce) -> l
     await asyncio.to_thread(binder.resolve, plan.models)
     async with open_session(home, plan.targets) as session:
         expansion = await asyncio.to_thread(_expand, order, plan, session, binder)
-        reporter = announce(expansion)
+        reporter = announce(expansion, None)
         bench = Bench(session.clients, home.library.file_paths, home.path, reporter, parse_duration_ns(plan.timeout))
         passes = _Passes(home, bench, _pass_order(order, session))
         return [await passes.carry_out(job) for job in expansion.jobs]
@@ -90,7 +90,7 @@ class _Passes:
         run_id = uuid.uuid4().hex
         profile = await asyncio.to_thread(self._analysis.analysed, await self._run(job, run_id), job.model)
         await asyncio.to_thread(self._store.add_profile, profile, job.model)
-        self._bench.reporter.finished(job, profile.status, profile.failure)
+        self._bench.reporter.finished(job, profile.id, profile.status, profile.failure)
         await remote_run.acknowledge(self._bench, job, run_id)
         return profile
 

@@ -34,8 +34,8 @@ class Reporter(Protocol):
     def running(self, job: Job, process: int, phase: str, elapsed_ns: int, expected_ns: int) -> None:
         """This process of the job, counted from 0, is in this phase; the times are 0 where unknown."""
 
-    def finished(self, job: Job, status: Status, failure: Failure | None) -> None:
-        """The job has ended."""
+    def finished(self, job: Job, outcome_id: str, status: Status, failure: Failure | None) -> None:
+        """The job has ended; its outcome is stored as the measurement or profile with this id."""
 
 
 @dataclass

@@ -7,7 +7,7 @@ nothing is ever held, and nobody else touches the file.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -41,43 +41,46 @@ def transaction(path: Path, timeout_s: float) -> Iterator[duckdb.DuckDBPyConnect
     Raises `StoreError` when that is impossible, among other reasons because others keep the file for longer than
     `timeout_s`.
     """
-    with _explained(path), _gate(path, timeout_s), _connect(path, timeout_s) as connection:
+    with _explained(path), _gate(path, timeout_s), _connect(path, timeout_s, _WRITING) as connection:
         migrations.migrate(connection, path)
         with migrations.atomic(connection):
             yield connection
 
 
 @contextmanager
-def reading(path: Path, timeout_s: float) -> Iterator[duckdb.DuckDBPyConnection]:
+def reading(
+    path: Path, timeout_s: float, confined: Mapping[str, str] | None = None
+) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open the file for reading, brought up to date first. A file that is not there reads as an empty one.
 
-    Raises `StoreError` like `transaction`.
+    `confined` adds to DuckDB's configuration, which is locked then. Raises `StoreError` like `transaction`.
     """
-    with _explained(path), _existing(path, timeout_s) if path.exists() else _empty() as connection:
+    config = _READING | dict(confined or {})
+    with _explained(path), _existing(path, timeout_s, config) if path.exists() else _empty(config) as connection:
         yield connection
 
 
 @contextmanager
-def _existing(path: Path, timeout_s: float) -> Iterator[duckdb.DuckDBPyConnection]:
-    with _gate(path, timeout_s), _connect_up_to_date(path, timeout_s) as connection:
+def _existing(path: Path, timeout_s: float, config: dict[str, str]) -> Iterator[duckdb.DuckDBPyConnection]:
+    with _gate(path, timeout_s), _connect_up_to_date(path, timeout_s, config) as connection:
         yield connection
 
 
-def _connect_up_to_date(path: Path, timeout_s: float) -> duckdb.DuckDBPyConnection:
+def _connect_up_to_date(path: Path, timeout_s: float, config: dict[str, str]) -> duckdb.DuckDBPyConnection:
     with ExitStack() as cleanup:
-        connection = cleanup.enter_context(_connect(path, timeout_s, read_only=True))
+        connection = cleanup.enter_context(_connect(path, timeout_s, config, read_only=True))
         if not migrations.pending(connection, path):
             cleanup.pop_all()
             return connection
     # One process cannot hold a file for reading and for writing, so the first connection is closed by now.
-    with _connect(path, timeout_s) as connection:
+    with _connect(path, timeout_s, _WRITING) as connection:
         migrations.migrate(connection, path)
-    return _connect(path, timeout_s, read_only=True)
+    return _connect(path, timeout_s, config, read_only=True)
 
 
 @contextmanager
-def _empty() -> Iterator[duckdb.DuckDBPyConnection]:
-    with duckdb.connect(":memory:", config=_READING) as connection:
+def _empty(config: dict[str, str]) -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect(":memory:", config=config) as connection:
         migrations.migrate(connection, Path(":memory:"))
         yield connection
 
@@ -105,12 +108,14 @@ def _gate(path: Path, timeout_s: float) -> Iterator[None]:
         lock.release()
 
 
-def _connect(path: Path, timeout_s: float, *, read_only: bool = False) -> duckdb.DuckDBPyConnection:
+def _connect(
+    path: Path, timeout_s: float, config: dict[str, str], *, read_only: bool = False
+) -> duckdb.DuckDBPyConnection:
     """Connect, waiting for programs that know nothing of the gate, such as the DuckDB shell."""
     deadline = time.monotonic() + timeout_s
     while True:
         try:
-            return duckdb.connect(path, read_only=read_only, config=_READING if read_only else _WRITING)
+            return duckdb.connect(path, read_only=read_only, config=config)
         except duckdb.IOException as error:
             if not held_by_another_process(error) or time.monotonic() >= deadline:
                 raise

@@ -99,7 +99,7 @@ def from_layer_row(row: Row) -> Layer:
         source_nodes=tuple(row["source_nodes"]),
         inputs=tuple(row["inputs"]),
         outputs=tuple(row["outputs"]),
-        parameters=json.loads(row["parameters"]),
+        parameters=_from_object(row["parameters"]),
         category=row["category"],
         group=row["matching_group"],
         flops=row["flops"],
@@ -138,7 +138,7 @@ def from_node_row(row: Row) -> ProfileNode:
         outputs=tuple(row["outputs"]),
         weights=tuple(row["weights"]),
         output_shapes=tuple(None if shape is None else tuple(shape) for shape in row["output_shapes"]),
-        attributes={name: _attribute(value) for name, value in json.loads(row["attributes"]).items()},
+        attributes={name: _attribute(value) for name, value in _from_object(row["attributes"]).items()},
         folded=row["folded"],
         **{column: row[column] for column in _COST},
         method=row["method"],
@@ -155,6 +155,12 @@ def _kept(count: Number | None) -> Number | None:
 def _from_work_columns(row: Row) -> ModelWork | None:
     found = {name: row[column] for name, column in _WORK.items()}
     return None if all(value is None for value in found.values()) else ModelWork(**found)
+
+
+def _from_object(text: str) -> dict[str, Any]:
+    """The usual empty one is not worth a parser: a sweep over a large model has tens of thousands of them."""
+    found: dict[str, Any] = {} if text == "{}" else json.loads(text)
+    return found
 
 
 def _attribute(value: Any) -> Any:

@@ -1,5 +1,7 @@
 """Profiles in and out of the store, with their layers and the source nodes these were matched to."""
 
+from collections.abc import Iterable, Sequence
+
 import duckdb
 
 from enginebench_controller.records import Profile
@@ -11,7 +13,7 @@ from enginebench_controller.store.profile_rows import (
     to_node_row,
     to_profile_row,
 )
-from enginebench_controller.store.statements import insert, insert_all, rows
+from enginebench_controller.store.statements import Row, insert, insert_all, rows
 
 _PARTS_OF_A_PROFILE = ("layers", "profile_nodes")
 
@@ -51,7 +53,34 @@ def matching_profiles(connection: duckdb.DuckDBPyConnection, named: str) -> tupl
 
 def whole_profile(connection: duckdb.DuckDBPyConnection, profile_id: str) -> Profile:
     """Return the profile of this very id, which is there, with its layers and nodes."""
-    (row,) = rows(connection, "SELECT * FROM profiles WHERE id = ?", profile_id)
-    layers = rows(connection, "SELECT * FROM layers WHERE profile_id = ? ORDER BY position", profile_id)
-    nodes = rows(connection, "SELECT * FROM profile_nodes WHERE profile_id = ? ORDER BY node", profile_id)
-    return from_profile_row(row, tuple(map(from_layer_row, layers)), tuple(map(from_node_row, nodes)))
+    (found,) = whole_profiles(connection, [profile_id])
+    return found
+
+
+def whole_profiles(connection: duckdb.DuckDBPyConnection, profile_ids: Iterable[str]) -> tuple[Profile, ...]:
+    """Return the profiles of these very ids, in this order, with layers and nodes; those not there are left out.
+
+    Each table is walked through once, however many profiles are asked for.
+    """
+    asked = list(dict.fromkeys(profile_ids))
+    layers = _by_profile(connection, "SELECT * FROM layers WHERE {} ORDER BY profile_id, position", asked)
+    nodes = _by_profile(connection, "SELECT * FROM profile_nodes WHERE {} ORDER BY profile_id, node", asked)
+    found = {row["id"]: row for row in _among(connection, "SELECT * FROM profiles WHERE {}", "id", asked)}
+    return tuple(
+        from_profile_row(found[one], tuple(map(from_layer_row, layers[one])), tuple(map(from_node_row, nodes[one])))
+        for one in asked
+        if one in found
+    )
+
+
+def _by_profile(connection: duckdb.DuckDBPyConnection, query: str, profile_ids: Sequence[str]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {one: [] for one in profile_ids}
+    for row in _among(connection, query, "profile_id", profile_ids):
+        found[row["profile_id"]].append(row)
+    return found
+
+
+def _among(connection: duckdb.DuckDBPyConnection, query: str, column: str, values: Sequence[str]) -> list[Row]:
+    """The rows in which the column has one of the values; equality is what lets DuckDB skip whole groups of rows."""
+    condition = " OR ".join([f"{column} = ?"] * len(values)) or "false"
+    return rows(connection, query.format(condition), *values)

@@ -1,17 +1,16 @@
 """What is asked of the store. Each function takes an open connection and returns records, never rows."""
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import duckdb
 
 from enginebench_controller.records import (
     Benchmark,
-    Block,
-    CapturedOutput,
     Measurement,
     ModelVersion,
-    Process,
     Status,
     Target,
     TargetSnapshot,
@@ -25,6 +24,8 @@ from enginebench_controller.store.rows import (
     from_target_row,
 )
 from enginebench_controller.store.statements import Row, rows
+
+Part = TypeVar("Part")
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def benchmarks(connection: duckdb.DuckDBPyConnection) -> tuple[BenchmarkEntry, .
             FROM measurements GROUP BY benchmark_id
         ) AS covered ON covered.benchmark_id = benchmarks.id
         ORDER BY created_at_unix_ns DESC, id"""
-    return tuple(map(_entry, rows(connection, query)))
+    return tuple(map(to_entry, rows(connection, query)))
 
 
 def matching_benchmarks(connection: duckdb.DuckDBPyConnection, named: str) -> tuple[Benchmark, ...]:
@@ -99,7 +100,7 @@ def measurements(
 ) -> tuple[Measurement, ...]:
     """Return the measurements of a benchmark in the order they were stored."""
     query = "SELECT * FROM measurements WHERE benchmark_id = ? ORDER BY position, id"
-    return tuple(_measurement(connection, row, with_blocks) for row in rows(connection, query, benchmark_id))
+    return _measurements(connection, rows(connection, query, benchmark_id), with_blocks=with_blocks)
 
 
 def matching_measurements(connection: duckdb.DuckDBPyConnection, named: str) -> tuple[Measurement, ...]:
@@ -107,7 +108,7 @@ def matching_measurements(connection: duckdb.DuckDBPyConnection, named: str) -> 
     for condition in ("id = ?", "starts_with(id, ?)"):
         query = f"SELECT * FROM measurements WHERE {condition} ORDER BY id"  # noqa: S608
         if found := rows(connection, query, named):
-            return tuple(_measurement(connection, row, with_blocks=True) for row in found)
+            return _measurements(connection, found, with_blocks=True)
     return ()
 
 
@@ -128,28 +129,33 @@ def _ids(connection: duckdb.DuckDBPyConnection, table: str, condition: str, name
     return tuple(row["id"] for row in rows(connection, query, named))
 
 
-def _measurement(connection: duckdb.DuckDBPyConnection, row: Row, with_blocks: bool) -> Measurement:
-    identity = row["id"]
-    blocks = _blocks(connection, identity) if with_blocks else ()
-    return from_measurement_row(row, _processes(connection, identity), blocks, _captured_outputs(connection, identity))
+def _measurements(
+    connection: duckdb.DuckDBPyConnection, found: Sequence[Row], *, with_blocks: bool
+) -> tuple[Measurement, ...]:
+    """Put measurements together with their parts, each kind of which is asked for once, not once a measurement."""
+    ids = [row["id"] for row in found]
+    processes = _parts(connection, "processes", "process", from_process_row, ids)
+    blocks = _parts(connection, "blocks", "process, block", from_block_row, ids if with_blocks else [])
+    outputs = _parts(connection, "captured_outputs", "position", from_output_row, ids)
+    return tuple(
+        from_measurement_row(row, tuple(processes[row["id"]]), tuple(blocks[row["id"]]), tuple(outputs[row["id"]]))
+        for row in found
+    )
 
 
-def _processes(connection: duckdb.DuckDBPyConnection, measurement_id: str) -> tuple[Process, ...]:
-    query = "SELECT * FROM processes WHERE measurement_id = ? ORDER BY process"
-    return tuple(map(from_process_row, rows(connection, query, measurement_id)))
+def _parts(
+    connection: duckdb.DuckDBPyConnection, table: str, order: str, read: Callable[[Row], Part], ids: Sequence[str]
+) -> defaultdict[str, list[Part]]:
+    """What belongs to measurements, in order, by their id."""
+    found: defaultdict[str, list[Part]] = defaultdict(list)
+    query = f"SELECT * FROM {table} WHERE measurement_id IN (SELECT unnest(?)) ORDER BY {order}"  # noqa: S608
+    for row in rows(connection, query, ids) if ids else ():
+        found[row["measurement_id"]].append(read(row))
+    return found
 
 
-def _blocks(connection: duckdb.DuckDBPyConnection, measurement_id: str) -> tuple[Block, ...]:
-    query = "SELECT * FROM blocks WHERE measurement_id = ? ORDER BY process, block"
-    return tuple(map(from_block_row, rows(connection, query, measurement_id)))
-
-
-def _captured_outputs(connection: duckdb.DuckDBPyConnection, measurement_id: str) -> tuple[CapturedOutput, ...]:
-    query = "SELECT * FROM captured_outputs WHERE measurement_id = ? ORDER BY position"
-    return tuple(map(from_output_row, rows(connection, query, measurement_id)))
-
-
-def _entry(row: Row) -> BenchmarkEntry:
+def to_entry(row: Row) -> BenchmarkEntry:
+    """Read the columns of `benchmarks` with the aggregates over its measurements; others are left alone."""
     counts: Mapping[str, int] = row["counts"] or {}
     return BenchmarkEntry(
         benchmark=from_benchmark_row(row),

@@ -1,6 +1,6 @@
 """The store as the rest of the controller sees it: records in, records out, one transaction a call."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -19,9 +19,35 @@ from enginebench_controller.records import (
     Target,
     TargetSnapshot,
 )
-from enginebench_controller.store import peak_rows, profiles, queries, samples, writes
+from enginebench_controller.stats.mean_latency import BlockLatency
+from enginebench_controller.store import (
+    cell_rows,
+    experiments,
+    ladders,
+    latencies,
+    listing,
+    peak_rows,
+    profile_entries,
+    profiles,
+    project_rows,
+    queries,
+    samples,
+    trends,
+    writes,
+)
+from enginebench_controller.store.cell_rows import Headline, MeasuredCell
 from enginebench_controller.store.connection import reading, transaction
+from enginebench_controller.store.experiments import Contender, Experiment
+from enginebench_controller.store.ladders import LadderEntry
+from enginebench_controller.store.latencies import LatencyCurve
+from enginebench_controller.store.listing import BenchmarkPage, Relatives
+from enginebench_controller.store.profile_entries import ProfileEntry, StoredWork
+from enginebench_controller.store.project_rows import Project
 from enginebench_controller.store.queries import BenchmarkEntry
+from enginebench_controller.store.sql_query import QueryLimits, QueryResult, run_query
+from enginebench_controller.store.sql_spare import ON_DEMAND, Processes
+from enginebench_controller.store.tables.described import Table, tables
+from enginebench_controller.store.trends import TrendPoint
 
 DEFAULT_TIMEOUT_S = 30.0
 
@@ -187,6 +213,58 @@ class Store:
                 {one.id: samples.block_samples(connection, one.id) for one in found} if with_samples else {},
             )
 
+    def benchmark_page(self, search: str = "", size: int = 20, page: int = 1) -> BenchmarkPage:
+        """Return page `page` of those that contain every word of `search`, newest first; only these are read."""
+        with reading(self.path, self._timeout_s) as connection:
+            return listing.benchmark_page(connection, search, size, page)
+
+    def relatives(self, benchmark_id: str, most: int = 100) -> Relatives:
+        """Return the re-runs of a benchmark, and the newest `most` others that it can be compared with."""
+        with reading(self.path, self._timeout_s) as connection:
+            return listing.relatives(connection, benchmark_id, most)
+
+    def trend(self, measurement_id: str, most: int = 500) -> tuple[TrendPoint, ...]:
+        """Return a measurement and its like in all benchmarks on all engines, oldest first; the newest `most`."""
+        with reading(self.path, self._timeout_s) as connection:
+            return trends.trend(connection, measurement_id, most)
+
+    def latency_curves(self, measurement_ids: Sequence[str], bins: int = 600) -> Mapping[str, LatencyCurve]:
+        """Return the raw latencies of measurements, by id, reduced to what a chart shows; without samples, none."""
+        with reading(self.path, self._timeout_s) as connection:
+            return latencies.latency_curves(connection, measurement_ids, bins)
+
+    def block_latencies(self, measurement_ids: Sequence[str]) -> Mapping[str, tuple[BlockLatency, ...]]:
+        """Return what the raw latencies of each block add up to, by measurement id; without samples, none."""
+        with reading(self.path, self._timeout_s) as connection:
+            return latencies.block_latencies(connection, measurement_ids)
+
+    def measured_cells(self, model_digests: Iterable[str]) -> tuple[MeasuredCell, ...]:
+        """Return the newest numbers of every configuration in which these versions were measured."""
+        with reading(self.path, self._timeout_s) as connection:
+            return cell_rows.measured_cells(connection, model_digests)
+
+    def headlines(self, benchmark_id: str) -> Mapping[str, Headline]:
+        """Return how the measurements of a benchmark ended, with their first numbers, by id; none for an unknown id."""
+        with reading(self.path, self._timeout_s) as connection:
+            return cell_rows.headlines(connection, benchmark_id)
+
+    def projects(self) -> tuple[Project, ...]:
+        """Return each model version × engine × target with its best measurement, by model, then the fastest first."""
+        with reading(self.path, self._timeout_s) as connection:
+            return project_rows.projects(connection)
+
+    def contenders(self) -> tuple[Contender, ...]:
+        """Return each model version × engine × target × device that can be compared, by model, then the fastest."""
+        with reading(self.path, self._timeout_s) as connection:
+            return experiments.contenders(connection)
+
+    def experiments(
+        self, contender: Contender, *, repeats: bool = False, also: Collection[str] = ()
+    ) -> tuple[Experiment, ...]:
+        """Return the newest measurement of each configuration of a contender, or all; those in `also` in any case."""
+        with reading(self.path, self._timeout_s) as connection:
+            return experiments.experiments(connection, contender, repeats=repeats, also=also)
+
     def samples(self, measurement_id: str) -> NDArray[np.int64] | None:
         """Return all raw latencies in ns, int64 of shape (samples,), block after block; None without any."""
         with reading(self.path, self._timeout_s) as connection:
@@ -230,12 +308,41 @@ class Store:
             found = profiles.matching_profiles(connection, named) if named else ()
             return profiles.whole_profile(connection, _only(found, named, "profile").id)
 
+    def profile_entries(self) -> tuple[ProfileEntry, ...]:
+        """Return all profiles as they stand in lists, newest first: without settings, layers and nodes."""
+        with reading(self.path, self._timeout_s) as connection:
+            return profile_entries.profile_entries(connection)
+
+    def whole_profiles(self, profile_ids: Iterable[str]) -> tuple[Profile, ...]:
+        """Return the whole profiles of these very ids as of one moment, in this order; those not there are left out."""
+        with reading(self.path, self._timeout_s) as connection:
+            return profiles.whole_profiles(connection, profile_ids)
+
+    def stored_work(self, model_digest: str, batch: int | None = None) -> StoredWork | None:
+        """Return a model's nodes with their work, where a profile (at this batch) brought them."""
+        with reading(self.path, self._timeout_s) as connection:
+            return profile_entries.stored_work(connection, model_digest, batch)
+
     def remove_profile(self, profile_id: str) -> None:
         """Remove a profile with its layers and nodes. Raises `InputError` for an unknown id."""
         with transaction(self.path, self._timeout_s) as connection:
             removed = profiles.delete_profile(connection, profile_id)
         if not removed:
             raise _unknown(profile_id, "profile")
+
+    def query(self, sql: str, limits: QueryLimits | None = None, processes: Processes = ON_DEMAND) -> QueryResult:
+        """Answer a person's SQL, reading only. Raises `InputError` for what is no query, fails or takes too much."""
+        return run_query(self.path, sql, limits or QueryLimits(), self._timeout_s, processes)
+
+    def ladders(self) -> tuple[LadderEntry, ...]:
+        """Return all ladders, newest first."""
+        with reading(self.path, self._timeout_s) as connection:
+            return ladders.ladders(connection)
+
+    def tables(self) -> tuple[Table, ...]:
+        """Return the tables that can be asked, with their columns and what they mean."""
+        with reading(self.path, self._timeout_s) as connection:
+            return tables(connection)
 
 
 def _stamp(file: Path) -> str:

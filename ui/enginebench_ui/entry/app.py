@@ -4,18 +4,34 @@ from pathlib import Path
 
 import streamlit as st
 
-from enginebench_ui.pages import BENCHMARK, BENCHMARKS, TARGETS
+from enginebench_ui import pages
 
 # A picture of our own: for a Material symbol or an emoji the browser would ask a server elsewhere.
 ICON = str(Path(__file__).with_name("icon.svg"))
 
 st.set_page_config(page_title="enginebench", page_icon=ICON, layout="wide")
 st.navigation(
-    [
-        st.Page(BENCHMARKS, title="Benchmarks", icon=":material/speed:", default=True),
-        st.Page(TARGETS, title="Targets and engines", icon=":material/dns:", url_path="targets"),
-        # Hidden in the menu because it shows the one benchmark that its address names: …/benchmark?id=ID
-        st.Page(BENCHMARK, title="Benchmark", url_path="benchmark", visibility="hidden"),
-    ],
+    {
+        "Bench": [
+            st.Page(pages.PROJECTS, title="Projects", icon=":material/deployed_code:", url_path="projects"),
+            st.Page(pages.TARGETS, title="Targets and engines", icon=":material/dns:", url_path="targets"),
+        ],
+        "Measure": [
+            st.Page(pages.NEW_BENCHMARK, title="New benchmark", icon=":material/add_chart:", url_path="new-benchmark"),
+            st.Page(pages.NEW_PROFILE, title="New profile", icon=":material/add_notes:", url_path="new-profile"),
+            st.Page(pages.JOBS, title="Jobs", icon=":material/pending_actions:", url_path="jobs"),
+            # Hidden in the menu: they show the one thing that their address names, such as …/benchmark?id=ID
+            st.Page(pages.JOB, title="Job", url_path="job", visibility="hidden"),
+        ],
+        "Results": [
+            st.Page(pages.BENCHMARKS, title="Benchmarks", icon=":material/speed:", default=True),
+            st.Page(pages.BENCHMARK, title="Benchmark", url_path="benchmark", visibility="hidden"),
+            st.Page(pages.PROFILES, title="Profiles", icon=":material/layers:", url_path="profiles"),
+            st.Page(pages.PROFILE, title="Profile", url_path="profile", visibility="hidden"),
+            st.Page(pages.COMPARE, title="Compare", icon=":material/compare_arrows:", url_path="compare"),
+            st.Page(pages.LADDERS, title="Ladders", icon=":material/stairs:", url_path="ladders"),
+            st.Page(pages.SEARCH, title="Search by SQL", icon=":material/database:", url_path="search"),
+        ],
+    },
     position="top",
 ).run()

@@ -2,6 +2,21 @@
 
 from pathlib import Path
 
-BENCHMARKS = Path(__file__).with_name("benchmarks.py")
-BENCHMARK = Path(__file__).with_name("benchmark.py")
-TARGETS = Path(__file__).with_name("targets.py")
+
+def _page(name: str) -> Path:
+    return Path(__file__).with_name(f"{name}.py")
+
+
+PROJECTS = _page("projects")
+TARGETS = _page("targets")
+NEW_BENCHMARK = _page("new_benchmark")
+NEW_PROFILE = _page("new_profile")
+JOBS = _page("jobs")
+JOB = _page("job")
+BENCHMARKS = _page("benchmarks")
+BENCHMARK = _page("benchmark")
+PROFILES = _page("profiles")
+PROFILE = _page("profile")
+COMPARE = _page("compare")
+LADDERS = _page("ladders")
+SEARCH = _page("search")

@@ -2,53 +2,100 @@
 
 import streamlit as st
 
+from enginebench_controller.store.listing import BenchmarkPage
 from enginebench_ui import reading
-from enginebench_ui.pages import BENCHMARK
-from enginebench_ui.views.benchmarks import BenchmarkView, benchmark_views
-from enginebench_ui.views.text import count_of, inert
+from enginebench_ui.benchmark_page import reading as kept
+from enginebench_ui.benchmark_page.actions import REMOVED
+from enginebench_ui.pages import BENCHMARK, NEW_BENCHMARK
+from enginebench_ui.showing import nothing_yet
+from enginebench_ui.views.benchmarks import BenchmarkView, benchmark_title, benchmark_views, found_text
+from enginebench_ui.views.text import inert
 
-PAGE_SIZE = 25
+PAGE_SIZE = 20
 
 
 def show() -> None:
     """Draw the page."""
-    st.title("Benchmarks")
+    left, right = st.columns([3, 1], vertical_alignment="center")
+    left.title("Benchmarks", anchor=False)
+    with right, st.container(horizontal=True, horizontal_alignment="right"):
+        st.page_link(NEW_BENCHMARK, label="Add benchmark", icon=":material/add_chart:")
+    _tell_what_was_removed()
     with reading.banner_on_error():
-        entries = reading.benchmarks()
-    if not entries:
+        total = kept.listed("", PAGE_SIZE, 1).total
+    if not total:
         _show_how_to_begin()
         return
-    search = st.text_input("Search", placeholder="Name, id, model, engine or target", icon=":material/search:")
-    found = benchmark_views(entries, search)
-    st.caption(count_of(len(found), "benchmark") + (f" of {len(entries)}" if len(found) < len(entries) else ""))
-    _show_list(found)
+    search = st.text_input(
+        "Search",
+        placeholder="Name, id, model, engine or target",
+        icon=":material/search:",
+        key="search",
+        bind="query-params",
+        on_change=_show_first_page,
+    )
+    _show_found(search or "")
 
 
-def _show_how_to_begin() -> None:
-    st.info("Nothing has been measured yet. Either of these puts a first benchmark here:", icon=":material/info:")
-    st.code("enginebench demo\nenginebench run model.onnx --engine onnxruntime,openvino --batch 1,4", language="bash")
+def _show_found(search: str) -> None:
+    with reading.banner_on_error():
+        found = kept.listed(search, PAGE_SIZE, 1)
+        pages = max(1, -(-found.found // PAGE_SIZE))
+        st.caption(found_text(found))
+        place = st.container()
+        number = _choose_page(pages)
+        shown = found if number == 1 else kept.listed(search, PAGE_SIZE, number)
+    with place:
+        _show_list(shown, search)
 
 
-def _show_list(found: tuple[BenchmarkView, ...]) -> None:
-    most = st.session_state.setdefault("most_benchmarks", PAGE_SIZE)
-    for view in found[:most]:
+def _choose_page(pages: int) -> int:
+    if pages == 1:
+        return 1
+    with st.container(horizontal_alignment="center"):
+        return int(st.pagination(pages, key="page", bind="query-params"))
+
+
+def _show_first_page() -> None:
+    st.session_state.pop("page", None)
+    st.query_params.pop("page", None)
+
+
+def _show_list(page: BenchmarkPage, search: str) -> None:
+    if not page.listed:
+        st.info(
+            f"No benchmark has {inert(search)} in its name, id, models, engines or targets.", icon=":material/info:"
+        )
+    for view in benchmark_views(page.listed):
         _show_entry(view)
-    if len(found) > most and st.button(f"Show {min(PAGE_SIZE, len(found) - most)} more"):
-        st.session_state["most_benchmarks"] = most + PAGE_SIZE
-        st.rerun()
 
 
 def _show_entry(view: BenchmarkView) -> None:
     with st.container(border=True):
         left, right = st.columns([3, 1], vertical_alignment="center")
         with left:
-            label = f"**{inert(view.name) or 'unnamed'}**"
-            st.page_link(BENCHMARK, label=label, query_params={"id": view.id})
+            st.page_link(BENCHMARK, label=f"**{inert(view.name)}**", query_params={"id": view.id})
             facts = (view.created, view.covered, view.id, view.note)
-            st.caption(" · ".join(inert(fact) for fact in facts if fact))
+            lines = (" · ".join(filter(None, facts)), view.fastest)
+            st.caption("  \n".join(inert(line) for line in lines if line))
         with right, st.container(horizontal=True, horizontal_alignment="right"):
             for text, colour in view.tallies:
                 st.badge(text, color=colour)
+
+
+def _tell_what_was_removed() -> None:
+    name = st.session_state.pop(REMOVED, None)
+    if name is not None:
+        st.toast(f"Removed {inert(benchmark_title(name))}.", icon=":material/delete:")
+
+
+def _show_how_to_begin() -> None:
+    nothing_yet(
+        "Nothing has been measured yet. Either of these puts a first benchmark here:",
+        "enginebench demo\nenginebench run model.onnx --engine onnxruntime,openvino --batch 1,4",
+        NEW_BENCHMARK,
+        "Measure a model here",
+    )
 
 
 show()

@@ -1,14 +1,20 @@
-"""Benchmarks as a list: what each covered and how it went, and which of them a search means."""
+"""Benchmarks as a list: what each covered, how it went, and how fast the fastest was."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from enginebench_controller.records import Status
+from enginebench_controller.store.listing import BenchmarkPage, Fastest, ListedBenchmark
 from enginebench_controller.store.queries import BenchmarkEntry
+from enginebench_ui.views.benchmark.figures import number
+from enginebench_ui.views.magnitudes import shortened
 from enginebench_ui.views.text import count_of, instant
 
 COLOURS = {Status.OK: "green", Status.INCONCLUSIVE: "orange", Status.FAILED: "red", Status.CANCELLED: "gray"}
 """How each status is coloured, here and on the page of one benchmark; the word always stands beside the colour."""
+
+_LONGEST_NAME = 90
+_LONGEST_MODEL = 48
 
 
 @dataclass(frozen=True)
@@ -20,13 +26,18 @@ class BenchmarkView:
     created: str
     covered: str
     note: str
+    fastest: str
     tallies: tuple[tuple[str, str], ...]
 
 
-def benchmark_views(entries: Iterable[BenchmarkEntry], search: str = "") -> tuple[BenchmarkView, ...]:
-    """Return the benchmarks that contain every word of `search`, in the order given; case does not matter."""
-    words = search.casefold().split()
-    return tuple(_view(entry) for entry in entries if _contains(entry, words))
+def benchmark_views(listed: Iterable[ListedBenchmark]) -> tuple[BenchmarkView, ...]:
+    """Return the benchmarks in the order given."""
+    return tuple(map(_view, listed))
+
+
+def found_text(page: BenchmarkPage) -> str:
+    """Count what is listed: "120 benchmarks", or "3 of 120 benchmarks"."""
+    return count_of(page.total, "benchmark") if page.found == page.total else f"{page.found} of {page.total} benchmarks"
 
 
 def tallies(statuses: Iterable[Status]) -> tuple[tuple[str, str], ...]:
@@ -35,38 +46,46 @@ def tallies(statuses: Iterable[Status]) -> tuple[tuple[str, str], ...]:
     return tuple((f"{listed.count(one)} {one.value}", COLOURS[one]) for one in Status if one in listed)
 
 
-def _view(entry: BenchmarkEntry) -> BenchmarkView:
-    benchmark = entry.benchmark
-    statuses = [status for status, count in entry.counts.items() for _ in range(count)]
+def benchmark_title(name: str) -> str:
+    """What a benchmark is called, however long its name is."""
+    return shortened(name, _LONGEST_NAME) or "Unnamed benchmark"
+
+
+def _view(one: ListedBenchmark) -> BenchmarkView:
+    benchmark = one.entry.benchmark
+    statuses = [status for status, count in one.entry.counts.items() for _ in range(count)]
     return BenchmarkView(
         id=benchmark.id,
-        name=benchmark.name,
+        name=benchmark_title(benchmark.name),
         created=instant(benchmark.created_at_unix_ns),
-        covered=_covered(entry),
-        note=_note(entry),
+        covered=_covered(one.entry),
+        note=_note(one.entry),
+        fastest=_fastest(one.fastest, several_models=len(one.entry.models) > 1),
         tallies=tallies(statuses) or (("nothing measured", "gray"),),
     )
 
 
 def _covered(entry: BenchmarkEntry) -> str:
-    return " · ".join(filter(None, (_few(entry.models), _few(entry.engines), _few(entry.targets, "target"))))
+    models = [shortened(model, _LONGEST_MODEL) for model in entry.models]
+    targets = count_of(len(entry.targets), "target") if len(entry.targets) > 1 else ", ".join(entry.targets)
+    return " · ".join(filter(None, (_few(models), _few(entry.engines), targets)))
 
 
-def _few(names: Sequence[str], noun: str = "", most: int = 4) -> str:
-    if noun:
-        return count_of(len(names), noun) if len(names) > 1 else ""
+def _few(names: Sequence[str], most: int = 4) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def _fastest(fastest: Fastest | None, *, several_models: bool) -> str:
+    if fastest is None:
+        return ""
+    model = (shortened(fastest.model, _LONGEST_MODEL),) if several_models else ()
+    where = ", ".join((*model, fastest.engine, f"batch {fastest.batch}", count_of(fastest.cores, "core")))
+    unsure = " (inconclusive)" if fastest.status is Status.INCONCLUSIVE else ""
+    return f"Fastest: {number(fastest.items_per_s)} items/s{unsure} with {where}"
 
 
 def _note(entry: BenchmarkEntry) -> str:
     benchmark = entry.benchmark
     rerun = f"re-run of {benchmark.rerun_of}" if benchmark.rerun_of else ""
     return ", ".join(filter(None, (rerun, "imported" if benchmark.imported else "")))
-
-
-def _contains(entry: BenchmarkEntry, words: Sequence[str]) -> bool:
-    benchmark = entry.benchmark
-    fields = (benchmark.id, benchmark.name, *entry.models, *entry.engines, *entry.targets)
-    text = "\n".join(fields).casefold()
-    return all(word in text for word in words)

@@ -30,15 +30,20 @@ class FailureView:
     configurations: tuple[str, ...]
 
 
-def measurement_rows(measurements: Sequence[Measurement], models: Iterable[ModelVersion] = ()) -> tuple[Row, ...]:
+def measurement_rows(
+    measurements: Sequence[Measurement],
+    models: Iterable[ModelVersion] = (),
+    checks: Mapping[str, OutputCheck] | None = None,
+) -> tuple[Row, ...]:
     """Return a table row a measurement; None stands where there is no number.
 
     Columns that would say nothing, and axes in which the measurements do not differ, are left out but for the most
-    common. `models`, all those of the store, tell which versions are to compute the same.
+    common. `models`, all those of the store, tell which versions are to compute the same; `checks` of the outputs are
+    made where none are given.
     """
     varying = varying_axes(measurements)
     extra = {axis.capitalize(): varying[axis] for axis in _RARE_AXES if axis in varying}
-    checks = check_outputs(measurements, models)
+    checks = check_outputs(measurements, models) if checks is None else checks
     rows = [_row(one, extra, _outputs(one.id, checks)) for one in measurements]
     silent = {heading for heading in _SOMETIMES if {row[heading] for row in rows} <= _SOMETIMES[heading]}
     return tuple(cells({heading: row[heading] for heading in row if heading not in silent}) for row in rows)
@@ -88,8 +93,8 @@ def _row(measurement: Measurement, extra: Mapping[str, Callable[[Measurement], s
 
 def _remarks(measurement: Measurement) -> tuple[str, ...]:
     failure = measurement.failure
-    ending = (_ending(failure),) if failure else ()
-    return ending + flags(measurement)
+    ended = (ending(failure),) if failure else ()
+    return ended + flags(measurement)
 
 
 def _outputs(identity: str, checks: Mapping[str, OutputCheck]) -> str | None:
@@ -102,10 +107,10 @@ def _outputs(identity: str, checks: Mapping[str, OutputCheck]) -> str | None:
 
 def _failure(engine: str, failure: Failure, group: list[Measurement]) -> FailureView:
     detail = "\n\n".join(filter(None, (failure.detail, failure.stderr_tail)))
-    return FailureView(f"{engine}: {_ending(failure)}", failure.message, detail, tuple(map(configuration_text, group)))
+    return FailureView(f"{engine}: {ending(failure)}", failure.message, detail, tuple(map(configuration_text, group)))
 
 
-def _ending(failure: Failure) -> str:
+def ending(failure: Failure) -> str:
     """Say in a few words how a run ended: "crashed, SIGSEGV, in compile"."""
     where = f"in {failure.phase.replace('_', ' ')}" if failure.phase else ""
     return ", ".join(filter(None, (failure.kind.value.replace("_", " "), failure.signal, where)))

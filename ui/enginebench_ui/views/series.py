@@ -7,10 +7,8 @@ counts, two precisions. Batch and model are never part of it, since charts show 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from enginebench_controller.records import Arrivals, Measurement
+from enginebench_ui.views.palette import SERIES
 from enginebench_ui.views.text import engine_label
-
-PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C6BB1", "#999999")
-"""Colours the colour-blind can tell apart, on light and dark (mostly Okabe and Ito, "Color Universal Design", 2008)."""
 
 _AXES: Mapping[str, Callable[[Measurement], str]] = {
     "target": lambda m: m.target,
@@ -50,4 +48,4 @@ def series_names(measurements: Sequence[Measurement]) -> dict[str, str]:
 
 def series_colours(names: Iterable[str]) -> dict[str, str]:
     """Return a colour for each series, in the order in which they first come; after eight, colours repeat."""
-    return {name: PALETTE[index % len(PALETTE)] for index, name in enumerate(dict.fromkeys(names))}
+    return {name: SERIES[index % len(SERIES)] for index, name in enumerate(dict.fromkeys(names))}

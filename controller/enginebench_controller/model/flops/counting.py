@@ -27,7 +27,7 @@ def model_cost(graph: SourceGraph, costs: Sequence[NodeCost]) -> ModelCost:
     known = [cost for cost in costs if cost.method is not Method.UNKNOWN]
     learnt = {one.name: one for node in graph.nodes for one in parameters(graph, node)}.values()
     read = {one.name: one for node in graph.nodes for one in weights(graph, node)}.values()
-    packed = any(_key(node) in PACKED for node in graph.nodes)
+    packed = reads_packed_weights(graph)
     return ModelCost(
         macs=total(cost.macs for cost in known) if known else None,
         flops=total(cost.flops for cost in known) if known else None,
@@ -39,6 +39,11 @@ def model_cost(graph: SourceGraph, costs: Sequence[NodeCost]) -> ModelCost:
         known_nodes=len(known),
         unknown_operators=dict(unknown.most_common()),
     )
+
+
+def reads_packed_weights(graph: SourceGraph) -> bool:
+    """Whether some node reads weights in a form of its own, of which the number of parameters cannot be told."""
+    return any(_key(node) in PACKED for node in graph.nodes)
 
 
 def operator(node: SourceNode) -> str:

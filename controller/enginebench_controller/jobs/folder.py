@@ -1,0 +1,102 @@
+"""The folder of a job and the files in it, each written at once and read by anybody at any time."""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from enginebench_controller.jobs.process import ProcessIdentity
+from enginebench_controller.jobs.progress import Ending, Progress
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class JobOrder:
+    """What a job was told to do: the command line behind `enginebench`, and what a person calls it.
+
+    `compare_with` is the id of a benchmark to look at beside what comes of it.
+    """
+
+    title: str
+    arguments: tuple[str, ...]
+    created_at_unix_ns: int
+    plan: dict[str, Any] | None = None
+    compare_with: str | None = None
+
+
+_ORDER = TypeAdapter(JobOrder)
+_PROCESS = TypeAdapter(ProcessIdentity)
+_PROGRESS = TypeAdapter(Progress)
+_ENDING = TypeAdapter(Ending)
+
+
+@dataclass(frozen=True)
+class JobFolder:
+    """The files of one job. What is not there, or is no file of ours, reads as None."""
+
+    path: Path
+
+    @property
+    def plan_file(self) -> Path:
+        """The plan, as `enginebench run` reads it."""
+        return self.path / "plan.toml"
+
+    @property
+    def log_file(self) -> Path:
+        """What the command printed."""
+        return self.path / "log.txt"
+
+    @property
+    def cancel_file(self) -> Path:
+        """There once somebody cancelled the job."""
+        return self.path / "cancelled"
+
+    def order(self) -> JobOrder | None:
+        """What the job was told to do."""
+        return _read(self.path / "order.json", _ORDER)
+
+    def process(self) -> ProcessIdentity | None:
+        """Which process carries it out."""
+        return _read(self.path / "process.json", _PROCESS)
+
+    def progress(self) -> Progress | None:
+        """How far it is; None before it begins."""
+        return _read(self.path / "progress.json", _PROGRESS)
+
+    def ending(self) -> Ending | None:
+        """How it ended; None before it has, and for good where the process vanished."""
+        return _read(self.path / "ending.json", _ENDING)
+
+    def write_order(self, order: JobOrder) -> None:
+        """Keep what the job is to do."""
+        _write(self.path / "order.json", _ORDER, order)
+
+    def write_process(self, process: ProcessIdentity) -> None:
+        """Keep which process carries it out."""
+        _write(self.path / "process.json", _PROCESS, process)
+
+    def write_progress(self, progress: Progress) -> None:
+        """Keep how far it is."""
+        _write(self.path / "progress.json", _PROGRESS, progress)
+
+    def write_ending(self, ending: Ending) -> None:
+        """Keep how it ended."""
+        _write(self.path / "ending.json", _ENDING, ending)
+
+
+def _read(file: Path, form: TypeAdapter[T]) -> T | None:
+    try:
+        return form.validate_json(file.read_bytes())
+    except (OSError, ValidationError):
+        return None
+
+
+def _write(file: Path, form: TypeAdapter[T], record: T) -> None:
+    """Put the file in place in one step, so that no reader sees half of it."""
+    partial = file.with_name(f"{file.name}.{os.getpid()}.partial")
+    partial.write_text(json.dumps(form.dump_python(record, mode="json")), encoding="utf-8")
+    partial.replace(file)

@@ -1,0 +1,119 @@
+"""Which jobs there are, and where each is now."""
+
+import re
+import time
+from pathlib import Path
+
+from enginebench_controller.errors import INTERRUPTED, ExitCode, InputError
+from enginebench_controller.home import Home
+from enginebench_controller.jobs.folder import JobFolder, JobOrder
+from enginebench_controller.jobs.progress import Ending, Progress
+from enginebench_controller.jobs.record import Job, JobState
+
+JOBS_FOLDER = "jobs"
+START_WITHIN_NS = 60_000_000_000
+"""A job without a process for this long was never started: whoever meant to was killed meanwhile."""
+
+_ID = re.compile(r"[0-9a-f]{1,12}")
+_GROUPS = ("ladder", "models", "profiles", "prospects", "targets")
+"""Commands of two words."""
+_LAST_BYTES = 64 * 1024
+
+
+def jobs(home: Home) -> tuple[Job, ...]:
+    """All jobs, newest first."""
+    found = (_look(JobFolder(path)) for path in _folders(home))
+    return tuple(sorted((one for one in found if one), key=lambda one: one.created_at_unix_ns, reverse=True))
+
+
+def job(home: Home, named: str) -> Job:
+    """The job with this id, or start of an id. Raises `InputError` when there is none or more than one."""
+    matching = [path for path in _folders(home) if path.name.startswith(named)] if _ID.fullmatch(named) else []
+    found = [one for one in map(_look, map(JobFolder, matching)) if one]
+    if len(found) > 1:
+        raise InputError(f"{named!r} means {len(found)} jobs; name one by its id: {', '.join(one.id for one in found)}")
+    if not found:
+        raise InputError(f"there is no job {named!r}; `enginebench jobs list` shows those there are")
+    return found[0]
+
+
+def log_tail(job: Job, lines: int = 20) -> str:
+    """The last lines that the command of a job printed; text of others, with whatever they put into it."""
+    try:
+        with JobFolder(job.folder).log_file.open("rb") as log:
+            log.seek(max(0, log.seek(0, 2) - _LAST_BYTES))
+            text = log.read().decode(errors="replace")
+    except OSError:
+        return ""
+    return "\n".join(text.splitlines()[-lines:])
+
+
+def _folders(home: Home) -> list[Path]:
+    try:
+        return [path for path in (home.path / JOBS_FOLDER).iterdir() if _ID.fullmatch(path.name)]
+    except OSError:
+        return []
+
+
+def _look(folder: JobFolder) -> Job | None:
+    """None for a folder that is just being made, or is none of ours."""
+    order = folder.order()
+    if order is None:
+        return None
+    is_alive = _is_alive(folder, order)  # asked first: a job may end while it is looked at
+    ending, progress = folder.ending(), folder.progress() or Progress()
+    was_cancelled = folder.cancel_file.exists()
+    state = _state(ending, progress, is_alive=is_alive, was_cancelled=was_cancelled)
+    return Job(
+        id=folder.path.name,
+        folder=folder.path,
+        title=order.title,
+        kind=_kind(order.arguments),
+        arguments=order.arguments,
+        plan=order.plan,
+        compare_with=order.compare_with,
+        state=state,
+        created_at_unix_ns=order.created_at_unix_ns,
+        started_at_unix_ns=progress.started_at_unix_ns,
+        ended_at_unix_ns=ending.ended_at_unix_ns if ending else None,
+        progress=progress.stopped() if state.has_ended else progress,
+        seconds_left=None if state.has_ended else _seconds_left(progress),
+        exit_code=ending.exit_code if ending else None,
+        cancelling=was_cancelled and not state.has_ended,
+    )
+
+
+def _is_alive(folder: JobFolder, order: JobOrder) -> bool:
+    process = folder.process()
+    if process is None:
+        return time.time_ns() - order.created_at_unix_ns < START_WITHIN_NS
+    return process.is_alive
+
+
+def _state(ending: Ending | None, progress: Progress, *, is_alive: bool, was_cancelled: bool) -> JobState:
+    if ending is not None:
+        return _ended(ending, progress, was_cancelled=was_cancelled)
+    if not is_alive:
+        return JobState.CANCELLED if was_cancelled else JobState.LOST
+    return JobState.QUEUED if progress.started_at_unix_ns is None else JobState.RUNNING
+
+
+def _ended(ending: Ending, progress: Progress, *, was_cancelled: bool) -> JobState:
+    has_results = any(cell.state.has_ended for cell in progress.cells) and progress.failed < progress.done
+    if ending.exit_code == ExitCode.OK:
+        return JobState.DONE
+    if was_cancelled or ending.exit_code == INTERRUPTED:
+        return JobState.CANCELLED
+    is_partial = ending.exit_code == ExitCode.SOME_FAILED and not ending.crashed and has_results
+    return JobState.DONE if is_partial else JobState.FAILED
+
+
+def _kind(arguments: tuple[str, ...]) -> str:
+    words = 2 if arguments[:1] and arguments[0] in _GROUPS else 1
+    return " ".join(arguments[:words])
+
+
+def _seconds_left(progress: Progress) -> float | None:
+    if progress.seconds_left is None or progress.told_at_unix_ns is None:
+        return None
+    return max(0.0, progress.seconds_left - (time.time_ns() - progress.told_at_unix_ns) / 1e9)

@@ -1,0 +1,136 @@
+"""The process in which one query runs: what it may do is settled here before it reads the first word of SQL.
+
+It gets a request as JSON on stdin and prints lines of JSON: the columns, a row each, and how it ended. The file is open
+read-only, without access to other files or the network and with its configuration locked; of statements it takes a
+single one that reads. The kernel holds it to its memory, forbids it to write files, and ends it when the time is over.
+"""
+
+import json
+import resource
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from enginebench_controller.errors import InputError, StoreError
+from enginebench_controller.store.connection import reading
+from enginebench_controller.store.json_value import JsonValues
+
+_READS = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
+_NAMES = {duckdb.StatementType.MULTI: "more than one statement, as PIVOT is without IN"}
+_ROWS_AT_ONCE = 500
+_THREADS = 2
+_IN_A_ZONE = "WITH TIME ZONE"
+
+
+def main() -> None:
+    """Answer the one request; without one, whoever wanted to ask has gone."""
+    if not (text := sys.stdin.read()):
+        return
+    request = json.loads(text)
+    try:
+        _run(request)
+    except InputError as error:
+        _print({"error": str(error)})
+    except StoreError as error:
+        _print({"store_error": str(error)})
+
+
+def _run(request: dict[str, Any]) -> None:
+    limits = request["limits"]
+    confined = {
+        "memory_limit": f"{limits['memory_bytes'] // 2}B",
+        "temp_directory": "",
+        "threads": str(_THREADS),
+        # Names that are no table are not looked up among the variables of this program.
+        "python_enable_replacements": "false",
+    }
+    with reading(Path(request["path"]), request["lock_timeout_s"], confined) as connection:
+        _confine(limits)
+        with _words_of_duckdb():
+            _answer(connection, _only_statement(connection, request["sql"]), limits)
+
+
+def _confine(limits: dict[str, Any]) -> None:
+    """From here on. An alarm that nobody handles ends the process, whatever DuckDB is doing."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_DATA, (limits["memory_bytes"], limits["memory_bytes"]))
+    signal.setitimer(signal.ITIMER_REAL, limits["seconds"])
+
+
+def _only_statement(connection: duckdb.DuckDBPyConnection, sql: str) -> str:
+    """The statement. Raises `InputError` unless it is one, and one that reads."""
+    statements = connection.extract_statements(sql)
+    if len(statements) != 1:
+        raise InputError(f"one statement at a time: this is {len(statements)}")
+    (statement,) = statements
+    if statement.type not in _READS:
+        kind = _NAMES.get(statement.type, statement.type.name)
+        raise InputError(
+            f"this is {kind}, and the results are only read here: use SELECT, or EXPLAIN, DESCRIBE, SHOW and SUMMARIZE"
+        )
+    return str(statement.query)
+
+
+@contextmanager
+def _words_of_duckdb() -> Iterator[None]:
+    try:
+        yield
+    except (duckdb.OutOfMemoryException, MemoryError):
+        raise InputError("the query takes more memory than a query may have; let it group, or narrow it") from None
+    except duckdb.Error as error:
+        # After an empty line comes the place in the query, drawn with spaces.
+        words = " ".join(str(error).partition("\n\n")[0].split())
+        raise InputError(f"DuckDB cannot answer this: {words}") from None
+
+
+def _answer(connection: duckdb.DuckDBPyConnection, query: str, limits: dict[str, Any]) -> None:
+    begin = time.perf_counter()
+    result = connection.execute(_readable(connection, query))
+    _print({"columns": [[name, str(kind)] for name, kind, *_ in result.description]})
+    values = JsonValues(limits["cell_characters"])
+    printed, printed_bytes, more_rows = 0, 0, False
+    while not more_rows and (rows := result.fetchmany(_ROWS_AT_ONCE)):
+        for row in rows:
+            line = json.dumps([values.of(value) for value in row], allow_nan=False)
+            printed_bytes += len(line)
+            if printed == limits["rows"] or printed_bytes > limits["answer_bytes"]:
+                more_rows = True
+                break
+            sys.stdout.write(line + "\n")
+            printed += 1
+    _print({"more_rows": more_rows, "cut_cells": values.cut, "duration_s": time.perf_counter() - begin})
+
+
+def _readable(connection: duckdb.DuckDBPyConnection, query: str) -> str:
+    """The query with instants of a time zone as text, which Python could not take without a library for them."""
+    try:
+        described = connection.execute(f"DESCRIBE {query}").fetchall()
+    except duckdb.Error:
+        return query  # the query itself says better what is wrong with it
+    if not any(_IN_A_ZONE in kind for _, kind, *_ in described):
+        return query
+    places = [f"c{place}" for place in range(len(described))]
+    columns = ", ".join(
+        f"{place}{'::VARCHAR' if _IN_A_ZONE in kind else ''} AS {_quoted(name)}"
+        for place, (name, kind, *_) in zip(places, described, strict=True)
+    )
+    return f"SELECT {columns} FROM ({query}\n) AS answer({', '.join(places)})"  # noqa: S608  # reads, like the query
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _print(document: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(document) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""A person's SQL over the results: asked in a process of its own, which can read these tables and do nothing else.
+
+A process, because DuckDB's own limits do not hold: `SELECT list_sum(range(1000000000))` took 20 GB and 146 seconds in
+spite of a memory limit and an interruption. A process can be refused memory, and killed; see sql_process.py.
+"""
+
+import json
+import signal
+import subprocess
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from enginebench_controller.errors import InputError, StoreError
+from enginebench_controller.store.sql_spare import Processes
+
+_SLACK_S = 20.0
+"""For a process to start and end on a busy machine, before it counts as lost."""
+
+
+@dataclass(frozen=True)
+class QueryLimits:
+    """What a query may take. Others wait for the file meanwhile, so `seconds` is short.
+
+    `rows` are handed over at the most, `cell_characters` of a text, `answer_bytes` of all together; `memory_bytes` is
+    what the process may occupy.
+    """
+
+    seconds: float = 5.0
+    rows: int = 10_000
+    cell_characters: int = 20_000
+    answer_bytes: int = 32_000_000
+    memory_bytes: int = 1_500_000_000
+
+
+@dataclass(frozen=True)
+class QueryColumn:
+    """A column of an answer; `type` is DuckDB's. Several may have the same name."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True)
+class QueryResult:
+    """An answer. Values are as JSON has them: dates as text, bytes as base64, what is no finite number as None.
+
+    `more_rows`: there are more than these, which a limit cut off. `cut_cells` is the number of texts that were
+    shortened.
+    """
+
+    columns: tuple[QueryColumn, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    more_rows: bool = False
+    cut_cells: int = 0
+    duration_s: float = 0.0
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """One sentence for each way in which this is not the whole answer."""
+        only_first = (
+            f"only the first {len(self.rows):,} rows are here, and there are more: use LIMIT, or count and group"
+        )
+        texts = "1 long text was" if self.cut_cells == 1 else f"{self.cut_cells:,} long texts were"
+        shortened = f"{texts} shortened, which shows as … at the end"
+        return (*([only_first] if self.more_rows else []), *([shortened] if self.cut_cells else []))
+
+
+def run_query(path: Path, sql: str, limits: QueryLimits, lock_timeout_s: float, processes: Processes) -> QueryResult:
+    """Ask the file at `path`. Raises `InputError` for what is no query, fails or takes too much; `StoreError`."""
+    if not sql.strip():
+        raise InputError("there is no SQL to run; SELECT * FROM benchmarks, for example")
+    request = {"path": str(path), "sql": sql, "lock_timeout_s": lock_timeout_s, "limits": asdict(limits)}
+    process = processes.take()
+    try:
+        lines = _answer(process, json.dumps(request), limits, lock_timeout_s).splitlines()
+    finally:
+        processes.prepare()
+    if not lines:
+        raise StoreError("the process that runs queries ended without an answer; try again")
+    last = json.loads(lines[-1])
+    if "store_error" in last:
+        raise StoreError(last["store_error"])
+    if "error" in last:
+        raise InputError(last["error"])
+    return _result(json.loads(lines[0]), lines[1:-1], last)
+
+
+def _answer(process: subprocess.Popen[str], request: str, limits: QueryLimits, lock_timeout_s: float) -> str:
+    """What the process prints. It ends itself in time; the time-out here is for one that never came to that."""
+    with process:
+        try:
+            printed, _ = process.communicate(request, lock_timeout_s + limits.seconds + _SLACK_S)
+        except subprocess.TimeoutExpired:
+            raise _too_long(limits) from None
+        finally:
+            process.kill()
+    if process.returncode == -signal.SIGALRM:
+        raise _too_long(limits)
+    if process.returncode:
+        raise InputError(f"the query broke the process it ran in ({_ending(process.returncode)}); try a simpler one")
+    return printed
+
+
+def _too_long(limits: QueryLimits) -> InputError:
+    return InputError(
+        f"the query was stopped after {limits.seconds:g} s, because others wait for the results meanwhile; "
+        "narrow it, for example with WHERE measurement_id = '…'"
+    )
+
+
+def _ending(returncode: int) -> str:
+    return signal.Signals(-returncode).name if returncode < 0 else f"exit code {returncode}"
+
+
+def _result(head: dict[str, Any], rows: Sequence[str], last: dict[str, Any]) -> QueryResult:
+    return QueryResult(
+        columns=tuple(QueryColumn(*column) for column in head["columns"]),
+        rows=tuple(tuple(json.loads(row)) for row in rows),
+        more_rows=last["more_rows"],
+        cut_cells=last["cut_cells"],
+        duration_s=last["duration_s"],
+    )

@@ -1,0 +1,191 @@
+"""The words about what is measured: targets, models, benchmarks, measurements and all they consist of."""
+
+from enginebench_controller.store.tables.words import SUBJECT, table
+
+_SNAPSHOT = """
+    target: name of the target
+    address: where its agent answered, HOST:PORT
+    seen_at_unix_ns: when, in ns since 1970
+    host: facts of the machine: processor, cores, memory, kernel, …
+    engines: the engines with versions and devices, or why they are not available
+"""
+
+_PHASES = "phases: compile, first_inference, warm_up, steady_state, …: each with duration_ns and peak_rss_bytes"
+
+MEASURED = (
+    table(
+        "targets",
+        "a machine that runs an agent and was added by name",
+        """
+        name: its name
+        address: where its agent answers, HOST:PORT
+        added_at_unix_ns: when it was added, in ns since 1970
+        """,
+    ),
+    table("snapshots", "what a target said of itself last", _SNAPSHOT),
+    table(
+        "models",
+        "a model version: one exact set of files",
+        """
+        digest: sha256 of the whole set
+        name: its name; a later version may have the same
+        format: onnx, openvino_ir, torchscript or torch_export
+        files: the files, the main one first, each with name, sha256 and size_bytes
+        created_at_unix_ns: when it was added, in ns since 1970
+        parent_digest: the version it was made from, by quantizing, pruning, converting or another batch
+        derivation: how it was made from its parent
+        """,
+    ),
+    table(
+        "benchmarks",
+        "what a person asked for, and has measurements",
+        """
+        id: what names it
+        name: its name; several may have the same
+        created_at_unix_ns: when it began, in ns since 1970
+        plan: the plan it can be run from again
+        rerun_of: the benchmark that this one repeats
+        imported: whether it came from an exported file
+        """,
+    ),
+    table(
+        "benchmark_snapshots",
+        "what a target said of itself when a benchmark ran",
+        "benchmark_id: the benchmark: benchmarks.id" + _SNAPSHOT,
+    ),
+    table(
+        "measurements",
+        "the outcome of one configuration: statistics over all its processes, or a failure",
+        SUBJECT
+        + f"""
+        benchmark_id: the benchmark it belongs to: benchmarks.id
+        position: its place in the benchmark, from 0
+        streams: streams as asked for
+        precision: floating precision as asked for: f32, bf16, f16 or default
+        hint: none, latency, throughput or cumulative
+        load: sync, async or open-loop
+        requests: requests in flight as asked for
+        arrival_process: of an open loop: poisson or constant
+        arrival_rate_per_s: of an open loop: inferences due per second
+        started_at_unix_ns: when it began, in ns since 1970
+        effective_threads: threads that really ran; NULL where unknown
+        effective_streams: streams that the engine really used
+        effective_precision: precision that the engine really executed in
+        effective_provider: execution provider or plugin that really ran
+        effective_isa: instruction set that the engine really used
+        iterations: timed inferences, all processes together
+        steady_state_ns: length of the steady states together, in ns
+        cpu_time_ns: processor time of the steady states together, in ns; ÷ steady_state_ns: cores kept busy
+        input_set_sha256: digest of the inputs
+        samples: inferences behind the statistics
+        mean_ns: mean latency of an inference, in ns
+        sd_ns: standard deviation of the latencies, in ns
+        min_ns: the lowest latency, in ns
+        max_ns: the highest latency, in ns
+        median_ns: median latency of an inference, in ns
+        p90_ns: 90th percentile of latency, in ns; NULL with fewer than 64 samples
+        p95_ns: 95th percentile, in ns; NULL with fewer than 130 samples
+        p99_ns: 99th percentile, in ns; NULL with fewer than 662 samples
+        throughput_items_per_s: items per second of wall clock; an inference is `batch` items
+        {_PHASES}
+        cv: standard deviation ÷ mean
+        mad_ns: median absolute deviation from the median, in ns
+        p999_ns: 99.9th percentile, in ns; NULL with fewer than 6,636 samples
+        outliers: samples outside Tukey's fences; they count like all others
+        excluded: samples that count nowhere: those of disturbed blocks that were measured again
+        median_low_ns: lower bound of the median's interval, in ns
+        median_high_ns: upper bound of the median's interval, in ns
+        median_interval_level: nominal coverage of that interval, such as 0.95
+        median_interval_method: how that interval was obtained, as in docs/measuring.md
+        throughput_low_items_per_s: lower bound of the throughput's interval
+        throughput_high_items_per_s: upper bound of the throughput's interval
+        throughput_interval_level: nominal coverage of that interval
+        throughput_interval_method: how that interval was obtained
+        process_spread: largest median of a process ÷ the smallest, less 1; NULL with a single process
+        interleaving_group: measurements of the same group took turns, block by block
+        percentiles: every percentile with its interval and the samples it takes
+        """,
+    ),
+    table(
+        "processes",
+        "one of the fresh processes of a measurement",
+        f"""
+        measurement_id: the measurement: measurements.id
+        process: its number, from 0
+        started_at_unix_ns: when it began, in ns since 1970
+        stop_reason: target_met, or max_duration where the interval was not reached in time
+        iterations: timed inferences
+        steady_state_ns: length of the steady state, in ns
+        cpu_time_ns: processor time of the steady state, in ns
+        median_ns: median latency, in ns
+        drift: change of latency between the halves of the steady state, as a share; NULL where it may be chance
+        throughput_items_per_s: items per second of wall clock
+        scheduled_arrivals: of an open loop: inferences that were due
+        unsent_arrivals: of an open loop: inferences that were due and never sent
+        warm_up_steady: whether the warm-up became steady
+        warm_up_iterations: inferences before the steady state
+        warm_up_reason: what still differed where it did not
+        timer_ns: what reading the clock takes, in ns
+        empty_loop_ns: what an iteration around an empty call takes, in ns
+        block_ns: wished length of a block, in ns
+        {_PHASES}
+        effective: what the engine really used in this process
+        """,
+    ),
+    table(
+        "blocks",
+        "a stretch of a steady state, with what the machine was doing meanwhile (NULL: it does not tell)",
+        """
+        measurement_id: the measurement: measurements.id
+        process: number of the process
+        block: number of the block within the process, from 0
+        begin_ns: when it began, in ns since the steady state did
+        duration_ns: its length, in ns
+        iterations: inferences that were completed in it
+        disturbances: what disturbed it, in words; empty for a clean block
+        cpu_time_ns: processor time of the process, in ns
+        other_cpu_time_ns: processor time of everything else on the same processors, in ns
+        steal_ns: time that the hypervisor took, in ns
+        involuntary_switches: how often the process was made to give up a processor
+        cpu_pressure_ns: time that something waited for a processor, in ns
+        memory_pressure_ns: time that something waited for memory, in ns
+        io_pressure_ns: time that something waited for storage, in ns
+        throttled_ns: time that a quota stopped the process, in ns
+        min_frequency_hz: the lowest frequency seen, in Hz
+        max_frequency_hz: the highest frequency seen, in Hz
+        temperature_millicelsius: temperature of the processor, in thousandths of a degree
+        energy_uj: energy of the processor, in microjoules
+        governor: frequency governor
+        turbo: whether the processor may exceed its base frequency
+        power_supply: mains or battery
+        evidence_missing: why evidence is NULL, by column; told in the first block of a process
+        """,
+    ),
+    table(
+        "block_samples",
+        "one timed inference; the largest table by far, so name a measurement",
+        """
+        measurement_id: the measurement: measurements.id
+        process: number of the process
+        block: number of the block within the process
+        latency_ns: its latency, in ns
+        scheduled_ns: of an open loop: when it was due, in ns since the steady state began
+        sent_ns: of an open loop: when it was sent
+        completed_ns: of an open loop: when it was complete
+        """,
+    ),
+    table(
+        "captured_outputs",
+        "what came out of the model for one input, to check that all engines compute the same",
+        """
+        measurement_id: the measurement: measurements.id
+        position: its number within the measurement, from 0
+        input_index: which input of the set it is of
+        name: name of the output
+        dtype: element type of the output
+        shape: shape of the output
+        stride: one element in so many is kept
+        elements: the kept elements, as little-endian float32
+        """,
+    ),
+)

@@ -1,0 +1,74 @@
+"""What is left of a job is judged by what its cells took so far."""
+
+import pytest
+
+from enginebench_controller.jobs.pace import Pace
+from enginebench_controller.planning.durations import expected_range_ns
+from enginebench_controller.planning.expand import Job
+from enginebench_controller.records import Configuration, EngineRef, ModelVersion, StopRule
+
+MODEL = ModelVersion("d" * 64, "m", "onnx", (), 0)
+RULE = StopRule(min_duration_ns=7_000_000_000, max_duration_ns=27_000_000_000, warmup_ns=1_000_000_000, processes=1)
+"""One measurement is expected to take 7 + 1 + 2 = 10 s, at least."""
+
+
+def cell(batch=1, target="a", resource="cpu"):
+    return Job(target, EngineRef("e", "default", "1"), MODEL, Configuration("CPU", batch, 1, stop=RULE), (resource,))
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+def test_before_the_first_cell_is_done_the_stop_rules_tell(clock):
+    pace = Pace(clock)
+    first, second = cell(1), cell(2)
+    pace.add([first, second])
+    assert pace.seconds_left() == 20
+    pace.begun(first)
+    clock.now = 4
+    assert pace.seconds_left() == 16
+    clock.now = 40  # far longer than expected: the second is still to come
+    assert pace.seconds_left() == 10
+
+
+def test_a_cell_that_took_longer_makes_the_others_longer_too(clock):
+    pace = Pace(clock)
+    cells = [cell(1), cell(2), cell(4)]
+    pace.add(cells)
+    clock.now = 30
+    pace.finished(cells[0], worked=True)
+    assert pace.seconds_left() == 60
+
+
+def test_a_cell_that_failed_at_once_says_nothing_about_the_others(clock):
+    pace = Pace(clock)
+    cells = [cell(1), cell(2)]
+    pace.add(cells)
+    clock.now = 0.1
+    pace.finished(cells[0], worked=False)
+    assert pace.seconds_left() == pytest.approx(10)
+
+
+def test_targets_work_side_by_side_and_one_device_one_after_the_other(clock):
+    cells = [cell(1, "a"), cell(2, "a"), cell(1, "b"), cell(1, "a", "gpu:0")]
+    pace = Pace(clock)
+    pace.add(cells)
+    assert pace.seconds_left() == 20
+    assert expected_range_ns(cells) == (20_000_000_000, 60_000_000_000)
+    assert expected_range_ns([]) == (0, 0)
+
+
+def test_a_job_of_equal_steps_is_judged_by_its_share(clock):
+    pace = Pace(clock)
+    assert pace.seconds_left_at(0) is None
+    clock.now = 30
+    assert pace.seconds_left_at(0.25) == 90

@@ -1,0 +1,95 @@
+"""What is known of the weights of each version in the library."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+from tiny_models import make_model, save, tiny_classifier
+
+from enginebench_controller.model.derive import prune
+from enginebench_controller.model.library import ModelLibrary
+from enginebench_controller.model.weight_count import WeightCount, count_weights
+
+
+def half_zero() -> np.ndarray:
+    weight = np.ones((4, 4), "f")
+    weight[:2] = 0
+    return weight
+
+
+def product(weights: dict[str, np.ndarray]):
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Reshape", ["m", "shape"], ["y"])]
+    shape = {"shape": np.array([-1, 4], np.int64)}
+    return make_model(nodes, [("x", [1, 4])], [("y", [1, 4])], weights | shape)
+
+
+def test_zeros_of_parameters_are_counted_as_a_version_is_added(library: ModelLibrary, tmp_path: Path) -> None:
+    version = library.add(save(product({"w": half_zero()}), tmp_path / "m.onnx"))
+
+    counted = library.weights(version)
+
+    assert counted == WeightCount(16, 8, {"float32": 16}), "the shape of the Reshape is no parameter"
+    assert counted.sparsity == 0.5
+
+
+def test_a_weight_that_two_nodes_read_counts_once(library: ModelLibrary, tmp_path: Path) -> None:
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("MatMul", ["m", "w"], ["y"])]
+    model = make_model(nodes, [("x", [1, 4])], [("y", [1, 4])], {"w": half_zero()})
+
+    counted = library.weights(library.add(save(model, tmp_path / "m.onnx")))
+
+    assert counted is not None
+    assert counted.parameters == 16
+
+
+def test_a_pruned_child_has_the_zeros_it_was_made_for(library: ModelLibrary, tmp_path: Path) -> None:
+    parent = library.add(save(tiny_classifier(), tmp_path / "tiny.onnx"))
+
+    before, after = (library.weights(one) for one in (parent, prune(library, parent, 0.75)))
+
+    assert before is not None
+    assert after is not None
+    assert after.parameters == before.parameters
+    assert after.parameters - after.nonzero > 0.7 * after.parameters > before.parameters - before.nonzero
+
+
+def test_what_cannot_be_counted_is_unknown_and_still_kept(library: ModelLibrary, tmp_path: Path) -> None:
+    contradicts = make_model([helper.make_node("MatMul", ["x"], ["y"])], [("x", [1, 4])], [("y", [1, 4])])
+    open_rank = helper.make_tensor_value_info("z", TensorProto.FLOAT, None)
+    contradicts.graph.input.append(open_rank)
+
+    version = library.add(save(contradicts, tmp_path / "m.onnx"))
+
+    assert library.weights(version) is None
+    assert count_weights(tmp_path / "m.onnx", "openvino_ir") is None
+
+
+def test_a_model_without_parameters_has_no_sparsity(library: ModelLibrary, tmp_path: Path) -> None:
+    model = make_model([helper.make_node("Relu", ["x"], ["y"])], [("x", [1, 4])], [("y", [1, 4])])
+
+    counted = library.weights(library.add(save(model, tmp_path / "m.onnx")))
+
+    assert counted is not None
+    assert (counted.parameters, counted.sparsity) == (0, None)
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"odd": 1}'])
+def test_a_damaged_count_is_unknown(library: ModelLibrary, tmp_path: Path, content: str) -> None:
+    version = library.add(save(tiny_classifier(), tmp_path / "tiny.onnx"))
+    (library.main_path(version).parents[1] / "weights.json").write_text(content)
+
+    assert library.weights(version) is None
+
+
+def test_the_generation_differs_after_every_change(library: ModelLibrary, tmp_path: Path) -> None:
+    seen = [library.generation()]
+    path = save(tiny_classifier(), tmp_path / "tiny.onnx")
+    version = library.add(path)
+    seen.append(library.generation())
+    assert library.generation() == seen[-1]
+    library.add(path, name="renamed")
+    seen.append(library.generation())
+    library.remove(version)
+    assert len(set(seen)) == 3
+    assert library.generation() == seen[0]

@@ -1,0 +1,98 @@
+"""Whether targets answer: real agents, silent ports, strangers."""
+
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
+
+import grpc
+import pytest
+
+from agent_server import AgentProcess
+from enginebench_controller.errors import InputError
+from enginebench_controller.records import Target
+from enginebench_controller.running.health import Health, ask_health
+from enginebench_controller.running.target_address import new_target
+
+
+@pytest.fixture
+def silent():
+    """A port that takes connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.fixture
+def stranger():
+    """A gRPC server that is no agent."""
+    server = grpc.server(ThreadPoolExecutor(1))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    yield f"127.0.0.1:{port}"
+    server.stop(0)
+
+
+def nobody():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def target(address, name="nuc"):
+    return Target(name, address, 0)
+
+
+def test_an_agent_that_runs_is_serving(tmp_path):
+    agent = AgentProcess(tmp_path)
+    try:
+        (answer,) = ask_health([target(agent.address)], 5.0)
+    finally:
+        agent.stop()
+
+    assert (answer.health, answer.cause) == (Health.SERVING, "")
+    assert answer.sentence == f"target 'nuc' at {agent.address} answers"
+
+
+def test_who_does_not_answer_is_told_with_the_cause(stranger):
+    asked = [target(nobody()), target(stranger), target("no-such-machine.invalid:50151")]
+
+    answers = ask_health(asked, 5.0)
+
+    assert [one.health for one in answers] == [Health.UNREACHABLE] * 3
+    assert [one.cause for one in answers] == [
+        "nothing listens on this port",
+        "what listens there is no enginebench agent",
+        "no machine of this name is known",
+    ]
+    assert "start `enginebench-agent serve` there" in answers[0].sentence
+
+
+def test_silent_targets_take_no_longer_than_the_limit_together(silent):
+    begun = monotonic()
+    answers = ask_health([target(silent, f"t{number}") for number in range(8)], 0.5)
+
+    assert monotonic() - begun < 2.0
+    assert {one.cause for one in answers} == {"nothing within 0.5 s"}
+
+
+def test_nobody_is_asked_when_there_are_no_targets():
+    assert ask_health([], 5.0) == ()
+
+
+@pytest.mark.parametrize("name", ["", "local", "a b", "a/b", "a:1", "a~b"])
+def test_names_that_cannot_be_ones_are_refused(name):
+    with pytest.raises(InputError, match="cannot name a target"):
+        new_target(name, "nuc:50151")
+
+
+@pytest.mark.parametrize(
+    "address", ["", "nuc", "nuc:", ":50151", "nuc:0", "nuc:65536", "nuc:x", "nu c:50151", "nuc:-1"]
+)
+def test_addresses_that_cannot_be_ones_are_refused(address):
+    with pytest.raises(InputError, match="is not an address: write HOST:PORT"):
+        new_target("nuc", address)
+
+
+def test_a_good_name_and_address_make_a_target():
+    made = new_target("nuc-1.lab", "[::1]:50151")
+
+    assert (made.name, made.address) == ("nuc-1.lab", "[::1]:50151")
+    assert made.added_at_unix_ns > 0

@@ -1,0 +1,96 @@
+"""Benchmarks come by the page, searched and counted, and know which others belong to them."""
+
+from dataclasses import replace
+
+import pytest
+
+import invented
+from enginebench_controller.records import Status
+from enginebench_controller.store.store import Store
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "results.duckdb", timeout_s=5)
+
+
+def benchmark(number, name="run", **fields):
+    return replace(invented.benchmark(f"b{number:07}", name, **fields), created_at_unix_ns=invented.CREATED_NS + number)
+
+
+def ids(page):
+    return [one.entry.benchmark.id for one in page.listed]
+
+
+def test_pages_part_the_list_newest_first(store):
+    for number in range(5):
+        store.add_benchmark(benchmark(number))
+
+    assert ids(store.benchmark_page(size=2)) == ["b0000004", "b0000003"]
+    assert ids(store.benchmark_page(size=2, page=3)) == ["b0000000"]
+    assert (store.benchmark_page(size=2).found, store.benchmark_page(size=2).total) == (5, 5)
+
+
+def test_a_page_beyond_the_last_one_and_an_empty_store_are_empty(store):
+    assert (store.benchmark_page().listed, store.benchmark_page().total) == ((), 0)
+    store.add_benchmark(benchmark(1))
+    beyond = store.benchmark_page(page=2)
+    assert (beyond.listed, beyond.total) == ((), 1)
+
+
+@pytest.mark.parametrize(
+    ("search", "found"),
+    [
+        ("", "b0000002 b0000001"),
+        ("NIGHT", "b0000002"),
+        ("run day", "b0000001"),
+        ("resnet", "b0000002"),
+        ("nuc fake", "b0000002"),
+        ("0001", "b0000001"),
+        ("100%", ""),
+        ("nothing like it", ""),
+    ],
+)
+def test_a_search_finds_every_word_in_name_id_model_engine_or_target(store, search, found):
+    store.add_benchmark(benchmark(1, "day run"))
+    store.add_benchmark(benchmark(2, "Night run"))
+    store.add_measurement(invented.measured("m1", "b0000002", model_name="ResNet-50", target="nuc"))
+
+    page = store.benchmark_page(search)
+
+    assert " ".join(ids(page)) == found
+    assert (page.found, page.total) == (len(found.split()), 2)
+
+
+def test_an_entry_tells_what_it_covered_and_which_was_the_fastest(store):
+    store.add_benchmark(benchmark(1))
+    store.add_measurement(invented.measured("m1", "b0000001"))
+    store.add_measurement(invented.measured("m2", "b0000001", engine="quick", batch=4, status=Status.INCONCLUSIVE))
+    store.add_measurement(invented.failed("m3", "b0000001"))
+    store.add_benchmark(benchmark(0))
+
+    filled, empty = store.benchmark_page().listed
+
+    assert filled.entry == next(one for one in store.benchmarks() if one.measurements)
+    fastest = filled.fastest
+    assert (fastest.engine, fastest.batch, fastest.cores, fastest.status) == ("quick", 4, 2, Status.INCONCLUSIVE)
+    assert fastest.items_per_s == pytest.approx(1000, rel=0.05)
+    assert (empty.fastest, empty.entry.counts) == (None, {})
+
+
+def test_a_benchmark_knows_its_reruns_and_what_it_can_be_compared_with(store):
+    store.add_benchmark(benchmark(1))
+    store.add_benchmark(benchmark(2, rerun_of="b0000001"))
+    store.add_benchmark(benchmark(3))
+    store.add_benchmark(benchmark(4))
+    for number in (1, 2, 3):
+        store.add_measurement(invented.measured(f"m{number}", f"b000000{number}"))
+    store.add_measurement(invented.measured("m4", "b0000004", model_name="another"))
+    store.add_benchmark(benchmark(5))
+    store.add_measurement(invented.failed("m5", "b0000005"))
+
+    found = store.relatives("b0000001")
+
+    assert [one.id for one in found.reruns] == ["b0000002"]
+    assert [one.id for one in found.comparable] == ["b0000003", "b0000002"]
+    assert [one.id for one in store.relatives("b0000001", most=1).comparable] == ["b0000003"]

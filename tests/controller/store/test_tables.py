@@ -1,0 +1,36 @@
+"""Every table and column is explained, and docs/tables.md says the same."""
+
+from pathlib import Path
+
+import pytest
+
+import invented
+from enginebench_controller.store.store import Store
+from enginebench_controller.store.tables.described import WORDS, page
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "tables.md"
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "results.duckdb")
+
+
+def test_every_table_and_column_has_words_and_the_words_have_a_column(store):
+    there = store.query(
+        "SELECT table_name, list(column_name ORDER BY column_name) FROM duckdb_columns() "
+        "WHERE NOT internal GROUP BY ALL"
+    )
+    assert {name: sorted(words.columns) for name, words in WORDS.items()} == dict(there.rows)
+
+
+def test_the_page_of_the_tables_is_up_to_date(store):
+    written = DOCUMENT.read_text(encoding="utf-8")
+    assert written == page(store.tables()), "run: python -m enginebench_controller.store.tables > docs/tables.md"
+
+
+def test_tables_tell_how_much_they_hold(store):
+    store.add_benchmark(invented.benchmark())
+    store.add_measurement(invented.measured("m1"), invented.samples("m1"))
+    rows = {table.name: table.rows for table in store.tables()}
+    assert (rows["benchmarks"], rows["block_samples"], rows["layers"]) == (1, 200, 0)

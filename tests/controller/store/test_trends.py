@@ -1,0 +1,99 @@
+"""A trend holds the same model and configuration of every benchmark and engine, and nothing else."""
+
+from dataclasses import replace
+
+import pytest
+
+import invented
+from enginebench_controller.records import Arrivals, Configuration, EngineRef, Status
+from enginebench_controller.store.store import Store
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = Store(tmp_path / "results.duckdb", timeout_s=5)
+    for number in range(1, 4):
+        created = invented.CREATED_NS + number
+        one = replace(invented.benchmark(f"b000000{number}", f"run {number}"), created_at_unix_ns=created)
+        store.add_benchmark(one, [invented.snapshot()])
+    return store
+
+
+def measured(identity, number, *, version="1.0", **fields):
+    one = invented.measured(identity, f"b000000{number}", **fields)
+    return replace(
+        one,
+        engine=EngineRef(one.engine.name, "default", version),
+        started_at_unix_ns=invented.CREATED_NS + 10 * number,
+    )
+
+
+def test_the_like_of_all_benchmarks_come_in_the_order_of_time(store):
+    for one in (measured("m3", 3, version="3.0"), measured("m1", 1), measured("m2", 2, engine="other")):
+        store.add_measurement(one)
+
+    points = store.trend("m1")
+
+    assert [point.measurement_id for point in points] == ["m1", "m2", "m3"]
+    assert [(point.engine.name, point.engine.version) for point in points] == [
+        ("fake", "1.0"),
+        ("other", "1.0"),
+        ("fake", "3.0"),
+    ]
+    assert [point.benchmark_name for point in points] == ["run 1", "run 2", "run 3"]
+    assert {point.cpu_model for point in points} == {"Invented CPU"}
+
+
+def test_a_point_has_the_numbers_of_its_measurement(store):
+    measurement = measured("m1", 1)
+    store.add_measurement(measurement)
+
+    (point,) = store.trend("m1")
+
+    assert (point.median_ns, point.mean_ns) == (measurement.latency.median_ns, measurement.latency.mean_ns)
+    assert point.median_interval == measurement.latency.median_interval
+    assert point.throughput_items_per_s == measurement.throughput_items_per_s
+    assert point.throughput_interval == measurement.throughput_interval
+    assert (point.effective_precision, point.effective_threads, point.status) == ("f32", 2, Status.OK)
+
+
+@pytest.mark.parametrize(
+    "unlike",
+    [
+        {"batch": 4},
+        {"configuration": Configuration("CPU", 1, cores=1)},
+        {"configuration": Configuration("GPU", 1, cores=2)},
+        {"configuration": Configuration("CPU", 1, cores=2, precision="bf16")},
+        {"configuration": Configuration("CPU", 1, cores=2, arrivals=Arrivals(250.0))},
+        {"model_digest": "cd" * 32},
+        {"target": "nuc"},
+    ],
+)
+def test_another_model_target_or_configuration_is_no_point(store, unlike):
+    store.add_measurement(measured("m1", 1))
+    store.add_measurement(measured("m2", 2, **unlike))
+
+    assert [point.measurement_id for point in store.trend("m1")] == ["m1"]
+
+
+def test_a_failed_measurement_is_a_point_without_numbers(store):
+    store.add_measurement(measured("m1", 1))
+    store.add_measurement(invented.failed("m2", "b0000002", engine="fake"))
+
+    failed = store.trend("m1")[0]
+
+    assert (failed.measurement_id, failed.failure_kind) == ("m2", "crashed")
+    assert (failed.median_ns, failed.median_interval, failed.throughput_items_per_s) == (None, None, None)
+    assert failed.at_unix_ns == invented.CREATED_NS + 2  # it never started: its benchmark did
+
+
+def test_options_are_told_and_only_the_newest_points_are_read(store):
+    options = Configuration("CPU", 1, cores=2, options={"openmp": "off"})
+    for number in (1, 2, 3):
+        store.add_measurement(measured(f"m{number}", number, configuration=options))
+
+    points = store.trend("m1", most=2)
+
+    assert [point.measurement_id for point in points] == ["m2", "m3"]
+    assert points[0].options == {"openmp": "off"}
+    assert store.trend("nobody") == ()

@@ -1,0 +1,263 @@
+"""The list of benchmarks and the page of one: what a person does there, and the links that say the same."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import enginebench_ui.entry.app
+import invented
+from enginebench_controller.home import default_home
+from enginebench_controller.jobs import jobs
+from enginebench_controller.records import Configuration
+from enginebench_controller.store.store import Store
+from enginebench_ui.pages import BENCHMARK
+
+ENTRY = Path(enginebench_ui.entry.__file__).with_name("app.py")
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(tmp_path))
+    return Store(tmp_path / "results.duckdb")
+
+
+@pytest.fixture
+def grid(store):
+    """Two engines on two batches and two core counts, of which one cell failed."""
+    store.add_benchmark(invented.benchmark(name="grid"), [invented.snapshot()])
+    for engine, factor in (("fast", 1.0), ("slow", 2.0)):
+        for batch in (1, 4):
+            for cores in (1, 2):
+                keep(store, f"{engine}{batch}{cores}", engine, batch, cores, factor * 4.0 * batch / cores)
+    return store
+
+
+def keep(store, identity, engine, batch, cores, latency_ms, benchmark_id="b0000001"):
+    asked = Configuration("CPU", batch, cores)
+    if (engine, batch, cores) == ("slow", 4, 2):
+        store.add_measurement(invented.failed(identity, benchmark_id, engine=engine, configuration=asked))
+        return
+    fields = {"engine": engine, "latency_ms": latency_ms, "configuration": asked}
+    measurement = invented.measured(identity, benchmark_id, batch=batch, **fields)
+    store.add_measurement(measurement, invented.samples(identity, latency_ms=latency_ms))
+
+
+def opened(where=None, **query):
+    """The app at a page, as a browser that follows a link to it sees it."""
+    app = AppTest.from_file(ENTRY, default_timeout=30)
+    app.query_params.update({} if where else query)
+    app.run()
+    if where:
+        app.switch_page(str(where))
+        app.query_params.update(query)
+        app.run()
+    assert not app.exception
+    return app
+
+
+def texts(elements):
+    return [element.value.replace("\u2060", "").replace("\\", "") for element in elements]
+
+
+def entries(app):
+    links = [link for link in app.get("page_link") if link.proto.query_string.startswith("id=")]
+    return [link.label.strip("*") for link in links]
+
+
+def box(app, label):
+    return next(one for one in app.selectbox if one.label == label)
+
+
+def switch(app, label, value):
+    """Press one of several options that stand side by side."""
+    next(one for one in app.get("button_group") if one.label == label).set_value([value])
+    app.run()
+    assert not app.exception
+
+
+def cards(app):
+    return {metric.label: metric.value for metric in app.metric}
+
+
+def address(app):
+    return {name: value[0] if isinstance(value, list) else value for name, value in app.query_params.items()}
+
+
+def test_a_link_opens_the_searched_list_at_its_page(store):
+    for number in range(45):
+        one = invented.benchmark(f"b{number:07}", f"run {number}")
+        store.add_benchmark(replace(one, created_at_unix_ns=invented.CREATED_NS + number))
+
+    assert entries(opened())[0] == "run 44"
+    assert entries(opened(page="3")) == ["run 4", "run 3", "run 2", "run 1", "run 0"]
+    assert entries(opened(search="run b0000004")) == ["run 4"]
+
+
+def test_a_search_without_a_result_says_what_was_searched(store):
+    store.add_benchmark(invented.benchmark())
+    app = opened()
+
+    app.text_input[0].set_value("[nothing] like it").run()
+
+    assert "No benchmark has [nothing] like it in its name" in texts(app.info)[0]
+    assert "0 of 1 benchmarks" in texts(app.caption)
+
+
+def test_any_cell_is_chosen_by_drop_downs_and_stands_in_the_address(grid):
+    app = opened(BENCHMARK, id="b0000001")
+    assert texts(app.subheader)[0] == "Batch 1 on 2 cores: fast 1.0"
+    assert float(cards(app)["ms/batch"]) == pytest.approx(2, rel=0.05)
+
+    box(app, "Batch").set_value("4").run()
+    box(app, "Cores").set_value("1").run()
+
+    assert texts(app.subheader)[0] == "Batch 4 on 1 core: fast 1.0"
+    assert float(cards(app)["ms/batch"]) == pytest.approx(16, rel=0.05)
+    assert float(cards(app)["ms/item"]) == pytest.approx(4, rel=0.05)
+    assert float(cards(app)["items/s"]) == pytest.approx(250, rel=0.05)
+    assert (address(app)["batch"], address(app)["cores"]) == ("4", "1")
+
+    again = opened(BENCHMARK, **address(app))
+    assert texts(again.subheader)[0] == "Batch 4 on 1 core: fast 1.0"
+    assert cards(again) == cards(app)
+
+
+def test_what_is_based_on_the_other_engine_shows_its_numbers_and_failure(grid):
+    app = opened(BENCHMARK, id="b0000001")
+    slow = next(one for one in box(app, "Based on").options if one.startswith("slow"))
+
+    box(app, "Based on").set_value(key_of(grid, "slow")).run()
+    assert float(cards(app)["ms/batch"]) == pytest.approx(4, rel=0.05)
+    assert slow in texts(app.subheader)[0]
+
+    box(app, "Batch").set_value("4").run()
+    assert not app.metric
+    assert "Batch 4 on 2 cores has no numbers with slow 1.0: crashed, SIGSEGV, in compile" in texts(app.error)[-1]
+
+
+def key_of(store, engine):
+    from enginebench_ui.views.benchmark.lines import lines_of
+
+    lines = lines_of(store.measurements("b0000001"))
+    return next(line.key for line in lines if line.first.engine.name == engine)
+
+
+@pytest.mark.parametrize(
+    ("view", "sizes", "fixed"), [("cores", [1, 2, 1, 2], "Batch"), ("batches", [1, 4, 1, 4], "Cores")]
+)
+def test_scaling_shows_three_charts_a_table_and_the_gap_in_words(grid, view, sizes, fixed):
+    fixed_value = {"cores": {"batch": "4"}, "batches": {"cores": "2"}}[view]
+    app = opened(BENCHMARK, id="b0000001", view=view, **fixed_value)
+
+    assert len(app.get("plotly_chart")) == 3 + 1
+    assert texts(app.subheader)[:3] == ["ms/item", "ms/batch", "items/s"]
+    table = app.dataframe[0].value
+    assert list(table["Cores" if view == "cores" else "Batch"]) == sizes
+    assert table["Speed-up"][1] == pytest.approx(2 if view == "cores" else 1, rel=0.1)
+    gap = next(text for text in texts(app.caption) if "material/close" in text)
+    assert "slow 1.0" in gap and "killed by SIGSEGV" in gap
+    assert box(app, fixed)
+
+
+def test_views_switch_and_stand_in_the_address(grid):
+    app = opened(BENCHMARK, id="b0000001")
+
+    switch(app, "View", "trend")
+
+    assert address(app)["view"] == "trend"
+    assert list(app.dataframe[0].value["Engine"]) == ["fast", "slow"]
+    switch(app, "View", "baseline")
+    assert "view" not in address(app)
+
+
+def test_the_mean_is_selectable_and_has_an_interval_of_its_own(grid):
+    app = opened(BENCHMARK, id="b0000001")
+    median = cards(app)["ms/batch"]
+
+    switch(app, "Latency by", "mean")
+
+    assert cards(app)["ms/batch"] != median
+    assert any(text.endswith("(95 % over processes)") for text in texts(app.caption))
+    assert address(app)["stat"] == "mean"
+
+
+def test_another_benchmark_is_overlaid(grid):
+    grid.add_benchmark(replace(invented.benchmark("b0000002", "before"), created_at_unix_ns=1))
+    keep(grid, "old12", "fast", 1, 2, 3.0, "b0000002")
+
+    app = opened(BENCHMARK, id="b0000001")
+    box(app, "Compared with another benchmark").set_value("b0000002").run()
+
+    assert address(app)["with"] == "b0000002"
+    rows = app.dataframe[0].value
+    assert list(rows["Line"]) == ["fast 1.0", "fast 1.0 · in before"]
+    assert rows["Time ÷ base"][1] == pytest.approx(1.5, rel=0.05)
+    assert list(rows["It is"])[1] == "slower"
+
+
+def test_addresses_that_mean_nothing_show_the_plain_page(grid):
+    plain = opened(BENCHMARK, id="b0000001")
+    meaningless = {"view": "x", "batch": "7", "based": "nobody", "beside": "x,y", "stat": "", "with": "nope"}
+    odd = opened(BENCHMARK, id="b0000001", **meaningless)
+
+    assert cards(odd) == cards(plain)
+    assert any("there is no benchmark 'nope'" in text for text in texts(odd.warning))
+
+
+def test_a_rerun_is_a_job_and_the_benchmark_stays_as_it_is(grid):
+    before = grid.benchmark_page().listed
+    app = opened(BENCHMARK, id="b0000001")
+
+    next(one for one in app.button if one.label == "Re-run").click().run()
+
+    (job,) = jobs(default_home())
+    assert (job.arguments, job.title) == (("rerun", "b0000001"), "Re-run of grid")
+    assert any(link.proto.query_string == f"id={job.id}" for link in app.get("page_link"))
+    assert grid.benchmark_page().listed == before
+
+
+def test_a_rerun_and_what_was_run_again_link_to_each_other(grid):
+    grid.add_benchmark(invented.benchmark("b0000002", "again", rerun_of="b0000001"))
+
+    assert any(label.startswith("Re-run on") for label in entries(opened(BENCHMARK, id="b0000001")))
+    assert entries(opened(BENCHMARK, id="b0000002")) == ["Re-run of b0000001"]
+
+
+def test_removing_asks_first(grid):
+    app = opened(BENCHMARK, id="b0000001")
+
+    next(one for one in app.button if one.label == "Remove").click().run()
+    assert grid.benchmark_page().total == 1
+    assert any("8 measurements" in text for text in texts(app.markdown))
+
+    app.button(key="remove_benchmark").click().run()
+    assert grid.benchmark_page().total == 0
+    assert texts(app.title) == ["Benchmarks"]
+
+
+def test_keeping_it_removes_nothing(grid):
+    app = opened(BENCHMARK, id="b0000001")
+    next(one for one in app.button if one.label == "Remove").click().run()
+
+    app.button(key="keep_benchmark").click().run()
+
+    assert grid.benchmark_page().total == 1
+    assert texts(app.title) == ["grid"]
+
+
+def test_both_exports_are_offered(grid):
+    app = opened(BENCHMARK, id="b0000001")
+
+    assert [one.label for one in app.get("download_button")] == ["Measurements (CSV)", "Everything (JSON)"]
+
+
+def test_a_single_size_says_how_to_measure_more(store):
+    store.add_benchmark(invented.benchmark())
+    store.add_measurement(invented.measured("m1"), invented.samples("m1"))
+
+    app = opened(BENCHMARK, id="b0000001", view="cores")
+
+    assert "Only one number of cores was measured" in texts(app.info)[0]
+    assert "--cores 1,2" in app.code[0].value

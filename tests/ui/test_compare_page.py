@@ -1,0 +1,248 @@
+"""The page that compares two projects, over a real store: links, points, the sweet spot, layers, and empty states."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import enginebench_ui.entry.app
+import invented
+from controller.comparing.chains import ENGINE, OTHER_ENGINE, chain, layer
+from enginebench_controller.records import Configuration, EngineRef
+from enginebench_controller.store.store import BenchmarkBundle, Store
+from enginebench_ui.pages import COMPARE
+from enginebench_ui.views.project_key import project_key
+
+ENTRY = Path(enginebench_ui.entry.__file__).with_name("app.py")
+KERNELS, PRECISIONS, INFERENCE = "Kernel-level performance", "Precisions", "Inference time"
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(tmp_path))
+    return Store(tmp_path / "results.duckdb")
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    """Two engines with three batches each, a failure, and a profile of both: made once, since writing is slow."""
+    store = Store(tmp_path_factory.mktemp("prepared") / "results.duckdb")
+    found = {}
+    for engine, factor in (("fake", 1.0), ("fake-other", 0.5)):
+        for batch in (1, 2, 4):
+            identity, latency_ms = f"{engine[-2:]}{batch}".ljust(32, "0"), factor * (1 + 3 * batch)
+            whole = invented.measured(identity, engine=engine, batch=batch, latency_ms=latency_ms)
+            found[whole] = invented.samples(identity, latency_ms=latency_ms)
+    found[invented.failed("bad".ljust(32, "0"), engine="fake", configuration=Configuration("CPU", 8, 2))] = ()
+    samples = {one.id: raw for one, raw in found.items()}
+    store.add_bundles([BenchmarkBundle(invented.benchmark(), tuple(found), (invented.snapshot(),), samples)])
+    first = [layer(0, 5_000_000), layer(1, 1_000_000), layer(2, 2_000_000)]
+    other = {"engine": OTHER_ENGINE}
+    second = [layer(0, 2_000_000, precision="u8", **other), layer(1, 1_500_000, **other), layer(2, None, **other)]
+    store.add_profiles([chain("a" * 32, first), chain("b" * 32, second, **other)])
+    return store.path
+
+
+@pytest.fixture
+def filled(store, prepared):
+    shutil.copy(prepared, store.path)
+    return store
+
+
+def key(engine):
+    return f"{project_key('ab' * 32, engine, 'default', 'local')}~CPU"
+
+
+def opened(**query):
+    app = AppTest.from_file(ENTRY, default_timeout=60).run()
+    app.switch_page(str(COMPARE))
+    app.query_params.update(query)
+    app.run()
+    assert not app.exception
+    return app
+
+
+def texts(elements):
+    return [element.value.replace("\u2060", "").replace("\\", "") for element in elements]
+
+
+def chosen(app):
+    return [app.selectbox(key=f"project {letter}").value for letter in "AB"]
+
+
+def tables(app):
+    return [one.value for one in app.dataframe]
+
+
+def test_an_empty_store_says_how_to_begin(store):
+    app = opened()
+    assert "nothing to compare" in texts(app.info)[0]
+    assert "enginebench run" in app.code[0].value
+    assert not store.path.exists()
+
+
+def test_unasked_b_has_the_best_throughput_and_a_is_its_rival(filled):
+    assert chosen(opened()) == [key("fake"), key("fake-other")]
+
+
+def test_a_link_names_both_sides_and_their_points(filled):
+    app = opened(a=key("fake-other"), b=key("fake"), ea="er1000000000", eb="ke2000000000")
+
+    assert chosen(app) == [key("fake-other"), key("fake")]
+    first, second = tables(app)[:2]
+    assert first["Point"][0] == "A"
+    assert list(first["Point"].isna()) == [False, True, True]
+    assert second["Point"][1] == "B"
+
+
+def test_a_link_to_what_is_not_here_says_so(filled):
+    app = opened(a="000000000000~gone@default~local")
+    assert "There is no project 000000000000~gone@default~local" in texts(app.warning)[0]
+
+
+def test_another_project_is_written_into_the_address_with_its_rival(filled):
+    app = opened(ea="ke2000000000", row="0")
+    app.selectbox(key="project A").select(key("fake-other")).run()
+    assert app.query_params["a"] == key("fake-other")
+    assert app.query_params["b"] == key("fake-other")
+    assert not {"ea", "row"} & set(app.query_params)
+
+
+def test_the_side_that_lacks_a_point_is_named(filled):
+    assert "A has no point: select a row in its table." in texts(opened(ea="none").warning)
+    broken = texts(opened(a=key("fake"), b=key("fake-other"), ea="bad000000000").warning)
+    assert any("has no numbers" in text and "SIGSEGV" in text for text in broken)
+
+
+def test_the_threshold_moves_the_sweet_spot(filled):
+    app = opened(t="3.0")
+    assert any("B's sweet spot" in text and "batch 1" in text for text in texts(app.markdown))
+    assert any("A has no sweet spot: none of its points stays within 3 ms." in text for text in texts(app.markdown))
+
+    app.number_input(key="t").set_value(100.0).run()
+    assert any("A's sweet spot, which is A" in text for text in texts(app.markdown))
+    app.number_input(key="t").set_value(0.0).run()
+    assert not any("sweet spot:" in text for text in texts(app.markdown))
+
+
+def test_hidden_points_are_not_drawn(filled):
+    (table, _, *_) = tables(opened(a=key("fake"), b=key("fake-other"), off="ke1000000000,ke4000000000"))
+    assert list(table["Drawn"][:3]) == ["☐", "☑", "☐"]
+
+
+def test_earlier_runs_are_shown_where_wanted(filled):
+    later = invented.measured("again".ljust(32, "0"), engine="fake", started_at_unix_ns=invented.CREATED_NS + 5)
+    filled.add_measurement(later)
+    app = opened(a=key("fake"), b=key("fake-other"))
+    assert len(tables(app)[0]) == 4
+    app.toggle(key="runs").set_value(True).run()
+    assert len(tables(app)[0]) == 5
+
+
+def test_unequal_settings_raise_a_banner(filled):
+    app = opened(a=key("fake"), b=key("fake-other"), ea="ke1000000000", eb="er4000000000")
+    banner = next(text for text in texts(app.warning) if "not the same work" in text)
+    assert "batch differs: 1 in A, 4 in B" in banner
+
+
+def test_the_summary_lists_types_and_what_is_left_out(filled):
+    app = opened(a=key("fake"), b=key("fake-other"))
+    types = tables(app)[3]
+    assert list(types["Type"]) == ["Conv"]
+    assert list(types["B layers"]) == ["f32 ×1, u8 ×1"]
+    app = opened(a=key("fake"), b=key("fake-other"), without="Conv")
+    assert "No type is included: tick one in the table." in texts(app.info)
+
+
+def test_inference_time_shows_throughput_and_then_latency(filled):
+    app = opened(view=INFERENCE)
+    assert "**More is better.**" in texts(app.markdown)
+    assert any(text.startswith("B takes ×") for text in texts(app.markdown))
+    app.button_group(key="bars").set_value("Latency").run()
+    assert "**Less is better.**" in texts(app.markdown)
+
+
+def test_layers_are_filtered_and_opened(filled):
+    link = {"a": key("fake"), "b": key("fake-other"), "view": KERNELS}
+    app = opened(**link)
+    assert "3 rows" in texts(app.caption)
+
+    app.selectbox(key="new filter field").select("tb").run()
+    app.selectbox(key="new filter condition tb").select("not_executed").run()
+    next(button for button in app.button if button.label == "Add filter").click().run()
+    assert app.query_params["f"] == "tb:not_executed"
+    assert "1 of 3 rows" in texts(app.caption)
+
+    next(button for button in app.button if "not executed" in button.label).click().run()
+    assert "f" not in app.query_params
+    assert "3 rows" in texts(app.caption)
+
+
+def test_filters_of_a_link_stack(filled):
+    app = opened(a=key("fake"), b=key("fake-other"), view=KERNELS, f=["ta:gt:1.5", "tb:executed", "nonsense"])
+    assert "1 of 3 rows" in texts(app.caption)
+    assert any(button.label == "Remove all" for button in app.button)
+    app = opened(view=KERNELS, f=["name:contains:nowhere"])
+    assert "No layer meets all of these filters; remove one." in texts(app.info)
+
+
+def test_a_useless_filter_is_answered_in_words(filled):
+    app = opened(view=KERNELS)
+    app.selectbox(key="new filter field").select("ta").run()
+    app.text_input(key="new filter value").set_value("fast").run()
+    assert any("is not a number" in text for text in texts(app.warning))
+
+
+def test_a_layer_that_b_did_not_execute_says_so(filled):
+    app = opened(a=key("fake"), b=key("fake-other"), view=KERNELS, row="2")
+    assert any("This layer was not executed in B" in text for text in texts(app.warning))
+    assert "**A: 2 source nodes → 1 executed**" in texts(app.markdown)
+    assert any(tab.label.startswith("Differing") for tab in app.tabs)
+
+
+def test_precisions_have_their_matrix(filled):
+    app = opened(a=key("fake"), b=key("fake-other"), view=PRECISIONS)
+    shares, transitions = tables(app)[3:5]
+    assert list(shares["Precision"]) == ["f32", "u8"]
+    assert transitions["In B"][0] == "u8"
+
+
+def test_where_a_profile_is_missing_the_command_and_the_page_are_told(store):
+    store.add_benchmark(invented.benchmark())
+    store.add_measurement(invented.measured("m1".ljust(32, "0")))
+    store.add_profile(chain("b" * 32, [layer(0, 5)], engine=EngineRef("fake-other", "default", "1.0")))
+
+    app = opened(a=key("fake"), b=key("fake-other"))
+
+    assert any("A has no profile" in text for text in texts(app.caption))
+    assert any(code.value.startswith("enginebench profile abababababab --engine fake") for code in app.code)
+    links = [link for link in app.get("page_link") if link.label == "New profile"]
+    assert "model=abababababab&engine=fake" in links[0].proto.query_string
+    assert "B has no point: nothing of this project was measured yet." in texts(app.warning)
+
+
+def test_a_chosen_profile_is_taken(filled):
+    old = chain("c" * 32, [layer(0, 7)], engine=ENGINE)
+    filled.add_profile(replace(old, name="older", created_at_unix_ns=1))
+    app = opened(a=key("fake"), b=key("fake-other"), pa="c" * 12)
+    assert any("profile “older”" in text for text in texts(app.caption))
+    app.selectbox(key="profile A").select("a" * 12).run()
+    assert app.query_params["pa"] == "a" * 12
+
+
+def test_all_failed_is_a_page_without_charts(store):
+    store.add_benchmark(invented.benchmark())
+    store.add_measurement(invented.failed("m1".ljust(32, "0")))
+    app = opened(view=INFERENCE)
+    assert any("none of its experiments came to numbers" in text for text in texts(app.warning))
+    assert any("There is no point to draw" in text for text in texts(app.info))
+
+
+def test_a_damaged_store_is_a_banner(filled):
+    filled.path.write_bytes(b"not a database")
+    app = AppTest.from_file(ENTRY, default_timeout=60).run()
+    app.switch_page(str(COMPARE)).run()
+    assert not app.exception
+    assert app.error

@@ -1,0 +1,144 @@
+"""The pages of jobs over real processes: nothing yet, failed, cancelled, lost, removed."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import enginebench_ui.entry.app
+from enginebench_controller.home import default_home
+from enginebench_controller.jobs import CellState, JobState, cancel, job, jobs, start_job
+from enginebench_controller.jobs.folder import JobFolder
+from enginebench_controller.jobs.progress import Cell, Progress
+from enginebench_ui.pages import JOB, JOBS
+
+ENTRY = Path(enginebench_ui.entry.__file__).with_name("app.py")
+HOSTILE = "**b** <img src=x> [x](javascript:1)"
+WITHIN_S = 60
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(tmp_path / "home"))
+    home = default_home()
+    yield home
+    for one in jobs(home):
+        cancel(one)
+
+
+def opened(page, **query):
+    """The app at the page, as a browser that follows a link to it sees it."""
+    app = AppTest.from_file(ENTRY, default_timeout=60).run()
+    app.switch_page(str(page))
+    app.query_params.update(query)
+    app.run()
+    assert not app.exception
+    return app
+
+
+def texts(elements):
+    return [element.value.replace("\u2060", "").replace("\\", "") for element in elements]
+
+
+def ended(home, one):
+    deadline = time.monotonic() + WITHIN_S
+    while not (now := job(home, one.id)).state.has_ended:
+        assert time.monotonic() < deadline, now
+        time.sleep(0.05)
+    return now
+
+
+def buttons(app):
+    return [one.label for one in app.button]
+
+
+def test_without_jobs_the_list_says_how_to_begin(home):
+    app = opened(JOBS)
+
+    assert any("Nothing was started from these pages yet" in text for text in texts(app.info))
+    assert "enginebench run" in app.code[0].value
+
+
+def test_a_job_that_failed_shows_what_it_said_last_and_can_be_removed(home):
+    failed = ended(home, start_job(home, HOSTILE, ["run", "no-such-model"]))
+    (entry,) = opened(JOBS).get("page_link")
+    app = opened(JOB, id=failed.id)
+
+    assert texts(app.title) == [HOSTILE] and HOSTILE in entry.label.replace("\u2060", "").replace("\\", "")
+    assert "no model is called 'no-such-model'" in app.code[0].value
+    assert buttons(app) == ["Run it again", "Remove from the list"]
+    app.button(key="remove").click().run()
+    assert jobs(home) == ()
+
+
+def test_a_job_can_be_started_again_as_another(home):
+    first = ended(home, start_job(home, "list", ["models", "list"]))
+    app = opened(JOB, id=first.id)
+    app.button(key="again").click().run()
+
+    second, before = jobs(home)
+    assert (before.id, second.arguments, second.title) == (first.id, first.arguments, first.title)
+    ended(home, second)
+
+
+def test_a_running_job_asks_before_it_is_cancelled(home):
+    # Waits for a lock that is ours, as it would for another benchmark of this machine.
+    from filelock import FileLock
+
+    home.path.mkdir(parents=True)
+    with FileLock(home.path / "local-agent.lock"):
+        running = start_job(home, "waiting", ["devices"])
+        app = opened(JOB, id=running.id)
+        assert buttons(app) == ["Cancel"]
+        app.button(key="cancel").click().run()
+        assert "cancel_job" in [one.key for one in app.button]
+        assert not job(home, running.id).cancelling
+        # A browser runs only the question again; here the whole page is, so that it has to be asked again.
+        app.button(key="cancel").click()
+        app.button(key="cancel_job").click().run()
+        assert ended(home, running).state is JobState.CANCELLED
+    assert "It was cancelled" in texts(opened(JOB, id=running.id).caption)[1]
+
+
+def test_a_job_whose_process_was_killed_is_told_as_lost(home):
+    from filelock import FileLock
+
+    home.path.mkdir(parents=True)
+    with FileLock(home.path / "local-agent.lock"):
+        running = start_job(home, "waiting", ["devices"])
+        os.kill(JobFolder(running.folder).process().pid, signal.SIGKILL)
+        ended(home, running)
+
+    app = opened(JOB, id=running.id)
+    assert any("vanished without a word" in text for text in texts(app.caption))
+
+
+def test_two_hundred_cells_and_their_failures_are_shown(home):
+    one = ended(home, start_job(home, "many", ["models", "list"]))
+    cells = tuple(
+        Cell(
+            f"net, batch {batch}",
+            CellState.FAILED if batch % 2 else CellState.OK,
+            "local",
+            "net",
+            "x",
+            "CPU",
+            batch,
+            1,
+            reason="it crashed" if batch % 2 else "",
+        )
+        for batch in range(200)
+    )
+    JobFolder(one.folder).write_progress(Progress(cells=cells, total=200))
+
+    app = opened(JOB, id=one.id)
+    assert len(app.dataframe[0].value) == 200
+    assert texts(app.error) == ["it crashed"]
+
+
+def test_an_unknown_job_and_none_at_all_are_told(home):
+    assert "there is no job 'abcdef'" in texts(opened(JOB, id="abcdef").error)[0]
+    assert "No job is chosen" in texts(opened(JOB).info)[0]

@@ -1,0 +1,188 @@
+"""Ordering a benchmark and a profile on the pages: what is offered, what it comes to, and a job that carries it out."""
+
+import time
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import enginebench_ui.entry.app
+import invented
+from controller.model.tiny_models import save, tiny_classifier
+from enginebench_controller.home import default_home
+from enginebench_controller.jobs import JobState, cancel, jobs
+from enginebench_ui.pages import JOB, JOBS, NEW_BENCHMARK, NEW_PROFILE
+from offered import engine, missing, target
+
+ENTRY = Path(enginebench_ui.entry.__file__).with_name("app.py")
+QUICK = {"sure": "own", "processes": "1", "duration": "100ms", "warmup": "50ms", "interval": "0%", "longest": "5s"}
+WITHIN_S = 90
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(tmp_path / "home"))
+    home = default_home()
+    yield home
+    for one in jobs(home):
+        cancel(one)
+    until(lambda: all(one.state.has_ended for one in jobs(home)))
+
+
+@pytest.fixture
+def model(home, tmp_path):
+    return home.library.add(save(tiny_classifier(), tmp_path / "tiny.onnx"))
+
+
+@pytest.fixture
+def asked(home):
+    """This machine was asked for its engines; the fake one is real."""
+    fake = engine("fake", hidden=True, devices=("FAKE:0", "FAKE:1"))
+    seen = target(fake, engine("x"), engine("y", options=["imposed_sparsity"]), missing("lost", "no wheel"))
+    home.store.save_snapshot(seen)
+    return home
+
+
+def opened(page, **query):
+    """The app at the page, as a browser that follows a link to it sees it."""
+    app = AppTest.from_file(ENTRY, default_timeout=60).run()
+    app.switch_page(str(page))
+    app.query_params.update(query)
+    app.run()
+    assert not app.exception
+    return app
+
+
+def texts(elements):
+    return [element.value.replace("\u2060", "").replace("\\", "") for element in elements]
+
+
+def until(condition):
+    deadline = time.monotonic() + WITHIN_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def grid(app):
+    return app.dataframe[0].value.to_dict("records")
+
+
+def test_without_a_model_the_form_says_what_to_do(home):
+    app = opened(NEW_BENCHMARK)
+
+    assert texts(app.title) == ["New benchmark"]
+    assert any("Choose a model version" in text for text in texts(app.info))
+    assert any("zoo:resnet50" in option for option in app.multiselect[0].options)
+
+
+def test_a_machine_that_was_never_asked_is_asked_first(home, model):
+    app = opened(NEW_BENCHMARK, model=model.digest)
+
+    assert any("Nobody has asked this machine yet" in text for text in texts(app.warning))
+    assert not [one for one in app.button if one.key == "run"]
+    next(one for one in app.button if one.label == "Ask which engines there are").click().run()
+    (job,) = jobs(home)
+    assert job.arguments == ("devices", "--refresh", "--target", "local")
+
+
+def test_several_batches_and_cores_make_a_grid_with_what_is_measured_already_marked(asked, model):
+    asked.store.add_benchmark(invented.benchmark())
+    fields = {"model_digest": model.digest, "configuration": invented.Configuration("CPU", 4, 1)}
+    asked.store.add_measurement(invented.measured("m1", engine="x", **fields))
+
+    query = {"model": model.digest[:12], "engine": "x", "batches_on": "true", "batches": ["1", "4"], "cores_on": "true"}
+    app = opened(NEW_BENCHMARK, **query)
+
+    assert [one.value for one in app.metric] == ["4", "54 s to 2 min"]
+    assert grid(app) == [
+        {"Batch": 1, "1 core": "new", "2 cores": "new"},
+        {"Batch": 4, "1 core": "↻ again (4.00 ms)", "2 cores": "new"},
+    ]
+    assert any(text.startswith("3 new, 1 measured before") for text in texts(app.caption))
+    assert any("lost is not available on local: no wheel" in text for text in texts(app.caption))
+
+
+def test_the_impossible_is_told_in_the_planners_words_and_cannot_be_started(asked, model):
+    app = opened(NEW_BENCHMARK, model=model.digest, engine="x,y", cores="7")
+
+    (refusal,) = texts(app.error)
+    assert "x on local CPU: 7 cores are asked for, and the target has 2" in refusal
+    assert "y on local CPU: 7 cores are asked for, and the target has 2" in refusal
+    assert app.button(key="run").disabled
+
+
+def test_a_value_that_is_none_is_told(asked, model):
+    app = opened(NEW_BENCHMARK, model=model.digest, sure="own", duration="soon")
+    assert "'soon' is not a duration" in texts(app.error)[0]
+    app = opened(NEW_BENCHMARK, model=model.digest, shape="nonsense")
+    assert "nonsense" in texts(app.error)[0]
+
+
+def test_a_benchmark_is_started_as_a_job_and_its_page_shows_the_results(asked, model):
+    query = {
+        "model": "tiny",
+        "engine": "fake",
+        "device": "FAKE:0",
+        "batches_on": "true",
+        "batches": ["1", "3"],
+        **QUICK,
+    }
+    asked.store.add_benchmark(invented.benchmark("b0000001", "before"))
+    app = opened(NEW_BENCHMARK, **query, **{"with": "b0000001"})
+    app.text_input(key="name").set_value("from the page").run()
+    app.button(key="run").click().run()
+
+    (job,) = jobs(asked)
+    assert (job.title, job.kind, job.compare_with) == ("from the page", "run", "b0000001")
+    assert job.plan["models"] == [model.digest]
+    assert texts(app.title) == ["from the page"]
+    until(lambda: jobs(asked)[0].state.has_ended)
+    (done,) = jobs(asked)
+    assert done.state is JobState.DONE, done
+
+    page = opened(JOB, id=done.id)
+    links = {link.label.replace("\\", ""): link.proto.query_string for link in page.get("page_link")}
+    (benchmark,) = done.benchmarks
+    assert links["**Show the results**"] == f"id={benchmark}"
+    assert links["Beside benchmark b0000001"] == f"id={benchmark}&with=b0000001"
+    assert list(page.dataframe[0].value["Batch"]) == [1, 3]
+    assert asked.store.benchmark(benchmark).name == "from the page"
+    assert "from the page" in opened(JOBS).get("page_link")[0].label
+
+
+def test_the_configurations_of_another_benchmark_can_be_taken_over(asked, model):
+    plan = {"schema_version": 1, "models": ["m"], "batch": [2, 8], "cores": [1], "load": ["async"], "streams": [1]}
+    benchmark = invented.benchmark("b0000001", "before")
+    asked.store.add_benchmark(type(benchmark)(benchmark.id, benchmark.name, benchmark.created_at_unix_ns, plan))
+
+    app = opened(NEW_BENCHMARK, model=model.digest, engine="x", **{"with": "b0000001"})
+    next(one for one in app.button if one.label == "Same configurations as that one").click().run()
+
+    assert not app.exception
+    assert [row["Batch"] for row in grid(app)] == [2, 8]
+    assert list(grid(app)[0]) == ["Batch", "1 core"]
+    assert app.multiselect(key="load").value == ["async"]
+
+
+def test_a_profile_is_ordered_with_zeros_where_an_engine_can_impose_them(asked, model):
+    app = opened(NEW_PROFILE, model="tiny", engine="y", sparsity=["0.5", "0.9"])
+
+    assert "2 passes: 1 configuration × 2 shares of zeros" in texts(app.caption)
+    assert list(app.dataframe[0].value["Zeros imposed (%)"]) == [50, 90]
+    app = opened(NEW_PROFILE, model="tiny", engine="x", sparsity=["0.5"])
+    assert app.multiselect(key="sparsity").disabled
+    assert "1 pass" in texts(app.caption)
+
+
+def test_a_profile_is_started_as_a_job(asked, model):
+    app = opened(NEW_PROFILE, model="tiny", engine="fake", device="FAKE:1", batch="2")
+    app.button(key="run").click().run()
+
+    (job,) = jobs(asked)
+    assert (job.kind, job.title) == ("profile", "tiny on fake")
+    assert job.arguments[-2:] == ("--", model.digest)
+    until(lambda: jobs(asked)[0].state.has_ended)
+    (done,) = jobs(asked)
+    profile = asked.store.profile(done.profiles[0])
+    assert (done.state, profile.name, profile.configuration.batch) == (JobState.DONE, "tiny on fake", 2)

@@ -1,0 +1,240 @@
+"""The page of targets over a real store, with real agents to ask, to add and to remove."""
+
+import socket
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import enginebench_ui.entry.app
+import invented
+import invented_sweeps
+from agent_server import AgentProcess
+from enginebench_controller.home import default_home
+from enginebench_controller.jobs import cancel, jobs
+from enginebench_controller.records import Target
+from enginebench_ui.pages import TARGETS
+
+ENTRY = Path(enginebench_ui.entry.__file__).with_name("app.py")
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(tmp_path / "home"))
+    home = default_home()
+    yield home
+    for job in jobs(home):
+        cancel(job)
+
+
+@pytest.fixture(scope="module")
+def agent(tmp_path_factory):
+    process = AgentProcess(tmp_path_factory.mktemp("agent"))
+    yield process
+    process.stop()
+
+
+def nobody():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def opened(**query):
+    """The app at the page, as a browser that follows a link to it sees it."""
+    app = AppTest.from_file(ENTRY, default_timeout=30).run()
+    app.switch_page(str(TARGETS))
+    app.query_params.update(query)
+    app.run()
+    assert not app.exception
+    return app
+
+
+def texts(elements):
+    return [element.value.replace("\u2060", "").replace("\\", "") for element in elements]
+
+
+def button(app, label):
+    return next(one for one in app.button if one.label == label)
+
+
+def fill(app, name, address):
+    next(one for one in app.text_input if one.label == "Name").set_value(name)
+    next(one for one in app.text_input if one.label == "Address").set_value(address)
+
+
+def test_no_target_tells_how_to_find_one(home):
+    app = opened()
+
+    assert texts(app.title) == ["Targets and engines"]
+    assert "enginebench devices" in app.code[0].value
+
+
+def test_health_is_asked_for_as_the_page_is_opened(home, agent):
+    home.store.add_target(Target("awake", agent.address, 0))
+    home.store.add_target(Target("gone", nobody(), 0))
+
+    table = opened().dataframe[0].value
+
+    assert list(table["Health"]) == ["● serving", "○ unreachable"]
+    assert table["Why"].isna()[0]
+    assert table["Why"][1] == "nothing listens on this port"
+    assert table["Answer (ms)"][0] > 0
+
+
+def test_the_button_asks_again(home, tmp_path):
+    agent = AgentProcess(tmp_path / "agent")
+    home.store.add_target(Target("nuc", agent.address, 0))
+    app = opened()
+    assert app.dataframe[0].value["Health"][0] == "● serving"
+
+    agent.stop()
+    app.run()
+    assert app.dataframe[0].value["Health"][0] == "● serving", "an answer holds for a while"
+    button(app, "Check health").click().run()
+    assert app.dataframe[0].value["Health"][0] == "○ unreachable"
+
+
+def test_a_target_shows_its_host_engines_with_reasons_and_devices(home):
+    home.store.add_target(Target("nuc", nobody(), 0))
+    home.store.save_snapshot(invented.snapshot())
+
+    app = opened()
+
+    assert texts(app.subheader) == ["local"], "the one that has told what it is"
+    _, engines, devices = (one.value for one in app.dataframe)
+    assert list(engines["Engine"]) == ["fake", "fake-broken"]
+    assert engines["Status"][1].startswith("unavailable: fake-broken is not installed")
+    assert list(devices["Precisions"]) == ["f32, bf16"]
+    assert any("Invented CPU" in text for text in texts(app.markdown))
+
+
+def test_a_link_leads_to_a_target_that_was_never_seen(home):
+    home.store.add_target(Target("nuc", nobody(), 0))
+    home.store.save_snapshot(invented.snapshot())
+
+    app = opened(target="nuc")
+
+    assert texts(app.subheader) == ["nuc"]
+    assert app.code[0].value == "enginebench devices --target nuc"
+
+
+def test_peaks_are_drawn_for_the_cores_chosen(home):
+    home.store.save_snapshot(invented.snapshot())
+    peaks = invented_sweeps.peaks()
+    home.store.add_peaks(replace(peak, target="local", cores=cores) for peak in peaks for cores in (1, 2))
+
+    app = opened(cores="1")
+
+    assert len(app.get("plotly_chart")) == 2
+    assert app.segmented_control[0].value == "1"
+
+
+def test_a_target_that_was_not_calibrated_says_how(home):
+    home.store.save_snapshot(invented.snapshot())
+
+    assert any("targets calibrate local" in one.value for one in opened().code)
+
+
+@pytest.mark.parametrize(
+    ("name", "address", "sentence"),
+    [
+        ("two words", "nuc:50151", "Not added: 'two words' cannot name a target"),
+        ("nuc", "nuc", "Not added: 'nuc' is not an address: write HOST:PORT"),
+        ("nuc", "{nobody}", "does not answer (nothing listens on this port)"),
+    ],
+)
+def test_a_target_that_cannot_be_added_is_refused_in_one_sentence(home, name, address, sentence):
+    app = opened()
+    fill(app, name, address.format(nobody=nobody()))
+
+    button(app, "Add").click().run()
+
+    (error,) = texts(app.error)
+    assert sentence in error
+    assert home.store.targets() == ()
+
+
+def test_a_target_that_answers_is_added_shown_and_looked_at(home, agent):
+    app = opened()
+    fill(app, "nuc", agent.address)
+
+    button(app, "Add").click().run()
+
+    assert not app.error
+    assert [target.name for target in home.store.targets()] == ["nuc"]
+    assert texts(app.subheader) == ["nuc"]
+    assert [job.arguments for job in jobs(home)] == [("devices", "--target=nuc", "--refresh")]
+
+
+def test_a_silent_target_is_added_only_where_a_person_says_so(home):
+    app = opened()
+    fill(app, "nuc", nobody())
+    app.checkbox[0].check()
+
+    button(app, "Add").click().run()
+
+    assert [target.name for target in home.store.targets()] == ["nuc"]
+    assert jobs(home) == ()
+
+
+def test_a_name_that_is_taken_is_refused(home, agent):
+    home.store.add_target(Target("nuc", agent.address, 0))
+    app = opened()
+    fill(app, "nuc", agent.address)
+
+    button(app, "Add").click().run()
+
+    assert "there is a target 'nuc' already" in texts(app.error)[0]
+
+
+def test_a_target_is_removed_after_a_question(home, agent):
+    home.store.add_target(Target("nuc", agent.address, 0))
+    app = opened()
+
+    button(app, "Remove").click().run()
+    assert len(home.store.targets()) == 1
+    assert any("What was measured on it stays." in text for text in texts(app.markdown))
+    button(app, "Remove it").click().run()
+
+    assert home.store.targets() == ()
+    assert "No target is known yet" in texts(app.info)[0]
+
+
+def test_this_machine_cannot_be_removed(home):
+    home.store.save_snapshot(invented.snapshot())
+
+    assert "Remove" not in [one.label for one in opened().button]
+
+
+def test_engines_and_cores_to_calibrate_become_a_job(home):
+    home.store.save_snapshot(invented.snapshot())
+    app = opened()
+    next(one for one in app.text_input if one.label == "Cores").set_value("1, 2")
+
+    button(app, "Calibrate").click().run()
+
+    (job,) = jobs(home)
+    assert job.arguments == ("targets", "calibrate", "local", "--engine=all", "--cores=1,2")
+    assert any("Calibrate local" in link.label for link in app.get("page_link"))
+
+
+def test_many_targets_are_chosen_from_a_list(home):
+    for number in range(8):
+        home.store.save_snapshot(replace(invented.snapshot(f"t{number}"), address=nobody()))
+    started = time.monotonic()
+
+    app = opened(target="t5")
+
+    assert time.monotonic() - started < 20
+    assert texts(app.subheader) == ["t5"]
+    assert len(app.dataframe[0].value) == 8
+
+
+def test_a_store_that_cannot_be_read_is_a_banner(home):
+    home.store.path.parent.mkdir(parents=True)
+    home.store.path.write_text("not a database " * 1000)
+
+    (banner,) = texts(opened().error)
+    assert "is not a DuckDB file" in banner

@@ -1,0 +1,106 @@
+"""A cell is shown with units, intervals and status; without numbers it says why in words."""
+
+import pytest
+
+import invented
+from enginebench_controller.comparing.cells import compare_cells
+from enginebench_controller.records import Configuration, Interval, IntervalMethod, Status
+from enginebench_controller.stats.scaling import Figure
+from enginebench_ui.views.benchmark.baseline import cell_view, comparison_rows, distribution_rows, remarks_on, unlike
+from enginebench_ui.views.benchmark.figures import Lens, Statistic, figure_of, interval_text, number
+from enginebench_ui.views.benchmark.lines import labelled, lines_of
+
+CELL = (4, 2)
+
+
+def measured(identity, engine="fake", **fields):
+    return invented.measured(identity, engine=engine, batch=4, configuration=Configuration("CPU", 4, 2), **fields)
+
+
+def lines(*measurements):
+    return labelled(lines_of(measurements))
+
+
+def test_the_cards_are_the_three_figures_with_their_intervals():
+    measurement = measured("m1", noisy=True, status=Status.INCONCLUSIVE)
+    view = cell_view(*lines(measurement), CELL, Lens(problems={"m1": "the outputs differ"}))
+
+    assert [card.unit for card in view.cards] == ["ms/item", "ms/batch", "items/s"]
+    latency = measurement.latency
+    assert float(view.cards[0].value) == pytest.approx(latency.median_ns / 4e6, rel=1e-3)
+    assert float(view.cards[1].value) == pytest.approx(latency.median_ns / 1e6, rel=1e-3)
+    assert float(view.cards[2].value.replace(",", "")) == pytest.approx(measurement.throughput_items_per_s, rel=1e-3)
+    assert view.cards[0].interval.endswith("(95 % over processes)")
+    assert view.status is Status.INCONCLUSIVE
+    assert view.remarks[0] == "The interval is wider than was asked for."
+    assert any(invented.UNSTEADY in remark for remark in view.remarks)
+    assert view.remarks[-1] == "the outputs differ"
+    assert "threads 2 (observed)" in view.effective
+
+
+def test_the_mean_has_its_own_value_and_interval_and_throughput_stays():
+    measurement = measured("m1")
+    interval = Interval(3_900_000.0, 4_100_000.0, 0.95, IntervalMethod.PROCESSES_T)
+    lens = Lens(Statistic.MEAN, {"m1": interval})
+
+    time = figure_of(measurement, Figure.TIME_PER_ITEM, lens)
+
+    assert time.value == measurement.latency.mean_ns / 4e6
+    assert (time.low, time.high) == (3.9 / 4, 4.1 / 4)
+    rates = [figure_of(measurement, Figure.ITEMS_PER_S, one) for one in (lens, Lens())]
+    assert rates[0] == rates[1]
+    assert figure_of(measurement, Figure.TIME_PER_ITEM, Lens(Statistic.MEAN)).interval is None
+
+
+def test_a_cell_without_numbers_says_why():
+    failed = invented.failed("m1", batch=4, configuration=Configuration("CPU", 4, 2))
+    (line,) = lines(failed)
+
+    view = cell_view(line, CELL, Lens())
+    assert (view.cards, view.status) == ((), Status.FAILED)
+    assert "crashed, SIGSEGV, in compile" in view.missing
+    assert "killed by SIGSEGV" in view.missing
+    assert cell_view(line, (8, 2), Lens()).missing == "Batch 8 on 2 cores was not measured with fake-broken."
+
+
+def test_others_stand_beside_the_base_with_ratio_and_verdict():
+    fast, slow = measured("m1", "a"), measured("m2", "b", latency_ms=8.0)
+    failed = invented.failed("m3", engine="c", batch=4, configuration=Configuration("CPU", 4, 2))
+    base, other, broken = lines(fast, slow, failed)
+    compared = {one.second.id: one for one in compare_cells(fast, [slow], {})}
+
+    first, second, third = comparison_rows(base, (other, broken), CELL, compared, Lens())
+
+    assert (first[""], first["Time ÷ base"], second["It is"]) == ("based on", None, "slower")
+    assert second["Time ÷ base"] == pytest.approx(2, rel=0.05)
+    assert second["ms/item"] == pytest.approx(2, rel=0.05)
+    assert (third["ms/item"], third["Status"], third["Remarks"]) == (None, "failed", "crashed, SIGSEGV, in compile")
+    assert unlike(compared.values()) == ()
+
+
+def test_what_is_known_of_cells_is_told_in_whole_sentences():
+    (line,) = lines(measured("m1", noisy=True))
+
+    (about, *_), *_rest = [(one.about, one.sentence) for one in remarks_on([line], [CELL, (8, 2)], Lens())]
+    assert about == "fake 1.0, batch 4 on 2 cores"
+    assert remarks_on(lines(measured("m2")), [CELL], Lens()) == ()
+
+
+def test_a_distribution_leaves_out_percentiles_that_too_few_samples_support():
+    (row,) = distribution_rows(lines(measured("m1")), CELL)
+
+    assert row["Least"] <= row["Median"] <= row["p95"] <= row["Most"]
+    assert (row["p99"], row["p99.9"]) == (None, None)
+    assert distribution_rows(lines(invented.failed("m2")), (1, 2)) == ()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.81234, "0.8123"), (12.3456, "12.35"), (1234.5, "1,234"), (0.00012345, "0.000123"), (0, "0"), (None, "–")],
+)
+def test_numbers_have_four_digits(value, text):
+    assert number(value) == text
+
+
+def test_a_missing_interval_is_said():
+    assert interval_text(None) == "no interval: too few blocks or processes"

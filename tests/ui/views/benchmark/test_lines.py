@@ -1,0 +1,93 @@
+"""Lines part measurements by all but batch and cores, and are named by what they do not share."""
+
+from dataclasses import replace
+
+import invented
+from enginebench_controller.records import Configuration, EngineRef, Load
+from enginebench_controller.store.store import BenchmarkBundle
+from enginebench_ui.views.benchmark.choice import default_base, default_beside, lines_to_choose
+from enginebench_ui.views.benchmark.lines import labelled, lines_of
+from enginebench_ui.views.benchmark.whole import shape
+
+
+def measured(identity, engine="fake", batch=1, cores=2, **fields):
+    configuration = fields.pop("configuration", Configuration("CPU", batch, cores))
+    return invented.measured(identity, engine=engine, batch=batch, configuration=configuration, **fields)
+
+
+def whole(*measurements, identity="b0000001", name="invented"):
+    return shape(BenchmarkBundle(invented.benchmark(identity, name), measurements, ()), ())
+
+
+def labels(measurements):
+    return [line.label for line in labelled(lines_of(measurements))]
+
+
+def test_a_line_is_a_grid_of_batch_and_cores():
+    (line,) = lines_of([measured("m1"), measured("m2", batch=4), measured("m3", batch=4, cores=1)])
+
+    assert set(line.cells) == {(1, 2), (4, 2), (4, 1)}
+    assert (line.batches, line.cores) == ((1, 4), (1, 2))
+
+
+def test_lines_are_named_by_their_engine_and_what_varies():
+    bf16 = Configuration("CPU", 1, 2, precision="bf16")
+
+    assert labels([measured("m1"), measured("m2", engine="other")]) == ["fake 1.0", "other 1.0"]
+    assert labels([measured("m1"), measured("m2", configuration=bf16)]) == ["fake 1.0 · bf16", "fake 1.0 · f32"]
+
+
+def test_a_failure_that_does_not_know_its_version_stays_on_its_line():
+    failed = invented.failed("m2", engine="fake", batch=4, configuration=Configuration("CPU", 4, 2))
+    (line,) = labelled(lines_of([failed, measured("m1")]))
+
+    assert line.label == "fake 1.0"
+    assert set(line.cells) == {(1, 2), (4, 2)}
+
+
+def test_requests_that_follow_the_cores_do_not_part_a_line_and_asked_ones_do():
+    def in_flight(identity, cores, requests):
+        asked = Configuration("CPU", 1, cores, load=Load.ASYNC, requests=requests)
+        return measured(identity, configuration=asked)
+
+    assert len(lines_of([in_flight("m1", 1, 2), in_flight("m2", 4, 4)])) == 1
+    parted = [in_flight("m1", 2, 2), in_flight("m2", 2, 8)]
+    assert labels(parted) == ["fake 1.0 · 2 in flight", "fake 1.0 · 8 in flight"]
+
+
+def test_keys_are_short_stay_the_same_and_tell_environments_apart():
+    one = measured("m1")
+    legacy = replace(one, id="m2", engine=EngineRef("fake", "legacy", "0.9"))
+    first, second = lines_of([one, legacy])
+
+    assert first.key != second.key
+    assert lines_of([replace(one, id="m9")])[0].key == first.key
+    assert len(first.key) == 8
+
+
+def test_the_base_is_the_first_line_with_numbers_and_its_rivals_stand_beside_it():
+    failed = invented.failed("m0", engine="broken", configuration=Configuration("CPU", 1, 2))
+    elsewhere = measured("m3", engine="third", target="nuc")
+    benchmark = whole(failed, measured("m1"), measured("m2", engine="other"), elsewhere)
+
+    lines = lines_to_choose(benchmark, None)
+    base = default_base(lines.own)
+
+    assert base.first.id == "m1"
+    assert [line.first.id for line in default_beside(base, lines)] == ["m2"]
+
+
+def test_the_like_of_another_benchmark_stands_beside_instead():
+    own = whole(measured("m1"), measured("m2", engine="other"))
+    theirs = whole(
+        measured("m3", benchmark_id="b2"), measured("m4", "other", benchmark_id="b2"), identity="b2", name="old"
+    )
+
+    lines = lines_to_choose(own, theirs)
+    base = default_base(lines.own)
+
+    assert [line.label for line in lines.own] == ["fake 1.0", "other 1.0"]
+    assert [line.label for line in lines.others] == ["fake 1.0 · in old", "other 1.0 · in old"]
+    assert [line.first.id for line in default_beside(base, lines)] == ["m3"]
+    assert [line.first.id for line in default_beside(lines.others[1], lines)] == ["m2"]
+    assert len(lines.by_key) == 4

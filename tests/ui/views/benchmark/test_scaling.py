@@ -1,0 +1,114 @@
+"""Scaling is drawn against the ideal, told in a table, and its gaps have reasons."""
+
+import pytest
+
+import invented
+from enginebench_controller.records import Configuration
+from enginebench_controller.stats.scaling import Axis, Figure
+from enginebench_ui.views.benchmark.drawing import looks
+from enginebench_ui.views.benchmark.figures import Lens
+from enginebench_ui.views.benchmark.lines import labelled, lines_of
+from enginebench_ui.views.benchmark.scaling import extremes, gaps, scaling_of, scaling_rows
+from enginebench_ui.views.benchmark.scaling_figures import scaling_figure
+
+LATENCY_MS = {1: 8.0, 2: 5.0, 4: 4.0}
+
+
+def measured(identity, batch, cores, latency_ms, engine="fake"):
+    asked = Configuration("CPU", batch, cores)
+    return invented.measured(identity, engine=engine, batch=batch, latency_ms=latency_ms, configuration=asked)
+
+
+@pytest.fixture
+def line():
+    measurements = [measured(f"m{cores}", 1, cores, latency_ms) for cores, latency_ms in LATENCY_MS.items()]
+    failed = invented.failed("m8", engine="fake", configuration=Configuration("CPU", 1, 8))
+    return labelled(lines_of([*measurements, failed]))[0]
+
+
+def test_a_row_a_size_with_speed_up_efficiency_status_and_reason(line):
+    rows = scaling_rows([line], Axis.CORES, 1, Lens())
+
+    assert [row["Cores"] for row in rows] == [1, 2, 4, 8]
+    assert [row["Speed-up"] for row in rows[:3]] == pytest.approx([1, 1.6, 2], rel=0.05)
+    assert [row["Efficiency (%)"] for row in rows[:3]] == pytest.approx([100, 80, 50], rel=0.05)
+    assert [row["Point"] for row in rows] == ["worst", None, "best", None]
+    assert [row["Status"] for row in rows] == ["ok", "ok", "ok", "failed"]
+    assert (rows[3]["ms/item"], rows[3]["Speed-up"], rows[3]["items/s"]) == (None, None, None)
+    assert "killed by SIGSEGV" in rows[3]["Remarks"]
+    assert " to " in rows[1]["Speed-up, range"]
+
+
+def test_each_figure_is_drawn_with_the_ideal_and_a_gap_where_a_cell_failed(line):
+    for figure in Figure:
+        scaling = scaling_of(line, Axis.CORES, 1, figure, Lens())
+        drawn = scaling_figure({line.key: scaling}, looks([line]))
+
+        ideal, points, crosses = drawn.data
+        assert (ideal.name, crosses.name) == ("ideal", "fake 1.0: no numbers")
+        assert list(points.x) == [1, 2, 4, 8]
+        assert points.y[3] is None and not points.connectgaps
+        assert list(crosses.x) == [8]
+        assert ideal.y[0] == points.y[0]
+        growth = 8 if figure is Figure.ITEMS_PER_S else 1 / 8
+        assert ideal.y[-1] == pytest.approx(points.y[0] * growth)
+        assert points.error_y.array[0] > 0
+
+
+def test_batches_are_drawn_with_no_gain_too():
+    line = labelled(lines_of([measured("m1", 1, 2, 4.0), measured("m2", 4, 2, 12.0)]))[0]
+    scaling = scaling_of(line, Axis.BATCH, 2, Figure.TIME_PER_BATCH, Lens())
+
+    ideal, no_gain, points = scaling_figure({line.key: scaling}, looks([line])).data
+
+    assert (ideal.name, no_gain.name) == ("ideal", "no gain")
+    assert ideal.y[-1] == pytest.approx(points.y[0])
+    assert no_gain.y[-1] == pytest.approx(4 * points.y[0])
+    (_, row) = scaling_rows([line], Axis.BATCH, 2, Lens())
+    assert row["Speed-up"] == pytest.approx(4 / 3, rel=0.05)
+
+
+def test_the_first_line_is_the_thickest_and_names_its_best_and_worst(line):
+    other = labelled(lines_of([measured("n1", 1, 1, 9.0, "other"), measured("n2", 1, 2, 9.5, "other")]))[0]
+    scalings = {one.key: scaling_of(one, Axis.CORES, 1, Figure.TIME_PER_ITEM, Lens()) for one in (line, other)}
+
+    _, first, second, _ = scaling_figure(scalings, looks([line, other])).data
+
+    assert first.line.width > second.line.width
+    assert list(first.text) == ["worst", "", "best", ""]
+    assert second.text is None
+    assert first.line.color != second.line.color
+    assert first.marker.symbol != second.marker.symbol
+
+
+def test_best_and_worst_are_named_in_words(line):
+    said = extremes(scaling_of(line, Axis.CORES, 1, Figure.TIME_PER_BATCH, Lens()))
+
+    assert said.startswith("Best: 4 cores, ")
+    assert "Worst: 1 core, " in said
+    assert "(speed-up 1.00×)" in said
+    alone = labelled(lines_of([measured("m1", 1, 2, 4.0)]))[0]
+    assert extremes(scaling_of(alone, Axis.CORES, 1, Figure.TIME_PER_BATCH, Lens())).startswith("One point")
+
+
+def test_gaps_say_which_cell_and_why(line):
+    (gap,) = gaps([line], Axis.CORES, 1)
+    assert (gap.line, gap.cell) == ("fake 1.0", "8 cores")
+    assert gap.reason.startswith("crashed, SIGSEGV, in compile: ")
+
+    holed = labelled(lines_of([measured("m1", 1, 1, 4.0), measured("m2", 4, 2, 4.0)]))[0]
+    assert [(one.cell, one.reason) for one in gaps([holed], Axis.BATCH, 1)] == [("batch 4", "not measured")]
+
+
+def test_nothing_is_drawn_where_all_failed():
+    failed = [invented.failed(f"m{cores}", configuration=Configuration("CPU", 1, cores)) for cores in (1, 2)]
+    line = labelled(lines_of(failed))[0]
+    scaling = scaling_of(line, Axis.CORES, 1, Figure.ITEMS_PER_S, Lens())
+
+    assert scaling_figure({line.key: scaling}, looks([line])) is None
+    assert len(gaps([line], Axis.CORES, 1)) == 2
+
+
+def test_names_do_not_speak_plotlys_html(line):
+    hostile = labelled(lines_of([measured("m1", 1, 1, 4.0, engine="<b>x</b>")]))[0]
+    assert looks([hostile])[hostile.key].name == "&lt;b&gt;x&lt;/b&gt; 1.0"

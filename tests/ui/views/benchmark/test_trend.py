@@ -1,0 +1,123 @@
+"""A trend tells engines and versions apart, and says what changed beyond noise."""
+
+from dataclasses import replace
+
+import pytest
+
+import invented
+from enginebench_controller.records import EngineRef, Interval, IntervalMethod, Status
+from enginebench_controller.stats.scaling import Figure
+from enginebench_controller.store.trends import TrendPoint
+from enginebench_ui.views.benchmark.figures import Statistic, Value
+from enginebench_ui.views.benchmark.trend import (
+    TrendLens,
+    change,
+    difference,
+    tracks,
+    trend_figure,
+    trend_rows,
+    unlike_hosts,
+)
+
+LENS = TrendLens(Figure.TIME_PER_ITEM, Statistic.MEDIAN, 4, "b3")
+
+
+def interval(low, high):
+    return Interval(low, high, 0.95, IntervalMethod.PROCESSES_T)
+
+
+def point(number, median_ms, version="1.0", engine="fake", **fields):
+    whole = TrendPoint(
+        measurement_id=f"m{number}",
+        benchmark_id=f"b{number}",
+        benchmark_name=f"run {number}",
+        imported=False,
+        at_unix_ns=invented.CREATED_NS + number * 3_600_000_000_000,
+        engine=EngineRef(engine, "default", version),
+        options={},
+        status=Status.OK,
+        failure_kind=None,
+        median_ns=median_ms * 1e6,
+        median_interval=interval(median_ms * 0.99e6, median_ms * 1.01e6),
+        mean_ns=median_ms * 1.1e6,
+        throughput_items_per_s=4000 / median_ms,
+        throughput_interval=None,
+        effective_precision="f32",
+        effective_threads=2,
+        input_set_sha256="cd" * 32,
+        cpu_model="Invented CPU",
+    )
+    return replace(whole, **fields)
+
+
+FAILED = {"status": Status.FAILED, "failure_kind": "crashed", "median_ns": None, "median_interval": None}
+POINTS = (point(1, 4.0), point(2, 4.02), point(3, 3.0, "2.0"), point(2, 8.0, engine="other"))
+
+
+def test_each_engine_is_a_track_and_others_are_left_out():
+    found = tracks(POINTS, {"fake"})
+
+    assert [(track.name, len(track.points)) for track in found] == [("fake", 3)]
+    tuned = replace(POINTS[0], options={"arena": "off"})
+    assert [track.name for track in tracks([*POINTS, tuned], {"fake", "other"})] == [
+        "fake",
+        "other",
+        "fake · arena=off",
+    ]
+
+
+def test_the_figure_names_versions_where_they_change_and_marks_this_benchmark():
+    (line,) = trend_figure(tracks(POINTS, {"fake"}), LENS).data
+
+    assert list(line.y) == pytest.approx([1.0, 1.005, 0.75])
+    assert list(line.text) == ["1.0", "", "2.0"]
+    assert line.marker.size[2] > line.marker.size[0]
+    assert line.error_y.array[0] == pytest.approx(0.01)
+
+
+def test_rows_are_newest_first_with_the_change_from_the_point_before():
+    rows = trend_rows(tracks(POINTS, {"fake"}), LENS)
+
+    assert [row["Version"] for row in rows] == ["2.0", "1.0", "1.0"]
+    assert rows[0]["Change (%)"] == pytest.approx(100 * (3 / 4.02 - 1))
+    assert [row["Difference"] for row in rows] == ["beyond noise", "within noise", None]
+    assert rows[0]["Remarks"] == "this benchmark"
+    assert rows[0]["Benchmark"] == "benchmark?id=b3"
+    assert (rows[2]["ms/item"], rows[2]["ms/batch"]) == pytest.approx((1.0, 4.0))
+
+
+def test_a_failure_is_a_gap_and_the_next_point_is_compared_with_the_one_before():
+    points = (point(1, 4.0), point(2, 4.0, **FAILED, throughput_items_per_s=None), point(3, 4.0))
+    shown = tracks(points, {"fake"})
+
+    assert trend_figure(shown, LENS).data[0].y[1] is None
+    newest, failed, _ = trend_rows(shown, LENS)
+    assert (failed["ms/item"], failed["Remarks"]) == (None, "crashed")
+    assert newest["Change (%)"] == 0
+
+
+def test_what_really_ran_otherwise_is_remarked():
+    points = (point(1, 4.0), point(2, 2.0, effective_precision="bf16", cpu_model="Other CPU", imported=True))
+    shown = tracks(points, {"fake"})
+
+    remarks = trend_rows(shown, LENS)[0]["Remarks"]
+    assert remarks.startswith("imported; effective precision differs: f32 before, bf16 now")
+    assert unlike_hosts(shown) == "the processors differ: Invented CPU, Other CPU"
+    assert unlike_hosts(tracks(POINTS, {"fake"})) is None
+
+
+def test_means_have_no_interval_and_a_change_of_them_is_not_judged():
+    lens = replace(LENS, statistic=Statistic.MEAN, figure=Figure.TIME_PER_BATCH)
+
+    assert lens.value(POINTS[0]) == Value(pytest.approx(4.4))
+    assert trend_rows(tracks(POINTS, {"fake"}), lens)[0]["Difference"] == "unknown: no interval"
+
+
+def test_unknown_values_have_no_change():
+    assert change(Value(None), Value(1.0)) is None
+    assert change(Value(0.0), Value(1.0)) is None
+    assert difference(Value(1.0), Value(None)) is None
+
+
+def test_nothing_is_drawn_of_failures_alone():
+    assert trend_figure(tracks([point(1, 4.0, **FAILED)], {"fake"}), LENS) is None

@@ -1,0 +1,103 @@
+"""From a form to a plan, to a command line, and back."""
+
+import pytest
+import typer
+
+from enginebench_controller.cli import app
+from enginebench_controller.errors import InputError
+from enginebench_controller.planning.plan import make_plan
+from enginebench_controller.planning.sparsity_passes import parse_sparsities
+from enginebench_ui.views.ordering.fields import (
+    Thoroughness,
+    axes_of,
+    default_name,
+    listed,
+    options,
+    shapes,
+    stated,
+    targets,
+    timing,
+)
+from enginebench_ui.views.ordering.profiles import ProfileWish, passes_words, shares
+from enginebench_ui.views.ordering.uploads import file_name, model_names
+
+
+def test_a_quick_look_is_one_short_process_and_the_usual_is_the_plans_own():
+    assert make_plan({"models": ["m"], **timing(Thoroughness.QUICK, {})}, "t").stop_rule().processes == 1
+    assert timing(Thoroughness.USUAL, {"processes": 9}) == {}
+    assert timing(Thoroughness.OWN, {"processes": 9, "max_duration": ""}) == {"processes": 9}
+
+
+def test_what_was_left_empty_says_nothing():
+    assert stated({"a": "", "b": None, "c": [], "d": {}, "e": 0, "f": False}) == {"e": 0, "f": False}
+    assert targets(["local"]) == targets([]) == {}
+    assert targets(["local", "nuc"]) == {"targets": ["local", "nuc"]}
+
+
+def test_lists_shapes_and_options_are_taken_apart():
+    assert listed(" 1, 2;4 ,") == ["1", "2", "4"]
+    assert shapes("x=1x3x8x8, y=4") == {"x": "1x3x8x8", "y": "4"}
+    assert options("openvino.a=true\n torch.b = x=y ") == {"openvino.a": "true", "torch.b": "x=y"}
+    with pytest.raises(InputError, match="not of the form ENGINE"):
+        options("nonsense")
+    with pytest.raises(InputError, match="nonsense"):
+        shapes("nonsense")
+
+
+def test_an_order_is_named_after_what_it_measures():
+    assert default_name(["zoo:resnet50", "mine"], ["x", "y"]) == "resnet50, mine on x, y"
+    assert default_name(["mine"], []) == "mine"
+
+
+def test_the_axes_of_a_stored_plan_come_back():
+    plan = make_plan({"models": ["m"], "batch": [1, 3], "load": ["async"]}, "t").document()
+    assert axes_of(plan) == {
+        "batch": [1, 3],
+        "cores": [],
+        "streams": [1],
+        "precision": ["f32"],
+        "load": ["async"],
+        "hint": ["none"],
+    }
+    assert axes_of({"batch": "not a list"}) == {}
+
+
+def test_a_profile_is_the_command_line_that_stands_for_the_same_plan():
+    fields = {"engines": ["x@new"], "targets": ["nuc"], "batch": [1, 4], "cores": [2], "precision": ["f32"]}
+    wish = ProfileWish("d" * 64, "-odd name", fields, (0.5, 0.9), 7, {"x": "1x8"})
+    command, *arguments = wish.arguments()
+    parsed = typer.main.get_command(app).commands[command].make_context("profile", arguments).params
+
+    assert (parsed["model"], parsed["name"], parsed["iterations"]) == ("d" * 64, "-odd name", 7)
+    assert [parsed[name] for name in ("engine", "target", "batch", "cores")] == ["x@new", "nuc", "1,4", "2"]
+    assert (parsed["shape"], parse_sparsities(parsed["sparsity"])) == (["x=1x8"], (0.5, 0.9))
+    plan = wish.plan()
+    assert (plan.batch, plan.engines, plan.processes, plan.shapes) == ((1, 4), ("x@new",), 1, {"x": "1x8"})
+
+
+def test_shares_of_zeros_are_numbers_or_percentages():
+    assert shares([0.9, "50%", "0.9", "0"]) == (0.0, 0.5, 0.9)
+    for wrong in ("1", "nan", "-0.1", "many"):
+        with pytest.raises(InputError, match="no share of zeros"):
+            shares([wrong])
+    assert passes_words(1, ()) == "1 pass"
+    assert passes_words(6, (0.0, 0.5, 0.9)) == "6 passes: 2 configurations × 3 shares of zeros"
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"), [("a.onnx", "a.onnx"), ("C:\\x\\a.onnx", "a.onnx"), ("../../etc/a.onnx", "a.onnx")]
+)
+def test_only_the_last_part_of_an_uploaded_name_is_kept(sent, kept):
+    assert file_name(sent) == kept
+
+
+@pytest.mark.parametrize("sent", ["", "..", "a/..", "/", "a\nb.onnx", "a\0.onnx", "x" * 300])
+def test_a_name_that_no_file_of_ours_may_have_is_refused(sent):
+    with pytest.raises(InputError, match="rename it"):
+        file_name(sent)
+
+
+def test_models_are_told_from_the_files_they_refer_to():
+    assert model_names(["a.xml", "a.bin", "b.ONNX"]) == ["a.xml", "b.ONNX"]
+    with pytest.raises(InputError, match="none of these files is a model"):
+        model_names(["a.bin"])

@@ -1,0 +1,35 @@
+"""Every example is answered, and by columns that its chart names."""
+
+import pytest
+
+import invented
+import invented_profiles
+from enginebench_controller.store.store import Store
+from enginebench_ui.views.sql.answer import answer_frame
+from enginebench_ui.views.sql.chart import Axes, answer_figure, number_columns
+from enginebench_ui.views.sql.examples import EXAMPLES
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    store = Store(tmp_path_factory.mktemp("examples") / "results.duckdb")
+    store.add_benchmark(invented.benchmark())
+    first = (invented.Phase("first_inference", 9_000_000, None),)
+    store.add_measurement(invented.measured("m1", noisy=True, phases=first), invented.samples("m1"))
+    store.add_measurement(invented.failed("m2"))
+    store.add_profile(invented_profiles.profile())
+    return store
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.question)
+def test_an_example_finds_something_and_its_chart_is_drawn(store, example):
+    frame = answer_frame(store.query(example.sql))
+    assert len(frame) > 0
+    if example.kind:
+        assert example.y in number_columns(frame)
+        axes = Axes(example.kind, example.x, example.y, example.colour)
+        assert len(answer_figure(frame, axes).data[0].x) > 0
+
+
+def test_examples_fit_the_editor():
+    assert max(len(line) for example in EXAMPLES for line in example.sql.splitlines()) <= 70

@@ -1,0 +1,51 @@
+"""The list says what each benchmark covered, how it went and how fast it was."""
+
+import invented
+from enginebench_controller.records import Status
+from enginebench_controller.store.listing import BenchmarkPage, Fastest, ListedBenchmark
+from enginebench_controller.store.queries import BenchmarkEntry
+from enginebench_ui.views.benchmarks import benchmark_title, benchmark_views, found_text
+
+FASTEST = Fastest(1234.5, "resnet50", "fake", 4, 1, Status.OK)
+
+
+def listed(benchmark, counts=None, models=(), engines=(), targets=(), fastest=None):
+    return ListedBenchmark(BenchmarkEntry(benchmark, counts or {}, models, engines, targets), fastest)
+
+
+def test_a_benchmark_shows_what_it_covered_and_how_it_went():
+    rerun = invented.benchmark("b0000002", "Night run", rerun_of="b0000001", imported=True)
+    counts = {Status.FAILED: 1, Status.OK: 2}
+    first, second = benchmark_views(
+        [
+            listed(rerun, counts, ("resnet50",), ("fake",), ("nuc", "arm"), FASTEST),
+            listed(invented.benchmark("b0000001", "")),
+        ]
+    )
+
+    assert first.tallies == (("2 ok", "green"), ("1 failed", "red"))
+    assert (first.covered, first.note) == ("resnet50 · fake · 2 targets", "re-run of b0000001, imported")
+    assert first.fastest == "Fastest: 1,234 items/s with fake, batch 4, 1 core"
+    assert (second.name, second.tallies, second.fastest) == ("Unnamed benchmark", (("nothing measured", "gray"),), "")
+
+
+def test_the_fastest_of_several_models_names_its_model_and_doubt():
+    unsure = Fastest(10.0, "resnet50", "fake", 1, 2, Status.INCONCLUSIVE)
+    (view,) = benchmark_views([listed(invented.benchmark(), models=("a", "resnet50"), fastest=unsure)])
+
+    assert view.fastest == "Fastest: 10.00 items/s (inconclusive) with resnet50, fake, batch 1, 2 cores"
+
+
+def test_many_names_and_long_ones_are_cut():
+    engines = tuple("abcdef")
+    (view,) = benchmark_views([listed(invented.benchmark(name="x" * 1000), models=("m" * 1000,), engines=engines)])
+
+    assert len(view.name) <= 90
+    assert view.covered.endswith("a, b, c, d and 2 more")
+    assert len(view.covered) < 90
+    assert benchmark_title("") == "Unnamed benchmark"
+
+
+def test_what_was_found_is_counted():
+    assert found_text(BenchmarkPage((), 1, 1)) == "1 benchmark"
+    assert found_text(BenchmarkPage((), 3, 120)) == "3 of 120 benchmarks"

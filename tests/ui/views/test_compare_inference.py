@@ -1,0 +1,97 @@
+"""The points A and B as bars and in words."""
+
+from dataclasses import replace
+
+import pytest
+
+import invented
+from enginebench_controller.comparing.pairing import compare_pairs
+from enginebench_controller.records import Configuration, Effective, Readback, Source
+from enginebench_ui.views.compare_inference import (
+    Bars,
+    bars_figure,
+    interval_sentences,
+    point_rows,
+    unlike_points,
+    verdict_sentence,
+)
+from enginebench_ui.views.palette import FIRST, SECOND
+
+A = invented.measured("m1", latency_ms=4.0)
+B = invented.measured("m2", latency_ms=2.0, engine="fake-fast")
+
+
+def compared(first, second, latencies=None):
+    known = latencies or {"m1": 4.0, "m2": 2.0}
+    return compare_pairs([(first, second)], lambda one: invented.samples(one, latency_ms=known[one]))[0]
+
+
+def test_bars_have_the_colours_of_the_points_and_their_intervals():
+    figure = bars_figure({"A": A, "B": B}, Bars.THROUGHPUT)
+    (bars,) = figure.data
+    assert tuple(bars.marker.color) == (FIRST, SECOND)
+    assert list(bars.y) == [A.throughput_items_per_s, B.throughput_items_per_s]
+    assert bars.error_y.array[0] == pytest.approx(A.throughput_interval.high - A.throughput_items_per_s)
+    assert figure.layout.yaxis.title.text == "throughput (items/s)"
+
+
+def test_latency_is_in_milliseconds():
+    (bars,) = bars_figure({"A": A, "B": B}, Bars.LATENCY).data
+    assert list(bars.y) == [A.latency.median_ns / 1e6, B.latency.median_ns / 1e6]
+    assert bars.error_y.arrayminus[1] == pytest.approx((B.latency.median_ns - B.latency.median_interval.low) / 1e6)
+
+
+def test_a_side_without_numbers_has_no_bar_and_says_so():
+    failed = invented.failed("m3")
+    (bars,) = bars_figure({"A": A, "B": failed}, Bars.THROUGHPUT).data
+    assert list(bars.x) == ["A"]
+    assert bars_figure({"A": failed}, Bars.LATENCY) is None
+    assert interval_sentences({"B": failed}, Bars.LATENCY) == ("B has no numbers: failed.",)
+
+
+def test_an_unknown_interval_is_said_to_be_unknown():
+    lonely = replace(A, throughput_interval=None)
+    (bars,) = bars_figure({"A": lonely}, Bars.THROUGHPUT).data
+    assert bars.error_y.array is None
+    assert "how sure that is is unknown" in interval_sentences({"A": lonely}, Bars.THROUGHPUT)[0]
+
+
+def test_one_wide_interval_does_not_flatten_the_bars():
+    wide = replace(A, throughput_interval=replace(A.throughput_interval, low=0.0, high=1e6))
+    assert bars_figure({"A": wide, "B": B}, Bars.THROUGHPUT).layout.yaxis.range[1] < 4 * B.throughput_items_per_s
+    assert "1e+06" in interval_sentences({"A": wide}, Bars.THROUGHPUT)[0]
+
+
+def test_the_verdict_tells_the_ratio_and_how_sure_it_is():
+    sentence = verdict_sentence(compared(A, B))
+    assert sentence.startswith("B takes × 0.496 of A's median latency (95 % interval 0.4")
+    assert "B is faster" in sentence
+    assert "95 % interval" in sentence
+
+
+def test_equals_have_no_banner_and_unequals_name_every_difference():
+    host = {"cpu_model": "Invented 3000"}
+    assert unlike_points(A, A, [host, host]) == ()
+    bf16 = Effective(precision=Readback("bf16", Source.ENGINE_API))
+    other = replace(B, target="far", configuration=Configuration("GPU.0", 4, cores=1, precision="bf16"), effective=bf16)
+    found = unlike_points(A, other, [host, {"cpu_model": "Else 1"}], compared(A, other).remarks)
+    assert "device differs: CPU in A, GPU.0 in B" in found
+    assert "batch differs: 1 in A, 4 in B" in found
+    assert "cores differ: 2 in A, 1 in B" in found
+    assert "requested precision differs: f32 in A, bf16 in B" in found
+    assert "processors differ: Invented 3000 in A, Else 1 in B" in found
+    assert "targets differ: local and far" in found
+    assert any("effective precision differs" in one for one in found)
+
+
+def test_an_unknown_host_is_not_an_equal_one():
+    assert unlike_points(A, A, [{"cpu_model": "Invented 3000"}, None]) == (
+        "processors differ: Invented 3000 in A, unknown in B",
+    )
+    assert unlike_points(A, A, [None, None]) == ()
+
+
+def test_rows_tell_how_settings_are_known_and_quote_formulas():
+    (row,) = point_rows({"A": replace(A, model_name="=HYPERLINK(1)")})
+    assert (row["Point"], row["Precision"], row["Threads"]) == ("A", "f32 (engine)", "2 (observed)")
+    assert row["Model"] == "'=HYPERLINK(1)"

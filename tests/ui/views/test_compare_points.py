@@ -1,0 +1,140 @@
+"""Experiments as points: A, B, what is drawn, the sweet spot and what the page says of them."""
+
+import pytest
+
+from enginebench_ui.views.compare_chart import configurations, points_figure
+from enginebench_ui.views.compare_points import (
+    DRAWN,
+    NO_POINT,
+    NOT_DRAWN,
+    experiment_rows,
+    lacking,
+    selected,
+    side,
+    spot_sentence,
+    toggled,
+)
+from enginebench_ui.views.palette import FIRST, SECOND, SWEET_SPOT
+from invented_experiments import experiment
+
+QUICK, MIDDLE, SLOW = experiment("q", 2, 50), experiment("m", 5, 80, batch=2), experiment("s", 9, 90, batch=4)
+FAILED = experiment("f", None)
+ALL = (QUICK, MIDDLE, SLOW, FAILED)
+
+
+def made(experiments=ALL, named="", hidden=(), threshold_ms=None, letter="A"):
+    return side(letter, experiments, named, hidden, threshold_ms)
+
+
+def trace(figure, name):
+    return next(one for one in figure.data if one.name == name)
+
+
+def test_the_fastest_experiment_is_preselected():
+    assert made().chosen == SLOW
+    assert made(named=MIDDLE.id[:12]).chosen == MIDDLE
+    assert made(named="feedfeedfeed").chosen == SLOW, "a name that means nothing is no choice"
+
+
+def test_a_side_says_what_it_lacks():
+    assert lacking(made()) is None
+    assert lacking(made(named=NO_POINT)) == "A has no point: select a row in its table."
+    assert "the engine crashed" in lacking(made(named=FAILED.id[:12]))
+    assert "none of its experiments" in lacking(made([FAILED], letter="B"))
+    assert lacking(made([], letter="B")) == "B has no point: nothing of this project was measured yet."
+
+
+def test_a_check_mark_adds_and_removes_a_point():
+    hidden = toggled((), SLOW.id)
+    one = made(hidden=hidden)
+    assert one.drawn == (QUICK, MIDDLE)
+    assert one.chosen == MIDDLE, "a hidden point is not chosen unasked"
+    assert toggled(hidden, SLOW.id) == frozenset()
+    assert selected(hidden, SLOW.id) == frozenset()
+
+
+def test_the_sweet_spot_is_among_the_drawn_points_within_the_threshold():
+    assert made(threshold_ms=5.0).spot == MIDDLE
+    assert made(threshold_ms=5.0, hidden=toggled((), MIDDLE.id)).spot == QUICK
+    assert made(threshold_ms=1.0).spot is None
+    assert made(threshold_ms=0.0).spot is made().spot is None
+
+
+def test_the_sweet_spot_is_told_in_words():
+    assert spot_sentence(made(), None) is None
+    assert spot_sentence(made(threshold_ms=0.0), 0.0) is None
+    assert spot_sentence(made(threshold_ms=1.0), 1.0) == "A has no sweet spot: none of its points stays within 1 ms."
+    own = spot_sentence(made(named=MIDDLE.id, threshold_ms=6.0), 6.0)
+    assert own.startswith("A's sweet spot, which is A: 80 items/s at 5 ms (batch 2, 1 stream, 2 cores, f32)")
+
+
+def test_rows_say_what_is_drawn_chosen_and_failed():
+    rows = experiment_rows(made(named=MIDDLE.id, hidden=toggled((), QUICK.id), threshold_ms=6.0))
+    assert [row["Drawn"] for row in rows] == [NOT_DRAWN, DRAWN, DRAWN, None]
+    assert [row["Point"] for row in rows] == [None, "A · sweet spot", None, None]
+    assert rows[3]["Status"] == "failed: the engine crashed"
+    assert rows[3]["Items/s"] is rows[3]["Median (ms)"] is rows[3]["± ms (%)"] is None
+    assert rows[0]["± items/s (%)"] == pytest.approx(2.0)
+    assert "Precision" not in rows[0], "all are alike in it"
+
+
+def test_axes_that_vary_have_a_column():
+    rows = experiment_rows(made([QUICK, experiment("b", precision="bf16", load="async")]))
+    assert [row["Precision"] for row in rows] == ["f32", "bf16"]
+    assert [row["Load"] for row in rows] == ["sync", "async"]
+
+
+def test_a_configuration_is_all_but_batch_and_streams():
+    other = experiment("o", 3, 70, cores=1)
+    found = configurations((SLOW, QUICK, other, MIDDLE))
+    assert [one.inferences for one in found] == [(QUICK, MIDDLE, SLOW), (other,)]
+    assert [one.best for one in found] == [SLOW, other]
+
+
+def test_inferences_are_round_and_configurations_square_points():
+    other = experiment("o", 3, 70, cores=1)
+    figure = points_figure([made([*ALL, other])], None)
+    inferences, configured = figure.data[0], trace(figure, "A: configurations, the best of each")
+    assert (inferences.marker.symbol, list(inferences.x)) == ("circle", [2, 5, 9])
+    assert (configured.marker.symbol, list(configured.x), configured.line.dash) == ("square", [3, 9], "dash")
+
+
+def test_both_sides_stand_on_the_same_axes_in_their_colours():
+    figure = points_figure([made(), made([experiment("x", 20, 10)], letter="B")], None)
+    assert trace(figure, "A").marker.color == FIRST
+    assert trace(figure, "B").marker.color == SECOND
+    assert figure.layout.xaxis.range[1] > 20
+    assert figure.layout.yaxis.range[1] > 90
+
+
+def test_a_sweet_spot_is_blue_and_keeps_the_letter_where_it_is_a():
+    apart = points_figure([made(threshold_ms=5.0)], 5.0)
+    spot = trace(apart, "sweet spot of A")
+    assert (spot.marker.color, spot.text, list(spot.x)) == (SWEET_SPOT, None, [5])
+    assert trace(apart, "A").marker.color == FIRST
+    assert apart.layout.shapes[0].x0 == 5.0
+
+    same = points_figure([made(named=MIDDLE.id, threshold_ms=5.0)], 5.0)
+    both = trace(same, "A, its sweet spot")
+    assert (both.marker.color, tuple(both.text)) == (SWEET_SPOT, ("A",))
+    assert not [one for one in same.data if one.name == "sweet spot of A"]
+
+
+def test_without_points_there_is_no_chart():
+    assert points_figure([made([FAILED]), made([], letter="B")], 5.0) is None
+
+
+def test_names_cannot_speak_to_the_chart():
+    figure = points_figure([made([experiment("x", input_set="<b>bold</b>")])], None)
+    assert "&lt;b&gt;" in figure.data[0].customdata[0]
+
+
+def test_two_hundred_cells_are_one_line_a_configuration():
+    cells = [
+        experiment(f"{batch:02}{cores:02}", batch, 10 * cores, batch=batch, cores=cores)
+        for batch in range(1, 21)
+        for cores in range(1, 11)
+    ]
+    one = made(cells)
+    assert len(configurations(one.drawn)) == 10
+    assert len(experiment_rows(one)) == 200

@@ -1,0 +1,99 @@
+"""Whose layers stand for a side."""
+
+from dataclasses import replace
+
+from enginebench_controller.records import EngineRef, Status
+from enginebench_controller.store.profile_entries import ProfileEntry
+from enginebench_ui.views.compare_sources import (
+    Wanted,
+    entry_labels,
+    profile_address,
+    profile_command,
+    source,
+    source_sentence,
+)
+from invented_experiments import contender, experiment
+
+POINT = experiment("p", batch=4, cores=2)
+WANTED = Wanted("A", contender(), POINT)
+
+
+def entry(identity, created=1, **fields):
+    whole = ProfileEntry(
+        id=identity.ljust(32, "0"),
+        name="side",
+        created_at_unix_ns=created * 10**18,
+        target="local",
+        engine=EngineRef("fake", "default", "1.0"),
+        model_digest="ab" * 32,
+        model_name="invented",
+        device="CPU",
+        batch=4,
+        cores=2,
+        precision="f32",
+        status=Status.OK,
+    )
+    return replace(whole, **fields)
+
+
+def test_the_newest_of_the_nearest_is_taken():
+    old, new, far = entry("a", 1), entry("b", 2), entry("c", 3, batch=1)
+    found = source(WANTED, [far, new, old])
+    assert found.taken == new
+    assert found.candidates == (new, old, far)
+
+
+def test_near_is_batch_then_cores_then_precision():
+    batch2, batch16 = entry("a", batch=2), entry("b", 9, batch=16)
+    assert source(WANTED, [batch16, batch2]).taken == batch2
+    one_core, bf16 = entry("c", 9, cores=1), entry("d", precision="bf16")
+    assert source(WANTED, [one_core, bf16]).taken == bf16
+
+
+def test_passes_with_imposed_zeros_come_last():
+    imposed, plain = entry("a", 9, imposed_sparsity=0.9), entry("b", batch=1)
+    assert source(WANTED, [imposed, plain]).taken == plain
+
+
+def test_others_and_failures_are_no_candidates():
+    strangers = [
+        entry("a", engine=EngineRef("other", "default")),
+        entry("b", engine=EngineRef("fake", "legacy")),
+        entry("c", target="far"),
+        entry("d", device="GPU.0"),
+        entry("e", model_digest="cd" * 32),
+        entry("f", status=Status.FAILED),
+    ]
+    found = source(WANTED, strangers)
+    assert found.taken is None
+    assert source_sentence(found) == "A has no profile: the layers of this project were not timed on CPU."
+
+
+def test_a_named_profile_is_taken_where_it_belongs_here():
+    near, far = entry("a"), entry("b", batch=1)
+    assert source(WANTED, [near, far], "b000").taken == far
+    assert source(WANTED, [near, far], "gone").taken == near
+
+
+def test_what_is_not_like_the_point_is_said():
+    assert source_sentence(source(WANTED, [entry("a")])).endswith("batch 4, 2 cores, f32, engine version 1.0.")
+    sentence = source_sentence(
+        source(WANTED, [entry("a", batch=1, cores=1, engine=EngineRef("fake", "default", "0.9"))])
+    )
+    assert sentence.endswith("The point has batch 4, 2 cores, engine version 1.0.")
+
+
+def test_the_command_and_the_link_make_the_missing_profile():
+    assert profile_command(WANTED) == (
+        "enginebench profile abababababab --engine fake --device CPU --batch 4 --cores 2 --precision f32"
+    )
+    far = Wanted("B", contender(environment="old one", target="rack;1"), None)
+    assert profile_command(far) == (
+        "enginebench profile abababababab --engine 'fake@old one' --target 'rack;1' --device CPU --precision f32"
+    )
+    assert profile_address(WANTED)["batch"] == "4"
+    assert "batch" not in profile_address(far)
+
+
+def test_labels_tell_profiles_apart():
+    assert len(set(entry_labels([entry("a"), entry("b", imposed_sparsity=0.5)]).values())) == 2

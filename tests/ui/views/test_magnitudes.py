@@ -1,0 +1,37 @@
+"""Counts read short, unknown is told, and long names keep both ends."""
+
+import pytest
+
+from enginebench_ui.views.magnitudes import magnitude, milliseconds_text, percent_text, shortened, times_text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (703_864_808, "704 MFLOP"),
+        (12_300, "12.3 kFLOP"),
+        (7_500_000_000_000, "7.50 TFLOP"),
+        (32, "32 FLOP"),
+        (0, "0 FLOP"),
+    ],
+)
+def test_counts_have_three_digits_and_small_ones_are_whole(value, text):
+    assert magnitude(value, "FLOP") == text
+
+
+def test_unknown_is_said_and_never_0():
+    assert {magnitude(None, "FLOP"), milliseconds_text(None), percent_text(None), times_text(None)} == {"unknown"}
+
+
+def test_times_keep_three_digits_however_short():
+    assert [milliseconds_text(ns) for ns in (106_269_000, 44_919_000, 6_670_000, 72_000, 0)] == [
+        "106 ms", "44.9 ms", "6.67 ms", "0.072 ms", "0.00 ms",
+    ]  # fmt: skip
+
+
+def test_a_long_name_loses_its_middle_only():
+    short = shortened("head " + "x" * 1000 + " tail", 40)
+
+    assert len(short) == 40
+    assert short.startswith("head x") and short.endswith("x tail")
+    assert shortened("two\nlines") == "two lines"

@@ -1,0 +1,94 @@
+"""What engines reach at best, as charts and tables."""
+
+from dataclasses import replace
+
+from enginebench_controller.records import EngineRef, Peak, PeakKind, Rate
+from enginebench_ui.views.peaks import (
+    bandwidth_figure,
+    bandwidth_rows,
+    busy_sentence,
+    core_counts,
+    operation_rows,
+    operations_figure,
+    peaks_on,
+)
+
+F32 = Peak(
+    *("nuc", EngineRef("openvino", "default", "2026.4"), "CPU", 2, PeakKind.FLOPS, "MatMul", 10),
+    precision="f32",
+    rate=Rate(90e9, 80e9, 95e9, 9),
+)
+INT8 = replace(F32, precision="int8", rate=Rate(200e9, 190e9, 210e9, 9))
+WINOGRAD = replace(F32, what="Conv 3×3", may_be_winograd=True, rate=Rate(150e9, 140e9, 160e9, 9))
+CANNOT = replace(F32, precision="bf16", rate=None, failure="cannot")
+MEMORY = replace(
+    F32, kind=PeakKind.BANDWIDTH, what="read", precision=None, working_set_bytes=1 << 20, rate=Rate(5e9, 4e9, 6e9, 9)
+)
+OTHER = replace(F32, engine=EngineRef("onnxruntime", "legacy", "1.31"), rate=Rate(10e9, 9e9, 11e9, 9))
+
+
+def bars(figure):
+    return {(trace.name, *trace.x): tuple(trace.y) for trace in figure.data}
+
+
+def test_the_best_of_each_engine_on_so_many_cores_of_one_target_are_shown():
+    slower = replace(F32, what="Gemm", rate=Rate(1e9, 1e9, 1e9, 9))
+    elsewhere = replace(F32, target="pi")
+
+    assert peaks_on([slower, F32, OTHER, replace(F32, cores=1), elsewhere], "nuc", 2) == (F32, OTHER)
+    assert core_counts([F32, replace(F32, cores=1), replace(elsewhere, cores=64)], "nuc") == (1, 2)
+
+
+def test_operations_are_bars_by_precision_with_intervals():
+    figure = operations_figure([INT8, F32, OTHER])
+
+    assert bars(figure) == {("openvino 2026.4", "int8", "f32"): (200, 90), ("onnxruntime 1.31 (legacy)", "f32"): (10,)}
+    assert list(figure.layout.xaxis.categoryarray) == ["f32", "int8"]
+    assert figure.data[1].error_y.array == (1.0,)
+
+
+def test_winograd_is_a_bar_of_its_own_only_where_it_is_faster():
+    assert ("openvino 2026.4, Winograd", "f32") in bars(operations_figure([F32, WINOGRAD]))
+    slower = replace(WINOGRAD, rate=Rate(1e9, 1e9, 1e9, 9))
+    assert len(operations_figure([F32, slower]).data) == 1
+
+
+def test_bandwidth_is_a_line_over_the_size_of_the_data():
+    large = replace(MEMORY, working_set_bytes=1 << 28, rate=Rate(1e9, 1e9, 1e9, 9))
+
+    (line,) = bandwidth_figure([large, MEMORY, F32]).data
+
+    assert (line.x, line.y) == ((1 << 20, 1 << 28), (5, 1))
+    assert list(bandwidth_figure([large]).layout.xaxis.ticktext) == ["256 MiB"]
+
+
+def test_an_engine_has_one_colour_in_both_charts():
+    found = [F32, OTHER, replace(MEMORY, engine=OTHER.engine)]
+
+    assert operations_figure(found).data[1].marker.color == bandwidth_figure(found).data[0].line.color
+
+
+def test_without_a_rate_there_is_no_chart_and_the_table_says_why():
+    assert operations_figure([CANNOT, MEMORY]) is None
+    assert bandwidth_figure([CANNOT, F32]) is None
+    (row,) = operation_rows([CANNOT, MEMORY])
+    assert (row["Precision"], row["Gop/s"], row["Remark"]) == ("bf16", None, "not available: cannot")
+
+
+def test_rows_have_units_intervals_and_remarks():
+    busy = replace(WINOGRAD, rate=replace(WINOGRAD.rate, disturbed=True))
+
+    (row,), (memory,) = operation_rows([busy]), bandwidth_rows([busy, MEMORY])
+
+    assert (row["Gop/s"], row["Low"], row["High"], row["Best at"]) == (150, 140, 160, "Conv 3×3")
+    assert "Winograd" in row["Remark"]
+    assert "the true peak is higher" in row["Remark"]
+    assert (memory["Data"], memory["GB/s"], memory["Remark"]) == ("1 MiB", 5, None)
+    assert "1 of these 2 were measured" in busy_sentence([busy, MEMORY])
+    assert busy_sentence([F32, CANNOT]) == ""
+
+
+def test_names_do_not_speak_html():
+    hostile = replace(F32, engine=EngineRef("<b>x</b>", "default", None), what="<i>")
+
+    assert operations_figure([hostile]).data[0].name == "&lt;b&gt;x&lt;/b&gt;"

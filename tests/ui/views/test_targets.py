@@ -1,0 +1,99 @@
+"""Targets as a person looks at them."""
+
+from dataclasses import replace
+
+import invented
+from enginebench_controller.records import Target
+from enginebench_controller.running.health import Health, HealthAnswer
+from enginebench_ui.views.engines import available_names, device_rows, engine_rows
+from enginebench_ui.views.targets import NOT_YET_SEEN, askable, host_facts, overview_rows, target_views
+
+NUC = Target("nuc", "nuc:1", 0)
+
+
+def answer(health, cause=""):
+    return HealthAnswer(NUC, health, 0.012, cause)
+
+
+def test_a_target_is_shown_whether_it_was_added_seen_or_both():
+    views = target_views([NUC], [invented.snapshot("local")])
+
+    assert [(view.name, view.address) for view in views] == [("local", "127.0.0.1:50051"), ("nuc", "nuc:1")]
+    assert (views[1].last_seen, views[1].engines, views[1].was_seen) == (NOT_YET_SEEN, (), False)
+
+
+def test_only_a_target_that_was_added_can_be_removed_and_only_the_local_one_is_not_asked():
+    views = target_views([NUC], [invented.snapshot("local"), invented.snapshot("10.0.0.1:50151")])
+
+    assert [view.name for view in views if view.is_added] == ["nuc"]
+    assert [target.name for target in askable(views)] == ["10.0.0.1:50151", "nuc"]
+
+
+def test_health_is_said_in_words_and_why_it_is_bad():
+    snapshots = [invented.snapshot("local"), invented.snapshot("nuc")]
+    views = target_views([NUC], snapshots)
+
+    def nuc(answers):
+        return overview_rows(views, snapshots, answers)[1]
+
+    assert overview_rows(views, snapshots, {})[0]["Health"] == "started when needed"
+    assert nuc({})["Health"] == "asking …"
+    serving = nuc({"nuc": answer(Health.SERVING)})
+    assert (serving["Health"], serving["Answer (ms)"], serving["Why"]) == ("● serving", 12.0, None)
+    silent = nuc({"nuc": answer(Health.UNREACHABLE, "nothing listens on this port")})
+    assert (silent["Health"], silent["Answer (ms)"]) == ("○ unreachable", None)
+    assert silent["Why"] == "nothing listens on this port"
+
+
+def test_the_overview_counts_engines_and_leaves_the_unknown_empty():
+    snapshot = invented.snapshot("nuc")
+    seen, unseen = overview_rows(target_views([NUC, replace(NUC, name="pi")], [snapshot]), [snapshot], {})
+
+    assert (seen["Engines"], seen["Cores"], seen["Memory"]) == ("1 of 2", 2, None)
+    assert (unseen["Engines"], unseen["Cores"], unseen["Processor"]) == (None, None, None)
+
+
+def test_engines_are_listed_with_their_version_or_with_the_reason_and_without_hidden_ones():
+    works, missing = engine_rows(invented.snapshot().engines)
+
+    assert (works["Engine"], works["Version"], works["Devices"], works["Formats"]) == ("fake", "1.0", "CPU", "ONNX")
+    assert missing["Status"] == "unavailable: fake-broken is not installed; install it"
+    assert (missing["Version"], missing["Devices"]) == (None, None)
+
+
+def test_engines_stand_by_environment_the_default_one_first():
+    works = invented.snapshot().engines[0]
+    engines = [works | {"environment": "a"}, works | {"name": "z"}, works]
+
+    assert [(row["Environment"], row["Engine"]) for row in engine_rows(engines)] == [
+        ("default", "fake"),
+        ("default", "z"),
+        ("a", "fake"),
+    ]
+    assert available_names(engines) == ("fake@a", "z", "fake")
+
+
+def test_devices_are_listed_with_what_they_can_do():
+    engine = invented.snapshot().engines[0]
+    device = engine["available"]["devices"][0] | {"properties": {"instruction_set": "avx2"}}
+
+    (row,) = device_rows([engine | {"available": engine["available"] | {"devices": [device]}}])
+
+    assert (row["Device"], row["Full name"], row["Precisions"]) == ("CPU", "Invented CPU", "f32, bf16")
+    assert row["Properties"] == "instruction set: avx2"
+
+
+def test_an_engine_that_tells_next_to_nothing_is_shown_as_unknown():
+    (row,) = engine_rows([{"name": None, "available": None, "unavailable": None}])
+
+    assert (row["Engine"], row["Status"]) == ("unknown", "unavailable: unknown")
+    assert device_rows([{"available": {"version": "1"}}]) == ()
+
+
+def test_what_a_target_left_out_is_unknown_not_zero():
+    facts = dict(host_facts({"physical_cores": 2, "memory_bytes": None, "cpu_quota_cores": 1.5}))
+
+    assert facts["Memory"] == "unknown"
+    assert facts["Cores"] == "2 physical, unknown logical, limited to 1.5"
+    assert "Tuned" not in facts
+    assert dict(host_facts({"tuned": ["governor performance"]}))["Tuned"] == "governor performance"

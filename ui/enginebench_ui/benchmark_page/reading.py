@@ -1,0 +1,136 @@
+"""What the pages of benchmarks read, kept in memory until the store changes.
+
+Records are frozen, so they are kept as they are: copying a benchmark of 200 cells at every click would take longer than
+drawing it.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+import streamlit as st
+
+from enginebench_controller.comparing.pairing import excluded_blocks
+from enginebench_controller.home import default_home
+from enginebench_controller.records import Interval, Measurement
+from enginebench_controller.stats.mean_latency import BlockLatency, mean_interval
+from enginebench_controller.store.latencies import LatencyCurve
+from enginebench_controller.store.listing import BenchmarkPage, Relatives
+from enginebench_controller.store.store import Store
+from enginebench_controller.store.trends import TrendPoint
+from enginebench_ui.reading import READ_TIMEOUT_S
+from enginebench_ui.views.benchmark.whole import WholeBenchmark, shape
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+READ_AHEAD_SAMPLES = 500_000
+"""A benchmark with no more samples is read at once: the next cell that somebody looks at is then there already."""
+
+_MOST_KEPT = 1000
+
+
+def listed(search: str, size: int, page: int) -> BenchmarkPage:
+    """Return a page of the list, newest first."""
+    return _listed(*_place(), search, size, page)
+
+
+def whole(benchmark_id: str) -> WholeBenchmark:
+    """Return one benchmark, without samples. Raises `InputError` when there is none."""
+    return _whole(*_place(), benchmark_id)
+
+
+def relatives(benchmark_id: str) -> Relatives:
+    """Return a benchmark's re-runs, and others that it can be compared with."""
+    return _relatives(*_place(), benchmark_id)
+
+
+def trend(measurement_id: str) -> tuple[TrendPoint, ...]:
+    """Return a measurement and its like in all benchmarks, oldest first."""
+    return _trend(*_place(), measurement_id)
+
+
+def curves(wanted: Sequence[str], benchmark: WholeBenchmark) -> Mapping[str, LatencyCurve]:
+    """Return the reduced latencies of measurements, by id; those without samples are left out."""
+    kept = _curves(*_place())
+    ahead = [one.id for one in benchmark.measurements] if benchmark.samples <= READ_AHEAD_SAMPLES else []
+    _complete(kept, wanted, ahead, lambda store, ids: store.latency_curves(ids))
+    return {one: found for one in wanted if (found := kept[one]) is not None}
+
+
+def blocks(wanted: Sequence[str]) -> Mapping[str, tuple[BlockLatency, ...]]:
+    """Return what the latencies of each block add up to, by measurement id; those without samples are left out."""
+    kept = _blocks(*_place())
+    _complete(kept, wanted, (), lambda store, ids: store.block_latencies(ids))
+    return {one: found for one in wanted if (found := kept[one]) is not None}
+
+
+def mean_intervals(measurements: Iterable[Measurement]) -> dict[str, Interval | None]:
+    """Return the intervals of mean latencies, by measurement id."""
+    timed = [one for one in measurements if one.latency is not None]
+    found = blocks([one.id for one in timed])
+    return {one.id: mean_interval(found.get(one.id, ()), excluded_blocks(one)) for one in timed}
+
+
+def store() -> Store:
+    """Return the store, for what is not kept in memory."""
+    return Store(default_home().store.path, timeout_s=READ_TIMEOUT_S)
+
+
+def _complete(
+    kept: MutableMapping[str, R | None],
+    wanted: Sequence[str],
+    ahead: Sequence[str],
+    read: Callable[[Store, list[str]], Mapping[str, R]],
+) -> None:
+    """Read what is not there yet; what has no samples is kept as None, so that it is asked for once."""
+    if not (missing := [one for one in wanted if one not in kept]):
+        return
+    if len(kept) > _MOST_KEPT:
+        kept.clear()
+        missing = list(wanted)
+    asked = list(dict.fromkeys([*missing, *(one for one in ahead if one not in kept)]))
+    found = read(store(), asked)
+    kept.update({one: found.get(one) for one in asked})
+
+
+def _place() -> tuple[str, str]:
+    own = default_home().store
+    return str(own.path), own.generation()
+
+
+def _kept(read: Callable[P, R]) -> Callable[P, R]:
+    """Answer from memory. The generation among the arguments is there for that only: an equal one, an equal answer."""
+    kept: Callable[P, R] = st.cache_resource(show_spinner=False, max_entries=8)(read)
+    return kept
+
+
+@_kept
+def _listed(path: str, generation: str, search: str, size: int, page: int) -> BenchmarkPage:
+    return Store(Path(path), READ_TIMEOUT_S).benchmark_page(search, size, page)
+
+
+@_kept
+def _whole(path: str, generation: str, benchmark_id: str) -> WholeBenchmark:
+    own = Store(Path(path), READ_TIMEOUT_S)
+    return shape(own.bundle(benchmark_id, with_samples=False), own.models())
+
+
+@_kept
+def _relatives(path: str, generation: str, benchmark_id: str) -> Relatives:
+    return Store(Path(path), READ_TIMEOUT_S).relatives(benchmark_id)
+
+
+@_kept
+def _trend(path: str, generation: str, measurement_id: str) -> tuple[TrendPoint, ...]:
+    return Store(Path(path), READ_TIMEOUT_S).trend(measurement_id)
+
+
+@_kept
+def _curves(path: str, generation: str) -> dict[str, LatencyCurve | None]:
+    return {}
+
+
+@_kept
+def _blocks(path: str, generation: str) -> dict[str, tuple[BlockLatency, ...] | None]:
+    return {}

@@ -1,0 +1,78 @@
+"""What a person chooses, kept in the address: short ids, so that a link shows a colleague the very same.
+
+The address is the truth. A value that is no option there is passed over, and what would be shown without one is left
+out, so that a plain address stays plain. `scope` is what the options belong to, such as the id of a benchmark: what was
+chosen for one says nothing of another.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import streamlit as st
+
+_BETWEEN = ","
+
+
+def choose_one(label: str, options: Mapping[str, str], name: str, *, default: str, scope: str = "", **look: Any) -> str:
+    """Show a drop-down of options, by id, and return the one chosen; `name` stands in the address."""
+    return _one(st.selectbox, label, options, name, default, scope, look)
+
+
+def choose_view(
+    label: str, options: Mapping[str, str], name: str, *, default: str, scope: str = "", **look: Any
+) -> str:
+    """Show a few options side by side, and return the one chosen."""
+    return _one(st.segmented_control, label, options, name, default, scope, look | {"required": True})
+
+
+def choose_several(
+    label: str, options: Mapping[str, str], name: str, *, default: Sequence[str], scope: str = "", **look: Any
+) -> tuple[str, ...]:
+    """Show options of which any number may be chosen, and return those that are, as they were chosen."""
+    key = _key(name, scope)
+    asked = st.query_params.get(name)
+    wanted = list(default) if asked is None else [one for one in asked.split(_BETWEEN) if one in options]
+    st.session_state[key] = wanted
+
+    def keep() -> None:
+        _keep(name, _BETWEEN.join(st.session_state[key]), _BETWEEN.join(default))
+
+    shown = list(options)
+    chosen = st.multiselect(label, shown, format_func=lambda one: options[one], key=key, on_change=keep, **look)
+    return tuple(chosen)
+
+
+def chosen(name: str, options: Mapping[str, str], default: str) -> str:
+    """Return what the address says of a choice that is shown elsewhere."""
+    asked = st.query_params.get(name, default)
+    return asked if asked in options else default
+
+
+def _one(
+    widget: Callable[..., Any],
+    label: str,
+    options: Mapping[str, str],
+    name: str,
+    default: str,
+    scope: str,
+    look: Mapping[str, Any],
+) -> str:
+    key = _key(name, scope)
+    st.session_state[key] = chosen(name, options, default)
+
+    def keep() -> None:
+        _keep(name, st.session_state[key], default)
+
+    found = widget(label, list(options), format_func=lambda one: options[one], key=key, on_change=keep, **look)
+    return default if found is None else str(found)
+
+
+def _key(name: str, scope: str) -> str:
+    return f"{name}-{scope}" if scope else name
+
+
+def _keep(name: str, value: str, default: str) -> None:
+    if value == default:
+        st.query_params.pop(name, None)
+    else:
+        st.query_params[name] = value

@@ -1,0 +1,87 @@
+"""The state of the page in its address, so that a comparison can be sent: names that stay, ids as values.
+
+The address is what holds; tables and lists follow it. Widgets whose labels say it all are bound by Streamlit itself,
+under the names in capitals here.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import streamlit as st
+
+PROJECTS = {"A": "a", "B": "b"}
+POINTS = {"A": "ea", "B": "eb"}
+PROFILES = {"A": "pa", "B": "pb"}
+HIDDEN = "off"
+EXCLUDED = "without"
+FILTERS = "f"
+ROW = "row"
+
+THRESHOLD = "t"
+REPEATS = "runs"
+VIEW = "view"
+BARS = "bars"
+WORDS = "words"
+ORDER = "order"
+BIND = "query-params"
+
+_SEPARATOR = ","
+
+
+def value(name: str) -> str:
+    """Return what the address says, "" where nothing."""
+    return str(st.query_params.get(name, ""))
+
+
+def joined(name: str) -> frozenset[str]:
+    """Return the set of short ids that the address keeps under one name."""
+    return frozenset(part for part in value(name).split(_SEPARATOR) if part)
+
+
+def repeated(name: str) -> tuple[str, ...]:
+    """Return all that the address says under one name."""
+    return tuple(text for text in st.query_params.get_all(name) if text)
+
+
+def put(name: str, text: str | Iterable[str]) -> None:
+    """Write into the address; nothing is said where the text, or the list, is empty. A list repeats the name."""
+    kept = text if isinstance(text, str) else list(text)
+    if kept:
+        st.query_params[name] = kept
+    else:
+        st.query_params.pop(name, None)
+
+
+def put_joined(name: str, parts: Iterable[str]) -> None:
+    """Write a set of short ids into the address."""
+    put(name, _SEPARATOR.join(sorted(parts)))
+
+
+def forget(*names: str) -> None:
+    """Take names out of the address: what they said is of something that is no longer shown."""
+    for name in names:
+        put(name, "")
+
+
+def follow(key: str, state: Any) -> str:
+    """Bring a widget to what the address says, before it is drawn; return its key."""
+    if st.session_state.get(key) != state:
+        st.session_state[key] = state
+    return key
+
+
+def selected_row(key: str) -> int | None:
+    """Return the row that a person selected in the table of this key, by its mark or by any of its cells."""
+    selection = st.session_state[key]["selection"]
+    if selection.get("cells"):
+        return int(selection["cells"][0][0])
+    return int(selection["rows"][0]) if selection.get("rows") else None
+
+
+def follow_row(key: str, row: int | None) -> str:
+    """Bring the selection of a table to a row, or to none; return its key."""
+    state = st.session_state.get(key)
+    rows = [] if row is None else [row]
+    if state is None or list(state["selection"]["rows"]) != rows or state["selection"].get("cells"):
+        st.session_state[key] = {"selection": {"rows": rows, "columns": [], "cells": []}}
+    return key

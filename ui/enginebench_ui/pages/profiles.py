@@ -1,0 +1,111 @@
+"""The list of performance profiles: baselines by name, the FLOPS profile of every model, and pruning passes."""
+
+import streamlit as st
+
+from enginebench_ui import profile_reading, reading
+from enginebench_ui.pages import NEW_PROFILE, PROFILE, PROJECTS
+from enginebench_ui.showing import nothing_yet
+from enginebench_ui.views.profiles.listing import Kind, Listing, baselines, sweep_passes, theoretical
+from enginebench_ui.views.text import count_of
+
+BIND = "query-params"
+MOST_WITHOUT_SCROLLING = 15
+SCROLLING_PX = 600
+COLUMNS = {
+    "Name": st.column_config.TextColumn(width=150),
+    "Model": st.column_config.TextColumn(width=150),
+    "Median (ms)": st.column_config.NumberColumn(
+        format="%.3f", help="Measured: the median of single inferences without the engine's counters."
+    ),
+    "Items/s": st.column_config.NumberColumn(format="%.1f", help="Batch ÷ median."),
+    "Matched (%)": st.column_config.NumberColumn(
+        format="%.1f", help="The share of the layers' time that was led back to nodes of the model."
+    ),
+    "Dense (ms)": st.column_config.NumberColumn(
+        format="%.3f", help="Measured: the median of the dense pass, with the engine's counters."
+    ),
+    "Size (MB)": st.column_config.NumberColumn(format="%.1f"),
+}
+EXPLAINED = {
+    Kind.BASELINE: "What an engine needed for each layer of a model. Select a row to open the profile.",
+    Kind.FLOPS: "What a model asks for in theory, counted without running it. Select a row to open the profile.",
+    Kind.PRUNING: "A model timed with more and more weights taken for zero. Select a row to open the dense pass.",
+}
+
+
+def show() -> None:
+    """Draw the page."""
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        st.title("Performance profiles", anchor=False, width="content")
+        st.page_link(NEW_PROFILE, label="New profile", icon=":material/add:")
+    with st.container(horizontal=True, gap="medium"):
+        kind = Kind(
+            st.segmented_control("Show", list(Kind), required=True, default=Kind.BASELINE, key="show", bind=BIND)
+        )
+        search = st.text_input("Search", placeholder="Name, model, engine or target", key="q", bind=BIND)
+    with reading.banner_on_error():
+        listing, anything = _listing(kind, search)
+    if anything:
+        _show_listing(kind, listing)
+    else:
+        _show_how_to_begin(kind)
+
+
+def _listing(kind: Kind, search: str) -> tuple[Listing, bool]:
+    """What to list, and whether there would be anything without the search."""
+    if kind is Kind.FLOPS:
+        models = profile_reading.models()
+        return theoretical(models, search), bool(models)
+    entries = profile_reading.entries()
+    shape = baselines if kind is Kind.BASELINE else sweep_passes
+    found = shape(entries, search)
+    return found, found.total > 0 or shape(entries).total > 0
+
+
+def _show_listing(kind: Kind, listing: Listing) -> None:
+    shown = f", the newest {len(listing.rows)} are shown" if len(listing.rows) < listing.total else ""
+    st.caption(f"{EXPLAINED[kind]} {count_of(listing.total, 'row')}{shown}.")
+    if not listing.rows:
+        st.info("Nothing fits the search.", icon=":material/search_off:")
+        return
+    event = st.dataframe(
+        list(listing.rows),
+        hide_index=True,
+        placeholder="–",
+        column_config=COLUMNS,
+        height="content" if len(listing.rows) <= MOST_WITHOUT_SCROLLING else SCROLLING_PX,
+        on_select="rerun",
+        selection_mode=["single-row", "single-cell"],
+        key=f"profiles {kind}",
+        alt=f"{kind} profiles",
+    )
+    row = next((place for place, _ in event.selection.cells), next(iter(event.selection.rows), None))
+    if row is not None and row < len(listing.queries):
+        st.switch_page(PROFILE, query_params=listing.queries[row])
+
+
+def _show_how_to_begin(kind: Kind) -> None:
+    if kind is Kind.FLOPS:
+        nothing_yet(
+            "No model is known yet. Every model has a FLOPS profile as soon as it is added:",
+            "enginebench models add model.onnx",
+            PROJECTS,
+            "Projects",
+        )
+    elif kind is Kind.BASELINE:
+        nothing_yet(
+            "Nothing has been profiled yet. This times every layer of a model:",
+            "enginebench profile model.onnx --engine onnxruntime,openvino --name baseline",
+            NEW_PROFILE,
+            "New profile",
+        )
+    else:
+        nothing_yet(
+            "No model has been timed with zeros imposed on its weights yet. DeepSparse can do that:",
+            "enginebench prospects pruning model.onnx",
+            NEW_PROFILE,
+            "New profile",
+        )
+
+
+show()

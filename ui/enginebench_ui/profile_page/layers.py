@@ -1,0 +1,165 @@
+"""Layer summaries and layer results: the same switch of figure and scale for both."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+
+import streamlit as st
+
+from enginebench_controller.prospects import Saving, Series
+from enginebench_ui.compare_page.address import follow_row, selected_row
+from enginebench_ui.profile_page.details import show_details
+from enginebench_ui.profile_page.viewer import Viewed
+from enginebench_ui.showing import chart, table
+from enginebench_ui.views.profiles.datasets import Dataset, Scale
+from enginebench_ui.views.profiles.layers import LayerView
+from enginebench_ui.views.profiles.results import Drawing, layer_figure, layer_rows
+from enginebench_ui.views.profiles.types import heading, type_figure, type_rows, type_views
+
+BIND = "query-params"
+_TABLE_PX = 520
+_MOST_WITHOUT_SCROLLING = 13
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What both sections show: the figures to choose from, and the layers and savings for one of them.
+
+    `savings` are None where nothing is known of pruning; `saving_basis` says what they are for.
+    """
+
+    key: str
+    datasets: Mapping[str, Dataset]
+    layers: Callable[[Dataset], tuple[LayerView, ...]]
+    savings: Callable[[Dataset], Mapping[int, Saving] | None]
+    saving_basis: Callable[[Dataset], str]
+    viewed: Viewed
+    series: Series | None = None
+    noun: str = "layer"
+
+
+def show_types(shown: Shown) -> None:
+    """Draw the time, or another figure, by type of layer; its switches draw nothing else anew."""
+    st.fragment(_show_types)(shown)
+
+
+def show_results(shown: Shown) -> None:
+    """Draw every layer, as a chart and a table; a selected row shows the layer in full, and draws nothing else anew."""
+    st.fragment(_show_results)(shown)
+
+
+def _show_types(shown: Shown) -> None:
+    with _switches():
+        dataset, scale = _switch(shown)
+    st.caption(dataset.explained)
+    layers = shown.layers(dataset)
+    savings = shown.savings(dataset)
+    views = type_views(layers, dataset, savings)
+    left, right = st.columns(2, gap="medium")
+    with left:
+        figure = type_figure(views, dataset, scale)
+        if figure is None:
+            st.info(f"{dataset.label} is not known of any {shown.noun}.")
+        else:
+            chart(figure, "types", name="layer-summaries", alt=f"{dataset.label} by type of {shown.noun}")
+            if any(view.is_engine_made for view in views):
+                st.caption("\\* grey: engine-made, or handed to ONNX Runtime; the model did not ask for it as such.")
+    with right:
+        table(type_rows(views, dataset, with_savings=bool(savings)), "type rows", columns=_columns(dataset))
+        if savings:
+            st.caption(shown.saving_basis(dataset))
+
+
+def _show_results(shown: Shown) -> None:
+    with _switches():
+        dataset, scale = _switch(shown)
+        drawing = Drawing(
+            st.segmented_control("Draw as", list(Drawing), required=True, default=Drawing.LINE, key="draw", bind=BIND)
+        )
+    st.caption(dataset.explained)
+    layers = shown.layers(dataset)
+    chosen = _chosen(layers)
+    figure = layer_figure(layers, dataset, scale, drawing, chosen.position if chosen else None)
+    if figure is None:
+        st.info(f"{dataset.label} is not known of any {shown.noun}.")
+    else:
+        chart(figure, "layers", name="layer-results", alt=f"{dataset.label} of every {shown.noun}, by depth")
+    left, right = st.columns([3, 2], gap="medium")
+    with left:
+        _show_table(shown, layers, dataset, chosen)
+    with right:
+        show_details(chosen, shown.viewed, shown.series, shown.noun)
+
+
+def _switches() -> AbstractContextManager[object]:
+    row: AbstractContextManager[object] = st.container(horizontal=True, gap="medium")
+    return row
+
+
+def _switch(shown: Shown) -> tuple[Dataset, Scale]:
+    labels = list(shown.datasets)
+    label = st.selectbox("Figure", labels, key="data", bind=BIND, width=180, on_change=_forget_layer)
+    scale = st.segmented_control("Scale", list(Scale), required=True, default=Scale.VALUES, key="scale", bind=BIND)
+    return shown.datasets.get(label or labels[0], shown.datasets[labels[0]]), Scale(scale)
+
+
+def _forget_layer() -> None:
+    """Another figure may come from another pass, whose layers are others."""
+    st.query_params.pop("layer", None)
+
+
+def _chosen(layers: Sequence[LayerView]) -> LayerView | None:
+    """The layer that the address names; the table follows it."""
+    wished = st.query_params.get("layer")
+    return next((layer for layer in layers if str(layer.position) == wished), None)
+
+
+def _show_table(shown: Shown, layers: Sequence[LayerView], dataset: Dataset, chosen: LayerView | None) -> None:
+    key = f"layers {shown.key} {dataset.label}"
+    positions = [layer.position for layer in layers]
+    st.dataframe(
+        list(layer_rows(layers, dataset)),
+        key=follow_row(key, positions.index(chosen.position) if chosen else None),
+        hide_index=True,
+        placeholder="–",
+        column_config=_columns(dataset),
+        height=_TABLE_PX if len(layers) > _MOST_WITHOUT_SCROLLING else "content",
+        on_select=partial(_layer_selected, key, positions),
+        selection_mode=["single-row", "single-cell"],
+        alt=f"{shown.noun}s in the order of execution: select one for its details",
+    )
+
+
+def _layer_selected(key: str, positions: Sequence[int]) -> None:
+    row = selected_row(key)
+    if row is None or row >= len(positions):
+        _forget_layer()
+    else:
+        st.query_params["layer"] = str(positions[row])
+
+
+def _columns(dataset: Dataset) -> Mapping[str, object]:
+    number = st.column_config.NumberColumn
+    value = "%.3f" if dataset.is_time else "%d" if dataset.unit == "nodes" else "compact"
+    return {
+        "#": number(width="small", pinned=True, help="Its place in the order of execution."),
+        "Layer": st.column_config.TextColumn(width=190),
+        "Type": st.column_config.TextColumn(width=120),
+        "ONNX id": st.column_config.TextColumn(width="medium"),
+        "Weight": st.column_config.TextColumn(width="medium"),
+        "Kernel": st.column_config.TextColumn(width=130),
+        heading(dataset): number(format=value, help=dataset.explained),
+        "± (%)": number(
+            format="%.1f", help="Half of the mean's 95 % interval over the inferences of this pass, in per cent of it."
+        ),
+        "Share (%)": number(format="%.1f"),
+        "Of roof (%)": number(
+            format="%.0f", help="Of what this engine can attain with such work here. Above 100: see the layer's remark."
+        ),
+        "FLOPs": number(format="compact", help="Of the nodes that it stands for; a multiply-add is 2, zeros count."),
+        "Saves (ms)": number(format="%.3f", help="Estimated, of the dense pass with zeros imposed."),
+        "Saves (%)": number(format="%.1f", help="Estimated, of this type's time in the dense pass."),
+        "Known": number(help="Of how many of the layers the figure is known; the sum is over these."),
+        "Note": st.column_config.TextColumn(width="medium"),
+    }

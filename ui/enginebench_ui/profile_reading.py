@@ -1,0 +1,191 @@
+"""What the pages of profiles read, and what is worked out of it, kept in memory.
+
+A stored profile never changes, so it is kept by its id, whatever else the store takes in meanwhile. It is kept as it is
+and not as a copy for each session: its records are frozen.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from enginebench_controller.errors import InputError, ModelError
+from enginebench_controller.exports import ExportFormat, export_profiles
+from enginebench_controller.home import default_home
+from enginebench_controller.model.counted_model import CountedModel, counted_model
+from enginebench_controller.model.library import ModelLibrary
+from enginebench_controller.prospects import Advice, advise, sweep_for
+from enginebench_controller.records import ModelVersion, Peak, Profile
+from enginebench_controller.store.profile_entries import ProfileEntry
+from enginebench_controller.store.store import Store
+from enginebench_ui.keeping import kept
+from enginebench_ui.reading import READ_TIMEOUT_S
+from enginebench_ui.views.profiles.layers import LayerView, layer_views
+from enginebench_ui.views.profiles.pruning import Sweep, sweep_of
+
+QUICK_SWEEP_NODES = 4000
+"""Nodes of all passes together that are read within about half a second."""
+
+SWEEPS_KEPT = 3
+_sweeps: dict[tuple[str, tuple[str, ...]], Sweep] = {}
+"""Sweeps by the store's path and the ids of their passes. Not Streamlit's memory, which does not tell what is in it."""
+
+WITH_NODES = "onnx"
+"""The format whose nodes are counted."""
+
+
+def entries() -> tuple[ProfileEntry, ...]:
+    """Return all profiles as they stand in lists, newest first."""
+    return _entries(*_place())
+
+
+def find(named: str) -> ProfileEntry:
+    """Return the profile with this id, else the only one whose id begins so. Raises `InputError`."""
+    listed = entries()
+    found = [one for one in listed if one.id == named] or [one for one in listed if named and one.id.startswith(named)]
+    if len(found) != 1:
+        many = f"{len(found)} profiles begin with" if found else "there is no profile"
+        raise InputError(f"{many} {named!r}; it may have been removed")
+    return found[0]
+
+
+def whole(profile_id: str) -> Profile:
+    """Return a profile with its layers and nodes. Raises `InputError` when there is none."""
+    return _whole(_place()[0], profile_id)
+
+
+def peaks(target: str) -> tuple[Peak, ...]:
+    """Return what the last calibrations of a target found."""
+    return _peaks(*_place(), target)
+
+
+def layers(profile: Profile) -> tuple[LayerView, ...]:
+    """Return the layers of a whole profile as views, under the roofs of its target."""
+    found = peaks(profile.target)
+    return _layers(_place()[0], profile.id, _stamp(found), profile, found)
+
+
+def passes(entry: ProfileEntry) -> tuple[ProfileEntry, ...]:
+    """Return the passes with zeros imposed on the profile's model, dense one and copies included; empty without any."""
+    return sweep_for(entries(), entry)
+
+
+def sweep(found: Sequence[ProfileEntry]) -> Sweep:
+    """Return what these passes tell. Takes seconds for passes over thousands of nodes, the first time."""
+    path, profile_ids = _place()[0], tuple(one.id for one in found)
+    known = _sweeps.get((path, profile_ids))
+    if known is not None or not profile_ids:
+        return known or Sweep()
+    told = sweep_of(_store(path).whole_profiles(profile_ids))
+    for oldest in list(_sweeps)[: len(_sweeps) + 1 - SWEEPS_KEPT]:
+        _sweeps.pop(oldest, None)
+    _sweeps[path, profile_ids] = told
+    return told
+
+
+def is_slow_sweep(found: Sequence[ProfileEntry], nodes: int) -> bool:
+    """Whether these passes over so many nodes are still to be read, and would keep a person waiting."""
+    key = (_place()[0], tuple(one.id for one in found))
+    return len(found) * nodes > QUICK_SWEEP_NODES and key not in _sweeps
+
+
+def advice(profile: Profile, passes: Sweep) -> tuple[Advice, ...]:
+    """Return what the advisor says of a whole profile."""
+    found = peaks(profile.target)
+    ids = tuple(one.id for one in passes.passes)
+    return _advice(_place()[0], profile.id, _stamp(found), ids, profile, found, passes.passes)
+
+
+def theory(model: ModelVersion, batch: int | None) -> CountedModel:
+    """Return a model's nodes with their work: as a profile brought them, else counted in the library's file.
+
+    Raises `ModelError` where the format shows no nodes, or the file cannot be counted.
+    """
+    path, _ = _place()
+    return _theory(path, str(default_home().library.main_path(model)), model.digest, model.format, batch)
+
+
+def models() -> tuple[ModelVersion, ...]:
+    """Return the model versions of the library, and those that the store knows although their files are gone."""
+    held = library()
+    return _models(*_place(), held.generation())
+
+
+def library() -> ModelLibrary:
+    """Return the model versions of this machine."""
+    return default_home().library
+
+
+def exported(profile: Profile, form: ExportFormat) -> bytes:
+    """Return a profile as the file that `enginebench profiles export` writes. Calls no page."""
+    store = _store(_place()[0])
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "export"
+        export_profiles([profile], store.peaks(profile.target), form, file)
+        return file.read_bytes()
+
+
+def _store(path: str) -> Store:
+    return Store(Path(path), timeout_s=READ_TIMEOUT_S)
+
+
+def _place() -> tuple[str, str]:
+    store = default_home().store
+    return str(store.path), store.generation()
+
+
+def _stamp(found: Sequence[Peak]) -> tuple[int, int]:
+    return len(found), max((peak.measured_at_unix_ns for peak in found), default=0)
+
+
+@kept(4)
+def _entries(path: str, generation: str) -> tuple[ProfileEntry, ...]:
+    return _store(path).profile_entries()
+
+
+@kept(12, "Reading the profile …")
+def _whole(path: str, profile_id: str) -> Profile:
+    found = _store(path).whole_profiles([profile_id])
+    if not found:
+        raise InputError(f"there is no profile {profile_id!r}; it may have been removed")
+    return found[0]
+
+
+@kept(4)
+def _models(path: str, generation: str, library_generation: str) -> tuple[ModelVersion, ...]:
+    held = {one.digest: one for one in library().versions()}
+    return (*held.values(), *(one for one in _store(path).models() if one.digest not in held))
+
+
+@kept(16)
+def _peaks(path: str, generation: str, target: str) -> tuple[Peak, ...]:
+    return _store(path).peaks(target)
+
+
+@kept(12, "Placing the layers under their roofs …")
+def _layers(
+    path: str, profile_id: str, stamp: tuple[int, int], _profile: Profile, _found: Sequence[Peak]
+) -> tuple[LayerView, ...]:
+    return layer_views(_profile, _found)
+
+
+@kept(12, "Asking the advisor …")
+def _advice(
+    path: str,
+    profile_id: str,
+    stamp: tuple[int, int],
+    pass_ids: tuple[str, ...],
+    _profile: Profile,
+    _found: Sequence[Peak],
+    _passes: Sequence[Profile],
+) -> tuple[Advice, ...]:
+    return advise(_profile, None, _found, _passes)
+
+
+@kept(8, "Counting the operations of the model …")
+def _theory(path: str, file: str, digest: str, kind: str, batch: int | None) -> CountedModel:
+    kept = _store(path).stored_work(digest, batch)
+    if kept is not None:
+        return CountedModel(kept.batch, kept.nodes, kept.work)
+    if kind != WITH_NODES:
+        raise ModelError(f"the format {kind} shows no nodes to count, layer by layer")
+    return counted_model(Path(file), batch)

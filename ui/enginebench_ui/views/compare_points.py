@@ -1,0 +1,157 @@
+"""The experiments of the two sides as points: which one is A or B, which are drawn, and where the sweet spot is."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from enginebench_controller.stats.sweet_spot import OperatingPoint, best_point, sweet_spot
+from enginebench_controller.store.experiments import Experiment
+from enginebench_ui.views.text import Row, cells, instant, milliseconds, percent
+
+LETTERS = ("A", "B")
+
+ID_CHARACTERS = 12
+"""An id in an address is the start of the whole one."""
+
+NO_POINT = "none"
+"""Instead of an id: a person took the point away."""
+
+DRAWN, NOT_DRAWN = "☑", "☐"
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of the comparison. `chosen` is its point A or B, `drawn` what the chart shows, `spot` its sweet spot."""
+
+    letter: str
+    experiments: tuple[Experiment, ...]
+    chosen: Experiment | None
+    drawn: tuple[Experiment, ...]
+    spot: Experiment | None
+
+
+def side(
+    letter: str, experiments: Sequence[Experiment], named: str, hidden: Collection[str], threshold_ms: float | None
+) -> Side:
+    """Make a side: `named` is the start of the id of its point, or `NO_POINT`, or "" for the one of most throughput.
+
+    `hidden` are starts of ids of experiments that are not drawn. The sweet spot is sought among those that are.
+    """
+    drawn = tuple(one for one in experiments if has_numbers(one) and one.id[:ID_CHARACTERS] not in hidden)
+    threshold_ns = None if threshold_ms is None else threshold_ms * 1e6
+    spot = sweet_spot(map(_operating_point, drawn), threshold_ns)
+    chosen = _chosen(experiments, drawn, named)
+    return Side(letter, tuple(experiments), chosen, drawn, _with_id(drawn, spot.id if spot else None))
+
+
+def has_numbers(experiment: Experiment) -> bool:
+    """Whether there is a point to draw."""
+    return experiment.latency_ns is not None and experiment.throughput_items_per_s is not None
+
+
+def lacking(one: Side) -> str | None:
+    """Say why a side has no point, and what to do; None where it has one."""
+    if one.chosen is not None and has_numbers(one.chosen):
+        return None
+    if one.chosen is not None:
+        why = f": {one.chosen.failure}" if one.chosen.failure else ""
+        return f"{one.letter} has no point: the chosen experiment has no numbers ({one.chosen.status}{why})."
+    if not one.experiments:
+        return f"{one.letter} has no point: nothing of this project was measured yet."
+    if not any(map(has_numbers, one.experiments)):
+        return f"{one.letter} has no point: none of its experiments came to numbers."
+    return f"{one.letter} has no point: select a row in its table."
+
+
+def spot_sentence(one: Side, threshold_ms: float | None) -> str | None:
+    """Say where a side's sweet spot is, or that there is none; None without a threshold."""
+    if not threshold_ms:
+        return None
+    if one.spot is None:
+        return f"{one.letter} has no sweet spot: none of its points stays within {threshold_ms:g} ms."
+    also = f", which is {one.letter}" if one.chosen is not None and one.spot.id == one.chosen.id else ""
+    rate, latency = one.spot.throughput_items_per_s, milliseconds(one.spot.latency_ns)
+    return f"{one.letter}'s sweet spot{also}: {rate:.4g} items/s at {latency:.4g} ms ({point_text(one.spot)})."
+
+
+def point_text(experiment: Experiment) -> str:
+    """Name an experiment within its project: "batch 4, 1 stream, 2 cores, f32"."""
+    streams = f"{experiment.streams} stream" + ("" if experiment.streams == 1 else "s")
+    cores = f"{experiment.cores} core" + ("" if experiment.cores == 1 else "s")
+    return f"batch {experiment.batch}, {streams}, {cores}, {experiment.precision}"
+
+
+def selected(hidden: Collection[str], experiment_id: str) -> frozenset[str]:
+    """Return what stays hidden when an experiment becomes A or B: its point is drawn in any case."""
+    return frozenset(hidden) - {experiment_id[:ID_CHARACTERS]}
+
+
+def toggled(hidden: Collection[str], experiment_id: str) -> frozenset[str]:
+    """Return what is hidden when the check mark of an experiment was clicked."""
+    return frozenset(hidden) ^ {experiment_id[:ID_CHARACTERS]}
+
+
+def experiment_rows(one: Side) -> tuple[Row, ...]:
+    """Return a table row an experiment; axes in which all are alike are left out but for the most common."""
+    varying = {
+        heading: read for heading, read in _SOMETIMES.items() if len({read(entry) for entry in one.experiments}) > 1
+    }
+    return tuple(cells(_row(one, entry, varying)) for entry in one.experiments)
+
+
+_SOMETIMES: Mapping[str, Callable[[Experiment], object]] = {
+    "Precision": lambda one: one.precision,
+    "Load": lambda one: one.load,
+    "Hint": lambda one: one.hint,
+    "In flight": lambda one: one.requests,
+    "Options": lambda one: one.options,
+    "Version": lambda one: one.engine_version,
+    "Earlier": lambda one: one.earlier,
+}
+
+
+def _row(one: Side, entry: Experiment, varying: Mapping[str, Callable[[Experiment], object]]) -> Row:
+    return {
+        "Drawn": DRAWN if entry in one.drawn else NOT_DRAWN if has_numbers(entry) else None,
+        "Point": _mark(one, entry),
+        "Batch": entry.batch,
+        "Streams": entry.streams,
+        "Cores": entry.cores,
+        "Items/s": entry.throughput_items_per_s,
+        "Median (ms)": milliseconds(entry.latency_ns),
+        "Status": f"{entry.status}: {entry.failure}" if entry.failure else entry.status.value,
+        "Input set": entry.input_set,
+        "± items/s (%)": percent(
+            _half_width(
+                entry.throughput_low_items_per_s, entry.throughput_high_items_per_s, entry.throughput_items_per_s
+            )
+        ),
+        "± ms (%)": percent(_half_width(entry.latency_low_ns, entry.latency_high_ns, entry.latency_ns)),
+        **{heading: read(entry) for heading, read in varying.items()},
+        "Measured": None if entry.started_at_unix_ns is None else instant(entry.started_at_unix_ns),
+    }
+
+
+def _mark(one: Side, entry: Experiment) -> str | None:
+    signs = [one.letter] * (entry == one.chosen) + ["sweet spot"] * (entry == one.spot)
+    return " · ".join(signs) or None
+
+
+def _half_width(low: float | None, high: float | None, middle: float | None) -> float | None:
+    return None if low is None or high is None or not middle else (high - low) / 2 / middle
+
+
+def _chosen(experiments: Sequence[Experiment], drawn: Sequence[Experiment], named: str) -> Experiment | None:
+    if named == NO_POINT:
+        return None
+    if named and (found := next((one for one in experiments if one.id.startswith(named)), None)):
+        return found
+    fastest = best_point(map(_operating_point, drawn))
+    return _with_id(drawn, fastest.id if fastest else None)
+
+
+def _operating_point(experiment: Experiment) -> OperatingPoint:
+    return OperatingPoint(experiment.id, experiment.latency_ns, experiment.throughput_items_per_s)
+
+
+def _with_id(experiments: Sequence[Experiment], identity: str | None) -> Experiment | None:
+    return next((one for one in experiments if one.id == identity), None)

@@ -1,0 +1,48 @@
+"""Large counts as a person reads them, and long names cut to what fits. Unknown is never shown as 0."""
+
+from enginebench_ui.views.text import UNKNOWN
+
+_STEPS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def magnitude(value: float | None, unit: str = "") -> str:
+    """Three digits with a decimal prefix and the unit, small counts in full: "704 MFLOP", "1.24 M", "32"."""
+    if value is None:
+        return UNKNOWN
+    if isinstance(value, int) and abs(value) < _STEPS[-1][0]:
+        return f"{value} {unit}".strip()
+    size, prefix = next(((size, prefix) for size, prefix in _STEPS if abs(value) >= size), (1.0, ""))
+    return f"{_three_digits(value / size)} {prefix}{unit}".strip()
+
+
+def milliseconds_text(value_ns: float | None) -> str:
+    """Nanoseconds as milliseconds with their unit: "44.9 ms"."""
+    return UNKNOWN if value_ns is None else f"{_three_digits(value_ns / 1e6)} ms"
+
+
+def times_text(ratio: float | None) -> str:
+    """How many times as fast: "2.21×"."""
+    return UNKNOWN if ratio is None else f"{ratio:.2f}×"
+
+
+def percent_text(share: float | None, digits: int = 1) -> str:
+    """A share as per cent: "85.0 %"."""
+    return UNKNOWN if share is None else f"{100 * share:.{digits}f} %"
+
+
+def shortened(text: str, most: int = 40) -> str:
+    """At most so many characters: the middle is left out, since names of layers often differ at their ends."""
+    one_line = " ".join(text.split())
+    if len(one_line) <= most:
+        return one_line
+    tail = (most - 1) // 3
+    return f"{one_line[: most - 1 - tail]}…{one_line[-tail:]}"
+
+
+def _three_digits(value: float) -> str:
+    size = abs(value)
+    if size >= 100:
+        return f"{value:,.0f}"
+    if size >= 10:
+        return f"{value:.1f}"
+    return f"{value:.2f}" if size >= 0.1 or value == 0 else f"{value:.3g}"

@@ -1,0 +1,152 @@
+"""What a form offers: model versions, targets with their engines and devices, and the numbers that fit them."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from enginebench_controller.planning.configurations import usable_cores
+from enginebench_controller.planning.selection import DEFAULT_ENVIRONMENT, Engine
+from enginebench_controller.records import IMPOSED_SPARSITY, LOCAL_TARGET, Target, TargetSnapshot
+from enginebench_ui.views.project_key import DIGEST_CHARACTERS
+from enginebench_ui.views.text import UNKNOWN
+from enginebench_ui.views.versions import AS_GIVEN, KnownVersion, made_by
+
+Labels = dict[str, str]
+"""Keys as they stand in addresses and plans, each with what a person reads."""
+
+BATCHES = tuple(1 << power for power in range(11))
+"""The batch sizes that are offered; others can be typed."""
+
+BETWEEN = " · "
+"""Stands between the name of a model version and what else its label says."""
+
+REBATCHED = "batch="
+"""How the derivation of a copy for another batch begins: the planner makes such copies by itself."""
+
+
+def model_labels(known: Mapping[str, KnownVersion], zoo: Iterable[str]) -> Labels:
+    """Return the versions whose files are here, newest first, by the start of the digest, and networks to be built."""
+    here = [one.version for one in known.values() if one.is_here and not is_rebatched(one)]
+    here.sort(key=lambda version: -version.created_at_unix_ns)
+    namesakes = Counter(version.name for version in here)
+    labels = {}
+    for version in here:
+        key = version.digest[:DIGEST_CHARACTERS]
+        parts = [version.name, made_by(version), key[:6] if namesakes[version.name] > 1 else ""]
+        labels[key] = BETWEEN.join(part for part in parts if part and part != AS_GIVEN)
+    built = {version.name for version in here}
+    return labels | {name: f"{name}{BETWEEN}built when first used" for name in zoo if name not in built}
+
+
+def is_rebatched(one: KnownVersion) -> bool:
+    """Tell whether a version is only a copy of its parent for another batch."""
+    return bool(one.version.parent_digest) and (one.version.derivation or "").startswith(REBATCHED)
+
+
+def model_key(text: str, labels: Mapping[str, str]) -> str | None:
+    """Return the key that a text from an address means: the key itself, a digest, the start of one, or a name."""
+    if text in labels or text[:DIGEST_CHARACTERS] in labels:
+        return text if text in labels else text[:DIGEST_CHARACTERS]
+    starting = [key for key in labels if len(text) >= 6 and key.startswith(text)]
+    named = [key for key in labels if label_name(labels[key]) == text]
+    return next(iter(starting + named), None)
+
+
+def plan_models(keys: Iterable[str], known: Iterable[str]) -> list[str]:
+    """Return what a plan calls these models: by the whole digest, so that no namesake is meant."""
+    digests = {digest[:DIGEST_CHARACTERS]: digest for digest in known}
+    return [digests.get(key, key) for key in keys]
+
+
+def label_name(label: str) -> str:
+    """Return the name in the label of a model version."""
+    return label.split(BETWEEN, maxsplit=1)[0]
+
+
+def families(known: Mapping[str, KnownVersion]) -> dict[str, str]:
+    """Return, for each version, the one it stands for: of a copy for another batch its parent, else itself."""
+    return {
+        digest: (one.version.parent_digest or digest) if is_rebatched(one) else digest for digest, one in known.items()
+    }
+
+
+def target_labels(targets: Iterable[Target]) -> Labels:
+    """Return this machine and the targets that were added, by name."""
+    added = {target.name: f"{target.name} ({target.address})" for target in targets}
+    return {LOCAL_TARGET: "this machine"} | added
+
+
+def engine_labels(snapshots: Sequence[TargetSnapshot], also: Iterable[str] = ()) -> Labels:
+    """Return what a plan may name: an engine alone, or with its environment where that is not the preferred one.
+
+    Engines for testing are offered only where an address names them (`also`).
+    """
+    wanted = set(also)
+    versions: dict[str, list[str]] = {}
+    for snapshot in snapshots:
+        for key, engine in _by_key(snapshot.engines).items():
+            if engine["available"] and (not engine["hidden"] or key in wanted):
+                versions.setdefault(key, []).append(engine["available"]["version"] or UNKNOWN)
+    return {key: f"{key} {', '.join(dict.fromkeys(found))}" for key, found in sorted(versions.items())}
+
+
+def unavailable_engines(snapshots: Sequence[TargetSnapshot]) -> tuple[str, ...]:
+    """Say why engines of these targets are missing, a sentence each."""
+    return tuple(
+        f"{engine['name']} is not available on {snapshot.target}: {engine['unavailable']['reason']}"
+        for snapshot in snapshots
+        for engine in snapshot.engines
+        if not engine["available"] and not engine["hidden"]
+    )
+
+
+def device_labels(snapshots: Sequence[TargetSnapshot], engines: Sequence[str]) -> Labels:
+    """Return the devices that these engines (none for all) have on any of these targets, with their full names."""
+    names: dict[str, list[str]] = {}
+    for snapshot in snapshots:
+        for key, engine in _by_key(snapshot.engines).items():
+            if not engine["available"] or (engine["hidden"] and key not in engines) or (engines and key not in engines):
+                continue
+            for device in engine["available"]["devices"]:
+                names.setdefault(device["name"], []).append(device["full_name"])
+    return {
+        name: " · ".join(filter(None, (name, ", ".join(dict.fromkeys(filter(None, full))))))
+        for name, full in names.items()
+    }
+
+
+def most_cores(snapshots: Sequence[TargetSnapshot]) -> int | None:
+    """Return how many cores the largest of these targets can use; None where none tells."""
+    return max((count for one in snapshots if (count := usable_cores(one)) is not None), default=None)
+
+
+def core_counts(most: int | None) -> tuple[int, ...]:
+    """Return the numbers of cores that are offered: all up to eight, then doubling, and the most there are."""
+    limit = most or 8
+    few = range(1, min(limit, 8) + 1)
+    many = (1 << power for power in range(4, limit.bit_length()))
+    return tuple(dict.fromkeys([*few, *many, limit]))
+
+
+def can_impose(snapshots: Sequence[TargetSnapshot], engines: Sequence[str]) -> tuple[str, ...]:
+    """Return which of these engines (none for all) can be told to take weights for zero."""
+    return tuple(
+        dict.fromkeys(
+            key
+            for snapshot in snapshots
+            for key, engine in _by_key(snapshot.engines).items()
+            if engine["available"] and (key in engines if engines else not engine["hidden"])
+            if any(option["name"] == IMPOSED_SPARSITY for option in engine["available"]["options"])
+        )
+    )
+
+
+def _by_key(engines: Sequence[Engine]) -> dict[str, Engine]:
+    """Name each engine as shortly as `planning.selection` permits: the environment only where another is preferred."""
+    ordered = sorted(
+        engines, key=lambda one: (not one["available"], one["environment"] != DEFAULT_ENVIRONMENT, one["environment"])
+    )
+    keyed: dict[str, Engine] = {}
+    for engine in ordered:
+        alone = engine["name"]
+        keyed[f"{alone}@{engine['environment']}" if alone in keyed else alone] = engine
+    return keyed
