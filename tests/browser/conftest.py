@@ -1,15 +1,19 @@
-"""A served page and a browser to look at it."""
+"""Served pages, homes filled by real runs, and a browser that hears every complaint."""
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import sync_playwright
 
+from browser import real_runs
 from browser.drawn import PATIENCE_MS
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -25,27 +29,60 @@ SERVE = "import sys; from pathlib import Path; from enginebench_ui.launch import
 SERVE += "sys.exit(serve(Path(sys.argv[1]), int(sys.argv[2])))"
 
 
-@pytest.fixture(scope="module")
-def serve_pages():
-    """Serves the pages over a home, on a port of their own; returns the address."""
-    processes = []
+@dataclass
+class Served:
+    """Pages over a home, and the process that serves them."""
+
+    address: str
+    home: Path
+    process: subprocess.Popen
+    log: Path
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.communicate(timeout=20)
+
+
+@pytest.fixture(scope="session")
+def serve_pages(tmp_path_factory):
+    """Serves the pages over a home, on a port of their own; returns where. The server must have nothing to log."""
+    served = []
 
     def serve(home):
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
+        log = tmp_path_factory.mktemp("log") / "server.log"
         command = [sys.executable, "-c", SERVE, home, str(port)]
-        processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
-        assert f":{port}" in processes[-1].stdout.readline()
-        return f"http://127.0.0.1:{port}"
+        with log.open("w") as stderr:
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True)
+        served.append(Served(f"http://127.0.0.1:{port}", Path(home), process, log))
+        assert f":{port}" in process.stdout.readline()
+        return served[-1]
 
     yield serve
-    for process in processes:
-        process.terminate()
-        process.communicate(timeout=20)
+    for one in served:
+        one.stop()
+    assert [one.log.read_text() for one in served if one.log.stat().st_size] == []
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
+def real_home(tmp_path_factory):
+    """A home filled by real runs; ENGINEBENCH_PAGES_HOME names one that is there already."""
+    if named := os.environ.get("ENGINEBENCH_PAGES_HOME"):
+        return Path(named).absolute()
+    home = tmp_path_factory.mktemp("real")
+    real_runs.fill(home)
+    return home
+
+
+@pytest.fixture(scope="session")
+def real_pages(real_home, serve_pages):
+    """The pages over real results that no test changes."""
+    return serve_pages(real_home)
+
+
+@pytest.fixture(scope="session")
 def browser():
     installed = next(filter(None, map(shutil.which, BROWSERS)), None)
     with sync_playwright() as playwright:
@@ -55,11 +92,36 @@ def browser():
 
 
 @pytest.fixture
-def page(browser):
-    page = browser.new_page(viewport={"width": 1440, "height": 1500})
-    page.set_default_timeout(PATIENCE_MS)
-    yield page
-    page.close()
+def open_page(browser):
+    """Opens windows; none may complain on its console, raise, or ask anything of another server."""
+    pages, found = [], []
+
+    def listen(page):
+        page.on("console", lambda message: found.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: found.append(str(error)))
+        page.on("request", lambda request: found.append(request.url) if is_elsewhere(request.url) else None)
+
+    def open_one(width=1440, height=1500, **context):
+        page = browser.new_page(viewport={"width": width, "height": height}, **context)
+        page.set_default_timeout(PATIENCE_MS)
+        listen(page)
+        pages.append(page)
+        return page
+
+    yield open_one
+    for page in pages:
+        page.close()
+    assert found == []
+
+
+def is_elsewhere(url):
+    parts = urlsplit(url)
+    return parts.scheme in ("http", "https", "ws", "wss") and parts.hostname != "127.0.0.1"
+
+
+@pytest.fixture
+def page(open_page):
+    return open_page()
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from types import FrameType
 from enginebench_controller.errors import InputError
 from enginebench_controller.home import HOME_VARIABLE
 
-APP = Path(__file__).with_name("entry") / "app.py"
+APP = Path(__file__).with_name("entry") / "server.py"
 LOOPBACK = "127.0.0.1"
 _READY_WITHIN_S = 60.0
 _STOP_WITHIN_S = 5.0

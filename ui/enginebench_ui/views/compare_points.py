@@ -91,7 +91,10 @@ def toggled(hidden: Collection[str], experiment_id: str) -> frozenset[str]:
 
 
 def experiment_rows(one: Side) -> tuple[Row, ...]:
-    """Return a table row an experiment; axes in which all are alike are left out but for the most common."""
+    """Return a table row an experiment; axes in which all are alike are left out but for the most common.
+
+    What tells two experiments apart stands before their numbers.
+    """
     varying = {
         heading: read for heading, read in _SOMETIMES.items() if len({read(entry) for entry in one.experiments}) > 1
     }
@@ -116,6 +119,7 @@ def _row(one: Side, entry: Experiment, varying: Mapping[str, Callable[[Experimen
         "Batch": entry.batch,
         "Streams": entry.streams,
         "Cores": entry.cores,
+        **{heading: read(entry) for heading, read in varying.items()},
         "Items/s": entry.throughput_items_per_s,
         "Median (ms)": milliseconds(entry.latency_ns),
         "Status": f"{entry.status}: {entry.failure}" if entry.failure else entry.status.value,
@@ -126,7 +130,6 @@ def _row(one: Side, entry: Experiment, varying: Mapping[str, Callable[[Experimen
             )
         ),
         "± ms (%)": percent(_half_width(entry.latency_low_ns, entry.latency_high_ns, entry.latency_ns)),
-        **{heading: read(entry) for heading, read in varying.items()},
         "Measured": None if entry.started_at_unix_ns is None else instant(entry.started_at_unix_ns),
     }
 

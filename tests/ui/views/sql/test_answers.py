@@ -72,6 +72,12 @@ def test_a_first_chart_takes_texts_along_and_numbers_up():
     assert default_axes(answer_frame(answered({"name": "VARCHAR"}, ("a",)))) is None
 
 
+def test_numbers_that_rows_are_grouped_by_make_colours_and_are_not_drawn_up():
+    columns = {"engine": "VARCHAR", "cores": "INTEGER", "ms": "DOUBLE"}
+    frame = answer_frame(answered(columns, ("a", 1, 2.5), ("a", 2, 1.5), ("b", 1, 3.5)))
+    assert default_axes(frame) == Axes(ChartKind.BARS, "engine", "ms", "cores")
+
+
 def test_a_series_is_drawn_for_each_colour_and_rows_without_a_number_are_told():
     axes = Axes(ChartKind.BARS, "model", "ms", "engine")
     frame = answer_frame(SPEEDS)

@@ -1,13 +1,14 @@
 """An answer as a chart: one column along, one up, one for colours."""
 
 import html
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
-from pandas.api.types import is_bool_dtype, is_datetime64_any_dtype, is_numeric_dtype
+from pandas.api.types import is_bool_dtype, is_datetime64_any_dtype, is_integer_dtype, is_numeric_dtype
 
 from enginebench_ui.views.palette import NOISE, SERIES
 
@@ -43,17 +44,25 @@ def number_columns(frame: pd.DataFrame) -> tuple[str, ...]:
 
 
 def default_axes(frame: pd.DataFrame) -> Axes | None:
-    """Return what is worth a first look: texts along and numbers up; None without any number to draw."""
+    """Return what is worth a first look: texts along, and up what was measured rather than what it is grouped by.
+
+    None without any number to draw.
+    """
     numbers = number_columns(frame)
     if frame.empty or not numbers:
         return None
     texts = [name for name in frame.columns if name not in numbers]
     x = (texts or list(numbers))[0]
-    y = next((name for name in numbers if name != x), numbers[0])
-    colour = texts[1] if len(texts) > 1 and frame[texts[1]].nunique() <= MOST_COLOURS else None
+    y = _first([name for name in numbers if not is_integer_dtype(frame[name])], x) or _first(numbers, x) or numbers[0]
+    groups = [name for name in frame.columns if name not in (x, y) and (name in texts or is_integer_dtype(frame[name]))]
+    colour = next((name for name in groups if frame[name].nunique() <= MOST_COLOURS), None) if texts else None
     by = [name for name in (x, colour) if name]
     kind = ChartKind.BARS if texts and not frame.duplicated(by).any() else ChartKind.POINTS
     return Axes(kind, x, y, colour)
+
+
+def _first(names: Sequence[str], other: str) -> str | None:
+    return next((name for name in names if name != other), None)
 
 
 def answer_figure(frame: pd.DataFrame, axes: Axes) -> go.Figure:
@@ -64,7 +73,7 @@ def answer_figure(frame: pd.DataFrame, axes: Axes) -> go.Figure:
         figure.add_trace(_trace(series, axes, name, colour))
     figure.update_xaxes(title=_label(axes.x), type=_axis(frame[axes.x]), automargin=True)
     figure.update_yaxes(title=_label(axes.y), rangemode="tozero" if axes.kind is ChartKind.BARS else "normal")
-    legend = {"orientation": "h", "yanchor": "bottom", "y": 1.02, "x": 0}
+    legend = {"orientation": "h", "yanchor": "bottom", "y": 1.02, "x": 0, "title": _label(axes.colour or "")}
     margins = {"l": 10, "r": 10, "t": 40, "b": 10}
     return figure.update_layout(
         height=HEIGHT_PX, barmode="group", margin=margins, legend=legend, showlegend=axes.colour is not None

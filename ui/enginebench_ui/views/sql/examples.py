@@ -114,7 +114,7 @@ LIMIT 100""",
     Example(
         "How are the latencies of the newest measurement distributed?",
         """\
-SELECT round(latency_ns / 1e6, 2) AS latency_ms, count(*) AS inferences
+SELECT round(latency_ns / 1e6, 2) AS latency_ms, count(*) AS requests
 FROM block_samples
 WHERE measurement_id = (
   SELECT id FROM measurements WHERE samples > 0
@@ -123,7 +123,7 @@ GROUP BY latency_ms
 ORDER BY latency_ms""",
         ChartKind.BARS,
         x="latency_ms",
-        y="inferences",
+        y="requests",
     ),
     Example(
         "What does the first inference cost, beside a later one?",

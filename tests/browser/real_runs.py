@@ -1,0 +1,74 @@
+"""A home filled by real runs of the engines: what the pages are looked at with.
+
+python tests/browser/real_runs.py HOME [--thorough]
+"""
+
+import argparse
+import os
+import shutil
+from pathlib import Path
+
+from enginebench_controller.home import HOME_VARIABLE
+from integration.bench import QUICK, Bench
+
+GRID, SWEEP, QUANTIZED = "Engines side by side", "Requests in flight", "Quantized"
+BASELINE = "baseline"
+_THOROUGH = ("--processes", "2", "--interval", "0%", "--duration", "1s", "--warmup", "300ms")
+_ENVIRONMENT = Path("agent", "environments", "deepsparse")
+
+
+def fill(home: Path, *, thorough: bool = False) -> None:
+    """Measure, profile, calibrate and climb; `thorough` takes minutes instead of one or two, and looks better."""
+    bench, timing = Bench(home), _THOROUGH if thorough else QUICK
+    engines = "onnxruntime,openvino,torch" + ",deepsparse" * _lend_deepsparse(home)
+    both, model = "onnxruntime,openvino", "zoo:squeezenet"
+
+    def cli(*arguments: object, expect: int = 0) -> None:
+        bench.cli(*arguments, expect=expect, timeout=1200)
+
+    sizes = ("--batch", "1,2,4") if thorough else ("--batch", "1,2")
+    cli("run", model, "--engine", engines, *sizes, "--cores", "1,2", "--name", GRID, *timing)
+    in_flight = ("--load", "async", "--requests", "1,2,4")
+    cli("run", model, "--engine", both, "--batch", "1", *in_flight, "--name", SWEEP, *timing)
+    cli("models", "quantize", model, "--samples", "2")
+    quantized = next(one for one in bench.json("models", "list")["models"] if one["derivation"])["digest"][:12]
+    cli("run", quantized, "--engine", both, "--batch", "1,2", "--cores", "1,2", "--name", QUANTIZED, *timing)
+    cli("profile", model, "--engine", engines, "--name", BASELINE, "--iterations", "10")
+    cli("profile", quantized, "--engine", both, "--name", QUANTIZED, "--iterations", "10")
+    if "deepsparse" in engines:
+        steps = () if thorough else ("--sparsity", "0,0.6,0.9", "--no-by-layer")
+        cli("prospects", "pruning", model, *steps)
+    cli("targets", "calibrate", "--engine", both, "--cores", "2")
+    rungs = ("--processes", "1", "--duration", "1s" if thorough else "100ms", "--iterations", "32")
+    cli("ladder", "throughput", model, *rungs)
+
+
+def _lend_deepsparse(home: Path) -> bool:
+    """Let the agents of a home run DeepSparse in the environment that `make` made; False where it made none."""
+    made = Path(os.environ.get(HOME_VARIABLE, ".enginebench")).absolute() / _ENVIRONMENT
+    if not made.exists():
+        return False
+    lent = home / _ENVIRONMENT
+    lent.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if not lent.exists():
+        lent.symlink_to(made, target_is_directory=True)
+    return True
+
+
+def copy(home: Path, other: Path) -> Path:
+    """A home with the same results and models, to be changed."""
+    agent = other / "agent" / "environments"
+    agent.mkdir(parents=True, mode=0o700)
+    for environment in (home / "agent" / "environments").glob("*"):
+        (agent / environment.name).symlink_to(environment.resolve(), target_is_directory=True)
+    shutil.copytree(home / "models", other / "models", symlinks=True)
+    shutil.copy(home / "results.duckdb", other)
+    return other
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("home", type=Path)
+    parser.add_argument("--thorough", action="store_true")
+    asked = parser.parse_args()
+    fill(asked.home.absolute(), thorough=asked.thorough)
