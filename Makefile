@@ -4,6 +4,7 @@
 #   make test    all tests
 #   make check   formatter, linter, types, import contracts, generated code: what is quick
 #   make ui      the pages over what `make demo` measured
+#   make screenshots    pictures of every page, for docs/ and for designers: about fifteen minutes
 #   make benchmarks    the harness against its peers, on an idle machine: about 40 minutes (QUICK=1: three)
 
 PYTHON ?= python3
@@ -21,7 +22,7 @@ endif
 BENCHMARKS_STAMP := .venvs/benchmarks.stamp
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check ui setup format proto screenshot browser benchmarks clean
+.PHONY: demo test check ui setup format proto screenshots browser benchmarks clean
 
 demo: setup
 	$(BIN)/enginebench demo
@@ -75,10 +76,14 @@ $(PROTO_PYTHON):
 	$@ $(PIP_INSTALL) grpcio-tools==1.72.2
 	touch $@
 
-# The pictures in docs/, of what `make demo` measured.
-screenshot: setup browser
-	ENGINEBENCH_DEMO_HOME=$(ENGINEBENCH_HOME) ENGINEBENCH_SCREENSHOTS=$(CURDIR)/docs/images \
-	  $(BIN)/python -m pytest tests/browser/test_results_page.py
+# Every view of the pages over real runs, light and dark, wide and narrow, into $(SHOTS); some of them into docs/.
+SHOTS := .screenshots
+screenshots: setup browser
+	test -e $(SHOTS)/home/filled || { rm -rf $(SHOTS)/home; mkdir -p $(SHOTS)/home; \
+	  PYTHONPATH=tests $(BIN)/python tests/browser/real_runs.py $(SHOTS)/home --thorough && touch $(SHOTS)/home/filled; }
+	ENGINEBENCH_PAGES_HOME=$(SHOTS)/home ENGINEBENCH_SCREENSHOTS=$(SHOTS) \
+	  $(BIN)/python -m pytest tests/browser/test_screens.py
+	$(BIN)/python tests/browser/pictures.py $(SHOTS) docs/images
 
 benchmarks: setup $(BENCHMARKS_STAMP)
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick)

@@ -15,7 +15,7 @@ from importlib.metadata import distributions, version
 from pathlib import Path
 from typing import Any
 
-from benchmarks import cost, coverage, loops, overload, patience, profiling, tools
+from benchmarks import cost, coverage, loops, overload, pages, patience, profiling, tools
 from benchmarks.markdown import PAGE, fill
 from benchmarks.setting import RESULTS, Setting, make_setting
 from enginebench_plugins.processor import processor_name
@@ -28,6 +28,7 @@ PARTS = {
     "overload": overload,
     "profiling": profiling,
     "coverage": coverage,
+    "pages": pages,
 }
 FULL_ROUNDS, FULL_S, FULL_BLOCK_S = 10, 3.0, 0.2
 QUICK_ROUNDS, QUICK_S, QUICK_BLOCK_S = 2, 1.0, 0.1

@@ -82,8 +82,9 @@ def real_pages(real_home, serve_pages):
     return serve_pages(real_home)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
+    """A browser; not for the whole session, since Playwright's loop would be in the way of other tests' loops."""
     installed = next(filter(None, map(shutil.which, BROWSERS)), None)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=installed, args=ARGUMENTS)

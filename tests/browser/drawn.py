@@ -1,10 +1,11 @@
 """What the browser tests read off a page, and how they wait for it."""
 
+import os
 import re
 
 from playwright.sync_api import expect
 
-PATIENCE_MS = 60_000
+PATIENCE_MS = int(os.environ.get("PATIENCE_MS", "60_000"))
 
 
 def cells(page, role="gridcell"):
@@ -31,8 +32,8 @@ def settled(page):
 
 
 def charts(page, count=None):
-    """The charts that are drawn; waits until there are `count`."""
-    found = page.locator(".js-plotly-plot .main-svg:first-of-type")
+    """The charts that are to be seen; waits until there are `count`."""
+    found = page.locator(".js-plotly-plot").filter(visible=True)
     if count is not None:
         expect(found).to_have_count(count, timeout=PATIENCE_MS)
     return found
@@ -54,4 +55,30 @@ def choose(page, label, option):
 def press(page, name, **exactly):
     """Press a button and wait for what comes of it."""
     page.get_by_role("button", name=name, **exactly).first.click()
+    return settled(page)
+
+
+_HEADER_PX, _ROW_PX, _MARK_PX = 36, 35, 17
+
+
+def grid(page, about=None):
+    """The table whose description begins like this, or the first one; its toolbar says what it is about."""
+    tables = page.locator("[data-testid=stDataFrame]")
+    return (tables.filter(has=page.locator(f'[aria-label*=": {about}"]')) if about else tables).first
+
+
+def rows(table):
+    """The texts of a table's rows, a dict by heading each, as far as it is scrolled."""
+    table.locator("[role=gridcell]").first.wait_for(state="attached")
+    headings = [text.strip() for text in table.locator("[role=columnheader]").all_text_contents()]
+    lines = table.locator("tbody [role=row]").all()
+    return [dict(zip(headings, line.locator("[role=gridcell]").all_text_contents(), strict=False)) for line in lines]
+
+
+def tick(page, table, row, x_px=_MARK_PX):
+    """Click in a row of a table, by default on its mark; wait for what comes of it."""
+    table.evaluate("each => each.scrollIntoView({block: 'center'})")
+    place = {"x": x_px, "y": _HEADER_PX + _ROW_PX * row + _ROW_PX // 2}
+    table.locator(".dvn-scroller").first.click(position=place)
+    page.wait_for_timeout(200)
     return settled(page)

@@ -38,7 +38,7 @@ def fill(home: Path, *, thorough: bool = False) -> None:
     if "deepsparse" in engines:
         steps = () if thorough else ("--sparsity", "0,0.6,0.9", "--no-by-layer")
         cli("prospects", "pruning", model, *steps)
-    cli("targets", "calibrate", "--engine", both, "--cores", "2")
+    cli("targets", "calibrate", "--engine", both if thorough else "openvino", "--cores", "2")
     rungs = ("--processes", "1", "--duration", "1s" if thorough else "100ms", "--iterations", "32")
     cli("ladder", "throughput", model, *rungs)
 

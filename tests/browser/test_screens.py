@@ -11,7 +11,7 @@ from browser.drawn import settled
 from browser.screens import screens
 from enginebench_controller.home import Home
 
-pytestmark = [pytest.mark.xdist_group("pages"), pytest.mark.slow]
+pytestmark = [pytest.mark.xdist_group("pages"), pytest.mark.slow, pytest.mark.timeout(900)]
 
 LOOKS = [(1440, "light"), (390, "dark"), (1440, "dark"), (390, "light")]
 KEEPS_PICTURES = "ENGINEBENCH_SCREENSHOTS" in os.environ
@@ -36,7 +36,6 @@ STICKING_OUT = """width => {
 }"""
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize(("width", "scheme"), LOOKS if KEEPS_PICTURES else LOOKS[:2])
 def test_every_view_fits_and_complains_of_nothing(real_home, real_pages, open_page, screenshots, width, scheme):
     page = open_page(width=width, height=1000, color_scheme=scheme)

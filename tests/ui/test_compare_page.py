@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-import enginebench_ui.entry.app
+import enginebench_ui.entry
 import invented
 from controller.comparing.chains import ENGINE, OTHER_ENGINE, chain, layer
 from enginebench_controller.records import Configuration, EngineRef

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-import enginebench_ui.entry.app
+import enginebench_ui.entry
 from enginebench_controller.home import default_home
 from enginebench_controller.jobs import CellState, JobState, cancel, job, jobs, start_job
 from enginebench_controller.jobs.folder import JobFolder

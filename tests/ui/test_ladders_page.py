@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-import enginebench_ui.entry.app
+import enginebench_ui.entry
 import invented
 import invented_ladders
 from enginebench_controller.store.store import Store
@@ -54,7 +54,7 @@ def test_an_empty_store_tells_how_to_climb_one(store):
 def test_the_newest_ladder_is_shown_and_stands_in_the_address(filled):
     app = opened()
     assert texts(app.subheader) == ["*net* on local"]
-    assert app.query_params["id"] == ["b000000b"]
+    assert app.query_params["id"] in ("b000000b", ["b000000b"])
     assert list(app.dataframe[0].value["Id"]) == ["b000000b", "b000000a"]
     assert app.segmented_control(key="bars").value == "latency"
 
@@ -74,7 +74,7 @@ def test_a_link_opens_its_ladder_with_every_rung(filled):
 def test_ladders_are_narrowed_by_target(filled):
     app = opened(target="nuc")
     assert list(app.dataframe[0].value["Id"]) == ["b000000a"]
-    assert app.query_params["id"] == ["b000000a"]
+    assert app.query_params["id"] in ("b000000a", ["b000000a"])
 
 
 def test_a_ladder_that_is_not_there_is_told(filled):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-import enginebench_ui.entry.app
+import enginebench_ui.entry
 import invented
 from controller.model.tiny_models import save, tiny_classifier
 from enginebench_controller.home import default_home
@@ -97,7 +97,7 @@ def test_several_batches_and_cores_make_a_grid_with_what_is_measured_already_mar
     assert [one.value for one in app.metric] == ["4", "54 s to 2 min"]
     assert grid(app) == [
         {"Batch": 1, "1 core": "new", "2 cores": "new"},
-        {"Batch": 4, "1 core": "↻ again (4.00 ms)", "2 cores": "new"},
+        {"Batch": 4, "1 core": "↻ again (4.01 ms)", "2 cores": "new"},
     ]
     assert any(text.startswith("3 new, 1 measured before") for text in texts(app.caption))
     assert any("lost is not available on local: no wheel" in text for text in texts(app.caption))

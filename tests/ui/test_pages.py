@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-import enginebench_ui.entry.app
+import enginebench_ui.entry
 import invented
 from enginebench_controller.records import Effective, Readback, Source
 from enginebench_controller.store.store import Store

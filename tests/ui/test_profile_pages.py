@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-import enginebench_ui.entry.app
+import enginebench_ui.entry
 import invented
 import invented_profiles
 import invented_sweeps

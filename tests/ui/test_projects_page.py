@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-import enginebench_ui.entry.app
+import enginebench_ui.entry
 import invented
 from controller.model.tiny_models import save, tiny_classifier
 from enginebench_controller.home import default_home

@@ -27,6 +27,10 @@ _TENSOR_CONTENT = frozenset(
         "float_data", "int32_data", "string_data", "int64_data", "raw_data", "double_data", "uint64_data",
     )
 )  # fmt: skip
+_RAW_DATA = onnx.TensorProto.DESCRIPTOR.fields_by_name["raw_data"].number
+
+_Part = tuple[int, int]
+"""Where something lies in the file: its first byte, and how many it has."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +76,9 @@ def load_skeleton(path: Path, *, located: bool = False) -> onnx.ModelProto:
     """The model with names, types, dims and small payloads; bigger payloads (and strings) are left out.
 
     `located` notes in the `external_data` of a tensor that lost its payload where its whole message lies in this very
-    file, as "offset" and "length" in bytes; its `data_location` stays as it was. Raises `ModelError` for a file that
-    is missing, unreadable, empty, truncated or something else than ONNX.
+    file, as "offset" and "length" in bytes, and where its elements do that are stored raw, as "raw_offset" and
+    "raw_length"; its `data_location` stays as it was. Raises `ModelError` for a file that is missing, unreadable,
+    empty, truncated or something else than ONNX.
     """
     try:
         with path.open("rb") as file:
@@ -114,6 +119,7 @@ class _Walk:
         self._file = file
         self._located = located
         self._kept_bytes = 0
+        self._skipped: _Part = (0, 0)
 
     def message(self, kind: _Message, end: int, depth: int = 0) -> bytes:
         """The message from the current position to `end`, without its big payloads."""
@@ -123,6 +129,7 @@ class _Walk:
         kept = bytearray()
         payload = bytearray()
         payload_bytes = 0
+        parts: list[tuple[int, _Part]] = []
         while (start := self._file.tell()) < end:
             key = self._varint(end)
             part = self._field(kind, key, end, depth)
@@ -130,11 +137,13 @@ class _Walk:
                 kept += part
                 continue
             payload_bytes += self._file.tell() - start
+            parts.append((key >> 3, self._skipped))
             if payload_bytes <= KEPT_PAYLOAD_BYTES:
                 payload += part
         if payload_bytes <= KEPT_PAYLOAD_BYTES:
             return bytes(kept + payload)
-        return bytes(kept) + (_place(begin, end - begin) if self._located else b"")
+        raw = parts[0][1] if [number for number, _ in parts] == [_RAW_DATA] else None
+        return bytes(kept) + (_place((begin, end - begin), raw) if self._located else b"")
 
     def _field(self, kind: _Message, key: int, end: int, depth: int) -> bytes:
         """One field with its key, or nothing where it is too big to keep."""
@@ -158,6 +167,7 @@ class _Walk:
         elif child is not None:
             content = self.message(child, stop, depth + 1)
         else:
+            self._skipped = (stop - length, length)
             self._file.seek(stop)
             return b""
         return _encode(key) + _encode(len(content)) + content
@@ -183,11 +193,12 @@ class _Walk:
         raise _MalformedError("it has a number of more than ten bytes")
 
 
-def _place(offset: int, length: int) -> bytes:
+def _place(whole: _Part, raw: _Part | None) -> bytes:
     """The note of `load_skeleton` as fields of a TensorProto."""
     tensor = onnx.TensorProto()
-    for key, value in (("offset", offset), ("length", length)):
-        tensor.external_data.add(key=key, value=str(value))
+    for prefix, part in (("", whole), ("raw_", raw)):
+        for key, value in zip(("offset", "length"), part or (), strict=False):
+            tensor.external_data.add(key=prefix + key, value=str(value))
     content: bytes = tensor.SerializeToString()
     return content
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -16,6 +17,9 @@ from enginebench_controller.errors import ModelError
 from enginebench_controller.model.skeleton import has_payload
 from enginebench_controller.model.tensors import Tensor, dtype_name
 
+_PIECE_BYTES = 4 * 1024 * 1024
+"""A multiple of every element's size."""
+
 
 @dataclass(frozen=True)
 class Content:
@@ -25,14 +29,34 @@ class Content:
     proto: onnx.TensorProto
 
     def nonzero(self) -> int | None:
-        """How many elements are not zero; None for strings. Raises `ModelError` where the content is damaged."""
+        """How many elements are not zero; None for strings. Raises `ModelError` where the content is damaged.
+
+        Elements that are stored raw are read piece by piece: a weight may be larger than the memory.
+        """
         try:
+            if (raw := self._raw()) is not None:
+                return raw.nonzero()
             values = numpy_helper.to_array(self._whole())
         except (OSError, TypeError, ValueError, DecodeError, onnx.checker.ValidationError) as error:
             raise ModelError(
                 f"{self.path}: weight {self.proto.name!r} cannot be read ({error}); download or export the model again"
             ) from error
         return None if values.dtype.kind in "OSUT" else int(np.count_nonzero(values))
+
+    def _raw(self) -> "_RawElements | None":
+        """Where the elements lie one after the other; None where they are in `proto`, packed, or told otherwise."""
+        if has_payload(self.proto) or not self.proto.data_type:
+            return None
+        said = {entry.key: entry.value for entry in self.proto.external_data}
+        is_external = self.proto.data_location == onnx.TensorProto.EXTERNAL
+        path = self.path.parent / said.get("location", "") if is_external else self.path
+        offset = said.get("offset", "0") if is_external else said.get("raw_offset")
+        dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(self.proto.data_type))
+        size_bytes = math.prod(self.proto.dims) * dtype.itemsize
+        length = said.get("length" if is_external else "raw_length")
+        if offset is None or length is None or dtype.kind == "O" or int(length) != size_bytes:
+            return None
+        return _RawElements(path, int(offset), size_bytes, dtype)
 
     def _whole(self) -> onnx.TensorProto:
         if has_payload(self.proto):
@@ -46,6 +70,29 @@ class Content:
         with self.path.open("rb") as file:
             file.seek(place.get("offset", 0))
             return onnx.TensorProto.FromString(file.read(place.get("length", 0)))
+
+
+@dataclass(frozen=True)
+class _RawElements:
+    """Elements one after the other in a file, in little-endian order."""
+
+    path: Path
+    offset: int
+    size_bytes: int
+    dtype: np.dtype[Any]
+
+    def nonzero(self) -> int:
+        """How many are not zero. Raises `ValueError` for a file that ends before."""
+        found, left = 0, self.size_bytes
+        with self.path.open("rb") as file:
+            file.seek(self.offset)
+            while left > 0:
+                piece = file.read(min(left, _PIECE_BYTES))
+                if not piece:
+                    raise ValueError(f"{left} bytes are missing at the end")
+                found += int(np.count_nonzero(np.frombuffer(piece, self.dtype)))
+                left -= len(piece)
+        return found
 
 
 @dataclass(frozen=True)

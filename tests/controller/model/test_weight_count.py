@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from tiny_models import make_model, save, tiny_classifier
 
 from enginebench_controller.model.derive import prune
@@ -31,6 +32,25 @@ def test_zeros_of_parameters_are_counted_as_a_version_is_added(library: ModelLib
 
     assert counted == WeightCount(16, 8, {"float32": 16}), "the shape of the Reshape is no parameter"
     assert counted.sparsity == 0.5
+
+
+@pytest.mark.parametrize("external", [False, True])
+@pytest.mark.parametrize("kind", ["FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE", "INT4"])
+def test_weights_of_any_size_and_type_are_counted_wherever_they_lie(kind: str, external: bool, tmp_path: Path) -> None:
+    rows = 600_000  # more than is read at once
+    values = np.random.default_rng(0).integers(-1, 2, (rows, 4))
+    data_type = getattr(TensorProto, kind)
+    weight = numpy_helper.from_array(values.astype(helper.tensor_dtype_to_np_dtype(data_type)), "w")
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
+    model = make_model(nodes, [("x", [1, rows])], [("y", [1, 4])], {})
+    model.graph.initializer.append(weight)
+    path = tmp_path / "big.onnx"
+    onnx.save(model, path, save_as_external_data=external, location="weights.bin", size_threshold=0)
+
+    counted = count_weights(path, "onnx")
+
+    assert counted is not None
+    assert (counted.parameters, counted.nonzero) == (values.size, np.count_nonzero(values))
 
 
 def test_a_weight_that_two_nodes_read_counts_once(library: ModelLibrary, tmp_path: Path) -> None:

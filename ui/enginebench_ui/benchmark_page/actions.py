@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.exchange.benchmarks import export_benchmarks
 from enginebench_controller.exports.measurements_csv import measurements_csv
 from enginebench_controller.home import default_home
@@ -82,12 +83,23 @@ def _ask_to_remove(benchmark: WholeBenchmark) -> None:
     with st.container(horizontal=True, horizontal_alignment="right"):
         if st.button("Keep it", key="keep_benchmark"):
             st.rerun()
-        if st.button("Remove for good", type="primary", icon=":material/delete:", key="remove_benchmark"):
-            _remove(benchmark)
+        st.button(
+            "Remove for good",
+            type="primary",
+            icon=":material/delete:",
+            key="remove_benchmark",
+            on_click=_remove,
+            args=(benchmark,),
+        )
+    if REMOVED in st.session_state:
+        st.switch_page(BENCHMARKS)
 
 
 def _remove(benchmark: WholeBenchmark) -> None:
-    with reading.banner_on_error():
+    """Remove it before anything is drawn: the page that is drawn next has it no longer."""
+    try:
         default_home().store.remove_benchmark(benchmark.id)
-    st.session_state[REMOVED] = benchmark.bundle.benchmark.name
-    st.switch_page(BENCHMARKS)
+    except EnginebenchError as error:
+        st.toast(inert(str(error)), icon=":material/error:")
+    else:
+        st.session_state[REMOVED] = benchmark.bundle.benchmark.name

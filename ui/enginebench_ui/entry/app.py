@@ -9,8 +9,7 @@ from enginebench_ui import pages
 # A picture of our own: for a Material symbol or an emoji the browser would ask a server elsewhere.
 ICON = str(Path(__file__).with_name("icon.svg"))
 
-st.set_page_config(page_title="enginebench", page_icon=ICON, layout="wide")
-st.navigation(
+page = st.navigation(
     {
         "Bench": [
             st.Page(pages.PROJECTS, title="Projects", icon=":material/deployed_code:", url_path="projects"),
@@ -34,4 +33,6 @@ st.navigation(
         ],
     },
     position="top",
-).run()
+)
+st.set_page_config(page_title=f"{page.title} · enginebench", page_icon=ICON, layout="wide")
+page.run()

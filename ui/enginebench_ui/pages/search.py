@@ -10,6 +10,7 @@ from enginebench_controller.exports.query_csv import query_csv
 from enginebench_controller.store.sql_query import QueryResult
 from enginebench_controller.store.tables.described import Table
 from enginebench_ui import reading, sql_reading
+from enginebench_ui.choosing import choose_one
 from enginebench_ui.showing import chart
 from enginebench_ui.views.sql.answer import answer_frame, caption
 from enginebench_ui.views.sql.chart import Axes, ChartKind, answer_figure, default_axes, number_columns, remarks
@@ -142,15 +143,8 @@ def _unless_set(key: str, default: T) -> T | None:
 def _show_tables() -> None:
     with reading.banner_on_error():
         tables = {table.name: table for table in sql_reading.tables()}
-    chosen = st.selectbox(
-        "Table",
-        list(tables),
-        index=list(tables).index(FIRST_TABLE),
-        format_func=lambda name: f"{name} · {count_of(tables[name].rows, 'row')}",
-        key="table",
-        bind=BIND,
-    )
-    _show_table(tables[chosen])
+    labels = {name: f"{name} · {count_of(table.rows, 'row')}" for name, table in tables.items()}
+    _show_table(tables[choose_one("Table", labels, "table", default=FIRST_TABLE)])
 
 
 def _show_table(table: Table) -> None:

@@ -58,11 +58,11 @@ def test_requests_that_follow_the_cores_do_not_part_a_line_and_asked_ones_do():
 def test_keys_are_short_stay_the_same_and_tell_environments_apart():
     one = measured("m1")
     legacy = replace(one, id="m2", engine=EngineRef("fake", "legacy", "0.9"))
-    first, second = lines_of([one, legacy])
+    keys = {line.first.id: line.key for line in lines_of([one, legacy])}
 
-    assert first.key != second.key
-    assert lines_of([replace(one, id="m9")])[0].key == first.key
-    assert len(first.key) == 8
+    assert keys["m1"] != keys["m2"]
+    assert lines_of([replace(one, id="m9")])[0].key == keys["m1"]
+    assert len(keys["m1"]) == 8
 
 
 def test_the_base_is_the_first_line_with_numbers_and_its_rivals_stand_beside_it():

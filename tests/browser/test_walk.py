@@ -1,0 +1,208 @@
+"""A walk over the pages, with real results of all engines: what a person does there, and what then stands there."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from browser.drawn import cells, charts, choose, go, grid, press, rows, settled, tick
+from browser.real_runs import BASELINE, GRID, QUANTIZED
+from browser.screens import screens
+from enginebench_controller.home import Home
+
+pytestmark = [pytest.mark.xdist_group("pages"), pytest.mark.slow, pytest.mark.timeout(900)]
+
+PAGES = {
+    "Bench": ("Projects", "Targets and engines"),
+    "Measure": ("New benchmark", "New profile", "Jobs"),
+    "Results": ("Benchmarks", "Profiles", "Compare", "Ladders", "Search by SQL"),
+}
+
+
+@pytest.fixture(scope="module")
+def views(real_home):
+    return screens(Home(real_home))
+
+
+def test_the_menu_leads_to_every_page(page, real_pages):
+    go(page, real_pages, "")
+    for section, names in PAGES.items():
+        for name in names:
+            page.get_by_role("button", name=section, exact=True).click()
+            page.get_by_role("menuitem", name=name).click()
+            settled(page)
+            expect(page).to_have_title(re.compile(re.escape(name)))
+            assert page.locator("h1").count() == 1
+
+
+def test_a_benchmark_is_found_and_its_scaling_seen(page, real_pages):
+    go(page, real_pages, "")
+    page.get_by_placeholder("Name, id, model, engine or target").fill("side by")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("1 of 4 benchmarks")).to_be_visible()
+    page.get_by_role("link", name=GRID).click()
+    settled(page)
+    charts(page, 2)
+    assert {"onnxruntime", "openvino", "torch"} <= cells(page)
+
+    press(page, "Core scaling")
+    charts(page, 3)
+    assert "view=cores" in page.url
+    expect(page.get_by_text(re.compile("with twice the cores"))).to_be_visible()
+    choose(page, "Batch", "2")
+    assert "batch=2" in page.url
+    assert {"Speed-up", "Efficiency (%)"} <= cells(page, "columnheader")
+
+    press(page, "Batch size scaling")
+    charts(page, 3)
+    choose(page, "Cores", "1")
+    choose(page, "Based on", "torch")
+    assert {"view=batches", "cores=1"} <= set(re.split("[?&]", page.url))
+
+    expect(page.get_by_role("combobox", name=re.compile("Based on"))).to_have_value(re.compile("torch"))
+
+
+def test_a_threshold_moves_the_sweet_spot(page, real_pages, views):
+    go(page, real_pages, views["compare-setup"].replace("&t=20", ""))
+    expect(page.get_by_text(re.compile("sweet spot, which"))).to_have_count(0)
+
+    points = rows(grid(page, "Experiments of project A"))
+    by_latency = sorted(points, key=lambda one: float(one["Median (ms)"]))
+    for threshold_ms in (float(by_latency[-1]["Median (ms)"]) + 1, float(by_latency[0]["Median (ms)"]) + 0.01):
+        within = [one for one in points if float(one["Median (ms)"]) <= threshold_ms]
+        best = max(within, key=lambda one: float(one["Items/s"]))
+        set_threshold(page, threshold_ms)
+        (spot,) = [one for one in rows(grid(page, "Experiments of project A")) if "sweet spot" in one["Point"]]
+        assert spot["Items/s"] == best["Items/s"]
+    set_threshold(page, 0.001)
+    assert not [one for one in rows(grid(page, "Experiments of project A")) if "sweet spot" in one["Point"]]
+    expect(page.get_by_text(re.compile("A has no sweet spot")).first).to_be_visible()
+
+
+def set_threshold(page, milliseconds):
+    field = page.get_by_role("spinbutton", name="Latency threshold (ms)")
+    field.fill(f"{milliseconds:.3f}")
+    field.press("Enter")
+    page.wait_for_timeout(200)
+    settled(page)
+
+
+def test_a_selected_row_is_the_point_and_its_mark_takes_it_off_the_chart(page, real_pages, views):
+    go(page, real_pages, views["compare-setup"])
+    table = grid(page, "Experiments of project A")
+    other = next(place for place, one in enumerate(rows(table)) if not one["Point"].startswith("A"))
+    tick(page, table, other)
+    assert rows(grid(page, "Experiments of project A"))[other]["Point"].startswith("A")
+    assert "ea=" in page.url
+
+    tick(page, grid(page, "Experiments of project A"), other, x_px=60)
+    assert "off=" in page.url
+    expect(page.get_by_text(re.compile("^A has no point"))).to_be_visible()
+
+
+def test_an_unticked_type_leaves_the_chart_and_the_shares_stay(page, real_pages, views):
+    go(page, real_pages, views["compare-summary"])
+    table = grid(page, "Layer types")
+    before = rows(table)
+    bars = page.locator("[data-testid=stPlotlyChart]").last.locator(".bars .point")
+    expect(bars.first).to_be_attached()
+    drawn = bars.count()
+
+    tick(page, table, 0, x_px=35)
+    assert "without=" in page.url
+    expect(bars).to_have_count(drawn - 2)
+    assert [one["A (%)"] for one in rows(table)] == [one["A (%)"] for one in before]
+
+
+def test_a_layer_that_b_did_not_execute_is_found_and_said_so(page, open_page, real_pages, views):
+    go(page, real_pages, views["compare-kernels"])
+    choose(page, "Filter by", "time B")
+    choose(page, "Condition", "not executed")
+    press(page, "Add filter")
+    table = grid(page, "Layers of A and B")
+    found = rows(table)
+    assert found and all(one["Time B (ms)"] in ("", "–", "None") for one in found)
+
+    tick(page, table, 0)
+    expect(page.get_by_text(re.compile("^This layer was not executed in B")).first).to_be_visible()
+    page.get_by_role("tab", name="Fusing").click()
+    settled(page)
+
+    shared = go(open_page(), real_pages, page.url.removeprefix(f"{real_pages.address}/"))
+    expect(shared.get_by_text(re.compile("^This layer was not executed in B")).first).to_be_visible()
+    assert rows(grid(shared, "Layers of A and B")) == found
+
+
+def test_two_projects_are_ticked_and_compared(page, real_pages):
+    go(page, real_pages, "projects")
+    for row in (0, 2):
+        tick(page, grid(page, "Projects"), row)
+    models = [rows(grid(page, "Projects"))[row]["Model"] for row in (0, 2)]
+    press(page, "Compare")
+    expect(page.get_by_role("heading", name="Compare")).to_be_visible()
+    for letter, model in zip("AB", models, strict=True):
+        expect(page.get_by_role("combobox", name=re.compile(f"Project {letter}"))).to_have_value(re.compile(model))
+
+
+def test_a_profile_is_read_from_its_summary_down_to_a_layer(page, real_pages):
+    go(page, real_pages, "profiles")
+    listed = rows(grid(page))
+    place = next(place for place, one in enumerate(listed) if one["Name"] == BASELINE and "openvino" in one["Engine"])
+    tick(page, grid(page), place)
+    expect(page.get_by_role("heading", name=BASELINE)).to_be_visible()
+    charts(page, 1)
+
+    page.get_by_role("tab", name="Layer results").click()
+    settled(page)
+    choose(page, "Figure", "FLOPS")
+    press(page, "Log")
+    press(page, "Bars")
+    tick(page, page.locator("[data-testid=stDataFrame]").last, 2)
+    expect(page.get_by_text("No layer is selected")).to_have_count(0)
+    for name in ("Roofline", "Pruning", "Advice"):
+        page.get_by_role("tab", name=name).click()
+        settled(page)
+    choose(page, "Performance profile of this model", "FLOPS")
+    expect(page.get_by_text("nothing was run")).to_be_visible()
+
+
+def test_quantized_layers_are_listed_with_their_precision(page, real_pages):
+    go(page, real_pages, "profiles?q=quantized")
+    names = {one["Name"] for one in rows(grid(page))}
+    assert names == {QUANTIZED}
+
+
+def test_a_ladder_shows_speeds_and_what_is_not_available(page, real_pages):
+    go(page, real_pages, "ladders")
+    charts(page, 2)
+    expect(page.get_by_text(re.compile("^not available")).first).to_be_visible()
+    press(page, "latency")
+    assert "bars=latency" in page.url
+    assert {"Throughput (FPS)", "First inference (ms)"} <= cells(page, "columnheader")
+
+
+def test_a_question_in_sql_is_answered_drawn_and_saved(page, real_pages, tmp_path):
+    go(page, real_pages, "search")
+    press(page, "Which engine is the fastest for each model?")
+    charts(page, 1)
+    assert "sql=" in page.url
+    press(page, "table")
+    assert len(rows(grid(page))) >= 3
+    with page.expect_download() as download:
+        page.get_by_role("button", name="CSV").click()
+    download.value.save_as(tmp_path / "answer.csv")
+    assert (tmp_path / "answer.csv").read_text().count("\n") > 3
+
+    editor = page.get_by_label("SQL")
+    editor.fill("DROP TABLE measurements")
+    editor.press("Control+Enter")
+    settled(page)
+    expect(page.locator("[data-testid=stAlertContentError]")).to_be_visible()
+
+
+def test_targets_show_engines_devices_and_peaks(page, real_pages):
+    go(page, real_pages, "targets")
+    assert {"onnxruntime", "openvino", "torch"} <= cells(page)
+    charts(page, 2)
+    press(page, "Check health")
+    expect(page.get_by_role("heading", name="local")).to_be_visible()
