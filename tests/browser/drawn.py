@@ -16,7 +16,7 @@ def cells(page, role="gridcell"):
 
 def settled(page):
     """Wait until the page's script has run to its end, and everything it sent is drawn; returns the page."""
-    page.locator("h1").first.wait_for()
+    page.locator("h1, [data-testid=stAlert]").first.wait_for()
     page.wait_for_function(
         """() => {
             const app = document.querySelector('[data-testid=stApp]');
@@ -47,8 +47,26 @@ def go(page, served, place):
 
 def choose(page, label, option):
     """Choose an option of a drop-down by its label; `option` is its text, or its beginning."""
-    page.get_by_role("combobox", name=re.compile(re.escape(label))).first.click()
+    box = page.get_by_role("combobox", name=re.compile(re.escape(label))).first
+    box.click()
+    box.fill(option)  # long lists are only drawn in part
     page.get_by_role("option", name=re.compile(f"^{re.escape(option)}")).first.click()
+    return settled(page)
+
+
+def pick(page, label, option):
+    """Add an option to those that are chosen in a list."""
+    box = page.get_by_role("combobox", name=re.compile(re.escape(label))).first
+    box.click()
+    page.get_by_role("option", name=re.compile(f"^{re.escape(option)}")).first.click()
+    settled(page)
+    page.keyboard.press("Escape")
+    return settled(page)
+
+
+def switch(page, name):
+    """Press one of several options that stand side by side."""
+    page.locator("[data-testid=stButtonGroup]").get_by_text(name, exact=True).first.click()
     return settled(page)
 
 

@@ -6,9 +6,11 @@ python tests/browser/real_runs.py HOME [--thorough]
 import argparse
 import os
 import shutil
+import time
 from pathlib import Path
 
-from enginebench_controller.home import HOME_VARIABLE
+from enginebench_controller.home import HOME_VARIABLE, Home
+from enginebench_controller.jobs import JobState, job, log_tail, start_job
 from integration.bench import QUICK, Bench
 
 GRID, SWEEP, QUANTIZED = "Engines side by side", "Requests in flight", "Quantized"
@@ -32,7 +34,8 @@ def fill(home: Path, *, thorough: bool = False) -> None:
     cli("run", model, "--engine", both, "--batch", "1", *in_flight, "--name", SWEEP, *timing)
     cli("models", "quantize", model, "--samples", "2")
     quantized = next(one for one in bench.json("models", "list")["models"] if one["derivation"])["digest"][:12]
-    cli("run", quantized, "--engine", both, "--batch", "1,2", "--cores", "1,2", "--name", QUANTIZED, *timing)
+    sizes_of_job = ("--batch", "1,2", "--cores", "1,2", "--name", QUANTIZED)
+    _as_a_job(Home(home), ["run", quantized, "--engine", both, *sizes_of_job, *timing])
     cli("profile", model, "--engine", engines, "--name", BASELINE, "--iterations", "10")
     cli("profile", quantized, "--engine", both, "--name", QUANTIZED, "--iterations", "10")
     if "deepsparse" in engines:
@@ -41,6 +44,14 @@ def fill(home: Path, *, thorough: bool = False) -> None:
     cli("targets", "calibrate", "--engine", both if thorough else "openvino", "--cores", "2")
     rungs = ("--processes", "1", "--duration", "1s" if thorough else "100ms", "--iterations", "32")
     cli("ladder", "throughput", model, *rungs)
+
+
+def _as_a_job(home: Home, arguments: list[str]) -> None:
+    """Run a command as the pages do."""
+    begun = start_job(home, QUANTIZED, arguments)
+    while not job(home, begun.id).state.has_ended:
+        time.sleep(0.2)
+    assert job(home, begun.id).state is JobState.DONE, log_tail(begun)
 
 
 def _lend_deepsparse(home: Path) -> bool:

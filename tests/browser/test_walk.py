@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from browser.drawn import cells, charts, choose, go, grid, press, rows, settled, tick
+from browser.drawn import cells, charts, choose, go, grid, press, rows, settled, switch, tick
 from browser.real_runs import BASELINE, GRID, QUANTIZED
 from browser.screens import screens
 from enginebench_controller.home import Home
@@ -45,7 +45,7 @@ def test_a_benchmark_is_found_and_its_scaling_seen(page, real_pages):
     charts(page, 2)
     assert {"onnxruntime", "openvino", "torch"} <= cells(page)
 
-    press(page, "Core scaling")
+    switch(page, "Core scaling")
     charts(page, 3)
     assert "view=cores" in page.url
     expect(page.get_by_text(re.compile("with twice the cores"))).to_be_visible()
@@ -53,7 +53,7 @@ def test_a_benchmark_is_found_and_its_scaling_seen(page, real_pages):
     assert "batch=2" in page.url
     assert {"Speed-up", "Efficiency (%)"} <= cells(page, "columnheader")
 
-    press(page, "Batch size scaling")
+    switch(page, "Batch size scaling")
     charts(page, 3)
     choose(page, "Cores", "1")
     choose(page, "Based on", "torch")
@@ -155,8 +155,8 @@ def test_a_profile_is_read_from_its_summary_down_to_a_layer(page, real_pages):
     page.get_by_role("tab", name="Layer results").click()
     settled(page)
     choose(page, "Figure", "FLOPS")
-    press(page, "Log")
-    press(page, "Bars")
+    switch(page, "Log")
+    switch(page, "Bars")
     tick(page, page.locator("[data-testid=stDataFrame]").last, 2)
     expect(page.get_by_text("No layer is selected")).to_have_count(0)
     for name in ("Roofline", "Pruning", "Advice"):
@@ -176,7 +176,7 @@ def test_a_ladder_shows_speeds_and_what_is_not_available(page, real_pages):
     go(page, real_pages, "ladders")
     charts(page, 2)
     expect(page.get_by_text(re.compile("^not available")).first).to_be_visible()
-    press(page, "latency")
+    switch(page, "latency")
     assert "bars=latency" in page.url
     assert {"Throughput (FPS)", "First inference (ms)"} <= cells(page, "columnheader")
 
@@ -186,10 +186,10 @@ def test_a_question_in_sql_is_answered_drawn_and_saved(page, real_pages, tmp_pat
     press(page, "Which engine is the fastest for each model?")
     charts(page, 1)
     assert "sql=" in page.url
-    press(page, "table")
+    switch(page, "table")
     assert len(rows(grid(page))) >= 3
     with page.expect_download() as download:
-        page.get_by_role("button", name="CSV").click()
+        page.get_by_test_id("stDownloadButton").click()
     download.value.save_as(tmp_path / "answer.csv")
     assert (tmp_path / "answer.csv").read_text().count("\n") > 3
 

@@ -9,6 +9,7 @@ from enginebench_ui import pages
 # A picture of our own: for a Material symbol or an emoji the browser would ask a server elsewhere.
 ICON = str(Path(__file__).with_name("icon.svg"))
 
+st.set_page_config(page_icon=ICON, layout="wide")
 page = st.navigation(
     {
         "Bench": [
@@ -34,5 +35,5 @@ page = st.navigation(
     },
     position="top",
 )
-st.set_page_config(page_title=f"{page.title} · enginebench", page_icon=ICON, layout="wide")
+st.set_page_config(page_title=f"{page.title} · enginebench")
 page.run()

@@ -89,6 +89,8 @@ def _show_how_to_begin() -> None:
 def _show_projects(views: tuple[ProjectView, ...], total: int, bar: st.delta_generator.DeltaGenerator) -> None:
     before = [key for side in SIDES if (key := st.query_params.get(side.lower()))]
     keys = [view.key for view in views]
+    # Above the table, not below it: there its toolbar floats, and would lie over the button.
+    st.caption(count_of(total, "project") if len(views) == total else f"{len(views)} of {total} projects")
     if views:
         ticked = select_rows(
             [view.row for view in views],
@@ -99,7 +101,6 @@ def _show_projects(views: tuple[ProjectView, ...], total: int, bar: st.delta_gen
             columns=PROJECT_COLUMNS,
             alt="Projects: model version, engine and target with the best throughput. Tick two rows to compare them.",
         )
-        st.caption(count_of(total, "project") if len(views) == total else f"{len(views)} of {total} projects")
     else:
         ticked = []
         st.info("No project contains all of these words.", icon=":material/search_off:")
