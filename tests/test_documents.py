@@ -1,0 +1,21 @@
+"""What the documents point to is there."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "benchmarks").glob("*.md")]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_and_pictures_lead_somewhere(document: Path) -> None:
+    places = re.findall(r"\]\(([^)#\s]+)", document.read_text(encoding="utf-8"))
+    own = [place for place in places if not place.startswith("http")]
+    assert [place for place in own if not (document.parent / place).exists()] == []
+
+
+def test_every_picture_is_shown_somewhere() -> None:
+    shown = "".join(document.read_text(encoding="utf-8") for document in DOCUMENTS)
+    assert [path.name for path in (ROOT / "docs" / "images").glob("*.png") if path.name not in shown] == []
