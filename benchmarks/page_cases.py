@@ -69,6 +69,7 @@ def write(name: str, key: str, texts: Sequence[str], end: str = "Enter") -> Inte
 
 
 _SQL = "SELECT engine, batch, median(median_ns) / 1e6 AS median_ms FROM measurements WHERE cores > {} GROUP BY ALL"
+_VIEWS = press("another view", "view", "Core scaling", "Batch size scaling", "Baseline")
 
 CASES = (
     PageCase(
@@ -76,8 +77,8 @@ CASES = (
         "/",
         (write("searching", "search", ("typical 77", "long-3 desk-2", "")),),
     ),
-    PageCase("Benchmark, 10 cells", f"/benchmark?id={TYPICAL}"),
-    PageCase("Benchmark, 200 cells", f"/benchmark?id={LARGE}"),
+    PageCase("Benchmark, 10 cells", f"/benchmark?id={TYPICAL}", (_VIEWS,)),
+    PageCase("Benchmark, 200 cells", f"/benchmark?id={LARGE}", (_VIEWS,)),
     PageCase("Projects", "/projects", (write("searching", "q", ("desk-3", "long-2", "")),)),
     PageCase("Targets and engines", "/targets"),
     PageCase("New benchmark", "/new-benchmark"),
@@ -88,8 +89,19 @@ CASES = (
         "/profiles",
         (press("other kind", "show", "FLOPS", "Baseline"), write("searching", "q", ("long 77", "desk-2", ""))),
     ),
-    PageCase("Profile, 3,000 layers", f"/profile?id={PROFILES['onnxruntime']}"),
-    PageCase("Compare", "/compare"),
+    PageCase(
+        "Profile, 3,000 layers",
+        f"/profile?id={PROFILES['onnxruntime']}",
+        (tab("another section", "Layer results", "Roofline", "Layer summaries"),),
+    ),
+    PageCase(
+        "Compare, 3,000 layers and 1,500",
+        "/compare",
+        (
+            write("latency threshold", "t", ("5", "50", "20", "10", "30")),
+            tab("another tab", "Inference time", "Kernel-level performance", "Precisions", "Performance summary"),
+        ),
+    ),
     PageCase(
         "Ladders",
         f"/ladders?id={LADDER}",
