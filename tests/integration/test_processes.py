@@ -106,7 +106,7 @@ def test_a_process_that_fails_late_fails_its_measurement_alone(
     killer = threading.Thread(target=_kill_second_process, args=(agent,))
     killer.start()
     arguments = ("--engine", "fake", "--target", agent.address, "--batch", "1,2", *SLEEPING)
-    document = bench.json("run", model, *arguments, *QUICK, "--processes", "2", "--duration", "3s", expect=1)
+    document = bench.json("run", model, *arguments, *QUICK, "--processes", "2", "--duration", "6s", expect=1)
     killer.join()
     by_status = {m.status.value: m for m in bench.measurements(document)}
     assert set(by_status) == {"failed", "ok"}
@@ -198,5 +198,5 @@ def _kill_first_of_two(agent: AgentProcess) -> None:
 def _kill_second_process(agent: AgentProcess) -> None:
     first = _wait_for(agent, bool)
     second = _wait_for(agent, lambda runs: bool(runs - first)) - first
-    time.sleep(0.5)
+    time.sleep(0.3)
     os.kill(min(second), signal.SIGSEGV)

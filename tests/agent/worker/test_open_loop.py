@@ -116,9 +116,10 @@ def test_a_drained_block_has_a_schedule_of_its_own() -> None:
 def test_free_slots_take_turns(kind: type[Sleeper]) -> None:
     requests = [kind() for _ in range(3)]
     load = OpenLoop(requests, INPUTS, repeat(4 * MILLISECOND))
-    load.block(0, 9)
+    load.block(0, 30)
     load.close()
-    assert all(len(request.seen) >= 3 for request in requests)
+    # Ten each on a quiet machine; on a busy one arrivals pile up, and whichever is free takes them.
+    assert all(len(request.seen) >= 5 for request in requests)
 
 
 @pytest.mark.parametrize("drain", [False, True])
