@@ -1,11 +1,11 @@
 """What the browser tests read off a page, and how they wait for it."""
 
-import os
 import re
 
 from playwright.sync_api import expect
 
-PATIENCE_MS = int(os.environ.get("PATIENCE_MS", "60_000"))
+PATIENCE_MS = 60_000
+expect.set_options(timeout=PATIENCE_MS)
 
 
 def cells(page, role="gridcell"):
