@@ -210,6 +210,8 @@ def agent(folder):
     """A real agent on a port of its own; gives its address."""
     command = [sys.executable, "-m", "enginebench_agent", "serve", "--port", "0", "--data-dir", folder / "agent"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    yield re.search(r"127\.0\.0\.1:\d+", process.stdout.readline()).group()
-    process.terminate()
-    process.communicate(timeout=20)
+    try:
+        yield re.search(r"127\.0\.0\.1:\d+", process.stdout.readline()).group()
+    finally:
+        process.terminate()
+        process.communicate(timeout=20)
