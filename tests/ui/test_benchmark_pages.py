@@ -1,20 +1,16 @@
 """The list of benchmarks and the page of one: what a person does there, and the links that say the same."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
-import enginebench_ui.entry
 import invented
 from enginebench_controller.home import default_home
 from enginebench_controller.jobs import jobs
 from enginebench_controller.records import Configuration
 from enginebench_controller.store.store import Store
 from enginebench_ui.pages import BENCHMARK
-
-ENTRY = Path(enginebench_ui.entry.__file__).with_name("app.py")
+from opened_pages import opened, texts
 
 
 @pytest.fixture
@@ -42,23 +38,6 @@ def keep(store, identity, engine, batch, cores, latency_ms, benchmark_id="b00000
     fields = {"engine": engine, "latency_ms": latency_ms, "configuration": asked}
     measurement = invented.measured(identity, benchmark_id, batch=batch, **fields)
     store.add_measurement(measurement, invented.samples(identity, latency_ms=latency_ms))
-
-
-def opened(where=None, **query):
-    """The app at a page, as a browser that follows a link to it sees it."""
-    app = AppTest.from_file(ENTRY, default_timeout=30)
-    app.query_params.update({} if where else query)
-    app.run()
-    if where:
-        app.switch_page(str(where))
-        app.query_params.update(query)
-        app.run()
-    assert not app.exception
-    return app
-
-
-def texts(elements):
-    return [element.value.replace("\u2060", "").replace("\\", "") for element in elements]
 
 
 def entries(app):

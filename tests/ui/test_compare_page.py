@@ -2,21 +2,23 @@
 
 import shutil
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
-import enginebench_ui.entry
 import invented
+import opened_pages
 from controller.comparing.chains import ENGINE, OTHER_ENGINE, chain, layer
 from enginebench_controller.records import Configuration, EngineRef
 from enginebench_controller.store.store import BenchmarkBundle, Store
 from enginebench_ui.pages import COMPARE
 from enginebench_ui.views.project_key import project_key
+from opened_pages import texts
 
-ENTRY = Path(enginebench_ui.entry.__file__).with_name("app.py")
 KERNELS, PRECISIONS, INFERENCE = "Kernel-level performance", "Precisions", "Inference time"
+
+
+opened = partial(opened_pages.opened, COMPARE)
 
 
 @pytest.fixture
@@ -53,19 +55,6 @@ def filled(store, prepared):
 
 def key(engine):
     return f"{project_key('ab' * 32, engine, 'default', 'local')}~CPU"
-
-
-def opened(**query):
-    app = AppTest.from_file(ENTRY, default_timeout=60).run()
-    app.switch_page(str(COMPARE))
-    app.query_params.update(query)
-    app.run()
-    assert not app.exception
-    return app
-
-
-def texts(elements):
-    return [element.value.replace("\u2060", "").replace("\\", "") for element in elements]
 
 
 def chosen(app):
@@ -242,7 +231,4 @@ def test_all_failed_is_a_page_without_charts(store):
 
 def test_a_damaged_store_is_a_banner(filled):
     filled.path.write_bytes(b"not a database")
-    app = AppTest.from_file(ENTRY, default_timeout=60).run()
-    app.switch_page(str(COMPARE)).run()
-    assert not app.exception
-    assert app.error
+    assert opened().error

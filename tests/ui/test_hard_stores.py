@@ -5,16 +5,14 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
-import enginebench_ui.entry
 import invented
 from controller.comparing.chains import OTHER_ENGINE, chain, conv_nodes, layer, reorder
 from enginebench_controller.records import Configuration
 from enginebench_controller.store.store import BenchmarkBundle, Store
 from enginebench_ui import pages
+from opened_pages import opened
 
-ENTRY = Path(enginebench_ui.entry.__file__).with_name("app.py")
 MARKUP = "<img src=x onerror=alert(1)> [link](https://example.com) :smile: $x$ **b** `c` |"
 LONG = "long/name.of*a_layer " * 50
 PAGES = {path.stem: path for path in vars(pages).values() if isinstance(path, Path)}
@@ -108,10 +106,6 @@ def home(request, tmp_path_factory):
 def test_no_page_fails(home, name, monkeypatch):
     monkeypatch.setenv("ENGINEBENCH_HOME", str(home))
     for query in LINKED.get(name, [{}]):
-        app = AppTest.from_file(ENTRY, default_timeout=60).run()
-        app.switch_page(str(PAGES[name]))
-        app.query_params.update(query)
-        app.run()
-        assert not app.exception, (query, [one.message for one in app.exception])
+        app = opened(PAGES[name], **query)
         drawn = "".join(element.value for element in (*app.markdown, *app.caption, *app.title, *app.warning))
         assert MARKUP not in drawn, "names are only text"

@@ -3,19 +3,16 @@
 import os
 import signal
 import time
-from pathlib import Path
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
-import enginebench_ui.entry
 from enginebench_controller.home import default_home
 from enginebench_controller.jobs import CellState, JobState, cancel, job, jobs, start_job
 from enginebench_controller.jobs.folder import JobFolder
 from enginebench_controller.jobs.progress import Cell, Progress
 from enginebench_ui.pages import JOB, JOBS
+from opened_pages import opened, texts
 
-ENTRY = Path(enginebench_ui.entry.__file__).with_name("app.py")
 HOSTILE = "**b** <img src=x> [x](javascript:1)"
 WITHIN_S = 60
 
@@ -27,20 +24,6 @@ def home(tmp_path, monkeypatch):
     yield home
     for one in jobs(home):
         cancel(one)
-
-
-def opened(page, **query):
-    """The app at the page, as a browser that follows a link to it sees it."""
-    app = AppTest.from_file(ENTRY, default_timeout=60).run()
-    app.switch_page(str(page))
-    app.query_params.update(query)
-    app.run()
-    assert not app.exception
-    return app
-
-
-def texts(elements):
-    return [element.value.replace("\u2060", "").replace("\\", "") for element in elements]
 
 
 def ended(home, one):

@@ -1,17 +1,17 @@
 """The page of ladders runs over a real store: which one is shown, what is missing, and the link to it."""
 
-from pathlib import Path
+from functools import partial
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
-import enginebench_ui.entry
 import invented
 import invented_ladders
+import opened_pages
 from enginebench_controller.store.store import Store
 from enginebench_ui.pages import LADDERS
+from opened_pages import texts
 
-ENTRY = Path(enginebench_ui.entry.__file__).with_name("app.py")
+opened = partial(opened_pages.opened, LADDERS)
 
 
 @pytest.fixture
@@ -32,19 +32,6 @@ def add(store, benchmark, target):
     store.add_benchmark(benchmark)
     for one in invented_ladders.measurements(benchmark.id, target=target):
         store.add_measurement(one)
-
-
-def opened(**query):
-    app = AppTest.from_file(ENTRY, default_timeout=30).run()
-    app.switch_page(str(LADDERS))
-    app.query_params.update(query)
-    app.run()
-    assert not app.exception
-    return app
-
-
-def texts(elements):
-    return [element.value.replace("\u2060", "").replace("\\", "") for element in elements]
 
 
 def test_an_empty_store_tells_how_to_climb_one(store):

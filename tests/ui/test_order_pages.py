@@ -1,20 +1,17 @@
 """Ordering a benchmark and a profile on the pages: what is offered, what it comes to, and a job that carries it out."""
 
 import time
-from pathlib import Path
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
-import enginebench_ui.entry
 import invented
 from controller.model.tiny_models import save, tiny_classifier
 from enginebench_controller.home import default_home
 from enginebench_controller.jobs import JobState, cancel, jobs
 from enginebench_ui.pages import JOB, JOBS, NEW_BENCHMARK, NEW_PROFILE
 from offered import engine, missing, target
+from opened_pages import opened, texts
 
-ENTRY = Path(enginebench_ui.entry.__file__).with_name("app.py")
 QUICK = {"sure": "own", "processes": "1", "duration": "100ms", "warmup": "50ms", "interval": "0%", "longest": "5s"}
 WITHIN_S = 90
 
@@ -41,20 +38,6 @@ def asked(home):
     seen = target(fake, engine("x"), engine("y", options=["imposed_sparsity"]), missing("lost", "no wheel"))
     home.store.save_snapshot(seen)
     return home
-
-
-def opened(page, **query):
-    """The app at the page, as a browser that follows a link to it sees it."""
-    app = AppTest.from_file(ENTRY, default_timeout=60).run()
-    app.switch_page(str(page))
-    app.query_params.update(query)
-    app.run()
-    assert not app.exception
-    return app
-
-
-def texts(elements):
-    return [element.value.replace("\u2060", "").replace("\\", "") for element in elements]
 
 
 def until(condition):

@@ -1,39 +1,20 @@
 """The pages run over a real store: empty, filled, failed and broken."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
-import enginebench_ui.entry
 import invented
 from enginebench_controller.records import Effective, Readback, Source
 from enginebench_controller.store.store import Store
 from enginebench_ui.pages import BENCHMARK, TARGETS
-
-ENTRY = Path(enginebench_ui.entry.__file__).with_name("app.py")
+from opened_pages import opened, texts
 
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):
     monkeypatch.setenv("ENGINEBENCH_HOME", str(tmp_path))
     return Store(tmp_path / "results.duckdb")
-
-
-def opened(page=None, **query):
-    """The app at a page, as a browser that follows a link to it sees it."""
-    app = AppTest.from_file(ENTRY, default_timeout=30).run()
-    if page:
-        app.switch_page(str(page))
-        app.query_params.update(query)
-        app.run()
-    assert not app.exception
-    return app
-
-
-def texts(elements):
-    return [element.value.replace("\u2060", "").replace("\\", "") for element in elements]
 
 
 def entries(app):

@@ -4,12 +4,9 @@ import json
 import re
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
-import enginebench_ui.entry
 import invented
 import invented_profiles
 import invented_sweeps
@@ -20,8 +17,8 @@ from enginebench_controller.home import default_home
 from enginebench_controller.store.store import Store
 from enginebench_ui import netron, profile_reading
 from enginebench_ui.pages import PROFILE, PROFILES
+from opened_pages import opened, texts
 
-ENTRY = Path(enginebench_ui.entry.__file__).with_name("app.py")
 HOSTILE = "**b** <img src=x> [x](javascript:1) $x$ "
 
 
@@ -40,16 +37,6 @@ def swept(store):
     return store
 
 
-def opened(page, **query):
-    """The app at a page, as a browser that follows a link to it sees it."""
-    app = AppTest.from_file(ENTRY, default_timeout=30).run()
-    app.switch_page(str(page))
-    app.query_params.update(query)
-    app.run()
-    assert not app.exception
-    return app
-
-
 VIEWS = ("Layer summaries", "Layer results", "Roofline", "Pruning", "Advice")
 
 
@@ -61,10 +48,6 @@ def every_view(**query):
         app.run()
         assert not app.exception
         yield app
-
-
-def texts(elements):
-    return [element.value.replace("\u2060", "").replace("\\", "") for element in elements]
 
 
 def links(app):

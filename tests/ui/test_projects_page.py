@@ -3,23 +3,25 @@
 import re
 import time
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
-import enginebench_ui.entry
 import invented
+import opened_pages
 from controller.model.tiny_models import save, tiny_classifier
 from enginebench_controller.home import default_home
 from enginebench_controller.jobs import jobs
 from enginebench_ui.pages import PROJECTS
 from enginebench_ui.views.project_key import project_key
+from opened_pages import button, texts
 
-ENTRY = Path(enginebench_ui.entry.__file__).with_name("app.py")
 HOSTILE = "**b** <img src=x> [x](javascript:1) $x$ "
 FAKE = project_key("ab" * 32, "fake", "default", "local")
 OTHER = project_key("ab" * 32, "other", "default", "local")
+
+
+opened = partial(opened_pages.opened, PROJECTS)
 
 
 @pytest.fixture
@@ -44,24 +46,6 @@ def measured(home):
 def tiny(home, tmp_path):
     """A model in the library that was never measured."""
     return home.library.add(save(tiny_classifier(), tmp_path / "tiny.onnx"))
-
-
-def opened(**query):
-    """The app at the page, as a browser that follows a link to it sees it."""
-    app = AppTest.from_file(ENTRY, default_timeout=30).run()
-    app.switch_page(str(PROJECTS))
-    app.query_params.update(query)
-    app.run()
-    assert not app.exception
-    return app
-
-
-def texts(elements):
-    return [element.value.replace("\u2060", "").replace("\\", "") for element in elements]
-
-
-def button(app, label):
-    return next(one for one in app.button if one.label == label)
 
 
 def until_jobs_end(home):

@@ -1,17 +1,17 @@
 """The page Search by SQL runs over a real store: answers, charts, errors, and the question in the address."""
 
-from pathlib import Path
+from functools import partial
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
-import enginebench_ui.entry
 import invented
+import opened_pages
 from enginebench_controller.store.store import Store
 from enginebench_ui.pages import SEARCH
 from enginebench_ui.views.sql.examples import EXAMPLES
+from opened_pages import button, texts
 
-ENTRY = Path(enginebench_ui.entry.__file__).with_name("app.py")
+opened = partial(opened_pages.opened, SEARCH)
 
 
 @pytest.fixture
@@ -22,19 +22,6 @@ def store(tmp_path, monkeypatch):
     store.add_measurement(invented.measured("m1"))
     store.add_measurement(invented.measured("m2", engine="fake-fast", latency_ms=2.0))
     return store
-
-
-def opened(**query):
-    app = AppTest.from_file(ENTRY, default_timeout=30).run()
-    app.switch_page(str(SEARCH))
-    app.query_params.update(query)
-    app.run()
-    assert not app.exception
-    return app
-
-
-def texts(elements):
-    return [element.value.replace("\u2060", "").replace("\\", "") for element in elements]
 
 
 def answer(app):
@@ -102,7 +89,3 @@ def test_the_columns_of_a_table_are_explained_and_its_rows_a_click_away(store):
     assert "the benchmark that this one repeats" in list(columns["Meaning"])
     button(app, "See its first 100 rows").click().run()
     assert list(answer(app)["name"]) == ["invented"]
-
-
-def button(app, label):
-    return next(one for one in app.button if one.label == label)

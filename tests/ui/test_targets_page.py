@@ -3,21 +3,21 @@
 import socket
 import time
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
-import enginebench_ui.entry
 import invented
 import invented_sweeps
+import opened_pages
 from agent_server import AgentProcess
 from enginebench_controller.home import default_home
 from enginebench_controller.jobs import cancel, jobs
 from enginebench_controller.records import Target
 from enginebench_ui.pages import TARGETS
+from opened_pages import button, texts
 
-ENTRY = Path(enginebench_ui.entry.__file__).with_name("app.py")
+opened = partial(opened_pages.opened, TARGETS)
 
 
 @pytest.fixture
@@ -39,24 +39,6 @@ def agent(tmp_path_factory):
 def nobody():
     with socket.create_server(("127.0.0.1", 0)) as server:
         return f"127.0.0.1:{server.getsockname()[1]}"
-
-
-def opened(**query):
-    """The app at the page, as a browser that follows a link to it sees it."""
-    app = AppTest.from_file(ENTRY, default_timeout=30).run()
-    app.switch_page(str(TARGETS))
-    app.query_params.update(query)
-    app.run()
-    assert not app.exception
-    return app
-
-
-def texts(elements):
-    return [element.value.replace("\u2060", "").replace("\\", "") for element in elements]
-
-
-def button(app, label):
-    return next(one for one in app.button if one.label == label)
 
 
 def fill(app, name, address):

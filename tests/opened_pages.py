@@ -1,0 +1,34 @@
+"""Pages opened without a browser, as Streamlit's own test harness runs them."""
+
+from pathlib import Path
+
+from streamlit.testing.v1 import AppTest
+
+import enginebench_ui.entry
+
+ENTRY = Path(enginebench_ui.entry.__file__).with_name("app.py")
+PATIENCE_S = 60
+
+
+def opened(page=None, /, **query):
+    """The app at a page, as a browser that follows a link to it sees it; without a page, where it begins."""
+    app = AppTest.from_file(ENTRY, default_timeout=PATIENCE_S)
+    if page is None:
+        app.query_params.update(query)
+    app.run()
+    if page is not None:
+        app.switch_page(str(page))
+        app.query_params.update(query)
+        app.run()
+    assert not app.exception
+    return app
+
+
+def texts(elements):
+    """What elements say, without what keeps their names from being read as markup."""
+    return [element.value.replace("\u2060", "").replace("\\", "") for element in elements]
+
+
+def button(app, label):
+    """The button with this label."""
+    return next(one for one in app.button if one.label == label)
