@@ -94,7 +94,8 @@ def test_removing_asks_first(page, home, pages):
     benchmark = named(home, SWEEP)
     go(page, pages, f"benchmark?id={benchmark.id}")
     press(page, "Remove")
-    press(page, "Keep it")
+    expect(page.get_by_text("will be gone for good")).to_be_visible()
+    page.keyboard.press("Escape")
     assert named(home, SWEEP) == benchmark
 
     press(page, "Remove")

@@ -207,22 +207,10 @@ def test_a_rerun_and_what_was_run_again_link_to_each_other(grid):
 def test_removing_asks_first(grid):
     app = opened(BENCHMARK, id="b0000001")
 
-    next(one for one in app.button if one.label == "Remove").click().run()
-    assert grid.benchmark_page().total == 1
     assert any("8 measurements" in text for text in texts(app.markdown))
 
     app.button(key="remove_benchmark").click().run()
     assert grid.benchmark_page().total == 0
-
-
-def test_keeping_it_removes_nothing(grid):
-    app = opened(BENCHMARK, id="b0000001")
-    next(one for one in app.button if one.label == "Remove").click().run()
-
-    app.button(key="keep_benchmark").click().run()
-
-    assert grid.benchmark_page().total == 1
-    assert texts(app.title) == ["grid"]
 
 
 def test_both_exports_are_offered(grid):

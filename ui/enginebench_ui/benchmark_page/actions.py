@@ -28,8 +28,7 @@ def show_actions(benchmark: WholeBenchmark) -> None:
         if st.button("Re-run", icon=":material/replay:", help="Measure the same again, as a new benchmark."):
             _rerun(benchmark.bundle.benchmark)
         _show_export(benchmark)
-        if st.button("Remove", icon=":material/delete:"):
-            st.dialog("Remove this benchmark?", icon=":material/delete:")(_ask_to_remove)(benchmark)
+        _show_remove(benchmark)
 
 
 def follow_own_jobs(benchmark_id: str) -> None:
@@ -75,31 +74,22 @@ def _show_export(benchmark: WholeBenchmark) -> None:
         )
 
 
-def _ask_to_remove(benchmark: WholeBenchmark) -> None:
+def _show_remove(benchmark: WholeBenchmark) -> None:
     name = inert(benchmark_title(benchmark.bundle.benchmark.name))
     measurements = count_of(len(benchmark.measurements), "measurement")
-    st.write(f"**{name}** with its {measurements} and {benchmark.samples:,} samples will be gone for good.")
-    st.caption("Re-runs and comparisons are benchmarks of their own and stay. An export brings this one back.")
-    with st.container(horizontal=True, horizontal_alignment="right"):
-        if st.button("Keep it", key="keep_benchmark"):
-            st.rerun()
-        st.button(
-            "Remove for good",
-            type="primary",
-            icon=":material/delete:",
-            key="remove_benchmark",
-            on_click=_remove,
-            args=(benchmark,),
-        )
-    if REMOVED in st.session_state:
-        st.switch_page(BENCHMARKS)
+    # Not a dialog: one would close, its answer lost, as soon as a job that the page follows ends.
+    with st.popover("Remove", icon=":material/delete:"):
+        st.write(f"**{name}** with its {measurements} and {benchmark.samples:,} samples will be gone for good.")
+        st.caption("Re-runs and comparisons are benchmarks of their own and stay. An export brings this one back.")
+        if st.button("Remove for good", type="primary", icon=":material/delete:", key="remove_benchmark"):
+            _remove(benchmark)
 
 
 def _remove(benchmark: WholeBenchmark) -> None:
-    """Remove it before anything is drawn: the page that is drawn next has it no longer."""
     try:
         default_home().store.remove_benchmark(benchmark.id)
     except EnginebenchError as error:
-        st.toast(inert(str(error)), icon=":material/error:")
-    else:
-        st.session_state[REMOVED] = benchmark.bundle.benchmark.name
+        st.error(inert(str(error)), icon=":material/error:")
+        return
+    st.session_state[REMOVED] = benchmark.bundle.benchmark.name
+    st.switch_page(BENCHMARKS)

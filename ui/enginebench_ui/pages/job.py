@@ -85,8 +85,11 @@ def _show_state(view: JobView) -> None:
 def _show_buttons(found: Job) -> None:
     if not found.state.has_ended:
         label = "Cancel at once" if found.cancelling else "Cancel"
-        if st.button(label, icon=":material/cancel:", key="cancel"):
-            st.dialog("Cancel this job?", icon=":material/cancel:")(_ask_to_cancel)(found)
+        with st.popover(label, icon=":material/cancel:", key=label):
+            st.write("What is being measured now is given up. What was finished is stored and stays.")
+            if st.button("Cancel the job", type="primary", icon=":material/cancel:", key="cancel_job"):
+                cancel(found)
+                st.rerun()
         return
     if st.button("Run it again", icon=":material/replay:", key="again", help="As a new job; this one stays."):
         _start_again(found)
@@ -94,16 +97,6 @@ def _show_buttons(found: Job) -> None:
         with reading.banner_on_error():
             remove(found)
         st.switch_page(JOBS)
-
-
-def _ask_to_cancel(found: Job) -> None:
-    st.write("What is being measured now is given up. What was finished is stored and stays.")
-    with st.container(horizontal=True, horizontal_alignment="right"):
-        if st.button("Go on", key="keep_job"):
-            st.rerun()
-        if st.button("Cancel the job", type="primary", icon=":material/cancel:", key="cancel_job"):
-            cancel(found)
-            st.rerun()
 
 
 def _start_again(found: Job) -> None:

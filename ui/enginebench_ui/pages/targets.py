@@ -13,7 +13,7 @@ from enginebench_ui.targets_page.work import (
     belongs_to,
     show_add_form,
     show_calibrate_form,
-    show_remove_button,
+    show_remove_form,
 )
 from enginebench_ui.views.peaks import (
     bandwidth_figure,
@@ -93,7 +93,7 @@ def _show_target(view: TargetView) -> None:
         if view.names:
             show_calibrate_form(default_home(), view)
         if view.is_added:
-            show_remove_button(default_home(), view)
+            show_remove_form(default_home(), view)
     follow_jobs(belongs_to(view.name))
     if not view.was_seen:
         st.info("This target has not been asked what it is yet: look at it, or run", icon=":material/info:")

@@ -53,10 +53,13 @@ def show_calibrate_form(home: Home, view: TargetView) -> None:
             _start(home, f"Calibrate {view.name}", ("targets", "calibrate", view.name, f"--engine={engine}", *counts))
 
 
-def show_remove_button(home: Home, view: TargetView) -> None:
-    """Show the button; it asks before it removes."""
-    if st.button("Remove", icon=":material/delete:"):
-        st.dialog("Remove this target?")(_ask_to_remove)(home, view)
+def show_remove_form(home: Home, view: TargetView) -> None:
+    """Show the question behind a button: what is removed, and what stays."""
+    # Not a dialog: one would close, its answer lost, as soon as a job that the page follows ends.
+    with st.popover("Remove", icon=":material/delete:", key=f"remove {view.name}"):
+        st.markdown(f"**{inert(view.name)}** at {inert(view.address)} is forgotten. What was measured on it stays.")
+        if st.button("Remove it", type="primary", icon=":material/delete:"):
+            _remove(home, view)
 
 
 def belongs_to(name: str) -> Callable[[Job], bool]:
@@ -87,20 +90,14 @@ def _silence(target: Target) -> str:
     return "" if answer.health is Health.SERVING else answer.sentence
 
 
-def _ask_to_remove(home: Home, view: TargetView) -> None:
-    st.markdown(f"**{inert(view.name)}** at {inert(view.address)} is forgotten. What was measured on it stays.")
-    with st.container(horizontal=True):
-        removed = st.button("Remove it", type="primary", icon=":material/delete:", on_click=_remove, args=(home, view))
-        if st.button("Keep it") or removed:
-            st.rerun()
-
-
 def _remove(home: Home, view: TargetView) -> None:
     try:
         home.store.remove_target(view.name)
-        st.query_params.pop("target", None)
     except EnginebenchError as error:
-        st.toast(inert(str(error)), icon=":material/error:")
+        st.error(inert(str(error)), icon=":material/error:")
+        return
+    st.query_params.pop("target", None)
+    st.rerun()
 
 
 def _start(home: Home, title: str, arguments: tuple[str, ...]) -> None:
