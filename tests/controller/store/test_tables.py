@@ -34,3 +34,10 @@ def test_tables_tell_how_much_they_hold(store):
     store.add_measurement(invented.measured("m1"), invented.samples("m1"))
     rows = {table.name: table.rows for table in store.tables()}
     assert (rows["benchmarks"], rows["block_samples"], rows["layers"]) == (1, 200, 0)
+
+
+def test_what_was_removed_is_no_longer_counted(store):
+    for name in ("b1", "b2"):
+        store.add_benchmark(invented.benchmark(name))
+    store.remove_benchmark("b1")
+    assert next(table.rows for table in store.tables() if table.name == "benchmarks") == 1

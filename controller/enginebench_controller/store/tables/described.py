@@ -37,15 +37,17 @@ def tables(connection: duckdb.DuckDBPyConnection) -> tuple[Table, ...]:
     columns: dict[str, list[Row]] = {}
     for row in rows(connection, query):
         columns.setdefault(row["table_name"], []).append(row)
-    counts = {
-        row["table_name"]: row["estimated_size"]
-        for row in rows(connection, "SELECT table_name, estimated_size FROM duckdb_tables() WHERE NOT internal")
-    }
     return tuple(
-        Table(name, words.row, counts[name], tuple(_column(words.columns, row) for row in columns[name]))
+        Table(name, words.row, _count(connection, name), tuple(_column(words.columns, row) for row in columns[name]))
         for name, words in WORDS.items()
         if name in columns
     )
+
+
+def _count(connection: duckdb.DuckDBPyConnection, name: str) -> int:
+    # DuckDB's own `estimated_size` goes on counting rows that were deleted.
+    ((count,),) = connection.execute(f"SELECT count(*) FROM {name}").fetchall()  # noqa: S608  # one of WORDS
+    return int(count)
 
 
 def page(described: Iterable[Table]) -> str:
