@@ -16,9 +16,7 @@ from enginebench_controller.model.library import ModelLibrary
 from enginebench_controller.prospects import Advice, advise, sweep_for
 from enginebench_controller.records import ModelVersion, Peak, Profile
 from enginebench_controller.store.profile_entries import ProfileEntry
-from enginebench_controller.store.store import Store
-from enginebench_ui.keeping import kept
-from enginebench_ui.reading import READ_TIMEOUT_S
+from enginebench_ui.keeping import kept, place, store_at
 from enginebench_ui.views.profiles.layers import LayerView, layer_views
 from enginebench_ui.views.profiles.pruning import Sweep, sweep_of
 
@@ -35,7 +33,7 @@ WITH_NODES = "onnx"
 
 def entries() -> tuple[ProfileEntry, ...]:
     """Return all profiles as they stand in lists, newest first."""
-    return _entries(*_place())
+    return _entries(*place())
 
 
 def find(named: str) -> ProfileEntry:
@@ -50,18 +48,18 @@ def find(named: str) -> ProfileEntry:
 
 def whole(profile_id: str) -> Profile:
     """Return a profile with its layers and nodes. Raises `InputError` when there is none."""
-    return _whole(_place()[0], profile_id)
+    return _whole(place()[0], profile_id)
 
 
 def peaks(target: str) -> tuple[Peak, ...]:
     """Return what the last calibrations of a target found."""
-    return _peaks(*_place(), target)
+    return _peaks(*place(), target)
 
 
 def layers(profile: Profile) -> tuple[LayerView, ...]:
     """Return the layers of a whole profile as views, under the roofs of its target."""
     found = peaks(profile.target)
-    return _layers(_place()[0], profile.id, _stamp(found), profile, found)
+    return _layers(place()[0], profile.id, _stamp(found), profile, found)
 
 
 def passes(entry: ProfileEntry) -> tuple[ProfileEntry, ...]:
@@ -71,11 +69,11 @@ def passes(entry: ProfileEntry) -> tuple[ProfileEntry, ...]:
 
 def sweep(found: Sequence[ProfileEntry]) -> Sweep:
     """Return what these passes tell. Takes seconds for passes over thousands of nodes, the first time."""
-    path, profile_ids = _place()[0], tuple(one.id for one in found)
+    path, profile_ids = place()[0], tuple(one.id for one in found)
     known = _sweeps.get((path, profile_ids))
     if known is not None or not profile_ids:
         return known or Sweep()
-    told = sweep_of(_store(path).whole_profiles(profile_ids))
+    told = sweep_of(store_at(path).whole_profiles(profile_ids))
     for oldest in list(_sweeps)[: len(_sweeps) + 1 - SWEEPS_KEPT]:
         _sweeps.pop(oldest, None)
     _sweeps[path, profile_ids] = told
@@ -84,7 +82,7 @@ def sweep(found: Sequence[ProfileEntry]) -> Sweep:
 
 def is_slow_sweep(found: Sequence[ProfileEntry], nodes: int) -> bool:
     """Whether these passes over so many nodes are still to be read, and would keep a person waiting."""
-    key = (_place()[0], tuple(one.id for one in found))
+    key = (place()[0], tuple(one.id for one in found))
     return len(found) * nodes > QUICK_SWEEP_NODES and key not in _sweeps
 
 
@@ -92,7 +90,7 @@ def advice(profile: Profile, passes: Sweep) -> tuple[Advice, ...]:
     """Return what the advisor says of a whole profile."""
     found = peaks(profile.target)
     ids = tuple(one.id for one in passes.passes)
-    return _advice(_place()[0], profile.id, _stamp(found), ids, profile, found, passes.passes)
+    return _advice(place()[0], profile.id, _stamp(found), ids, profile, found, passes.passes)
 
 
 def theory(model: ModelVersion, batch: int | None) -> CountedModel:
@@ -100,14 +98,14 @@ def theory(model: ModelVersion, batch: int | None) -> CountedModel:
 
     Raises `ModelError` where the format shows no nodes, or the file cannot be counted.
     """
-    path, _ = _place()
+    path, _ = place()
     return _theory(path, str(default_home().library.main_path(model)), model.digest, model.format, batch)
 
 
 def models() -> tuple[ModelVersion, ...]:
     """Return the model versions of the library, and those that the store knows although their files are gone."""
     held = library()
-    return _models(*_place(), held.generation())
+    return _models(*place(), held.generation())
 
 
 def library() -> ModelLibrary:
@@ -117,20 +115,11 @@ def library() -> ModelLibrary:
 
 def exported(profile: Profile, form: ExportFormat) -> bytes:
     """Return a profile as the file that `enginebench profiles export` writes. Calls no page."""
-    store = _store(_place()[0])
+    store = store_at(place()[0])
     with TemporaryDirectory() as folder:
         file = Path(folder) / "export"
         export_profiles([profile], store.peaks(profile.target), form, file)
         return file.read_bytes()
-
-
-def _store(path: str) -> Store:
-    return Store(Path(path), timeout_s=READ_TIMEOUT_S)
-
-
-def _place() -> tuple[str, str]:
-    store = default_home().store
-    return str(store.path), store.generation()
 
 
 def _stamp(found: Sequence[Peak]) -> tuple[int, int]:
@@ -139,12 +128,12 @@ def _stamp(found: Sequence[Peak]) -> tuple[int, int]:
 
 @kept(4)
 def _entries(path: str, generation: str) -> tuple[ProfileEntry, ...]:
-    return _store(path).profile_entries()
+    return store_at(path).profile_entries()
 
 
 @kept(12, "Reading the profile …")
 def _whole(path: str, profile_id: str) -> Profile:
-    found = _store(path).whole_profiles([profile_id])
+    found = store_at(path).whole_profiles([profile_id])
     if not found:
         raise InputError(f"there is no profile {profile_id!r}; it may have been removed")
     return found[0]
@@ -153,12 +142,12 @@ def _whole(path: str, profile_id: str) -> Profile:
 @kept(4)
 def _models(path: str, generation: str, library_generation: str) -> tuple[ModelVersion, ...]:
     held = {one.digest: one for one in library().versions()}
-    return (*held.values(), *(one for one in _store(path).models() if one.digest not in held))
+    return (*held.values(), *(one for one in store_at(path).models() if one.digest not in held))
 
 
 @kept(16)
 def _peaks(path: str, generation: str, target: str) -> tuple[Peak, ...]:
-    return _store(path).peaks(target)
+    return store_at(path).peaks(target)
 
 
 @kept(12, "Placing the layers under their roofs …")
@@ -183,7 +172,7 @@ def _advice(
 
 @kept(8, "Counting the operations of the model …")
 def _theory(path: str, file: str, digest: str, kind: str, batch: int | None) -> CountedModel:
-    kept = _store(path).stored_work(digest, batch)
+    kept = store_at(path).stored_work(digest, batch)
     if kept is not None:
         return CountedModel(kept.batch, kept.nodes, kept.work)
     if kind != WITH_NODES:

@@ -4,10 +4,9 @@ Nothing here holds a connection: each read opens the file, queries and closes it
 long as the store's generation stays the same.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import ParamSpec, TypeVar
 
 import streamlit as st
 
@@ -15,14 +14,9 @@ from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.home import Home, default_home
 from enginebench_controller.records import ModelVersion, Peak, Target, TargetSnapshot
 from enginebench_controller.store.project_rows import Project
-from enginebench_controller.store.store import Store
+from enginebench_ui.keeping import kept, place, store_at
 from enginebench_ui.views.text import inert
 from enginebench_ui.views.versions import KnownVersion, merged
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-READ_TIMEOUT_S = 10.0
 
 
 @contextmanager
@@ -37,68 +31,53 @@ def banner_on_error() -> Iterator[None]:
 
 def targets() -> tuple[tuple[Target, ...], tuple[TargetSnapshot, ...]]:
     """Return the targets and what each said last."""
-    return _targets(*_place())
+    return _targets(*place())
 
 
 def models() -> tuple[ModelVersion, ...]:
     """Return the model versions, oldest first."""
-    return _models(*_place())
+    return _models(*place())
 
 
 def projects() -> tuple[Project, ...]:
     """Return each model version × engine × target with the best measured there, by model, then the fastest first."""
-    return _projects(*_place())
+    return _projects(*place())
 
 
 def versions() -> dict[str, KnownVersion]:
     """Return every model version, of the library and of results, by digest."""
     home = default_home()
-    return _versions(*_place(), str(home.path), home.library.generation())
+    return _versions(*place(), str(home.path), home.library.generation())
 
 
 def peaks() -> tuple[Peak, ...]:
     """Return what the last calibration of each engine, version, device and number of cores found, on all targets."""
-    return _peaks(*_place())
+    return _peaks(*place())
 
 
-def _store(path: str) -> Store:
-    return Store(Path(path), timeout_s=READ_TIMEOUT_S)
-
-
-def _place() -> tuple[str, str]:
-    store = default_home().store
-    return str(store.path), store.generation()
-
-
-def _kept(read: Callable[P, R]) -> Callable[P, R]:
-    """Answer from memory. The generation among the arguments is there for that only: an equal one, an equal answer."""
-    kept: Callable[P, R] = st.cache_data(show_spinner=False, max_entries=64)(read)
-    return kept
-
-
-@_kept
+@kept(64)
 def _targets(path: str, generation: str) -> tuple[tuple[Target, ...], tuple[TargetSnapshot, ...]]:
-    store = _store(path)
+    store = store_at(path)
     return store.targets(), store.snapshots()
 
 
-@_kept
+@kept(64)
 def _models(path: str, generation: str) -> tuple[ModelVersion, ...]:
-    return _store(path).models()
+    return store_at(path).models()
 
 
-@_kept
+@kept(64)
 def _projects(path: str, generation: str) -> tuple[Project, ...]:
-    return _store(path).projects()
+    return store_at(path).projects()
 
 
-@_kept
+@kept(64)
 def _versions(path: str, generation: str, home: str, library_generation: str) -> dict[str, KnownVersion]:
     library = Home(Path(home)).library
     kept = library.versions()
-    return merged(_store(path).models(), kept, {one.digest: library.weights(one) for one in kept})
+    return merged(store_at(path).models(), kept, {one.digest: library.weights(one) for one in kept})
 
 
-@_kept
+@kept(64)
 def _peaks(path: str, generation: str) -> tuple[Peak, ...]:
-    return _store(path).peaks()
+    return store_at(path).peaks()

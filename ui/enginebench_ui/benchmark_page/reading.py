@@ -5,54 +5,49 @@ drawing it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
-from pathlib import Path
-from typing import ParamSpec, TypeVar
-
-import streamlit as st
+from typing import TypeVar
 
 from enginebench_controller.comparing.pairing import excluded_blocks
-from enginebench_controller.home import default_home
 from enginebench_controller.records import Interval, Measurement
 from enginebench_controller.stats.mean_latency import BlockLatency, mean_interval
 from enginebench_controller.store.latencies import LatencyCurve
 from enginebench_controller.store.listing import BenchmarkPage, Relatives
 from enginebench_controller.store.store import Store
 from enginebench_controller.store.trends import TrendPoint
-from enginebench_ui.reading import READ_TIMEOUT_S
+from enginebench_ui.keeping import kept, place, store_at
 from enginebench_ui.views.benchmark.whole import WholeBenchmark, shape
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 READ_AHEAD_SAMPLES = 500_000
 """A benchmark with no more samples is read at once: the next cell that somebody looks at is then there already."""
 
 _MOST_KEPT = 1000
 
+R = TypeVar("R")
+
 
 def listed(search: str, size: int, page: int) -> BenchmarkPage:
     """Return a page of the list, newest first."""
-    return _listed(*_place(), search, size, page)
+    return _listed(*place(), search, size, page)
 
 
 def whole(benchmark_id: str) -> WholeBenchmark:
     """Return one benchmark, without samples. Raises `InputError` when there is none."""
-    return _whole(*_place(), benchmark_id)
+    return _whole(*place(), benchmark_id)
 
 
 def relatives(benchmark_id: str) -> Relatives:
     """Return a benchmark's re-runs, and others that it can be compared with."""
-    return _relatives(*_place(), benchmark_id)
+    return _relatives(*place(), benchmark_id)
 
 
 def trend(measurement_id: str) -> tuple[TrendPoint, ...]:
     """Return a measurement and its like in all benchmarks, oldest first."""
-    return _trend(*_place(), measurement_id)
+    return _trend(*place(), measurement_id)
 
 
 def curves(wanted: Sequence[str], benchmark: WholeBenchmark) -> Mapping[str, LatencyCurve]:
     """Return the reduced latencies of measurements, by id; those without samples are left out."""
-    kept = _curves(*_place())
+    kept = _curves(*place())
     ahead = [one.id for one in benchmark.measurements] if benchmark.samples <= READ_AHEAD_SAMPLES else []
     _complete(kept, wanted, ahead, lambda store, ids: store.latency_curves(ids))
     return {one: found for one in wanted if (found := kept[one]) is not None}
@@ -60,7 +55,7 @@ def curves(wanted: Sequence[str], benchmark: WholeBenchmark) -> Mapping[str, Lat
 
 def blocks(wanted: Sequence[str]) -> Mapping[str, tuple[BlockLatency, ...]]:
     """Return what the latencies of each block add up to, by measurement id; those without samples are left out."""
-    kept = _blocks(*_place())
+    kept = _blocks(*place())
     _complete(kept, wanted, (), lambda store, ids: store.block_latencies(ids))
     return {one: found for one in wanted if (found := kept[one]) is not None}
 
@@ -74,7 +69,7 @@ def mean_intervals(measurements: Iterable[Measurement]) -> dict[str, Interval | 
 
 def store() -> Store:
     """Return the store, for what is not kept in memory."""
-    return Store(default_home().store.path, timeout_s=READ_TIMEOUT_S)
+    return store_at(place()[0])
 
 
 def _complete(
@@ -94,43 +89,32 @@ def _complete(
     kept.update({one: found.get(one) for one in asked})
 
 
-def _place() -> tuple[str, str]:
-    own = default_home().store
-    return str(own.path), own.generation()
-
-
-def _kept(read: Callable[P, R]) -> Callable[P, R]:
-    """Answer from memory. The generation among the arguments is there for that only: an equal one, an equal answer."""
-    kept: Callable[P, R] = st.cache_resource(show_spinner=False, max_entries=8)(read)
-    return kept
-
-
-@_kept
+@kept(8)
 def _listed(path: str, generation: str, search: str, size: int, page: int) -> BenchmarkPage:
-    return Store(Path(path), READ_TIMEOUT_S).benchmark_page(search, size, page)
+    return store_at(path).benchmark_page(search, size, page)
 
 
-@_kept
+@kept(8)
 def _whole(path: str, generation: str, benchmark_id: str) -> WholeBenchmark:
-    own = Store(Path(path), READ_TIMEOUT_S)
+    own = store_at(path)
     return shape(own.bundle(benchmark_id, with_samples=False), own.models())
 
 
-@_kept
+@kept(8)
 def _relatives(path: str, generation: str, benchmark_id: str) -> Relatives:
-    return Store(Path(path), READ_TIMEOUT_S).relatives(benchmark_id)
+    return store_at(path).relatives(benchmark_id)
 
 
-@_kept
+@kept(8)
 def _trend(path: str, generation: str, measurement_id: str) -> tuple[TrendPoint, ...]:
-    return Store(Path(path), READ_TIMEOUT_S).trend(measurement_id)
+    return store_at(path).trend(measurement_id)
 
 
-@_kept
+@kept(8)
 def _curves(path: str, generation: str) -> dict[str, LatencyCurve | None]:
     return {}
 
 
-@_kept
+@kept(8)
 def _blocks(path: str, generation: str) -> dict[str, tuple[BlockLatency, ...] | None]:
     return {}

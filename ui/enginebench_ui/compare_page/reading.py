@@ -3,29 +3,22 @@
 Profiles and measurements are never rewritten, so that a comparison of two holds as long as both are there.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import pandas as pd
-import streamlit as st
 
 from enginebench_controller.comparing import ProfileComparison, compare_profiles
 from enginebench_controller.comparing.pairing import Compared, compare_pairs
 from enginebench_controller.comparing.profiles import ProfilePair
 from enginebench_controller.errors import InputError
-from enginebench_controller.home import default_home
 from enginebench_controller.records import Measurement, Peak
 from enginebench_controller.store.experiments import Contender, Experiment
 from enginebench_controller.store.profile_entries import ProfileEntry
-from enginebench_controller.store.store import Store
-from enginebench_ui.reading import READ_TIMEOUT_S
+from enginebench_ui.keeping import kept, place, store_at
 from enginebench_ui.views.compare_layers import layer_table
 from enginebench_ui.views.compare_projects import families as families_of
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 _MOST_LISTS = 64
 _MOST_COMPARISONS = 6
@@ -55,104 +48,89 @@ class Measured:
 
 def contenders() -> tuple[Contender, ...]:
     """Return everything that can be compared."""
-    return _contenders(*_place())
+    return _contenders(*place())
 
 
 def families() -> dict[str, str]:
     """Return the model version that each one stems from, by digest."""
-    return _families(*_place())
+    return _families(*place())
 
 
 def experiments(contender: Contender, *, repeats: bool, also: Sequence[str]) -> tuple[Experiment, ...]:
     """Return the experiments of a contender: the newest of each configuration, or all, and those named in any case."""
-    return _experiments(*_place(), contender, repeats, tuple(also))
+    return _experiments(*place(), contender, repeats, tuple(also))
 
 
 def profile_entries() -> tuple[ProfileEntry, ...]:
     """Return all profiles as they stand in lists, newest first."""
-    return _profile_entries(*_place())
+    return _profile_entries(*place())
 
 
 def measured(measurement_id: str) -> Measured:
     """Return a measurement. Raises `InputError` when it is gone."""
-    return _measured(_place()[0], measurement_id)
+    return _measured(place()[0], measurement_id)
 
 
 def compared(first: Measurement, second: Measurement) -> Compared | None:
     """Return what came of comparing two measurements; None where one has no numbers."""
     if first.latency is None or second.latency is None:
         return None
-    return _compared(_place()[0], first.id, second.id, first, second)
+    return _compared(place()[0], first.id, second.id, first, second)
 
 
 def layers(first_id: str, second_id: str) -> ComparedLayers:
     """Return two profiles compared layer by layer. Raises `InputError` when one is gone or has no layers."""
-    peaks = _peaks(*_place())
+    peaks = _peaks(*place())
     stamp = len(peaks), max((peak.measured_at_unix_ns for peak in peaks), default=0)
-    return _layers(_place()[0], first_id, second_id, stamp, peaks)
+    return _layers(place()[0], first_id, second_id, stamp, peaks)
 
 
-def _store(path: str) -> Store:
-    return Store(Path(path), timeout_s=READ_TIMEOUT_S)
-
-
-def _place() -> tuple[str, str]:
-    store = default_home().store
-    return str(store.path), store.generation()
-
-
-def _kept(most: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Keep so many answers, as they are: records are frozen. Arguments that begin with _ do not tell answers apart."""
-    keeping: Callable[[Callable[P, R]], Callable[P, R]] = st.cache_resource(show_spinner=False, max_entries=most)
-    return keeping
-
-
-@_kept(_MOST_LISTS)
+@kept(_MOST_LISTS)
 def _contenders(path: str, generation: str) -> tuple[Contender, ...]:
-    return _store(path).contenders()
+    return store_at(path).contenders()
 
 
-@_kept(4)
+@kept(4)
 def _families(path: str, generation: str) -> dict[str, str]:
-    return families_of(_store(path).models())
+    return families_of(store_at(path).models())
 
 
-@_kept(_MOST_LISTS)
+@kept(_MOST_LISTS)
 def _experiments(
     path: str, generation: str, contender: Contender, repeats: bool, also: tuple[str, ...]
 ) -> tuple[Experiment, ...]:
-    return _store(path).experiments(contender, repeats=repeats, also=also)
+    return store_at(path).experiments(contender, repeats=repeats, also=also)
 
 
-@_kept(4)
+@kept(4)
 def _profile_entries(path: str, generation: str) -> tuple[ProfileEntry, ...]:
-    return _store(path).profile_entries()
+    return store_at(path).profile_entries()
 
 
-@_kept(4)
+@kept(4)
 def _peaks(path: str, generation: str) -> tuple[Peak, ...]:
-    return _store(path).peaks()
+    return store_at(path).peaks()
 
 
-@_kept(_MOST_LISTS)
+@kept(_MOST_LISTS)
 def _measured(path: str, measurement_id: str) -> Measured:
-    store = _store(path)
+    store = store_at(path)
     one = store.measurement(measurement_id)
     seen = store.benchmark_snapshots(one.benchmark_id)
     return Measured(one, next((snapshot.host for snapshot in seen if snapshot.target == one.target), None))
 
 
-@_kept(_MOST_LISTS)
+@kept(_MOST_LISTS)
 def _compared(path: str, first_id: str, second_id: str, _first: Measurement, _second: Measurement) -> Compared:
-    store = _store(path)
+    store = store_at(path)
     return compare_pairs([(_first, _second)], store.block_samples, store.models())[0]
 
 
-@_kept(_MOST_COMPARISONS)
+@kept(_MOST_COMPARISONS)
 def _layers(
     path: str, first_id: str, second_id: str, stamp: tuple[int, int], _peaks: tuple[Peak, ...]
 ) -> ComparedLayers:
-    found = {one.id: one for one in _store(path).whole_profiles((first_id, second_id))}
+    found = {one.id: one for one in store_at(path).whole_profiles((first_id, second_id))}
     for identity in (first_id, second_id):
         if identity not in found:
             raise InputError(f"there is no profile {identity!r} any more; choose another one")
