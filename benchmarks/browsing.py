@@ -75,17 +75,21 @@ def browsing(url: str) -> Iterator["Browsing"]:
         browser.close()
 
 
-# Times are the browser's own, so that asking for them costs nothing. What moves by itself is left out: the mark of a
-# running script, and the seconds of a clock.
+# Times are the browser's own, so that asking for them costs nothing. What moves by itself is left out – the mark of a
+# running script – and what nobody sees: the words beneath a table's canvas, for screen readers, that follow it later.
 _WATCH = """
     window.lastChange = performance.now();
-    window.titleAt = null;
+    window.titleAt = window.actedAt = null;
+    for (const kind of ['pointerdown', 'keydown'])
+        window.addEventListener(kind, event => { window.actedAt ??= event.timeStamp; }, true);
     const seen = () => {
         window.lastChange = performance.now();
         if (window.titleAt === null && document.querySelector('h1')) window.titleAt = performance.now();
     };
     new MutationObserver(changes => {
-        const own = change => !(change.target.closest && change.target.closest('[data-testid=stStatusWidget]'));
+        const unseen = '[data-testid=stStatusWidget], canvas';
+        const own = change => !(change.target.nodeType === 1 ? change.target : change.target.parentElement)
+            ?.closest(unseen);
         if (changes.some(own)) seen();
     }).observe(document, {childList: true, subtree: true, attributes: true, characterData: true});
     window.isDone = () => {
@@ -113,8 +117,7 @@ class Browsing:
     def answer(self, interaction: Interaction, place: int) -> float:
         """Do something on the page that is open, for the `place`-th time; the seconds until nothing changes more."""
         element = interaction.prepare(self._page, place)
-        self._page.evaluate("window.lastChange = performance.now()")
-        begin_ms = self._page.evaluate("performance.now()")
+        self._page.evaluate("window.lastChange = performance.now(), window.actedAt = null")
         interaction.act(element)
-        self._page.wait_for_function("window.isDone()")
-        return float(self._page.evaluate("window.lastChange") - begin_ms) / 1e3
+        self._page.wait_for_function("window.actedAt !== null && window.isDone()")
+        return float(self._page.evaluate("window.lastChange - window.actedAt")) / 1e3

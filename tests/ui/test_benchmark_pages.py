@@ -213,6 +213,23 @@ def test_removing_asks_first(grid):
     assert grid.benchmark_page().total == 0
 
 
+def test_remarks_stand_behind_an_expander_and_are_drawn_once_it_is_opened(store):
+    store.add_benchmark(invented.benchmark(), [invented.snapshot()])
+    for cores in (1, 2):
+        shape = {"noisy": True, "configuration": Configuration("CPU", 1, cores)}
+        store.add_measurement(invented.measured(f"m{cores}", **shape), invented.samples(f"m{cores}"))
+
+    def sentences(app):
+        return [text for text in texts(app.markdown) if text.startswith("- **") and "never became steady" in text]
+
+    app = opened(BENCHMARK, id="b0000001", view="cores")
+    assert any("on these numbers" in one.label for one in app.expander)
+    assert not sentences(app)
+
+    app.session_state["remarks on these numbers"] = True
+    assert sentences(app.run())
+
+
 def test_both_exports_are_offered(grid):
     app = opened(BENCHMARK, id="b0000001")
 

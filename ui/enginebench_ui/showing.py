@@ -13,6 +13,8 @@ _MOST_ROWS_PX = 560
 
 def chart(figure: go.Figure, key: str, *, name: str | None = None, alt: str | None = None) -> None:
     """Draw a figure; its toolbar saves it as SVG, under `name`. `alt` says what it shows to those who do not see it."""
+    # Streamlit hands each figure to Plotly twice, the second time as a copy: so Plotly need not compute its data again.
+    figure.update_layout(datarevision=0)
     st.plotly_chart(figure, key=key, config=chart_options(name or key), alt=alt)
 
 

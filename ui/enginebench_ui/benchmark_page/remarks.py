@@ -12,5 +12,8 @@ def show_remarks(remarks: Sequence[Remark], on_what: str) -> None:
     """Show the sentences behind an expander; nothing without any."""
     if not remarks:
         return
-    with st.expander(f"{count_of(len(remarks), 'remark')} {on_what}", icon=":material/flag:"):
-        st.markdown("\n".join(f"- **{inert(one.about)}**: {inert(one.sentence)}" for one in remarks))
+    label = f"{count_of(len(remarks), 'remark')} {on_what}"
+    # Drawn once it is opened: hundreds of sentences would hold up every answer of the page.
+    expander = st.expander(label, icon=":material/flag:", key=f"remarks {on_what}", on_change="rerun")
+    if expander.open:
+        expander.markdown("\n".join(f"- **{inert(one.about)}**: {inert(one.sentence)}" for one in remarks))
