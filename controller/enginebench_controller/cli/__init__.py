@@ -21,6 +21,7 @@ from enginebench_controller.cli import (
     prospects,
     query,
     running,
+    store,
     targets,
 )
 from enginebench_controller.cli.console import complain
@@ -51,6 +52,7 @@ for group in (
     models,
     jobs,
     query,
+    store,
     pages,
 ):
     group.register(app)

@@ -16,6 +16,7 @@ from filelock import FileLock, Timeout
 
 from enginebench_controller.errors import StoreError
 from enginebench_controller.store import migrations
+from enginebench_controller.store.durable import copy_file
 from enginebench_controller.store.failures import explain, held_by_another_process, locked_out
 
 STORAGE_VERSION = "v1.2.0"
@@ -41,10 +42,13 @@ def transaction(path: Path, timeout_s: float) -> Iterator[duckdb.DuckDBPyConnect
     Raises `StoreError` when that is impossible, among other reasons because others keep the file for longer than
     `timeout_s`.
     """
-    with _explained(path), _gate(path, timeout_s), _connect(path, timeout_s, _WRITING) as connection:
-        migrations.migrate(connection, path)
-        with migrations.atomic(connection):
-            yield connection
+    with (
+        _explained(path),
+        _gate(path, timeout_s),
+        _up_to_date(path, timeout_s) as connection,
+        migrations.atomic(connection),
+    ):
+        yield connection
 
 
 @contextmanager
@@ -61,6 +65,38 @@ def reading(
 
 
 @contextmanager
+def as_it_is(path: Path, timeout_s: float, called: Path | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open the file for reading without bringing it up to date; `called` is the name that errors give it.
+
+    Raises `StoreError` like `transaction`, and for a file that a newer enginebench made.
+    """
+    name = called or path
+    with (
+        _explained(name),
+        _gate(path, timeout_s),
+        _connect(path, timeout_s, _READING, read_only=True) as connection,
+    ):
+        migrations.pending(connection, name)
+        yield connection
+
+
+@contextmanager
+def at_rest(path: Path, timeout_s: float, *, may_be_damaged: bool = False) -> Iterator[None]:
+    """Hold the gate while nobody has the file open and its write-ahead log is folded in, so that bytes may be copied.
+
+    Raises `StoreError` when that is impossible; a file that `may_be_damaged` only has to be nobody else's.
+    """
+    with _explained(path), _gate(path, timeout_s):
+        if path.exists():
+            try:
+                _connect(path, timeout_s, _WRITING).close()  # which folds the log in
+            except duckdb.Error as error:
+                if held_by_another_process(error) or not may_be_damaged:
+                    raise
+        yield
+
+
+@contextmanager
 def _existing(path: Path, timeout_s: float, config: dict[str, str]) -> Iterator[duckdb.DuckDBPyConnection]:
     with _gate(path, timeout_s), _connect_up_to_date(path, timeout_s, config) as connection:
         yield connection
@@ -73,9 +109,24 @@ def _connect_up_to_date(path: Path, timeout_s: float, config: dict[str, str]) ->
             cleanup.pop_all()
             return connection
     # One process cannot hold a file for reading and for writing, so the first connection is closed by now.
-    with _connect(path, timeout_s, _WRITING) as connection:
-        migrations.migrate(connection, path)
+    _up_to_date(path, timeout_s).close()
     return _connect(path, timeout_s, config, read_only=True)
+
+
+def _up_to_date(path: Path, timeout_s: float) -> duckdb.DuckDBPyConnection:
+    """Connect for writing, to a file that has been through all steps of the schema; an older one is copied first."""
+    connection = _connect(path, timeout_s, _WRITING)
+    try:
+        needed = migrations.pending(connection, path)
+        if needed and (before := migrations.schema_version(connection)):
+            connection.close()  # which folds the log in; and a file that is open must not be opened as bytes
+            copy_file(path, path.with_name(f"{path.stem}-of-schema-{before}{path.suffix}"))
+            connection = _connect(path, timeout_s, _WRITING)
+        migrations.migrate(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 @contextmanager

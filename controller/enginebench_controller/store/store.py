@@ -22,6 +22,7 @@ from enginebench_controller.records import (
 from enginebench_controller.stats.mean_latency import BlockLatency
 from enginebench_controller.store import (
     cell_rows,
+    copies,
     experiments,
     ladders,
     latencies,
@@ -36,7 +37,8 @@ from enginebench_controller.store import (
     writes,
 )
 from enginebench_controller.store.cell_rows import Headline, MeasuredCell
-from enginebench_controller.store.connection import reading, transaction
+from enginebench_controller.store.checking import StoreCheck, check
+from enginebench_controller.store.connection import as_it_is, reading, transaction
 from enginebench_controller.store.experiments import Contender, Experiment
 from enginebench_controller.store.ladders import LadderEntry
 from enginebench_controller.store.latencies import LatencyCurve
@@ -338,6 +340,21 @@ class Store:
         """Return all ladders, newest first."""
         with reading(self.path, self._timeout_s) as connection:
             return ladders.ladders(connection)
+
+    def check(self) -> StoreCheck:
+        """Read every value there is, and look for what belongs to nothing; the file stays as it is."""
+        if not self.path.exists():
+            return StoreCheck({}, ())
+        with as_it_is(self.path, self._timeout_s) as connection:
+            return check(connection)
+
+    def backup(self, wanted: Path) -> Path:
+        """Copy the file to `wanted`, or into that folder; see copies.py."""
+        return copies.backup(self.path, self._timeout_s, wanted)
+
+    def restore(self, source: Path) -> Path | None:
+        """Put a backup in the place of the file; return where that is kept from now on. See copies.py."""
+        return copies.restore(self.path, self._timeout_s, source)
 
     def tables(self) -> tuple[Table, ...]:
         """Return the tables that can be asked, with their columns and what they mean."""

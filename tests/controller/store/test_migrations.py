@@ -148,6 +148,31 @@ def test_reading_an_older_file_brings_it_up_to_date_first(version_1, monkeypatch
     assert query(version_1, "SELECT mood FROM benchmarks") == [("calm",)]
 
 
+def test_an_older_file_is_copied_before_it_is_brought_up_to_date(version_1):
+    Store(version_1).add_benchmark(invented.benchmark("b2"))
+
+    copy = version_1.with_name("results-of-schema-1.duckdb")
+    assert query(copy, "SELECT max(version) FROM migrations") == [(1,)]
+    assert query(copy, "SELECT id FROM benchmarks") == [("b0000001",)]
+    assert query(version_1, "SELECT count(*) FROM benchmarks") == [(2,)]
+    Store(version_1).restore(copy)
+    assert [entry.benchmark.id for entry in Store(version_1).benchmarks()] == ["b0000001"]
+
+
+def test_an_older_file_that_cannot_be_copied_stays_as_it_is(version_1):
+    version_1.with_name("results-of-schema-1.duckdb").mkdir()
+
+    with pytest.raises(StoreError):
+        Store(version_1).benchmarks()
+    assert query(version_1, "SELECT max(version) FROM migrations") == [(1,)]
+
+
+def test_a_file_that_is_up_to_date_is_not_copied(tmp_path):
+    for name in ("b1", "b2"):
+        Store(tmp_path / "results.duckdb").add_benchmark(invented.benchmark(name))
+    assert {one.name for one in tmp_path.iterdir()} <= {"results.duckdb", "results.duckdb.lock"}
+
+
 def test_a_step_that_fails_leaves_no_trace_of_itself(version_1):
     with duckdb.connect(version_1) as connection:
         with pytest.raises(duckdb.Error):

@@ -1,0 +1,122 @@
+"""Backups of the results file, and taking one up again.
+
+A copy is made while the gate is held, nobody has the file open, and the write-ahead log is folded into it: a copy
+without that log opens without a word, and lacks what stood in it. Each step leaves whole files behind, whenever the
+program is killed: what is written has another name until it is on the disk.
+"""
+
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from enginebench_controller.errors import InputError, StoreError
+from enginebench_controller.store.checking import check
+from enginebench_controller.store.connection import as_it_is, at_rest
+from enginebench_controller.store.durable import copy_file, sync_folder
+
+_WAL = ".wal"
+
+
+def backup(path: Path, timeout_s: float, wanted: Path) -> Path:
+    """Copy the file to `wanted`, or into it where that is a folder; return where the copy is, once it was read whole.
+
+    Raises `InputError` where there are no results yet, or a file is there already; `StoreError` when the results
+    cannot be used, or are damaged, or the copy cannot be written.
+    """
+    if not path.exists():
+        raise InputError(f"there are no results in {path} yet, so there is nothing to back up")
+    copy = wanted / f"{path.stem}-{_stamp()}{path.suffix}" if wanted.is_dir() else wanted
+    if copy.exists():
+        raise InputError(f"{copy} is there already; name another file, or a folder")
+    partial = copy.with_name(copy.name + ".part")
+    try:
+        with at_rest(path, timeout_s):
+            _copy(path, partial)
+        _require_sound(partial, timeout_s, path)
+        partial.replace(copy)
+        sync_folder(copy.parent)
+    finally:
+        _remove_all(partial)
+    return copy
+
+
+def restore(path: Path, timeout_s: float, source: Path) -> Path | None:
+    """Put the results in `source` in the place of those at `path`; return where these are kept, None without any.
+
+    Raises `InputError` for a source that is no file or is the results themselves, `StoreError` for one that cannot be
+    used. Nothing is changed then.
+    """
+    if not source.is_file():
+        raise InputError(f"there is no file {source}; name a backup that `enginebench store backup` made")
+    if not _is_database(source):
+        raise InputError(f"{source} is not a DuckDB file; name a backup that `enginebench store backup` made")
+    if path.exists() and source.samefile(path):
+        raise InputError(f"{source} are the results themselves; name a backup of them")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    coming = path.with_name(f"{path.name}.{os.getpid()}.coming")
+    try:
+        for suffix in ("", _WAL):
+            if (there := _beside(source, suffix)).exists():
+                _copy(there, _beside(coming, suffix))
+        _require_sound(coming, timeout_s, source)
+        with at_rest(coming, timeout_s):
+            pass
+        with at_rest(path, timeout_s, may_be_damaged=True):
+            return _replace(path, coming)
+    finally:
+        _remove_all(coming)
+
+
+def _replace(path: Path, coming: Path) -> Path | None:
+    kept = path.with_name(f"{path.stem}-before-{_stamp()}{path.suffix}") if path.exists() else None
+    if kept:
+        # Under a second name first, so that the results are there under one of both at any instant.
+        _keep(path, kept)
+        if (log := _beside(path, _WAL)).exists():  # only that of a damaged file is still there
+            _keep(log, _beside(kept, _WAL))
+            log.unlink()
+    coming.replace(path)
+    sync_folder(path.parent)
+    return kept
+
+
+def _keep(path: Path, kept: Path) -> None:
+    try:
+        kept.hardlink_to(path)
+    except OSError:  # not every file system has links
+        _copy(path, kept)
+
+
+def _require_sound(path: Path, timeout_s: float, called: Path) -> None:
+    with as_it_is(path, timeout_s, called) as connection:
+        found = check(connection)
+    if found.problems:
+        raise StoreError(f"{called} is damaged, so nothing was changed: {found.problems[0]}")
+
+
+def _copy(source: Path, target: Path) -> None:
+    try:
+        copy_file(source, target)
+    except OSError as error:
+        raise StoreError(f"{source} could not be copied to {target.parent}: {error.strerror}") from None
+
+
+def _is_database(path: Path) -> bool:
+    """Whether the file begins as DuckDB's do: a checksum of 8 bytes, then a name."""
+    with path.open("rb") as file:
+        return file.read(12)[8:] == b"DUCK"
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)
+
+
+def _remove_all(path: Path) -> None:
+    for suffix in ("", _WAL, ".lock"):
+        with suppress(FileNotFoundError):
+            _beside(path, suffix).unlink()
+
+
+def _stamp() -> str:
+    return time.strftime("%Y%m%d-%H%M%S", time.gmtime())

@@ -1,0 +1,232 @@
+"""Backups hold everything, restoring can be undone, and whatever goes wrong the results stay as they were."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pytest
+from typer.testing import CliRunner
+
+import invented
+from enginebench_controller.cli import app
+from enginebench_controller.errors import InputError, StoreError
+from enginebench_controller.store import copies
+from enginebench_controller.store.store import Store
+
+UNFINISHED = """
+import duckdb, os, sys
+connection = duckdb.connect(sys.argv[1])
+connection.execute("PRAGMA disable_checkpoint_on_shutdown")
+connection.execute("UPDATE benchmarks SET name = 'in the log'")
+print("written", flush=True)
+os._exit(0)
+"""
+HOLDING = """
+import duckdb, sys
+connection = duckdb.connect(sys.argv[1])
+print("open", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def store(tmp_path):
+    found = Store(tmp_path / "home" / "results.duckdb", timeout_s=1.0)
+    found.add_benchmark(invented.benchmark(name="first"), [invented.snapshot()])
+    found.add_measurement(invented.measured("m1"), invented.samples("m1"))
+    return found
+
+
+def names(store):
+    return [entry.benchmark.name for entry in store.benchmarks()]
+
+
+def files(folder):
+    return sorted(one.name for one in folder.iterdir() if not one.name.endswith(".lock"))
+
+
+def damage(path, begin=0.25, end=0.5):
+    """Flip bits in a part of the file."""
+    content = bytearray(path.read_bytes())
+    for place in range(int(begin * len(content)), int(end * len(content)), 97):
+        content[place] ^= 0xFF
+    path.write_bytes(content)
+
+
+def test_a_backup_holds_everything_and_restoring_it_can_be_undone(store, tmp_path):
+    copy = store.backup(tmp_path / "copy.duckdb")
+    store.add_benchmark(invented.benchmark("b2", "second"))
+
+    kept = store.restore(copy)
+    assert names(store) == ["first"]
+    assert store.measurement("m1").latency == Store(copy).measurement("m1").latency
+    assert store.latency_curves(["m1"])["m1"].samples == 200
+
+    assert store.restore(kept) is not None
+    assert sorted(names(store)) == ["first", "second"]
+    assert copy.exists()
+
+
+def test_what_stands_in_the_log_alone_is_in_the_backup(store, tmp_path):
+    subprocess.run([sys.executable, "-c", UNFINISHED, store.path], check=True, capture_output=True)
+    assert store.path.with_name("results.duckdb.wal").stat().st_size
+
+    copy = store.backup(tmp_path)
+
+    assert copy.parent == tmp_path
+    assert names(Store(copy)) == ["in the log"]
+    assert [one.suffix for one in tmp_path.iterdir() if one.is_file() and one.suffix != ".lock"] == [".duckdb"]
+
+
+def test_a_copy_with_its_log_is_restored_with_it(store, tmp_path):
+    copy = store.backup(tmp_path / "copy.duckdb")
+    subprocess.run([sys.executable, "-c", UNFINISHED, copy], check=True, capture_output=True)
+    assert (tmp_path / "copy.duckdb.wal").stat().st_size
+
+    store.restore(copy)
+
+    assert names(store) == ["in the log"]
+
+
+@pytest.mark.parametrize("wanted", ["taken.duckdb", "no/such/folder/copy.duckdb"])
+def test_a_backup_that_cannot_be_written_leaves_nothing_behind(store, tmp_path, wanted):
+    (tmp_path / "taken.duckdb").write_text("mine")
+
+    with pytest.raises((InputError, StoreError), match=r"there already|could not be copied"):
+        store.backup(tmp_path / wanted)
+
+    assert files(tmp_path) == ["home", "taken.duckdb"]
+    assert (tmp_path / "taken.duckdb").read_text() == "mine"
+
+
+def test_without_results_there_is_nothing_to_back_up(tmp_path):
+    with pytest.raises(InputError, match="nothing to back up"):
+        Store(tmp_path / "results.duckdb").backup(tmp_path / "copy.duckdb")
+    assert files(tmp_path) == []
+
+
+def newer(path):
+    with duckdb.connect(path) as connection:
+        connection.execute("INSERT INTO migrations VALUES (99, 'of the future', 0, '9.9')")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda path: path.write_text("no database"), "not a DuckDB file"),
+        (damage, "copy.duckdb"),
+        (newer, "newer enginebench"),
+        (Path.unlink, "there is no file"),
+    ],
+)
+def test_what_is_no_sound_backup_is_refused_and_nothing_changes(store, tmp_path, spoil, words):
+    copy = store.backup(tmp_path / "copy.duckdb")
+    spoil(copy)
+    before = store.path.read_bytes()
+
+    with pytest.raises((InputError, StoreError), match=words):
+        store.restore(copy)
+
+    assert store.path.read_bytes() == before
+    assert files(store.path.parent) == ["results.duckdb"]
+
+
+def test_the_results_are_no_backup_of_themselves(store):
+    with pytest.raises(InputError, match="the results themselves"):
+        store.restore(store.path)
+
+
+def test_damaged_results_are_kept_when_a_backup_takes_their_place(store, tmp_path):
+    copy = store.backup(tmp_path / "copy.duckdb")
+    damage(store.path)
+    damaged = store.path.read_bytes()
+
+    kept = store.restore(copy)
+
+    assert names(store) == ["first"]
+    assert kept.read_bytes() == damaged
+
+
+def test_results_that_another_program_holds_are_not_replaced(store, tmp_path):
+    copy = store.backup(tmp_path / "copy.duckdb")
+    command = [sys.executable, "-c", HOLDING, store.path]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout.readline()
+        for act in (lambda: store.restore(copy), lambda: store.backup(tmp_path / "other.duckdb")):
+            with pytest.raises(StoreError, match=f"held open by process {holder.pid}"):
+                act()
+        holder.stdin.close()
+    assert names(store) == ["first"]
+    assert files(tmp_path) == ["copy.duckdb", "home"]
+
+
+def test_the_results_are_there_at_every_instant_of_restoring(store, tmp_path, monkeypatch):
+    copy = store.backup(tmp_path / "copy.duckdb")
+    store.add_benchmark(invented.benchmark("b2", "second"))
+
+    def die(_folder):
+        raise KeyboardInterrupt
+
+    for step, expected in ((copies.Path, ["first", "second"]), (copies, ["first"])):
+        with monkeypatch.context() as patched:
+            patched.setattr(step, "sync_folder" if step is copies else "replace", lambda *_: die(None))
+            with pytest.raises(KeyboardInterrupt):
+                store.restore(copy)
+        assert sorted(names(store)) == expected
+
+
+def test_a_check_reads_everything_and_finds_what_belongs_to_nothing(store):
+    found = store.check()
+    assert (found.problems, found.rows["measurements"], found.rows["block_samples"]) == ((), 1, 200)
+
+    with duckdb.connect(store.path) as connection:
+        connection.execute("DELETE FROM block_samples WHERE latency_ns = (SELECT max(latency_ns) FROM block_samples)")
+        connection.execute("DELETE FROM benchmarks")
+    problems = store.check().problems
+    assert "1 rows of measurements belong to 1 benchmarks that are not there" in problems
+    assert any("measurement m1 has" in problem and "of 200 iterations" in problem for problem in problems)
+
+
+def test_a_check_tells_damage(store):
+    store.add_measurement(invented.measured("m2", iterations=50_000), invented.samples("m2", iterations=50_000))
+    shutil.copy(store.path, sound := store.path.with_name("sound"))
+    told = []
+    for part in range(8):
+        shutil.copy(sound, store.path)
+        damage(store.path, part / 8, (part + 1) / 8)
+        try:
+            told += store.check().problems
+        except StoreError as error:
+            told.append(str(error))
+    assert any("cannot be read" in words for words in told)
+    assert any(str(store.path) in words for words in told)
+
+
+def test_the_commands_copy_check_and_restore(store, tmp_path, monkeypatch):
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(store.path.parent))
+
+    def run(*arguments, **options):
+        return CliRunner().invoke(app, ["store", *arguments], **options)
+
+    copy = tmp_path / "copy.duckdb"
+    assert run("backup", str(copy)).exit_code == 0
+    store.remove_benchmark("b0000001")
+    assert run("restore", str(copy), input="n\n").exit_code == 0
+    assert names(store) == []
+    done = run("restore", str(copy), "--yes")
+    assert "undoes this" in done.stderr
+    assert names(store) == ["first"]
+
+    document = json.loads(run("check", "--json").stdout)
+    assert (document["schema_version"], document["problems"]) == (1, [])
+    assert {"name": "measurements", "rows": 1} in document["tables"]
+    assert "no problem was found" in run("check").stderr
+
+    with duckdb.connect(store.path) as connection:
+        connection.execute("DELETE FROM benchmarks")
+    done = run("check", standalone_mode=False)
+    assert done.return_value == 1
+    assert "belong to 1 benchmarks" in done.stderr
