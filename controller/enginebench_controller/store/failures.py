@@ -16,6 +16,10 @@ _SENTENCES = {
     "Read-only file system": _NO_PERMISSION,
     "not a valid DuckDB database file": "{path} is not a DuckDB file; move it away, or name another folder in "
     "ENGINEBENCH_HOME",
+    "replaying WAL file": "{path}.wal, which holds what was written last, is damaged; put a backup in place with "
+    "`enginebench store restore FILE`, which keeps both files, or move {path}.wal away to go on without it",
+    "computed checksum": "{path} is damaged on the disk; put a backup in its place with "
+    "`enginebench store restore FILE`, which keeps the damaged file",
     "we can only read": "{path} was written by a newer DuckDB; upgrade with `pip install --upgrade duckdb`",
     "Not a directory": "{path.parent} is not a folder; name another one in ENGINEBENCH_HOME",
     "File exists": "{path.parent} is not a folder; name another one in ENGINEBENCH_HOME",

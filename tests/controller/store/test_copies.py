@@ -150,6 +150,29 @@ def test_damaged_results_are_kept_when_a_backup_takes_their_place(store, tmp_pat
     assert kept.read_bytes() == damaged
 
 
+def test_a_damaged_log_is_told_and_kept_when_a_backup_takes_the_place_of_the_results(store, tmp_path):
+    copy = store.backup(tmp_path / "copy.duckdb")
+    subprocess.run([sys.executable, "-c", UNFINISHED, store.path], check=True, capture_output=True)
+    log = store.path.with_name("results.duckdb.wal")
+    damage(log)
+    damaged = log.read_bytes()
+
+    for use in (store.benchmarks, store.check, lambda: store.backup(tmp_path / "other.duckdb")):
+        with pytest.raises(StoreError, match=r"wal, which holds what was written last, is damaged; .* store restore"):
+            use()
+    kept = store.restore(copy)
+
+    assert names(store) == ["first"]
+    assert kept.with_name(kept.name + ".wal").read_bytes() == damaged
+    assert files(tmp_path) == ["copy.duckdb", "home"]
+
+
+def test_a_damaged_file_is_told_with_what_to_do(store):
+    damage(store.path, 0.0, 0.02)
+    with pytest.raises(StoreError, match=r"is damaged on the disk; .* store restore"):
+        store.benchmarks()
+
+
 def test_results_that_another_program_holds_are_not_replaced(store, tmp_path):
     copy = store.backup(tmp_path / "copy.duckdb")
     command = [sys.executable, "-c", HOLDING, store.path]
