@@ -95,6 +95,7 @@ def test_removing_asks_first(page, home, pages):
     go(page, pages, f"benchmark?id={benchmark.id}")
     press(page, "Remove")
     expect(page.get_by_text("will be gone for good")).to_be_visible()
+    assert named(home, SWEEP) == benchmark
     page.keyboard.press("Escape")
     assert named(home, SWEEP) == benchmark
 

@@ -8,6 +8,7 @@ program is killed: what is written has another name until it is on the disk.
 import os
 import time
 from contextlib import suppress
+from itertools import chain, count
 from pathlib import Path
 
 from enginebench_controller.errors import InputError, StoreError
@@ -69,7 +70,7 @@ def restore(path: Path, timeout_s: float, source: Path) -> Path | None:
 
 
 def _replace(path: Path, coming: Path) -> Path | None:
-    kept = path.with_name(f"{path.stem}-before-{_stamp()}{path.suffix}") if path.exists() else None
+    kept = _free_name(path) if path.exists() else None
     if kept:
         # Under a second name first, so that the results are there under one of both at any instant.
         _keep(path, kept)
@@ -79,6 +80,13 @@ def _replace(path: Path, coming: Path) -> Path | None:
     coming.replace(path)
     sync_folder(path.parent)
     return kept
+
+
+def _free_name(path: Path) -> Path:
+    """A name for what is replaced now that nothing kept earlier has, also where that was within this second."""
+    stem = f"{path.stem}-before-{_stamp()}"
+    names = (path.with_name(f"{stem}{end}{path.suffix}") for end in chain([""], (f"-{n}" for n in count(2))))
+    return next(name for name in names if not name.exists())
 
 
 def _keep(path: Path, kept: Path) -> None:

@@ -253,3 +253,15 @@ def test_the_commands_copy_check_and_restore(store, tmp_path, monkeypatch):
     done = run("check", standalone_mode=False)
     assert done.return_value == 1
     assert "belong to 1 benchmarks" in done.stderr
+
+
+def test_restoring_again_at_once_keeps_what_was_kept_before(store, tmp_path, monkeypatch):
+    monkeypatch.setattr(copies, "_stamp", lambda: "20260102-030405")
+    copy = store.backup(tmp_path / "copy.duckdb")
+    store.add_benchmark(invented.benchmark("b2", "second"))
+
+    first, second = store.restore(copy), store.restore(copy)
+
+    assert first != second
+    assert sorted(names(Store(first))) == ["first", "second"]
+    assert names(Store(second)) == ["first"]
