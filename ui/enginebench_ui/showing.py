@@ -6,6 +6,7 @@ from typing import Any
 import plotly.graph_objects as go
 import streamlit as st
 
+from enginebench_ui.views.dress import DARK, LIGHT, dress
 from enginebench_ui.views.text import Row, cells
 
 _MOST_ROWS_PX = 560
@@ -13,13 +14,13 @@ _MOST_ROWS_PX = 560
 
 def chart(figure: go.Figure, key: str, *, name: str | None = None, alt: str | None = None) -> None:
     """Draw a figure; its toolbar saves it as SVG, under `name`. `alt` says what it shows to those who do not see it."""
+    dress(figure, DARK if st.context.theme.type == "dark" else LIGHT)
     # Streamlit hands each figure to Plotly twice, the second time as a copy: so Plotly need not compute its data again.
     figure.update_layout(datarevision=0)
-    st.plotly_chart(figure, key=key, config=chart_options(name or key), alt=alt)
+    st.plotly_chart(figure, key=key, theme=None, config=_options(name or key), alt=alt)
 
 
-def chart_options(name: str) -> dict[str, Any]:
-    """Plotly's options of every chart, for pages that need the points a person selects."""
+def _options(name: str) -> dict[str, Any]:
     image = {"format": "svg", "filename": f"enginebench-{name}"}
     return {"displaylogo": False, "toImageButtonOptions": image, "modeBarButtonsToRemove": ["lasso2d", "select2d"]}
 

@@ -36,4 +36,6 @@ page = st.navigation(
     position="top",
 )
 st.set_page_config(page_title=f"{page.title} · enginebench")
+# A chart in a column that is 405.33 pixels wide is told 405.328 and then 405.328125, and drawn for each.
+st.html("<style>[data-testid=stVerticalBlock] { max-width: round(down, 100%, 1px); }</style>")
 page.run()

@@ -1,0 +1,40 @@
+"""Every chart has the fonts and colours of the pages in itself, and keeps what it settled itself."""
+
+import plotly.graph_objects as go
+import pytest
+from plotly.subplots import make_subplots
+
+from enginebench_ui.views.dress import DARK, LIGHT, Palette, dress
+
+
+def test_no_template_is_left_since_plotly_would_draw_the_figure_again_for_it() -> None:
+    figure = go.Figure(go.Bar(x=[1], y=[2]), layout={"template": "plotly_dark"})
+    dress(figure, LIGHT)
+    assert "template" not in figure.to_dict()["layout"]
+
+
+@pytest.mark.parametrize("palette", [LIGHT, DARK])
+def test_ground_letters_and_grid_have_the_colours_of_the_palette(palette: Palette) -> None:
+    figure = go.Figure(go.Bar(x=[1], y=[2]))
+    dress(figure, palette)
+    layout = figure.layout
+    assert (layout.paper_bgcolor, layout.plot_bgcolor) == (palette.ground, palette.ground)
+    assert (layout.font.color, layout.yaxis.gridcolor) == (palette.letters, palette.lines)
+
+
+def test_every_axis_of_several_panels_is_dressed() -> None:
+    figure = make_subplots(1, 2)
+    dress(figure, DARK)
+    assert [axis.gridcolor for axis in figure.select_yaxes()] == [DARK.lines] * 2
+    assert [axis.showgrid for axis in figure.select_xaxes()] == [False] * 2
+
+
+def test_what_the_figure_settled_itself_stays() -> None:
+    figure = go.Figure()
+    figure.update_layout(margin={"l": 10}, xaxis={"title": {"text": "batch"}, "tickfont": {"size": 14}, "type": "log"})
+    figure.update_xaxes(showgrid=True)
+    dress(figure, LIGHT)
+    axis = figure.layout.xaxis
+    assert (axis.title.text, axis.title.standoff, axis.tickfont.size, axis.type) == ("batch", 20, 14, "log")
+    assert axis.showgrid
+    assert (figure.layout.margin.l, figure.layout.margin.r) == (10, 0)

@@ -1,0 +1,90 @@
+"""What every chart wears: the fonts and colours of the pages, light or dark, written into the figure itself.
+
+Streamlit would give them by a template, made anew for each of the two times that it hands a figure to Plotly. Plotly
+compares templates by identity only, takes the second for another chart, and draws all of it once more.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import plotly.graph_objects as go
+import plotly.io
+
+_FONT = '"Source Sans", sans-serif'
+_SMALL_PX, _MEDIUM_PX, _LARGE_PX = 12, 14, 16
+
+
+@dataclass(frozen=True)
+class Palette:
+    """The colours of what is no data: ground, letters, headings, and the lines of a grid."""
+
+    ground: str
+    letters: str
+    strong: str
+    lines: str
+
+
+# Those of Streamlit's own light and dark theme. The ground is not left transparent, for charts are saved, too.
+LIGHT = Palette(ground="#ffffff", letters="#585755", strong="#2f2d2b", lines="#e8e5e2")
+DARK = Palette(ground="#171614", letters="#c8c5c3", strong="#edebe8", lines="#3a3834")
+
+
+def dress(figure: go.Figure, palette: Palette) -> None:
+    """Give a figure the palette and the fonts of the pages; what it has settled itself, it keeps."""
+    plotly.io.templates.default = None  # Plotly gives the default to every layout that is set, also to this one
+    own = figure.layout.to_plotly_json()
+    own.pop("template", None)
+    worn = _beneath(own, _layout(palette))
+    for key in {"xaxis", "yaxis", *own}:
+        if key.startswith("xaxis"):
+            worn[key] = _beneath(own.get(key, {}), _x_axis(palette))
+        elif key.startswith("yaxis"):
+            worn[key] = _beneath(own.get(key, {}), _y_axis(palette))
+    figure.layout = worn
+
+
+def _beneath(own: Mapping[str, Any], general: Mapping[str, Any]) -> dict[str, Any]:
+    """Fill what `own` leaves open, at any depth."""
+    both = {key: _beneath(own[key], general[key]) for key in own.keys() & general.keys() if isinstance(own[key], dict)}
+    return {**general, **own, **both}
+
+
+def _layout(palette: Palette) -> dict[str, Any]:
+    letters = {"color": palette.letters, "family": _FONT, "size": _SMALL_PX}
+    return {
+        "font": letters,
+        "title": {"font": {"family": _FONT, "size": _LARGE_PX, "color": palette.strong}, "xanchor": "left", "x": 0},
+        "legend": {"font": {"size": _SMALL_PX, "color": palette.strong}, "valign": "top"},
+        "paper_bgcolor": palette.ground,
+        "plot_bgcolor": palette.ground,
+        "margin": {"pad": 8, "r": 0, "l": 0},
+        "hoverlabel": {"bgcolor": palette.ground, "bordercolor": palette.lines, "font": letters},
+    }
+
+
+def _axis(palette: Palette) -> dict[str, Any]:
+    return {
+        "gridcolor": palette.lines,
+        "zerolinecolor": palette.lines,
+        "tickcolor": palette.lines,
+        "minor": {"gridcolor": palette.lines},
+        "automargin": True,
+    }
+
+
+def _x_axis(palette: Palette) -> dict[str, Any]:
+    return {
+        **_axis(palette),
+        "showgrid": False,
+        "zeroline": False,
+        "title": {"font": {"size": _MEDIUM_PX}, "standoff": 20},
+    }
+
+
+def _y_axis(palette: Palette) -> dict[str, Any]:
+    return {
+        **_axis(palette),
+        "ticklabelposition": "outside",
+        "title": {"font": {"size": _MEDIUM_PX}, "standoff": 24},
+    }
