@@ -5,6 +5,8 @@
 #   make check   formatter, linter, types, import contracts, generated code: what is quick
 #   make ui      the pages over what `make demo` measured
 #   make screenshots    pictures of every page, for docs/ and for designers: about fifteen minutes
+#   make docs    the pages that are printed from tables in the code
+#   make audit    whether a dependency has a known vulnerability; needs the internet
 #   make benchmarks    the harness against its peers, on an idle machine: about 40 minutes (QUICK=1: three)
 
 PYTHON ?= python3
@@ -20,9 +22,10 @@ ifeq ($(DEEPSPARSE_PYTHON),)
 DEEPSPARSE_PYTHON := $(shell command -v python3.11 2>/dev/null)
 endif
 BENCHMARKS_STAMP := .venvs/benchmarks.stamp
+AUDIT := .venvs/audit/bin/pip-audit
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check ui setup format proto screenshots browser benchmarks clean
+.PHONY: demo test check ui setup format proto released-wire docs audit screenshots browser benchmarks clean
 
 demo: setup
 	$(BIN)/enginebench demo
@@ -49,6 +52,24 @@ format: $(VENV)/.stamp
 
 proto: $(PROTO_PYTHON)
 	proto/generate.sh $(CURDIR)/$(PROTO_PYTHON)
+
+# At a release: what the wire is now is what later versions have to keep.
+released-wire: $(VENV)/.stamp
+	$(BIN)/python tests/proto/wire_listing.py > proto/released/wire.txt
+
+# --strict: a version for which the database has no answer fails, and is not passed over.
+audit: $(AUDIT)
+	@$(AUDIT) --strict --disable-pip --no-deps --progress-spinner off --requirement constraints.txt || { echo \
+	  "a version has a known vulnerability, or the database has no answer: the lines above say which" >&2; exit 1; }
+
+$(AUDIT):
+	$(PYTHON) -m venv .venvs/audit
+	.venvs/audit/bin/python $(PIP_INSTALL) pip-audit
+	touch $@
+
+docs: $(VENV)/.stamp
+	$(BIN)/python docs/errors.py > docs/errors.md
+	$(BIN)/python -m enginebench_controller.store.tables > docs/tables.md
 
 setup: $(VENV)/.stamp $(DEEPSPARSE_STAMP)
 

@@ -1,6 +1,8 @@
 """What the documents point to is there."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,3 +21,10 @@ def test_links_and_pictures_lead_somewhere(document: Path) -> None:
 def test_every_picture_is_shown_somewhere() -> None:
     shown = "".join(document.read_text(encoding="utf-8") for document in DOCUMENTS)
     assert [path.name for path in (ROOT / "docs" / "images").glob("*.png") if path.name not in shown] == []
+
+
+def test_the_page_of_the_errors_is_up_to_date() -> None:
+    printed = subprocess.run(
+        [sys.executable, ROOT / "docs" / "errors.py"], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+    assert (ROOT / "docs" / "errors.md").read_text(encoding="utf-8") == printed, "run: make docs"

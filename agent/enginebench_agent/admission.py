@@ -10,6 +10,7 @@ from enginebench_agent.convert import from_option
 from enginebench_agent.data_folder import DataFolder
 from enginebench_agent.errors import InvalidRequestError, NotFoundError
 from enginebench_agent.names import check_group_name, check_model_file_names, check_run_id, check_sha256
+from enginebench_agent.newer import check_known
 from enginebench_agent.options import from_options
 from enginebench_plugins.types import ModelFormat, Precision, UnsupportedSettingsError
 from enginebench_proto.v1.configuration_pb2 import (
@@ -32,7 +33,11 @@ MAX_MEMBERS = 64
 
 
 def check_form(spec: RunSpec) -> None:
-    """Check what can be checked without knowing the engines. Raises `InvalidRequestError`."""
+    """Check what can be checked without knowing the engines.
+
+    Raises `InvalidRequestError`, and `NewerRequestError` for what a later version might understand.
+    """
+    check_known(spec)
     check_run_id(spec.run_id)
     if spec.kind == RUN_KIND_UNSPECIFIED:
         raise InvalidRequestError("the run needs a kind: measure, profile or peaks.")

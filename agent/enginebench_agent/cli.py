@@ -5,18 +5,16 @@ Exit code 2 and one sentence for everything that cannot be.
 
 import argparse
 import importlib.metadata
-import logging
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from enginebench_agent import logs
 from enginebench_agent.data_folder import DataFolder, default_root
-from enginebench_agent.errors import SetupError
+from enginebench_agent.errors import ExitCode, SetupError
 
 DEFAULT_PORT = 50151
-EXIT_SOME_FAILED = 1
-EXIT_USAGE = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -24,14 +22,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # gRPC's core writes its own lines to standard error, also for errors that the sentences here explain.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     parsed = _parser().parse_args(arguments)
-    _set_up_logging(verbose=parsed.verbose)
+    logs.set_up(parsed.log_format, verbose=parsed.verbose)
     try:
         parsed.run(parsed)
     except SetupError as error:
         print(f"enginebench-agent: {error}", file=sys.stderr)  # the sentence for the person
-        sys.exit(EXIT_USAGE)
+        sys.exit(int(ExitCode.USAGE))
     except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(int(ExitCode.INTERRUPTED))
 
 
 # The commands import what they need themselves: neither pays for the other, in time or in memory.
@@ -41,7 +39,8 @@ def _serve(parsed: argparse.Namespace) -> None:
     from enginebench_agent.server import ServeOptions, serve  # noqa: PLC0415
 
     folder, trusted = DataFolder(parsed.data_dir), frozenset(parsed.trust_model)
-    serve(ServeOptions(parsed.host, parsed.port, folder, parsed.exit_with_stdin, trusted))
+    metrics = {"metrics_port": parsed.metrics_port, "metrics_host": parsed.metrics_host}
+    serve(ServeOptions(parsed.host, parsed.port, folder, parsed.exit_with_stdin, trusted, **metrics))
 
 
 def _environment_add(parsed: argparse.Namespace) -> None:
@@ -78,7 +77,7 @@ def _calibrate(parsed: argparse.Namespace) -> None:
     outcomes = calibrate_here(wish, DataFolder(parsed.data_dir), Progress())
     print_calibrations(outcomes, as_json=parsed.json)
     if any(outcome.failure is not None for outcome in outcomes):
-        sys.exit(EXIT_SOME_FAILED)
+        sys.exit(int(ExitCode.SOME_FAILED))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -117,6 +116,15 @@ def _add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         action="append",
         default=[],
         help="let this one model run although its format can execute code; repeatable",
+    )
+    serve.add_argument(
+        "--metrics-port", type=_port, metavar="PORT", help="serve figures for Prometheus there (default: nowhere)"
+    )
+    serve.add_argument(
+        "--metrics-host",
+        default="127.0.0.1",
+        metavar="HOST",
+        help="address to serve them on; whoever reaches it can read them (default %(default)s)",
     )
     _add_shared(serve, _serve)
 
@@ -174,7 +182,14 @@ def _add_shared(parser: argparse.ArgumentParser, run: object) -> None:
     parser.add_argument(
         "--data-dir", type=Path, default=default_root(), metavar="DIR", help="the agent's folder (default %(default)s)"
     )
-    parser.add_argument("--verbose", action="store_true", help="tell more on standard error")
+    parser.add_argument("--verbose", action="store_true", help="log on standard error what happens, not only errors")
+    parser.add_argument(
+        "--log-format",
+        type=logs.LogFormat,
+        choices=list(logs.LogFormat),
+        default=logs.LogFormat.TEXT,
+        help="how log lines look: text, or json, an object a line (default %(default)s)",
+    )
     parser.set_defaults(run=run)
 
 
@@ -189,11 +204,3 @@ def _port(text: str) -> int:
     if not 0 <= port <= 65_535:
         raise argparse.ArgumentTypeError("a port lies between 0 and 65535")
     return port
-
-
-def _set_up_logging(*, verbose: bool) -> None:
-    logging.basicConfig(
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-        stream=sys.stderr,
-    )
-    logging.getLogger("enginebench_agent").setLevel(logging.INFO if verbose else logging.WARNING)

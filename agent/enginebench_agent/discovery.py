@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from enginebench_agent import logs
 from enginebench_agent.child import ChildExit, ChildStartError, spawned
 from enginebench_agent.config import AgentConfig, EnvironmentConfig
 from enginebench_agent.errors import NotReadyError, SetupError
@@ -52,6 +53,16 @@ class Discovery:
         self._task: asyncio.Task[tuple[Engine, ...]] | None = None
         self._known: tuple[Engine, ...] | None = None
 
+    @property
+    def known(self) -> tuple[Engine, ...] | None:
+        """What the last asking found; None before the first has ended."""
+        return self._known
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether engines are being asked."""
+        return self._task is not None and not self._task.done()
+
     def begin(self) -> asyncio.Task[tuple[Engine, ...]]:
         """Start asking, unless that is under way already."""
         if self._task is None or self._task.done():
@@ -87,6 +98,8 @@ class Discovery:
         async with self._leases.hold(["cpu"]):
             found = await asyncio.gather(*(self._of_environment(each, config) for each in config.environments))
         self._known = without_needless([engine for engines in found for engine in engines])
+        usable = [f"{one.name}@{one.environment.name}" for one in self._known if one.HasField("available")]
+        _log.info("engines found", extra=logs.told(available=usable, unavailable=len(self._known) - len(usable)))
         return self._known
 
     async def _of_environment(self, environment: EnvironmentConfig, config: AgentConfig) -> list[Engine]:
@@ -94,7 +107,8 @@ class Discovery:
             listed = await self._ask(environment.python, ["list"], config.discovery_seconds)
             _check_version(listed)
         except WorkerAnswerError as error:
-            _log.warning("environment %s: %s\n%s", environment.name, error, error.detail)
+            told = logs.told(environment=environment.name, reason=str(error), detail=error.detail)
+            _log.warning("environment cannot be asked", extra=told)
             return _broken_environment(environment, error)
         wanted = [each for each in listed if environment.engines is None or each.name in environment.engines]
         answers = [self._of_engine(environment, each, config.discovery_seconds) for each in wanted]

@@ -1,6 +1,6 @@
-"""What can go wrong in an agent: a code and a sentence each. `interception.py` maps the codes to gRPC status."""
+"""What can go wrong in an agent: a code and a sentence each. `error_table.py` explains the codes."""
 
-from enum import Enum, auto
+from enum import Enum, IntEnum, auto
 from typing import ClassVar
 
 
@@ -14,6 +14,17 @@ class ErrorCode(Enum):
     UPLOAD_UNDER_WAY = auto()
     DISK_FULL = auto()
     SHUTTING_DOWN = auto()
+    NEWER_REQUEST = auto()
+    DEFECT = auto()
+
+
+class ExitCode(IntEnum):
+    """The exit codes of `enginebench-agent`."""
+
+    OK = 0
+    SOME_FAILED = 1
+    USAGE = 2
+    INTERRUPTED = 130
 
 
 class AgentError(Exception):
@@ -62,6 +73,18 @@ class ShuttingDownError(AgentError):
     """The agent is about to stop."""
 
     code = ErrorCode.SHUTTING_DOWN
+
+
+class NewerRequestError(AgentError):
+    """The request says something that came with a later version than this agent's."""
+
+    code = ErrorCode.NEWER_REQUEST
+
+
+class DefectError(AgentError):
+    """Something nobody foresaw; what exactly stands in the agent's log."""
+
+    code = ErrorCode.DEFECT
 
 
 class SetupError(Exception):

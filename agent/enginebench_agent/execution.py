@@ -4,11 +4,13 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from enginebench_agent import endings
+from enginebench_agent import endings, logs
 from enginebench_agent.attempt import Attempt, Order
 from enginebench_agent.cache import FileCache
 from enginebench_agent.leases import Leases
@@ -18,6 +20,7 @@ from enginebench_agent.run import Run
 from enginebench_agent.spool import Spool
 from enginebench_agent.turns import Groups, Member
 from enginebench_agent.uninterrupted import run_to_end
+from enginebench_agent.words import Ending, ending_of, kind_word
 from enginebench_agent.workspace import digests_needed, input_files, place_inputs, place_model, remove_folder
 from enginebench_proto.v1.run_pb2 import Failure, RunResult, RunSpec
 
@@ -35,7 +38,10 @@ class Terms:
 
 
 class Execution:
-    """Carries out runs with an agent's cache, leases and spool; what calibrations find goes to `peaks` too."""
+    """Carries out runs with an agent's cache, leases and spool; what calibrations find goes to `peaks` too.
+
+    `ended` counts the runs that ended in each way since the agent started.
+    """
 
     def __init__(self, cache: FileCache, leases: Leases, spool: Spool, peaks: PeakFile) -> None:
         self._cache = cache
@@ -43,6 +49,7 @@ class Execution:
         self._groups = Groups(leases)
         self._spool = spool
         self._peaks = peaks
+        self.ended: Counter[Ending] = Counter()
 
     def check(self, spec: RunSpec, terms: Terms) -> None:
         """Raises `InvalidRequestError` for a run that cannot join the group it names."""
@@ -51,6 +58,7 @@ class Execution:
 
     def begin(self, run: Run, terms: Terms) -> None:
         """Queue the run, for which `check` has passed; everything else happens by itself."""
+        _log.info("run accepted", extra=_told_of(run.spec))
         run.queue()
         interleaved = run.spec.HasField("interleaving")
         member = self._groups.join(run.spec.interleaving, terms.resources) if interleaved else None
@@ -58,9 +66,11 @@ class Execution:
         run.keeper = asyncio.create_task(self._keep(run, run.work, terms.folder, member))
 
     async def _work(self, run: Run, terms: Terms, member: Member | None) -> RunResult:
+        logs.bind(run=run.spec.run_id)
         with self._cache.pinned(digests_needed(run.spec)):
             async with self._granted(terms, member):
                 run.begin(time.time_ns())
+                _log.info("run began", extra=logs.told(waited_seconds=run.log.elapsed_ns() / 1e9))
                 try:
                     return await self._attempt(run, await self._order(run.spec, terms, member))
                 finally:
@@ -94,6 +104,7 @@ class Execution:
         return result
 
     async def _keep(self, run: Run, work: "asyncio.Task[RunResult]", folder: Path, member: Member | None) -> None:
+        logs.bind(run=run.spec.run_id)
         await asyncio.wait([work])
         if member is not None:
             member.leave(cancelled=work.cancelled())
@@ -101,13 +112,20 @@ class Execution:
         failure = _failure(run, work)
         result = work.result() if failure is None else await self._spool_failure(run, failure)
         run.finish(result.outcome)
+        self._tell_end(run, ending_of(result))
+
+    def _tell_end(self, run: Run, ending: Ending) -> None:
+        self.ended[ending] += 1
+        seconds = run.log.elapsed_ns() / 1e9
+        words = logs.told(outcome=ending.outcome, failure=ending.failure, phase=run.phase, seconds=seconds)
+        _log.info("run ended", extra=words)
 
     async def _spool_failure(self, run: Run, failure: Failure) -> RunResult:
         result = run.complete(endings.failed(failure))
         try:
             await run_to_end(self._store, result)
         except Exception as error:  # whatever it was, the run must end, and its watchers must hear of it
-            _log.exception("the result of run %s cannot be spooled", run.spec.run_id)
+            _log.exception("result cannot be spooled")
             text = "the agent could not write the result to its spool; make room on its disk, then run it again"
             run.unspooled = result = run.complete(endings.failed(endings.of_defect(text, detail=str(error))))
         return result
@@ -115,6 +133,16 @@ class Execution:
     def _store(self, result: RunResult) -> None:
         with self._spool.begin(result.run_id) as writer:
             writer.commit(result)
+
+
+def _told_of(spec: RunSpec) -> dict[str, Any]:
+    return logs.told(
+        run=spec.run_id,
+        kind=kind_word(spec.kind),
+        engine=spec.engine,
+        environment=spec.environment,
+        device=spec.configuration.device,
+    )
 
 
 def _failure(run: Run, work: "asyncio.Task[RunResult]") -> Failure | None:
@@ -125,6 +153,6 @@ def _failure(run: Run, work: "asyncio.Task[RunResult]") -> Failure | None:
         return None
     if isinstance(error, OSError) and error.errno in DISK_FULL:
         return endings.of_full_disk(run.phase)
-    _log.error("run %s failed inside the agent", run.spec.run_id, exc_info=error)
+    _log.error("run failed inside the agent", exc_info=error)
     text = "the agent could not carry out the run; its log on standard error tells why"
     return endings.of_defect(text, run.phase, f"{type(error).__name__}: {error}")

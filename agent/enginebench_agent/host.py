@@ -15,7 +15,7 @@ from enginebench_agent.cgroup import cpu_quota_cores, memory_limit_bytes
 from enginebench_agent.cores import physical_cores, siblings
 from enginebench_agent.data_folder import DataFolder
 from enginebench_agent.errors import SetupError
-from enginebench_proto.v1.host_pb2 import HostFacts
+from enginebench_proto.v1.host_pb2 import HostFacts, WireRevision
 
 # In the order of the kernel's own documentation: x86 first, then 32-bit and 64-bit Arm.
 INFERENCE_ISA = (
@@ -48,6 +48,7 @@ def read_host_facts(
         memory_bytes=_memory_bytes(root),
         agent_version=importlib.metadata.version("enginebench"),
         python_version=platform.python_version(),
+        wire_revision=WireRevision.Name(max(WireRevision.values())),
         tuned=[] if folder is None else _tuned(folder, root),
     )
 

@@ -6,17 +6,14 @@ from typing import Any, NoReturn
 
 import grpc
 
-from enginebench_agent.errors import AgentError, ErrorCode
+from enginebench_agent import logs
+from enginebench_agent.error_table import ERRORS
+from enginebench_agent.errors import AgentError, DefectError
 
-STATUS_OF_CODE: dict[ErrorCode, grpc.StatusCode] = {
-    ErrorCode.INVALID: grpc.StatusCode.INVALID_ARGUMENT,
-    ErrorCode.NOT_FOUND: grpc.StatusCode.NOT_FOUND,
-    ErrorCode.NOT_READY: grpc.StatusCode.FAILED_PRECONDITION,
-    ErrorCode.DIFFERENT_RUN: grpc.StatusCode.ALREADY_EXISTS,
-    ErrorCode.UPLOAD_UNDER_WAY: grpc.StatusCode.ABORTED,
-    ErrorCode.DISK_FULL: grpc.StatusCode.RESOURCE_EXHAUSTED,
-    ErrorCode.SHUTTING_DOWN: grpc.StatusCode.UNAVAILABLE,
-}
+STATUS_OF_CODE = {code: known.status for code, known in ERRORS.items()}
+CODE_KEY = "enginebench-error"
+"""The name of an error's code in the trailing metadata: a status of gRPC's may stand for several."""
+
 OUR_SERVICES = "/enginebench."
 MAX_DETAILS_CHARS = 2_000
 """Status details travel in a header, and a peer refuses headers above 8 KiB."""
@@ -74,9 +71,14 @@ def _streaming(behaviour: Callable[[Any, Any], AsyncIterator[Any]], method: str)
 
 async def _abort(context: Any, method: str, error: Exception) -> NoReturn:
     if isinstance(error, AgentError):
-        await context.abort(STATUS_OF_CODE[error.code], str(error)[:MAX_DETAILS_CHARS])
-    _log.error("%s failed", method, exc_info=error)
-    await context.abort(
-        grpc.StatusCode.INTERNAL, f"{method} failed inside the agent; its log on standard error tells why."
-    )
+        _log.info("call refused", extra=logs.told(method=method, code=_word(error), reason=str(error)))
+    else:
+        _log.error("call failed", extra=logs.told(method=method), exc_info=error)
+        error = DefectError(f"{method} failed inside the agent; its log on standard error tells why.")
+    code = ((CODE_KEY, _word(error)),)
+    await context.abort(STATUS_OF_CODE[error.code], str(error)[:MAX_DETAILS_CHARS], trailing_metadata=code)
     raise AssertionError("abort always raises")
+
+
+def _word(error: AgentError) -> str:
+    return error.code.name.lower()

@@ -9,6 +9,8 @@ import shutil
 import signal
 import socket
 import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +18,7 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from enginebench_agent import logs
 from enginebench_agent.cache import FileCache
 from enginebench_agent.config import AgentConfig, load_config
 from enginebench_agent.data_folder import DataFolder
@@ -23,6 +26,7 @@ from enginebench_agent.discovery import Discovery
 from enginebench_agent.errors import SetupError
 from enginebench_agent.interception import ErrorInterceptor
 from enginebench_agent.leases import Leases
+from enginebench_agent.observing import Call, ObservingInterceptor
 from enginebench_agent.peak_file import PeakFile
 from enginebench_agent.servicers import AgentServicer, ModelServicer, RunServicer
 from enginebench_agent.supervisor import Supervisor
@@ -61,7 +65,8 @@ _log = logging.getLogger(__name__)
 class ServeOptions:
     """Where to listen and live. Port 0 lets the system choose; `exit_with_stdin` ends the agent with its starter.
 
-    `trusted_models` are digests of models that may run although their format can execute code.
+    `trusted_models` are digests of models that may run although their format can execute code. Metrics are served at
+    `metrics_host` where there is a `metrics_port`.
     """
 
     host: str
@@ -69,6 +74,8 @@ class ServeOptions:
     folder: DataFolder
     exit_with_stdin: bool = False
     trusted_models: frozenset[str] = frozenset()
+    metrics_port: int | None = None
+    metrics_host: str = "127.0.0.1"
 
 
 def serve(options: ServeOptions) -> None:
@@ -101,19 +108,25 @@ async def _serve(options: ServeOptions) -> None:
     peaks = PeakFile(folder.peaks_file)
     supervisor = Supervisor(folder, cache, discovery, leases, peaks)
     stopping = _stop_event(options)
-    server, health_servicer = _build_server(AgentServicer(discovery, folder, peaks), cache, supervisor)
+    observing = ObservingInterceptor()
+    interceptors = [observing, ErrorInterceptor()]
+    server, health_servicer = _build_server(AgentServicer(discovery, folder, peaks), cache, supervisor, interceptors)
+    metrics = contextlib.ExitStack()
+    metrics.enter_context(_metrics(options, supervisor, discovery, observing.calls))
     port = _bind(server, options)
     for name in SERVICE_NAMES:
         await health_servicer.set(name, health_pb2.HealthCheckResponse.SERVING)
     await server.start()
     discovery.begin()
     print(f"enginebench-agent listening on {_shown_host(options.host)}:{port}", flush=True)  # the ready line
+    _log.info("listening", extra=logs.told(host=options.host, port=port, folder=str(folder.root)))
     await stopping.wait()
-    _log.info("stopping")
+    _log.info("stopping", extra=logs.told(runs=len(supervisor.summaries())))
     await health_servicer.enter_graceful_shutdown()
     await supervisor.close()
     await discovery.close()
     await server.stop(STOP_GRACE_SECONDS)
+    metrics.close()
 
 
 def _load_config(options: ServeOptions) -> AgentConfig:
@@ -121,8 +134,29 @@ def _load_config(options: ServeOptions) -> AgentConfig:
     return replace(load_config(options.folder), trusted_models=options.trusted_models)
 
 
-def _build_server(agent: AgentServicer, cache: FileCache, supervisor: Supervisor) -> tuple[Any, Any]:
-    server = grpc.aio.server(interceptors=[ErrorInterceptor()], options=SERVER_OPTIONS)
+@contextlib.contextmanager
+def _metrics(
+    options: ServeOptions, supervisor: Supervisor, discovery: Discovery, calls: Counter[Call]
+) -> Iterator[None]:
+    if options.metrics_port is None:
+        yield
+        return
+    try:
+        from enginebench_agent.metrics import AgentCollector, serving  # noqa: PLC0415  # an extra
+    except ModuleNotFoundError as error:
+        raise SetupError(
+            "--metrics-port needs the library prometheus-client: pip install 'enginebench[metrics]', or leave it out"
+        ) from error
+    collector = AgentCollector(supervisor, discovery, options.folder, calls)
+    with serving(collector, options.metrics_host, options.metrics_port) as port:
+        _log.info("metrics served", extra=logs.told(host=options.metrics_host, port=port))
+        yield
+
+
+def _build_server(
+    agent: AgentServicer, cache: FileCache, supervisor: Supervisor, interceptors: Sequence[Any]
+) -> tuple[Any, Any]:
+    server = grpc.aio.server(interceptors=interceptors, options=SERVER_OPTIONS)
     agent_pb2_grpc.add_AgentServiceServicer_to_server(agent, server)
     model_pb2_grpc.add_ModelServiceServicer_to_server(ModelServicer(cache), server)
     run_pb2_grpc.add_RunServiceServicer_to_server(RunServicer(supervisor), server)

@@ -1,9 +1,11 @@
 """The runs of an agent, from Start to Acknowledge: which are accepted, and who may know what of them."""
 
 import asyncio
+import logging
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
+from enginebench_agent import logs
 from enginebench_agent.admission import check_form, check_format, find_device
 from enginebench_agent.attempt import SPEC_FILE
 from enginebench_agent.cache import FileCache
@@ -23,6 +25,7 @@ from enginebench_agent.names import check_run_id
 from enginebench_agent.peak_file import PeakFile
 from enginebench_agent.run import Run
 from enginebench_agent.spool import Spool, check_room
+from enginebench_agent.words import Ending
 from enginebench_agent.workspace import input_files
 from enginebench_proto.v1.device_pb2 import Device
 from enginebench_proto.v1.run_pb2 import (
@@ -34,6 +37,8 @@ from enginebench_proto.v1.run_pb2 import (
     RunState,
     RunSummary,
 )
+
+_log = logging.getLogger(__name__)
 
 
 class Supervisor:
@@ -72,7 +77,9 @@ class Supervisor:
 
     async def cancel(self, run_id: str) -> None:
         """End a run; its child is gone and its outcome is spooled afterwards. Raises `NotFoundError`."""
-        await self._find(run_id).cancel()
+        run = self._find(run_id)
+        _log.info("cancellation asked for", extra=logs.told(run=run_id))
+        await run.cancel()
 
     def result(self, run_id: str) -> AsyncIterator[ResultPart]:
         """The outcome, from the spool. Raises `NotFoundError`, or `NotReadyError` while the run goes on."""
@@ -85,11 +92,17 @@ class Supervisor:
         if (run := self._runs.get(check_run_id(run_id))) is not None:
             _refuse_unfinished(run)
             self._spool.remove(run_id)
+            _log.info("result acknowledged", extra=logs.told(run=run_id))
             del self._runs[run_id]
 
     def summaries(self) -> list[RunSummary]:
         """Every run this agent knows, those of an earlier agent first."""
-        return [run.summary() for run in self._runs.values()]
+        return [run.summary() for run in tuple(self._runs.values())]  # metrics are read from another thread
+
+    @property
+    def ended(self) -> Mapping[Ending, int]:
+        """How many runs ended in which way since the agent started."""
+        return dict(self._execution.ended)
 
     async def close(self) -> None:
         """Accept no more runs, end those that go on, and wait until their outcomes are spooled."""

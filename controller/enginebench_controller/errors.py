@@ -1,10 +1,13 @@
-"""What can go wrong for a person at the controller: each error is one sentence and an exit code."""
+"""What can go wrong for a person at the controller: each error is one sentence and an exit code.
+
+`cli/error_table.py` explains every one of them.
+"""
 
 from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """The exit codes of `enginebench`, as documented in docs/cli.md."""
+    """The exit codes of `enginebench`."""
 
     OK = 0
     SOME_FAILED = 1
@@ -47,3 +50,7 @@ class UnreachableError(EnginebenchError):
 
 class AgentError(EnginebenchError):
     """A target answered with an error; the text is the agent's own."""
+
+
+class OldAgentError(AgentError):
+    """A target's agent is older than what was asked of it."""

@@ -114,6 +114,7 @@ def test_unknown_readbacks_stay_unknown() -> None:
     assert effective.precision is None and effective.affinity == (0, 1)
 
 
+@pytest.mark.fault(20)
 def test_a_failure_kind_this_version_does_not_know_is_internal() -> None:
     message = run_pb2.Failure(message="something new")
     message.kind = 77  # type: ignore[assignment]  # a newer agent's kind

@@ -3,10 +3,13 @@
 Data goes to stdout, progress and remarks to stderr; the exit codes are those of `errors.ExitCode`.
 """
 
+import logging
 import sys
+from typing import Annotated
 
 import typer
 
+from enginebench_controller import logs
 from enginebench_controller.cli import (
     advise,
     benchmarks,
@@ -25,11 +28,14 @@ from enginebench_controller.cli import (
     targets,
 )
 from enginebench_controller.cli.console import complain
+from enginebench_controller.cli.error_table import code_of
 from enginebench_controller.cli.usage import usage_sentence, without_types
 from enginebench_controller.errors import INTERRUPTED, EnginebenchError, ExitCode
 from enginebench_controller.jobs.telling import telling_how_it_ends
 
 _INTERRUPTED = "interrupted; what was finished is stored"
+
+_log = logging.getLogger(__name__)
 
 app = typer.Typer(
     name="enginebench",
@@ -58,6 +64,22 @@ for group in (
     group.register(app)
 
 
+@app.callback()
+def log_what_happens(
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", envvar="ENGINEBENCH_VERBOSE", help="Log on standard error what happens."),
+    ] = False,
+    log_format: Annotated[
+        logs.LogFormat,
+        typer.Option(envvar="ENGINEBENCH_LOG_FORMAT", help="How those lines look; json is an object a line."),
+    ] = logs.LogFormat.TEXT,
+) -> None:
+    """Options of all commands."""
+    if verbose:
+        logs.set_up(log_format)
+
+
 def main() -> None:
     """Run the command line; every foreseen error becomes one sentence on stderr and its exit code."""
     with telling_how_it_ends():
@@ -78,6 +100,7 @@ def _run() -> None:
         complain("the question was not answered, so nothing was done; --yes answers it beforehand")
         sys.exit(int(ExitCode.USAGE))
     except EnginebenchError as error:
+        _log.info("command failed", extra=logs.told(code=code_of(type(error)), reason=str(error)))
         complain(str(error))
         sys.exit(int(error.exit_code))
     except KeyboardInterrupt:

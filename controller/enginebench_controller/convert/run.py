@@ -29,9 +29,10 @@ def from_failure(message: run_pb2.Failure) -> Failure:
     """A typed failure; an unknown kind from a newer agent becomes `internal`."""
     name = run_pb2.FailureKind.Name(message.kind) if message.kind in run_pb2.FailureKind.values() else ""
     kind = name.removeprefix("FAILURE_KIND_").lower()
+    known = kind in set(FailureKind)
     return Failure(
-        kind=FailureKind(kind) if kind in set(FailureKind) else FailureKind.INTERNAL,
-        message=message.message,
+        kind=FailureKind(kind) if known else FailureKind.INTERNAL,
+        message=message.message if known else f"{message.message} (a kind of failure that is newer than this version)",
         detail=message.detail,
         signal=message.signal,
         exit_code=optional(message, "exit_code"),

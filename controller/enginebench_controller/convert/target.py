@@ -14,7 +14,7 @@ def from_host(message: host_pb2.HostFacts) -> dict[str, Any]:
     return (
         {name: getattr(message, name) for name in texts}
         | facts
-        | {"isa": list(message.isa), "tuned": list(message.tuned)}
+        | {"isa": list(message.isa), "tuned": list(message.tuned), "wire_revision": message.wire_revision or None}
     )
 
 
@@ -60,5 +60,6 @@ def _from_available(message: engine_pb2.AvailableEngine) -> Any:
 
 
 def _from_unavailable(message: engine_pb2.UnavailableEngine) -> Any:
-    kind = engine_pb2.UnavailableKind.Name(message.kind).removeprefix("UNAVAILABLE_KIND_").lower()
+    known = message.kind in engine_pb2.UnavailableKind.values()  # a newer agent may have more of them
+    kind = engine_pb2.UnavailableKind.Name(message.kind if known else 0).removeprefix("UNAVAILABLE_KIND_").lower()
     return {"kind": kind, "reason": message.reason, "detail": message.detail}

@@ -86,7 +86,8 @@ def _look(folder: JobFolder) -> Job | None:
 def _is_alive(folder: JobFolder, order: JobOrder) -> bool:
     process = folder.process()
     if process is None:
-        return time.time_ns() - order.created_at_unix_ns < START_WITHIN_NS
+        # Two processes have only the wall clock in common, and somebody may have set it back meanwhile.
+        return abs(time.time_ns() - order.created_at_unix_ns) < START_WITHIN_NS
     return process.is_alive
 
 
@@ -116,4 +117,5 @@ def _kind(arguments: tuple[str, ...]) -> str:
 def _seconds_left(progress: Progress) -> float | None:
     if progress.seconds_left is None or progress.told_at_unix_ns is None:
         return None
-    return max(0.0, progress.seconds_left - (time.time_ns() - progress.told_at_unix_ns) / 1e9)
+    since_seconds = max(0.0, (time.time_ns() - progress.told_at_unix_ns) / 1e9)  # the clock may have been set back
+    return max(0.0, progress.seconds_left - since_seconds)

@@ -1,11 +1,13 @@
 """A benchmark from plan to stored results; profiles are in profiling.py."""
 
 import asyncio
+import logging
 import time
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from enginebench_controller import logs
 from enginebench_controller.errors import EnginebenchError, InputError
 from enginebench_controller.home import Home
 from enginebench_controller.planning.binder import Binder
@@ -16,6 +18,8 @@ from enginebench_controller.running import execution
 from enginebench_controller.running.execution import Interleave
 from enginebench_controller.running.remote_run import Bench, Reporter
 from enginebench_controller.running.session import Session, open_session
+
+_log = logging.getLogger(__name__)
 
 Announce = Callable[[Expansion, str | None], Reporter]
 """Told what will run just before it does, and the id of the benchmark it belongs to (None for profiles, which have ids
@@ -100,6 +104,9 @@ async def _execute(
 ) -> None:
     async def keep(measurement: Measurement, samples: Iterable[BlockSamples]) -> None:
         await asyncio.to_thread(home.store.add_measurement, measurement, samples)
+        failure = measurement.failure.kind if measurement.failure else "none"
+        words = logs.told(id=measurement.id, target=measurement.target, status=measurement.status, failure=failure)
+        _log.info("measurement stored", extra=words)
 
     bench, seed = _bench(home, session, reporter, plan), plan.seed_of_order()
     jobs = in_random_order(expansion.jobs, seed)

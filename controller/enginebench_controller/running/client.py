@@ -8,8 +8,9 @@ from typing import Any, Self, TypeVar
 
 import grpc
 
-from enginebench_controller.errors import AgentError, UnreachableError
+from enginebench_controller.errors import AgentError, OldAgentError, UnreachableError
 from enginebench_controller.records import InputFile, ModelFile
+from enginebench_controller.running.skew import OWN_VERSION, shown_version
 from enginebench_proto.v1 import (
     agent_pb2,
     agent_pb2_grpc,
@@ -55,6 +56,7 @@ class AgentClient:
     def __init__(self, name: str, address: str) -> None:
         self.name = name
         self.address = address
+        self._agent_version: str | None = None
 
     async def __aenter__(self) -> Self:
         self._channel = grpc.aio.insecure_channel(self.address, options=CHANNEL_OPTIONS)
@@ -71,7 +73,9 @@ class AgentClient:
     async def host(self) -> Any:
         """The target's `HostFacts` message."""
         request = agent_pb2.GetHostRequest()
-        return (await self._call(self._agent.GetHost(request, timeout=CALL_SECONDS))).host
+        host = (await self._call(self._agent.GetHost(request, timeout=CALL_SECONDS))).host
+        self._agent_version = shown_version(host.agent_version)
+        return host
 
     async def engines(self, *, refresh: bool = False) -> Sequence[Any]:
         """The target's `Engine` messages, hidden ones included. The first call waits for discovery."""
@@ -142,9 +146,22 @@ class AgentClient:
                 f"target {self.name!r} at {self.address} does not answer: start `enginebench-agent serve` there, "
                 "or check the address with `enginebench targets list`"
             )
+        if error.code() == grpc.StatusCode.UNIMPLEMENTED:
+            return self._too_old(error.details() or "")
         if error.code() == grpc.StatusCode.NOT_FOUND:
             return RunUnknownError(f"target {self.name!r}: {error.details()}")
         return AgentError(f"target {self.name!r}: {error.details()}")
+
+    def _too_old(self, said: str) -> AgentError:
+        if self._agent_version is None:  # it did not even tell what it is
+            return OldAgentError(
+                f"what listens at {self.address} is no enginebench agent, or one that is too old: correct the address "
+                f"of target {self.name!r}, or upgrade the agent there to enginebench {OWN_VERSION}"
+            )
+        return OldAgentError(
+            f"target {self.name!r}: {said.rstrip('.!')}; upgrade the agent on {self.name} "
+            f"(it has enginebench {self._agent_version}, this is {OWN_VERSION})"
+        )
 
 
 async def _upload_parts(

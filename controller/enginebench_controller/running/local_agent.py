@@ -8,6 +8,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from enginebench_controller import logs
 from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.records import LOCAL_TARGET, Target
 
@@ -61,6 +62,7 @@ async def _start(data_dir: Path, trusted_models: Iterable[str]) -> asyncio.subpr
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "enginebench_agent", "serve", "--port", "0", "--exit-with-stdin"),
         *("--data-dir", str(data_dir)),
+        *logs.agent_options(),
         *(argument for digest in trusted_models for argument in ("--trust-model", digest)),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,

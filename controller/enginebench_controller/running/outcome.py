@@ -73,7 +73,13 @@ def without_numbers(
 
 def failure_of(result: run_pb2.RunResult) -> Failure | None:
     """Why a run has no numbers; None when it has."""
-    return convert.from_failure(result.failure) if result.HasField("failure") else None
+    if result.HasField("failure"):
+        return convert.from_failure(result.failure)
+    if result.outcome not in run_pb2.Outcome.values():
+        return Failure(
+            FailureKind.INTERNAL, "the agent is newer and ended the run in a way unknown here: upgrade enginebench here"
+        )
+    return None
 
 
 def agent_lost(job: Job, why: str) -> Failure:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from enginebench_controller import convert
+from enginebench_controller import convert, logs
 from enginebench_controller.errors import AgentError, UnreachableError
 from enginebench_controller.planning.expand import Job
 from enginebench_controller.records import Failure, InputFile, ModelFile, ModelVersion, Status
@@ -23,6 +24,8 @@ RECONNECT_SECONDS = 25.0
 """A target that does not answer for this long is lost for the rest of the benchmark."""
 RETRY_SECONDS = 0.5
 CANCEL_SECONDS = 5.0
+
+_log = logging.getLogger(__name__)
 
 
 class Reporter(Protocol):
@@ -72,11 +75,14 @@ async def upload(bench: Bench, job: Job) -> None:
 
             client = bench.clients[job.target]
             await _persist(lambda: client.upload(file, path, on_sent))  # noqa: B023  # awaited within the iteration
+            _log.info("file there", extra=logs.told(target=job.target, sha256=file.sha256, sent_bytes=sent))
 
 
 async def start(bench: Bench, job: Job, spec: run_pb2.RunSpec) -> None:
     """Queue a run of the job."""
     await _persist(lambda: bench.clients[job.target].start(spec))
+    engine = f"{spec.engine}@{spec.environment}"
+    _log.info("run started", extra=logs.told(run=spec.run_id, target=job.target, engine=engine, model=job.model.name))
 
 
 async def follow(bench: Bench, job: Job, run_id: str, process: int = 0) -> None:
@@ -94,8 +100,11 @@ async def follow(bench: Bench, job: Job, run_id: str, process: int = 0) -> None:
             bench.reporter.running(job, process, phase, event.progress.elapsed_ns, event.progress.expected_ns)
             finished = event.state.state == run_pb2.RUN_STATE_FINISHED
 
+    begun = time.monotonic()
     while not finished:
         await _persist(rest)
+    seconds = time.monotonic() - begun
+    _log.info("run ended", extra=logs.told(run=run_id, target=job.target, phase=phase, seconds=seconds))
 
 
 async def fetch(
@@ -128,6 +137,7 @@ async def acknowledge(bench: Bench, job: Job, run_id: str) -> None:
     if job.target not in bench.lost_targets:
         with contextlib.suppress(UnreachableError, AgentError):
             await bench.clients[job.target].acknowledge(run_id)
+            _log.info("result acknowledged", extra=logs.told(run=run_id, target=job.target))
 
 
 def _files(bench: Bench, job: Job) -> Iterator[tuple[ModelFile | InputFile, Path]]:
@@ -139,7 +149,7 @@ def _files(bench: Bench, job: Job) -> Iterator[tuple[ModelFile | InputFile, Path
 def _add(samples: SampleFile, part: run_pb2.ResultPart, process: int) -> None:
     if part.HasField("block"):
         samples.add_block(convert.from_block(part.block, process))
-    else:
+    elif part.HasField("samples"):  # a newer agent may send more
         samples.add_samples(convert.from_samples(part.samples, process))
 
 
@@ -150,8 +160,9 @@ async def _persist(call: Callable[[], Awaitable[T]]) -> T:
         begun = time.monotonic()
         try:
             return await call()
-        except UnreachableError:
+        except UnreachableError as error:
             failed = time.monotonic()
+            _log.info("trying again", extra=logs.told(reason=str(error), seconds=failed - begun))
             # A silent target is noticed sooner than that, so this attempt had answers and a new silence begins.
             if failing_since is None or failed - begun > RECONNECT_SECONDS:
                 failing_since = failed

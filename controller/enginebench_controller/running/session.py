@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import difflib
+import sys
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from enginebench_controller.home import Home
 from enginebench_controller.records import LOCAL_TARGET, Target, TargetSnapshot
 from enginebench_controller.running.client import AgentClient
 from enginebench_controller.running.local_agent import local_agent
+from enginebench_controller.running.skew import skew_sentence
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,8 @@ async def open_session(
         for seen in snapshots:
             await asyncio.to_thread(home.store.save_snapshot, seen)
             await _keep_peaks(home, clients[seen.target])
+            if sentence := skew_sentence(seen.target, seen.host):
+                print(sentence, file=sys.stderr)
         yield Session(clients, tuple(snapshots))
 
 

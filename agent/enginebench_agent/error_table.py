@@ -1,0 +1,89 @@
+"""Every error an agent answers with and every exit code of its command line: what it means and what to do.
+
+This is the one table of them: `interception.py` takes the gRPC status from it, and docs/errors.md is printed from it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from grpc import StatusCode
+
+from enginebench_agent.errors import ErrorCode, ExitCode
+
+
+@dataclass(frozen=True)
+class KnownError:
+    """The gRPC status an error becomes, what it means, and what who meets it can do; the latter two are sentences."""
+
+    status: StatusCode
+    meaning: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class KnownExit:
+    """What an exit code means, and what to do; both are sentences."""
+
+    meaning: str
+    remedy: str
+
+
+ERRORS: Mapping[ErrorCode, KnownError] = {
+    ErrorCode.INVALID: KnownError(
+        StatusCode.INVALID_ARGUMENT,
+        "A name, digest, configuration, option or content that can never be accepted.",
+        "Correct what the sentence names; the same request again is refused again.",
+    ),
+    ErrorCode.NOT_FOUND: KnownError(
+        StatusCode.NOT_FOUND,
+        "The agent has no such run, file, engine, environment or device.",
+        "See what it has with `enginebench devices`; a run is unknown once it was acknowledged or the agent restarted.",
+    ),
+    ErrorCode.NOT_READY: KnownError(
+        StatusCode.FAILED_PRECONDITION,
+        "The request is sound, but something else has to happen first.",
+        "Do what the sentence names – upload the file, wait for the run, mend the configuration – and ask again.",
+    ),
+    ErrorCode.DIFFERENT_RUN: KnownError(
+        StatusCode.ALREADY_EXISTS,
+        "The run id belongs to a run with another specification.",
+        "Choose a new run id.",
+    ),
+    ErrorCode.UPLOAD_UNDER_WAY: KnownError(
+        StatusCode.ABORTED,
+        "Another caller is sending the same file.",
+        "Ask again in some seconds: either the file is there then, or the upload can be continued.",
+    ),
+    ErrorCode.DISK_FULL: KnownError(
+        StatusCode.RESOURCE_EXHAUSTED,
+        "The disk of the agent's data folder has no room.",
+        "Make room there, or start the agent with another --data-dir; what was uploaded so far is kept.",
+    ),
+    ErrorCode.SHUTTING_DOWN: KnownError(
+        StatusCode.UNAVAILABLE,
+        "The agent is about to stop.",
+        "Ask again once it has been started anew; its finished results are kept.",
+    ),
+    ErrorCode.NEWER_REQUEST: KnownError(
+        StatusCode.UNIMPLEMENTED,
+        "The request says something that this agent, being older than its caller, does not know.",
+        "Upgrade the agent; or do without what it does not know.",
+    ),
+    ErrorCode.DEFECT: KnownError(
+        StatusCode.INTERNAL,
+        "The agent failed in a way nobody foresaw, and goes on serving.",
+        "Read its log on standard error, and report what stands there.",
+    ),
+}
+
+EXITS: Mapping[ExitCode, KnownExit] = {
+    ExitCode.OK: KnownExit("It did what was asked, or was stopped by a signal and ended in order.", "Nothing."),
+    ExitCode.SOME_FAILED: KnownExit(
+        "Some calibrations failed; the others are kept.", "Read the sentence of each one that failed."
+    ),
+    ExitCode.USAGE: KnownExit(
+        "Wrong usage, or what was asked cannot be; one sentence on standard error says why.",
+        "Do what the sentence says.",
+    ),
+    ExitCode.INTERRUPTED: KnownExit("Interrupted with Ctrl-C; children were ended.", "Run it again."),
+}

@@ -1,0 +1,138 @@
+"""Every exit code, every error of a command and every failure of a run: what it means and what to do.
+
+This is the one table of them on the controller's side, from which docs/errors.md is printed; what an agent answers has
+its own in the agent, for the two meet only on the wire.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from enginebench_controller.cli.prospects import NoProspectsError
+from enginebench_controller.errors import (
+    INTERRUPTED,
+    AgentError,
+    EnginebenchError,
+    ExitCode,
+    InputError,
+    ModelError,
+    OldAgentError,
+    PlanError,
+    StoreError,
+    UnreachableError,
+)
+from enginebench_controller.records import FailureKind
+from enginebench_controller.running.client import RunUnknownError
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What something means and what to do about it; both are sentences."""
+
+    meaning: str
+    remedy: str
+
+
+EXITS: Mapping[int, Explanation] = {
+    ExitCode.OK: Explanation("Every configuration has numbers (status `ok` or `inconclusive`).", "Nothing."),
+    ExitCode.SOME_FAILED: Explanation(
+        "Some configurations failed; the others are stored.",
+        "Read the line of each that failed; `enginebench rerun ID` measures all of them again.",
+    ),
+    ExitCode.USAGE: Explanation(
+        "Wrong usage or input, or an impossible configuration: nothing was run.", "Do what the sentence says."
+    ),
+    ExitCode.UNREACHABLE: Explanation(
+        "A target does not answer.", "Start its agent, or correct its address; `enginebench targets check` asks again."
+    ),
+    ExitCode.CONDITION_MET: Explanation(
+        "A condition of `compare --fail-if` holds, or `--strict` and noise hides whether it does.",
+        "Look at what the comparison shows, or measure longer where it is noise.",
+    ),
+    INTERRUPTED: Explanation(
+        "Interrupted with Ctrl-C; what was finished is stored, running children were ended.", "Run it again."
+    ),
+}
+
+ERRORS: Mapping[type[EnginebenchError], Explanation] = {
+    InputError: Explanation(
+        "A file, name, option or value that was given cannot be used.", "Correct what the sentence names."
+    ),
+    ModelError: Explanation(
+        "A model file is missing, truncated or no model, or cannot be made to fit the configuration.",
+        "Give another file, or the shapes the sentence asks for.",
+    ),
+    PlanError: Explanation(
+        "The plan asks for something impossible; each reason has a line.",
+        "Correct the plan; `--dry-run` shows what it comes to.",
+    ),
+    StoreError: Explanation(
+        "The results cannot be read or written: disk full, no permission, another program, damage, a newer file.",
+        "Do what the sentence says; `enginebench store check` looks for damage, `store restore` takes up a copy.",
+    ),
+    UnreachableError: Explanation(
+        "A target does not answer, or went away.",
+        "Start `enginebench-agent serve` there, or correct the address; its finished results are kept there.",
+    ),
+    AgentError: Explanation(
+        "A target answered with an error; the sentence is its agent's own.",
+        "Look the agent's code up [below](#what-an-agent-answers).",
+    ),
+    RunUnknownError: Explanation(
+        "A target does not know the run, the engine or the device it was asked about.",
+        "See what it has with `enginebench devices`; a run is unknown when its agent was restarted before it ended.",
+    ),
+    OldAgentError: Explanation(
+        "A target's agent is older than what it was asked for.",
+        "Upgrade the agent there; everything that both versions know goes on working meanwhile.",
+    ),
+    NoProspectsError: Explanation(
+        "Passes were measured, but none of them came to something to show.", "Read why the passes failed."
+    ),
+    EnginebenchError: Explanation("Something else cannot be done here and now.", "Do what the sentence says."),
+}
+
+FAILURES: Mapping[FailureKind, Explanation] = {
+    FailureKind.ENGINE_UNAVAILABLE: Explanation(
+        "The engine could not be imported or started.",
+        "See the reason with `enginebench devices`; `enginebench-agent environment add` makes its environment anew.",
+    ),
+    FailureKind.COMPILE_FAILED: Explanation(
+        "The engine could not read, convert or compile the model.",
+        "Read the engine's own words; try another precision, or a model of an older opset.",
+    ),
+    FailureKind.INFERENCE_FAILED: Explanation(
+        "An inference raised an error.", "Read the engine's own words; check shapes and inputs."
+    ),
+    FailureKind.CRASHED: Explanation(
+        "The engine's process was ended by a signal, or exited without a result; the agent goes on.",
+        "Run it again; if it crashes again, report it to the engine with the end of its output, which is kept.",
+    ),
+    FailureKind.OUT_OF_MEMORY: Explanation(
+        "The engine's process ran out of memory.", "Use a smaller batch, fewer streams or a smaller model."
+    ),
+    FailureKind.TIMED_OUT: Explanation(
+        "The engine's process did not finish within its time limit and was stopped.",
+        "Give it longer with `--timeout`, up to `max_run_seconds` in the target's agent.toml.",
+    ),
+    FailureKind.CANCELLED: Explanation(
+        "Somebody cancelled the run, or its agent was stopped.", "`enginebench rerun ID` measures it again."
+    ),
+    FailureKind.REFUSED: Explanation(
+        "The configuration is impossible for this engine, device or agent.", "Change what the sentence names."
+    ),
+    FailureKind.AGENT_LOST: Explanation(
+        "The target's agent went away during the run, or was restarted.",
+        "See to the machine and its agent, then `enginebench rerun ID`.",
+    ),
+    FailureKind.INTERNAL: Explanation(
+        "A defect of enginebench itself, or of the target's disk.",
+        "Read the agent's log on standard error, and report what stands there.",
+    ),
+}
+
+
+def code_of(error: type[EnginebenchError]) -> str:
+    """What an error is called in log lines and documents: `OldAgentError` is "old_agent"."""
+    words = re.findall("[A-Z][a-z]*", error.__name__.removesuffix("Error"))
+    return "_".join(words).lower()

@@ -1,0 +1,62 @@
+"""What is installed here is what constraints.txt says, fits together, and the agent's base stays small."""
+
+import re
+from collections.abc import Iterator
+from importlib.metadata import distribution
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+ROOT = Path(__file__).parents[1]
+PINS = {
+    canonicalize_name(name): version
+    for name, version in re.findall(r"^([\w.-]+)==(\S+)$", (ROOT / "constraints.txt").read_text(), re.M)
+}
+DEVELOPMENT = frozenset({"dev"})
+LEFT_OUT = {("onnx2torch", "torchvision")}
+"""Installed without it on purpose: see docs/engines.md."""
+
+BASE = {"grpcio", "grpcio-health-checking", "grpcio-reflection", "protobuf", "pluggy", "typing-extensions"}
+"""The last is what grpcio itself needs."""
+
+
+def _needed(name: str, extras: frozenset[str] = frozenset()) -> Iterator[tuple[str, Requirement]]:
+    """Every requirement that counts here, with who asks for it, followed to the end."""
+    asked, waiting = set(), [(name, extras)]
+    while waiting:
+        who, of = waiting.pop()
+        if (who, of) in asked:
+            continue
+        asked.add((who, of))
+        for requirement in map(Requirement, distribution(who).requires or ()):
+            environments = [{"extra": extra} for extra in of or {""}]
+            if requirement.marker is None or any(requirement.marker.evaluate(one) for one in environments):
+                needed = canonicalize_name(requirement.name)
+                if (who, needed) not in LEFT_OUT:
+                    yield who, requirement
+                    waiting.append((needed, frozenset(requirement.extras)))
+
+
+def _all_needed() -> list[tuple[str, Requirement]]:
+    return [*_needed("enginebench", DEVELOPMENT), *_needed("onnx2torch")]
+
+
+def test_whatever_is_needed_is_pinned_and_installed_in_the_version_pinned() -> None:
+    names = {canonicalize_name(requirement.name) for _, requirement in _all_needed()} - {"enginebench"}
+    installed = {name: Version(distribution(name).version).public for name in names}
+    assert installed == {name: PINS.get(name) for name in names}
+
+
+def test_every_version_fits_what_the_others_ask_of_it() -> None:
+    wrong = [
+        f"{who} needs {requirement}, not {distribution(requirement.name).version}"
+        for who, requirement in _all_needed()
+        if not requirement.specifier.contains(distribution(requirement.name).version, prereleases=True)
+    ]
+    assert not wrong
+
+
+def test_an_agent_needs_no_more_than_its_base() -> None:
+    assert {canonicalize_name(requirement.name) for _, requirement in _needed("enginebench")} == BASE
