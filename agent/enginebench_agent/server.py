@@ -23,6 +23,7 @@ from enginebench_agent.discovery import Discovery
 from enginebench_agent.errors import SetupError
 from enginebench_agent.interception import ErrorInterceptor
 from enginebench_agent.leases import Leases
+from enginebench_agent.notifying import READY, STOPPING, notify
 from enginebench_agent.peak_file import PeakFile
 from enginebench_agent.servicers import AgentServicer, ModelServicer, RunServicer
 from enginebench_agent.supervisor import Supervisor
@@ -108,7 +109,9 @@ async def _serve(options: ServeOptions) -> None:
     await server.start()
     discovery.begin()
     print(f"enginebench-agent listening on {_shown_host(options.host)}:{port}", flush=True)  # the ready line
+    notify(READY)
     await stopping.wait()
+    notify(STOPPING)
     _log.info("stopping")
     await health_servicer.enter_graceful_shutdown()
     await supervisor.close()
