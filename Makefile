@@ -5,6 +5,7 @@
 #   make check   formatter, linter, types, import contracts, generated code: what is quick
 #   make ui      the pages over what `make demo` measured
 #   make screenshots    pictures of every page, for docs/ and for designers: about fifteen minutes
+#   make wheels-check    whether small boards can install the base without compiling: also among `make test`
 #   make benchmarks    the harness against its peers, on an idle machine: about 40 minutes (QUICK=1: three)
 
 PYTHON ?= python3
@@ -22,7 +23,7 @@ endif
 BENCHMARKS_STAMP := .venvs/benchmarks.stamp
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check ui setup format proto screenshots browser benchmarks clean
+.PHONY: demo test check ui setup format proto screenshots browser ssh-server wheels-check benchmarks clean
 
 demo: setup
 	$(BIN)/enginebench demo
@@ -30,7 +31,7 @@ demo: setup
 ui: setup
 	$(BIN)/enginebench ui
 
-test: setup browser $(PROTO_PYTHON)
+test: setup browser ssh-server $(PROTO_PYTHON)
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 ifneq ($(DEEPSPARSE_PYTHON),)
 	$(DEEPSPARSE)/venv/bin/python -m pytest tests/plugins/test_deepsparse.py
@@ -95,6 +96,12 @@ $(BENCHMARKS_STAMP): $(VENV)/.stamp
 
 browser: $(VENV)/.stamp
 	@tests/browser/install.sh $(BIN)/playwright
+
+ssh-server:
+	@tests/integration/install.sh
+
+wheels-check: $(VENV)/.stamp
+	$(BIN)/python -m pytest -v tests/test_wheels.py
 
 clean:
 	rm -rf $(VENV) .venvs
