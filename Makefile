@@ -7,6 +7,7 @@
 #   make screenshots    pictures of every page, for docs/ and for designers: about fifteen minutes
 #   make docs    the pages that are printed from tables in the code
 #   make audit    whether a dependency has a known vulnerability; needs the internet
+#   make wheels-check    whether small boards can install the base without compiling: also among `make test`
 #   make benchmarks    the harness against its peers, on an idle machine: about 40 minutes (QUICK=1: three)
 
 PYTHON ?= python3
@@ -25,7 +26,7 @@ BENCHMARKS_STAMP := .venvs/benchmarks.stamp
 AUDIT := .venvs/audit/bin/pip-audit
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check ui setup format proto released-wire docs audit screenshots browser benchmarks clean
+.PHONY: demo test check ui setup format proto released-wire docs audit screenshots browser ssh-server wheels-check benchmarks clean
 
 demo: setup
 	$(BIN)/enginebench demo
@@ -33,7 +34,7 @@ demo: setup
 ui: setup
 	$(BIN)/enginebench ui
 
-test: setup browser $(PROTO_PYTHON)
+test: setup browser ssh-server $(PROTO_PYTHON)
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 ifneq ($(DEEPSPARSE_PYTHON),)
 	$(DEEPSPARSE)/venv/bin/python -m pytest tests/plugins/test_deepsparse.py
@@ -116,6 +117,12 @@ $(BENCHMARKS_STAMP): $(VENV)/.stamp
 
 browser: $(VENV)/.stamp
 	@tests/browser/install.sh $(BIN)/playwright
+
+ssh-server:
+	@tests/integration/install.sh
+
+wheels-check: $(VENV)/.stamp
+	$(BIN)/python -m pytest -v tests/test_wheels.py
 
 clean:
 	rm -rf $(VENV) .venvs

@@ -1,4 +1,4 @@
-"""`enginebench-agent`: serve, manage environments, tune and calibrate the machine.
+"""`enginebench-agent`: serve, manage environments, tune and calibrate the machine, look after the service.
 
 Exit code 2 and one sentence for everything that cannot be.
 """
@@ -62,6 +62,37 @@ def _environment_remove(parsed: argparse.Namespace) -> None:
     remove_environment(parsed.name, DataFolder(parsed.data_dir))
 
 
+def _environment_upgrade(parsed: argparse.Namespace) -> None:
+    from enginebench_agent.environments.upgrading import upgrade_environments  # noqa: PLC0415
+
+    upgrade_environments(DataFolder(parsed.data_dir))
+
+
+def _service_unit(parsed: argparse.Namespace) -> None:
+    from enginebench_agent.service_unit import SYSTEM_DATA_DIR, Manager, UnitOptions, unit_text  # noqa: PLC0415
+
+    manager = Manager.SYSTEM if parsed.system else Manager.USER
+    data_dir = parsed.data_dir or (SYSTEM_DATA_DIR if parsed.system else default_root())
+    print(unit_text(UnitOptions(manager, data_dir.absolute(), parsed.host, parsed.port)), end="")  # data
+
+
+def _health(parsed: argparse.Namespace) -> None:
+    from enginebench_agent.health_question import UnhealthyError, check_health  # noqa: PLC0415
+
+    try:
+        check_health(parsed.address, parsed.timeout)
+    except UnhealthyError as error:
+        print(f"enginebench-agent: {error}", file=sys.stderr)  # the sentence for the person
+        sys.exit(EXIT_SOME_FAILED)
+    print("serving")  # data
+
+
+def _wheel(parsed: argparse.Namespace) -> None:
+    from enginebench_agent.environments.packing import pack_wheel  # noqa: PLC0415
+
+    print(pack_wheel(parsed.folder))  # data
+
+
 def _tune(parsed: argparse.Namespace) -> None:
     from enginebench_agent.tuning_report import Action, print_tuning  # noqa: PLC0415
 
@@ -96,17 +127,21 @@ def _parser() -> argparse.ArgumentParser:
     removing = actions.add_parser("remove", help="delete an environment")
     removing.add_argument("name", metavar="NAME")
     _add_shared(removing, _environment_remove)
+    upgrading = actions.add_parser("upgrade", help="bring enginebench in every environment to the agent's version")
+    _add_shared(upgrading, _environment_upgrade)
     _add_tune(commands)
     _add_calibrate(commands)
+    _add_service(commands)
+    _add_health(commands)
+    wheel = commands.add_parser("wheel", help="pack the enginebench that is installed here into a wheel")
+    wheel.add_argument("folder", metavar="FOLDER", type=Path, help="where to put it")
+    _add_run(wheel, _wheel)
     return parser
 
 
 def _add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     serve = commands.add_parser("serve", help="serve this machine's engines")
-    serve.add_argument("--host", default="127.0.0.1", help="loopback address to listen on (default %(default)s)")
-    serve.add_argument(
-        "--port", type=_port, default=DEFAULT_PORT, help="port, 0 for any free one (default %(default)s)"
-    )
+    _add_listening(serve)
     serve.add_argument(
         "--exit-with-stdin", action="store_true", help="stop when standard input closes, as when the starter dies"
     )
@@ -127,6 +162,40 @@ def _add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="address to serve them on; whoever reaches it can read them (default %(default)s)",
     )
     _add_shared(serve, _serve)
+
+
+def _add_listening(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--host", default="127.0.0.1", help="loopback address to listen on (default %(default)s)")
+    parser.add_argument(
+        "--port", type=_port, default=DEFAULT_PORT, help="port, 0 for any free one (default %(default)s)"
+    )
+
+
+def _add_service(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    service = commands.add_parser("service", help="the agent as a service of systemd")
+    unit = service.add_subparsers(required=True, metavar="ACTION").add_parser("unit", help="print the unit file")
+    manager = unit.add_mutually_exclusive_group()
+    manager.add_argument("--user", action="store_true", help="for the systemd of this user (default)")
+    manager.add_argument("--system", action="store_true", help="for the machine's systemd, shut in more tightly")
+    _add_listening(unit)
+    unit.add_argument(
+        "--data-dir",
+        type=Path,
+        metavar="DIR",
+        help="the agent's folder (default: that of `serve`, below /var/lib with --system)",
+    )
+    _add_run(unit, _service_unit)
+
+
+def _add_health(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    health = commands.add_parser("health", help="ask an agent whether it serves; exit code 1 when not")
+    health.add_argument(
+        "address", metavar="ADDRESS", nargs="?", default=f"127.0.0.1:{DEFAULT_PORT}", help="(default %(default)s)"
+    )
+    health.add_argument(
+        "--timeout", metavar="SECONDS", type=float, default=3.0, help="how long it may take (default %(default)s)"
+    )
+    _add_run(health, _health)
 
 
 def _add_environment_add(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -182,6 +251,10 @@ def _add_shared(parser: argparse.ArgumentParser, run: object) -> None:
     parser.add_argument(
         "--data-dir", type=Path, default=default_root(), metavar="DIR", help="the agent's folder (default %(default)s)"
     )
+    _add_run(parser, run)
+
+
+def _add_run(parser: argparse.ArgumentParser, run: object) -> None:
     parser.add_argument("--verbose", action="store_true", help="log on standard error what happens, not only errors")
     parser.add_argument(
         "--log-format",

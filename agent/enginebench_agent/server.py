@@ -26,6 +26,7 @@ from enginebench_agent.discovery import Discovery
 from enginebench_agent.errors import SetupError
 from enginebench_agent.interception import ErrorInterceptor
 from enginebench_agent.leases import Leases
+from enginebench_agent.notifying import READY, STOPPING, notify
 from enginebench_agent.observing import Call, ObservingInterceptor
 from enginebench_agent.peak_file import PeakFile
 from enginebench_agent.servicers import AgentServicer, ModelServicer, RunServicer
@@ -120,7 +121,9 @@ async def _serve(options: ServeOptions) -> None:
     discovery.begin()
     print(f"enginebench-agent listening on {_shown_host(options.host)}:{port}", flush=True)  # the ready line
     _log.info("listening", extra=logs.told(host=options.host, port=port, folder=str(folder.root)))
+    notify(READY)
     await stopping.wait()
+    notify(STOPPING)
     _log.info("stopping", extra=logs.told(runs=len(supervisor.summaries())))
     await health_servicer.enter_graceful_shutdown()
     await supervisor.close()

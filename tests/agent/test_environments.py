@@ -72,6 +72,12 @@ def test_a_wheel_made_from_an_installation_installs_the_same_files(installed: Di
     assert (target / "small_thing" / "data.txt").exists()
 
 
+def test_the_same_installation_makes_the_same_wheel(installed: Distribution, tmp_path: Path) -> None:
+    (tmp_path / "again").mkdir()
+    first, second = rebuild_wheel(installed, tmp_path), rebuild_wheel(installed, tmp_path / "again")
+    assert first.read_bytes() == second.read_bytes()
+
+
 def test_an_installation_with_missing_files_is_refused(installed: Distribution, tmp_path: Path) -> None:
     Path(str(installed.locate_file("small_thing/data.txt"))).unlink()
     with pytest.raises(SetupError, match=r"data\.txt"):
@@ -215,6 +221,11 @@ def test_a_plugin_from_elsewhere_is_added_listed_and_removed(tmp_path: Path) -> 
     environments = {each["name"]: each for each in listed["environments"]}
     assert environments["extra"]["engines"] == ["mine"]
     assert Path(environments["extra"]["python"]).exists()
+    lost = [environments["extra"]["python"], "-m", "pip", "uninstall", "--quiet", "--yes", "enginebench"]
+    subprocess.run(lost, check=True)
+    upgraded = run_command("environment", "upgrade", *folder)
+    assert upgraded.returncode == 0, upgraded.stderr
+    subprocess.run([environments["extra"]["python"], "-c", "import enginebench_agent.worker, my_plugin"], check=True)
     again = run_command("environment", "add", "extra", "--package", str(project), *folder)
     assert again.returncode == 2
     removed = run_command("environment", "remove", "extra", *folder)

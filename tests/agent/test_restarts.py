@@ -1,7 +1,9 @@
 """What survives an agent that ends: results until they are acknowledged, and no running child."""
 
 import asyncio
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 import grpc
 from agent_process import ENDLESS_MS, AgentProcess, connected, eventually, is_alive, make_spec, refused
@@ -87,3 +89,16 @@ async def test_a_damaged_spool_file_is_set_aside_and_the_others_are_served(
         assert set(await client.list_runs()) == {"run-1"}
     spooled = {path.name for path in (agent.data_dir / "spool").iterdir()}
     assert spooled == {"run-1", "run-1.blocks", "broken.damaged"}
+
+
+async def test_what_an_agent_of_version_0_1_left_is_served_after_the_upgrade(
+    start_agent: Callable[..., AgentProcess], tmp_path: Path
+) -> None:
+    """The files in `spool_0_1` were written by that version and stay as they are: the format only ever gains fields."""
+    shutil.copytree(Path(__file__).parent / "spool_0_1", tmp_path / "agent" / "spool")
+    async with connected(start_agent()) as client:
+        outcome = await client.outcome("left-behind")
+        assert (await client.list_runs())["left-behind"].outcome == run_pb2.OUTCOME_OK
+        await client.acknowledge("left-behind")
+    assert len(outcome.samples_ns) == outcome.result.measurement.iterations > 0
+    assert list((tmp_path / "agent" / "spool").iterdir()) == []

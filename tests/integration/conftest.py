@@ -1,5 +1,7 @@
 """Fixtures of the integration tests."""
 
+import os
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -7,6 +9,7 @@ import pytest
 
 from agent_server import AgentProcess
 from integration.bench import Bench, tiny_model
+from integration.ssh_machine import SSH, SSHD, SshMachine
 
 
 @pytest.fixture
@@ -39,3 +42,20 @@ def shared_agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProc
     agent = AgentProcess(tmp_path_factory.mktemp("shared-agent"))
     yield agent
     agent.stop()
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshMachine]:
+    """A machine to log in to, with the `ssh` that may do so first on the PATH."""
+    if SSH is None or SSHD is None:
+        pytest.skip("no SSH server here, and nobody who may install one (tests/integration/install.sh)")
+    machine = SshMachine(tmp_path / "machine")
+    monkeypatch.setenv("PATH", f"{machine.bin}:{os.environ['PATH']}")
+    yield machine
+    machine.stop()
+
+
+@pytest.fixture
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])

@@ -17,6 +17,7 @@ DISTRIBUTION = "enginebench"
 # onnx2torch asks for torchvision, of which it needs two operators and which has no CPU build on every platform.
 WITHOUT_DEPENDENCIES = {"torch": ("onnx2torch",)}
 
+_NOT_INSTALLED = "pip could not install it; nothing was kept"
 _ENGINE = re.compile(r"([A-Za-z0-9_-]+)\s*((?:[=<>!~]=?=?\s*[^\s;\[\]@]+)?)")
 
 
@@ -49,7 +50,7 @@ def own_engines() -> list[str]:
 def make_venv(python: Path, folder: Path) -> Path:
     """Make a virtual environment at `folder` and return its interpreter. Raises `SetupError`."""
     tell(f"making a virtual environment with {python}")
-    _run([str(python), "-m", "venv", str(folder)], "the virtual environment cannot be made")
+    _run([str(python), "-m", "venv", str(folder)], "the virtual environment cannot be made; nothing was kept")
     return folder / "bin" / "python"
 
 
@@ -60,14 +61,23 @@ def install(python: Path, engine: EngineRequirement | None, packages: tuple[str,
     wanted = (engine.name,) if engine is not None and engine.name in extras else ()
     pinned = [engine.name + engine.specifier] if engine is not None and engine.specifier else []
     tell(f"installing {' '.join([f'{DISTRIBUTION} {distribution.version}', *wanted, *pinned, *packages])}")
-    _pip(python, [*own_requirement(distribution, wanted, scratch), *pinned, *packages])
+    _pip(python, [*own_requirement(distribution, wanted, scratch), *pinned, *packages], _NOT_INSTALLED)
     if engine is not None and (alone := WITHOUT_DEPENDENCIES.get(engine.name)):
-        _pip(python, ["--no-deps", *alone])
+        _pip(python, ["--no-deps", *alone], _NOT_INSTALLED)
 
 
-def _pip(python: Path, arguments: list[str]) -> None:
+def reinstall(python: Path, name: str, scratch: Path) -> None:
+    """Put enginebench in the agent's version into the environment of that name. Raises `SetupError`."""
+    requirement = own_requirement(importlib.metadata.distribution(DISTRIBUTION), (), scratch)
+    failure = f"pip could not upgrade the environment {name!r}: remove it and add it again, if it fails again"
+    _pip(python, requirement, failure)  # for what it needs now
+    # pip takes two builds of one version for the same and leaves the old one, unless it is forced.
+    _pip(python, ["--force-reinstall", "--no-deps", *requirement], failure)
+
+
+def _pip(python: Path, arguments: list[str], failure: str) -> None:
     command = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "--no-input", *arguments]
-    _run(command, "pip could not install it")
+    _run(command, failure)
 
 
 def _run(command: list[str], failure: str) -> None:
@@ -81,4 +91,4 @@ def _run(command: list[str], failure: str) -> None:
         raise SetupError(f"{failure}: {error}") from error
     if done.returncode != 0:
         end = "\n".join(done.stdout.strip().splitlines()[-SHOWN_LINES:])
-        raise SetupError(f"{failure}; nothing was kept. The end of its output:\n{end}")
+        raise SetupError(f"{failure}. The end of its output:\n{end}")

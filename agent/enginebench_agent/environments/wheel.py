@@ -16,20 +16,26 @@ def rebuild_wheel(distribution: Distribution, folder: Path) -> Path:
     """Pack the installed files of a pure-Python distribution into a wheel below `folder`, and return its path.
 
     Scripts and byte code are left out: the next installer makes them anew. The format is that of
-    https://packaging.python.org/en/latest/specifications/binary-distribution-format/. Raises `SetupError` when files
-    are missing.
+    https://packaging.python.org/en/latest/specifications/binary-distribution-format/. The same files make the same
+    bytes. Raises `SetupError` when files are missing.
     """
     version = distribution.version
     path = folder / f"{distribution.name.replace('-', '_')}-{version}-{_tag(distribution)}.whl"
     records = []
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(path, "w") as archive:
         for file in _packed_files(distribution):
             content = _content(distribution, file)
-            archive.writestr(str(file), content)
+            archive.writestr(_entry(str(file)), content, zipfile.ZIP_DEFLATED)
             records.append(f"{file},sha256={_digest(content)},{len(content)}")
         record = f"{_dist_info(distribution)}/RECORD"
-        archive.writestr(record, "\n".join([*records, f"{record},,", ""]))
+        archive.writestr(_entry(record), "\n".join([*records, f"{record},,", ""]), zipfile.ZIP_DEFLATED)
     return path
+
+
+def _entry(name: str) -> zipfile.ZipInfo:
+    entry = zipfile.ZipInfo(name)  # dated 1980, not now
+    entry.external_attr = 0o644 << 16
+    return entry
 
 
 def _packed_files(distribution: Distribution) -> list[PackagePath]:

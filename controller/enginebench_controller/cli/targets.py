@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from enginebench_controller.cli.bootstrap import bootstrap_target, upgrade_target
 from enginebench_controller.cli.calibration import calibrate_target
 from enginebench_controller.cli.console import print_json, print_table, remark
 from enginebench_controller.cli.tables import instant, print_devices
@@ -24,6 +25,8 @@ group = typer.Typer(no_args_is_help=True, help="The machines that run agents.")
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
+    group.command("bootstrap")(bootstrap_target)
+    group.command("upgrade")(upgrade_target)
     group.command("calibrate")(calibrate_target)
     app.add_typer(group, name="targets")
     app.command("devices")(devices)
@@ -32,7 +35,9 @@ def register(app: typer.Typer) -> None:
 @group.command("add")
 def add(
     name: Annotated[str, typer.Argument(help="A short name for the machine.")],
-    address: Annotated[str, typer.Argument(metavar="HOST:PORT", help="Where its agent listens.")],
+    address: Annotated[
+        str, typer.Argument(metavar="ADDRESS", help="HOST:PORT where its agent listens, or ssh://USER@HOST.")
+    ],
 ) -> None:
     """Remember a target. It need not be up yet."""
     default_home().store.add_target(new_target(name, address))

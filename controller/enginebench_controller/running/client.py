@@ -11,6 +11,7 @@ import grpc
 from enginebench_controller.errors import AgentError, OldAgentError, UnreachableError
 from enginebench_controller.records import InputFile, ModelFile
 from enginebench_controller.running.skew import OWN_VERSION, shown_version
+from enginebench_controller.running.tunnel import reachable
 from enginebench_proto.v1 import (
     agent_pb2,
     agent_pb2_grpc,
@@ -47,7 +48,7 @@ class RunUnknownError(AgentError):
 
 
 class AgentClient:
-    """A connection to one agent. Use as an async context manager.
+    """A connection to one agent, through a tunnel where its address asks for one. Use as an async context manager.
 
     Every method raises `UnreachableError` when the target does not answer in time and `AgentError` with the agent's
     own sentence when it answers with an error.
@@ -59,7 +60,8 @@ class AgentClient:
         self._agent_version: str | None = None
 
     async def __aenter__(self) -> Self:
-        self._channel = grpc.aio.insecure_channel(self.address, options=CHANNEL_OPTIONS)
+        self._way = reachable(self.address)
+        self._channel = grpc.aio.insecure_channel(await self._way.__aenter__(), options=CHANNEL_OPTIONS)
         self._agent = agent_pb2_grpc.AgentServiceStub(self._channel)
         self._models = model_pb2_grpc.ModelServiceStub(self._channel)
         self._runs = run_pb2_grpc.RunServiceStub(self._channel)
@@ -69,6 +71,7 @@ class AgentClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._channel.close()
+        await self._way.__aexit__(kind, error, trace)
 
     async def host(self) -> Any:
         """The target's `HostFacts` message."""

@@ -1,0 +1,129 @@
+"""The agent as a service: its systemd unit, what it tells systemd, and `health`, by which others watch it."""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from agent_process import AgentProcess, run_command
+
+from enginebench_agent.service_unit import SYSTEM_DATA_DIR, Manager, UnitOptions, unit_text
+
+ANALYZE = shutil.which("systemd-analyze")
+MOST_EXPOSURE = 3.5
+"""What `systemd-analyze security` may say at most, of 10."""
+
+
+def unit(*arguments: str) -> dict[str, list[str]]:
+    """The entries of the unit file that the command prints."""
+    done = run_command("service", "unit", *arguments)
+    assert done.returncode == 0, done.stderr
+    entries: dict[str, list[str]] = {}
+    for line in done.stdout.splitlines():
+        if re.match(r"\w+=", line):
+            name, _, value = line.partition("=")
+            entries.setdefault(name, []).append(value)
+    return entries
+
+
+@pytest.mark.parametrize("manager", ["--user", "--system"])
+def test_either_unit_restarts_the_agent_within_limits_and_lets_engines_compile(manager: str) -> None:
+    entries = unit(manager)
+    assert entries["Type"] == ["notify"]
+    assert entries["Restart"] == ["on-failure"]
+    assert {"StartLimitBurst", "StartLimitIntervalSec", "TimeoutStopSec"} <= set(entries)
+    assert (entries["KillMode"], entries["OOMPolicy"]) == (["mixed"], ["continue"])
+    assert entries["NoNewPrivileges"] == ["yes"]
+    assert entries["MemoryDenyWriteExecute"] == ["no"]
+    assert entries["SystemCallFilter"][0].startswith("@system-service")
+    assert not [name for name, values in entries.items() if len(values) > 1]
+
+
+def test_a_system_service_may_write_to_its_own_folder_only() -> None:
+    entries = unit("--system")
+    assert (entries["ProtectSystem"], entries["PrivateTmp"]) == (["strict"], ["yes"])
+    assert entries["CapabilityBoundingSet"] == [""]
+    assert (entries["User"], entries["StateDirectory"]) == (["enginebench"], ["enginebench"])
+    assert f"--data-dir {SYSTEM_DATA_DIR}" in entries["ExecStart"][0]
+    assert "ReadWritePaths" not in entries
+    elsewhere = unit("--system", "--data-dir", "/srv/bench")
+    assert elsewhere["ReadWritePaths"] == ["/srv/bench"]
+    assert "StateDirectory" not in elsewhere
+
+
+def test_homes_are_hidden_unless_the_interpreter_lives_in_one() -> None:
+    def text(python: str) -> str:
+        return unit_text(UnitOptions(Manager.SYSTEM, SYSTEM_DATA_DIR, "127.0.0.1", 50151, Path(python)))
+
+    assert "ProtectHome=yes" in text("/opt/enginebench/bin/python")
+    assert "ProtectHome=read-only" in text("/home/me/venv/bin/python")
+
+
+def test_the_unit_starts_what_was_asked_for(tmp_path: Path) -> None:
+    folder = tmp_path / "50% of $HOME"
+    (command,) = unit("--host", "::1", "--port", "50199", "--data-dir", str(folder))["ExecStart"]
+    assert command.endswith(f'--host ::1 --port 50199 --data-dir "{tmp_path}/50%% of $$HOME"')
+
+
+@pytest.mark.skipif(ANALYZE is None, reason="systemd-analyze is not installed here")
+@pytest.mark.parametrize("manager", ["--user", "--system"])
+def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path, manager: str) -> None:
+    file = tmp_path / "enginebench-agent.service"
+    file.write_text(run_command("service", "unit", manager).stdout)
+    done = subprocess.run(
+        [str(ANALYZE), "verify", "--man=no", str(file)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert not [line for line in (done.stdout + done.stderr).splitlines() if "enginebench-agent.service" in line]
+
+
+@pytest.mark.skipif(ANALYZE is None, reason="systemd-analyze is not installed here")
+def test_systemd_finds_the_system_service_little_exposed(tmp_path: Path) -> None:
+    file = tmp_path / "enginebench-agent.service"
+    file.write_text(run_command("service", "unit", "--system").stdout)
+    command = [str(ANALYZE), "security", "--offline=true", "--no-pager", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    found = re.search(r"Overall exposure level for \S+: ([\d.]+)", done.stdout)
+    assert found is not None, done.stdout + done.stderr
+    assert float(found[1]) <= MOST_EXPOSURE, done.stdout
+
+
+def test_systemd_is_told_when_the_agent_serves_and_when_it_stops(
+    start_agent: Callable[..., AgentProcess], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.settimeout(20)
+        systemd.bind(str(tmp_path / "notify"))
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        agent = start_agent()
+        assert systemd.recv(100) == b"READY=1"
+        agent.process.send_signal(signal.SIGTERM)
+        assert systemd.recv(100) == b"STOPPING=1"
+        assert agent.stop() == 0
+
+
+def test_health_exits_with_zero_for_an_agent_that_serves(shared_agent: AgentProcess) -> None:
+    done = run_command("health", shared_agent.address)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "serving\n", "")
+
+
+def test_health_exits_with_one_where_nobody_answers() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        done = run_command("health", address, "--timeout", "0.2")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert address in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_health_exits_with_one_for_an_agent_that_was_stopped(start_agent: Callable[..., AgentProcess]) -> None:
+    agent = start_agent()
+    os.kill(agent.pid, signal.SIGSTOP)
+    try:
+        assert run_command("health", agent.address, "--timeout", "0.5").returncode == 1
+    finally:
+        os.kill(agent.pid, signal.SIGCONT)

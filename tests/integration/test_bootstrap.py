@@ -1,0 +1,176 @@
+"""`enginebench targets bootstrap` and `upgrade`: from a machine with Python and sshd to a target that answers."""
+
+import hashlib
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from enginebench_controller.bootstrap.remote import Remote, RemoteError
+from enginebench_controller.running.client import AgentClient
+from enginebench_controller.running.ssh import SshPlace
+from integration import pretended_systemctl
+from integration.bench import ROOT, Bench
+from integration.ssh_machine import SshMachine
+
+ONLY_FAKE = '[environments.default]\nengines = ["fake"]\n'
+BASE = ".local/share/enginebench"
+SPOOL = ROOT / "tests" / "agent" / "spool_0_1"
+"""A result that nobody has collected."""
+NO_SYSTEMD = "#!/bin/sh\nexit 1\n"
+
+
+def program(machine: SshMachine, name: str, text: str) -> None:
+    path = machine.programs / name
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+def give_systemd(machine: SshMachine) -> None:
+    program(machine, "systemctl", f"#!{sys.executable}\n{Path(pretended_systemctl.__file__).read_text()}")
+    program(machine, "loginctl", "#!/bin/sh\nexit 0\n")
+
+
+def systemctl_calls(machine: SshMachine) -> list[str]:
+    """What was asked of systemd since the last look."""
+    calls = machine.home / "systemctl.calls"
+    words = calls.read_text().split()
+    calls.unlink()
+    return [word for word in words if word != "show-environment"]
+
+
+def another_build(wheel: Path, folder: Path) -> Path:
+    """The same version of enginebench, in a wheel of other bytes."""
+    copy = folder / wheel.name
+    copy.write_bytes(wheel.read_bytes())
+    with zipfile.ZipFile(copy, "a") as archive:
+        archive.comment = b"another build"
+    return copy
+
+
+def outcomes(stderr: str) -> list[str]:
+    """How each step went."""
+    return [line.strip() for line in stderr.splitlines() if line.startswith("    ")]
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    pack = [sys.executable, "-m", "enginebench_agent", "wheel", str(folder)]
+    return Path(subprocess.run(pack, capture_output=True, text=True, check=True).stdout.strip())
+
+
+def test_the_wheel_made_here_holds_every_room(wheel: Path) -> None:
+    rooms = {name.partition("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
+    assert {f"enginebench_{room}" for room in ("proto", "plugins", "agent", "controller", "ui")} <= rooms
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)  # pip works for most of it
+async def test_a_machine_is_bootstrapped_used_and_upgraded_without_losing_a_result(
+    bench: Bench, machine: SshMachine, wheel: Path, tmp_path: Path, free_port: int
+) -> None:
+    data_dir = machine.home / BASE / "agent"
+    shutil.copytree(SPOOL, data_dir / "spool")
+    (data_dir / "agent.toml").write_text(ONLY_FAKE)
+    order = ("targets", "bootstrap", machine.address, "--name", "board", "--port", free_port, "--wheel", wheel)
+
+    program(machine, "systemctl", NO_SYSTEMD)
+    by_hand = outcomes(bench.cli(*order, timeout=280).stderr)[-1].removeprefix("start it by hand: ")
+    assert shlex.split(by_hand)[0] == "ssh"
+    assert [t["address"] for t in bench.json("targets", "list")] == [f"{machine.address}/{free_port}"]
+
+    give_systemd(machine)
+    try:
+        told = outcomes(bench.cli(*order).stderr)
+        assert told[1:5] == ["done already", "done already", "restarted", "done already"]
+        assert systemctl_calls(machine) == ["daemon-reload", "enable", "restart"]
+        assert outcomes(bench.cli(*order).stderr)[3] == "running"
+        assert systemctl_calls(machine) == ["enable", "start"]
+
+        async with AgentClient("board", f"{machine.address}/{free_port}") as client:
+            before = [part async for part in client.result("left-behind")]
+            assert before
+
+        bench.cli("targets", "upgrade", "board", "--wheel", another_build(wheel, tmp_path), timeout=280)
+        assert systemctl_calls(machine) == ["is-active", "stop", "daemon-reload", "enable", "restart"]
+        assert len(list((machine.home / BASE / "versions").iterdir())) == 1
+        async with AgentClient("board", f"{machine.address}/{free_port}") as client:
+            assert [part async for part in client.result("left-behind")] == before
+    finally:
+        subprocess.run([machine.programs / "systemctl", "stop"], env={"HOME": str(machine.home)}, check=False)
+
+
+def refused(bench: Bench, machine: SshMachine, *arguments: str) -> str:
+    """The sentence of a bootstrap that cannot be, which leaves nothing."""
+    done = bench.cli("targets", "bootstrap", machine.address, *arguments, expect=2)
+    assert bench.json("targets", "list") == []
+    assert list(machine.home.iterdir()) == []
+    return done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("facts", "sentence"),
+    [
+        ({"python": [3, 9]}, "is Python 3.9, and 3.11 or newer is needed"),
+        ({"architecture": "riscv64"}, "of the architecture riscv64"),
+        ({"system": "Darwin"}, "it runs Darwin"),
+        ({"can_make_environments": False}, "python3-venv"),
+    ],
+)
+def test_a_machine_that_cannot_run_an_agent_is_told_why(
+    bench: Bench, machine: SshMachine, facts: dict[str, object], sentence: str
+) -> None:
+    good = {
+        "python": [3, 12],
+        "can_make_environments": True,
+        "system": "Linux",
+        "architecture": "aarch64",
+        "home": "/home/pi",
+        "has_systemd": True,
+    }
+    said = shlex.quote(json.dumps(good | facts))
+    program(machine, "odd-python", f"#!/bin/sh\necho hello from a login script\necho {said}\n")
+    assert sentence in refused(bench, machine, "--python", "odd-python")
+
+
+def test_a_missing_python_is_told_in_the_machines_own_words(bench: Bench, machine: SshMachine) -> None:
+    sentence = refused(bench, machine, "--python", "python3.99")
+    assert "python3.99" in sentence and "not found" in sentence and "--python" in sentence
+
+
+def test_what_is_no_wheel_of_ours_is_refused(bench: Bench, machine: SshMachine, tmp_path: Path) -> None:
+    (tmp_path / "other-1.0-py3-none-any.whl").write_text("")
+    assert "no wheel of enginebench" in refused(bench, machine, "--wheel", str(tmp_path / "other-1.0-py3-none-any.whl"))
+
+
+def test_the_steps_are_printed_without_going_there(bench: Bench) -> None:
+    done = bench.cli("targets", "bootstrap", "pi@nowhere.invalid", "--engine", "onnxruntime, openvino", "--dry-run")
+    titles = done.stdout.splitlines()
+    assert [title.partition(". ")[0] for title in titles] == [str(number) for number in range(1, 9)]
+    assert [title for title in titles if "onnxruntime" in title or "openvino" in title] == titles[3:5]
+    assert bench.json("targets", "list") == []
+
+
+def test_a_name_that_is_taken_is_refused_before_anything_is_done(bench: Bench) -> None:
+    bench.cli("targets", "add", "board", "elsewhere:50151")
+    done = bench.cli("targets", "bootstrap", "pi@nowhere.invalid", "--name", "board", expect=2)
+    assert "already" in done.stderr
+    assert "only ssh:// targets" in bench.cli("targets", "upgrade", "board", expect=2).stderr
+    assert "no target 'other'" in bench.cli("targets", "upgrade", "other", expect=2).stderr
+
+
+def test_a_file_that_arrives_cut_is_not_kept(machine: SshMachine) -> None:
+    remote = Remote(SshPlace.parse(machine.address))
+    path = machine.home / "a folder" / "it's.whl"
+    whole = b"all of it"
+    with pytest.raises(RemoteError, match="could not write"):
+        remote.write(str(path), whole[:4], hashlib.sha256(whole).hexdigest())
+    assert not path.exists()
+    remote.write(str(path), whole, hashlib.sha256(whole).hexdigest())
+    assert path.read_bytes() == whole
