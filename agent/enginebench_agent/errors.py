@@ -12,7 +12,7 @@ class ErrorCode(Enum):
     NOT_READY = auto()
     DIFFERENT_RUN = auto()
     UPLOAD_UNDER_WAY = auto()
-    DISK_FULL = auto()
+    EXHAUSTED = auto()
     SHUTTING_DOWN = auto()
 
 
@@ -53,9 +53,15 @@ class UploadUnderWayError(AgentError):
 
 
 class DiskFullError(AgentError):
-    """The disk of the agent's data folder has no room."""
+    """The disk of the agent's data folder has no room, or what the agent may use of it."""
 
-    code = ErrorCode.DISK_FULL
+    code = ErrorCode.EXHAUSTED
+
+
+class BusyError(AgentError):
+    """The agent has as much to do as its owner allows."""
+
+    code = ErrorCode.EXHAUSTED
 
 
 class ShuttingDownError(AgentError):

@@ -4,11 +4,9 @@ import asyncio
 import contextlib
 import ipaddress
 import logging
-import os
 import shutil
-import signal
 import socket
-import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +23,8 @@ from enginebench_agent.interception import ErrorInterceptor
 from enginebench_agent.leases import Leases
 from enginebench_agent.peak_file import PeakFile
 from enginebench_agent.servicers import AgentServicer, ModelServicer, RunServicer
+from enginebench_agent.stopping import Stop
+from enginebench_agent.stream_limit import StreamLimit
 from enginebench_agent.supervisor import Supervisor
 from enginebench_proto.v1 import (
     agent_pb2,
@@ -36,6 +36,8 @@ from enginebench_proto.v1 import (
 )
 
 STOP_GRACE_SECONDS = 1.0
+COLLECT_SECONDS = 1.0
+"""How long callers have after the last run to fetch its result; who comes later finds it in the next agent's spool."""
 SERVICE_NAMES = (
     agent_pb2.DESCRIPTOR.services_by_name["AgentService"].full_name,
     model_pb2.DESCRIPTOR.services_by_name["ModelService"].full_name,
@@ -52,6 +54,11 @@ SERVER_OPTIONS = (
     ("grpc.keepalive_timeout_ms", 5_000),
     ("grpc.http2.ping_timeout_ms", 5_000),
     ("grpc.http2.max_pings_without_data", 0),
+    # The defaults, said aloud: what one caller can make the agent hold in memory before it is looked at.
+    ("grpc.max_receive_message_length", 4 * 1024 * 1024),
+    ("grpc.max_metadata_size", 8 * 1024),
+    ("grpc.absolute_max_metadata_size", 16 * 1024),
+    ("grpc.max_concurrent_streams", 256),
 )
 
 _log = logging.getLogger(__name__)
@@ -96,21 +103,24 @@ async def _serve(options: ServeOptions) -> None:
     for leftover in folder.runs.iterdir():  # of an agent that was killed
         shutil.rmtree(leftover, ignore_errors=True)
     leases = Leases()
-    cache = FileCache(folder.files)
+    cache = FileCache(folder.files, config.max_cache_bytes)
     discovery = Discovery(config, lambda: _load_config(options), folder.runs, leases)
     peaks = PeakFile(folder.peaks_file)
     supervisor = Supervisor(folder, cache, discovery, leases, peaks)
-    stopping = _stop_event(options)
-    server, health_servicer = _build_server(AgentServicer(discovery, folder, peaks), cache, supervisor)
+    stop = Stop(with_stdin=options.exit_with_stdin)
+    interceptors = [StreamLimit(config.max_streams), ErrorInterceptor()]
+    server, health_servicer = _build_server(AgentServicer(discovery, folder, peaks), cache, supervisor, interceptors)
     port = _bind(server, options)
     for name in SERVICE_NAMES:
         await health_servicer.set(name, health_pb2.HealthCheckResponse.SERVING)
     await server.start()
     discovery.begin()
     print(f"enginebench-agent listening on {_shown_host(options.host)}:{port}", flush=True)  # the ready line
-    await stopping.wait()
+    await stop.asked()
     _log.info("stopping")
+    supervisor.accept_no_more()
     await health_servicer.enter_graceful_shutdown()
+    await _drain(supervisor, stop, config.drain_seconds)
     await supervisor.close()
     await discovery.close()
     await server.stop(STOP_GRACE_SECONDS)
@@ -121,8 +131,23 @@ def _load_config(options: ServeOptions) -> AgentConfig:
     return replace(load_config(options.folder), trusted_models=options.trusted_models)
 
 
-def _build_server(agent: AgentServicer, cache: FileCache, supervisor: Supervisor) -> tuple[Any, Any]:
-    server = grpc.aio.server(interceptors=[ErrorInterceptor()], options=SERVER_OPTIONS)
+async def _drain(supervisor: Supervisor, stop: Stop, seconds: float) -> None:
+    """Let runs end and their callers fetch the results, but no longer than `seconds` and until somebody insists."""
+    waiting = [asyncio.create_task(_runs_out(supervisor)), asyncio.create_task(stop.at_once())]
+    await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    for task in waiting:
+        task.cancel()
+
+
+async def _runs_out(supervisor: Supervisor) -> None:
+    if await supervisor.drain():
+        await asyncio.sleep(COLLECT_SECONDS)
+
+
+def _build_server(
+    agent: AgentServicer, cache: FileCache, supervisor: Supervisor, interceptors: Sequence[Any]
+) -> tuple[Any, Any]:
+    server = grpc.aio.server(interceptors=interceptors, options=SERVER_OPTIONS)
     agent_pb2_grpc.add_AgentServiceServicer_to_server(agent, server)
     model_pb2_grpc.add_ModelServiceServicer_to_server(ModelServicer(cache), server)
     run_pb2_grpc.add_RunServiceServicer_to_server(RunServicer(supervisor), server)
@@ -156,19 +181,3 @@ def _bind_failure(options: ServeOptions) -> str:
 
 def _shown_host(host: str) -> str:
     return f"[{host}]" if ":" in host else host
-
-
-def _stop_event(options: ServeOptions) -> asyncio.Event:
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
-    if options.exit_with_stdin:
-        loop.add_reader(sys.stdin.fileno(), _read_away, loop, stopping)
-    return stopping
-
-
-def _read_away(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> None:
-    if not os.read(sys.stdin.fileno(), 4096):
-        loop.remove_reader(sys.stdin.fileno())
-        stopping.set()

@@ -85,6 +85,7 @@ def test_only_the_usable_place_of_an_engine_is_listed_when_it_is_absent_elsewher
     assert [(each.name, each.environment.name) for each in found] == [("a", "default"), ("b", "x"), ("b", "y")]
 
 
+@pytest.mark.fault(18)
 async def test_plugins_that_misbehave_are_listed_with_their_reason_and_the_others_work(
     start_agent: Callable[..., AgentProcess], environment: Environment
 ) -> None:
@@ -152,6 +153,7 @@ async def test_an_engine_that_was_promised_but_is_not_there_is_listed_so(
     assert engines["vanished"].unavailable.kind == engine_pb2.UNAVAILABLE_KIND_UNSUPPORTED
 
 
+@pytest.mark.fault(18)
 async def test_stopping_in_the_middle_of_discovery_leaves_no_child(
     start_agent: Callable[..., AgentProcess], environment: Environment
 ) -> None:
