@@ -63,8 +63,8 @@ NO_LIMITS = ChildLimits()
 def impose(pid: int, limits: ChildLimits) -> None:
     """Bind a process of ours, and all it will start, to its limits. Harmless when it is gone.
 
-    None can be raised again by it, and none costs time within an inference: the kernel compares a number where memory
-    is mapped, a file grows, or a tick of processor time is accounted anyway.
+    None can be raised again by it, unless it is root's. None costs time within an inference: the kernel compares a
+    number where memory is mapped, a file grows, or a tick of processor time is accounted anyway.
     """
     with contextlib.suppress(ProcessLookupError):
         _limit(pid, resource.RLIMIT_CORE, 0, 0)  # it would hold the model and its inputs

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 from agent_process import ONLY_FAKE, AgentProcess, connected
+from scripted_runs import PRELUDE
 
-from enginebench_agent.discovery import without_needless
+from enginebench_agent.discovery import ask_worker, without_needless
 from enginebench_proto.v1 import engine_pb2
 from enginebench_proto.v1.engine_pb2 import Engine
 
@@ -162,3 +163,14 @@ async def test_stopping_in_the_middle_of_discovery_leaves_no_child(
     while not agent.children():
         time.sleep(0.02)
     assert agent.stop() == 0
+
+
+async def test_what_a_child_says_of_its_confinement_is_in_the_agents_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    child, python = tmp_path / "child.py", tmp_path / "python"
+    child.write_text(f"{PRELUDE}\nsend(notice='engines here can reach the network: so it is')\n")
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{child}" "$@"\n')
+    python.chmod(0o700)
+    assert await ask_worker(python, ["list"], tmp_path, 20) == []
+    assert f"{python}: engines here can reach the network: so it is" in caplog.text

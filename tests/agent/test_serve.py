@@ -108,6 +108,11 @@ def test_a_data_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
         ('allow_executable_formats = "yes"', "allow_executable_formats"),
         ("[environments.other]\npython = 'relative/python'", "other"),
         ("this is no TOML", "agent.toml"),
+        ("max_memory_bytes = 'lots'", "8 GiB"),
+        ("max_cache_bytes = 0", "max_cache_bytes"),
+        ("max_cpu_seconds = 0", "max_cpu_seconds"),
+        ("allow_network = 1", "allow_network"),
+        ("drain_seconds = 0", "drain_seconds"),
     ],
 )
 def test_a_broken_configuration_is_refused_with_its_entry(tmp_path: Path, config: str, text: str) -> None:

@@ -1,5 +1,7 @@
 """A child has no network, and neither its processors nor what it sees of the machine change with that."""
 
+import ctypes
+import errno
 import socket
 import subprocess
 import sys
@@ -9,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent.worker.pliable import engine_with
+from enginebench_agent.worker import confine
 from enginebench_proto.v1 import run_pb2
 
 LEAVE = "from enginebench_agent.worker.confine import leave_network; print(leave_network())"
@@ -70,3 +73,13 @@ def test_a_process_without_rights_takes_a_namespace_of_users_along_and_stays_who
     if refusal:
         pytest.skip(refusal)
     assert identity[0] == "65534 65534"
+
+
+def test_where_the_kernel_refuses_a_child_stays_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Library:
+        def unshare(self, flags: int) -> int:
+            ctypes.set_errno(errno.EPERM)
+            return -1
+
+    monkeypatch.setattr(confine.ctypes, "CDLL", lambda *_, **__: Library())
+    assert confine.leave_network() == "the kernel refuses a namespace (operation not permitted)"
