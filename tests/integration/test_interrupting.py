@@ -7,18 +7,22 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import grpc
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
 
 from agent_server import AgentProcess
+from enginebench_proto.v1 import run_pb2, run_pb2_grpc
 from fault_proxy import fault_proxy_in_a_thread
 from integration.bench import QUICK, Bench
 
 pytestmark = pytest.mark.fault(15)
 
 CHILD_SECONDS = 2.0
+BUSY_SECONDS = 5.0
+"""What other work on this machine may add."""
 ENDLESS = ("--duration", "60s", "--max-duration", "2m")
 STAGES = {
     "compile": ("--option", "fake.fault=hang", "--option", "fake.fault_phase=compile"),
@@ -40,11 +44,12 @@ def test_ctrl_c_in_a_run_ends_its_child_frees_the_device_and_exits_with_130(
     bench: Bench, model: Path, agent: AgentProcess, stage: str
 ) -> None:
     running = _run(bench, model, agent.address, STAGES[stage])
-    child = _child_in(agent, running)
+    _wait_for_phase(agent, stage)
+    (child,) = agent.children()
     running.send_signal(signal.SIGINT)
     began = time.monotonic()
     _until(lambda: child not in agent.children(), running, "the child lives on")
-    assert time.monotonic() - began < CHILD_SECONDS + _busy_seconds()
+    assert time.monotonic() - began < CHILD_SECONDS + BUSY_SECONDS
     assert _exit_code(running) == 130
     assert bench.json("run", model, "--engine", "fake", "--target", agent.address, *QUICK), "the device is free"
 
@@ -78,25 +83,18 @@ def _run(bench: Bench, model: Path, address: str, options: Sequence[str]) -> "su
     return subprocess.Popen([*command, *one, *options], env=bench.variables, stderr=subprocess.PIPE, text=True)
 
 
-def _child_in(agent: AgentProcess, running: "subprocess.Popen[str]") -> int:
-    """The process id of the run's child, once its engine is at work."""
-
-    def found() -> list[int]:
-        return [
-            pid for pid in agent.children() if b"\0run\0" in Path(f"/proc/{pid}/cmdline").read_bytes() and _works(pid)
-        ]
-
-    _until(lambda: bool(found()), running, "the agent started no run")
-    return found()[0]
-
-
-def _works(pid: int) -> bool:
-    return "numpy" in Path(f"/proc/{pid}/maps").read_text()
-
-
-def _busy_seconds() -> float:
-    """What other work on this machine may add: gRPC calls and Python's own exit."""
-    return 5.0
+def _wait_for_phase(agent: AgentProcess, name: str) -> None:
+    """Wait until the agent's only run has come so far."""
+    with grpc.insecure_channel(agent.address) as channel:
+        runs = run_pb2_grpc.RunServiceStub(channel)
+        deadline = time.monotonic() + 60
+        while not (known := runs.List(run_pb2.ListRequest()).runs):
+            assert time.monotonic() < deadline, "the controller started no run"
+            time.sleep(0.05)
+        for event in runs.Watch(run_pb2.WatchRequest(run_id=known[0].run_id), timeout=60):
+            if event.phase.name == name:
+                return
+    raise AssertionError(f"the run ended before its phase {name}")
 
 
 def _until(condition: Callable[[], bool], running: "subprocess.Popen[str]", otherwise: str) -> None:
