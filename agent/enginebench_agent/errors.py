@@ -12,7 +12,8 @@ class ErrorCode(Enum):
     NOT_READY = auto()
     DIFFERENT_RUN = auto()
     UPLOAD_UNDER_WAY = auto()
-    EXHAUSTED = auto()
+    DISK_FULL = auto()
+    BUSY = auto()
     SHUTTING_DOWN = auto()
 
 
@@ -55,13 +56,13 @@ class UploadUnderWayError(AgentError):
 class DiskFullError(AgentError):
     """The disk of the agent's data folder has no room, or what the agent may use of it."""
 
-    code = ErrorCode.EXHAUSTED
+    code = ErrorCode.DISK_FULL
 
 
 class BusyError(AgentError):
     """The agent has as much to do as its owner allows."""
 
-    code = ErrorCode.EXHAUSTED
+    code = ErrorCode.BUSY
 
 
 class ShuttingDownError(AgentError):

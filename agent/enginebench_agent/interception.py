@@ -14,7 +14,8 @@ STATUS_OF_CODE: dict[ErrorCode, grpc.StatusCode] = {
     ErrorCode.NOT_READY: grpc.StatusCode.FAILED_PRECONDITION,
     ErrorCode.DIFFERENT_RUN: grpc.StatusCode.ALREADY_EXISTS,
     ErrorCode.UPLOAD_UNDER_WAY: grpc.StatusCode.ABORTED,
-    ErrorCode.EXHAUSTED: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    ErrorCode.DISK_FULL: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    ErrorCode.BUSY: grpc.StatusCode.RESOURCE_EXHAUSTED,
     ErrorCode.SHUTTING_DOWN: grpc.StatusCode.UNAVAILABLE,
 }
 OUR_SERVICES = "/enginebench."
