@@ -8,6 +8,7 @@
 #   make docs    the pages that are printed from tables in the code
 #   make audit    whether a dependency has a known vulnerability; needs the internet
 #   make wheels-check    whether small boards can install the base without compiling: also among `make test`
+#   make soak    thousands of runs on one agent, and what they leave in it: about 20 minutes
 #   make benchmarks    the harness against its peers, on an idle machine: about 40 minutes (QUICK=1: three)
 
 PYTHON ?= python3
@@ -26,7 +27,8 @@ BENCHMARKS_STAMP := .venvs/benchmarks.stamp
 AUDIT := .venvs/audit/bin/pip-audit
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check ui setup format proto released-wire docs audit screenshots browser ssh-server wheels-check benchmarks clean
+.PHONY: demo test check ui setup format proto released-wire docs audit screenshots browser ssh-server wheels-check benchmarks \
+  soak clean
 
 demo: setup
 	$(BIN)/enginebench demo
@@ -109,6 +111,9 @@ screenshots: setup browser
 
 benchmarks: setup $(BENCHMARKS_STAMP)
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
+
+soak: setup
+	$(BIN)/python -m benchmarks.soak $(if $(QUICK),--quick --runs 200 --aborted 20)
 
 $(BENCHMARKS_STAMP): $(VENV)/.stamp
 	mkdir -p $(@D)

@@ -4,12 +4,14 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from enginebench_agent import endings
 from enginebench_agent.cgroup import oom_kills
 from enginebench_agent.child import Child, ChildExit, ChildStartError, spawned
-from enginebench_agent.framing import FramingError
+from enginebench_agent.framing import FramingError, TruncatedError
+from enginebench_agent.limits import NO_LIMITS, ChildLimits
 from enginebench_agent.resident import ResidentSet
 from enginebench_agent.run import Run
 from enginebench_agent.spool import OversizeError, SpoolWriter
@@ -31,7 +33,7 @@ _ROOT = Path("/")
 @dataclass(frozen=True)
 class Order:
     """What to start: the interpreter, the run's private folder, in it the model's main file and, where some were
-    given, the folder of inputs, the time limit, and whom to take turns with.
+    given, the folder of inputs, the time limit, whom to take turns with, and what it may take of the machine.
     """
 
     python: Path
@@ -40,6 +42,7 @@ class Order:
     limit_seconds: float
     inputs: Path | None = None
     turns: Member | None = None
+    limits: ChildLimits = NO_LIMITS
 
 
 class Attempt:
@@ -52,6 +55,7 @@ class Attempt:
         self._result: RunResult | None = None
         self._blocks = 0
         self._samples = 0
+        self._exceeds_memory = False
         self._oom_kills_before = oom_kills(_ROOT)
 
     async def make(self) -> RunResult:
@@ -82,19 +86,22 @@ class Attempt:
             if order.turns is not None:
                 descriptors.append(stack.enter_context(order.turns.pipe()))
                 arguments += ["--turns", str(descriptors[0])]
-            async with spawned(order.python, arguments, order.folder, order.folder / SPEC_FILE, descriptors) as child:
+            stdin = order.folder / SPEC_FILE
+            async with spawned(order.python, arguments, order.folder, stdin, descriptors, order.limits) as child:
                 yield child
 
     async def _hear_out(self, child: Child) -> RunResult:
-        resident = ResidentSet(child.pid)
-        sampling = asyncio.create_task(resident.sample_forever())
+        resident = ResidentSet(child.pid, max_bytes=self._order.limits.memory_bytes)
+        sampling = asyncio.create_task(resident.sample_until_exceeded())
+        sampling.add_done_callback(partial(self._stop_exceeding, child))
         try:
             async with asyncio.timeout(self._order.limit_seconds) as timer:
-                async for message in child.messages():
-                    await self._hear(message, resident)
-                    if self._result is not None:
-                        sampling.cancel()
-                        timer.reschedule(asyncio.get_running_loop().time() + EXIT_GRACE_SECONDS)
+                with contextlib.suppress(TruncatedError):  # its end is judged below
+                    async for message in child.messages():
+                        await self._hear(message, resident)
+                        if self._result is not None:
+                            sampling.cancel()
+                            timer.reschedule(asyncio.get_running_loop().time() + EXIT_GRACE_SECONDS)
                 return self._judged(await child.exit())
         except TimeoutError:
             child.kill()
@@ -104,11 +111,19 @@ class Attempt:
         finally:
             sampling.cancel()
 
+    def _stop_exceeding(self, child: Child, sampling: "asyncio.Task[None]") -> None:
+        if not sampling.cancelled():
+            self._exceeds_memory = True
+            child.kill()
+
     def _judged(self, end: ChildExit) -> RunResult:
         if self._result is not None:  # it came last; an end with a bang afterwards takes nothing from it
             return self._result
+        limits = self._order.limits
+        if self._exceeds_memory:
+            return self._failed(endings.of_memory_limit(end, self._run.phase, limits))
         oom_killed = (oom_kills(_ROOT) or 0) > (self._oom_kills_before or 0)
-        return self._failed(endings.of_exit(end, self._run.phase, oom_killed=oom_killed))
+        return self._failed(endings.of_exit(end, self._run.phase, limits, oom_killed=oom_killed))
 
     def _failed(self, failure: Failure) -> RunResult:
         return self._run.complete(endings.failed(failure))

@@ -3,13 +3,15 @@
 import contextlib
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from enginebench_agent.errors import NotFoundError, NotReadyError, UploadUnderWayError
 from enginebench_agent.names import check_sha256
+from enginebench_agent.quota import EVICTED_SUFFIX, Quota
 from enginebench_agent.reception import Reception
+from enginebench_agent.uninterrupted import run_to_end
 
 PART_SUFFIX = ".part"
 
@@ -25,11 +27,15 @@ class CachedFile:
 
 
 class FileCache:
-    """Files by digest in one folder. Only digests become file names; every method refuses anything else."""
+    """Files by digest in one folder. Only digests become file names; every method refuses anything else.
 
-    def __init__(self, folder: Path) -> None:
+    `max_bytes` bounds them all together; see `quota`.
+    """
+
+    def __init__(self, folder: Path, max_bytes: int | None = None) -> None:
         self._folder = folder
-        self._receiving: set[str] = set()
+        self._quota = Quota(folder, max_bytes)
+        self._receiving: dict[str, int] = {}
         self._pins: Counter[str] = Counter()
 
     def holds(self, sha256: str) -> bool:
@@ -52,22 +58,29 @@ class FileCache:
         wanted = dict.fromkeys(check_sha256(sha256) for sha256 in digests)
         return [(sha256, self.committed_bytes(sha256)) for sha256 in wanted if not self.holds(sha256)]
 
-    @contextlib.contextmanager
-    def receiving(self, sha256: str, size_bytes: int, offset_bytes: int) -> Iterator[Reception]:
-        """Take in a file, or go on with one. Raises `UploadUnderWayError` when somebody else is sending it."""
+    @contextlib.asynccontextmanager
+    async def receiving(self, sha256: str, size_bytes: int, offset_bytes: int) -> AsyncIterator[Reception]:
+        """Take in a file, or go on with one; files that no run needs make way for it, least recently used first.
+
+        Raises `UploadUnderWayError` when somebody else is sending it, and `DiskFullError` where it will not fit.
+        """
         path = self.path(sha256)
         if sha256 in self._receiving:
             raise UploadUnderWayError(f"another upload of {sha256} is under way; wait for it, then ask again.")
-        self._receiving.add(sha256)
+        self._receiving[sha256] = self.committed_bytes(sha256)  # it must not make way for itself
         try:
+            evicted = self._make_room(sha256, size_bytes)
+            self._receiving[sha256] = size_bytes
+            for victim in evicted:
+                await run_to_end(victim.unlink)
             with Reception.opened(self._part(sha256), path, sha256, size_bytes, offset_bytes) as reception:
                 yield reception
         finally:
-            self._receiving.discard(sha256)
+            del self._receiving[sha256]
 
     def files(self) -> list[CachedFile]:
         """Everything in the cache, by digest."""
-        return [_described(path) for path in sorted(self._folder.iterdir())]
+        return [_described(path) for path in sorted(self._folder.iterdir()) if path.suffix != EVICTED_SUFFIX]
 
     def delete(self, sha256: str) -> None:
         """Remove a file, whole or not. Raises `NotFoundError`, or `NotReadyError` while it is in use."""
@@ -86,10 +99,21 @@ class FileCache:
         self._pins.update(held)
         try:
             for sha256 in held:
-                os.utime(self.path(sha256))
+                with contextlib.suppress(FileNotFoundError):  # somebody removed it by hand: the run will say so
+                    os.utime(self.path(sha256))
             yield
         finally:
             self._pins.subtract(held)
+
+    def _make_room(self, sha256: str, size_bytes: int) -> list[Path]:
+        promised_bytes = sum(
+            announced_bytes - self.committed_bytes(other) for other, announced_bytes in self._receiving.items()
+        )
+        return self._quota.make_room(size_bytes - self.committed_bytes(sha256), promised_bytes, self._is_needed)
+
+    def _is_needed(self, path: Path) -> bool:
+        sha256 = path.name.removesuffix(PART_SUFFIX)
+        return self._pins[sha256] > 0 or sha256 in self._receiving
 
     def _part(self, sha256: str) -> Path:
         return self._folder / (check_sha256(sha256) + PART_SUFFIX)

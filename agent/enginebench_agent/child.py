@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from enginebench_agent.framing import read_frame_async
+from enginebench_agent.limits import NO_LIMITS, ChildLimits, impose
 from enginebench_agent.uninterrupted import to_end
 from enginebench_proto.v1.worker_pb2 import WorkerMessage
 
@@ -100,14 +101,21 @@ class Child:
 
 @contextlib.asynccontextmanager
 async def spawned(
-    python: Path, arguments: Sequence[str], folder: Path, stdin: Path | None, descriptors: Sequence[int] = ()
+    python: Path,
+    arguments: Sequence[str],
+    folder: Path,
+    stdin: Path | None,
+    descriptors: Sequence[int] = (),
+    limits: ChildLimits = NO_LIMITS,
 ) -> AsyncIterator[Child]:
     """Start `python -m enginebench_agent.worker` in `folder`; when the block is left, however, the child is gone.
 
     Spawned, never forked: a fork of a process that serves gRPC breaks both sides. `stdin` is a file the worker reads,
     `descriptors` are open files it gets under the same numbers. Raises `ChildStartError`.
     """
-    process = _popen(python, arguments, folder, stdin, descriptors)
+    staying = ["--keep-network"] if limits.network else []
+    process = _popen(python, [*staying, *arguments], folder, stdin, descriptors)
+    impose(process.pid, limits)
     assert process.stdout is not None and process.stderr is not None  # noqa: S101  # pipes, as asked for
     child = Child(process, asyncio.StreamReader(), _Tail())
     try:

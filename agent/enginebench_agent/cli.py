@@ -83,7 +83,7 @@ def _health(parsed: argparse.Namespace) -> None:
         check_health(parsed.address, parsed.timeout)
     except UnhealthyError as error:
         print(f"enginebench-agent: {error}", file=sys.stderr)  # the sentence for the person
-        sys.exit(EXIT_SOME_FAILED)
+        sys.exit(int(ExitCode.SOME_FAILED))
     print("serving")  # data
 
 

@@ -9,7 +9,10 @@ from typing import Any, TypeVar
 
 from enginebench_agent.data_folder import DataFolder
 from enginebench_agent.errors import SetupError
+from enginebench_agent.limits import NO_LIMITS, ChildLimits
+from enginebench_agent.machine_memory import memory_bytes
 from enginebench_agent.names import is_environment_name
+from enginebench_agent.sizes import parse_size
 
 T = TypeVar("T", bool, int, str)
 
@@ -17,6 +20,14 @@ DEFAULT_ENVIRONMENT = "default"
 """Name of the agent's own interpreter."""
 
 ENVIRONMENT_FILE = "environment.toml"
+DEFAULT_MEMORY_SHARE = 0.9
+"""Of the memory installed, or granted by the control group: the rest is the agent's and the system's."""
+DEFAULT_FILE_BYTES = 16 * 1024**3
+DEFAULT_STREAMS = 64
+DEFAULT_QUEUED_RUNS = 256
+DEFAULT_DRAIN_SECONDS = 10
+_CHILD_KEYS = frozenset({"max_memory_bytes", "max_file_bytes", "max_cpu_seconds", "allow_network"})
+_BOUND_KEYS = frozenset({"max_cache_bytes", "max_streams", "max_queued_runs", "drain_seconds"})
 _AGENT_KEYS = frozenset({"allow_executable_formats", "max_run_seconds", "discovery_seconds", "environments"})
 _ENVIRONMENT_KEYS = frozenset({"python", "engines"})
 
@@ -37,6 +48,9 @@ class AgentConfig:
     `allow_executable_formats`: whether models may come in formats that can execute code when loaded.
     `trusted_models`: digests of those that may all the same, as the command line that starts the agent names them.
     `max_run_seconds`: longest life of a run's child. `discovery_seconds`: how long one plugin may take to answer.
+    `child_limits`: what one child may take of the machine. `max_cache_bytes`: what model files may take of the disk,
+    None for `quota.DEFAULT_SHARE` of it. `max_streams`: events, results and uploads under way at once.
+    `drain_seconds`: how long runs may go on after SIGTERM.
     """
 
     environments: tuple[EnvironmentConfig, ...]
@@ -44,6 +58,11 @@ class AgentConfig:
     max_run_seconds: int = 3_600
     discovery_seconds: int = 60
     trusted_models: frozenset[str] = frozenset()
+    child_limits: ChildLimits = NO_LIMITS
+    max_cache_bytes: int | None = None
+    max_streams: int = DEFAULT_STREAMS
+    max_queued_runs: int = DEFAULT_QUEUED_RUNS
+    drain_seconds: int = DEFAULT_DRAIN_SECONDS
 
     def environment(self, name: str) -> EnvironmentConfig | None:
         """The environment of that name, None where there is none."""
@@ -53,12 +72,17 @@ class AgentConfig:
 def load_config(folder: DataFolder) -> AgentConfig:
     """Read `agent.toml` and every environment's file. Raises `SetupError` that names the file and the entry."""
     table = _read_toml(folder.config_file) if folder.config_file.exists() else {}
-    _refuse_unknown(table, _AGENT_KEYS, folder.config_file)
+    _refuse_unknown(table, _AGENT_KEYS | _CHILD_KEYS | _BOUND_KEYS, folder.config_file)
     return AgentConfig(
         environments=_environments(folder, table),
         allow_executable_formats=_get(table, "allow_executable_formats", False, folder.config_file),
         max_run_seconds=_positive(table, "max_run_seconds", 3_600, folder.config_file),
         discovery_seconds=_positive(table, "discovery_seconds", 60, folder.config_file),
+        child_limits=_child_limits(table, folder.config_file),
+        max_cache_bytes=_size(table, "max_cache_bytes", None, folder.config_file),
+        max_streams=_positive(table, "max_streams", DEFAULT_STREAMS, folder.config_file),
+        max_queued_runs=_positive(table, "max_queued_runs", DEFAULT_QUEUED_RUNS, folder.config_file),
+        drain_seconds=_positive(table, "drain_seconds", DEFAULT_DRAIN_SECONDS, folder.config_file),
     )
 
 
@@ -68,6 +92,18 @@ def write_environment(folder: Path, environment: EnvironmentConfig) -> None:
     if environment.engines is not None:
         lines.append(f"engines = [{', '.join(_quoted(name) for name in environment.engines)}]")
     (folder / ENVIRONMENT_FILE).write_text("\n".join(lines) + "\n")
+
+
+def _child_limits(table: Mapping[str, Any], file: Path) -> ChildLimits:
+    machine_bytes = memory_bytes(Path("/"))
+    share_bytes = None if machine_bytes is None else int(DEFAULT_MEMORY_SHARE * machine_bytes)
+    has_bound = "max_cpu_seconds" in table
+    return ChildLimits(
+        memory_bytes=_size(table, "max_memory_bytes", share_bytes, file),
+        file_bytes=_size(table, "max_file_bytes", DEFAULT_FILE_BYTES, file),
+        cpu_seconds=_positive(table, "max_cpu_seconds", 1, file) if has_bound else None,
+        network=_get(table, "allow_network", False, file),
+    )
 
 
 def _environments(folder: DataFolder, table: Mapping[str, Any]) -> tuple[EnvironmentConfig, ...]:
@@ -123,6 +159,13 @@ def _positive(table: Mapping[str, Any], key: str, default: int, file: Path) -> i
     if value <= 0:
         raise SetupError(f"{file}: {key} must be above zero, not {value}")
     return value
+
+
+def _size(table: Mapping[str, Any], key: str, default: int | None, file: Path) -> int | None:
+    try:
+        return parse_size(table[key]) if key in table else default
+    except ValueError as error:
+        raise SetupError(f"{file}: {key}: {error}") from error
 
 
 def _get_table(table: Mapping[str, Any], key: str, file: Path) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from enginebench_agent.config import AgentConfig, EnvironmentConfig
 from enginebench_agent.errors import NotReadyError, SetupError
 from enginebench_agent.framing import FramingError
 from enginebench_agent.leases import Leases
+from enginebench_agent.limits import NO_LIMITS, ChildLimits
 from enginebench_proto.v1.engine_pb2 import (
     UNAVAILABLE_KIND_BROKEN,
     UNAVAILABLE_KIND_NOT_INSTALLED,
@@ -104,38 +105,42 @@ class Discovery:
 
     async def _of_environment(self, environment: EnvironmentConfig, config: AgentConfig) -> list[Engine]:
         try:
-            listed = await self._ask(environment.python, ["list"], config.discovery_seconds)
+            listed = await self._ask(environment.python, ["list"], config)
             _check_version(listed)
         except WorkerAnswerError as error:
             told = logs.told(environment=environment.name, reason=str(error), detail=error.detail)
             _log.warning("environment cannot be asked", extra=told)
             return _broken_environment(environment, error)
         wanted = [each for each in listed if environment.engines is None or each.name in environment.engines]
-        answers = [self._of_engine(environment, each, config.discovery_seconds) for each in wanted]
+        answers = [self._of_engine(environment, each, config) for each in wanted]
         return list(await asyncio.gather(*answers)) + _absent(environment, listed)
 
-    async def _of_engine(self, environment: EnvironmentConfig, listed: Engine, limit_seconds: float) -> Engine:
+    async def _of_engine(self, environment: EnvironmentConfig, listed: Engine, config: AgentConfig) -> Engine:
         try:
-            (engine,) = await self._ask(environment.python, ["describe", listed.name], limit_seconds)
+            (engine,) = await self._ask(environment.python, ["describe", listed.name], config)
         except (WorkerAnswerError, ValueError) as error:
             engine = listed
             engine.unavailable.CopyFrom(_unavailable(f"The plugin {listed.name!r}", error))
         engine.environment.name = environment.name
         return engine
 
-    async def _ask(self, python: Path, arguments: Sequence[str], limit_seconds: float) -> list[Engine]:
+    async def _ask(self, python: Path, arguments: Sequence[str], config: AgentConfig) -> list[Engine]:
         async with self._slots:
-            return await ask_worker(python, arguments, self._scratch, limit_seconds)
+            limit_seconds = config.discovery_seconds
+            return await ask_worker(python, arguments, self._scratch, limit_seconds, config.child_limits)
 
 
-async def ask_worker(python: Path, arguments: Sequence[str], scratch: Path, limit_seconds: float) -> list[Engine]:
+async def ask_worker(
+    python: Path, arguments: Sequence[str], scratch: Path, limit_seconds: float, limits: ChildLimits = NO_LIMITS
+) -> list[Engine]:
     """Have a child of `python` list or describe engines. Raises `WorkerAnswerError`; the child is always gone then."""
+    limits = limits.within(limit_seconds)
     with tempfile.TemporaryDirectory(dir=scratch, prefix="discovery-", ignore_cleanup_errors=True) as folder:
         try:
-            async with spawned(python, arguments, Path(folder), stdin=None) as child:
+            async with spawned(python, arguments, Path(folder), stdin=None, limits=limits) as child:
                 try:
                     async with asyncio.timeout(limit_seconds):
-                        engines = [message.engine async for message in child.messages()]
+                        messages = [message async for message in child.messages()]
                         end = await child.exit()
                 except TimeoutError as error:
                     child.kill()
@@ -146,9 +151,12 @@ async def ask_worker(python: Path, arguments: Sequence[str], scratch: Path, limi
                     ) from error
         except (ChildStartError, FramingError) as error:
             raise WorkerAnswerError(f"could not be asked: {error}") from error
-    if end.exit_code != 0 or len(engines) > MAX_ANSWERS:
+    if end.exit_code != 0 or len(messages) > MAX_ANSWERS:
         raise WorkerAnswerError(_told(end), detail=end.stderr_tail)
-    return engines
+    for message in messages:
+        if message.HasField("notice"):
+            _log.warning("%s: %s", python, message.notice)
+    return [message.engine for message in messages if message.HasField("engine")]
 
 
 def without_needless(engines: Iterable[Engine]) -> tuple[Engine, ...]:

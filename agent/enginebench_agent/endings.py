@@ -1,6 +1,7 @@
 """How a run ended without numbers: pure functions from what the agent saw to a typed failure."""
 
 from enginebench_agent.child import ChildExit
+from enginebench_agent.limits import NO_LIMITS, ChildLimits
 from enginebench_proto.v1.run_pb2 import (
     FAILURE_KIND_CANCELLED,
     FAILURE_KIND_CRASHED,
@@ -26,9 +27,9 @@ def failed(failure: Failure) -> RunResult:
     return RunResult(outcome=OUTCOME_CANCELLED if cancelled else OUTCOME_FAILED, failure=failure)
 
 
-def of_exit(end: ChildExit, phase: str, *, oom_killed: bool) -> Failure:
+def of_exit(end: ChildExit, phase: str, limits: ChildLimits = NO_LIMITS, *, oom_killed: bool) -> Failure:
     """A child that ended without a result. `oom_killed`: the kernel killed something for memory meanwhile."""
-    kind, message = _judged(end, _where(phase), oom_killed)
+    kind, message = _over_limit(end, _where(phase), limits) or _judged(end, _where(phase), limits, oom_killed)
     return Failure(
         kind=kind,
         message=message,
@@ -43,7 +44,18 @@ def of_time_limit(end: ChildExit, phase: str, limit_seconds: float) -> Failure:
     """A child that was killed because its time was up; that signal was ours and is not reported."""
     return Failure(
         kind=FAILURE_KIND_TIMED_OUT,
-        message=f"the engine did not finish within {limit_seconds:g} s and was stopped {_where(phase)}",
+        message=f"the engine did not finish within {limit_seconds:g} s and was stopped {_where(phase)}: "
+        "allow it more with --timeout, or with max_run_seconds in the agent's agent.toml",
+        stderr_tail=end.stderr_tail,
+        phase=phase,
+    )
+
+
+def of_memory_limit(end: ChildExit, phase: str, limits: ChildLimits) -> Failure:
+    """A child that was killed because it held more memory than it may; that signal was ours and is not reported."""
+    return Failure(
+        kind=FAILURE_KIND_OUT_OF_MEMORY,
+        message=f"the engine took more memory than it may and was stopped {_where(phase)}{limits.memory_sentence}",
         stderr_tail=end.stderr_tail,
         phase=phase,
     )
@@ -78,11 +90,20 @@ def of_defect(message: str, phase: str = "", detail: str = "") -> Failure:
     return Failure(kind=FAILURE_KIND_INTERNAL, message=message, detail=detail, phase=phase)
 
 
-def _judged(end: ChildExit, where: str, oom_killed: bool) -> tuple[FailureKind, str]:
+def _over_limit(end: ChildExit, where: str, limits: ChildLimits) -> tuple[FailureKind, str] | None:
+    """What the kernel itself ended a child for, where that is one of its limits."""
+    if end.signal_name == "SIGXCPU":
+        return FAILURE_KIND_TIMED_OUT, f"the engine used all its processor time {where}{limits.cpu_sentence}"
+    if end.signal_name == "SIGXFSZ":
+        return FAILURE_KIND_REFUSED, f"the engine wrote a file larger than it may {where}{limits.file_sentence}"
+    return None
+
+
+def _judged(end: ChildExit, where: str, limits: ChildLimits, oom_killed: bool) -> tuple[FailureKind, str]:
     if end.signal_name == "SIGKILL" and oom_killed:
         return FAILURE_KIND_OUT_OF_MEMORY, f"the kernel killed the engine for want of memory {where}"
     if any(text in end.stderr_tail for text in _BAD_ALLOC):
-        return FAILURE_KIND_OUT_OF_MEMORY, f"the engine ran out of memory {where}"
+        return FAILURE_KIND_OUT_OF_MEMORY, f"the engine ran out of memory {where}{limits.memory_sentence}"
     if end.signal_name:
         return FAILURE_KIND_CRASHED, f"the engine's process was ended by {end.signal_name} {where}"
     return FAILURE_KIND_CRASHED, f"the engine's process exited with status {end.exit_code} {where}, without a result"

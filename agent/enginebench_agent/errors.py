@@ -13,6 +13,7 @@ class ErrorCode(Enum):
     DIFFERENT_RUN = auto()
     UPLOAD_UNDER_WAY = auto()
     DISK_FULL = auto()
+    BUSY = auto()
     SHUTTING_DOWN = auto()
     NEWER_REQUEST = auto()
     DEFECT = auto()
@@ -64,9 +65,15 @@ class UploadUnderWayError(AgentError):
 
 
 class DiskFullError(AgentError):
-    """The disk of the agent's data folder has no room."""
+    """The disk of the agent's data folder has no room, or what the agent may use of it."""
 
     code = ErrorCode.DISK_FULL
+
+
+class BusyError(AgentError):
+    """The agent has as much to do as its owner allows."""
+
+    code = ErrorCode.BUSY
 
 
 class ShuttingDownError(AgentError):

@@ -37,10 +37,10 @@ class EventLog:
         log._recovered = True
         return log
 
-    def state(self, state: RunState, outcome: Outcome | None = None) -> None:
-        """Publish a change of state; the finished one is the last event."""
+    def state(self, state: RunState, outcome: Outcome | None = None, runs_before: int | None = None) -> None:
+        """Publish a change of state, or of the place in the queue; the finished one is the last event."""
         self._complete = state == RUN_STATE_FINISHED
-        self._publish(RunEvent(state=StateChanged(state=state, outcome=outcome)))
+        self._publish(RunEvent(state=StateChanged(state=state, outcome=outcome, runs_before=runs_before)))
 
     def phase(self, phase: PhaseStarted) -> None:
         """Publish that a phase began."""

@@ -14,7 +14,9 @@ from enginebench_agent import endings, logs
 from enginebench_agent.attempt import Attempt, Order
 from enginebench_agent.cache import FileCache
 from enginebench_agent.leases import Leases
+from enginebench_agent.limits import NO_LIMITS, ChildLimits
 from enginebench_agent.peak_file import PeakFile
+from enginebench_agent.queueing import Queue
 from enginebench_agent.reception import DISK_FULL
 from enginebench_agent.run import Run
 from enginebench_agent.spool import Spool
@@ -29,12 +31,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Terms:
-    """What a run was granted: an interpreter, the resources of its device, a private folder and a time limit."""
+    """What a run was granted: an interpreter, the resources of its device, a private folder, and its limits."""
 
     python: Path
     resources: tuple[str, ...]
     folder: Path
     limit_seconds: float
+    limits: ChildLimits = NO_LIMITS
 
 
 class Execution:
@@ -47,6 +50,7 @@ class Execution:
         self._cache = cache
         self._leases = leases
         self._groups = Groups(leases)
+        self._queue = Queue()
         self._spool = spool
         self._peaks = peaks
         self.ended: Counter[Ending] = Counter()
@@ -59,22 +63,24 @@ class Execution:
     def begin(self, run: Run, terms: Terms) -> None:
         """Queue the run, for which `check` has passed; everything else happens by itself."""
         _log.info("run accepted", extra=_told_of(run.spec))
-        run.queue()
+        self._queue.enter(run, terms.resources)
+        pins = contextlib.ExitStack()
+        # At once, and not when the work begins: an upload may want the room of these files before.
+        pins.enter_context(self._cache.pinned(digests_needed(run.spec)))
         interleaved = run.spec.HasField("interleaving")
         member = self._groups.join(run.spec.interleaving, terms.resources) if interleaved else None
         run.work = asyncio.create_task(self._work(run, terms, member))
-        run.keeper = asyncio.create_task(self._keep(run, run.work, terms.folder, member))
+        run.keeper = asyncio.create_task(self._keep(run, run.work, terms.folder, member, pins))
 
     async def _work(self, run: Run, terms: Terms, member: Member | None) -> RunResult:
         logs.bind(run=run.spec.run_id)
-        with self._cache.pinned(digests_needed(run.spec)):
-            async with self._granted(terms, member):
-                run.begin(time.time_ns())
-                _log.info("run began", extra=logs.told(waited_seconds=run.log.elapsed_ns() / 1e9))
-                try:
-                    return await self._attempt(run, await self._order(run.spec, terms, member))
-                finally:
-                    await remove_folder(terms.folder)  # still under the lease: the disk is quiet for the next run
+        async with self._granted(terms, member):
+            run.begin(time.time_ns())
+            _log.info("run began", extra=logs.told(waited_seconds=run.log.elapsed_ns() / 1e9))
+            try:
+                return await self._attempt(run, await self._order(run.spec, terms, member))
+            finally:
+                await remove_folder(terms.folder)  # still under the lease: the disk is quiet for the next run
 
     @contextlib.asynccontextmanager
     async def _granted(self, terms: Terms, member: Member | None) -> AsyncIterator[None]:
@@ -93,6 +99,7 @@ class Execution:
             limit_seconds=terms.limit_seconds,
             inputs=place_inputs(terms.folder / "inputs", input_files(spec), self._cache),
             turns=member,
+            limits=terms.limits,
         )
 
     async def _attempt(self, run: Run, order: Order) -> RunResult:
@@ -103,14 +110,23 @@ class Execution:
             await run_to_end(self._peaks.keep, result.peaks)
         return result
 
-    async def _keep(self, run: Run, work: "asyncio.Task[RunResult]", folder: Path, member: Member | None) -> None:
+    async def _keep(
+        self,
+        run: Run,
+        work: "asyncio.Task[RunResult]",
+        folder: Path,
+        member: Member | None,
+        pins: contextlib.ExitStack,
+    ) -> None:
         logs.bind(run=run.spec.run_id)
         await asyncio.wait([work])
+        pins.close()
         if member is not None:
             member.leave(cancelled=work.cancelled())
         await remove_folder(folder)  # of a run that never left the queue
         failure = _failure(run, work)
         result = work.result() if failure is None else await self._spool_failure(run, failure)
+        self._queue.leave(run)
         run.finish(result.outcome)
         self._tell_end(run, ending_of(result))
 

@@ -22,6 +22,10 @@ class FramingError(Exception):
     """The bytes on the pipe are no frame: too long, cut off in the middle, or not a message."""
 
 
+class TruncatedError(FramingError):
+    """The pipe ended within a frame: whoever wrote it is gone, and how it went says more than these bytes."""
+
+
 def write_frame(stream: BinaryIO, message: WorkerMessage) -> None:
     """Write one message as a frame and flush it.
 
@@ -64,7 +68,7 @@ async def _read_up_to(reader: asyncio.StreamReader, size: int) -> bytes:
 
 def _length_of(head: bytes) -> int:
     if len(head) < _LENGTH.size:
-        raise FramingError(f"The pipe ended {len(head)} bytes into the length of a frame.")
+        raise TruncatedError(f"The pipe ended {len(head)} bytes into the length of a frame.")
     length: int = _LENGTH.unpack(head)[0]
     _check_length(length)
     return length
@@ -77,7 +81,7 @@ def _check_length(length: int) -> None:
 
 def _parse(payload: bytes, length: int) -> WorkerMessage:
     if len(payload) < length:
-        raise FramingError(f"The pipe ended {len(payload)} bytes into a frame of {length} bytes.")
+        raise TruncatedError(f"The pipe ended {len(payload)} bytes into a frame of {length} bytes.")
     try:
         return WorkerMessage.FromString(payload)
     except DecodeError as error:

@@ -11,10 +11,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from enginebench_agent import tuning
-from enginebench_agent.cgroup import cpu_quota_cores, memory_limit_bytes
+from enginebench_agent.cgroup import cpu_quota_cores
 from enginebench_agent.cores import physical_cores, siblings
 from enginebench_agent.data_folder import DataFolder
 from enginebench_agent.errors import SetupError
+from enginebench_agent.machine_memory import memory_bytes
 from enginebench_proto.v1.host_pb2 import HostFacts, WireRevision
 
 # In the order of the kernel's own documentation: x86 first, then 32-bit and 64-bit Arm.
@@ -45,7 +46,7 @@ def read_host_facts(
         logical_cores=len(usable),
         cpu_quota_cores=cpu_quota_cores(root),
         isa=_isa(root),
-        memory_bytes=_memory_bytes(root),
+        memory_bytes=memory_bytes(root),
         agent_version=importlib.metadata.version("enginebench"),
         python_version=platform.python_version(),
         wire_revision=WireRevision.Name(max(WireRevision.values())),
@@ -75,15 +76,6 @@ def _cpu_model(root: Path) -> str | None:
 def _isa(root: Path) -> list[str]:
     present = set((_cpuinfo(root, "flags") or _cpuinfo(root, "Features") or "").split())
     return [name for name in INFERENCE_ISA if name in present]
-
-
-def _memory_bytes(root: Path) -> int | None:
-    """Installed memory, or what the control group grants of it."""
-    found = re.search(r"^MemTotal:\s+(\d+) kB", _read(root / "proc/meminfo") or "", re.MULTILINE)
-    known = [int(found[1]) * 1024] if found else []
-    if (limit_bytes := memory_limit_bytes(root)) is not None:
-        known.append(limit_bytes)
-    return min(known, default=None)
 
 
 def _os_name(root: Path) -> str | None:

@@ -4,7 +4,6 @@ import contextlib
 import errno
 import hashlib
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -39,17 +38,19 @@ class Reception:
     def opened(cls, part: Path, target: Path, sha256: str, size_bytes: int, offset_bytes: int) -> Iterator["Reception"]:
         """Open the unfinished file at `offset_bytes`.
 
-        Raises `NotReadyError` for an offset that is not the committed size, `DiskFullError` when the rest will not
-        fit. What was received stays on disk when the block is left early.
+        Raises `NotReadyError` for an offset that is not the committed size. What was received stays on disk when the
+        block is left early; an empty file does not.
         """
-        _check_room(part, size_bytes - offset_bytes)
-        with _disk_errors(), part.open("a+b") as stream:
-            committed_bytes = stream.seek(0, os.SEEK_END)
-            if offset_bytes != committed_bytes:
-                raise NotReadyError(
-                    f"the upload of {sha256} must continue at byte {committed_bytes}, not at {offset_bytes}."
-                )
-            yield cls(part, target, sha256, size_bytes, stream)
+        try:
+            with _disk_errors(), part.open("a+b") as stream:
+                committed_bytes = stream.seek(0, os.SEEK_END)
+                if offset_bytes != committed_bytes:
+                    raise NotReadyError(
+                        f"the upload of {sha256} must continue at byte {committed_bytes}, not at {offset_bytes}."
+                    )
+                yield cls(part, target, sha256, size_bytes, stream)
+        finally:
+            _remove_empty(part)
 
     @property
     def received_bytes(self) -> int:
@@ -134,13 +135,10 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _check_room(part: Path, wanted_bytes: int) -> None:
-    free_bytes = shutil.disk_usage(part.parent).free
-    if wanted_bytes > free_bytes:
-        raise DiskFullError(
-            f"the upload needs {wanted_bytes} bytes, but the agent's disk at {part.parent} has {free_bytes} free: "
-            "remove files there, or move the agent's data folder."
-        )
+def _remove_empty(part: Path) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        if part.stat().st_size == 0:
+            part.unlink()
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""How much memory a child held in each of its phases, seen from outside, for kernels that let no child tell it."""
+"""How much memory a child holds, seen from outside: the peak of each phase, and whether it is more than it may."""
 
 import asyncio
 import os
@@ -14,12 +14,17 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class ResidentSet:
-    """The highest resident set of a process seen in each phase. `proc` stands for /proc."""
+    """The highest resident set of a process seen in each phase. `proc` stands for /proc.
 
-    def __init__(self, pid: int, proc: Path = Path("/proc")) -> None:
+    `max_bytes` bounds what it holds, pages of mapped files left out: those go when others need room.
+    """
+
+    def __init__(self, pid: int, proc: Path = Path("/proc"), max_bytes: int | None = None) -> None:
         # statm, not status: one line without a lock on the child's address space, some 10 µs a reading.
         self._file = proc / str(pid) / "statm"
+        self._status_file = proc / str(pid) / "status"
         self._phase = ""
+        self._max_bytes = max_bytes
         self._peaks: defaultdict[str, int] = defaultdict(int)
 
     def enter(self, phase: str) -> None:
@@ -28,15 +33,18 @@ class ResidentSet:
         self._phase = phase
         self.sample()
 
-    def sample(self) -> None:
-        """Take a reading; none of a process that is gone."""
-        if (resident_bytes := _resident_bytes(self._file)) is not None:
-            self._peaks[self._phase] = max(self._peaks[self._phase], resident_bytes)
+    def sample(self) -> bool:
+        """Take a reading, none of a process that is gone; returns whether it holds no more than it may."""
+        if (resident_bytes := _resident_bytes(self._file)) is None:
+            return True
+        self._peaks[self._phase] = max(self._peaks[self._phase], resident_bytes)
+        if self._max_bytes is None or resident_bytes <= self._max_bytes:
+            return True
+        return (_without_files_bytes(self._status_file) or 0) <= self._max_bytes
 
-    async def sample_forever(self) -> None:
-        """Take a reading every `SAMPLE_SECONDS` until cancelled."""
-        while True:
-            self.sample()
+    async def sample_until_exceeded(self) -> None:
+        """Take a reading every `SAMPLE_SECONDS`; returns when the process holds more than it may."""
+        while self.sample():
             await asyncio.sleep(SAMPLE_SECONDS)
 
     def fill(self, phases: Iterable[Phase]) -> None:
@@ -50,4 +58,13 @@ def _resident_bytes(file: Path) -> int | None:
     try:
         return int(file.read_text().split()[1]) * _PAGE_BYTES
     except (OSError, IndexError, ValueError):
+        return None
+
+
+def _without_files_bytes(status_file: Path) -> int | None:
+    """Private memory and shared memory that is no file's."""
+    try:
+        fields = dict(line.split(":", 1) for line in status_file.read_text().splitlines())
+        return sum(int(fields[name].split()[0]) * 1024 for name in ("RssAnon", "RssShmem"))
+    except (OSError, KeyError, ValueError):
         return None

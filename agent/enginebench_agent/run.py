@@ -29,6 +29,7 @@ class Run:
     log: EventLog = field(default_factory=EventLog)
     state: RunState = RUN_STATE_QUEUED
     outcome: Outcome | None = None
+    runs_before: int | None = None
     started_at_unix_ns: int | None = None
     phase: str = ""
     work: asyncio.Task[RunResult] | None = None
@@ -46,18 +47,25 @@ class Run:
         """Whether the outcome may be told."""
         return self.state == RUN_STATE_FINISHED
 
-    def queue(self) -> None:
-        """Publish that the run was accepted."""
-        self.log.state(RUN_STATE_QUEUED)
+    def queue(self, runs_before: int) -> None:
+        """Publish that the run waits, and for how many others."""
+        self.runs_before = runs_before
+        self.log.state(RUN_STATE_QUEUED, runs_before=runs_before)
+
+    def move_up(self, runs_before: int) -> None:
+        """Publish the new place of a run that waits; harmless for any other, or where nothing changed."""
+        if self.state == RUN_STATE_QUEUED and runs_before != self.runs_before:
+            self.queue(runs_before)
 
     def begin(self, started_at_unix_ns: int) -> None:
         """Publish that the run left the queue."""
         self.state, self.started_at_unix_ns = RUN_STATE_RUNNING, started_at_unix_ns
+        self.runs_before = None
         self.log.state(RUN_STATE_RUNNING)
 
     def finish(self, outcome: Outcome) -> None:
         """Publish the outcome. Only after the result is in the spool."""
-        self.state, self.outcome = RUN_STATE_FINISHED, outcome
+        self.state, self.outcome, self.runs_before = RUN_STATE_FINISHED, outcome, None
         self.log.state(RUN_STATE_FINISHED, outcome)
 
     def complete(self, result: RunResult) -> RunResult:
@@ -69,8 +77,8 @@ class Run:
         return result
 
     def summary(self) -> RunSummary:
-        """Id, state and outcome."""
-        return RunSummary(run_id=self.spec.run_id, state=self.state, outcome=self.outcome)
+        """Id, state, outcome and place in the queue."""
+        return RunSummary(run_id=self.spec.run_id, state=self.state, outcome=self.outcome, runs_before=self.runs_before)
 
     async def cancel(self) -> None:
         """End the run if it goes on; its child is gone and its outcome is spooled afterwards."""

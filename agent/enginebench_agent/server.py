@@ -4,11 +4,8 @@ import asyncio
 import contextlib
 import ipaddress
 import logging
-import os
 import shutil
-import signal
 import socket
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -30,6 +27,8 @@ from enginebench_agent.notifying import READY, STOPPING, notify
 from enginebench_agent.observing import Call, ObservingInterceptor
 from enginebench_agent.peak_file import PeakFile
 from enginebench_agent.servicers import AgentServicer, ModelServicer, RunServicer
+from enginebench_agent.stopping import Stop
+from enginebench_agent.stream_limit import StreamLimit
 from enginebench_agent.supervisor import Supervisor
 from enginebench_proto.v1 import (
     agent_pb2,
@@ -41,6 +40,8 @@ from enginebench_proto.v1 import (
 )
 
 STOP_GRACE_SECONDS = 1.0
+COLLECT_SECONDS = 1.0
+"""How long callers have after the last run to fetch its result; who comes later finds it in the next agent's spool."""
 SERVICE_NAMES = (
     agent_pb2.DESCRIPTOR.services_by_name["AgentService"].full_name,
     model_pb2.DESCRIPTOR.services_by_name["ModelService"].full_name,
@@ -57,6 +58,11 @@ SERVER_OPTIONS = (
     ("grpc.keepalive_timeout_ms", 5_000),
     ("grpc.http2.ping_timeout_ms", 5_000),
     ("grpc.http2.max_pings_without_data", 0),
+    # The defaults, said aloud: what one caller can make the agent hold in memory before it is looked at.
+    ("grpc.max_receive_message_length", 4 * 1024 * 1024),
+    ("grpc.max_metadata_size", 8 * 1024),
+    ("grpc.absolute_max_metadata_size", 16 * 1024),
+    ("grpc.max_concurrent_streams", 256),
 )
 
 _log = logging.getLogger(__name__)
@@ -104,13 +110,13 @@ async def _serve(options: ServeOptions) -> None:
     for leftover in folder.runs.iterdir():  # of an agent that was killed
         shutil.rmtree(leftover, ignore_errors=True)
     leases = Leases()
-    cache = FileCache(folder.files)
+    cache = FileCache(folder.files, config.max_cache_bytes)
     discovery = Discovery(config, lambda: _load_config(options), folder.runs, leases)
     peaks = PeakFile(folder.peaks_file)
     supervisor = Supervisor(folder, cache, discovery, leases, peaks)
-    stopping = _stop_event(options)
+    stop = Stop(with_stdin=options.exit_with_stdin)
     observing = ObservingInterceptor()
-    interceptors = [observing, ErrorInterceptor()]
+    interceptors = [observing, StreamLimit(config.max_streams), ErrorInterceptor()]
     server, health_servicer = _build_server(AgentServicer(discovery, folder, peaks), cache, supervisor, interceptors)
     metrics = contextlib.ExitStack()
     metrics.enter_context(_metrics(options, supervisor, discovery, observing.calls))
@@ -122,10 +128,12 @@ async def _serve(options: ServeOptions) -> None:
     print(f"enginebench-agent listening on {_shown_host(options.host)}:{port}", flush=True)  # the ready line
     _log.info("listening", extra=logs.told(host=options.host, port=port, folder=str(folder.root)))
     notify(READY)
-    await stopping.wait()
+    await stop.asked()
     notify(STOPPING)
     _log.info("stopping", extra=logs.told(runs=len(supervisor.summaries())))
+    supervisor.accept_no_more()
     await health_servicer.enter_graceful_shutdown()
+    await _drain(supervisor, stop, config.drain_seconds)
     await supervisor.close()
     await discovery.close()
     await server.stop(STOP_GRACE_SECONDS)
@@ -154,6 +162,19 @@ def _metrics(
     with serving(collector, options.metrics_host, options.metrics_port) as port:
         _log.info("metrics served", extra=logs.told(host=options.metrics_host, port=port))
         yield
+
+
+async def _drain(supervisor: Supervisor, stop: Stop, seconds: float) -> None:
+    """Let runs end and their callers fetch the results, but no longer than `seconds` and until somebody insists."""
+    waiting = [asyncio.create_task(_runs_out(supervisor)), asyncio.create_task(stop.at_once())]
+    await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    for task in waiting:
+        task.cancel()
+
+
+async def _runs_out(supervisor: Supervisor) -> None:
+    if await supervisor.drain():
+        await asyncio.sleep(COLLECT_SECONDS)
 
 
 def _build_server(
@@ -193,19 +214,3 @@ def _bind_failure(options: ServeOptions) -> str:
 
 def _shown_host(host: str) -> str:
     return f"[{host}]" if ":" in host else host
-
-
-def _stop_event(options: ServeOptions) -> asyncio.Event:
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
-    if options.exit_with_stdin:
-        loop.add_reader(sys.stdin.fileno(), _read_away, loop, stopping)
-    return stopping
-
-
-def _read_away(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> None:
-    if not os.read(sys.stdin.fileno(), 4096):
-        loop.remove_reader(sys.stdin.fileno())
-        stopping.set()

@@ -75,7 +75,7 @@ class ModelServicer(model_pb2_grpc.ModelServiceServicer):
         header = await _header(requests)
         if self._cache.holds(header.sha256):
             return model_pb2.UploadResponse(committed_bytes=header.size_bytes)
-        with self._cache.receiving(header.sha256, header.size_bytes, header.offset_bytes) as reception:
+        async with self._cache.receiving(header.sha256, header.size_bytes, header.offset_bytes) as reception:
             await reception.resume()
             return model_pb2.UploadResponse(committed_bytes=await _receive(requests, reception))
 

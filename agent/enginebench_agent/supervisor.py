@@ -13,6 +13,7 @@ from enginebench_agent.config import AgentConfig
 from enginebench_agent.data_folder import DataFolder
 from enginebench_agent.discovery import Discovery
 from enginebench_agent.errors import (
+    BusyError,
     DifferentRunError,
     DiskFullError,
     NotFoundError,
@@ -59,7 +60,7 @@ class Supervisor:
         """Queue a run, or tell the state of the run that has this id and specification already.
 
         Raises what `admission` raises, `DifferentRunError`, `NotReadyError` for files not uploaded, `DiskFullError`,
-        and `ShuttingDownError`.
+        `BusyError` for a full queue, and `ShuttingDownError`.
         """
         if (known := self._known(spec)) is not None:
             return known.state
@@ -104,9 +105,20 @@ class Supervisor:
         """How many runs ended in which way since the agent started."""
         return dict(self._execution.ended)
 
+    def accept_no_more(self) -> None:
+        """Refuse new runs from now on; those that are known go on."""
+        self._closing = True
+
+    async def drain(self) -> bool:
+        """Wait until all runs have ended; returns whether there was any to wait for."""
+        keepers = [run.keeper for run in self._runs.values() if run.keeper is not None and not run.is_finished]
+        if keepers:
+            await asyncio.wait(keepers)
+        return bool(keepers)
+
     async def close(self) -> None:
         """Accept no more runs, end those that go on, and wait until their outcomes are spooled."""
-        self._closing = True
+        self.accept_no_more()
         await asyncio.gather(*(run.cancel() for run in self._runs.values()))
 
     def _known(self, spec: RunSpec) -> Run | None:
@@ -124,13 +136,22 @@ class Supervisor:
 
     def _accept(self, spec: RunSpec, device: Device) -> None:
         if self._closing:
-            raise ShuttingDownError("this agent is about to stop.")
+            raise ShuttingDownError("this agent is about to stop and takes no more runs; start it again first.")
+        self._check_queue()
         self._check_files(spec)
         terms = self._terms(spec, device)
         self._execution.check(spec, terms)
         self._make_run_folder(spec)
         run = self._runs[spec.run_id] = Run(spec)
         self._execution.begin(run, terms)
+
+    def _check_queue(self) -> None:
+        waiting = sum(run.state == RUN_STATE_QUEUED for run in self._runs.values())
+        if waiting >= self._discovery.config.max_queued_runs:
+            raise BusyError(
+                f"{waiting} runs wait on this agent already: wait until some have ended, or raise max_queued_runs in "
+                f"{self._folder.config_file}."
+            )
 
     def _check_files(self, spec: RunSpec) -> None:
         for file in spec.model.files:
@@ -146,11 +167,13 @@ class Supervisor:
         config = self._discovery.config
         if (environment := config.environment(spec.environment)) is None:
             raise NotFoundError(f"the environment {spec.environment!r} was removed from this agent.")
+        limit_seconds = _limit_seconds(spec, config)
         return Terms(
             python=environment.python,
             resources=tuple(device.resources) or (device.name.lower(),),
             folder=self._folder.runs / spec.run_id,
-            limit_seconds=_limit_seconds(spec, config),
+            limit_seconds=limit_seconds,
+            limits=config.child_limits.within(limit_seconds),
         )
 
     def _make_run_folder(self, spec: RunSpec) -> None:

@@ -1,5 +1,6 @@
 """Agents, clients and a tiny model. Makes `agent_process` importable from the tests beside it."""
 
+import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -24,7 +25,7 @@ def start_agent(tmp_path: Path) -> Iterator[Callable[..., AgentProcess]]:
 
     yield start
     for agent in agents:
-        agent.stop()
+        agent.stop(signal.SIGINT)  # SIGTERM would wait for what a test left running
 
 
 @pytest.fixture(scope="session")

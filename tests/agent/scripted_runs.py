@@ -8,6 +8,7 @@ from enginebench_agent.attempt import SPEC_FILE
 from enginebench_agent.cache import FileCache
 from enginebench_agent.execution import Execution, Terms
 from enginebench_agent.leases import Leases
+from enginebench_agent.limits import NO_LIMITS, ChildLimits
 from enginebench_agent.peak_file import PeakFile
 from enginebench_agent.run import Run
 from enginebench_agent.spool import MAX_RESULT_BYTES, Spool
@@ -61,6 +62,7 @@ class Bench:
         interleaving: run_pb2.Interleaving | None = None,
         items: tuple[configuration_pb2.InputItem, ...] = (),
         limit_seconds: float = 20,
+        limits: ChildLimits = NO_LIMITS,
     ) -> Run:
         """Begin a run whose child carries out `script`."""
         file = model_pb2.ModelFile(name="m.onnx", sha256=MODEL_SHA256)
@@ -69,7 +71,8 @@ class Bench:
         folder = _made(self._runs / run_id)
         (folder / SPEC_FILE).write_bytes(spec.SerializeToString())
         run = Run(spec)
-        terms = Terms(scripted_interpreter(self.folder / f"{run_id}-child", script), RESOURCES, folder, limit_seconds)
+        python = scripted_interpreter(self.folder / f"{run_id}-child", script)
+        terms = Terms(python, RESOURCES, folder, limit_seconds, limits)
         self._execution.check(spec, terms)
         self._execution.begin(run, terms)
         return run

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 from agent_process import ONLY_FAKE, AgentProcess, connected
+from scripted_runs import PRELUDE
 
-from enginebench_agent.discovery import without_needless
+from enginebench_agent.discovery import ask_worker, without_needless
 from enginebench_proto.v1 import engine_pb2
 from enginebench_proto.v1.engine_pb2 import Engine
 
@@ -85,6 +86,7 @@ def test_only_the_usable_place_of_an_engine_is_listed_when_it_is_absent_elsewher
     assert [(each.name, each.environment.name) for each in found] == [("a", "default"), ("b", "x"), ("b", "y")]
 
 
+@pytest.mark.fault(18)
 async def test_plugins_that_misbehave_are_listed_with_their_reason_and_the_others_work(
     start_agent: Callable[..., AgentProcess], environment: Environment
 ) -> None:
@@ -152,6 +154,7 @@ async def test_an_engine_that_was_promised_but_is_not_there_is_listed_so(
     assert engines["vanished"].unavailable.kind == engine_pb2.UNAVAILABLE_KIND_UNSUPPORTED
 
 
+@pytest.mark.fault(18)
 async def test_stopping_in_the_middle_of_discovery_leaves_no_child(
     start_agent: Callable[..., AgentProcess], environment: Environment
 ) -> None:
@@ -160,3 +163,14 @@ async def test_stopping_in_the_middle_of_discovery_leaves_no_child(
     while not agent.children():
         time.sleep(0.02)
     assert agent.stop() == 0
+
+
+async def test_what_a_child_says_of_its_confinement_is_in_the_agents_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    child, python = tmp_path / "child.py", tmp_path / "python"
+    child.write_text(f"{PRELUDE}\nsend(notice='engines here can reach the network: so it is')\n")
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{child}" "$@"\n')
+    python.chmod(0o700)
+    assert await ask_worker(python, ["list"], tmp_path, 20) == []
+    assert f"{python}: engines here can reach the network: so it is" in caplog.text

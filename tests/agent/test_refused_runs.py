@@ -1,11 +1,13 @@
 """What an agent refuses to run: with a status, a reason, and before anything starts."""
 
+import importlib
 from typing import Any
 
 import grpc
 import pytest
 from agent_process import AgentProcess, Client, given_inputs, make_spec, refused
 
+from enginebench_plugins.types import OptionSpec
 from enginebench_proto.v1 import configuration_pb2, run_pb2
 
 
@@ -18,7 +20,17 @@ from enginebench_proto.v1 import configuration_pb2, run_pb2
         ({"engine": "unknown"}, grpc.StatusCode.NOT_FOUND, "unknown"),
         ({"environment": "unknown"}, grpc.StatusCode.NOT_FOUND, "unknown"),
         ({"device": "FAKE:9"}, grpc.StatusCode.NOT_FOUND, "FAKE:0"),
-        ({"options": {"cache_dir": "/etc"}}, grpc.StatusCode.INVALID_ARGUMENT, "cache_dir"),
+        *(
+            pytest.param({"options": option}, grpc.StatusCode.INVALID_ARGUMENT, *option, marks=pytest.mark.fault(12))
+            for option in (
+                {"cache_dir": "/etc"},
+                {"CACHE_DIR": "/etc"},
+                {"profile_file_prefix": "/etc/cron.d/x"},
+                {"register_custom_ops_library": "/srv/model/op.so"},
+                {"extensions": "/srv/model/op.so"},
+                {"fault": "../op.so"},
+            )
+        ),
         ({"options": {"fault": "unheard-of"}}, grpc.StatusCode.INVALID_ARGUMENT, "fault"),
         ({"interleaving": run_pb2.Interleaving(group="g")}, grpc.StatusCode.INVALID_ARGUMENT, "1 to 64 members"),
         ({"interleaving": run_pb2.Interleaving(group="../g", members=2)}, grpc.StatusCode.INVALID_ARGUMENT, "group"),
@@ -78,3 +90,20 @@ async def test_a_longest_duration_of_zero_is_no_bound(shared: Client, model: byt
     spec = make_spec(model, "no-bound")
     spec.configuration.stop.max_duration_ns = 0
     assert (await shared.run(spec)).result.outcome == run_pb2.OUTCOME_OK
+
+
+@pytest.mark.fault(12)
+@pytest.mark.parametrize("name", ["deepsparse", "fake", "onnxruntime", "openvino", "torch"])
+def test_no_engine_of_ours_takes_an_option_that_could_hold_a_path(name: str) -> None:
+    for option in _options(name):
+        assert option.type in (bool, int, float) or option.choices, f"{option.name} takes any text"
+        assert not any("/" in str(choice) or ".so" in str(choice) for choice in option.choices)
+
+
+def _options(engine: str) -> tuple[OptionSpec, ...]:
+    """What a plugin's module offers; the engine itself need not be installed."""
+    module = importlib.import_module(f"enginebench_plugins.{engine}.{'options' if engine == 'fake' else 'plugin'}")
+    found = [value for value in vars(module).values() if isinstance(value, tuple)]
+    options = tuple(each for value in found for each in value if isinstance(each, OptionSpec))
+    assert options
+    return options

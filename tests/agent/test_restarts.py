@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import grpc
-from agent_process import ENDLESS_MS, AgentProcess, connected, eventually, is_alive, make_spec, refused
+from agent_process import ENDLESS_MS, ONLY_FAKE, AgentProcess, connected, eventually, is_alive, make_spec, refused
 
 from enginebench_proto.v1 import run_pb2
 
@@ -61,7 +61,7 @@ async def test_a_run_dies_with_its_agent_and_is_unknown_to_the_next(
 async def test_sigterm_cancels_runs_spools_their_outcome_and_exits_with_zero(
     start_agent: Callable[..., AgentProcess], model: bytes
 ) -> None:
-    agent = start_agent()
+    agent = start_agent(config=f"drain_seconds = 1\n{ONLY_FAKE}")
     async with connected(agent) as client:
         await client.upload(model)
         await client.start(make_spec(model, duration_ms=ENDLESS_MS))

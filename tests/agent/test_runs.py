@@ -67,6 +67,7 @@ async def test_simultaneous_starts_of_one_run_make_one_run(ready: Client, agent:
     await ready.cancel("run-1")
 
 
+@pytest.mark.fault(15)
 @pytest.mark.parametrize("fault_phase", ["compile", "inference"])
 async def test_cancel_ends_the_child_within_two_seconds(
     ready: Client, agent: AgentProcess, model: bytes, fault_phase: str
@@ -97,6 +98,7 @@ async def test_a_queued_run_can_be_cancelled_and_frees_its_place(ready: Client, 
     assert runs["third"].outcome == run_pb2.OUTCOME_OK
 
 
+@pytest.mark.fault(11)
 async def test_a_child_killed_by_a_signal_is_a_typed_failure_and_the_agent_stays_healthy(
     ready: Client, agent: AgentProcess, model: bytes
 ) -> None:
@@ -112,6 +114,7 @@ async def test_a_child_killed_by_a_signal_is_a_typed_failure_and_the_agent_stays
     assert (await ready.run(make_spec(model, "next"))).result.outcome == run_pb2.OUTCOME_OK
 
 
+@pytest.mark.fault(11)
 @pytest.mark.parametrize(
     ("fault", "kind", "signal_name", "exit_code"),
     [
@@ -140,6 +143,7 @@ async def test_what_an_engine_prints_does_not_disturb_the_result(shared: Client,
     ).result.outcome == run_pb2.OUTCOME_OK
 
 
+@pytest.mark.fault(11)
 async def test_a_child_that_hangs_is_killed_at_its_limit(ready: Client, agent: AgentProcess, model: bytes) -> None:
     spec = make_spec(model, options={"fault": "hang", "fault_phase": "compile"}, timeout_ns=2_500_000_000)
     await ready.start(spec)
@@ -153,6 +157,7 @@ async def test_a_child_that_hangs_is_killed_at_its_limit(ready: Client, agent: A
     assert not is_alive(child)
 
 
+@pytest.mark.fault(13)
 async def test_runs_that_share_a_device_never_overlap_and_others_do(
     ready: Client, agent: AgentProcess, model: bytes
 ) -> None:

@@ -74,6 +74,7 @@ def test_it_leaves_when_its_starter_closes_standard_input(start_agent: Callable[
     assert agent.process.wait(timeout=20) == 0
 
 
+@pytest.mark.fault(16)
 def test_a_port_in_use_is_refused_in_one_sentence(shared_agent: AgentProcess, tmp_path: Path) -> None:
     text = refusal("serve", "--port", str(shared_agent.port), "--data-dir", str(tmp_path))
     assert str(shared_agent.port) in text
@@ -81,6 +82,7 @@ def test_a_port_in_use_is_refused_in_one_sentence(shared_agent: AgentProcess, tm
     assert len(text.splitlines()) == 1
 
 
+@pytest.mark.fault(16)
 def test_a_second_agent_on_one_data_folder_is_refused(shared_agent: AgentProcess) -> None:
     text = refusal("serve", "--port", "0", "--data-dir", str(shared_agent.data_dir))
     assert str(shared_agent.process.pid) in text
@@ -106,6 +108,11 @@ def test_a_data_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
         ('allow_executable_formats = "yes"', "allow_executable_formats"),
         ("[environments.other]\npython = 'relative/python'", "other"),
         ("this is no TOML", "agent.toml"),
+        ("max_memory_bytes = 'lots'", "8 GiB"),
+        ("max_cache_bytes = 0", "max_cache_bytes"),
+        ("max_cpu_seconds = 0", "max_cpu_seconds"),
+        ("allow_network = 1", "allow_network"),
+        ("drain_seconds = 0", "drain_seconds"),
     ],
 )
 def test_a_broken_configuration_is_refused_with_its_entry(tmp_path: Path, config: str, text: str) -> None:
@@ -130,6 +137,7 @@ def test_standard_output_carries_the_ready_line_only(tmp_path: Path) -> None:
     assert process.wait(timeout=20) == 0
 
 
+@pytest.mark.fault(2)
 async def test_a_caller_that_pings_often_is_not_thrown_out(shared_agent: AgentProcess) -> None:
     pings = [
         ("grpc.keepalive_time_ms", 1_000),
@@ -146,6 +154,7 @@ async def test_a_caller_that_pings_often_is_not_thrown_out(shared_agent: AgentPr
         watch.cancel()
 
 
+@pytest.mark.fault(16)
 async def test_health_answers_while_discovery_and_uploads_go_on(start_agent: Callable[..., AgentProcess]) -> None:
     agent = start_agent()
     async with connected(agent) as client:

@@ -34,6 +34,7 @@ async def test_an_empty_file_is_a_file(client: Client) -> None:
     assert await missing(client, digest(b"")) == {}
 
 
+@pytest.mark.fault(5)
 async def test_an_upload_resumes_from_the_committed_size_after_a_restart(
     start_agent: Callable[..., AgentProcess],
 ) -> None:
@@ -64,6 +65,7 @@ async def test_an_upload_resumes_from_the_committed_size_after_a_restart(
     assert not part.exists()
 
 
+@pytest.mark.fault(15)
 async def test_a_caller_that_goes_away_leaves_what_it_sent(client: Client, agent: AgentProcess) -> None:
     content = os.urandom(3 * MEGABYTE)
     part = agent.data_dir / "files" / f"{digest(content)}.part"
@@ -100,6 +102,7 @@ async def _upload_rest(client: Client, content: bytes) -> int:
                 return sent
 
 
+@pytest.mark.fault(6)
 async def test_content_that_does_not_match_its_digest_is_not_kept(client: Client, agent: AgentProcess) -> None:
     content = os.urandom(MEGABYTE)
     async with refused(grpc.StatusCode.INVALID_ARGUMENT, "sha256"):
@@ -107,6 +110,7 @@ async def test_content_that_does_not_match_its_digest_is_not_kept(client: Client
     assert list((agent.data_dir / "files").iterdir()) == []
 
 
+@pytest.mark.fault(6)
 async def test_more_bytes_than_announced_are_refused_and_not_kept(client: Client, agent: AgentProcess) -> None:
     content = os.urandom(MEGABYTE)
     async with refused(grpc.StatusCode.INVALID_ARGUMENT, "announced"):
@@ -140,12 +144,14 @@ async def test_a_digest_that_is_whole_is_never_received_again(client: Client, ag
     assert (agent.data_dir / "files" / digest(content)).stat().st_ino == inode
 
 
+@pytest.mark.fault(6)
 async def test_a_file_larger_than_the_disk_is_refused_at_once(client: Client, agent: AgentProcess) -> None:
     async with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "free"):
         await client.upload(b"x", sha256=digest(b"huge"), size=1 << 60)
     assert list((agent.data_dir / "files").iterdir()) == []
 
 
+@pytest.mark.fault(8)
 @pytest.mark.parametrize("name", ["", "abc", "../../etc/passwd", "A" * 64, "g" * 64, "0" * 63 + "\n"])
 async def test_what_is_not_a_digest_is_refused_everywhere(shared: Client, name: str) -> None:
     async with refused(grpc.StatusCode.INVALID_ARGUMENT):

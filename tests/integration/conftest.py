@@ -2,6 +2,7 @@
 
 import os
 import socket
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -33,7 +34,7 @@ def start_agent(tmp_path: Path) -> Iterator[Callable[..., AgentProcess]]:
 
     yield start
     for agent in agents:
-        agent.stop()
+        agent.stop(signal.SIGINT)  # SIGTERM would wait for what a test left running
 
 
 @pytest.fixture(scope="session")

@@ -61,6 +61,7 @@ def test_the_idle_agent_is_small(base_agent: tuple[Path, AgentProcess], bench: B
     assert resident_bytes < IDLE_LIMIT_BYTES
 
 
+@pytest.mark.fault(18)
 def test_strangers_plugins_work_beside_a_broken_one(tmp_path: Path, bench: Bench, model: Path) -> None:
     plugins = (str(ROOT / "tests" / "example_plugin"), str(ROOT / "tests" / "broken_plugin"))
     python = _environment(tmp_path / "venv", str(ROOT), *plugins)

@@ -112,6 +112,7 @@ def test_a_killed_agent_loses_only_its_own_configurations(
     assert {m["status"] for m in again["measurements"]} == {"ok"}
 
 
+@pytest.mark.fault(11)
 def test_a_child_killed_by_a_signal_is_typed_and_the_next_run_passes(
     bench: Bench, model: Path, start_agent: Callable[..., AgentProcess]
 ) -> None:
@@ -128,6 +129,7 @@ def test_a_child_killed_by_a_signal_is_typed_and_the_next_run_passes(
     assert bench.json("run", model, "--engine", "onnxruntime", "--target", "here", *QUICK)
 
 
+@pytest.mark.fault(15)
 def test_ctrl_c_ends_the_child_and_keeps_what_was_finished(
     bench: Bench, model: Path, start_agent: Callable[..., AgentProcess]
 ) -> None:

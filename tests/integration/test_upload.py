@@ -43,6 +43,7 @@ def _file(path: Path) -> ModelFile:
         return ModelFile(path.name, hashlib.file_digest(stream, "sha256").hexdigest(), path.stat().st_size)
 
 
+@pytest.mark.fault(5)
 @pytest.mark.xdist_group("upload")
 def test_an_upload_cut_at_60_percent_resumes_after_a_restart_and_is_never_sent_twice(
     big_model: Path, start_agent: Callable[..., AgentProcess]

@@ -5,11 +5,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from filelock import FileLock
 
 from integration.bench import Bench
 
 
+@pytest.mark.fault(15)
 def test_ctrl_c_ends_a_command_that_waits_for_another(bench: Bench, model: Path) -> None:
     bench.home.mkdir()
     with FileLock(bench.home / "local-agent.lock"):

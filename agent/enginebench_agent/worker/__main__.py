@@ -9,16 +9,19 @@ from typing import NoReturn
 
 from enginebench_agent.worker import plugins
 from enginebench_agent.worker.channel import Channel
-from enginebench_agent.worker.confine import die_with_parent
+from enginebench_agent.worker.confine import die_with_parent, leave_network
 
 
 def main() -> None:
     """Do what the command line says and send it through what was standard output."""
     arguments = _parse_arguments()
     channel = Channel.claim_stdout()
-    die_with_parent()
+    staying = "" if arguments.keep_network else leave_network()
+    die_with_parent()  # after the namespaces: the kernel forgets it where the credentials change
     faulthandler.enable()  # where a crash happened belongs into the end of standard error
     if arguments.command == "list":
+        if staying:
+            channel.notice(f"engines here can reach the network: {staying}")
         for engine in plugins.listing():
             channel.engine(engine)
     elif arguments.command == "describe":
@@ -45,6 +48,7 @@ def _leave() -> NoReturn:
 
 def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="enginebench_agent.worker", description=__doc__)
+    parser.add_argument("--keep-network", action="store_true", help="stay in the machine's network")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("list", help="the engines installed here, from package metadata")
     commands.add_parser("describe", help="one engine").add_argument("name")

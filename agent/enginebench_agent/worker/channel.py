@@ -32,6 +32,10 @@ class Channel:
         """Send one engine of a listing."""
         write_frame(self._stream, WorkerMessage(engine=engine))
 
+    def notice(self, text: str) -> None:
+        """Tell the agent's log something."""
+        write_frame(self._stream, WorkerMessage(notice=text))
+
     def phase(self, name: str) -> None:
         """Tell that a phase begins."""
         write_frame(self._stream, WorkerMessage(phase=PhaseStarted(name=name)))

@@ -1,5 +1,8 @@
-"""Confines this process before an engine is imported: which cores it runs on, how many threads libraries start."""
+"""Confines this process before an engine is imported: its network, which cores it runs on, how many threads libraries
+start.
+"""
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -10,6 +13,9 @@ from enginebench_agent.cores import physical_cores, usable_cores
 from enginebench_plugins.spec import UnsupportedSettingsError
 
 _PR_SET_PDEATHSIG = 1
+_CLONE_NEWUSER = 0x1000_0000
+_CLONE_NEWNET = 0x4000_0000
+PROC_SELF = Path("/proc/self")
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
@@ -18,6 +24,26 @@ def die_with_parent() -> None:
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     if prctl is not None:
         prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+
+
+def leave_network() -> str:
+    """Move this process into a network of its own that leads nowhere; returns why that cannot be, "" where it can.
+
+    Only for a process with a single thread. Without the right to do so it takes a namespace of users along, in which
+    it remains who it is; files, devices, processors and the counters of the kernel stay the same.
+    """
+    unshare = getattr(ctypes.CDLL(None, use_errno=True), "unshare", None)
+    if unshare is None:
+        return "this system has no namespaces"
+    if unshare(_CLONE_NEWNET) == 0:
+        return ""
+    user, group = os.getuid(), os.getgid()
+    if unshare(_CLONE_NEWUSER | _CLONE_NEWNET) != 0:
+        return f"the kernel refuses a namespace ({os.strerror(ctypes.get_errno()).lower()})"
+    for file, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+        with contextlib.suppress(OSError):  # then it is nobody by name, with the same rights
+            (PROC_SELF / file).write_text(text)
+    return ""
 
 
 def confine_to_cores(cores: int, root: Path = Path("/")) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 import re
 
+from enginebench_agent.limits import imposed
 from enginebench_plugins.spec import EngineUnavailableError, UnsupportedSettingsError
 from enginebench_proto.v1 import engine_pb2, run_pb2
 
@@ -9,6 +10,7 @@ from enginebench_proto.v1 import engine_pb2, run_pb2
 _OUT_OF_MEMORY = re.compile(
     r"bad_alloc|out of memory|not enough memory|(failed to|cannot|can't) allocate memory", re.IGNORECASE
 )
+_FILE_TOO_LARGE = re.compile(r"file too large", re.IGNORECASE)  # EFBIG, in the words of every C library
 _DOING = {
     "read": "reading",
     "convert": "converting",
@@ -48,7 +50,7 @@ def failure_kind(error: BaseException, phase: str) -> run_pb2.FailureKind:
     """The kind of failure an exception means when it is raised in `phase` ("" before the first phase)."""
     if isinstance(error, EngineUnavailableError):
         return run_pb2.FAILURE_KIND_ENGINE_UNAVAILABLE
-    if isinstance(error, UnsupportedSettingsError):
+    if isinstance(error, UnsupportedSettingsError) or _FILE_TOO_LARGE.search(str(error)):
         return run_pb2.FAILURE_KIND_REFUSED
     if isinstance(error, MemoryError) or _OUT_OF_MEMORY.search(str(error)):
         return run_pb2.FAILURE_KIND_OUT_OF_MEMORY
@@ -72,10 +74,12 @@ def _sentence(kind: run_pb2.FailureKind, text: str, phase: str, engine: str, mod
     doing = _DOING.get(phase, "preparing to run")
     if kind == run_pb2.FAILURE_KIND_ENGINE_UNAVAILABLE:
         return f"{engine} cannot be used to run {model}: {text}"
+    if kind == run_pb2.FAILURE_KIND_REFUSED and _FILE_TOO_LARGE.search(text):
+        return f"{engine} wrote a file larger than it may while {doing} {model}{imposed().file_sentence}."
     if kind == run_pb2.FAILURE_KIND_REFUSED:
         return f"{engine} cannot run {model} in this configuration: {text}"
     if kind == run_pb2.FAILURE_KIND_OUT_OF_MEMORY:
-        return f"{engine} ran out of memory while {doing} {model}."
+        return f"{engine} ran out of memory while {doing} {model}{imposed().memory_sentence}."
     if kind == run_pb2.FAILURE_KIND_INTERNAL:
         return f"The worker failed while preparing to run {model} with {engine}; this is a defect of enginebench."
     return f"{engine} failed while {doing} {model}."

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import signal
 import sys
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
@@ -83,7 +84,7 @@ async def _address(process: asyncio.subprocess.Process) -> str:
 
 async def _stop(process: asyncio.subprocess.Process) -> None:
     if process.returncode is None:
-        process.terminate()
+        process.send_signal(signal.SIGINT)  # SIGTERM would let runs go on for a while
     try:
         await asyncio.wait_for(process.wait(), STOP_SECONDS)
     except TimeoutError:

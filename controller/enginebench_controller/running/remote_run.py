@@ -97,6 +97,8 @@ async def follow(bench: Bench, job: Job, run_id: str, process: int = 0) -> None:
             sequence = event.sequence + 1
             if event.HasField("phase"):
                 phase = event.phase.name
+            elif event.state.state == run_pb2.RUN_STATE_QUEUED:
+                phase = _queued(event.state.runs_before)
             bench.reporter.running(job, process, phase, event.progress.elapsed_ns, event.progress.expected_ns)
             finished = event.state.state == run_pb2.RUN_STATE_FINISHED
 
@@ -138,6 +140,10 @@ async def acknowledge(bench: Bench, job: Job, run_id: str) -> None:
         with contextlib.suppress(UnreachableError, AgentError):
             await bench.clients[job.target].acknowledge(run_id)
             _log.info("result acknowledged", extra=logs.told(run=run_id, target=job.target))
+
+
+def _queued(runs_before: int) -> str:
+    return f"queued, {runs_before} before it" if runs_before else "queued"
 
 
 def _files(bench: Bench, job: Job) -> Iterator[tuple[ModelFile | InputFile, Path]]:

@@ -74,8 +74,9 @@ class ModelServiceServicer(object):
         must equal the committed size; the file joins the cache once its digest has been verified.
         Status: OK (also for a digest that is already whole: nothing is written); INVALID_ARGUMENT for a malformed
         digest, more bytes than announced, or content that does not match the digest (nothing is kept);
-        FAILED_PRECONDITION for an offset that is not the committed size; RESOURCE_EXHAUSTED for a full disk;
-        ABORTED when another upload of this digest is under way.
+        FAILED_PRECONDITION for an offset that is not the committed size; RESOURCE_EXHAUSTED for a full disk, a cache
+        that has no room even without the files no run needs (which are removed, least recently used first), or one stream
+        too many; ABORTED when another upload of this digest is under way.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

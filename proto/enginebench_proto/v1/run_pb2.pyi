@@ -137,12 +137,14 @@ class RunEvent(_message.Message):
     def __init__(self, sequence: _Optional[int] = ..., elapsed_ns: _Optional[int] = ..., state: _Optional[_Union[StateChanged, _Mapping]] = ..., phase: _Optional[_Union[PhaseStarted, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ...) -> None: ...
 
 class StateChanged(_message.Message):
-    __slots__ = ("state", "outcome")
+    __slots__ = ("state", "outcome", "runs_before")
     STATE_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    RUNS_BEFORE_FIELD_NUMBER: _ClassVar[int]
     state: RunState
     outcome: Outcome
-    def __init__(self, state: _Optional[_Union[RunState, str]] = ..., outcome: _Optional[_Union[Outcome, str]] = ...) -> None: ...
+    runs_before: int
+    def __init__(self, state: _Optional[_Union[RunState, str]] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., runs_before: _Optional[int] = ...) -> None: ...
 
 class PhaseStarted(_message.Message):
     __slots__ = ("name",)
@@ -247,11 +249,13 @@ class ListResponse(_message.Message):
     def __init__(self, runs: _Optional[_Iterable[_Union[RunSummary, _Mapping]]] = ...) -> None: ...
 
 class RunSummary(_message.Message):
-    __slots__ = ("run_id", "state", "outcome")
+    __slots__ = ("run_id", "state", "outcome", "runs_before")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    RUNS_BEFORE_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     state: RunState
     outcome: Outcome
-    def __init__(self, run_id: _Optional[str] = ..., state: _Optional[_Union[RunState, str]] = ..., outcome: _Optional[_Union[Outcome, str]] = ...) -> None: ...
+    runs_before: int
+    def __init__(self, run_id: _Optional[str] = ..., state: _Optional[_Union[RunState, str]] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., runs_before: _Optional[int] = ...) -> None: ...

@@ -76,8 +76,9 @@ class RunServiceServicer(object):
         Status: OK; INVALID_ARGUMENT for a malformed id, configuration or option, or a format this agent does not allow;
         NOT_FOUND for an engine, environment or device the agent does not have; FAILED_PRECONDITION for model files that
         were not uploaded; ALREADY_EXISTS for a known run id with another specification; RESOURCE_EXHAUSTED for a full
-        disk; UNIMPLEMENTED for a specification with a field or a value of an enum that only later versions know;
+        disk or queue; UNIMPLEMENTED for a specification with a field or a value of an enum that only later versions know;
         UNAVAILABLE while the agent shuts down.
+        A run whose caller goes away is finished and its outcome kept: it holds its device no longer than its time limit.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -85,7 +86,7 @@ class RunServiceServicer(object):
 
     def Watch(self, request, context):
         """The events of a run from a sequence number on, those of the past first; ends after the one with the final state.
-        Status: OK; NOT_FOUND for a run this agent does not know.
+        Status: OK; NOT_FOUND for a run this agent does not know; RESOURCE_EXHAUSTED for one stream too many.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -101,7 +102,7 @@ class RunServiceServicer(object):
 
     def Result(self, request, context):
         """The outcome of a finished run, from the spool: the result first, then its blocks with their samples.
-        Status: OK; NOT_FOUND; FAILED_PRECONDITION while it is not finished.
+        Status: OK; NOT_FOUND; FAILED_PRECONDITION while it is not finished; RESOURCE_EXHAUSTED for one stream too many.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

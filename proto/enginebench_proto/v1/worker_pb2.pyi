@@ -8,18 +8,20 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class WorkerMessage(_message.Message):
-    __slots__ = ("engine", "phase", "progress", "part", "turn_wanted")
+    __slots__ = ("engine", "phase", "progress", "part", "turn_wanted", "notice")
     ENGINE_FIELD_NUMBER: _ClassVar[int]
     PHASE_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
     PART_FIELD_NUMBER: _ClassVar[int]
     TURN_WANTED_FIELD_NUMBER: _ClassVar[int]
+    NOTICE_FIELD_NUMBER: _ClassVar[int]
     engine: _engine_pb2.Engine
     phase: _run_pb2.PhaseStarted
     progress: _run_pb2.Progress
     part: _run_pb2.ResultPart
     turn_wanted: TurnWanted
-    def __init__(self, engine: _Optional[_Union[_engine_pb2.Engine, _Mapping]] = ..., phase: _Optional[_Union[_run_pb2.PhaseStarted, _Mapping]] = ..., progress: _Optional[_Union[_run_pb2.Progress, _Mapping]] = ..., part: _Optional[_Union[_run_pb2.ResultPart, _Mapping]] = ..., turn_wanted: _Optional[_Union[TurnWanted, _Mapping]] = ...) -> None: ...
+    notice: str
+    def __init__(self, engine: _Optional[_Union[_engine_pb2.Engine, _Mapping]] = ..., phase: _Optional[_Union[_run_pb2.PhaseStarted, _Mapping]] = ..., progress: _Optional[_Union[_run_pb2.Progress, _Mapping]] = ..., part: _Optional[_Union[_run_pb2.ResultPart, _Mapping]] = ..., turn_wanted: _Optional[_Union[TurnWanted, _Mapping]] = ..., notice: _Optional[str] = ...) -> None: ...
 
 class TurnWanted(_message.Message):
     __slots__ = ("unfinished",)

@@ -21,6 +21,7 @@ def test_a_profile_has_its_layers_and_both_latencies(run_mine: Callable) -> None
     assert child.sample_parts == []
 
 
+@pytest.mark.fault(18)
 @pytest.mark.parametrize(
     ("layers", "words"),
     [

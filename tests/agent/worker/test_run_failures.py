@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent.worker.pliable import ENGINE
+from enginebench_agent.limits import RESERVED_BYTES
 from enginebench_proto.v1 import configuration_pb2 as configuration
 from enginebench_proto.v1 import run_pb2
 
@@ -13,6 +14,7 @@ COMPILE_FAILED = run_pb2.FAILURE_KIND_COMPILE_FAILED
 INFERENCE_FAILED = run_pb2.FAILURE_KIND_INFERENCE_FAILED
 
 
+@pytest.mark.fault(11)
 @pytest.mark.parametrize(
     ("place", "statement", "kind", "phase", "detail"),
     [
@@ -148,3 +150,37 @@ def test_a_crash_leaves_frames_whole_and_a_stack_behind(
     assert child.returncode == -11
     assert child.phases == ["read", "compile"]
     assert "Segmentation fault" in child.stderr
+
+
+@pytest.mark.fault(11)
+@pytest.mark.parametrize(
+    ("limit", "statement", "kind", "words"),
+    [
+        (
+            f"RLIMIT_DATA, ({RESERVED_BYTES + 2**30},) * 2",
+            "bytearray(2**32)",
+            run_pb2.FAILURE_KIND_OUT_OF_MEMORY,
+            "1 GiB (max_memory_bytes",
+        ),
+        (
+            "RLIMIT_FSIZE, (2**20, 2**20)",
+            "open('large', 'wb').write(bytes(2**21))",
+            run_pb2.FAILURE_KIND_REFUSED,
+            "1 MiB (max_file_bytes",
+        ),
+    ],
+)
+def test_a_failure_at_a_limit_names_it_and_where_it_is_raised(
+    run_mine: Callable,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    limit: str,
+    statement: str,
+    kind: run_pb2.FailureKind,
+    words: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    statements = {"compile": f"import resource; resource.setrlimit(resource.{limit}); {statement}"}
+    failure = run_mine(statements).result.failure
+    assert failure.kind == kind
+    assert words in failure.message

@@ -56,3 +56,20 @@ async def test_a_target_that_stays_away_is_given_up() -> None:
     with pytest.raises(UnreachableError):
         await followed(Watched(*([0] * 1000)))
     assert time.monotonic() - begun > PATIENCE_SECONDS
+
+
+async def test_the_place_in_the_targets_queue_is_reported_while_it_changes() -> None:
+    queued, running, finished = run_pb2.RUN_STATE_QUEUED, run_pb2.RUN_STATE_RUNNING, run_pb2.RUN_STATE_FINISHED
+    states = [(queued, 2), (queued, 1), (queued, 0), (running, 0), (finished, 0)]
+    told: list[str] = []
+
+    class Queued:
+        async def watch(self, run_id: str, sequence: int) -> AsyncIterator[run_pb2.RunEvent]:
+            for number, (state, before) in enumerate(states):
+                changed = run_pb2.StateChanged(state=state, runs_before=before)
+                yield run_pb2.RunEvent(sequence=number, state=changed)
+
+    reporter: Any = SimpleNamespace(running=lambda job, process, phase, *_: told.append(phase))
+    clients: Any = {"nuc": Queued()}
+    await follow(Bench(clients, lambda _: (), Path(), reporter, 0), JOB, "run")
+    assert told[:3] == ["queued, 2 before it", "queued, 1 before it", "queued"]
