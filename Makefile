@@ -5,6 +5,7 @@
 #   make check   formatter, linter, types, import contracts, generated code: what is quick
 #   make ui      the pages over what `make demo` measured
 #   make screenshots    pictures of every page, for docs/ and for designers: about fifteen minutes
+#   make storm    kill commands, agent, children and pages 200 times, and count what is lost: about ten minutes
 #   make benchmarks    the harness against its peers, on an idle machine: about 40 minutes (QUICK=1: three)
 
 PYTHON ?= python3
@@ -22,7 +23,7 @@ endif
 BENCHMARKS_STAMP := .venvs/benchmarks.stamp
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check ui setup format proto screenshots browser benchmarks clean
+.PHONY: demo test check ui setup format proto screenshots browser storm benchmarks clean
 
 demo: setup
 	$(BIN)/enginebench demo
@@ -84,6 +85,9 @@ screenshots: setup browser
 	ENGINEBENCH_PAGES_HOME=$(SHOTS)/home ENGINEBENCH_SCREENSHOTS=$(SHOTS) \
 	  $(BIN)/python -m pytest tests/browser/test_screens.py
 	$(BIN)/python tests/browser/pictures.py $(SHOTS) docs/images
+
+storm: setup
+	$(BIN)/python -m benchmarks.storm
 
 benchmarks: setup $(BENCHMARKS_STAMP)
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick)

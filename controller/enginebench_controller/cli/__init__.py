@@ -20,6 +20,7 @@ from enginebench_controller.cli import (
     profiling,
     prospects,
     query,
+    resuming,
     running,
     store,
     targets,
@@ -40,6 +41,7 @@ app = typer.Typer(
 )
 for group in (
     running,
+    resuming,
     ladder,
     benchmarks,
     compare,
