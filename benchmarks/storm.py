@@ -32,7 +32,7 @@ from enginebench_plugins.processor import processor_name
 
 PAGE = Path(__file__).parents[1] / "docs" / "reliability.md"
 KINDS = ("controller", "agent", "child", "page")
-MEAN_PAUSE_S = 1.5
+MEAN_PAUSE_S = 0.7
 
 
 @dataclass(frozen=True)
@@ -91,11 +91,19 @@ def _rage(
     """Kill one after the other. A kind of which nobody is there at the moment has its turn once somebody is."""
     killed: Counter[str] = Counter()
     while killed.total() < kills:
+        _await_progress(agent)
         time.sleep(order.expovariate(1 / pause_s))
         kind, lane = order.choice(KINDS), order.choice(lanes)
         victims = {"controller": lane.victim, "agent": agent.victim, "child": agent.child, "page": pages.victim}
         killed[kind] += _kill_soon(victims[kind])
     return killed
+
+
+def _await_progress(agent: Agent, patience_s: float = 20.0) -> None:
+    """Wait until another run has come to its end, so that on a slow machine too there is something to lose."""
+    before, deadline = len(agent.spooled), time.monotonic() + patience_s
+    while len(agent.spooled) == before and time.monotonic() < deadline:
+        time.sleep(0.005)
 
 
 def _kill_soon(victim: Any, patience_s: float = 10.0) -> bool:

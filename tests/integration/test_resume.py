@@ -17,7 +17,7 @@ from integration.bench import QUICK, Bench
 
 SLEEPING = ("--engine", "fake", "--option", "fake.wait=sleep")
 THREE = (*QUICK, "--processes", "3", "--duration", "1500ms")
-ENDLESS = (*QUICK, "--duration", "10m", "--max-duration", "20m")
+ENDLESS = (*QUICK, "--duration", "10m", "--max-duration", "20m", "--block", "100ms")
 ONLY_FAKE = '[environments.default]\nengines = ["fake"]\n'
 
 
@@ -45,7 +45,7 @@ def kill_when(condition: Callable[[], bool], bench: Bench, *arguments: object) -
         assert command.poll() is None, command.communicate()
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 240) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it never came to pass"

@@ -29,7 +29,7 @@ WRITER = f"""
 READER = f"""
     store = Store(Path(sys.argv[1]), timeout_s={PATIENCE_S})
     seen = set()
-    for _ in range(4):
+    for _ in range(2):
         bundle = store.bundle("b0000001")
         for one in bundle.measurements:
             assert sum(block.latency_ns.size for block in bundle.samples[one.id]) == one.latency.samples, one.id
@@ -55,14 +55,15 @@ def test_four_writers_that_are_killed_and_ten_readers_lose_nothing_that_was_ackn
     acknowledged = [writer.stdout.readline().strip() for _ in range(3) for writer in doomed]
     for writer in doomed:
         writer.send_signal(signal.SIGKILL)
-        acknowledged += writer.communicate(timeout=PATIENCE_S)[0].split()
-    heirs = [start(WRITER, store.path, f"heir{number}", 3) for number in range(4)]
+        acknowledged += writer.stdout.read().split()  # which, unlike `communicate`, has what was read ahead
+        writer.wait()
+    heirs = [start(WRITER, store.path, f"heir{number}", 2) for number in range(4)]
     for heir in heirs:
         acknowledged += heir.communicate(timeout=PATIENCE_S)[0].split()
 
     assert [reader.communicate(timeout=PATIENCE_S)[0] for reader in readers] == ["consistent\n"] * 10
     stored = {one.id: store.samples(one.id) for one in store.measurements("b0000001")}
-    assert len(acknowledged) == len(set(acknowledged)) >= 24
+    assert len(acknowledged) == len(set(acknowledged)) >= 20
     assert set(acknowledged) <= set(stored)
     assert len(stored) <= len(acknowledged) + len(doomed), "no more than what each was about to acknowledge"
     assert all(samples_ns.size == 50 for samples_ns in stored.values())
