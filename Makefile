@@ -9,6 +9,7 @@
 #   make audit    whether a dependency has a known vulnerability; needs the internet
 #   make wheels-check    whether small boards can install the base without compiling: also among `make test`
 #   make soak    thousands of runs on one agent, and what they leave in it: about 20 minutes
+#   make storm    kill commands, agent, children and pages 200 times, and count what is lost: about ten minutes
 #   make benchmarks    the harness against its peers, on an idle machine: about 40 minutes (QUICK=1: three)
 
 PYTHON ?= python3
@@ -28,7 +29,7 @@ AUDIT := .venvs/audit/bin/pip-audit
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test check ui setup format proto released-wire docs audit screenshots browser ssh-server wheels-check benchmarks \
-  soak clean
+  soak storm faults clean
 
 demo: setup
 	$(BIN)/enginebench demo
@@ -108,6 +109,9 @@ screenshots: setup browser
 	ENGINEBENCH_PAGES_HOME=$(SHOTS)/home ENGINEBENCH_SCREENSHOTS=$(SHOTS) \
 	  $(BIN)/python -m pytest tests/browser/test_screens.py
 	$(BIN)/python tests/browser/pictures.py $(SHOTS) docs/images
+
+storm: setup
+	$(BIN)/python -m benchmarks.storm
 
 benchmarks: setup $(BENCHMARKS_STAMP)
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick)

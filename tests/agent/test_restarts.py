@@ -6,11 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import grpc
+import pytest
 from agent_process import ENDLESS_MS, ONLY_FAKE, AgentProcess, connected, eventually, is_alive, make_spec, refused
 
 from enginebench_proto.v1 import run_pb2
 
 
+@pytest.mark.fault(4)
 async def test_a_result_survives_the_agent_until_it_is_acknowledged(
     start_agent: Callable[..., AgentProcess], model: bytes
 ) -> None:
@@ -37,6 +39,7 @@ async def test_a_result_survives_the_agent_until_it_is_acknowledged(
     assert list((agent.data_dir / "spool").iterdir()) == []
 
 
+@pytest.mark.fault(1)
 async def test_a_run_dies_with_its_agent_and_is_unknown_to_the_next(
     start_agent: Callable[..., AgentProcess], model: bytes
 ) -> None:

@@ -1,8 +1,8 @@
 """Fixtures of the integration tests."""
 
 import os
-import socket
 import signal
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

@@ -91,6 +91,7 @@ def test_one_engine_that_cannot_run_a_model_fails_alone_and_in_its_own_words(
     assert by_engine["fake"]["latency"] is None
 
 
+@pytest.mark.fault(1)
 def test_a_killed_agent_loses_only_its_own_configurations(
     bench: Bench, model: Path, start_agent: Callable[..., AgentProcess]
 ) -> None:

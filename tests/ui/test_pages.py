@@ -1,13 +1,18 @@
 """The pages run over a real store: empty, filled, failed and broken."""
 
+import re
+import subprocess
+import sys
 from dataclasses import replace
 
+import duckdb
 import pytest
 
 import invented
 from enginebench_controller.records import Effective, Readback, Source
 from enginebench_controller.store.store import Store
-from enginebench_ui.pages import BENCHMARK, TARGETS
+from enginebench_ui import keeping
+from enginebench_ui.pages import BENCHMARK, LADDERS, PROFILES, PROJECTS, TARGETS
 from opened_pages import opened, texts
 
 
@@ -112,12 +117,74 @@ def test_an_unknown_benchmark_and_none_at_all_are_told(store):
     assert "No benchmark is chosen" in texts(opened(BENCHMARK).info)[0]
 
 
+@pytest.mark.fault(17)
 def test_a_store_that_cannot_be_read_is_a_banner(store):
     store.path.write_text("not a database " * 1000)
 
     for page in (None, TARGETS):
         (banner,) = texts(opened(page).error)
         assert "is not a DuckDB file" in banner
+
+
+DUCKDB = "import duckdb, os, sys\nconnection = duckdb.connect(sys.argv[1])\n"
+UNFINISHED = """
+connection.execute("PRAGMA disable_checkpoint_on_shutdown")
+connection.execute("UPDATE benchmarks SET name = 'in the log'")
+os._exit(0)
+"""
+HOLDING = "print('open', flush=True)\nsys.stdin.read()\n"
+
+
+def damaged_file(path):
+    path.write_bytes(b"\xff" * 4096 + path.read_bytes()[4096:])
+
+
+def damaged_log(path):
+    subprocess.run([sys.executable, "-c", DUCKDB + UNFINISHED, path], check=True, capture_output=True)
+    log = path.with_name(path.name + ".wal")
+    content = log.read_bytes()
+    log.write_bytes(content[: len(content) // 2] + bytes(len(content) - len(content) // 2))
+
+
+def newer_file(path):
+    with duckdb.connect(path) as connection:
+        connection.execute("INSERT INTO migrations VALUES (99, 'of the future', 0, '9.9')")
+
+
+@pytest.mark.fault(17)
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (damaged_file, "store restore"),
+        (damaged_log, "results.duckdb.wal, which holds what was written last, is damaged; .*store restore"),
+        (newer_file, "made by a newer enginebench .* upgrade enginebench"),
+    ],
+)
+def test_a_store_that_cannot_be_used_is_a_banner_with_what_to_do(store, spoil, words):
+    store.add_benchmark(invented.benchmark())
+    spoil(store.path)
+
+    for page in (None, PROJECTS, TARGETS, PROFILES, LADDERS):
+        (banner,) = texts(opened(page).error)
+        assert str(store.path) in banner
+        assert re.search(words, banner)
+
+
+@pytest.mark.fault(17)
+def test_a_store_that_another_program_holds_is_a_banner_that_names_it(store, monkeypatch):
+    monkeypatch.setattr(keeping, "READ_TIMEOUT_S", 0.2)
+    store.add_benchmark(invented.benchmark())
+    command = [sys.executable, "-c", DUCKDB + HOLDING, store.path]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout.readline() == b"open\n"
+        for page in (None, TARGETS):
+            (banner,) = texts(opened(page).error)
+            assert f"held open by process {holder.pid}" in banner
+            assert "close that program" in banner
+        holder.stdin.close()
+
+    assert texts(opened().title) == ["Benchmarks"]
+    assert not opened().error
 
 
 def test_names_from_elsewhere_are_only_text(store):

@@ -23,6 +23,7 @@ from enginebench_controller.cli import (
     profiling,
     prospects,
     query,
+    resuming,
     running,
     store,
     targets,
@@ -46,6 +47,7 @@ app = typer.Typer(
 )
 for group in (
     running,
+    resuming,
     ladder,
     benchmarks,
     compare,

@@ -12,6 +12,7 @@ from enginebench_controller.cli.exit_codes import exit_code
 from enginebench_controller.cli.ladder_table import print_ladder
 from enginebench_controller.cli.options import Json, Model, ShapeAsForRun, Trust
 from enginebench_controller.cli.progress import announcing
+from enginebench_controller.cli.resuming import remind
 from enginebench_controller.errors import InputError
 from enginebench_controller.home import Home, default_home
 from enginebench_controller.ladder.chart import check_chart_path, write_chart
@@ -209,6 +210,7 @@ def _climb(model: str, wish: Wish, chart: Path | None, *, as_json: bool) -> None
 
 
 def _run(home: Home, source: ModelVersion, wish: Wish) -> Benchmark:
+    remind(home)
     with announcing() as announce:
         return asyncio.run(climb(home, source, wish, announce))
 

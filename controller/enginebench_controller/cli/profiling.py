@@ -12,6 +12,7 @@ from enginebench_controller.cli.console import print_json, remark
 from enginebench_controller.cli.options import Json, Model, ShapeAsForRun
 from enginebench_controller.cli.profile_tables import print_layers, print_profiles, print_summary, print_types
 from enginebench_controller.cli.progress import announcing
+from enginebench_controller.cli.resuming import remind
 from enginebench_controller.documents.profiles import profiles_document
 from enginebench_controller.errors import ExitCode
 from enginebench_controller.home import default_home
@@ -66,6 +67,7 @@ def profile(
         "name": name,
     }
     order = ProfileOrder(make_plan(stated(given), "profile"), parse_sparsities(sparsity))
+    remind(default_home())
     with announcing() as announce:
         profiles = asyncio.run(run_profiles(default_home(), order, announce))
     peaks = default_home().store.peaks()

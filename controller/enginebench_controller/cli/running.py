@@ -15,6 +15,7 @@ from enginebench_controller.cli.console import print_json, print_table, remark
 from enginebench_controller.cli.exit_codes import exit_code
 from enginebench_controller.cli.options import BenchmarkName, Json
 from enginebench_controller.cli.progress import announcing
+from enginebench_controller.cli.resuming import remind
 from enginebench_controller.cli.tables import print_measurements
 from enginebench_controller.documents.benchmarks import benchmark_document
 from enginebench_controller.errors import InputError
@@ -162,6 +163,7 @@ def _carry_out(home: Home, order: Order, *, as_json: bool) -> None:
 
 
 def _run(home: Home, order: Order) -> Benchmark:
+    remind(home)
     with announcing() as announce:
         return asyncio.run(run_benchmark(home, order, announce))
 

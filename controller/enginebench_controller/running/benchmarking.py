@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from enginebench_controller import logs
@@ -15,9 +15,11 @@ from enginebench_controller.planning.expand import Expansion, expand, in_random_
 from enginebench_controller.planning.plan import Plan, make_plan, parse_duration_ns
 from enginebench_controller.records import Benchmark, BlockSamples, Measurement
 from enginebench_controller.running import execution
-from enginebench_controller.running.execution import Interleave
+from enginebench_controller.running.execution import Interleave, Keep
+from enginebench_controller.running.pending import Claim, Pending, pending_jobs, written
 from enginebench_controller.running.remote_run import Bench, Reporter
 from enginebench_controller.running.session import Session, open_session
+from enginebench_controller.running.undertaking import Undertaking
 
 _log = logging.getLogger(__name__)
 
@@ -57,9 +59,18 @@ async def run_benchmark(home: Home, order: Order, announce: Announce) -> Benchma
 async def run_in_session(home: Home, order: Order, session: Session, binder: Binder, announce: Announce) -> Benchmark:
     """As `run_benchmark`, over connections that are open and models that may be bound already."""
     expansion = await asyncio.to_thread(expand, order.plan, session.snapshots, binder)
+    if not expansion.jobs:
+        raise InputError("the plan comes to nothing: no engine on these targets reads these models")
     benchmark = _new_benchmark(order, binder.digests)
-    _record(home, benchmark, expansion, session)
-    await _execute(home, session, expansion, benchmark, announce(expansion, benchmark.id), order.plan)
+    pending = _pending(benchmark, expansion, order.plan)
+    with written(home.path, pending) as claim:
+        try:
+            _record(home, benchmark, expansion, session)
+        except EnginebenchError:
+            claim.drop()  # nothing has begun
+            raise
+        reporter = announce(expansion, benchmark.id)
+        await _execute(home, claim, _bench(home, session, reporter, pending.timeout_ns), pending.undertakings())
     return benchmark
 
 
@@ -87,33 +98,44 @@ def _new_benchmark(order: Order, digests: dict[str, str]) -> Benchmark:
     )
 
 
+def _pending(benchmark: Benchmark, expansion: Expansion, plan: Plan) -> Pending:
+    seed = plan.seed_of_order()
+    jobs = map(Undertaking, in_random_order(expansion.jobs, seed))
+    interleave = Interleave(seed) if plan.interleave else None
+    return Pending(benchmark.id, benchmark.name, parse_duration_ns(plan.timeout), pending_jobs(jobs), interleave)
+
+
 def _record(home: Home, benchmark: Benchmark, expansion: Expansion, session: Session) -> None:
-    if not expansion.jobs:
-        raise InputError("the plan comes to nothing: no engine on these targets reads these models")
     home.store.add_benchmark(benchmark, session.snapshots)
     for version in {job.model.digest: job.model for job in expansion.jobs}.values():
         home.store.save_model(version)
 
 
-def _bench(home: Home, session: Session, reporter: Reporter, plan: Plan) -> Bench:
-    return Bench(session.clients, home.library.file_paths, home.path, reporter, parse_duration_ns(plan.timeout))
+def _bench(home: Home, session: Session, reporter: Reporter, timeout_ns: int) -> Bench:
+    return Bench(session.clients, home.library.file_paths, home.path, reporter, timeout_ns)
 
 
-async def _execute(
-    home: Home, session: Session, expansion: Expansion, benchmark: Benchmark, reporter: Reporter, plan: Plan
-) -> None:
+async def _execute(home: Home, claim: Claim, bench: Bench, undertakings: Sequence[Undertaking]) -> None:
+    pending = claim.pending
+    try:
+        await execution.execute(bench, undertakings, pending.id, keeper(home), pending.interleave)
+    except* EnginebenchError as group:
+        raise _first(group) from None
+    finally:
+        if all(one.settled for one in undertakings) and not any(bench.remembered.values()):
+            claim.drop()
+
+
+def keeper(home: Home) -> Keep:
+    """What puts measurements into the store of a home."""
+
     async def keep(measurement: Measurement, samples: Iterable[BlockSamples]) -> None:
         await asyncio.to_thread(home.store.add_measurement, measurement, samples)
         failure = measurement.failure.kind if measurement.failure else "none"
         words = logs.told(id=measurement.id, target=measurement.target, status=measurement.status, failure=failure)
         _log.info("measurement stored", extra=words)
 
-    bench, seed = _bench(home, session, reporter, plan), plan.seed_of_order()
-    jobs = in_random_order(expansion.jobs, seed)
-    try:
-        await execution.execute(bench, jobs, benchmark.id, keep, Interleave(seed) if plan.interleave else None)
-    except* EnginebenchError as group:
-        raise _first(group) from None
+    return keep
 
 
 def _first(error: BaseException) -> BaseException:

@@ -137,6 +137,10 @@ class AgentClient:
         """Tell the agent that the outcome is stored."""
         await self._call(self._runs.Acknowledge(run_pb2.AcknowledgeRequest(run_id=run_id), timeout=CALL_SECONDS))
 
+    async def runs(self) -> Sequence[run_pb2.RunSummary]:
+        """The runs that the target knows: those that go on, and those whose results nobody has acknowledged."""
+        return list((await self._call(self._runs.List(run_pb2.ListRequest(), timeout=CALL_SECONDS))).runs)
+
     async def _call(self, call: Awaitable[T]) -> T:
         try:
             return await call

@@ -6,24 +6,30 @@ raw samples and become one measurement; that is stored, and then the runs are ac
 
 import asyncio
 import contextlib
-import uuid
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 from enginebench_controller.errors import AgentError, UnreachableError
 from enginebench_controller.planning.expand import Job
-from enginebench_controller.records import BlockSamples, Failure, FailureKind, Measurement, Status
+from enginebench_controller.records import BlockSamples, Failure, FailureKind, Measurement
 from enginebench_controller.running import outcome, remote_run
 from enginebench_controller.running.client import RunUnknownError
 from enginebench_controller.running.merging import merge
 from enginebench_controller.running.remote_run import RECONNECT_SECONDS, Bench
 from enginebench_controller.running.sample_file import SampleFile
+from enginebench_controller.running.undertaking import ATTEMPTS, Undertaking
 from enginebench_proto.v1 import run_pb2
+
+T = TypeVar("T")
 
 Keep = Callable[[Measurement, Iterable[BlockSamples]], Awaitable[None]]
 """Stores a measurement with its raw samples durably; returns only when it is."""
+
+
+CANCELLED = Failure(FailureKind.CANCELLED, "the benchmark was cancelled before this was finished")
 
 
 @dataclass(frozen=True)
@@ -31,30 +37,6 @@ class Interleave:
     """That the jobs of a device are to be alive together and to take turns, in an order drawn with this seed."""
 
     seed: int
-
-
-@dataclass
-class Undertaking:
-    """A job under way: the results of its processes so far, or why it gets no further."""
-
-    job: Job
-    measurement_id: str = field(default_factory=lambda: uuid.uuid4().hex)
-    results: list[run_pb2.RunResult] = field(default_factory=list)
-    failure: Failure | None = None
-
-    @property
-    def goes_on(self) -> bool:
-        """Whether nothing has failed yet."""
-        return self.failure is None and not any(result.HasField("failure") for result in self.results)
-
-    @property
-    def run_ids(self) -> list[str]:
-        """The runs that a target may know of."""
-        return [self.run_id(process) for process in range(self.job.configuration.stop.processes)]
-
-    def run_id(self, process: int) -> str:
-        """The run of one process."""
-        return f"{self.measurement_id}-{process}"
 
 
 @dataclass(frozen=True)
@@ -70,9 +52,18 @@ class Group:
         """Whether there are turns to take."""
         return self.interleave is not None and len(self.members) > 1
 
+    @property
+    def job(self) -> Job:
+        """One of the jobs: all of them have its target and its resources."""
+        return self.members[0].job
+
 
 async def execute(
-    bench: Bench, jobs: Sequence[Job], benchmark_id: str, keep: Keep, interleave: Interleave | None = None
+    bench: Bench,
+    undertakings: Sequence[Undertaking],
+    benchmark_id: str,
+    keep: Keep,
+    interleave: Interleave | None = None,
 ) -> None:
     """Carry out all jobs, those of a device in this order, and hand each outcome to `keep`.
 
@@ -80,14 +71,15 @@ async def execute(
     `interleave` all jobs of a device are in memory there at the same time.
     """
     async with asyncio.TaskGroup() as tasks:
-        for group in _groups(jobs, benchmark_id, interleave):
+        for group in groups_of(undertakings, benchmark_id, interleave):
             tasks.create_task(_carry_out(bench, group, benchmark_id, keep))
 
 
 async def run_once(bench: Bench, job: Job, run_id: str, kind: run_pb2.RunKind) -> run_pb2.RunResult:
     """One run from upload to result, without acknowledging it.
 
-    Raises `UnreachableError` when the target is gone for good, `AgentError` when it refuses.
+    Raises `UnreachableError` when the target is gone for good, `AgentError` when it refuses, and of these
+    `RunUnknownError` when it was restarted meanwhile.
     """
     await remote_run.upload(bench, job)
     try:
@@ -95,51 +87,76 @@ async def run_once(bench: Bench, job: Job, run_id: str, kind: run_pb2.RunKind) -
         await remote_run.follow(bench, job, run_id)
     except asyncio.CancelledError:
         await remote_run.cancel(bench, job, run_id)
+        await remote_run.acknowledge(bench, job, run_id)
         raise
     return await remote_run.fetch(bench, job, run_id)
 
 
-def _groups(jobs: Sequence[Job], benchmark_id: str, interleave: Interleave | None) -> Iterator[Group]:
-    together: dict[object, list[Job]] = defaultdict(list)
-    for number, job in enumerate(jobs):
-        together[number if interleave is None else (job.target, job.resources)].append(job)
+def groups_of(undertakings: Sequence[Undertaking], benchmark_id: str, interleave: Interleave | None) -> Iterator[Group]:
+    """The jobs that are carried out together, in the order of their first ones."""
+    together: dict[object, list[Undertaking]] = defaultdict(list)
+    for number, one in enumerate(undertakings):
+        together[number if interleave is None else (one.job.target, one.job.resources)].append(one)
     for number, members in enumerate(together.values()):
-        yield Group(f"{benchmark_id}-{number}", tuple(map(Undertaking, members)), interleave)
-
-
-async def _carry_out(bench: Bench, group: Group, benchmark_id: str, keep: Keep) -> None:
-    with contextlib.ExitStack() as files:
-        try:
-            async with _device(bench, group.members[0].job):
-                samples = [files.enter_context(SampleFile(bench.folder)) for _ in group.members]
-                await _measure(bench, group, samples)
-                # Still under the lock: statistics and storing would disturb the next job of the same machine.
-                await _uninterrupted(_settle(bench, group, benchmark_id, samples, keep))
-        except asyncio.CancelledError:
-            await _settle_cancelled(bench, group, benchmark_id, keep)
-            raise
+        yield Group(f"{benchmark_id}-{number}", tuple(members), interleave)
 
 
 @contextlib.asynccontextmanager
-async def _device(bench: Bench, job: Job) -> AsyncIterator[None]:
+async def device(bench: Bench, job: Job) -> AsyncIterator[None]:
+    """Keep the other jobs of this command off the device of a job."""
     async with contextlib.AsyncExitStack() as held:
         for resource in sorted(job.resources):
             await held.enter_async_context(bench.lock(job.target, resource))
         yield
 
 
-async def _measure(bench: Bench, group: Group, samples: Sequence[SampleFile]) -> None:
-    """Carry out every process of every member, as far as it comes."""
-    file_of = {member.measurement_id: file for member, file in zip(group.members, samples, strict=True)}
+async def measure(bench: Bench, group: Group, samples: Sequence[SampleFile]) -> None:
+    """Carry out every process that a member lacks, as far as it comes.
+
+    A process whose run the agent does not know any more, because it was restarted, is begun anew.
+    """
+    file_of = {member.outcome_id: file for member, file in zip(group.members, samples, strict=True)}
     for process in range(max(member.job.configuration.stop.processes for member in group.members)):
-        going = [member for member in group.members if member.goes_on]
+        for _ in range(ATTEMPTS):
+            if lacking := [member for member in group.members if member.lacks(process)]:
+                await _attempt_all(bench, group, lacking, process, file_of)
+        for member in (member for member in group.members if member.lacks(process)):
+            member.failure = outcome.agent_lost(member.job, outcome.RESTARTED.format(ATTEMPTS))
+
+
+async def settle(bench: Bench, group: Group, benchmark_id: str, samples: Sequence[SampleFile], keep: Keep) -> None:
+    """Store the outcome of every member that has none in the store, tell of it, and let the target forget the runs.
+
+    A cancellation takes effect only afterwards: what was measured is to be stored.
+    """
+    await uninterrupted(_settle(bench, group, benchmark_id, samples, keep))
+
+
+async def _carry_out(bench: Bench, group: Group, benchmark_id: str, keep: Keep) -> None:
+    with contextlib.ExitStack() as files:
         try:
-            async with asyncio.TaskGroup() as tasks:
-                for member in await _start(bench, group, going, process):
-                    tasks.create_task(_finish(bench, member, process, file_of[member.measurement_id]))
-        except BaseException:
-            await asyncio.gather(*(remote_run.cancel(bench, m.job, m.run_id(process)) for m in going))
+            async with device(bench, group.job):
+                samples = [files.enter_context(SampleFile(bench.folder)) for _ in group.members]
+                await measure(bench, group, samples)
+                # Still under the lock: statistics and storing would disturb the next job of the same machine.
+                await settle(bench, group, benchmark_id, samples, keep)
+        except asyncio.CancelledError:
+            await _settle_cancelled(bench, group, benchmark_id, keep)
             raise
+
+
+async def _attempt_all(
+    bench: Bench, group: Group, members: list[Undertaking], process: int, file_of: dict[str, SampleFile]
+) -> None:
+    await remote_run.look_again(bench, group.job.target)
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for member in await _start(bench, group, members, process):
+                tasks.create_task(_finish(bench, member, process, file_of[member.outcome_id]))
+    except BaseException:
+        begun = [member for member in members if member.attempts(process)]
+        await asyncio.gather(*(remote_run.cancel(bench, m.job, m.run_id(process)) for m in begun))
+        raise
 
 
 async def _start(bench: Bench, group: Group, members: list[Undertaking], process: int) -> list[Undertaking]:
@@ -152,8 +169,11 @@ async def _start(bench: Bench, group: Group, members: list[Undertaking], process
         await _attempt(bench, member, partial(remote_run.upload, bench, member.job))
     members = [member for member in members if member.goes_on]
     while members:
+        attempt = max(member.attempts(process) for member in members)
+        # The name says which attempt it is, so that a group that starts anew is another one.
+        turns = _turns(group, f"{group.name}-{process}-{attempt}", members, process)
         for member in members:
-            await _attempt(bench, member, partial(_begin, bench, group, member, process, len(members)))
+            await _attempt(bench, member, partial(_begin, bench, member, process, turns))
         accepted = [member for member in members if member.goes_on]
         if len(accepted) == len(members) or not group.is_interleaved:
             return accepted
@@ -163,14 +183,15 @@ async def _start(bench: Bench, group: Group, members: list[Undertaking], process
     return []
 
 
-async def _begin(bench: Bench, group: Group, member: Undertaking, process: int, members: int) -> None:
-    turns = None
-    if group.interleave is not None and members > 1:
-        # The name says how many there are, so that a group that starts anew is another one.
-        name = f"{group.name}-{process}-{members}"
-        turns = run_pb2.Interleaving(group=name, members=members, seed=group.interleave.seed + process)
-    kind = run_pb2.RUN_KIND_MEASURE
-    spec = outcome.run_spec(member.job, member.run_id(process), kind, bench.timeout_ns, process, turns)
+def _turns(group: Group, name: str, members: Sequence[Undertaking], process: int) -> run_pb2.Interleaving | None:
+    if group.interleave is None or len(members) < 2:
+        return None
+    return run_pb2.Interleaving(group=name, members=len(members), seed=group.interleave.seed + process)
+
+
+async def _begin(bench: Bench, member: Undertaking, process: int, turns: run_pb2.Interleaving | None) -> None:
+    run_id = member.begin(process)
+    spec = outcome.run_spec(member.job, run_id, run_pb2.RUN_KIND_MEASURE, bench.timeout_ns, process, turns)
     await remote_run.start(bench, member.job, spec)
 
 
@@ -184,22 +205,25 @@ async def _finish(bench: Bench, member: Undertaking, process: int, samples: Samp
     async def to_the_result() -> None:
         run_id = member.run_id(process)
         await remote_run.follow(bench, member.job, run_id, process)
-        member.results.append(await remote_run.fetch(bench, member.job, run_id, process, samples))
+        place = len(member.results)
+        member.results[process] = await remote_run.fetch(bench, member.job, run_id, place, samples)
 
     await _attempt(bench, member, to_the_result)
 
 
 async def _attempt(bench: Bench, member: Undertaking, step: Callable[[], Awaitable[None]]) -> None:
-    """Take one step of a job; what the target does wrong becomes the job's typed failure."""
+    """Take one step of a job; what the target does wrong becomes the job's typed failure.
+
+    Where it was restarted and knows the run no more, the process is simply not there, and may be begun anew.
+    """
     job = member.job
     try:
         if job.target not in bench.lost_targets:
             await step()
     except UnreachableError:
         bench.lost_targets[job.target] = f"it did not answer for {RECONNECT_SECONDS:.0f} s"
-    except RunUnknownError as error:
-        restarted = f"it does not know the run any more, so it was restarted ({error})"
-        member.failure = outcome.agent_lost(job, restarted)
+    except RunUnknownError:
+        pass
     except AgentError as error:
         member.failure = Failure(FailureKind.REFUSED, str(error))
     if job.target in bench.lost_targets and member.failure is None:
@@ -207,39 +231,40 @@ async def _attempt(bench: Bench, member: Undertaking, step: Callable[[], Awaitab
 
 
 async def _settle(bench: Bench, group: Group, benchmark_id: str, samples: Sequence[SampleFile], keep: Keep) -> None:
-    """Store the outcome of every member, tell of it, and let the target forget the runs."""
     for member, file in zip(group.members, samples, strict=True):
-        measurement = await asyncio.to_thread(_outcome, member, group, benchmark_id, file)
-        await keep(measurement, file if measurement.latency is not None else ())
-        bench.reporter.finished(member.job, measurement.id, measurement.status, measurement.failure)
-        await _acknowledge(bench, member)
+        if not member.settled:
+            measurement = await asyncio.to_thread(_outcome, member, group, benchmark_id, file)
+            await keep(measurement, file if measurement.latency is not None else ())
+            member.settled = True
+            bench.reporter.finished(member.job, measurement.id, measurement.status, measurement.failure)
+            await forget(bench, member)
 
 
 def _outcome(member: Undertaking, group: Group, benchmark_id: str, samples: SampleFile) -> Measurement:
     if member.failure is not None:
-        return outcome.without_numbers(member.job, benchmark_id, member.measurement_id, member.failure)
+        return outcome.without_numbers(member.job, benchmark_id, member.outcome_id, member.failure)
     name = group.name if group.is_interleaved else None
-    return merge(member.job, benchmark_id, member.measurement_id, member.results, samples, name)
+    return merge(member.job, benchmark_id, member.outcome_id, list(member.results.values()), samples, name)
 
 
 async def _settle_cancelled(bench: Bench, group: Group, benchmark_id: str, keep: Keep) -> None:
-    cancelled = Failure(FailureKind.CANCELLED, "the benchmark was cancelled before this was finished")
     for member in group.members:
-        await keep(
-            outcome.without_numbers(member.job, benchmark_id, member.measurement_id, cancelled, Status.CANCELLED), ()
-        )
-        await _acknowledge(bench, member)
+        if not member.settled:
+            await keep(outcome.without_numbers(member.job, benchmark_id, member.outcome_id, CANCELLED), ())
+            member.settled = True
+            await forget(bench, member)
 
 
-async def _acknowledge(bench: Bench, member: Undertaking) -> None:
+async def forget(bench: Bench, member: Undertaking) -> None:
+    """Let the target forget all runs of a job, whose outcome is stored."""
     await asyncio.gather(*(remote_run.acknowledge(bench, member.job, run_id) for run_id in member.run_ids))
 
 
-async def _uninterrupted(work: Awaitable[None]) -> None:
-    """Finish this even when cancelled meanwhile; what was measured is to be stored."""
+async def uninterrupted(work: Awaitable[T]) -> T:
+    """Finish this even when cancelled meanwhile."""
     task = asyncio.ensure_future(work)
     try:
-        await asyncio.shield(task)
+        return await asyncio.shield(task)
     except asyncio.CancelledError:
         await task
         raise

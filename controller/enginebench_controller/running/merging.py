@@ -36,8 +36,8 @@ def merge(
 ) -> Measurement:
     """The measurement that the results of its processes, in their order and at least one, amount to.
 
-    The first process that failed makes the whole a failure; without one there are numbers. Goes through the samples
-    several times, so it takes a while for many.
+    The first process that failed makes the whole a failure; without one there are numbers. Fewer processes than the
+    rule asks for are never conclusive. Goes through the samples several times, so it takes a while for many.
     """
     begun = _begun(job, benchmark_id, measurement_id, results)
     begun = replace(begun, interleaving_group=interleaving_group)
@@ -124,6 +124,8 @@ def _verdict(rule: StopRule, processes: Sequence[Process], latency: LatencySumma
 
     A single process decides for itself; of several, the interval over all of them does.
     """
+    if len(processes) < rule.processes:
+        return Status.INCONCLUSIVE
     if rule.processes == 1 or not rule.target_relative_half_width:
         met = all(process.stop_reason is StopReason.TARGET_MET for process in processes)
     else:

@@ -9,6 +9,8 @@ from enginebench_controller.planning.expand import Job
 from enginebench_controller.records import EngineRef, Failure, FailureKind, Measurement, Profile, Status, StopRule
 from enginebench_proto.v1 import run_pb2
 
+RESTARTED = "it was restarted during each of {} attempts"
+
 
 @dataclass(frozen=True)
 class PassOrder:
@@ -55,9 +57,9 @@ def share_of_one_process(rule: StopRule) -> StopRule:
 
 
 def without_numbers(
-    job: Job, benchmark_id: str, measurement_id: str, failure: Failure | None, status: Status = Status.FAILED
+    job: Job, benchmark_id: str, measurement_id: str, failure: Failure | None, status: Status | None = None
 ) -> Measurement:
-    """A measurement without numbers: a failure, or one whose numbers are still to come."""
+    """A measurement without numbers: one whose numbers are still to come, or a failure, which its status follows."""
     return Measurement(
         id=measurement_id,
         benchmark_id=benchmark_id,
@@ -66,7 +68,7 @@ def without_numbers(
         model_digest=job.model.digest,
         model_name=job.model.name,
         configuration=job.configuration,
-        status=status,
+        status=status or _status_of_failure(failure),
         failure=failure,
     )
 
@@ -87,11 +89,11 @@ def agent_lost(job: Job, why: str) -> Failure:
     return Failure(FailureKind.AGENT_LOST, f"target {job.target!r} was lost: {why}")
 
 
-def profiled(job: Job, order: PassOrder, result: run_pb2.RunResult) -> Profile:
+def profiled(job: Job, order: PassOrder, profile_id: str, result: run_pb2.RunResult) -> Profile:
     """The profile an agent's result amounts to, not matched to the model's graph yet."""
     message = result.profile
     return replace(
-        unprofiled(job, order, result.run_id, failure_of(result)),
+        unprofiled(job, order, profile_id, failure_of(result)),
         engine=engine_of(job, result),
         status=status_of(result),
         created_at_unix_ns=result.started_at_unix_ns or order.created_at_unix_ns,
@@ -104,17 +106,17 @@ def profiled(job: Job, order: PassOrder, result: run_pb2.RunResult) -> Profile:
     )
 
 
-def unprofiled(job: Job, order: PassOrder, run_id: str, failure: Failure | None) -> Profile:
+def unprofiled(job: Job, order: PassOrder, profile_id: str, failure: Failure | None) -> Profile:
     """A profile without layers."""
     return Profile(
-        id=run_id,
+        id=profile_id,
         name=order.name or job.model.name,
         target=job.target,
         engine=job.engine,
         model_digest=job.model.digest,
         model_name=job.model.name,
         configuration=job.configuration,
-        status=Status.FAILED,
+        status=_status_of_failure(failure),
         created_at_unix_ns=order.created_at_unix_ns,
         failure=failure,
         model_size_bytes=job.model.size_bytes,
@@ -132,3 +134,7 @@ def status_of(result: run_pb2.RunResult) -> Status:
 def engine_of(job: Job, result: run_pb2.RunResult) -> EngineRef:
     """The engine with the version that really ran, where it got so far."""
     return replace(job.engine, version=result.engine_version or job.engine.version)
+
+
+def _status_of_failure(failure: Failure | None) -> Status:
+    return Status.CANCELLED if failure and failure.kind is FailureKind.CANCELLED else Status.FAILED

@@ -9,15 +9,19 @@ from enginebench_controller.errors import AgentError, InputError, UnreachableErr
 from enginebench_controller.home import Home
 from enginebench_controller.model.source_analysis import SourceAnalysis
 from enginebench_controller.planning.binder import Binder
-from enginebench_controller.planning.expand import Expansion, Job, expand
+from enginebench_controller.planning.expand import Expansion, expand
 from enginebench_controller.planning.plan import Plan, parse_duration_ns
 from enginebench_controller.planning.sparsity_passes import with_sparsities
 from enginebench_controller.records import Failure, FailureKind, Profile
 from enginebench_controller.running import execution, outcome, remote_run
 from enginebench_controller.running.benchmarking import Announce
+from enginebench_controller.running.client import RunUnknownError
+from enginebench_controller.running.execution import uninterrupted
 from enginebench_controller.running.outcome import PassOrder
+from enginebench_controller.running.pending import Claim, Pending, pending_jobs, written
 from enginebench_controller.running.remote_run import Bench
 from enginebench_controller.running.session import Session, open_session
+from enginebench_controller.running.undertaking import ATTEMPTS, Undertaking
 from enginebench_proto.v1 import run_pb2
 
 
@@ -45,10 +49,30 @@ async def run_profiles(home: Home, order: ProfileOrder, announce: Announce) -> l
     await asyncio.to_thread(binder.resolve, plan.models)
     async with open_session(home, plan.targets) as session:
         expansion = await asyncio.to_thread(_expand, order, plan, session, binder)
-        reporter = announce(expansion, None)
-        bench = Bench(session.clients, home.library.file_paths, home.path, reporter, parse_duration_ns(plan.timeout))
-        passes = _Passes(home, bench, _pass_order(order, session))
-        return [await passes.carry_out(job) for job in expansion.jobs]
+        passes = _pass_order(order, session)
+        pending = _pending(passes, plan, expansion)
+        with written(home.path, pending) as claim:
+            reporter = announce(expansion, None)
+            bench = Bench(session.clients, home.library.file_paths, home.path, reporter, pending.timeout_ns)
+            return await _carry_out(Passes(home, bench, passes), bench, claim)
+
+
+def _pending(passes: PassOrder, plan: Plan, expansion: Expansion) -> Pending:
+    name = plan.name or ", ".join(dict.fromkeys(job.model.name for job in expansion.jobs))
+    jobs = pending_jobs(map(Undertaking, expansion.jobs))
+    return Pending(passes.id, name, parse_duration_ns(plan.timeout), jobs, passes=passes)
+
+
+async def _carry_out(passes: "Passes", bench: Bench, claim: Claim) -> list[Profile]:
+    undertakings = claim.pending.undertakings()
+    try:
+        done = [await passes.carry_out(one) for one in undertakings]
+    except asyncio.CancelledError:  # who interrupts passes wants no more of them
+        claim.drop()
+        raise
+    if not any(bench.remembered.values()):
+        claim.drop()
+    return done
 
 
 def _expand(order: ProfileOrder, plan: Plan, session: Session, binder: Binder) -> Expansion:
@@ -76,7 +100,7 @@ def _pass_order(order: ProfileOrder, session: Session) -> PassOrder:
     )
 
 
-class _Passes:
+class Passes:
     """Carries the passes of one command out, one after the other."""
 
     def __init__(self, home: Home, bench: Bench, order: PassOrder) -> None:
@@ -85,26 +109,48 @@ class _Passes:
         self._order = order
         self._analysis = SourceAnalysis(home.library.file_paths)
 
-    async def carry_out(self, job: Job) -> Profile:
-        """Run one pass and store what came of it; only then may the target forget it."""
-        run_id = uuid.uuid4().hex
-        profile = await asyncio.to_thread(self._analysis.analysed, await self._run(job, run_id), job.model)
-        await asyncio.to_thread(self._store.add_profile, profile, job.model)
-        self._bench.reporter.finished(job, profile.id, profile.status, profile.failure)
-        await remote_run.acknowledge(self._bench, job, run_id)
+    async def carry_out(self, one: Undertaking) -> Profile:
+        """Run one pass and store what came of it."""
+        return await uninterrupted(self._keep(one, await self._run(one)))
+
+    async def take_up(self, one: Undertaking, result: run_pb2.RunResult | None, otherwise: Failure) -> Profile:
+        """Store what a target held of a pass that was begun before; `otherwise` says why nothing comes of it."""
+        if result is None:
+            one.failure = otherwise
+            return await uninterrupted(self._keep(one, self._unprofiled(one, otherwise)))
+        return await uninterrupted(self._keep(one, outcome.profiled(one.job, self._order, one.outcome_id, result)))
+
+    async def _keep(self, one: Undertaking, profile: Profile) -> Profile:
+        """Lead the layers back to the model and store them; only then may the target forget the pass."""
+        profile = await asyncio.to_thread(self._analysis.analysed, profile, one.job.model)
+        await asyncio.to_thread(self._store.add_profile, profile, one.job.model)
+        one.settled = True
+        self._bench.reporter.finished(one.job, profile.id, profile.status, profile.failure)
+        await execution.forget(self._bench, one)
         return profile
 
-    async def _run(self, job: Job, run_id: str) -> Profile:
-        if job.target in self._bench.lost_targets:
-            lost = outcome.agent_lost(job, self._bench.lost_targets[job.target])
-            return outcome.unprofiled(job, self._order, run_id, lost)
+    async def _run(self, one: Undertaking) -> Profile:
+        for _ in range(ATTEMPTS):
+            if (profile := await self._attempt(one)) is not None:
+                return profile
+        return self._unprofiled(one, outcome.agent_lost(one.job, outcome.RESTARTED.format(ATTEMPTS)))
+
+    async def _attempt(self, one: Undertaking) -> Profile | None:
+        """None where the target was restarted and has forgotten the run, which may then be begun anew."""
+        job, lost = one.job, self._bench.lost_targets
+        await remote_run.look_again(self._bench, job.target)
+        if job.target in lost:
+            return self._unprofiled(one, outcome.agent_lost(job, lost[job.target]))
         try:
-            result = await execution.run_once(self._bench, job, run_id, run_pb2.RUN_KIND_PROFILE)
+            result = await execution.run_once(self._bench, job, one.begin(0), run_pb2.RUN_KIND_PROFILE)
         except UnreachableError as error:
-            self._bench.lost_targets[job.target] = str(error)
-            failure = outcome.agent_lost(job, str(error))
+            lost[job.target] = str(error)
+            return self._unprofiled(one, outcome.agent_lost(job, str(error)))
+        except RunUnknownError:
+            return None
         except AgentError as error:
-            failure = Failure(FailureKind.REFUSED, str(error))
-        else:
-            return outcome.profiled(job, self._order, result)
-        return outcome.unprofiled(job, self._order, run_id, failure)
+            return self._unprofiled(one, Failure(FailureKind.REFUSED, str(error)))
+        return outcome.profiled(job, self._order, one.outcome_id, result)
+
+    def _unprofiled(self, one: Undertaking, failure: Failure) -> Profile:
+        return outcome.unprofiled(one.job, self._order, one.outcome_id, failure)

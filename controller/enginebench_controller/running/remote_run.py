@@ -14,16 +14,18 @@ from enginebench_controller import convert, logs
 from enginebench_controller.errors import AgentError, UnreachableError
 from enginebench_controller.planning.expand import Job
 from enginebench_controller.records import Failure, InputFile, ModelFile, ModelVersion, Status
-from enginebench_controller.running.client import AgentClient
+from enginebench_controller.running.client import AgentClient, RunUnknownError
 from enginebench_controller.running.sample_file import SampleFile
 from enginebench_proto.v1 import run_pb2
 
 T = TypeVar("T")
 
 RECONNECT_SECONDS = 25.0
-"""A target that does not answer for this long is lost for the rest of the benchmark."""
+"""A target that does not answer for this long is lost: what ran there has failed."""
 RETRY_SECONDS = 0.5
 CANCEL_SECONDS = 5.0
+LOOK_SECONDS = 3.0
+"""So long a lost target is given to answer once more, before each of its further jobs."""
 
 _log = logging.getLogger(__name__)
 
@@ -43,7 +45,10 @@ class Reporter(Protocol):
 
 @dataclass
 class Bench:
-    """What jobs are carried out with: the connections, where files lie and may lie, and what has happened so far."""
+    """What jobs are carried out with: the connections, where files lie and may lie, and what has happened so far.
+
+    `remembered` are the runs, by target, that it could not be told to forget.
+    """
 
     clients: Mapping[str, AgentClient]
     file_paths: Callable[[ModelVersion], Sequence[Path]]
@@ -51,6 +56,7 @@ class Bench:
     reporter: Reporter
     timeout_ns: int
     lost_targets: dict[str, str] = field(default_factory=dict)
+    remembered: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     _locks: defaultdict[tuple[str, str], asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
 
     def lock(self, target: str, thing: str) -> asyncio.Lock:
@@ -135,11 +141,37 @@ async def cancel(bench: Bench, job: Job, run_id: str) -> None:
 
 
 async def acknowledge(bench: Bench, job: Job, run_id: str) -> None:
-    """Let the agent forget a run whose outcome is stored. One that misses this keeps a result nobody asks for again."""
+    """Let the agent forget a run whose outcome is stored; one that cannot be told is among those `remembered`."""
+    bench.remembered[job.target].add(run_id)
     if job.target not in bench.lost_targets:
         with contextlib.suppress(UnreachableError, AgentError):
             await bench.clients[job.target].acknowledge(run_id)
             _log.info("result acknowledged", extra=logs.told(run=run_id, target=job.target))
+            bench.remembered[job.target].discard(run_id)
+
+
+async def look_again(bench: Bench, target: str) -> None:
+    """Ask a lost target once more; one that answers is lost no longer, and drops what was given up meanwhile."""
+    if target not in bench.lost_targets:
+        return
+    client = bench.clients[target]
+    with contextlib.suppress(AgentError, UnreachableError, TimeoutError):
+        async with asyncio.timeout(LOOK_SECONDS):
+            await _persist(client.host)
+            for run_id in tuple(bench.remembered[target]):
+                await drop(client, run_id)
+                bench.remembered[target].discard(run_id)
+        del bench.lost_targets[target]
+
+
+async def drop(client: AgentClient, run_id: str) -> None:
+    """End a run whose outcome nobody wants any more, and let its agent forget it; harmless for an unknown one.
+
+    Raises as the calls do.
+    """
+    with contextlib.suppress(RunUnknownError):
+        await client.cancel(run_id)
+        await client.acknowledge(run_id)
 
 
 def _queued(runs_before: int) -> str:

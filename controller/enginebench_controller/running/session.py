@@ -51,6 +51,14 @@ async def open_session(
         yield Session(clients, tuple(snapshots))
 
 
+@contextlib.asynccontextmanager
+async def open_client(home: Home, name: str) -> AsyncIterator[AgentClient]:
+    """Connect to one target, named as for `open_session`, without asking it anything. Raises `InputError`."""
+    async with contextlib.AsyncExitStack() as stack:
+        target = await _target(home, name, stack, ())
+        yield await stack.enter_async_context(AgentClient(target.name, target.address))
+
+
 async def snapshot(target: Target, client: AgentClient, *, refresh: bool = False) -> TargetSnapshot:
     """What a target says of itself now. Raises `UnreachableError`."""
     host = await client.host()

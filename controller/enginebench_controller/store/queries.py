@@ -123,6 +123,13 @@ def ids_by_kind(connection: duckdb.DuckDBPyConnection, named: str) -> Mapping[st
     return {}
 
 
+def stored_ids(connection: duckdb.DuckDBPyConnection, among: Sequence[str]) -> frozenset[str]:
+    """Return which of these are ids of benchmarks, measurements or profiles."""
+    tables = ("benchmarks", "measurements", "profiles")
+    query = " UNION ALL ".join(f"SELECT id FROM {table} WHERE id IN (SELECT unnest($1))" for table in tables)  # noqa: S608
+    return frozenset(row["id"] for row in rows(connection, query, list(among)))
+
+
 def _ids(connection: duckdb.DuckDBPyConnection, table: str, condition: str, named: str) -> tuple[str, ...]:
     newest = "started_at_unix_ns" if table == "measurements" else "created_at_unix_ns"
     query = f"SELECT id FROM {table} WHERE {condition} ORDER BY {newest} DESC, id"  # noqa: S608

@@ -203,6 +203,11 @@ class Store:
         with reading(self.path, self._timeout_s) as connection:
             return queries.ids_by_kind(connection, named) if named else {}
 
+    def stored_ids(self, among: Sequence[str]) -> frozenset[str]:
+        """Return which of these very ids are those of benchmarks, measurements or profiles that are there."""
+        with reading(self.path, self._timeout_s) as connection:
+            return queries.stored_ids(connection, among)
+
     def bundle(self, benchmark_id: str, *, with_samples: bool = True) -> BenchmarkBundle:
         """Return one benchmark with everything as of one moment, its samples where wanted. Raises like `benchmark`."""
         with reading(self.path, self._timeout_s) as connection:

@@ -149,6 +149,17 @@ def test_one_failed_process_fails_the_measurement_and_says_which_it_was(tmp_path
     assert [phase.name for phase in measurement.phases] == ["compile"], "of the first process"
 
 
+def test_fewer_processes_than_were_asked_for_are_inconclusive_even_where_they_agree(tmp_path: Path) -> None:
+    with SampleFile(tmp_path) as samples:
+        for process in range(2):
+            fill(samples, process, 1_000_000)
+        found = {
+            asked: merge(job(processes=asked, min_iterations=1), "b1", "m1", [result(), result()], samples).status
+            for asked in (2, 3)
+        }
+    assert found == {2: Status.OK, 3: Status.INCONCLUSIVE}
+
+
 def test_a_run_that_somebody_cancelled_is_cancelled(tmp_path: Path) -> None:
     with SampleFile(tmp_path) as samples:
         measurement = merge(job(), "b1", "m1", [failure(run_pb2.FAILURE_KIND_CANCELLED)], samples)

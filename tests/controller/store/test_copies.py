@@ -150,6 +150,7 @@ def test_damaged_results_are_kept_when_a_backup_takes_their_place(store, tmp_pat
     assert kept.read_bytes() == damaged
 
 
+@pytest.mark.fault(17)
 def test_a_damaged_log_is_told_and_kept_when_a_backup_takes_the_place_of_the_results(store, tmp_path):
     copy = store.backup(tmp_path / "copy.duckdb")
     subprocess.run([sys.executable, "-c", UNFINISHED, store.path], check=True, capture_output=True)
@@ -167,12 +168,14 @@ def test_a_damaged_log_is_told_and_kept_when_a_backup_takes_the_place_of_the_res
     assert files(tmp_path) == ["copy.duckdb", "home"]
 
 
+@pytest.mark.fault(17)
 def test_a_damaged_file_is_told_with_what_to_do(store):
     damage(store.path, 0.0, 0.02)
     with pytest.raises(StoreError, match=r"is damaged on the disk; .* store restore"):
         store.benchmarks()
 
 
+@pytest.mark.fault(17)
 def test_results_that_another_program_holds_are_not_replaced(store, tmp_path):
     copy = store.backup(tmp_path / "copy.duckdb")
     command = [sys.executable, "-c", HOLDING, store.path]
@@ -213,6 +216,7 @@ def test_a_check_reads_everything_and_finds_what_belongs_to_nothing(store):
     assert any("measurement m1 has" in problem and "of 200 iterations" in problem for problem in problems)
 
 
+@pytest.mark.fault(17)
 def test_a_check_tells_damage(store):
     store.add_measurement(invented.measured("m2", iterations=50_000), invented.samples("m2", iterations=50_000))
     shutil.copy(store.path, sound := store.path.with_name("sound"))

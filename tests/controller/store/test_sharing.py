@@ -56,6 +56,7 @@ READER = """
 """
 
 
+@pytest.mark.fault(17)
 def test_two_writers_and_a_reader_get_along(store):
     writers = [start(WRITER, store.path, name, 12) for name in ("a", "b")]
     reader = start(READER, store.path)
@@ -67,6 +68,7 @@ def test_two_writers_and_a_reader_get_along(store):
     assert len(acknowledged) == 24
 
 
+@pytest.mark.fault(17)
 def test_what_was_acknowledged_survives_a_kill_in_the_middle(store):
     for round_ in range(3):
         writer = start(WRITER, store.path, f"r{round_}-", 1000)
@@ -90,6 +92,7 @@ def test_threads_of_one_process_share_a_store_too(store):
     assert read == [12] * 4
 
 
+@pytest.mark.fault(17)
 def test_a_program_that_holds_the_file_open_is_named(store):
     holder = start(
         "import duckdb; held = duckdb.connect(sys.argv[1]); print('held', flush=True); sys.stdin.read()", store.path
@@ -116,6 +119,7 @@ def test_a_store_waits_for_a_program_that_lets_go(store):
     assert holder.wait(10) == 0
 
 
+@pytest.mark.fault(17)
 def test_a_gate_that_stays_closed_is_a_sentence(store):
     holder = start(
         """

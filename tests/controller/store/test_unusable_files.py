@@ -53,6 +53,7 @@ def test_missing_permission_is_told_with_what_to_do(tmp_path, words):
     )
 
 
+@pytest.mark.fault(17)
 def test_a_full_disk_is_told_and_what_was_stored_before_is_kept(tmp_path):
     store = Store(tmp_path / "results.duckdb")
     store.add_benchmark(invented.benchmark())

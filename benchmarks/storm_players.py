@@ -1,0 +1,236 @@
+"""Who is killed in the storm: an agent, commands, pages, and the children of runs. Each is started again by itself."""
+
+import contextlib
+import itertools
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import onnx
+from onnx import TensorProto, helper
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from websockets.exceptions import WebSocketException
+from websockets.sync.client import connect
+
+from enginebench_controller.jobs.folder import JobFolder
+from enginebench_controller.jobs.telling import JOB_VARIABLE
+
+BATCHES = (1, 2, 3)
+_QUICK = ("--processes", "2", "--interval", "0%", "--duration", "200ms", "--warmup", "20ms", "--max-duration", "1m")
+_ONLY_FAKE = '[environments.default]\nengines = ["fake"]\n'
+_POLL_S = 0.005
+_PATIENCE_S = 10.0
+
+
+class Player:
+    """A process that is started again whenever it has ended, until `stop`."""
+
+    def __init__(self) -> None:
+        self.process: subprocess.Popen[str] | None = None
+        self.starts = 0
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._keep_alive, daemon=True)
+        self._thread.start()
+
+    def victim(self) -> int | None:
+        """The process to kill now; None where there is none."""
+        process = self.process
+        return process.pid if process is not None and process.poll() is None else None
+
+    def stop(self) -> None:
+        """Let it end by itself where it does, and start no other."""
+        self._stopping.set()
+        self._thread.join()
+
+    def _keep_alive(self) -> None:
+        while not self._stopping.is_set():
+            self.process = self._start()
+            self.starts += 1
+            self._attend(self.process)
+
+    def _start(self) -> "subprocess.Popen[str]":
+        raise NotImplementedError
+
+    def _attend(self, process: "subprocess.Popen[str]") -> None:
+        while process.poll() is None and not self._stopping.wait(0.02):
+            pass
+        if process.poll() is None:
+            process.terminate()
+        process.communicate()
+
+
+class Agent(Player):
+    """An agent with the fake engine, always on the same port and folder. Notes every result that reaches its spool."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.address = f"127.0.0.1:{free_port()}"
+        self.spooled: set[str] = set()
+        folder.mkdir(parents=True)
+        (folder / "agent.toml").write_text(_ONLY_FAKE)
+        super().__init__()
+        threading.Thread(target=self._note, daemon=True).start()
+
+    def child(self) -> int | None:
+        """A child that carries out a run; None where there is none."""
+        pid = self.victim()
+        return next((one for one in children_of(pid) if b"\0run\0" in _command_line(one)), None) if pid else None
+
+    def _start(self) -> "subprocess.Popen[str]":
+        serve = ("-m", "enginebench_agent", "serve", "--port", self.address.rpartition(":")[2])
+        return _quiet([*serve, "--data-dir", str(self.folder)])
+
+    def _note(self) -> None:
+        while not self._stopping.wait(_POLL_S):
+            with contextlib.suppress(FileNotFoundError):
+                self.spooled.update(name for name in os.listdir(self.folder / "spool") if "." not in name)  # noqa: PTH208
+
+
+class Commands(Player):
+    """One command after the other over a home; with `resuming` every third only collects what others left.
+
+    What a command tells in its job folder to be stored, is: that is the promise.
+    """
+
+    def __init__(self, home: Path, agent: Agent, model: Path, device: str, *, resuming: bool = False) -> None:
+        self._home = home
+        self._device = ("--engine", "fake", "--option", "fake.wait=sleep", "--device", device)
+        self._order = ("run", str(model), *self._device, "--target", agent.address, *_QUICK)
+        self._resuming = resuming
+        self._folders: list[JobFolder] = []
+        self._numbers = itertools.count()
+        self._name = device.replace(":", "")
+        super().__init__()
+
+    def told(self) -> set[str]:
+        """The ids of all measurements that were told to be in the store."""
+        progress = filter(None, (folder.progress() for folder in self._folders))
+        return {cell.outcome_id for one in progress for cell in one.cells if cell.outcome_id}
+
+    def _start(self) -> "subprocess.Popen[str]":
+        number = next(self._numbers)
+        folder = JobFolder(self._home.parent / "told" / f"{self._name}-{number}")
+        folder.path.mkdir(parents=True)
+        self._folders.append(folder)
+        run = (*self._order, "--batch", ",".join(map(str, BATCHES)))
+        order = ("resume",) if self._resuming and number % 3 == 2 else run
+        return _quiet(["-m", "enginebench_controller", *order], home=self._home, job=folder.path)
+
+    def _attend(self, process: "subprocess.Popen[str]") -> None:
+        process.communicate()  # it ends by itself, also when the storm is over
+
+
+class Pages(Player):
+    """The pages, and a visitor who opens one after the other."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._port = free_port()
+        self.drawn = 0
+        self.tracebacks = 0
+        super().__init__()
+        threading.Thread(target=self._visit, daemon=True).start()
+
+    def victim(self) -> int | None:
+        """The server itself, not the command that waits for it."""
+        command = super().victim()
+        return next(iter(children_of(command)), None) if command else None
+
+    def _start(self) -> "subprocess.Popen[str]":
+        return _quiet(["-m", "enginebench_controller", "ui", "--port", str(self._port)], home=self._home)
+
+    def _visit(self) -> None:
+        for page in itertools.cycle(("", "projects", "targets", "profiles")):
+            if self._stopping.wait(0.2):
+                return
+            with contextlib.suppress(OSError, WebSocketException, TimeoutError):
+                for message in self._messages(page):
+                    kind = message.delta.new_element.WhichOneof("type") if message.HasField("delta") else None
+                    self.tracebacks += kind == "exception"
+                self.drawn += 1
+
+    def _messages(self, page: str) -> Iterator[ForwardMsg]:
+        """What the server sends of a page, to its end."""
+        url = f"ws://127.0.0.1:{self._port}/_stcore/stream"
+        with connect(url, subprotocols=["streamlit"], proxy=None, max_size=None, close_timeout=1) as socket_:  # type: ignore[list-item]
+            asked = BackMsg()
+            asked.rerun_script.page_name = page
+            socket_.send(asked.SerializeToString())
+            while True:
+                content = socket_.recv(timeout=_PATIENCE_S)
+                message = ForwardMsg.FromString(content if isinstance(content, bytes) else content.encode())
+                yield message
+                if message.WhichOneof("type") == "script_finished":
+                    return
+
+
+def kill(pid: int | None) -> bool:
+    """SIGKILL; False where there is nobody."""
+    if pid is None:
+        return False
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def children_of(pid: int) -> list[int]:
+    """The child processes of a process; none of one that has gone."""
+    try:
+        return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def tiny_model(path: Path) -> Path:
+    """A network of one addition."""
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 4]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Add", ["x", "x"], ["y"], "double")], "tiny", [x], [y])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+    return path
+
+
+def wait_until_answering(agent: Agent) -> None:
+    """Raises `TimeoutError` for an agent that does not listen."""
+    host, _, port = agent.address.rpartition(":")
+    deadline = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError), socket.create_connection((host, int(port)), timeout=1):
+            return
+        time.sleep(0.05)
+    raise TimeoutError(f"no agent listens on {agent.address}")
+
+
+def _quiet(arguments: list[str], home: Path | None = None, job: Path | None = None) -> "subprocess.Popen[str]":
+    ours = {"ENGINEBENCH_HOME": str(home)} if home else {}
+    ours |= {JOB_VARIABLE: str(job)} if job else {}
+    return subprocess.Popen(
+        [sys.executable, *arguments],
+        env=os.environ | ours,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+
+
+def _command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""

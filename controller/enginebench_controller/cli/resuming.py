@@ -1,0 +1,76 @@
+"""`enginebench resume`: what interrupted commands have left on their targets."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from enginebench_controller.cli.arguments import split
+from enginebench_controller.cli.console import print_json, print_table, remark
+from enginebench_controller.cli.options import Json
+from enginebench_controller.cli.progress import announcing
+from enginebench_controller.errors import ExitCode
+from enginebench_controller.home import Home, default_home
+from enginebench_controller.running.collecting import Wish
+from enginebench_controller.running.resuming import TakenUp, Waiting, look, missing_outcomes
+from enginebench_controller.running.resuming import resume as resume_all
+
+SCHEMA_VERSION = 1
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this module."""
+    app.command("resume")(resume)
+
+
+def resume(
+    target: Annotated[
+        str | None, typer.Option(metavar="TARGET,…", help=r"Only what these targets have. \[default: all]")
+    ] = None,
+    finish: Annotated[bool, typer.Option("--finish", help="Carry out what never ran, too.")] = False,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for runs that still go on.")] = True,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what there is, and change nothing.")] = False,
+    json: Json = False,
+) -> int:
+    """Collect, once, what interrupted commands have left on their targets. Living commands are left alone."""
+    home, wish = default_home(), Wish(tuple(split(target) or ()), finish, wait)
+    found: tuple[TakenUp, ...] | tuple[Waiting, ...]
+    if dry_run:
+        found = asyncio.run(look(home, wish))
+    else:
+        with announcing() as announce:
+            found = asyncio.run(resume_all(home, wish, announce))
+    if json:
+        print_json({"schema_version": SCHEMA_VERSION, "dry_run": dry_run, "plans": [asdict(one) for one in found]})
+    else:
+        _print(found)
+    return ExitCode.UNREACHABLE if any(one.reasons for one in found) else ExitCode.OK
+
+
+def remind(home: Home) -> None:
+    """Say that something waits to be resumed, where that is so."""
+    if missing := missing_outcomes(home):
+        remark(f"{missing} results of interrupted commands are missing: `enginebench resume` collects what there is")
+
+
+def _print(found: Sequence[TakenUp | Waiting]) -> None:
+    if not found:
+        remark("nothing was interrupted, so there is nothing to resume")
+        return
+    # What can be counted: ids and names stand in the first two columns, and reasons are sentences.
+    counts = [{name: _count(value) for name, value in asdict(one).items() if _is_counted(name)} for one in found]
+    columns = [("id", False), ("name", False), *((name.replace("_", " "), True) for name in counts[0])]
+    rows: list[list[object]] = [[one.id, one.name, *each.values()] for one, each in zip(found, counts, strict=True)]
+    print_table("Interrupted", columns, rows)
+    for reason in dict.fromkeys(reason for one in found for reason in one.reasons):
+        remark(reason)
+
+
+def _is_counted(name: str) -> bool:
+    return name not in ("id", "name", "reasons")
+
+
+def _count(value: int | Sequence[str]) -> int:
+    return value if isinstance(value, int) else len(value)

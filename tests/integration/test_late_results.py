@@ -1,0 +1,104 @@
+"""A target that stops for too long is lost; what comes late of it is never stored beside what took its place."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_server import AgentProcess
+from enginebench_controller.home import Home
+from enginebench_controller.planning.plan import make_plan
+from enginebench_controller.records import Measurement
+from enginebench_controller.running import remote_run
+from enginebench_controller.running.benchmarking import Order, run_benchmark
+from enginebench_controller.running.collecting import Wish
+from enginebench_controller.running.resuming import resume
+
+BOUND_SECONDS = 1.0
+
+
+class Told:
+    """A reporter that keeps how jobs ended, and calls back."""
+
+    def __init__(self, on_finished: Callable[[], None] = lambda: None) -> None:
+        self._on_finished = on_finished
+        self.kinds: list[str | None] = []
+
+    def uploading(self, *_: Any) -> None:
+        """Nobody asks."""
+
+    def running(self, *_: Any) -> None:
+        """Nobody asks."""
+
+    def finished(self, job: Any, outcome_id: str, status: Any, failure: Any) -> None:
+        self.kinds.append(failure.kind.value if failure else None)
+        self._on_finished()
+
+
+@pytest.fixture
+def agent(start_agent: Callable[..., AgentProcess], monkeypatch: pytest.MonkeyPatch) -> AgentProcess:
+    """An agent whose silence, once it is noticed, is borne for a second."""
+    monkeypatch.setattr(remote_run, "RECONNECT_SECONDS", BOUND_SECONDS)
+    return start_agent(config='[environments.default]\nengines = ["fake"]\n')
+
+
+async def carried_out(home: Home, agent: AgentProcess, model: Path, told: Told, batches: list[int]) -> None:
+    """A benchmark of a second a cell, whose agent is stopped in the middle of the first one."""
+    measuring = {"processes": 1, "duration": "1s", "warmup": "50ms", "max_duration": "1m", "interval": "0%"}
+    options = {"fake.wait": "sleep"}
+    chosen = {"models": [str(model)], "engines": ["fake"], "targets": [agent.address], "batch": batches}
+    order = Order(make_plan(chosen | measuring | {"options": options}, "test"))
+    task = asyncio.create_task(run_benchmark(home, order, lambda *_: told))
+    while not any((agent.data_dir / "spool").glob("*.blocks")):
+        assert not task.done(), task.exception()
+        await asyncio.sleep(0.01)
+    os.kill(agent.pid, signal.SIGSTOP)
+    await task
+
+
+def stored(home: Home) -> tuple[Measurement, ...]:
+    (entry,) = home.store.benchmarks()
+    return home.store.measurements(entry.benchmark.id)
+
+
+async def spooled(agent: AgentProcess) -> None:
+    async with asyncio.timeout(30):
+        while not any(path.suffix == "" for path in (agent.data_dir / "spool").iterdir()):
+            await asyncio.sleep(0.02)
+
+
+@pytest.mark.fault(2)
+async def test_a_result_that_comes_after_its_target_was_lost_is_never_stored(
+    tmp_path: Path, model: Path, agent: AgentProcess
+) -> None:
+    home, told = Home(tmp_path / "home"), Told()
+    await carried_out(home, agent, model, told, [1])
+    assert told.kinds == ["agent_lost"]
+    before = stored(home)
+    os.kill(agent.pid, signal.SIGCONT)
+    await spooled(agent)
+
+    (taken,) = await resume(home, Wish(), lambda *_: told)
+
+    assert (taken.collected, taken.interrupted, taken.dropped_runs) == ((), (), 1)
+    assert [(one.id, one.failure) for one in stored(home)] == [(one.id, one.failure) for one in before]
+    assert list((agent.data_dir / "spool").iterdir()) == []
+    assert await resume(home, Wish(), lambda *_: told) == ()
+
+
+@pytest.mark.fault(2)
+async def test_a_target_that_comes_back_carries_out_the_rest_and_drops_what_was_given_up(
+    tmp_path: Path, model: Path, agent: AgentProcess
+) -> None:
+    home = Home(tmp_path / "home")
+    told = Told(lambda: os.kill(agent.pid, signal.SIGCONT))
+    await carried_out(home, agent, model, told, [1, 2])
+
+    assert sorted(map(str, told.kinds)) == ["None", "agent_lost"]
+    assert sorted(one.status.value for one in stored(home)) == ["failed", "ok"]
+    assert list((agent.data_dir / "spool").iterdir()) == []
+    assert list((home.path / "pending").iterdir()) == []
