@@ -8,6 +8,7 @@
 #   make docs    the pages that are printed from tables in the code
 #   make audit    whether a dependency has a known vulnerability; needs the internet
 #   make wheels-check    whether small boards can install the base without compiling: also among `make test`
+#   make faults  the tests of the twenty faults of docs/faults.md
 #   make soak    thousands of runs on one agent, and what they leave in it: about 20 minutes
 #   make storm    kill commands, agent, children and pages 200 times, and count what is lost: about ten minutes
 #   make benchmarks    the harness against its peers, on an idle machine: about 40 minutes (QUICK=1: three)
@@ -72,6 +73,7 @@ $(AUDIT):
 	touch $@
 
 docs: $(VENV)/.stamp
+	$(BIN)/python tests/faults.py
 	$(BIN)/python docs/errors.py > docs/errors.md
 	$(BIN)/python -m enginebench_controller.store.tables > docs/tables.md
 
@@ -109,6 +111,9 @@ screenshots: setup browser
 	ENGINEBENCH_PAGES_HOME=$(SHOTS)/home ENGINEBENCH_SCREENSHOTS=$(SHOTS) \
 	  $(BIN)/python -m pytest tests/browser/test_screens.py
 	$(BIN)/python tests/browser/pictures.py $(SHOTS) docs/images
+
+faults: setup browser
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m fault
 
 storm: setup
 	$(BIN)/python -m benchmarks.storm

@@ -57,8 +57,8 @@ ERRORS: Mapping[ErrorCode, KnownError] = {
     ErrorCode.DISK_FULL: KnownError(
         StatusCode.RESOURCE_EXHAUSTED,
         "The disk of the agent's data folder has no room, or what the agent may use of it.",
-        "Make room there, allow more with max_cache_bytes in agent.toml, or start the agent with another --data-dir; what "
-        "was uploaded so far is kept.",
+        "Make room there, allow more with max_cache_bytes in agent.toml, or start the agent with another --data-dir; "
+        "what was uploaded so far is kept.",
     ),
     ErrorCode.BUSY: KnownError(
         StatusCode.RESOURCE_EXHAUSTED,
