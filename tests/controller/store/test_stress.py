@@ -115,7 +115,7 @@ FILLING = """
     while not sentence:
         name = f"m{len(acknowledged)}"
         try:
-            store.add_measurement(invented.measured(name, iterations=40_000), invented.samples(name, iterations=40_000))
+            store.add_measurement(invented.measured(name, iterations=12_000), invented.samples(name, iterations=12_000))
             acknowledged.append(name)
         except StoreError as error:
             sentence = str(error)
@@ -151,9 +151,10 @@ def test_a_disk_that_fills_up_keeps_all_that_was_acknowledged_and_goes_on_when_t
     assert done.returncode == 0, done.stderr
     acknowledged, sentence, full, after, problems = json.loads(done.stdout)
     assert "could not be written: the disk is full; free some space and try again" in sentence
-    assert len(acknowledged) > 3
-    assert full == sorted(acknowledged)
-    assert after == sorted([*acknowledged, "after"])
+    assert len(acknowledged) >= 2
+    refused = f"m{len(acknowledged)}"  # it may be there too: nobody was told so, and to store it again does nothing
+    assert set(acknowledged) <= set(full) <= {*acknowledged, refused}
+    assert set(after) == {*full, "after"}
     assert problems == []
 
 
