@@ -5,6 +5,7 @@
 #   make check   formatter, linter, types, import contracts, generated code: what is quick
 #   make ui      the pages over what `make demo` measured
 #   make screenshots    pictures of every page, for docs/ and for designers: about fifteen minutes
+#   make fuzz    more than 100,000 generated inputs to everything that reads what others wrote: about 25 minutes
 #   make benchmarks    the harness against its peers, on an idle machine: about 40 minutes (QUICK=1: three)
 
 PYTHON ?= python3
@@ -22,7 +23,7 @@ endif
 BENCHMARKS_STAMP := .venvs/benchmarks.stamp
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check ui setup format proto screenshots browser benchmarks clean
+.PHONY: demo test check ui setup format proto screenshots browser benchmarks fuzz clean
 
 demo: setup
 	$(BIN)/enginebench demo
@@ -87,6 +88,9 @@ screenshots: setup browser
 
 benchmarks: setup $(BENCHMARKS_STAMP)
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
+
+fuzz: setup
+	$(BIN)/python -m benchmarks.fuzzing
 
 $(BENCHMARKS_STAMP): $(VENV)/.stamp
 	mkdir -p $(@D)

@@ -1,6 +1,7 @@
 """What callers may call things: digests, run ids, environments and model files, checked before any use as a path."""
 
 import re
+from collections import Counter
 from pathlib import PurePosixPath
 
 from enginebench_agent.errors import InvalidRequestError
@@ -63,9 +64,10 @@ def check_model_file_name(name: str) -> PurePosixPath:
 def check_model_file_names(names: list[str]) -> list[PurePosixPath]:
     """Check every name of a file set, and that no two name the same file or a file and its folder."""
     paths = [check_model_file_name(name) for name in names]
-    for position, path in enumerate(paths):
-        others = paths[:position] + paths[position + 1 :]
-        if path in others or any(path in other.parents for other in others):
+    uses = Counter(paths)
+    folders = {folder for path in paths for folder in path.parents}
+    for path in paths:
+        if uses[path] > 1 or path in folders:
             raise InvalidRequestError(f"the model's files cannot lie beside each other: {_shown(str(path))}.")
     return paths
 

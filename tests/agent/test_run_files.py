@@ -40,6 +40,7 @@ async def test_given_inputs_are_measured_with_and_kept_while_in_use(
     await ready.models.DeleteFile(model_pb2.DeleteFileRequest(sha256=sha256))
 
 
+@pytest.mark.fault(8)
 @pytest.mark.parametrize(
     "name", ["../x.onnx", "/etc/passwd", "a/../../x", "a\0b", "", ".", "x" * 10_000, "a\\b", "./a"]
 )
@@ -50,6 +51,7 @@ async def test_file_names_that_could_leave_the_run_folder_are_refused(shared: Cl
         await shared.start(make_spec(model, "file-names-that", model=version))
 
 
+@pytest.mark.fault(10)
 async def test_executable_formats_need_the_owners_consent(shared: Client, model: bytes) -> None:
     file = model_pb2.ModelFile(name="m.pt2", sha256=digest(model), size_bytes=len(model))
     version = model_pb2.ModelVersion(digest=digest(model), format="torch_export", files=[file])

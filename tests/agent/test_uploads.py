@@ -146,6 +146,7 @@ async def test_a_file_larger_than_the_disk_is_refused_at_once(client: Client, ag
     assert list((agent.data_dir / "files").iterdir()) == []
 
 
+@pytest.mark.fault(8)
 @pytest.mark.parametrize("name", ["", "abc", "../../etc/passwd", "A" * 64, "g" * 64, "0" * 63 + "\n"])
 async def test_what_is_not_a_digest_is_refused_everywhere(shared: Client, name: str) -> None:
     async with refused(grpc.StatusCode.INVALID_ARGUMENT):

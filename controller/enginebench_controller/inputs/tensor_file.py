@@ -70,6 +70,8 @@ def open_array(path: Path, member: str | None = None) -> ArrayFile:
         raise InputError(
             f"{label} holds pickled Python objects, which can run code and are not read; save numbers only"
         )
+    if any(size < 0 for size in header.shape):
+        raise InputError(f"{label} has the impossible shape {header.shape}; save it again with NumPy")
     size_bytes = math.prod(header.shape) * header.dtype.itemsize
     if size_bytes > MAX_BYTES:
         raise InputError(f"{label} comes to {size_bytes} bytes; at most {MAX_BYTES} are read: split it up")
