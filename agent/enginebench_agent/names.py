@@ -9,6 +9,8 @@ from enginebench_agent.errors import InvalidRequestError
 MAX_NAME_CHARS = 1_024
 MAX_PART_BYTES = 255
 MAX_DEPTH = 8
+MAX_FILES = 4_096
+"""Files of one model. A message has room for ten times as many, and while they are checked nobody else is served."""
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _RUN_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -62,7 +64,9 @@ def check_model_file_name(name: str) -> PurePosixPath:
 
 
 def check_model_file_names(names: list[str]) -> list[PurePosixPath]:
-    """Check every name of a file set, and that no two name the same file or a file and its folder."""
+    """Check every name of a file set, that no two name the same file or a file and its folder, and their number."""
+    if len(names) > MAX_FILES:
+        raise InvalidRequestError(f"the model has {len(names)} files; an agent takes up to {MAX_FILES}.")
     paths = [check_model_file_name(name) for name in names]
     uses = Counter(paths)
     folders = {folder for path in paths for folder in path.parents}

@@ -1,7 +1,7 @@
 """Layers as CSV (RFC 4180): a header, comma, quotes where needed, lists as JSON, an empty cell for what is unknown.
 
-Names are other people's, and a spreadsheet takes a cell that begins with =, +, - or @, in full width too, for a formula.
-Such text gets an apostrophe in front, which spreadsheets hide; JSON and Parquet keep it as it is.
+Names are other people's, and a spreadsheet takes a cell that begins with =, +, - or @ (in full width too) for a
+formula. Such text gets an apostrophe in front, which spreadsheets hide; JSON and Parquet keep it as it is.
 """
 
 import csv
