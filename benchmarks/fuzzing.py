@@ -1,6 +1,6 @@
 """`python -m benchmarks.fuzzing`: the recorded run of all fuzzed targets; its counts go to docs/reliability.md.
 
-Each file of tests is a process of its own, two at a time. Nothing is written unless every one of them passes.
+Each file of tests is a process of its own, four at a time: some wait for agents and disks most of the time. Nothing is written unless every one of them passes.
 """
 
 import json
@@ -28,7 +28,7 @@ TESTS = (
     "tests/controller/exchange/test_fuzz_imports.py",
     "tests/controller/store/test_store_machine.py",
 )
-AT_ONCE = 2
+AT_ONCE = 4
 THROUGH_AN_AGENT = "agent: "
 """How the names of targets begin whose inputs a real agent got."""
 

@@ -141,7 +141,7 @@ def _edit_value(draw: st.DrawFn, container: Any) -> None:
             case 1 if isinstance(container, list):
                 container.append(copy.deepcopy(container[key]))
             case _:
-                container[key] = draw(_json_values)
+                container[key] = copy.deepcopy(draw(_json_values))  # a later edit may go down into it
         return
 
 

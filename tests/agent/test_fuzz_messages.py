@@ -162,7 +162,7 @@ def requests(draw: st.DrawFn) -> tuple[str, list[bytes]]:
 
 
 @pytest.mark.fault(8)
-@fuzzed("agent: requests, edited", quick=300, recorded=22_000, request=requests())
+@fuzzed("agent: requests, edited", quick=300, recorded=8_000, request=requests())
 def test_any_message_is_answered_as_documented(target: Target, request: tuple[str, list[bytes]]) -> None:
     check(target, *request)
 
@@ -174,7 +174,7 @@ serialized = [message.SerializeToString() for originals in ORIGINALS.values() fo
 @fuzzed(
     "agent: requests, raw bytes",
     quick=200,
-    recorded=15_000,
+    recorded=12_000,
     path=st.sampled_from(sorted(METHODS)),
     contents=st.lists(st.binary(max_size=200) | edited_bytes(serialized), min_size=1, max_size=3),
 )
@@ -187,7 +187,7 @@ def test_bytes_that_are_no_message_are_refused_in_a_sentence(target: Target, pat
 @fuzzed(
     "agent: health and reflection, raw bytes",
     quick=20,
-    recorded=1_000,
+    recorded=500,
     path=st.sampled_from(("Health/Check", "ServerReflection")),
     content=st.binary(max_size=100),
 )
@@ -217,7 +217,7 @@ def test_a_refusal_that_names_a_name_of_any_script_arrives(target: Target) -> No
     assert (status, "there is no engine '漢漢" in told.decode()) == (grpc.StatusCode.NOT_FOUND, True)
 
 
-@fuzzed("agent: runs carried out", quick=8, recorded=200, data=st.data())
+@fuzzed("agent: runs carried out", quick=8, recorded=40, data=st.data())
 def test_any_run_that_is_accepted_ends_typed(target: Target, model: bytes, data: st.DataObject) -> None:
     upload(target, model)
     spec = data.draw(edited_message(make_spec(model)))
@@ -270,7 +270,7 @@ def runner() -> Iterator[asyncio.Runner]:
 @fuzzed(
     "pipe: bytes",
     quick=400,
-    recorded=20_000,
+    recorded=30_000,
     content=st.binary(max_size=60) | edited_bytes([STREAM, STREAM[:40]]),
 )
 def test_any_bytes_on_the_pipe_are_messages_or_a_framing_error(runner: asyncio.Runner, content: bytes) -> None:
@@ -331,7 +331,7 @@ def spool(tmp_path_factory: pytest.TempPathFactory) -> Spool:
 @fuzzed(
     "pipe: messages, edited",
     quick=150,
-    recorded=10_000,
+    recorded=6_000,
     messages=st.lists(st.sampled_from(FRAMES).flatmap(edited_message) | st.sampled_from(FRAMES), max_size=6),
 )
 def test_whatever_a_child_sends_ends_in_a_result_that_can_be_told(
@@ -351,7 +351,7 @@ def test_whatever_a_child_sends_ends_in_a_result_that_can_be_told(
 @fuzzed(
     "child: specifications",
     quick=150,
-    recorded=10_000,
+    recorded=12_000,
     spec=edited_message(make_spec(CONTENT, "fuzzed", options={"latency_us": "0"}))
     | edited_message(make_spec(CONTENT, "given", kind=run_pb2.RUN_KIND_PROFILE)),
 )

@@ -98,11 +98,11 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def run_of(engine: str, form: str, *files: model_pb2.ModelFile) -> run_pb2.RunSpec:
-    """A short run that ends after three seconds at the latest."""
+    """A short run, with time enough for an engine to start on a busy machine."""
     lines = sorted(f"{file.sha256}  {file.name}\n" for file in files)
     whole = files[0].sha256 if len(files) == 1 else digest("".join(lines).encode())
     version = model_pb2.ModelVersion(digest=whole, format=form, files=files)
-    spec = make_spec(b"", "fuzzed", engine=engine, model=version, device=DEVICES[engine], timeout_ns=3_000_000_000)
+    spec = make_spec(b"", "fuzzed", engine=engine, model=version, device=DEVICES[engine], timeout_ns=20_000_000_000)
     spec.configuration.options.clear()
     spec.configuration.stop.min_duration_ns = 1
     return spec
@@ -117,8 +117,8 @@ def assert_typed(result: run_pb2.RunResult) -> None:
 @pytest.mark.fault(11)
 @fuzzed(
     "agent: ONNX models to real engines",
-    quick=12,
-    recorded=400,
+    quick=6,
+    recorded=60,
     engine=st.sampled_from(sorted(DEVICES)),
     content=edited_bytes([ONNX.SerializeToString()]) | edited_message(ONNX).map(lambda made: made.SerializeToString()),
 )
@@ -130,7 +130,7 @@ def test_an_engine_measures_a_damaged_model_or_its_run_fails_typed(
 
 
 @pytest.mark.fault(11)
-@fuzzed("agent: IR files to OpenVINO", quick=6, recorded=200, content=edited_bytes([IR]))
+@fuzzed("agent: IR files to OpenVINO", quick=3, recorded=30, content=edited_bytes([IR]))
 def test_openvino_measures_a_damaged_ir_or_its_run_fails_typed(served: Served, content: bytes) -> None:
     files = [served.uploaded("m.xml", content), served.uploaded("m.bin", WEIGHTS)]
     assert_typed(served.ended(run_of("openvino", "openvino_ir", *files)))
@@ -138,7 +138,7 @@ def test_openvino_measures_a_damaged_ir_or_its_run_fails_typed(served: Served, c
 
 
 @pytest.mark.fault(10)
-@fuzzed("agent: saved programs", quick=20, recorded=1_000, content=edited_bytes([PROGRAM]))
+@fuzzed("agent: saved programs", quick=20, recorded=500, content=edited_bytes([PROGRAM]))
 def test_no_saved_program_gets_as_far_as_a_child(served: Served, content: bytes) -> None:
     file = served.uploaded("m.pt2", content)
     for form in ("torch_export", "torchscript"):

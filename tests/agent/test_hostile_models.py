@@ -29,24 +29,23 @@ def reaching(location: str) -> bytes:
 
 
 @pytest.mark.fault(9)
-@pytest.mark.parametrize(
-    "location", ["../../../secret.bin", "{secret}", "../spec", "model.onnx", "../../../files/{digest}", "w.bin"]
-)
 async def test_a_weight_outside_of_the_model_fails_the_run_and_nothing_else(
-    ready: Client, agent: AgentProcess, model: bytes, location: str
+    ready: Client, agent: AgentProcess, model: bytes
 ) -> None:
     secret = agent.data_dir.parent / "secret.bin"
     secret.write_bytes(SECRET)
-    content = reaching(location.format(secret=secret, digest=digest(model)))
-    await ready.upload(content)
-    file = model_pb2.ModelFile(name="model.onnx", sha256=digest(content), size_bytes=len(content))
-    version = model_pb2.ModelVersion(digest=file.sha256, format="onnx", files=[file])
-    spec = make_spec(content, "reaching", model=version)
-    spec.configuration.inputs[0].shape[1] = 16
-    outcome = await ready.run(spec)
-    assert outcome.result.failure.kind == run_pb2.FAILURE_KIND_REFUSED
-    assert "the weight 'w'" in outcome.result.failure.message
-    assert SECRET[:20] not in outcome.result.SerializeToString()
+    others = f"../../../files/{digest(model)}"
+    for number, location in enumerate(("../../../secret.bin", str(secret), "../spec", "model.onnx", others, "w.bin")):
+        content = reaching(location)
+        await ready.upload(content)
+        file = model_pb2.ModelFile(name="model.onnx", sha256=digest(content), size_bytes=len(content))
+        version = model_pb2.ModelVersion(digest=file.sha256, format="onnx", files=[file])
+        spec = make_spec(content, f"reaching-{number}", model=version)
+        spec.configuration.inputs[0].shape[1] = 16
+        outcome = await ready.run(spec)
+        assert outcome.result.failure.kind == run_pb2.FAILURE_KIND_REFUSED, location
+        assert "the weight 'w'" in outcome.result.failure.message
+        assert SECRET[:20] not in outcome.result.SerializeToString()
     after = await ready.run(make_spec(model, "after"))
     assert after.result.outcome in (run_pb2.OUTCOME_OK, run_pb2.OUTCOME_INCONCLUSIVE)
 

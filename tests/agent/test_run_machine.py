@@ -231,4 +231,4 @@ def test_any_sequence_of_calls_ends_where_the_model_does(own_agent: AgentProcess
     class Machine(RunMachine):
         agent = own_agent
 
-    run_state_machine_as_test(Machine, settings=extent(quick=4, recorded=60, steps=15))
+    run_state_machine_as_test(Machine, settings=extent(quick=3, recorded=12, steps=15))

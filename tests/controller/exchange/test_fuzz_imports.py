@@ -77,7 +77,7 @@ def serialized(document: Any) -> bytes:
     return json.dumps(document).encode()
 
 
-@fuzzed("imports: benchmarks, read", quick=150, recorded=6_000, data=st.data())
+@fuzzed("imports: benchmarks, read", quick=100, recorded=3_000, data=st.data())
 def test_a_doctored_export_of_benchmarks_is_read_or_refused(
     place: Place, benchmarks: dict[str, Any], data: st.DataObject
 ) -> None:
@@ -85,7 +85,7 @@ def test_a_doctored_export_of_benchmarks_is_read_or_refused(
     place.imports(serialized(document), lambda _, file: read_benchmarks(file))
 
 
-@fuzzed("imports: profiles, read", quick=150, recorded=6_000, data=st.data())
+@fuzzed("imports: profiles, read", quick=100, recorded=3_000, data=st.data())
 def test_a_doctored_export_of_profiles_is_read_or_refused(
     place: Place, profiles: dict[str, Any], data: st.DataObject
 ) -> None:
@@ -101,7 +101,7 @@ def read_profiles(file: Path) -> tuple[str, ...]:
     return tuple(form.to_record().id for form in read_export(file, _PROFILES).profiles)
 
 
-@fuzzed("imports: bytes edited", quick=100, recorded=5_000, data=st.data())
+@fuzzed("imports: bytes edited", quick=100, recorded=4_000, data=st.data())
 def test_a_damaged_export_is_read_or_refused(
     place: Place, benchmarks: dict[str, Any], profiles: dict[str, Any], data: st.DataObject
 ) -> None:
@@ -110,7 +110,7 @@ def test_a_damaged_export_is_read_or_refused(
     place.imports(content, lambda _, file: read_profiles(file))
 
 
-@fuzzed("imports: benchmarks, stored", quick=15, recorded=500, data=st.data())
+@fuzzed("imports: benchmarks, stored", quick=8, recorded=60, data=st.data())
 def test_what_is_imported_of_a_benchmark_is_whole(
     place: Place, benchmarks: dict[str, Any], data: st.DataObject
 ) -> None:
@@ -124,7 +124,7 @@ def test_what_is_imported_of_a_benchmark_is_whole(
         place.store.remove_benchmark(entry.benchmark.id)
 
 
-@fuzzed("imports: profiles, stored", quick=15, recorded=500, data=st.data())
+@fuzzed("imports: profiles, stored", quick=8, recorded=60, data=st.data())
 def test_what_is_imported_of_a_profile_is_whole(place: Place, profiles: dict[str, Any], data: st.DataObject) -> None:
     document = data.draw(edited_document(profiles))
     for identity in place.imports(serialized(document), import_profiles):

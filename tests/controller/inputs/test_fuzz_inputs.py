@@ -68,7 +68,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 @fuzzed(
     "input files: .npy, .npz, .png, .jpg",
     quick=300,
-    recorded=12_000,
+    recorded=6_000,
     suffix=st.sampled_from(sorted(SOUND)),
     data=st.data(),
 )

@@ -70,7 +70,7 @@ def read(path: Path, content: bytes, *readers: Reader) -> None:
 @fuzzed(
     "model files: ONNX, bytes edited",
     quick=200,
-    recorded=14_000,
+    recorded=6_000,
     content=edited_bytes([model.SerializeToString() for model in ONNX]),
 )
 def test_a_damaged_onnx_file_is_read_or_refused(folder: Path, content: bytes) -> None:
@@ -80,7 +80,7 @@ def test_a_damaged_onnx_file_is_read_or_refused(folder: Path, content: bytes) ->
 @fuzzed(
     "model files: ONNX, fields edited",
     quick=200,
-    recorded=14_000,
+    recorded=5_000,
     model=st.sampled_from(ONNX).flatmap(edited_message),
 )
 def test_a_doctored_onnx_file_is_read_or_refused(folder: Path, model: onnx.ModelProto) -> None:
@@ -103,7 +103,7 @@ HOSTILE_XML = (
 )  # fmt: skip
 
 
-@fuzzed("model files: OpenVINO IR", quick=200, recorded=14_000, data=st.data())
+@fuzzed("model files: OpenVINO IR", quick=200, recorded=6_000, data=st.data())
 def test_a_damaged_ir_is_read_or_refused(folder: Path, ir: tuple[bytes, bytes], data: st.DataObject) -> None:
     (folder / "model.bin").write_bytes(ir[1][: data.draw(st.sampled_from((None, 0, 7)))])
     content = data.draw(edited_bytes([ir[0]]))
@@ -122,7 +122,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
     return [(folder / name).read_bytes() for name in ("m.pt", "m.pt2")]
 
 
-@fuzzed("model files: TorchScript and .pt2", quick=100, recorded=6_000, data=st.data())
+@fuzzed("model files: TorchScript and .pt2", quick=100, recorded=5_000, data=st.data())
 def test_a_damaged_program_is_recognized_or_refused(
     folder: Path, programs: list[bytes], data: st.DataObject
 ) -> None:

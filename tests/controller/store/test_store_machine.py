@@ -135,6 +135,8 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule()
     def read_everything(self) -> None:
+        assert {one.id for one in self.store.profiles()} == self.profiles.keys()
+        assert {one.name: one for one in self.store.targets()} == self.targets
         for identity, measurements in self.kept.items():
             bundle = self.store.bundle(identity)
             assert bundle.benchmark.name == self.names[identity]
@@ -152,8 +154,6 @@ class StoreMachine(RuleBasedStateMachine):
         if not hasattr(self, "store"):
             return
         assert {entry.benchmark.id for entry in self.store.benchmarks()} == self.kept.keys()
-        assert {one.id for one in self.store.profiles()} == self.profiles.keys()
-        assert {one.name: one for one in self.store.targets()} == self.targets
 
     def teardown(self) -> None:
         if hasattr(self, "folder"):
@@ -161,4 +161,4 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 TestStore = StoreMachine.TestCase
-TestStore.settings = extent(quick=6, recorded=100, steps=25)
+TestStore.settings = extent(quick=3, recorded=10, steps=20)
