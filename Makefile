@@ -11,6 +11,7 @@
 #   make faults  the tests of the twenty faults of docs/faults.md
 #   make soak    thousands of runs on one agent, and what they leave in it: about 20 minutes
 #   make storm    kill commands, agent, children and pages 200 times, and count what is lost: about ten minutes
+#   make fuzz    more than 100,000 generated inputs to everything that reads what others wrote: about 25 minutes
 #   make benchmarks    the harness against its peers, on an idle machine: about 40 minutes (QUICK=1: three)
 
 PYTHON ?= python3
@@ -30,7 +31,7 @@ AUDIT := .venvs/audit/bin/pip-audit
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test check ui setup format proto released-wire docs audit screenshots browser ssh-server wheels-check benchmarks \
-  soak storm faults clean
+  soak storm fuzz faults clean
 
 demo: setup
 	$(BIN)/enginebench demo
@@ -123,6 +124,9 @@ benchmarks: setup $(BENCHMARKS_STAMP)
 
 soak: setup
 	$(BIN)/python -m benchmarks.soak $(if $(QUICK),--quick --runs 200 --aborted 20)
+
+fuzz: setup
+	$(BIN)/python -m benchmarks.fuzzing
 
 $(BENCHMARKS_STAMP): $(VENV)/.stamp
 	mkdir -p $(@D)

@@ -18,7 +18,14 @@ from enginebench_agent.spool import OversizeError, SpoolWriter
 from enginebench_agent.turns import Member
 from enginebench_agent.uninterrupted import run_to_end
 from enginebench_proto.v1.measurement_pb2 import Measurement
-from enginebench_proto.v1.run_pb2 import OUTCOME_INCONCLUSIVE, OUTCOME_OK, Failure, ResultPart, RunResult
+from enginebench_proto.v1.run_pb2 import (
+    OUTCOME_FAILED,
+    OUTCOME_INCONCLUSIVE,
+    OUTCOME_OK,
+    Failure,
+    ResultPart,
+    RunResult,
+)
 from enginebench_proto.v1.worker_pb2 import WorkerMessage
 
 SPEC_FILE = "spec"
@@ -28,6 +35,7 @@ EXIT_GRACE_SECONDS = 5.0
 """How long a child may live on after its result has arrived; some engines hang on the way out."""
 
 _ROOT = Path("/")
+_OUTCOMES_OF_A_CHILD = frozenset({OUTCOME_OK, OUTCOME_INCONCLUSIVE, OUTCOME_FAILED})
 
 
 @dataclass(frozen=True)
@@ -151,6 +159,8 @@ class Attempt:
         await run_to_end(self._writer.add, part)
 
     def _take_result(self, result: RunResult, resident: ResidentSet) -> None:
+        if result.outcome not in _OUTCOMES_OF_A_CHILD:
+            raise _UnsoundError(f"Its result has no outcome that a child can tell ({result.outcome}).")
         if result.outcome in (OUTCOME_OK, OUTCOME_INCONCLUSIVE) and result.HasField("measurement"):
             self._check_counts(result.measurement)
         resident.sample()

@@ -1,6 +1,7 @@
 """What callers may call things: digests, run ids, environments and model files, checked before any use as a path."""
 
 import re
+from collections import Counter
 from pathlib import PurePosixPath
 
 from enginebench_agent.errors import InvalidRequestError
@@ -8,6 +9,8 @@ from enginebench_agent.errors import InvalidRequestError
 MAX_NAME_CHARS = 1_024
 MAX_PART_BYTES = 255
 MAX_DEPTH = 8
+MAX_FILES = 4_096
+"""Files of one model. A message has room for ten times as many, and while they are checked nobody else is served."""
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _RUN_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -61,11 +64,14 @@ def check_model_file_name(name: str) -> PurePosixPath:
 
 
 def check_model_file_names(names: list[str]) -> list[PurePosixPath]:
-    """Check every name of a file set, and that no two name the same file or a file and its folder."""
+    """Check every name of a file set, that no two name the same file or a file and its folder, and their number."""
+    if len(names) > MAX_FILES:
+        raise InvalidRequestError(f"the model has {len(names)} files; an agent takes up to {MAX_FILES}.")
     paths = [check_model_file_name(name) for name in names]
-    for position, path in enumerate(paths):
-        others = paths[:position] + paths[position + 1 :]
-        if path in others or any(path in other.parents for other in others):
+    uses = Counter(paths)
+    folders = {folder for path in paths for folder in path.parents}
+    for path in paths:
+        if uses[path] > 1 or path in folders:
             raise InvalidRequestError(f"the model's files cannot lie beside each other: {_shown(str(path))}.")
     return paths
 

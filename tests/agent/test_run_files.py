@@ -51,6 +51,7 @@ async def test_file_names_that_could_leave_the_run_folder_are_refused(shared: Cl
         await shared.start(make_spec(model, "file-names-that", model=version))
 
 
+@pytest.mark.fault(10)
 async def test_executable_formats_need_the_owners_consent(shared: Client, model: bytes) -> None:
     file = model_pb2.ModelFile(name="m.pt2", sha256=digest(model), size_bytes=len(model))
     version = model_pb2.ModelVersion(digest=digest(model), format="torch_export", files=[file])

@@ -14,6 +14,7 @@ from enginebench_proto.v1.model_pb2 import ModelVersion
 TRUSTED, OTHER = "a" * 64, "b" * 64
 
 
+@pytest.mark.fault(10)
 @pytest.mark.parametrize("kind", ["torchscript", "torch_export"])
 def test_trust_is_for_one_model_only(tmp_path: Path, kind: str) -> None:
     folder, config = DataFolder(tmp_path), AgentConfig(environments=(), trusted_models=frozenset({TRUSTED}))

@@ -36,6 +36,7 @@ def test_external_data_travels_with_the_model(
     assert {file["name"] for file in stored["files"]} == {"model.onnx", "weights.bin"}
 
 
+@pytest.mark.fault(10)
 @pytest.mark.parametrize("allowed", [False, True])
 def test_torchscript_runs_only_where_the_target_allows_it(
     bench: Bench, tmp_path: Path, start_agent: Callable[..., AgentProcess], allowed: bool

@@ -15,6 +15,7 @@ from opened_pages import opened
 
 MARKUP = "<img src=x onerror=alert(1)> [link](https://example.com) :smile: $x$ **b** `c` |"
 LONG = "long/name.of*a_layer " * 50
+ACTING = "=cmd|'/c calc'!A0 \x1b[2J\x1b]0;owned\x07 {{ 7*7 }} \u202e"
 PAGES = {path.stem: path for path in vars(pages).values() if isinstance(path, Path)}
 LINKED = {
     "benchmark": [{"id": "b0000001", "view": view} for view in ("baseline", "cores", "batches", "trend")],
@@ -62,7 +63,7 @@ def unknown_work_and_one_sided_layers(store):
 
 
 def names_of_others(store):
-    for number, name in enumerate((MARKUP, LONG)):
+    for number, name in enumerate((MARKUP, LONG, ACTING)):
         identity = f"b000000{number + 1}"
         store.save_model(invented.model(digest=f"{number}b" * 32, name=name))
         add(store, [invented.measured(f"m{number}", identity, model_name=name)], identity, name)
@@ -70,8 +71,9 @@ def names_of_others(store):
         broken = invented.failed(f"x{number}", identity, model_name=name, failure=failure)
         store.add_measurement(broken)
     add(store, [], "b000000a", LONG)
-    nodes = tuple(conv_nodes(3, MARKUP))
-    layers = [replace(layer(place, 1_000_000), name=f"{name}{place}") for place, name in enumerate((MARKUP, LONG, ""))]
+    nodes = tuple(conv_nodes(4, MARKUP))
+    names = (MARKUP, LONG, "", ACTING)
+    layers = [replace(layer(place, 1_000_000), name=f"{name}{place}") for place, name in enumerate(names)]
     store.add_profiles([chain("a" * 32, layers, nodes), chain("b" * 32, layers, nodes)])
 
 
@@ -102,6 +104,7 @@ def home(request, tmp_path_factory):
     return home
 
 
+@pytest.mark.fault(19)
 @pytest.mark.parametrize("name", PAGES)
 def test_no_page_fails(home, name, monkeypatch):
     monkeypatch.setenv("ENGINEBENCH_HOME", str(home))

@@ -3,6 +3,7 @@
 import re
 
 from enginebench_agent.limits import imposed
+from enginebench_agent.worker.onnx_tensors import MalformedModelError
 from enginebench_plugins.spec import EngineUnavailableError, UnsupportedSettingsError
 from enginebench_proto.v1 import engine_pb2, run_pb2
 
@@ -54,10 +55,10 @@ def failure_kind(error: BaseException, phase: str) -> run_pb2.FailureKind:
         return run_pb2.FAILURE_KIND_REFUSED
     if isinstance(error, MemoryError) or _OUT_OF_MEMORY.search(str(error)):
         return run_pb2.FAILURE_KIND_OUT_OF_MEMORY
+    if phase in _PREPARATION or isinstance(error, MalformedModelError):
+        return run_pb2.FAILURE_KIND_COMPILE_FAILED
     if not phase:
         return run_pb2.FAILURE_KIND_INTERNAL
-    if phase in _PREPARATION:
-        return run_pb2.FAILURE_KIND_COMPILE_FAILED
     return run_pb2.FAILURE_KIND_INFERENCE_FAILED
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from enginebench_agent.worker.channel import Channel
+from enginebench_agent.worker.containment import refuse_unconfined
 from enginebench_agent.worker.failures import to_failure
 from enginebench_agent.worker.job import Job, check_job, load_engine
 from enginebench_agent.worker.phases import PhaseRecorder
@@ -54,7 +55,9 @@ def _carry_out(spec: RunSpec, place: Place, channel: Channel, recorder: PhaseRec
     job = check_job(spec, place.model_path, engine, info, devices)
     if spec.kind == RUN_KIND_PEAKS:
         _calibrate(job, spec, place, channel, recorder, result)
-    elif spec.kind == RUN_KIND_PROFILE:
+        return
+    refuse_unconfined(place.model_path, job.source.format)
+    if spec.kind == RUN_KIND_PROFILE:
         _profile(job, place, channel, recorder, result)
     else:
         _measure(job, place, channel, recorder, result)

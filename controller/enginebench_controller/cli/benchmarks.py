@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from enginebench_controller.cli.console import print_json, print_table, remark
+from enginebench_controller.cli.console import confirmed, print_json, print_table, remark
 from enginebench_controller.cli.options import BenchmarkName, Json
 from enginebench_controller.cli.tables import instant, print_measurements
 from enginebench_controller.documents.benchmarks import benchmark_document, benchmark_list_document
@@ -68,7 +68,7 @@ def remove(benchmark: BenchmarkName, yes: Annotated[bool, typer.Option("--yes", 
     store = default_home().store
     found = store.benchmark(benchmark)
     question = f"remove benchmark {found.id} ({found.name}) with all its measurements?"
-    if yes or typer.confirm(question, err=True):
+    if yes or confirmed(question):
         store.remove_benchmark(found.id)
         remark(f"removed {found.id}")
 

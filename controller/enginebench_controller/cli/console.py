@@ -4,6 +4,7 @@ import json
 import sys
 from typing import Any
 
+import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -37,10 +38,12 @@ def print_json(document: Any) -> None:
 
 
 def print_table(title: str, columns: list[tuple[str, bool]], rows: list[list[object]]) -> None:
-    """A table on stdout; each column is a heading and whether it holds numbers."""
-    table = Table(title=title, title_justify="left", header_style="bold")
+    """A table on stdout; each column is a heading and whether it holds numbers. Title and headings are plain text."""
+    caption = plain(title)
+    caption.stylize("table.title")
+    table = Table(title=caption, title_justify="left", header_style="bold")
     for heading, is_number in columns:
-        table.add_column(heading, justify="right" if is_number else "left", overflow="fold")
+        table.add_column(plain(heading), justify="right" if is_number else "left", overflow="fold")
     for row in rows:
         table.add_row(*(cell if isinstance(cell, Text) else plain(cell) for cell in row))
     stdout().print(table)
@@ -49,6 +52,11 @@ def print_table(title: str, columns: list[tuple[str, bool]], rows: list[list[obj
 def remark(text: str) -> None:
     """A remark on stderr."""
     stderr().print(plain(text), soft_wrap=True)
+
+
+def confirmed(question: str) -> bool:
+    """Whether the person says yes to a question on stderr."""
+    return typer.confirm(plain(question).plain, err=True)
 
 
 def complain(text: str) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from enginebench_controller.cli.console import UNKNOWN, print_json, print_table, remark
+from enginebench_controller.cli.console import UNKNOWN, confirmed, print_json, print_table, remark
 from enginebench_controller.cli.options import Json
 from enginebench_controller.cli.tables import instant
 from enginebench_controller.home import default_home
@@ -76,7 +76,7 @@ def cancel(job: JobName, yes: Yes = False) -> None:
     found = job_named(default_home(), job)
     if found.state.has_ended:
         remark(f"{found.id} is over: {found.state}")
-    elif yes or typer.confirm(f"cancel {found.title} ({found.id})?", err=True):
+    elif yes or confirmed(f"cancel {found.title} ({found.id})?"):
         cancel_job(found)
         remark(f"cancelled {found.id}; what was finished is stored")
 
@@ -85,7 +85,7 @@ def cancel(job: JobName, yes: Yes = False) -> None:
 def remove(job: JobName, yes: Yes = False) -> None:
     """Forget a job that is over. What it made stays."""
     found = job_named(default_home(), job)
-    if yes or typer.confirm(f"forget {found.title} ({found.id})? What it made stays.", err=True):
+    if yes or confirmed(f"forget {found.title} ({found.id})? What it made stays."):
         remove_job(found)
         remark(f"removed {found.id}")
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from enginebench_controller.cli.arguments import image_options, shapes, split
-from enginebench_controller.cli.console import print_json, print_table, remark
+from enginebench_controller.cli.console import confirmed, plain, print_json, print_table, remark
 from enginebench_controller.cli.options import Json, Model, ShapeAsForRun, Trust
 from enginebench_controller.cli.progress import deriving
 from enginebench_controller.cli.run_options import ImageLayout, ImageMean, ImageResize, ImageScale, ImageStd
@@ -66,7 +66,7 @@ def remove(model: Model, yes: Annotated[bool, typer.Option("--yes", help="Do not
     """Remove one model version. What was measured with it stays."""
     library = default_home().library
     version = library.resolve(model)
-    if yes or typer.confirm(f"remove {version.name} ({version.digest[:12]})?", err=True):
+    if yes or confirmed(f"remove {version.name} ({version.digest[:12]})?"):
         library.remove(version)
         remark(f"removed {version.digest[:12]}")
 
@@ -154,7 +154,7 @@ def _print(version: ModelVersion, *, as_json: bool) -> None:
     if as_json:
         print_json(model_document(version))
     else:
-        typer.echo(f"{version.name} {version.digest}")
+        typer.echo(plain(f"{version.name} {version.digest}"))
 
 
 def _origin(version: ModelVersion) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from enginebench_controller.cli.console import print_json, remark
+from enginebench_controller.cli.console import confirmed, print_json, remark
 from enginebench_controller.cli.options import Json
 from enginebench_controller.cli.profile_tables import print_layers, print_profiles, print_summary, print_types
 from enginebench_controller.documents.profiles import profile_list_document, profiles_document
@@ -69,7 +69,7 @@ def remove(profile: ProfileName, yes: Annotated[bool, typer.Option("--yes", help
     """Remove a profile with its layers from the store."""
     store = default_home().store
     found = store.profile(profile)
-    if yes or typer.confirm(f"remove profile {found.id} ({found.name}, {found.engine.name})?", err=True):
+    if yes or confirmed(f"remove profile {found.id} ({found.name}, {found.engine.name})?"):
         store.remove_profile(found.id)
         remark(f"removed {found.id}")
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from enginebench_controller.cli.console import UNKNOWN, print_json, print_table, remark
+from enginebench_controller.cli.console import UNKNOWN, confirmed, print_json, print_table, remark
 from enginebench_controller.cli.options import Json
 from enginebench_controller.documents.store_check import check_document
 from enginebench_controller.errors import ExitCode
@@ -57,7 +57,7 @@ def restore(
 ) -> None:
     """Put a backup in the place of the results, which are kept under another name; asks first."""
     store = default_home().store
-    if not (yes or typer.confirm(f"put {file} in the place of {store.path}? The present results are kept.", err=True)):
+    if not (yes or confirmed(f"put {file} in the place of {store.path}? The present results are kept.")):
         return
     kept = store.restore(file.expanduser().absolute())
     remark(f"restored from {file}")

@@ -1,7 +1,7 @@
 """Layers as CSV (RFC 4180): a header, comma, quotes where needed, lists as JSON, an empty cell for what is unknown.
 
-Names are other people's, and a spreadsheet takes a cell that begins with =, +, - or @ for a formula. Such text gets an
-apostrophe in front, which spreadsheets hide; JSON and Parquet keep it as it is.
+Names are other people's, and a spreadsheet takes a cell that begins with =, +, - or @ (in full width too) for a
+formula. Such text gets an apostrophe in front, which spreadsheets hide; JSON and Parquet keep it as it is.
 """
 
 import csv
@@ -13,7 +13,7 @@ from typing import Any
 from enginebench_controller.exports.layer_table import COLUMN_TYPES, layer_rows
 from enginebench_controller.records import Peak, Profile
 
-_BEGINS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+BEGINS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 
 def to_csv(profiles: Sequence[Profile], peaks: Sequence[Peak] = ()) -> str:
@@ -31,4 +31,4 @@ def cell(value: Any) -> Any:
     if value is None or isinstance(value, int | float):
         return value
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return f"'{text}" if text.startswith(_BEGINS_A_FORMULA) else text
+    return f"'{text}" if text.startswith(BEGINS_A_FORMULA) else text

@@ -5,7 +5,10 @@ Both are read in two steps: the header says what the file claims, and content is
 
 import contextlib
 import math
+import struct
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +23,12 @@ MAX_BYTES = 1 << 30
 """Content of one array; a larger one is refused, whatever its file's size on disk."""
 
 NPY, NPZ = ".npy", ".npz"
+
+_NO_ARRAY = (
+    *(ArithmeticError, EOFError, LookupError, MemoryError, RuntimeError, SyntaxError, TypeError, ValueError),
+    *(struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error),
+)
+"""What NumPy and the standard library raise over bytes that are no array; headers are read as Python is."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +79,8 @@ def open_array(path: Path, member: str | None = None) -> ArrayFile:
         raise InputError(
             f"{label} holds pickled Python objects, which can run code and are not read; save numbers only"
         )
+    if any(size < 0 for size in header.shape):
+        raise InputError(f"{label} has the impossible shape {header.shape}; save it again with NumPy")
     size_bytes = math.prod(header.shape) * header.dtype.itemsize
     if size_bytes > MAX_BYTES:
         raise InputError(f"{label} comes to {size_bytes} bytes; at most {MAX_BYTES} are read: split it up")
@@ -113,6 +124,6 @@ def _as_sentence(label: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise InputError(f"cannot read {label}: {error.strerror or error}") from error
-    except (ValueError, EOFError, RuntimeError, KeyError, NotImplementedError, zipfile.BadZipFile) as error:
+    except _NO_ARRAY as error:
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise InputError(f"{label} is not a whole {NPY} or {NPZ} file: {reason}; save it again with NumPy") from error

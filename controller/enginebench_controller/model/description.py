@@ -1,5 +1,6 @@
 """What a model file asks for: format, inputs and outputs, read without loading its weights."""
 
+import struct
 import zipfile
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import onnx
 from onnx import helper
 
 from enginebench_controller.errors import ModelError
+from enginebench_controller.model.contradictions import told_as_invalid
 from enginebench_controller.model.embedding import onnx_integer_bounds
 from enginebench_controller.model.openvino_ir import describe_ir
 from enginebench_controller.model.signature import (
@@ -28,6 +30,14 @@ SUFFIXES = {
     ".torchscript": ModelFormat.TORCHSCRIPT,
     ".pt2": ModelFormat.TORCH_EXPORT,
 }
+
+
+_MAX_ENTRIES = 100_000
+_MAX_UNPACKING = 100
+"""PyTorch stores without compression, so that the content of an archive is about as large as its file."""
+
+_NO_ARCHIVE = (zipfile.BadZipFile, OSError, ArithmeticError, EOFError, RuntimeError, ValueError, struct.error)
+"""What the standard library raises over bytes that are no zip archive it knows."""
 
 
 def format_of(path: Path) -> ModelFormat:
@@ -53,13 +63,19 @@ def describe(path: Path) -> ModelDescription:
         raise missing_file(path)
     match format_of(path):
         case ModelFormat.ONNX:
-            return describe_onnx(load_skeleton(path), path)
+            return _describe_graph(path)
         case ModelFormat.OPENVINO_IR:
             return describe_ir(path)
         case ModelFormat.TORCHSCRIPT:
             return _describe_archive(path, ModelFormat.TORCHSCRIPT, "/constants.pkl", "torch.jit.save")
         case ModelFormat.TORCH_EXPORT:
             return _describe_archive(path, ModelFormat.TORCH_EXPORT, ".json", "torch.export.save")
+
+
+def _describe_graph(path: Path) -> ModelDescription:
+    model = load_skeleton(path)
+    with told_as_invalid(path):
+        return describe_onnx(model, path)
 
 
 def describe_onnx(model: onnx.ModelProto, path: Path) -> ModelDescription:
@@ -110,9 +126,15 @@ def _describe_archive(path: Path, kind: ModelFormat, member: str, writer: str) -
     """Check PyTorch's zip archives by their table of contents; nothing inside is unpacked or unpickled."""
     try:
         with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
-    except (zipfile.BadZipFile, OSError) as error:
+            entries = archive.infolist()
+    except _NO_ARCHIVE as error:
         raise ModelError(f"{path} is not a whole {kind} file: {error}; write it with {writer}") from error
-    if not any(name.endswith(member) for name in names):
+    unpacked_bytes = sum(entry.file_size for entry in entries)
+    if len(entries) > _MAX_ENTRIES or unpacked_bytes > _MAX_UNPACKING * path.stat().st_size:
+        raise ModelError(
+            f"{path} unpacks to {len(entries)} files of {unpacked_bytes} bytes, as no saved program does; refused, "
+            f"because it would fill memory or disk; write it with {writer}"
+        )
+    if not any(entry.filename.endswith(member) for entry in entries):
         raise ModelError(f"{path} holds no {kind} program, perhaps weights only; write the model with {writer}")
     return ModelDescription(kind)

@@ -57,7 +57,7 @@ def describe_ir(path: Path) -> ModelDescription:
         return _describe(path, weights)
     except _RefusedMarkupError:
         raise ModelError(f"{path} declares a document type or entities, as no OpenVINO IR does; not read") from None
-    except (expat.ExpatError, KeyError, IndexError, ValueError) as error:
+    except (expat.ExpatError, ArithmeticError, LookupError, ValueError) as error:
         raise ModelError(f"{path} is not a whole OpenVINO IR ({error}); convert the model again with ovc") from error
 
 

@@ -15,8 +15,10 @@ from onnx import helper
 from enginebench_controller.errors import ModelError
 from enginebench_controller.model.binding import Binding, Shapes, bind
 from enginebench_controller.model.bodies import captured, function_model, subgraph_model
+from enginebench_controller.model.confinement import external_tensors
+from enginebench_controller.model.contradictions import told_as_invalid
 from enginebench_controller.model.description import ModelFormat, describe_onnx, format_of
-from enginebench_controller.model.model_files import collect_files, external_tensors
+from enginebench_controller.model.model_files import collect_files
 from enginebench_controller.model.shape_arithmetic import Values
 from enginebench_controller.model.shape_inference import bound_copy, infer_tensors
 from enginebench_controller.model.skeleton import load_skeleton
@@ -59,11 +61,8 @@ def read_source_graph(path: Path, shapes: Shapes, batch: int | None) -> SourceGr
     model = load_skeleton(path, located=True)
     if next(external_tensors(model), None) is not None:
         collect_files(path)  # refuses missing and hostile places
-    try:
+    with told_as_invalid(path):
         return _read(model, path, shapes, batch)
-    except (IndexError, KeyError, StopIteration, TypeError, ValueError, RuntimeError) as error:
-        # A file from elsewhere can contradict itself in any way: nodes without outputs, tensors cut short.
-        raise ModelError(f"{path} is no valid ONNX graph ({error}); check it with onnx.checker") from error
 
 
 def _read(model: onnx.ModelProto, path: Path, shapes: Shapes, batch: int | None) -> SourceGraph:

@@ -182,6 +182,7 @@ def test_other_files_are_passed_over_and_that_is_said(folder: Path) -> None:
     assert Prepared(folder, VECTOR).set.preparation.endswith("1 other files passed over")
 
 
+@pytest.mark.fault(10)
 def test_pickles_are_not_read(folder: Path) -> None:
     np.save(folder / "a.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
     assert "pickled Python objects, which can run code and are not read" in refusal(folder, VECTOR)
@@ -207,6 +208,7 @@ def test_cut_off_files_are_refused(folder: Path) -> None:
     assert "b.png is not a whole image" in refusal(folder, PICTURE)
 
 
+@pytest.mark.fault(10)
 def test_a_bomb_is_refused_by_its_header_before_it_is_unpacked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tensor_file, "MAX_BYTES", 1_000_000)
     content = io.BytesIO()

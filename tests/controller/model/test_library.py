@@ -72,6 +72,7 @@ def test_external_data_travels_with_the_model(library: ModelLibrary, tmp_path: P
     assert [one.stat().st_size for one in library.file_paths(version)] == [one.size_bytes for one in version.files]
 
 
+@pytest.mark.fault(9)
 @pytest.mark.parametrize("location", ["../secret.bin", "/etc/hostname", "a/../../secret.bin", "", "c:\\secret", "a\0b"])
 def test_external_data_outside_the_models_folder_is_refused(
     library: ModelLibrary, tmp_path: Path, location: str
@@ -83,6 +84,7 @@ def test_external_data_outside_the_models_folder_is_refused(
     assert library.versions() == []
 
 
+@pytest.mark.fault(9)
 def test_a_link_that_leaves_the_folder_is_refused(library: ModelLibrary, tmp_path: Path) -> None:
     path = with_external_data(tmp_path / "source", "w.bin")
     (tmp_path / "source/w.bin").rename(tmp_path / "secret.bin")
@@ -91,6 +93,100 @@ def test_a_link_that_leaves_the_folder_is_refused(library: ModelLibrary, tmp_pat
         library.add(path)
 
 
+@pytest.mark.fault(9)
+@pytest.mark.parametrize("is_hard", [False, True])
+def test_a_second_name_of_a_file_from_elsewhere_is_refused(
+    library: ModelLibrary, tmp_path: Path, is_hard: bool
+) -> None:
+    path = with_external_data(tmp_path / "source")
+    weights = tmp_path / "source/weights"
+    if is_hard:
+        (weights / "w.bin").rename(tmp_path / "secret.bin")
+        (weights / "w.bin").hardlink_to(tmp_path / "secret.bin")
+    else:
+        weights.rename(tmp_path / "secrets")
+        weights.symlink_to(tmp_path / "secrets")
+    with pytest.raises(ModelError, match="link that leaves its folder"):
+        library.add(path)
+    assert library.versions() == []
+
+
+@pytest.mark.fault(9)
+@pytest.mark.parametrize("is_hard", [False, True])
+def test_weights_of_an_ir_that_are_a_link_are_refused(library: ModelLibrary, tmp_path: Path, is_hard: bool) -> None:
+    import openvino
+
+    model = openvino.convert_model(save(tiny_classifier(), tmp_path / "m.onnx"))
+    openvino.save_model(model, tmp_path / "ir" / "m.xml")
+    weights = tmp_path / "ir" / "m.bin"
+    weights.rename(tmp_path / "secret.bin")
+    (weights.hardlink_to if is_hard else weights.symlink_to)(tmp_path / "secret.bin")
+    with pytest.raises(ModelError, match="link that leaves its folder"):
+        library.add(tmp_path / "ir" / "m.xml")
+
+
+def external(path: Path, **place: str) -> Path:
+    """The first external weight of a model at another place, or of other dimensions, within its file."""
+    model = onnx.load(path, load_external_data=False)
+    tensor = next(tensor for tensor in model.graph.initializer if tensor.external_data)
+    dims = place.pop("dims", None)
+    if dims is not None:
+        tensor.dims[:] = [int(dims)]
+    for key, value in place.items():
+        kept = [entry for entry in tensor.external_data if entry.key != key]
+        del tensor.external_data[:]
+        tensor.external_data.extend(kept)
+        if value:
+            tensor.external_data.add(key=key, value=value)
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+@pytest.mark.fault(9)
+@pytest.mark.parametrize(
+    ("place", "says"),
+    [
+        ({"offset": "99999999"}, "is cut off"),
+        ({"offset": str(2**80)}, "lies at no place"),
+        ({"offset": "-1"}, "lies at no place"),
+        ({"length": "-1"}, "lies at no place"),
+        ({"length": "1e3"}, "lies at no place"),
+        ({"dims": str(2**40)}, "more elements than"),
+        ({"dims": str(2**40), "length": ""}, "is cut off"),
+        ({"dims": "-1"}, "more elements than"),
+        ({"location": "*/_ORT_MEM_ADDR_/*"}, "outside its folder"),
+    ],
+)
+def test_a_place_beyond_its_file_and_an_impossible_size_are_refused(
+    library: ModelLibrary, tmp_path: Path, place: dict[str, str], says: str
+) -> None:
+    with pytest.raises(ModelError, match=says):
+        library.add(external(with_external_data(tmp_path / "source"), **place))
+    assert library.versions() == []
+
+
+@pytest.mark.fault(9)
+def test_a_location_that_is_told_twice_is_refused(library: ModelLibrary, tmp_path: Path) -> None:
+    path = with_external_data(tmp_path / "source")
+    model = onnx.load(path, load_external_data=False)
+    tensor = next(tensor for tensor in model.graph.initializer if tensor.external_data)
+    tensor.external_data.insert(0, onnx.StringStringEntryProto(key="location", value="../secret.bin"))
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(ModelError, match="outside its folder"):
+        library.add(path)
+
+
+@pytest.mark.fault(9)
+def test_a_weight_within_the_model_that_claims_more_than_it_brings_is_refused(
+    library: ModelLibrary, tmp_path: Path
+) -> None:
+    model = tiny_classifier()
+    model.graph.initializer[0].dims[:] = [2**40]
+    with pytest.raises(ModelError, match="more elements than"):
+        library.add(save(model, tmp_path / "m.onnx"))
+
+
+@pytest.mark.fault(9)
 def test_missing_and_truncated_external_data_is_refused(library: ModelLibrary, tmp_path: Path) -> None:
     path = with_external_data(tmp_path / "source", "w.bin")
     os.truncate(tmp_path / "source/w.bin", 10)
@@ -101,6 +197,7 @@ def test_missing_and_truncated_external_data_is_refused(library: ModelLibrary, t
         library.add(path)
 
 
+@pytest.mark.fault(9)
 def test_external_data_of_a_subgraph_is_found(library: ModelLibrary, tmp_path: Path) -> None:
     path = with_external_data(tmp_path / "source", "w.bin")
     model = onnx.load(path, load_external_data=False)

@@ -4,6 +4,7 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
+from enginebench_controller.exports.csv_table import BEGINS_A_FORMULA
 from enginebench_controller.records import Readback, Source
 from enginebench_controller.trust.parity import engine_label
 
@@ -43,7 +44,7 @@ def inert(text: str) -> str:
 def cells(row: Row) -> Row:
     """Quote texts that a spreadsheet would compute: tables can be downloaded as CSV, and names come from elsewhere."""
     return {
-        heading: f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@")) else value
+        heading: f"'{value}" if isinstance(value, str) and value.startswith(BEGINS_A_FORMULA) else value
         for heading, value in row.items()
     }
 

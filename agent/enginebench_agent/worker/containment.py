@@ -1,0 +1,92 @@
+"""Whether an ONNX model keeps to itself: its weights lie in it or in files beside it, and are as large as it says.
+
+Engines look at this too, each as far as it goes: ONNX Runtime and OpenVINO follow hard links, both know a location that
+stands for an address in memory, and the onnx package, which other engines load with, allows any size. So it is decided
+here, in the child, before any of them opens the file.
+"""
+
+import math
+import os
+import stat
+from pathlib import Path, PurePosixPath
+
+from enginebench_agent.worker.onnx_tensors import DeclaredTensor, MalformedModelError, declared_tensors
+from enginebench_plugins.spec import ModelFormat, UnsupportedSettingsError
+
+_IN_MEMORY = "_ORT_MEM_ADDR_"
+"""Part of the location by which ONNX Runtime and OpenVINO mean an address in memory instead of a file."""
+
+_ELEMENTS_A_BYTE = 8
+"""No element type is smaller than a bit."""
+
+_MAX_DIMENSIONS = 64
+"""As many as NumPy takes."""
+
+
+def refuse_unconfined(path: Path, model_format: str) -> None:
+    """Look at the model whose main file is `path`, in its private folder; other formats than ONNX name no files.
+
+    Raises `UnsupportedSettingsError` for a tensor whose content lies outside that folder, in a link, beyond the end of
+    its file, or is less than its dimensions need; and `MalformedModelError` for what is no ONNX file.
+    """
+    if model_format != ModelFormat.ONNX:
+        return
+    try:
+        for tensor in declared_tensors(path):
+            if tensor.is_external or tensor.external_data:
+                _check_external(tensor, path.parent)
+            else:
+                _check_size(tensor, tensor.content_bytes)
+    except OSError as error:
+        raise MalformedModelError(f"it cannot be read: {error.strerror}") from error
+
+
+def _check_external(tensor: DeclaredTensor, folder: Path) -> None:
+    locations = [value for key, value in tensor.external_data if key == "location"]
+    if len(locations) != 1:
+        raise _refusal(tensor, f"names {len(locations)} files for its content instead of one")
+    size_bytes = _size_of_own_file(tensor, folder, locations[0])
+    offset, length = (_number(tensor, key) for key in ("offset", "length"))
+    if (offset or 0) + (length or 0) > size_bytes:
+        raise _refusal(tensor, f"lies beyond the end of {locations[0]!r}, which has {size_bytes} bytes")
+    _check_size(tensor, size_bytes - (offset or 0) if length is None else length)
+
+
+def _size_of_own_file(tensor: DeclaredTensor, folder: Path, location: str) -> int:
+    """The size of a file of the model. Raises `UnsupportedSettingsError` for any other file, and for a link."""
+    parts = PurePosixPath(location).parts
+    if not parts or parts[0] == "/" or ".." in parts or _IN_MEMORY in location or "\\" in location or "\0" in location:
+        raise _refusal(tensor, f"lies at {location!r}, which is no place within the model")
+    for depth in range(1, len(parts)):
+        if not stat.S_ISDIR(_status(tensor, folder.joinpath(*parts[:depth]), location).st_mode):
+            raise _refusal(tensor, f"lies in {location!r} behind a link")
+    found = _status(tensor, folder.joinpath(*parts), location)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+        raise _refusal(tensor, f"lies in {location!r}, which is no plain file or has other names")
+    return found.st_size
+
+
+def _status(tensor: DeclaredTensor, path: Path, location: str) -> os.stat_result:
+    try:
+        return path.lstat()
+    except (OSError, ValueError) as error:
+        raise _refusal(tensor, f"lies in {location!r}, which is not among the model's files") from error
+
+
+def _number(tensor: DeclaredTensor, wanted: str) -> int | None:
+    """The largest value of the entry, None where there is none."""
+    texts = [value for key, value in tensor.external_data if key == wanted]
+    if not all(text.isascii() and text.isdigit() and len(text) < 20 for text in texts):
+        raise _refusal(tensor, f"has {texts[0]!r} as its {wanted}")
+    return max(map(int, texts), default=None)
+
+
+def _check_size(tensor: DeclaredTensor, content_bytes: int) -> None:
+    if len(tensor.dims) > _MAX_DIMENSIONS:
+        raise _refusal(tensor, f"has {len(tensor.dims):,} dimensions")
+    if math.prod(tensor.dims) > _ELEMENTS_A_BYTE * content_bytes:
+        raise _refusal(tensor, f"is to have more elements than the {content_bytes:,} bytes it brings can hold")
+
+
+def _refusal(tensor: DeclaredTensor, what: str) -> UnsupportedSettingsError:
+    return UnsupportedSettingsError(f"the weight {tensor.name[:80]!r} {what[:400]}; export the model again, whole.")
