@@ -65,6 +65,16 @@ ERRORS: Mapping[ErrorCode, KnownError] = {
         "The agent has as many runs or calls as its owner allows.",
         "Try again later, or let its owner allow more in agent.toml.",
     ),
+    ErrorCode.UNAUTHENTICATED: KnownError(
+        StatusCode.UNAUTHENTICATED,
+        "The caller showed no certificate that this agent knows, or one that ended or was revoked.",
+        "Have one issued or renewed by the agent's authority, with `enginebench ca`.",
+    ),
+    ErrorCode.FORBIDDEN: KnownError(
+        StatusCode.PERMISSION_DENIED,
+        "The caller is known, but its role does not allow that.",
+        "Ask who keeps the authority for a certificate with the role that the sentence names.",
+    ),
     ErrorCode.SHUTTING_DOWN: KnownError(
         StatusCode.UNAVAILABLE,
         "The agent is about to stop.",

@@ -17,6 +17,8 @@ class ErrorCode(Enum):
     SHUTTING_DOWN = auto()
     NEWER_REQUEST = auto()
     DEFECT = auto()
+    UNAUTHENTICATED = auto()
+    FORBIDDEN = auto()
 
 
 class ExitCode(IntEnum):
@@ -92,6 +94,18 @@ class DefectError(AgentError):
     """Something nobody foresaw; what exactly stands in the agent's log."""
 
     code = ErrorCode.DEFECT
+
+
+class UnauthenticatedError(AgentError):
+    """Nobody this agent knows: no certificate, or one that ended or was revoked."""
+
+    code = ErrorCode.UNAUTHENTICATED
+
+
+class ForbiddenError(AgentError):
+    """The caller is known, but its role does not allow that."""
+
+    code = ErrorCode.FORBIDDEN
 
 
 class SetupError(Exception):

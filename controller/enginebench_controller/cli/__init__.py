@@ -12,6 +12,7 @@ import typer
 from enginebench_controller import logs
 from enginebench_controller.cli import (
     advise,
+    authority,
     benchmarks,
     compare,
     flops,
@@ -57,6 +58,7 @@ for group in (
     advise,
     flops,
     targets,
+    authority,
     models,
     jobs,
     query,
