@@ -1,6 +1,7 @@
 """`python -m benchmarks.fuzzing`: the recorded run of all fuzzed targets; its counts go to docs/reliability.md.
 
-Each file of tests is a process of its own, four at a time: some wait for agents and disks most of the time. Nothing is written unless every one of them passes.
+Each file of tests is a process of its own, four at a time: some wait for agents and disks most of the time. Nothing
+is written unless every one of them passes.
 """
 
 import json

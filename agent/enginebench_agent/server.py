@@ -1,6 +1,7 @@
 """The agent's process: one data folder, one port, three services, health and reflection."""
 
 import asyncio
+import contextlib
 import logging
 import shutil
 import socket
