@@ -7,6 +7,7 @@ import argparse
 import asyncio
 import contextlib
 import hashlib
+import os
 import statistics
 import subprocess
 import sys
@@ -39,7 +40,7 @@ MILLISECOND = 1_000_000
 
 @dataclass(frozen=True)
 class Reading:
-    """What an agent holds after so many runs, as /proc tells it."""
+    """What an agent holds after so many runs, as /proc tells it, and the machine's load in the minute before."""
 
     runs: int
     descriptors: int
@@ -47,6 +48,7 @@ class Reading:
     rss_bytes: int
     children: int
     spooled: int
+    load: float
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,7 @@ class Agent:
             rss_bytes=int(status["VmRSS"].split()[0]) * 1024,
             children=len((process / "task" / str(self.pid) / "children").read_text().split()),
             spooled=len(list((self.folder / "spool").iterdir())),
+            load=os.getloadavg()[0],
         )
 
 
@@ -205,7 +208,8 @@ def table(seen: Soak) -> str:
     health = (
         f"Health was asked {len(ordered):,} times meanwhile and answered within {1e3 * statistics.median(ordered):.1f} "
         f"ms (median), {1e3 * ordered[int(0.99 * len(ordered))]:.1f} ms (99 %), {1e3 * ordered[-1]:.0f} ms (slowest); "
-        f"the whole took {seen.wall_s / 60:.0f} minutes."
+        f"the whole took {seen.wall_s / 60:.0f} minutes on {os.cpu_count()} processors with a load of up to "
+        f"{max(reading.load for reading in seen.readings):.0f}."
     )
     return f"{markdown_table(columns, map(_cells, shown))}\n\n{health}"
 
