@@ -122,9 +122,7 @@ def assert_typed(result: run_pb2.RunResult) -> None:
     engine=st.sampled_from(sorted(DEVICES)),
     content=edited_bytes([ONNX.SerializeToString()]) | edited_message(ONNX).map(lambda made: made.SerializeToString()),
 )
-def test_an_engine_measures_a_damaged_model_or_its_run_fails_typed(
-    served: Served, engine: str, content: bytes
-) -> None:
+def test_an_engine_measures_a_damaged_model_or_its_run_fails_typed(served: Served, engine: str, content: bytes) -> None:
     assert_typed(served.ended(run_of(engine, "onnx", served.uploaded("m.onnx", content))))
     served.check()
 

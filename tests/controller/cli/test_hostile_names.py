@@ -87,7 +87,7 @@ def test_tables_and_sentences_are_plain_text(run, tmp_path, name):
         ("targets", "list"),
         ("models", "list"),
         ("store", "check"),
-        ("query", f"""SELECT model_name AS "{name.replace(chr(0), '')}" FROM measurements"""),
+        ("query", f"""SELECT model_name AS "{name.replace(chr(0), "")}" FROM measurements"""),
     ):
         run(*command)
 

@@ -123,9 +123,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
 
 
 @fuzzed("model files: TorchScript and .pt2", quick=100, recorded=5_000, data=st.data())
-def test_a_damaged_program_is_recognized_or_refused(
-    folder: Path, programs: list[bytes], data: st.DataObject
-) -> None:
+def test_a_damaged_program_is_recognized_or_refused(folder: Path, programs: list[bytes], data: st.DataObject) -> None:
     content = data.draw(edited_bytes([program[-3_000:] for program in programs] + programs))
     for suffix in (".pt", ".pt2"):
         read(folder / f"model{suffix}", content, describe, collect_files)
