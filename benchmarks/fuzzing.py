@@ -1,7 +1,6 @@
 """`python -m benchmarks.fuzzing`: the recorded run of all fuzzed targets; its counts go to docs/reliability.md.
 
-Each file of tests is a process of its own, four at a time: some wait for agents and disks most of the time. Nothing
-is written unless every one of them passes.
+Nothing is written unless every one of them passes.
 """
 
 import json
@@ -11,7 +10,6 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -30,28 +28,23 @@ TESTS = (
     "tests/controller/store/test_store_machine.py",
 )
 AT_ONCE = 4
+"""Processes: many wait for agents and disks."""
+
 THROUGH_AN_AGENT = "agent: "
 """How the names of targets begin whose inputs a real agent got."""
 
 
 def main() -> None:
-    """Run everything, print the table, and put it on its page."""
+    """Run everything, print the table, and put it on its page. Raises `CalledProcessError` where a test fails."""
     begin = time.perf_counter()
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(AT_ONCE) as pool:
-        parts = list(pool.map(lambda test: _counts(test, Path(folder)), TESTS))
-    counts = sum(parts, Counter[str]())
-    text = _report(counts, time.perf_counter() - begin)
+    with tempfile.TemporaryDirectory() as folder:
+        variables = os.environ | {"ENGINEBENCH_FUZZ": "recorded", "ENGINEBENCH_FUZZ_COUNTS": folder}
+        command = [sys.executable, "-m", "pytest", "-n", str(AT_ONCE), "--timeout", "3600", *TESTS]
+        subprocess.run(command, check=True, cwd=ROOT, env=variables)
+        parts = [Counter(json.loads(file.read_text(encoding="utf-8"))) for file in Path(folder).iterdir()]
+    text = _report(sum(parts, Counter[str]()), time.perf_counter() - begin)
     print(text)
     fill(PAGE, "fuzzing", text)
-
-
-def _counts(test: str, folder: Path) -> Counter[str]:
-    """The inputs of each target of one file of tests. Raises `CalledProcessError` where one of them fails."""
-    file = folder / f"{test.replace('/', '-')}.json"
-    variables = os.environ | {"ENGINEBENCH_FUZZ": "recorded", "ENGINEBENCH_FUZZ_COUNTS": str(file)}
-    subprocess.run([sys.executable, "-m", "pytest", test, "--timeout", "3600"], check=True, cwd=ROOT, env=variables)
-    print(f"{test} passed", flush=True)
-    return Counter(json.loads(file.read_text(encoding="utf-8")))
 
 
 def _report(counts: Counter[str], seconds: float) -> str:

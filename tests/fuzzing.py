@@ -1,6 +1,7 @@
 """Generated inputs: few for each target in CI, the same every time; many others in the recorded run (`make fuzz`).
 
-What went through is counted by target; with `ENGINEBENCH_FUZZ_COUNTS=FILE` the counts are written there at the end.
+What went through is counted by target; with `ENGINEBENCH_FUZZ_COUNTS=FOLDER` each process of a run writes its counts
+into that folder at the end.
 """
 
 import functools
@@ -54,6 +55,6 @@ def fuzzed(target: str, *, quick: int, recorded: int, **strategies: SearchStrate
 
 
 def write_counts() -> None:
-    """Write what was counted to where the environment says, if it says so."""
-    if file := os.environ.get("ENGINEBENCH_FUZZ_COUNTS"):
-        Path(file).write_text(json.dumps(dict(sorted(COUNTS.items())), indent=1))
+    """Write what this process counted to where the environment says, if it says so."""
+    if folder := os.environ.get("ENGINEBENCH_FUZZ_COUNTS"):
+        (Path(folder) / f"{os.getpid()}.json").write_text(json.dumps(COUNTS))
