@@ -9,6 +9,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from enginebench_agent.data_folder import DataFolder, default_root
@@ -41,7 +42,19 @@ def _serve(parsed: argparse.Namespace) -> None:
     from enginebench_agent.server import ServeOptions, serve  # noqa: PLC0415
 
     folder, trusted = DataFolder(parsed.data_dir), frozenset(parsed.trust_model)
-    serve(ServeOptions(parsed.host, parsed.port, folder, parsed.exit_with_stdin, trusted))
+    options = ServeOptions(parsed.host, parsed.port, folder, parsed.exit_with_stdin, trusted)
+    serve(replace(options, tls=parsed.tls, plain_text=parsed.plain_text))
+
+
+def _join(parsed: argparse.Namespace) -> None:
+    from enginebench_agent.entrance import require_cryptography  # noqa: PLC0415
+
+    require_cryptography()
+    from enginebench_agent.tls.joining import join  # noqa: PLC0415
+
+    folder = parsed.tls or DataFolder(parsed.data_dir).tls
+    join(parsed.address, parsed.token, folder)
+    print(f"wrote {folder}; next: enginebench-agent serve --host 0.0.0.0", file=sys.stderr)
 
 
 def _environment_add(parsed: argparse.Namespace) -> None:
@@ -74,7 +87,9 @@ def _service_unit(parsed: argparse.Namespace) -> None:
 
     manager = Manager.SYSTEM if parsed.system else Manager.USER
     data_dir = parsed.data_dir or (SYSTEM_DATA_DIR if parsed.system else default_root())
-    print(unit_text(UnitOptions(manager, data_dir.absolute(), parsed.host, parsed.port)), end="")  # data
+    tls = parsed.tls.absolute() if parsed.tls else None
+    options = UnitOptions(manager, data_dir.absolute(), parsed.host, parsed.port, tls, parsed.plain_text)
+    print(unit_text(options), end="")  # data
 
 
 def _health(parsed: argparse.Namespace) -> None:
@@ -119,6 +134,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=importlib.metadata.version("enginebench"))
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_serve(commands)
+    _add_join(commands)
     environment = commands.add_parser("environment", help="the Python environments engines live in")
     actions = environment.add_subparsers(required=True, metavar="ACTION")
     _add_environment_add(actions)
@@ -157,10 +173,15 @@ def _add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def _add_listening(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--host", default="127.0.0.1", help="loopback address to listen on (default %(default)s)")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default %(default)s)")
     parser.add_argument(
         "--port", type=_port, default=DEFAULT_PORT, help="port, 0 for any free one (default %(default)s)"
     )
+    access = parser.add_mutually_exclusive_group()
+    access.add_argument(
+        "--tls", type=Path, metavar="DIR", help="folder of the TLS files (default: tls in the data folder)"
+    )
+    access.add_argument("--plain-text", action="store_true", help="leave the TLS files aside; on loopback only")
 
 
 def _add_service(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -188,6 +209,16 @@ def _add_health(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         "--timeout", metavar="SECONDS", type=float, default=3.0, help="how long it may take (default %(default)s)"
     )
     _add_run(health, _health)
+
+
+def _add_join(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    joining = commands.add_parser(
+        "join", help="get this agent's certificate, with what `enginebench ca invite` printed"
+    )
+    joining.add_argument("address", metavar="HOST:PORT", help="where that command waits")
+    joining.add_argument("token", metavar="TOKEN", help="its token, good for one agent")
+    joining.add_argument("--tls", type=Path, metavar="DIR", help="folder to write (default: tls in the data folder)")
+    _add_shared(joining, _join)
 
 
 def _add_environment_add(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

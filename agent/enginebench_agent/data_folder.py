@@ -47,6 +47,16 @@ class DataFolder:
         """What calibrations found."""
         return self.root / "peaks.json"
 
+    @property
+    def tls(self) -> Path:
+        """The certificate, key, authority and revocations with which it is reached over the network."""
+        return self.root / "tls"
+
+    @property
+    def audit_log(self) -> Path:
+        """Who changed what, and who was refused."""
+        return self.root / "audit.log"
+
     def prepare(self) -> None:
         """Make the folders. Raises `SetupError` where that is not possible or nothing can be written."""
         try:

@@ -14,6 +14,8 @@ class ErrorCode(Enum):
     UPLOAD_UNDER_WAY = auto()
     DISK_FULL = auto()
     SHUTTING_DOWN = auto()
+    UNAUTHENTICATED = auto()
+    FORBIDDEN = auto()
 
 
 class AgentError(Exception):
@@ -62,6 +64,18 @@ class ShuttingDownError(AgentError):
     """The agent is about to stop."""
 
     code = ErrorCode.SHUTTING_DOWN
+
+
+class UnauthenticatedError(AgentError):
+    """Nobody this agent knows: no certificate, or one that ended or was revoked."""
+
+    code = ErrorCode.UNAUTHENTICATED
+
+
+class ForbiddenError(AgentError):
+    """The caller is known, but its role does not allow that."""
+
+    code = ErrorCode.FORBIDDEN
 
 
 class SetupError(Exception):

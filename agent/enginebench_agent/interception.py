@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 import grpc
 
 from enginebench_agent.errors import AgentError, ErrorCode
+from enginebench_agent.handlers import with_behaviour
 
 STATUS_OF_CODE: dict[ErrorCode, grpc.StatusCode] = {
     ErrorCode.INVALID: grpc.StatusCode.INVALID_ARGUMENT,
@@ -16,6 +17,8 @@ STATUS_OF_CODE: dict[ErrorCode, grpc.StatusCode] = {
     ErrorCode.UPLOAD_UNDER_WAY: grpc.StatusCode.ABORTED,
     ErrorCode.DISK_FULL: grpc.StatusCode.RESOURCE_EXHAUSTED,
     ErrorCode.SHUTTING_DOWN: grpc.StatusCode.UNAVAILABLE,
+    ErrorCode.UNAUTHENTICATED: grpc.StatusCode.UNAUTHENTICATED,
+    ErrorCode.FORBIDDEN: grpc.StatusCode.PERMISSION_DENIED,
 }
 OUR_SERVICES = "/enginebench."
 MAX_DETAILS_CHARS = 2_000
@@ -35,20 +38,12 @@ class ErrorInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grp
         handler = await continuation(details)
         if handler is None or not details.method.startswith(OUR_SERVICES):
             return handler
-        return _wrapped(handler, details.method)
-
-
-def _wrapped(handler: Any, method: str) -> Any:
-    kinds = (
-        ("unary_unary", grpc.unary_unary_rpc_method_handler, _answering),
-        ("stream_unary", grpc.stream_unary_rpc_method_handler, _answering),
-        ("unary_stream", grpc.unary_stream_rpc_method_handler, _streaming),
-        ("stream_stream", grpc.stream_stream_rpc_method_handler, _streaming),
-    )
-    for kind, make_handler, wrap in kinds:
-        if behaviour := getattr(handler, kind):
-            return make_handler(wrap(behaviour, method), handler.request_deserializer, handler.response_serializer)
-    raise AssertionError(f"{method} has no behaviour")
+        method = details.method
+        return with_behaviour(
+            handler,
+            lambda behaviour: _answering(behaviour, method),
+            lambda behaviour: _streaming(behaviour, method),
+        )
 
 
 def _answering(behaviour: Callable[[Any, Any], Awaitable[Any]], method: str) -> Any:

@@ -1,8 +1,6 @@
 """The agent's process: one data folder, one port, three services, health and reflection."""
 
 import asyncio
-import contextlib
-import ipaddress
 import logging
 import os
 import shutil
@@ -10,17 +8,21 @@ import signal
 import socket
 import sys
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from enginebench_agent.audit import AuditLog
 from enginebench_agent.cache import FileCache
 from enginebench_agent.config import AgentConfig, load_config
 from enginebench_agent.data_folder import DataFolder
 from enginebench_agent.discovery import Discovery
+from enginebench_agent.entrance import Entrance, make_entrance
 from enginebench_agent.errors import SetupError
+from enginebench_agent.guarding import GuardingInterceptor
 from enginebench_agent.interception import ErrorInterceptor
 from enginebench_agent.leases import Leases
 from enginebench_agent.notifying import READY, STOPPING, notify
@@ -62,7 +64,8 @@ _log = logging.getLogger(__name__)
 class ServeOptions:
     """Where to listen and live. Port 0 lets the system choose; `exit_with_stdin` ends the agent with its starter.
 
-    `trusted_models` are digests of models that may run although their format can execute code.
+    `trusted_models` are digests of models that may run although their format can execute code. `tls` is the folder of
+    the TLS files, by default the one in the data folder; `plain_text` leaves them aside.
     """
 
     host: str
@@ -70,28 +73,24 @@ class ServeOptions:
     folder: DataFolder
     exit_with_stdin: bool = False
     trusted_models: frozenset[str] = frozenset()
+    tls: Path | None = None
+    plain_text: bool = False
 
 
 def serve(options: ServeOptions) -> None:
     """Serve until a signal says otherwise. Raises `SetupError` when that cannot begin."""
-    check_loopback(options.host)
+    entrance = make_entrance(
+        options.host,
+        options.tls or options.folder.tls,
+        is_tls_asked=options.tls is not None,
+        is_plain_asked=options.plain_text,
+    )
     options.folder.prepare()
     with options.folder.locked():
-        asyncio.run(_serve(options))
+        asyncio.run(_serve(options, entrance))
 
 
-def check_loopback(host: str) -> None:
-    """Refuse to be reachable from elsewhere without encryption. Raises `SetupError`."""
-    with contextlib.suppress(ValueError):
-        if host == "localhost" or ipaddress.ip_address(host).is_loopback:
-            return
-    raise SetupError(
-        f"will not listen on {host}: without mutual TLS, which comes in a later release, anybody who reaches the port "
-        "could run models here; listen on 127.0.0.1 and forward the port with ssh -L"
-    )
-
-
-async def _serve(options: ServeOptions) -> None:
+async def _serve(options: ServeOptions, entrance: Entrance) -> None:
     folder = options.folder
     config = _load_config(options)
     for leftover in folder.runs.iterdir():  # of an agent that was killed
@@ -102,8 +101,9 @@ async def _serve(options: ServeOptions) -> None:
     peaks = PeakFile(folder.peaks_file)
     supervisor = Supervisor(folder, cache, discovery, leases, peaks)
     stopping = _stop_event(options)
-    server, health_servicer = _build_server(AgentServicer(discovery, folder, peaks), cache, supervisor)
-    port = _bind(server, options)
+    guard = GuardingInterceptor(entrance.identify, AuditLog(folder.audit_log))
+    server, health_servicer = _build_server(guard, AgentServicer(discovery, folder, peaks), cache, supervisor)
+    port = _bind(server, options, entrance)
     for name in SERVICE_NAMES:
         await health_servicer.set(name, health_pb2.HealthCheckResponse.SERVING)
     await server.start()
@@ -124,8 +124,10 @@ def _load_config(options: ServeOptions) -> AgentConfig:
     return replace(load_config(options.folder), trusted_models=options.trusted_models)
 
 
-def _build_server(agent: AgentServicer, cache: FileCache, supervisor: Supervisor) -> tuple[Any, Any]:
-    server = grpc.aio.server(interceptors=[ErrorInterceptor()], options=SERVER_OPTIONS)
+def _build_server(
+    guard: GuardingInterceptor, agent: AgentServicer, cache: FileCache, supervisor: Supervisor
+) -> tuple[Any, Any]:
+    server = grpc.aio.server(interceptors=[guard, ErrorInterceptor()], options=SERVER_OPTIONS)
     agent_pb2_grpc.add_AgentServiceServicer_to_server(agent, server)
     model_pb2_grpc.add_ModelServiceServicer_to_server(ModelServicer(cache), server)
     run_pb2_grpc.add_RunServiceServicer_to_server(RunServicer(supervisor), server)
@@ -135,10 +137,10 @@ def _build_server(agent: AgentServicer, cache: FileCache, supervisor: Supervisor
     return server, health_servicer
 
 
-def _bind(server: Any, options: ServeOptions) -> int:
+def _bind(server: Any, options: ServeOptions, entrance: Entrance) -> int:
     address = f"{_shown_host(options.host)}:{options.port}"
     try:
-        port = int(server.add_insecure_port(address))
+        port = entrance.add_port(server, address)
     except RuntimeError as error:
         raise SetupError(_bind_failure(options)) from error
     if port == 0:

@@ -34,6 +34,16 @@ class Home:
         """The data folder of the local agent, with its environments."""
         return self.path / "agent"
 
+    @property
+    def tls(self) -> Path:
+        """The certificate that the commands and pages of this machine show to agents."""
+        return self.path / "tls"
+
+    @property
+    def ca(self) -> Path:
+        """The certificate authority, where it is kept on this machine."""
+        return self.path / "ca"
+
 
 def default_home() -> Home:
     """The folder that `ENGINEBENCH_HOME` names, or the user's data folder."""

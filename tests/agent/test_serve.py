@@ -87,6 +87,7 @@ def test_a_second_agent_on_one_data_folder_is_refused(shared_agent: AgentProcess
     assert str(shared_agent.data_dir) in text
 
 
+@pytest.mark.fault(14)
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
 def test_it_does_not_listen_beyond_loopback(tmp_path: Path, host: str) -> None:
     assert "TLS" in refusal("serve", "--host", host, "--port", "0", "--data-dir", str(tmp_path))

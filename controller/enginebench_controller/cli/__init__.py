@@ -9,6 +9,7 @@ import typer
 
 from enginebench_controller.cli import (
     advise,
+    authority,
     benchmarks,
     compare,
     flops,
@@ -49,6 +50,7 @@ for group in (
     advise,
     flops,
     targets,
+    authority,
     models,
     jobs,
     query,

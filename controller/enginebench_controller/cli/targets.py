@@ -12,11 +12,12 @@ from enginebench_controller.cli.tables import instant, print_devices
 from enginebench_controller.documents.benchmarks import target_document
 from enginebench_controller.errors import EnginebenchError, ExitCode, InputError
 from enginebench_controller.home import default_home
-from enginebench_controller.records import LOCAL_TARGET, TargetSnapshot
+from enginebench_controller.records import LOCAL_TARGET, Target, TargetSnapshot
 from enginebench_controller.running.client import CALL_SECONDS
 from enginebench_controller.running.health import Health, ask_health
 from enginebench_controller.running.session import open_session
-from enginebench_controller.running.target_address import new_target
+from enginebench_controller.running.ssh import is_ssh
+from enginebench_controller.running.target_address import new_target, uses_tls
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
@@ -38,10 +39,14 @@ def add(
     address: Annotated[
         str, typer.Argument(metavar="ADDRESS", help="HOST:PORT where its agent listens, or ssh://USER@HOST.")
     ],
+    tls: Annotated[
+        bool, typer.Option("--tls", help="Mutual TLS also on this machine; elsewhere it always is.")
+    ] = False,
 ) -> None:
     """Remember a target. It need not be up yet."""
-    default_home().store.add_target(new_target(name, address))
-    remark(f"added {name} at {address}; see what it has with `enginebench devices --target {name}`")
+    target = new_target(name, address, tls=tls)
+    default_home().store.add_target(target)
+    remark(f"added {name} at {target.address}; see what it has with `enginebench devices --target {name}`")
 
 
 @group.command("list")
@@ -49,10 +54,11 @@ def list_(json: Json = False) -> None:
     """List the targets."""
     targets = default_home().store.targets()
     if json:
-        print_json([{"name": t.name, "address": t.address, "added_at_unix_ns": t.added_at_unix_ns} for t in targets])
+        print_json([_document(target) for target in targets])
         return
-    rows: list[list[object]] = [[t.name, t.address, instant(t.added_at_unix_ns)] for t in targets]
-    print_table("Targets", [("name", False), ("address", False), ("added", False)], rows)
+    rows: list[list[object]] = [[t.name, t.address, _connection(t), instant(t.added_at_unix_ns)] for t in targets]
+    columns = [(heading, False) for heading in ("name", "address", "connection", "added")]
+    print_table("Targets", columns, rows)
     if not targets:
         remark("no targets; without one, `enginebench run` starts an agent on this machine by itself")
 
@@ -68,13 +74,16 @@ def check(
     if unknown:
         raise InputError(f"there is no target {unknown[0]!r}; see `enginebench targets list`")
     chosen = [targets[name] for name in names or targets]
-    answers = [(one.target.name, one.target.address, one.health) for one in ask_health(chosen, CALL_SECONDS)]
+    answers = ask_health(chosen, CALL_SECONDS, default_home().tls)
+    rows: list[list[object]] = [[one.target.name, one.target.address, one.health] for one in answers]
     if json:
-        print_json([dict(zip(("name", "address", "health"), answer, strict=True)) for answer in answers])
+        print_json([dict(zip(("name", "address", "health"), row, strict=True)) for row in rows])
     else:
-        rows: list[list[object]] = [list(answer) for answer in answers]
         print_table("Targets", [("name", False), ("address", False), ("health", False)], rows)
-    if any(health is not Health.SERVING for *_, health in answers):
+    silent = [one for one in answers if one.health is not Health.SERVING]
+    for one in silent:
+        remark(one.sentence)
+    if silent:
         raise typer.Exit(int(ExitCode.UNREACHABLE))
 
 
@@ -83,6 +92,21 @@ def remove(name: Annotated[str, typer.Argument(help="The target's name.")]) -> N
     """Forget a target. What was measured on it stays."""
     default_home().store.remove_target(name)
     remark(f"removed {name}")
+
+
+def _document(target: Target) -> dict[str, object]:
+    return {
+        "name": target.name,
+        "address": target.address,
+        "tls": uses_tls(target.address),
+        "added_at_unix_ns": target.added_at_unix_ns,
+    }
+
+
+def _connection(target: Target) -> str:
+    if is_ssh(target.address):
+        return "SSH"
+    return "mutual TLS" if uses_tls(target.address) else "plain text"
 
 
 def devices(

@@ -10,7 +10,7 @@ LOCAL_TARGET = "local"
 
 @dataclass(frozen=True)
 class Target:
-    """A machine that runs an agent; `address` is "host:port"."""
+    """A machine that runs an agent; `address` is "host:port", or "tls://host:port" on loopback by mutual TLS."""
 
     name: str
     address: str

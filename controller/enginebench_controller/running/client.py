@@ -10,6 +10,8 @@ import grpc
 
 from enginebench_controller.errors import AgentError, UnreachableError
 from enginebench_controller.records import InputFile, ModelFile
+from enginebench_controller.running.channels import open_channel
+from enginebench_controller.running.obstacles import START, Obstacle, find_obstacle
 from enginebench_controller.running.tunnel import reachable
 from enginebench_proto.v1 import (
     agent_pb2,
@@ -25,19 +27,6 @@ T = TypeVar("T")
 CHUNK_BYTES = 256 * 1024
 CALL_SECONDS = 15.0
 DISCOVERY_SECONDS = 180.0
-# keepalive_timeout_ms alone leaves a stopped peer unnoticed for a minute: the transport's own ping timer decides.
-CHANNEL_OPTIONS = (
-    ("grpc.keepalive_time_ms", 5_000),
-    ("grpc.keepalive_timeout_ms", 3_000),
-    ("grpc.http2.ping_timeout_ms", 3_000),
-    ("grpc.keepalive_permit_without_calls", 0),
-    ("grpc.http2.max_pings_without_data", 0),
-    ("grpc.max_reconnect_backoff_ms", 1_000),
-    ("grpc.initial_reconnect_backoff_ms", 200),
-    ("grpc.enable_http_proxy", 0),
-    # The profile of a large network comes in one message.
-    ("grpc.max_receive_message_length", 64 * 1024 * 1024),
-)
 # ABORTED: the agent still holds an upload whose sender was cut off; it lets go once its keepalive notices.
 GONE = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.ABORTED}
 
@@ -53,13 +42,15 @@ class AgentClient:
     own sentence when it answers with an error.
     """
 
-    def __init__(self, name: str, address: str) -> None:
+    def __init__(self, name: str, address: str, tls: Path | None = None) -> None:
+        """`tls` is the folder of the client's certificate, by default that of the user's home."""
         self.name = name
         self.address = address
+        self._tls = tls
 
     async def __aenter__(self) -> Self:
         self._way = reachable(self.address)
-        self._channel = grpc.aio.insecure_channel(await self._way.__aenter__(), options=CHANNEL_OPTIONS)
+        self._channel = open_channel(grpc.aio, await self._way.__aenter__(), self._tls)
         self._agent = agent_pb2_grpc.AgentServiceStub(self._channel)
         self._models = model_pb2_grpc.ModelServiceStub(self._channel)
         self._runs = run_pb2_grpc.RunServiceStub(self._channel)
@@ -141,13 +132,19 @@ class AgentClient:
 
     def _translated(self, error: grpc.aio.AioRpcError) -> Exception:
         if error.code() in GONE:
-            return UnreachableError(
-                f"target {self.name!r} at {self.address} does not answer: start `enginebench-agent serve` there, "
-                "or check the address with `enginebench targets list`"
-            )
+            return UnreachableError(self._unreachable(find_obstacle(error.details(), self.address)))
         if error.code() == grpc.StatusCode.NOT_FOUND:
             return RunUnknownError(f"target {self.name!r}: {error.details()}")
         return AgentError(f"target {self.name!r}: {error.details()}")
+
+    def _unreachable(self, obstacle: Obstacle) -> str:
+        where = f"target {self.name!r} at {self.address}"
+        if obstacle.remedy != START:
+            return f"{where} cannot be used, as {obstacle.cause}: {obstacle.remedy}"
+        return (
+            f"{where} does not answer: start `enginebench-agent serve` there, "
+            "or check the address with `enginebench targets list`"
+        )
 
 
 async def _upload_parts(

@@ -60,7 +60,7 @@ async def _start(data_dir: Path, trusted_models: Iterable[str]) -> asyncio.subpr
     # The agent leaves when its standard input closes, so that it never outlives a killed controller.
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "enginebench_agent", "serve", "--port", "0", "--exit-with-stdin"),
-        *("--data-dir", str(data_dir)),
+        *("--data-dir", str(data_dir), "--plain-text"),
         *(argument for digest in trusted_models for argument in ("--trust-model", digest)),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,

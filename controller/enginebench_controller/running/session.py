@@ -29,7 +29,7 @@ async def open_session(
 ) -> AsyncIterator[Session]:
     """Connect to the named targets, or to a local agent that lives as long as the session when none is named.
 
-    A name is one that `enginebench targets add` recorded, "local", or an address "host:port". Snapshots and peaks are
+    A name is one that `enginebench targets add` recorded, "local", or an address. Snapshots and peaks are
     kept in the store. A local agent may run the `trusted_models` (digests) although their format can execute code;
     other targets decide for themselves. Raises `InputError` for an unknown name and `UnreachableError` for a target
     that does not answer.
@@ -37,7 +37,7 @@ async def open_session(
     async with contextlib.AsyncExitStack() as stack:
         wanted = dict.fromkeys(names or (LOCAL_TARGET,))
         targets = [await _target(home, name, stack, trusted_models) for name in wanted]
-        clients = {t.name: await stack.enter_async_context(AgentClient(t.name, t.address)) for t in targets}
+        clients = {t.name: await stack.enter_async_context(AgentClient(t.name, t.address, home.tls)) for t in targets}
         snapshots = await asyncio.gather(
             *(snapshot(target, clients[target.name], refresh=refresh) for target in targets)
         )

@@ -1,22 +1,59 @@
-"""New targets: what may be their name and their address."""
+"""New targets: what may be their name and their address.
 
+An address is HOST:PORT. Beyond this machine it means mutual TLS; on loopback it means plain text, and mutual TLS with
+`tls://` before it. ssh://USER@HOST is an agent on another machine's loopback, through a tunnel.
+"""
+
+import contextlib
+import ipaddress
 import time
 
 from enginebench_controller.errors import InputError
 from enginebench_controller.records import LOCAL_TARGET, Target
-from enginebench_controller.running.ssh import MAX_PORT, SshPlace, is_ssh
+from enginebench_controller.running.ssh import MAX_PORT, SCHEME, SshPlace, is_ssh
+
+TLS_PREFIX = "tls://"
+UNIX_PREFIX = "unix:"
+"""The near end of a tunnel."""
 
 
-def new_target(name: str, address: str) -> Target:
-    """A target added now. Raises `InputError` for a name or an address that cannot be one."""
+def new_target(name: str, address: str, *, tls: bool = False) -> Target:
+    """A target added now, by mutual TLS also on loopback where `tls`.
+
+    Raises `InputError` for a name or an address that cannot be one.
+    """
     if name == LOCAL_TARGET or not name or not all(character.isalnum() or character in "-_." for character in name):
         raise InputError(f"{name!r} cannot name a target: use letters, digits, '-', '_' or '.', and not 'local'")
     if is_ssh(address):
         return Target(name, SshPlace.parse(address).address, time.time_ns())
-    host, _, port = address.rpartition(":")
+    bare = host_and_port(address)
+    host, _, port = bare.rpartition(":")
     if not host or any(map(str.isspace, host)) or not port.isdecimal() or not 0 < int(port) <= MAX_PORT:
         raise InputError(
             f"{address!r} is not an address: write HOST:PORT, such as nuc.local:50151, or ssh://USER@HOST for an agent "
             "that listens on loopback there"
         )
-    return Target(name, address, time.time_ns())
+    secured = (tls or bare != address) and _is_loopback(bare)
+    return Target(name, TLS_PREFIX + bare if secured else bare, time.time_ns())
+
+
+def uses_tls(address: str) -> bool:
+    """Whether a target is spoken to by mutual TLS: not through a tunnel, which has SSH for that."""
+    return address.startswith(TLS_PREFIX) or not (uses_tunnel(address) or _is_loopback(address))
+
+
+def uses_tunnel(address: str) -> bool:
+    """Whether an address, of a target or of the near end of a tunnel, leads over SSH."""
+    return address.startswith((SCHEME, UNIX_PREFIX))
+
+
+def host_and_port(address: str) -> str:
+    """The address as gRPC wants it."""
+    return address.removeprefix(TLS_PREFIX)
+
+
+def _is_loopback(address: str) -> bool:
+    host = address.rpartition(":")[0].strip("[]")
+    with contextlib.suppress(ValueError):
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    return False

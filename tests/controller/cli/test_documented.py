@@ -3,6 +3,7 @@
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -22,24 +23,27 @@ def test_every_command_line_in_a_document_exists(document: Path) -> None:
     root = typer.main.get_command(app)
     for line in re.findall(r"^ {4}enginebench (.+)$", document.read_text(encoding="utf-8"), re.M):
         words = shlex.split(line, comments=True)
-        command = root.commands[words[0]]  # type: ignore[attr-defined]  # a group, as the application is one
-        command = getattr(command, "commands", {}).get(words[1] if len(words) > 1 else "", command)
+        command = root
+        for word in words:
+            command = getattr(command, "commands", {}).get(word, command)
+        assert not hasattr(command, "commands"), line
         known = {option for parameter in command.params for option in parameter.opts}
         assert {word for word in words if word.startswith("--")} <= known, line
 
 
-def _commands() -> set[str]:
-    root = typer.main.get_command(app)
-    names = set()
-    for name, command in root.commands.items():  # type: ignore[attr-defined]  # a group, as the application is one
-        names |= {f"{name} {sub}" for sub in getattr(command, "commands", {})} or {name}
-    return names
+def _commands(group: Any, before: str = "") -> dict[str, Any]:
+    """The commands below a group, and below the groups in it, by the words that call them."""
+    found = {}
+    for name, command in group.commands.items():
+        words = f"{before} {name}".strip()
+        found |= _commands(command, words) if hasattr(command, "commands") else {words: command}
+    return found
 
 
 def test_every_command_is_documented_and_nothing_else() -> None:
     rows = re.findall(r"^\| `enginebench ([^`]+)` \|", DOCUMENT, re.M)
     documented = {" ".join(word for word in row.split() if word.islower()) for row in rows}
-    assert documented == _commands()
+    assert documented == set(_commands(typer.main.get_command(app)))
 
 
 def test_every_exit_code_is_documented() -> None:
@@ -48,10 +52,8 @@ def test_every_exit_code_is_documented() -> None:
 
 
 def test_every_command_and_option_has_a_help_text() -> None:
-    root = typer.main.get_command(app)
     silent = []
-    for name, command in root.commands.items():  # type: ignore[attr-defined]  # a group, as the application is one
-        for sub_name, sub in (getattr(command, "commands", None) or {name: command}).items():
-            silent += [sub_name] if not sub.help else []
-            silent += [f"{sub_name} {p.name}" for p in sub.params if not getattr(p, "help", None)]
+    for name, command in _commands(typer.main.get_command(app)).items():
+        silent += [name] if not command.help else []
+        silent += [f"{name} {p.name}" for p in command.params if not getattr(p, "help", None)]
     assert not silent

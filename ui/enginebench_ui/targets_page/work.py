@@ -26,7 +26,9 @@ def show_add_form(home: Home, targets: int) -> None:
         st.form(f"{key} form", border=False),
     ):
         name = st.text_input("Name", placeholder="nuc")
-        address = st.text_input("Address", placeholder="nuc.local:50151", help="HOST:PORT where its agent listens, or ssh://USER@HOST.")
+        address = st.text_input(
+            "Address", placeholder="nuc.local:50151", help="HOST:PORT where its agent listens, or ssh://USER@HOST."
+        )
         also_silent = st.checkbox("Add it even if it does not answer now")
         st.caption("Start `enginebench-agent serve` on the machine first.")
         if st.form_submit_button("Add", type="primary", icon=":material/add:"):

@@ -1,0 +1,115 @@
+"""The files of the TLS folder: read, checked against each other, and read again when they change."""
+
+import logging
+import threading
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
+
+from enginebench_agent.errors import SetupError
+
+CERTIFICATE, KEY, CA_CERTIFICATE, REVOCATIONS = FILE_NAMES = ("agent.crt", "agent.key", "ca.crt", "ca.crl")
+REMEDY = "`enginebench ca renew NAME` makes all four files anew"
+_OPEN_TO_OTHERS = 0o077
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Material:
+    """What the folder held at one instant, in PEM and taken apart. `revoked` are serial numbers."""
+
+    certificate_pem: bytes
+    ca_pem: bytes
+    ca: x509.Certificate
+    revoked: frozenset[int]
+    key_pem: bytes = field(repr=False)
+
+
+class MaterialFolder:
+    """The TLS folder of a running agent: files that were replaced count from the next handshake and the next call on.
+
+    Files that do not fit together, as while they are being copied, change nothing. Safe to ask from any thread.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Raises `SetupError` as `load_material` does."""
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._stamp = _stamp(folder)
+        self._material = load_material(folder)
+
+    def current(self) -> Material:
+        """What counts now."""
+        with self._lock:
+            # Taken before the files are read: what changes meanwhile is read again the next time.
+            if (stamp := _stamp(self._folder)) != self._stamp:
+                self._stamp = stamp
+                self._reload()
+            return self._material
+
+    def _reload(self) -> None:
+        try:
+            self._material = load_material(self._folder)
+            _log.info("took up the files of %s", self._folder)
+        except SetupError as error:
+            _log.error("%s; what was there before stays in use", error)
+
+
+def load_material(folder: Path) -> Material:
+    """Read and check the four files. Raises `SetupError` that names what is missing or does not fit."""
+    content = {name: _read(folder / name) for name in FILE_NAMES}
+    if (folder / KEY).stat().st_mode & _OPEN_TO_OTHERS:
+        raise SetupError(f"others can read {folder / KEY}: take that from them with chmod 600")
+    try:
+        certificate = x509.load_pem_x509_certificate(content[CERTIFICATE])
+        ca = x509.load_pem_x509_certificate(content[CA_CERTIFICATE])
+        revocations = x509.load_pem_x509_crl(content[REVOCATIONS])
+        key = load_pem_private_key(content[KEY], password=None)
+    except (ValueError, TypeError) as error:
+        raise SetupError(f"a file in {folder} is damaged ({error}): {REMEDY}") from error
+    public = key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    if public != certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo):
+        raise SetupError(f"{folder / KEY} is not the key of {folder / CERTIFICATE}: {REMEDY}")
+    _check_issued(certificate, ca, folder)
+    return Material(content[CERTIFICATE], content[CA_CERTIFICATE], ca, _revoked(revocations, ca, folder), content[KEY])
+
+
+def _check_issued(certificate: x509.Certificate, ca: x509.Certificate, folder: Path) -> None:
+    try:
+        certificate.verify_directly_issued_by(ca)
+    except Exception as error:  # the library raises whatever its parts do
+        raise SetupError(f"{folder / CERTIFICATE} was not issued by {folder / CA_CERTIFICATE}: {REMEDY}") from error
+    end = min(certificate.not_valid_after_utc, ca.not_valid_after_utc)
+    if datetime.now(UTC) >= end:
+        raise SetupError(f"the certificate in {folder} ended at {end:%Y-%m-%d %H:%M} UTC: {REMEDY}")
+
+
+def _revoked(revocations: x509.CertificateRevocationList, ca: x509.Certificate, folder: Path) -> frozenset[int]:
+    public = ca.public_key()
+    if not isinstance(public, ec.EllipticCurvePublicKey) or not revocations.is_signature_valid(public):
+        raise SetupError(f"{folder / REVOCATIONS} was not signed by {folder / CA_CERTIFICATE}: {REMEDY}")
+    return frozenset(each.serial_number for each in revocations)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise SetupError(f"cannot read {path} ({error.strerror}): {REMEDY}") from error
+
+
+def _stamp(folder: Path) -> tuple[tuple[int, int, int] | None, ...]:
+    return tuple(_file_stamp(folder / name) for name in FILE_NAMES)
+
+
+def _file_stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

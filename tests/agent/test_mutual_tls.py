@@ -1,0 +1,241 @@
+"""Mutual TLS in the agent: when it starts, how it follows its files, and what it writes down."""
+
+import json
+import socket
+import ssl
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from agent_process import AgentProcess, Client, eventually, make_spec, run_command
+from cryptography import x509
+
+from certified import Certified, credentials
+from enginebench_agent.audit import AuditLog
+from enginebench_agent.authorization import THIS_MACHINE
+from enginebench_controller.authority.issued import Role
+from enginebench_proto.v1 import agent_pb2, agent_pb2_grpc
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Certified:
+    return Certified(tmp_path)
+
+
+@pytest.fixture
+def tls(own: Certified) -> Path:
+    return own.agent()
+
+
+def secure(agent: AgentProcess, client: Path, tls: Path) -> grpc.Channel:
+    return grpc.secure_channel(agent.address, credentials(client, tls))
+
+
+def ask(channel: grpc.Channel) -> grpc.StatusCode:
+    try:
+        agent_pb2_grpc.AgentServiceStub(channel).GetHost(agent_pb2.GetHostRequest(), timeout=30)
+    except grpc.RpcError as error:
+        return error.code()
+    return grpc.StatusCode.OK
+
+
+def shown_serial(agent: AgentProcess, client: Path, tls: Path) -> int:
+    """The serial number of the certificate that a new connection is shown."""
+    context = ssl.create_default_context(cafile=tls / "ca.crt")
+    context.load_cert_chain(client / "client.crt", client / "client.key")
+    context.set_alpn_protocols(["h2"])
+    host, _, port = agent.address.rpartition(":")
+    with socket.create_connection((host, int(port))) as plain, context.wrap_socket(plain, server_hostname=host) as seen:
+        return x509.load_der_x509_certificate(seen.getpeercert(binary_form=True) or b"").serial_number
+
+
+def refusal(tmp_path: Path, tls: Path, host: str = "127.0.0.1") -> str:
+    done = run_command("serve", "--host", host, "--port", "0", "--data-dir", str(tmp_path / "data"), "--tls", str(tls))
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    return done.stderr
+
+
+@pytest.mark.fault(14)
+def test_it_listens_beyond_loopback_with_certificates(
+    start_agent: Callable[..., AgentProcess], own: Certified, tls: Path
+) -> None:
+    agent = start_agent("--host", "0.0.0.0", "--tls", str(tls))
+    agent.address = f"127.0.0.1:{agent.port}"
+    with secure(agent, own.client("somebody"), tls) as channel:
+        assert ask(channel) is grpc.StatusCode.OK
+
+
+def test_files_in_the_data_folder_are_found(
+    start_agent: Callable[..., AgentProcess], own: Certified, tls: Path
+) -> None:
+    data = own.folder / "agent-data"
+    data.mkdir()
+    tls.rename(data / "tls")
+    agent = start_agent(folder="agent-data")
+    with secure(agent, own.client("somebody"), data / "tls") as channel:
+        assert ask(channel) is grpc.StatusCode.OK
+    with grpc.insecure_channel(agent.address) as channel:
+        assert ask(channel) is grpc.StatusCode.UNAVAILABLE
+
+
+def test_plain_text_on_loopback_can_be_asked_for(
+    start_agent: Callable[..., AgentProcess], own: Certified, tls: Path
+) -> None:
+    data = own.folder / "agent-data"
+    data.mkdir()
+    tls.rename(data / "tls")
+    with grpc.insecure_channel(start_agent("--plain-text", folder="agent-data").address) as channel:
+        assert ask(channel) is grpc.StatusCode.OK
+
+
+@pytest.mark.fault(14)
+def test_plain_text_beyond_loopback_is_refused_even_when_asked_for(tmp_path: Path) -> None:
+    done = run_command(
+        "serve", "--host", "0.0.0.0", "--plain-text", "--port", "0", "--data-dir", str(tmp_path / "data")
+    )
+    assert done.returncode == 2
+    assert "without mutual TLS" in done.stderr
+
+
+@pytest.mark.fault(14)
+@pytest.mark.parametrize("missing", ["agent.crt", "agent.key", "ca.crt", "ca.crl"])
+def test_it_does_not_start_with_a_file_missing(tmp_path: Path, tls: Path, missing: str) -> None:
+    (tls / missing).unlink()
+    assert missing in refusal(tmp_path, tls, "0.0.0.0")
+
+
+@pytest.mark.fault(14)
+def test_it_does_not_start_with_files_that_do_not_fit(tmp_path: Path, own: Certified) -> None:
+    foreign = Certified(tmp_path / "foreign").agent()
+    for name, says in {"ca.crl": "not signed by", "ca.crt": "not issued by", "agent.key": "is not the key of"}.items():
+        tls = own.agent(f"with-another-{name}")
+        (tls / name).write_bytes((foreign / name).read_bytes())
+        assert says in refusal(tmp_path, tls)
+    damaged = own.agent("damaged")
+    (damaged / "ca.crl").write_bytes(b"-----BEGIN X509 CRL-----\nnonsense\n-----END X509 CRL-----\n")
+    assert "damaged" in refusal(tmp_path, damaged)
+
+
+@pytest.mark.fault(14)
+def test_it_does_not_start_with_a_key_that_others_can_read(tmp_path: Path, tls: Path) -> None:
+    (tls / "agent.key").chmod(0o640)
+    assert "chmod 600" in refusal(tmp_path, tls)
+
+
+@pytest.mark.fault(14)
+def test_a_renewed_certificate_is_shown_without_a_restart(
+    start_agent: Callable[..., AgentProcess], own: Certified, tls: Path
+) -> None:
+    agent = start_agent("--tls", str(tls))
+    somebody = own.client("somebody")
+    before = shown_serial(agent, somebody, tls)
+
+    renewed = own.authority.renew("agent")
+    own.written(renewed)
+
+    assert shown_serial(agent, somebody, tls) == int(renewed.issued.serial, 16) != before
+    with secure(agent, somebody, tls) as channel:
+        assert ask(channel) is grpc.StatusCode.OK
+
+
+@pytest.mark.fault(14)
+def test_a_newly_revoked_client_is_refused_on_its_open_connection(
+    start_agent: Callable[..., AgentProcess], own: Certified, tls: Path
+) -> None:
+    agent = start_agent("--tls", str(tls))
+    with secure(agent, own.client("left"), tls) as left, secure(agent, own.client("stays"), tls) as stays:
+        assert ask(left) is ask(stays) is grpc.StatusCode.OK
+        own.authority.revoke("left")
+        (tls / "ca.crl").write_bytes(own.authority.revocations_file.read_bytes())
+        assert ask(left) is grpc.StatusCode.UNAUTHENTICATED
+        assert ask(stays) is grpc.StatusCode.OK
+
+
+@pytest.mark.fault(14)
+async def test_a_certificate_that_ends_is_refused_on_its_open_connection(
+    start_agent: Callable[..., AgentProcess], own: Certified, tls: Path
+) -> None:
+    agent = start_agent("--tls", str(tls))
+    client = own.client("brief", ends_in=timedelta(seconds=3))
+    with secure(agent, client, tls) as channel:
+        assert ask(channel) is grpc.StatusCode.OK
+        await eventually(lambda: ask(channel) is grpc.StatusCode.UNAUTHENTICATED)
+
+
+@pytest.mark.fault(14)
+def test_a_list_of_revocations_by_somebody_else_changes_nothing(
+    start_agent: Callable[..., AgentProcess], own: Certified, tls: Path, tmp_path: Path
+) -> None:
+    revoked = own.client("revoked")
+    own.authority.revoke("revoked")
+    (tls / "ca.crl").write_bytes(own.authority.revocations_file.read_bytes())
+    agent = start_agent("--tls", str(tls))
+    foreign = Certified(tmp_path / "foreign").agent()
+    with secure(agent, revoked, tls) as channel:
+        for content in ((foreign / "ca.crl").read_bytes(), b"", b"half a fi"):
+            (tls / "ca.crl").write_bytes(content)
+            assert ask(channel) is grpc.StatusCode.UNAUTHENTICATED
+        (tls / "ca.crl").unlink()
+        assert ask(channel) is grpc.StatusCode.UNAUTHENTICATED
+
+
+async def test_what_changes_something_or_is_refused_leaves_a_line(
+    start_agent: Callable[..., AgentProcess], own: Certified, tls: Path, model: bytes
+) -> None:
+    agent = start_agent("--tls", str(tls))
+    spec = make_spec(model, "audited")
+    async with grpc.aio.secure_channel(agent.address, credentials(own.client("ci"), tls)) as channel:
+        client = Client(channel)
+        await client.upload(model)
+        await client.run(spec)
+        await client.acknowledge("audited")
+        with pytest.raises(grpc.aio.AioRpcError):
+            await client.cancel("no-such-run")
+    async with grpc.aio.secure_channel(agent.address, credentials(own.client("eve", Role.READ), tls)) as channel:
+        with pytest.raises(grpc.aio.AioRpcError):
+            await Client(channel).start(spec)
+
+    log = agent.data_dir / "audit.log"
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    told = [tuple(line[key] for key in ("who", "role", "method", "subject", "outcome")) for line in lines]
+    runs = "/enginebench.v1.RunService/"
+    assert told == [
+        ("ci", "run", "/enginebench.v1.ModelService/Upload", spec.model.digest, "OK"),
+        ("ci", "run", f"{runs}Start", "audited", "OK"),
+        ("ci", "run", f"{runs}Acknowledge", "audited", "OK"),
+        ("ci", "run", f"{runs}Cancel", "no-such-run", "NOT_FOUND"),
+        ("eve", "read", f"{runs}Start", None, "PERMISSION_DENIED"),
+    ]
+    assert all(line["at"].endswith("+00:00") and line["from"].startswith("ipv4:127.0.0.1") for line in lines)
+    assert log.stat().st_mode & 0o777 == 0o600
+
+
+class Call:
+    """As much of a call's context as the audit log asks for."""
+
+    def peer(self) -> str:
+        return "ipv4:127.0.0.1:1"
+
+    def code(self) -> Any:
+        return None
+
+
+def test_the_audit_log_has_a_bound(tmp_path: Path) -> None:
+    log = AuditLog(tmp_path / "audit.log", max_file_bytes=4_000)
+    for number in range(200):
+        with log.recorded(THIS_MACHINE, f"/service/{number}", object(), Call()):
+            pass
+    files = sorted(tmp_path.iterdir())
+    assert [path.name for path in files] == ["audit.log", "audit.log.1"]
+    assert sum(path.stat().st_size for path in files) < 9_000
+    kept = [json.loads(line)["method"] for path in reversed(files) for line in path.read_text().splitlines()]
+    assert kept == [f"/service/{number}" for number in range(200 - len(kept), 200)]
+
+
+def test_a_loopback_agent_loads_no_cryptography(agent: AgentProcess) -> None:
+    maps = Path(f"/proc/{agent.pid}/maps").read_text()
+    assert "cryptography" not in maps

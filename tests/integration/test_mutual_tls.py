@@ -1,0 +1,192 @@
+"""`enginebench` and an agent over mutual TLS: set up by commands, used, and told in a sentence when it cannot be."""
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from agent_server import AgentProcess
+from certified import Certified
+from enginebench_controller.authority.issued import Role
+from enginebench_controller.cli import app
+from enginebench_controller.errors import InputError, UnreachableError
+from enginebench_controller.running.client import AgentClient
+from enginebench_controller.running.target_address import new_target, uses_tls
+from integration.bench import QUICK, Bench
+
+ONLY_FAKE = '[environments.default]\nengines = ["fake"]\n'
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Certified:
+    return Certified(tmp_path_factory.mktemp("own"))
+
+
+@pytest.fixture(scope="module")
+def agent(own: Certified, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProcess]:
+    """An agent that serves mutual TLS on loopback."""
+    folder = tmp_path_factory.mktemp("agent")
+    agent = AgentProcess(folder, "--tls", str(own.agent()), config=ONLY_FAKE)
+    yield agent
+    agent.stop()
+
+
+def shows(bench: Bench, client: Path) -> None:
+    """Let the bench's commands show this certificate."""
+    bench.home.mkdir(exist_ok=True)
+    client.rename(bench.home / "tls")
+
+
+def secured(agent: AgentProcess) -> str:
+    return f"tls://{agent.address}"
+
+
+@pytest.mark.fault(14)
+def test_commands_set_it_up_and_a_benchmark_runs_over_it(bench: Bench, model: Path, tmp_path: Path) -> None:
+    bench.cli("ca", "create")
+    issued = bench.json("ca", "issue", "agent", "nuc", "--host", "127.0.0.1", "--out", tmp_path / "data" / "tls")
+    bench.cli("ca", "issue", "client", "me", "--install")
+    agent = AgentProcess(tmp_path / "data", config=ONLY_FAKE)
+    try:
+        bench.cli("targets", "add", "nuc", agent.address, "--tls")
+        bench.cli("targets", "check", "nuc")
+        (target,) = bench.json("devices", "--target", "nuc")["targets"]
+        document = bench.json("run", model, "--engine", "fake", "--target", "nuc", *QUICK)
+    finally:
+        agent.stop()
+    assert target["address"] == f"tls://{agent.address}"
+    assert [one["status"] for one in document["measurements"]] == ["ok"]
+    assert issued["hosts"] == ["127.0.0.1"]
+    assert [(one["name"], one["kind"], one["role"]) for one in bench.json("ca", "list")] == [
+        ("nuc", "agent", None),
+        ("me", "client", "run"),
+    ]
+    assert bench.json("targets", "list")[0]["tls"] is True
+
+
+@pytest.mark.fault(14)
+@pytest.mark.fault(15)
+def test_a_read_only_client_looks_but_does_not_run(
+    bench: Bench, model: Path, own: Certified, agent: AgentProcess
+) -> None:
+    shows(bench, own.client("looker", Role.READ))
+    bench.cli("devices", "--target", secured(agent))
+    done = bench.cli("run", model, "--engine", "fake", "--target", secured(agent), *QUICK, expect=None)
+    assert done.returncode != 0
+    assert (
+        "the certificate of 'looker' has the role read, and ModelService/Upload needs run" in done.stdout + done.stderr
+    )
+
+
+@pytest.mark.fault(14)
+async def test_why_it_is_not_let_in_is_a_sentence(own: Certified, agent: AgentProcess, tmp_path: Path) -> None:
+    async def told(client: Path, address: str = secured(agent)) -> str:
+        with pytest.raises((InputError, UnreachableError)) as refused:
+            async with AgentClient("nuc", address, client) as connection:
+                await connection.host()
+        return str(refused.value)
+
+    assert "there is no certificate to show" in await told(tmp_path / "nothing")
+    ended = await told(own.client("ended", ends_in=timedelta(seconds=-1)))
+    assert "your certificate" in ended and "renew it" in ended
+
+    stranger = Certified(tmp_path).client("stranger")
+    assert "its certificate is not from your authority" in await told(stranger)
+    (stranger / "ca.crt").write_bytes((own.folder / "agent" / "ca.crt").read_bytes())
+    assert "it hung up on your certificate" in await told(stranger)
+
+    known = own.client("somebody")
+    assert "its certificate names another host" in await told(known, secured(agent).replace("127.0.0.1", "localhost"))
+    assert "write tls:// before the address" in await told(known, agent.address)
+
+
+@pytest.mark.fault(14)
+def test_a_revoked_client_is_told_so(bench: Bench, own: Certified, agent: AgentProcess) -> None:
+    shows(bench, own.client("gone"))
+    own.authority.revoke("gone")
+    (own.folder / "agent" / "ca.crl").write_bytes(own.authority.revocations_file.read_bytes())
+    assert "the certificate of 'gone' was revoked" in bench.cli("devices", "--target", secured(agent), expect=2).stderr
+    bench.cli("targets", "add", "there", secured(agent))
+    done = bench.cli("targets", "check", expect=3)
+    assert "the certificate of 'gone' was revoked" in done.stderr
+
+
+@pytest.mark.fault(14)
+def test_an_agent_that_speaks_plain_text_is_not_believed(
+    bench: Bench, own: Certified, shared_agent: AgentProcess
+) -> None:
+    shows(bench, own.client("careful"))
+    done = bench.cli("devices", "--target", secured(shared_agent), expect=3)
+    assert "it speaks plain text" in done.stderr
+
+
+def test_a_local_agent_is_used_although_its_folder_has_tls_files(bench: Bench, model: Path, own: Certified) -> None:
+    own.agent("local").rename(bench.home.parent / "files")
+    (bench.home / "agent").mkdir(parents=True)
+    (bench.home.parent / "files").rename(bench.home / "agent" / "tls")
+    (bench.home / "agent" / "agent.toml").write_text(ONLY_FAKE)
+    document = bench.json("run", model, "--engine", "fake", *QUICK)
+    assert [one["status"] for one in document["measurements"]] == ["ok"]
+
+
+@pytest.mark.parametrize(
+    ("given", "tls", "kept", "secured"),
+    [
+        ("nuc:50151", False, "nuc:50151", True),
+        ("nuc:50151", True, "nuc:50151", True),
+        ("tls://nuc:50151", False, "nuc:50151", True),
+        ("10.0.0.7:50151", False, "10.0.0.7:50151", True),
+        ("127.0.0.1:50151", False, "127.0.0.1:50151", False),
+        ("localhost:50151", False, "localhost:50151", False),
+        ("[::1]:50151", False, "[::1]:50151", False),
+        ("[::1]:50151", True, "tls://[::1]:50151", True),
+        ("tls://127.0.0.1:50151", False, "tls://127.0.0.1:50151", True),
+    ],
+)
+def test_an_address_says_how_its_target_is_spoken_to(given: str, tls: bool, kept: str, secured: bool) -> None:
+    address = new_target("nuc", given, tls=tls).address
+    assert (address, uses_tls(address)) == (kept, secured)
+
+
+@pytest.fixture
+def ca(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """`enginebench ca …` in this process, with an authority."""
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(tmp_path / "home"))
+
+    def run(*arguments: object) -> Result:
+        return CliRunner().invoke(app, ["ca", *map(str, arguments)])
+
+    assert run("create").exit_code == 0
+    return run
+
+
+def test_keys_are_written_for_their_owner_and_over_nothing(ca: Callable[..., Result], tmp_path: Path) -> None:
+    ca("issue", "client", "me", "--out", tmp_path / "me")
+    key = tmp_path / "me" / "client.key"
+    before = key.read_bytes()
+    assert key.stat().st_mode & 0o777 == 0o600
+    assert "never overwritten" in str(ca("issue", "client", "you", "--out", tmp_path / "me").exception)
+    assert "never overwritten" in str(ca("create").exception)
+    assert key.read_bytes() == before
+    assert ca("renew", "me", "--out", tmp_path / "me").exit_code == 0
+    assert key.read_bytes() != before
+
+
+def test_read_only_is_short_for_the_role_read(ca: Callable[..., Result], tmp_path: Path) -> None:
+    made = ca("issue", "client", "me", "--read-only", "--json", "--out", tmp_path / "me")
+    assert json.loads(made.stdout)["role"] == "read"
+    both = ca("issue", "client", "you", "--read-only", "--role", "admin", "--out", tmp_path / "you")
+    assert "contradicts" in str(both.exception)
+
+
+def test_a_revocation_tells_which_file_agents_need(ca: Callable[..., Result], tmp_path: Path) -> None:
+    ca("issue", "agent", "nuc", "--host", "nuc.lab", "--out", tmp_path / "nuc")
+    told = json.loads(ca("revoke", "nuc", "--json").stdout)
+    assert Path(told["revocations"]) == tmp_path / "home" / "ca" / "ca.crl"
+    assert [one["name"] for one in told["certificates"]] == ["nuc"]
+    (listed,) = json.loads(ca("list", "--json").stdout)
+    assert listed["revoked_at_unix_ns"] is not None
+    assert "revoked" in ca("list").stdout
