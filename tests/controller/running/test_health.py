@@ -8,6 +8,7 @@ import grpc
 import pytest
 
 from agent_server import AgentProcess
+from certified import Certified
 from enginebench_controller.errors import InputError
 from enginebench_controller.records import Target
 from enginebench_controller.running.health import Health, ask_health
@@ -51,10 +52,10 @@ def test_an_agent_that_runs_is_serving(tmp_path):
     assert answer.sentence == f"target 'nuc' at {agent.address} answers"
 
 
-def test_who_does_not_answer_is_told_with_the_cause(stranger):
+def test_who_does_not_answer_is_told_with_the_cause(stranger, tmp_path):
     asked = [target(nobody()), target(stranger), target("no-such-machine.invalid:50151")]
 
-    answers = ask_health(asked, 5.0)
+    answers = ask_health(asked, 5.0, Certified(tmp_path).client("somebody"))
 
     assert [one.health for one in answers] == [Health.UNREACHABLE] * 3
     assert [one.cause for one in answers] == [
@@ -63,6 +64,14 @@ def test_who_does_not_answer_is_told_with_the_cause(stranger):
         "no machine of this name is known",
     ]
     assert "start `enginebench-agent serve` there" in answers[0].sentence
+
+
+def test_without_a_certificate_no_other_machine_is_asked(tmp_path):
+    (answer,) = ask_health([target("no-such-machine.invalid:50151")], 5.0, tmp_path)
+
+    assert answer.health is Health.UNREACHABLE
+    assert answer.sentence.startswith("target 'nuc' at no-such-machine.invalid:50151: there is no certificate to show")
+    assert "`enginebench ca issue client NAME --install`" in answer.sentence
 
 
 def test_silent_targets_take_no_longer_than_the_limit_together(silent):
