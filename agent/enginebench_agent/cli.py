@@ -86,7 +86,9 @@ def _service_unit(parsed: argparse.Namespace) -> None:
 
     manager = Manager.SYSTEM if parsed.system else Manager.USER
     data_dir = parsed.data_dir or (SYSTEM_DATA_DIR if parsed.system else default_root())
-    print(unit_text(UnitOptions(manager, data_dir.absolute(), parsed.host, parsed.port)), end="")  # data
+    tls = parsed.tls.absolute() if parsed.tls else None
+    options = UnitOptions(manager, data_dir.absolute(), parsed.host, parsed.port, tls, parsed.plain_text)
+    print(unit_text(options), end="")  # data
 
 
 def _health(parsed: argparse.Namespace) -> None:
@@ -175,11 +177,6 @@ def _add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="HOST",
         help="address to serve them on; whoever reaches it can read them (default %(default)s)",
     )
-    access = serve.add_mutually_exclusive_group()
-    access.add_argument(
-        "--tls", type=Path, metavar="DIR", help="folder of the TLS files (default: tls in the data folder)"
-    )
-    access.add_argument("--plain-text", action="store_true", help="leave the TLS files aside; on loopback only")
     _add_shared(serve, _serve)
 
 
@@ -188,16 +185,11 @@ def _add_listening(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--port", type=_port, default=DEFAULT_PORT, help="port, 0 for any free one (default %(default)s)"
     )
-
-
-def _add_join(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    joining = commands.add_parser(
-        "join", help="get this agent's certificate, with what `enginebench ca invite` printed"
+    access = parser.add_mutually_exclusive_group()
+    access.add_argument(
+        "--tls", type=Path, metavar="DIR", help="folder of the TLS files (default: tls in the data folder)"
     )
-    joining.add_argument("address", metavar="HOST:PORT", help="where that command waits")
-    joining.add_argument("token", metavar="TOKEN", help="its token, good for one agent")
-    joining.add_argument("--tls", type=Path, metavar="DIR", help="folder to write (default: tls in the data folder)")
-    _add_shared(joining, _join)
+    access.add_argument("--plain-text", action="store_true", help="leave the TLS files aside; on loopback only")
 
 
 def _add_service(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -225,6 +217,16 @@ def _add_health(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         "--timeout", metavar="SECONDS", type=float, default=3.0, help="how long it may take (default %(default)s)"
     )
     _add_run(health, _health)
+
+
+def _add_join(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    joining = commands.add_parser(
+        "join", help="get this agent's certificate, with what `enginebench ca invite` printed"
+    )
+    joining.add_argument("address", metavar="HOST:PORT", help="where that command waits")
+    joining.add_argument("token", metavar="TOKEN", help="its token, good for one agent")
+    joining.add_argument("--tls", type=Path, metavar="DIR", help="folder to write (default: tls in the data folder)")
+    _add_shared(joining, _join)
 
 
 def _add_environment_add(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

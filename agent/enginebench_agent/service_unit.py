@@ -82,12 +82,14 @@ class Manager(Enum):
 
 @dataclass(frozen=True)
 class UnitOptions:
-    """What the agent is started with. `python` is its interpreter."""
+    """What the agent is started with, as `serve` takes it. `python` is its interpreter."""
 
     manager: Manager
     data_dir: Path
     host: str
     port: int
+    tls: Path | None = None
+    plain_text: bool = False
     python: Path = Path(sys.executable)
 
 
@@ -111,7 +113,9 @@ def unit_text(options: UnitOptions) -> str:
 def _command(options: UnitOptions) -> list[str]:
     # -P keeps the folder the service starts in, a home mostly, off the import path.
     serve = [str(options.python), "-P", "-m", "enginebench_agent", "serve"]
-    return [*serve, "--host", options.host, "--port", str(options.port), "--data-dir", str(options.data_dir)]
+    access = ["--tls", str(options.tls)] if options.tls else ["--plain-text"] if options.plain_text else []
+    listening = ["--host", options.host, "--port", str(options.port), *access]
+    return [*serve, *listening, "--data-dir", str(options.data_dir)]
 
 
 def _place(data_dir: Path) -> str:

@@ -15,6 +15,7 @@ from agent_process import AgentProcess, run_command
 from enginebench_agent.service_unit import SYSTEM_DATA_DIR, Manager, UnitOptions, unit_text
 
 ANALYZE = shutil.which("systemd-analyze")
+OPEN = ("--host", "0.0.0.0")
 MOST_EXPOSURE = 3.5
 """What `systemd-analyze security` may say at most, of 10."""
 
@@ -58,7 +59,8 @@ def test_a_system_service_may_write_to_its_own_folder_only() -> None:
 
 def test_homes_are_hidden_unless_the_interpreter_lives_in_one() -> None:
     def text(python: str) -> str:
-        return unit_text(UnitOptions(Manager.SYSTEM, SYSTEM_DATA_DIR, "127.0.0.1", 50151, Path(python)))
+        options = UnitOptions(Manager.SYSTEM, SYSTEM_DATA_DIR, "127.0.0.1", 50151, python=Path(python))
+        return unit_text(options)
 
     assert "ProtectHome=yes" in text("/opt/enginebench/bin/python")
     assert "ProtectHome=read-only" in text("/home/me/venv/bin/python")
@@ -68,6 +70,13 @@ def test_the_unit_starts_what_was_asked_for(tmp_path: Path) -> None:
     folder = tmp_path / "50% of $HOME"
     (command,) = unit("--host", "::1", "--port", "50199", "--data-dir", str(folder))["ExecStart"]
     assert command.endswith(f'--host ::1 --port 50199 --data-dir "{tmp_path}/50%% of $$HOME"')
+
+
+def test_the_unit_says_as_serve_does_who_is_let_in() -> None:
+    assert (
+        "--host 0.0.0.0 --port 50151 --tls /etc/enginebench" in unit(*OPEN, "--tls", "/etc/enginebench")["ExecStart"][0]
+    )
+    assert "--plain-text" in unit("--plain-text")["ExecStart"][0]
 
 
 @pytest.mark.skipif(ANALYZE is None, reason="systemd-analyze is not installed here")

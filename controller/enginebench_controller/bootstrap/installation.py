@@ -76,7 +76,7 @@ class Installation:
     def serve_by_hand(self) -> str:
         """The command line that starts the agent from here where no systemd does."""
         place = self._wish.place
-        serve = shlex.join([self._agent, "serve", "--port", str(place.agent_port)])
+        serve = shlex.join([self._agent, "serve", "--plain-text", "--port", str(place.agent_port)])
         port = ["-p", str(place.ssh_port)] if place.ssh_port else []
         return shlex.join(["ssh", *port, place.destination, f"nohup {serve} </dev/null >/dev/null 2>&1 &"])
 
@@ -139,8 +139,9 @@ class Installation:
     def _serve(self) -> str:
         if not self._machine.has_systemd:
             return "no systemd looks after this user's services there"
-        port = str(self._wish.place.agent_port)
-        unit = self._remote.run(self._agent, "service", "unit", "--user", "--port", port, to="make the unit file")
+        # In plain text, and so on loopback alone, also where the machine has certificates: SSH leads there.
+        serving = ("--port", str(self._wish.place.agent_port), "--plain-text")
+        unit = self._remote.run(self._agent, "service", "unit", "--user", *serving, to="make the unit file")
         self._has_news = self._service.keep(unit) or self._has_news
         if self._has_news:
             self._service.restart()

@@ -16,6 +16,7 @@ from enginebench_controller.records import LOCAL_TARGET, Target, TargetSnapshot
 from enginebench_controller.running.client import CALL_SECONDS
 from enginebench_controller.running.health import Health, ask_health
 from enginebench_controller.running.session import open_session
+from enginebench_controller.running.ssh import is_ssh
 from enginebench_controller.running.target_address import new_target, uses_tls
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
@@ -103,6 +104,8 @@ def _document(target: Target) -> dict[str, object]:
 
 
 def _connection(target: Target) -> str:
+    if is_ssh(target.address):
+        return "SSH"
     return "mutual TLS" if uses_tls(target.address) else "plain text"
 
 

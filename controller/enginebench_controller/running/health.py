@@ -69,9 +69,7 @@ def _ask(target: Target, limit_s: float, tls: Path | None) -> HealthAnswer:
     begun_s = monotonic()
     try:
         health, obstacle = asyncio.run(_answer_through(target.address, limit_s, tls))
-    except SshError as error:
-        health, obstacle = Health.UNREACHABLE, Obstacle(f"ssh: {error.cause}")
-    except InputError as error:
+    except (InputError, SshError) as error:
         health, obstacle = Health.UNREACHABLE, Obstacle(str(error), "")
     seconds = monotonic() - begun_s
     if obstacle is None:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from enginebench_controller.running.target_address import TLS_PREFIX, uses_tls
+from enginebench_controller.running.target_address import TLS_PREFIX, uses_tls, uses_tunnel
 
 START = "start `enginebench-agent serve` there, or correct the address"
 
@@ -16,6 +16,7 @@ class Obstacle:
 
 
 NOTHING_LISTENS = Obstacle("nothing listens on this port")
+NOTHING_BEHIND_SSH = Obstacle("nothing that speaks plain text listens on this port of that machine's loopback")
 FAILED = Obstacle("the connection failed")
 HUNG_UP_ON_TLS = Obstacle(
     "it hung up on your certificate",
@@ -60,6 +61,8 @@ def find_obstacle(details: str | None, address: str) -> Obstacle:
     for part, obstacle in _OBSTACLES.items():
         if part in said:
             return obstacle
+    if uses_tunnel(address):  # the near end was there; what it says is how the far end went
+        return NOTHING_BEHIND_SSH
     if _CONNECTING in said and any(part in said for part in _HUNG_UP):
         return HUNG_UP_ON_TLS if uses_tls(address) else HUNG_UP_ON_PLAIN_TEXT
     return FAILED

@@ -1,7 +1,7 @@
 """New targets: what may be their name and their address.
 
 An address is HOST:PORT. Beyond this machine it means mutual TLS; on loopback it means plain text, and mutual TLS with
-`tls://` before it.
+`tls://` before it. ssh://USER@HOST is an agent on another machine's loopback, through a tunnel.
 """
 
 import contextlib
@@ -10,11 +10,11 @@ import time
 
 from enginebench_controller.errors import InputError
 from enginebench_controller.records import LOCAL_TARGET, Target
-from enginebench_controller.running.ssh import MAX_PORT, SshPlace, is_ssh
+from enginebench_controller.running.ssh import MAX_PORT, SCHEME, SshPlace, is_ssh
 
 TLS_PREFIX = "tls://"
-TUNNEL_PREFIX = "unix:"
-"""How gRPC names the socket on this machine at which a tunnel begins."""
+UNIX_PREFIX = "unix:"
+"""The near end of a tunnel."""
 
 
 def new_target(name: str, address: str, *, tls: bool = False) -> Target:
@@ -38,10 +38,13 @@ def new_target(name: str, address: str, *, tls: bool = False) -> Target:
 
 
 def uses_tls(address: str) -> bool:
-    """Whether a target is spoken to by mutual TLS: not where SSH sees to it already."""
-    if is_ssh(address) or address.startswith(TUNNEL_PREFIX):
-        return False
-    return address.startswith(TLS_PREFIX) or not _is_loopback(address)
+    """Whether a target is spoken to by mutual TLS: not through a tunnel, which has SSH for that."""
+    return address.startswith(TLS_PREFIX) or not (uses_tunnel(address) or _is_loopback(address))
+
+
+def uses_tunnel(address: str) -> bool:
+    """Whether an address, of a target or of the near end of a tunnel, leads over SSH."""
+    return address.startswith((SCHEME, UNIX_PREFIX))
 
 
 def host_and_port(address: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from enginebench_controller.running.ssh import SshError, SshPlace, is_ssh, last_words
-from enginebench_controller.running.target_address import TUNNEL_PREFIX
+from enginebench_controller.running.target_address import UNIX_PREFIX
 
 OPEN_SECONDS = 20.0
 """How long ssh may take until it forwards."""
@@ -46,7 +46,7 @@ async def reachable(address: str, limit_s: float = OPEN_SECONDS) -> AsyncIterato
         ssh = await _open(place, socket, limit_s)
         keeper = asyncio.create_task(_keep_open(ssh, place, socket))
         try:
-            yield f"{TUNNEL_PREFIX}{socket}"
+            yield f"{UNIX_PREFIX}{socket}"
         finally:
             keeper.cancel()
             await asyncio.wait([keeper])
