@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from enginebench_controller.bootstrap.remote import RemoteError
 from enginebench_controller.cli.prospects import NoProspectsError
 from enginebench_controller.errors import (
     INTERRUPTED,
@@ -23,6 +24,7 @@ from enginebench_controller.errors import (
 )
 from enginebench_controller.records import FailureKind
 from enginebench_controller.running.client import RunUnknownError
+from enginebench_controller.running.ssh import SshError
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,14 @@ ERRORS: Mapping[type[EnginebenchError], Explanation] = {
     StoreError: Explanation(
         "The results cannot be read or written: disk full, no permission, another program, damage, a newer file.",
         "Do what the sentence says; `enginebench store check` looks for damage, `store restore` takes up a copy.",
+    ),
+    SshError: Explanation(
+        "ssh does not get to the machine of a target.",
+        "Make `ssh USER@HOST true` work without a question: an address, a known host, a key.",
+    ),
+    RemoteError: Explanation(
+        "A command on the machine of a target failed.",
+        "Mend what its own words name, then do the same again: what was done already is kept.",
     ),
     UnreachableError: Explanation(
         "A target does not answer, or went away.",
