@@ -73,7 +73,7 @@ ERRORS: Mapping[type[EnginebenchError], Explanation] = {
         "Do what the sentence says; `enginebench store check` looks for damage, `store restore` takes up a copy.",
     ),
     SshError: Explanation(
-        "ssh does not get to the machine of a target.",
+        "The machine of a target cannot be reached with ssh.",
         "Make `ssh USER@HOST true` work without a question: an address, a known host, a key.",
     ),
     RemoteError: Explanation(
