@@ -5,7 +5,7 @@
 #   make check   formatter, linter, types, import contracts, generated code: what is quick
 #   make ui      the pages over what `make demo` measured
 #   make screenshots    pictures of every page, for docs/ and for designers: about fifteen minutes
-#   make storm    kill commands, agent, children and pages 200 times, and count what is lost: about ten minutes
+#   make storm    kill commands, agent, children and pages 200 times, and count what is lost: ten minutes to forty
 #   make benchmarks    the harness against its peers, on an idle machine: about 40 minutes (QUICK=1: three)
 
 PYTHON ?= python3
