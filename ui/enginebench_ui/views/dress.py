@@ -64,13 +64,8 @@ def _layout(palette: Palette) -> dict[str, Any]:
 
 
 def _axis(palette: Palette) -> dict[str, Any]:
-    return {
-        "gridcolor": palette.lines,
-        "zerolinecolor": palette.lines,
-        "tickcolor": palette.lines,
-        "minor": {"gridcolor": palette.lines},
-        "automargin": True,
-    }
+    # Not those of ticks and of minor lines: Plotly takes a colour for the wish to have them.
+    return {"gridcolor": palette.lines, "zerolinecolor": palette.lines, "automargin": True}
 
 
 def _x_axis(palette: Palette) -> dict[str, Any]:
