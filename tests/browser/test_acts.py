@@ -135,6 +135,7 @@ def test_a_job_outlives_its_pages_and_is_cancelled_from_others(page, home, serve
     digest = home.store.profiles()[0].model_digest[:12]
     go(page, first, f"new-benchmark?model={digest}&engine=torch&sure=own&processes=9&duration=60s&longest=90s")
     press(page, "Run", exact=True)
+    expect(page).to_have_url(re.compile(r"/job\?id="), timeout=PATIENCE_MS)
     job = page.url.partition("id=")[2]
     expect(page.get_by_text(re.compile("steady|warm|process 1 of 9")).first).to_be_visible(timeout=PATIENCE_MS)
     page.goto("about:blank")
