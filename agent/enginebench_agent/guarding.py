@@ -17,7 +17,7 @@ from enginebench_agent.interception import STATUS_OF_CODE
 class GuardingInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc has no types
     """Lets nobody past whom `identify` does not know or whose role the table does not allow.
 
-    It must be the first interceptor, so that what the others make of a call's errors is known here.
+    It must come before the one that makes status of errors, so that it knows what came of a call.
     """
 
     def __init__(self, identify: Callable[[Any], Peer], audit: AuditLog) -> None:

@@ -2,15 +2,14 @@
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from functools import partial
 from typing import Any, NoReturn
 
 import grpc
-from google.protobuf.message import DecodeError
 
 from enginebench_agent import logs
 from enginebench_agent.error_table import ERRORS
-from enginebench_agent.errors import AgentError, DefectError, InvalidRequestError
+from enginebench_agent.errors import AgentError, DefectError
+from enginebench_agent.handlers import Behaviour, with_behaviour
 
 STATUS_OF_CODE = {code: known.status for code, known in ERRORS.items()}
 CODE_KEY = "enginebench-error"
@@ -34,69 +33,37 @@ class ErrorInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grp
         handler = await continuation(details)
         if handler is None or not details.method.startswith(OUR_SERVICES):
             return handler
-        return _wrapped(handler, details.method)
+        method = details.method
+        return with_behaviour(
+            handler,
+            lambda behaviour: _answering(behaviour, method),
+            lambda behaviour: _streaming(behaviour, method),
+        )
 
 
-def _wrapped(handler: Any, method: str) -> Any:
-    kinds = (
-        ("unary_unary", grpc.unary_unary_rpc_method_handler, _answering, _parsed),
-        ("stream_unary", grpc.stream_unary_rpc_method_handler, _answering, _ParsedStream),
-        ("unary_stream", grpc.unary_stream_rpc_method_handler, _streaming, _parsed),
-        ("stream_stream", grpc.stream_stream_rpc_method_handler, _streaming, _ParsedStream),
-    )
-    for kind, make_handler, wrap, parsed in kinds:
-        if behaviour := getattr(handler, kind):
-            # Parsed by us: gRPC tells a caller who sends no message of ours UNKNOWN, and the name of an exception.
-            parse = partial(parsed, handler.request_deserializer)
-            return make_handler(wrap(behaviour, method, parse), None, handler.response_serializer)
-    raise AssertionError(f"{method} has no behaviour")
-
-
-def _parsed(parse: Callable[[bytes], Any], raw: bytes) -> Any:
-    try:
-        return parse(raw)
-    except DecodeError as error:
-        raise InvalidRequestError(
-            "the request is no message of this call; talk to the agent with an enginebench of its version."
-        ) from error
-
-
-class _ParsedStream:
-    """The messages of a caller's stream, each parsed when it is its turn."""
-
-    def __init__(self, parse: Callable[[bytes], Any], raws: AsyncIterator[bytes]) -> None:
-        self._parse = parse
-        self._raws = raws
-
-    def __aiter__(self) -> "_ParsedStream":
-        return self
-
-    async def __anext__(self) -> Any:
-        return _parsed(self._parse, await anext(self._raws))
-
-
-def _answering(behaviour: Callable[[Any, Any], Awaitable[Any]], method: str, parse: Callable[[Any], Any]) -> Any:
+def _answering(behaviour: Behaviour, method: str) -> Behaviour:
     async def call(request: Any, context: Any) -> Any:
         try:
-            return await behaviour(parse(request), context)
+            return await behaviour(request, context)
         except Exception as error:
-            await _abort(context, method, error)
+            await refuse(context, method, error)
 
     return call
 
 
-def _streaming(behaviour: Callable[[Any, Any], AsyncIterator[Any]], method: str, parse: Callable[[Any], Any]) -> Any:
+def _streaming(behaviour: Behaviour, method: str) -> Behaviour:
     async def call(request: Any, context: Any) -> AsyncIterator[Any]:
         try:
-            async for response in behaviour(parse(request), context):
+            async for response in behaviour(request, context):
                 yield response
         except Exception as error:
-            await _abort(context, method, error)
+            await refuse(context, method, error)
 
     return call
 
 
-async def _abort(context: Any, method: str, error: Exception) -> NoReturn:
+async def refuse(context: Any, method: str, error: Exception) -> NoReturn:
+    """End a call with an error's status, sentence and code. Raises what gRPC ends a call with."""
     if isinstance(error, AgentError):
         _log.info("call refused", extra=logs.told(method=method, code=_word(error), reason=str(error)))
     else:

@@ -28,6 +28,7 @@ from enginebench_agent.interception import ErrorInterceptor
 from enginebench_agent.leases import Leases
 from enginebench_agent.notifying import READY, STOPPING, notify
 from enginebench_agent.observing import Call, ObservingInterceptor
+from enginebench_agent.parsing import ParsingInterceptor
 from enginebench_agent.peak_file import PeakFile
 from enginebench_agent.servicers import AgentServicer, ModelServicer, RunServicer
 from enginebench_agent.stopping import Stop
@@ -117,7 +118,7 @@ async def _serve(options: ServeOptions, entrance: Entrance) -> None:
     stop = Stop(with_stdin=options.exit_with_stdin)
     observing = ObservingInterceptor()
     guard = GuardingInterceptor(entrance.identify, AuditLog(folder.audit_log))
-    interceptors = [observing, guard, StreamLimit(config.max_streams), ErrorInterceptor()]
+    interceptors = [observing, ParsingInterceptor(), guard, StreamLimit(config.max_streams), ErrorInterceptor()]
     server, health_servicer = _build_server(AgentServicer(discovery, folder, peaks), cache, supervisor, interceptors)
     metrics = contextlib.ExitStack()
     metrics.enter_context(_metrics(options, supervisor, discovery, observing.calls))
@@ -126,8 +127,8 @@ async def _serve(options: ServeOptions, entrance: Entrance) -> None:
         await health_servicer.set(name, health_pb2.HealthCheckResponse.SERVING)
     await server.start()
     discovery.begin()
-    print(f"enginebench-agent listening on {_shown_host(options.host)}:{port}", flush=True)  # the ready line
     _log.info("listening", extra=logs.told(host=options.host, port=port, folder=str(folder.root)))
+    print(f"enginebench-agent listening on {_shown_host(options.host)}:{port}", flush=True)  # the ready line
     notify(READY)
     await stop.asked()
     notify(STOPPING)
