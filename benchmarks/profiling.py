@@ -80,7 +80,7 @@ def recorded(layers: Sequence[profile_pb2.Layer]) -> run_pb2.RunResult:
 def analysed(library: ModelLibrary, model: ModelVersion, result: run_pb2.RunResult, run_id: str) -> Profile:
     """The profile that the controller makes of a target's answer, matched to the model's nodes."""
     result.run_id = run_id
-    profile = profiled(_job(model), _ORDER, result)
+    profile = profiled(_job(model), _ORDER, run_id, result)
     return SourceAnalysis(library.file_paths).analysed(profile, model)
 
 
@@ -88,7 +88,7 @@ def _round(bench: _Bench, result: run_pb2.RunResult) -> dict[str, float]:
     """One profile, into a store that is made anew."""
     store = Store(bench.store / "results.duckdb")
     result.run_id = "recorded"
-    converting, profile = _timed(lambda: profiled(_job(bench.model), _ORDER, result))
+    converting, profile = _timed(lambda: profiled(_job(bench.model), _ORDER, "recorded", result))
     analysing, analysed = _timed(lambda: SourceAnalysis(bench.library.file_paths).analysed(profile, bench.model))
     storing, _ = _timed(lambda: store.add_profile(analysed, bench.model))
     comparing, _ = _timed(lambda: compare_profiles((analysed, replace(analysed, id="another"))))
