@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import os
+import signal
 import tempfile
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
@@ -93,8 +95,9 @@ async def _keep_open(ssh: Process, place: SshPlace, socket: Path) -> None:
 
 
 async def _close(ssh: Process) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        ssh.terminate()
+    if ssh.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(ssh.pid, signal.SIGTERM)  # terminate() looks for its end first, and asyncio then misses it
     try:
         await asyncio.wait_for(ssh.wait(), CLOSE_SECONDS)
     except TimeoutError:
