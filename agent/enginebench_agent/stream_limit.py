@@ -1,16 +1,11 @@
 """How many streams may be open at once, all callers together: each one holds memory, and some a file."""
 
-import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import grpc
 
-_KINDS = (
-    ("stream_unary", grpc.stream_unary_rpc_method_handler),
-    ("unary_stream", grpc.unary_stream_rpc_method_handler),
-    ("stream_stream", grpc.stream_stream_rpc_method_handler),
-)
+from enginebench_agent.handlers import Behaviour, with_behaviour
 
 
 class StreamLimit(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc has no types
@@ -26,20 +21,18 @@ class StreamLimit(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc has
     async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], details: Any) -> Any:
         """Wrap what streams in either direction."""
         handler = await continuation(details)
-        for kind, make_handler in _KINDS:
-            if handler is not None and (behaviour := getattr(handler, kind)):
-                wrap = self._yielding if inspect.isasyncgenfunction(behaviour) else self._awaited
-                return make_handler(wrap(behaviour), handler.request_deserializer, handler.response_serializer)
-        return handler
+        if handler is None or handler.unary_unary:
+            return handler
+        return with_behaviour(handler, self._awaited, self._yielding)
 
-    def _awaited(self, behaviour: Callable[[Any, Any], Awaitable[Any]]) -> Any:
+    def _awaited(self, behaviour: Behaviour) -> Behaviour:
         async def call(request: Any, context: Any) -> Any:
             await self._enter(context)
             return await behaviour(request, context)
 
         return call
 
-    def _yielding(self, behaviour: Callable[[Any, Any], AsyncIterator[Any]]) -> Any:
+    def _yielding(self, behaviour: Behaviour) -> Behaviour:
         async def call(request: Any, context: Any) -> AsyncIterator[Any]:
             await self._enter(context)
             async for response in behaviour(request, context):

@@ -37,7 +37,8 @@ def test_every_statistic_is_that_of_the_known_distribution(
     bench: Bench, model: Path, shared_agent: AgentProcess, distribution: Distribution, jitter: float
 ) -> None:
     truth = Latency(TYPICAL_US * 1000, distribution, jitter)
-    arguments = ("--duration", "2s", "--max-duration", "4s", "--interval", "5%")
+    # Where other tests take the core away the interval narrows later; only a machine that never rests is inconclusive.
+    arguments = ("--duration", "2s", "--max-duration", "30s", "--interval", "5%")
     found = measured(bench, model, shared_agent, *arguments, distribution=distribution, jitter=jitter)
     latency = found["latency"]
     assert found["status"] == "ok"
