@@ -95,7 +95,7 @@ def _health(parsed: argparse.Namespace) -> None:
     from enginebench_agent.health_question import UnhealthyError, check_health  # noqa: PLC0415
 
     try:
-        check_health(parsed.address, parsed.timeout)
+        check_health(parsed.address, parsed.timeout, parsed.tls)
     except UnhealthyError as error:
         print(f"enginebench-agent: {error}", file=sys.stderr)  # the sentence for the person
         sys.exit(int(ExitCode.SOME_FAILED))
@@ -215,6 +215,12 @@ def _add_health(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     )
     health.add_argument(
         "--timeout", metavar="SECONDS", type=float, default=3.0, help="how long it may take (default %(default)s)"
+    )
+    health.add_argument(
+        "--tls",
+        type=Path,
+        metavar="DIR",
+        help="ask over mutual TLS, with the files of `enginebench ca issue client NAME --read-only --out DIR`",
     )
     _add_run(health, _health)
 

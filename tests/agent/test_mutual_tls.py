@@ -92,6 +92,19 @@ def test_plain_text_on_loopback_can_be_asked_for(
         assert ask(channel) is grpc.StatusCode.OK
 
 
+def test_health_is_asked_with_a_certificate(
+    start_agent: Callable[..., AgentProcess], own: Certified, tls: Path, tmp_path: Path
+) -> None:
+    agent = start_agent("--tls", str(tls))
+    probe = own.client("probe", Role.READ)
+    asked = run_command("health", agent.address, "--tls", str(probe))
+    assert (asked.returncode, asked.stdout, asked.stderr) == (0, "serving\n", "")
+    plain = run_command("health", agent.address, "--timeout", "1")
+    assert plain.returncode == 1 and "--tls" in plain.stderr
+    unready = run_command("health", agent.address, "--tls", str(tmp_path / "nowhere"))
+    assert unready.returncode == 1 and "ca.crt" in unready.stderr and len(unready.stderr.splitlines()) == 1
+
+
 @pytest.mark.fault(14)
 def test_plain_text_beyond_loopback_is_refused_even_when_asked_for(tmp_path: Path) -> None:
     done = run_command(

@@ -172,6 +172,13 @@ def test_a_target_that_does_not_answer_is_asked_another_time(bench: Bench, model
     assert [len(one.processes) for one in measured(bench).values()] == [2]
 
 
+@pytest.mark.parametrize("dry_run", [(), ("--dry-run",)])
+def test_resuming_at_an_unknown_target_is_refused(bench: Bench, dry_run: tuple[str, ...]) -> None:
+    bench.cli("targets", "add", "edge", "127.0.0.1:1")
+    refused = bench.cli("resume", "--target", "egde", *dry_run, expect=2)
+    assert "there is no target 'egde'; did you mean 'edge'?" in refused.stderr
+
+
 def test_what_still_goes_on_can_be_left_for_later(bench: Bench, model: Path, agent: AgentProcess) -> None:
     arguments = ("run", model, *SLEEPING, "--target", agent.address, *ENDLESS)
     kill_when(lambda: spooled(agent, "-0-0.blocks"), bench, *arguments)

@@ -11,7 +11,7 @@ from enginebench_controller.planning.expand import Expansion
 from enginebench_controller.running.benchmarking import Announce
 from enginebench_controller.running.collecting import INTERRUPTED, Wish, collect, known_runs
 from enginebench_controller.running.pending import Claim, Pending, claimed, plans
-from enginebench_controller.running.session import open_client
+from enginebench_controller.running.session import check_targets, open_client
 from enginebench_controller.running.undertaking import Undertaking
 from enginebench_proto.v1 import run_pb2
 
@@ -48,8 +48,9 @@ class Waiting:
 async def resume(home: Home, wish: Wish, announce: Announce) -> tuple[TakenUp, ...]:
     """Take up every plan whose command is gone; what cannot be now, or is not wished for, stays for another time.
 
-    When cancelled, what is not in the store yet stays too.
+    When cancelled, what is not in the store yet stays too. Raises `InputError` for a wish for an unknown target.
     """
+    check_targets(home, wish.targets)
     taken = []
     for path in plans(home.path):
         try:
@@ -62,7 +63,8 @@ async def resume(home: Home, wish: Wish, announce: Announce) -> tuple[TakenUp, .
 
 
 async def look(home: Home, wish: Wish) -> tuple[Waiting, ...]:
-    """What `resume` would find; changes nothing. Raises `InputError` for a plan that cannot be read."""
+    """What `resume` would find; changes nothing. Raises `InputError` for a plan that cannot be read, or an unknown target."""
+    check_targets(home, wish.targets)
     found = []
     for path in plans(home.path):
         with claimed(path) as claim:

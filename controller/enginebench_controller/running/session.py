@@ -5,7 +5,7 @@ import contextlib
 import difflib
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from enginebench_controller import convert
@@ -59,6 +59,13 @@ async def open_client(home: Home, name: str) -> AsyncIterator[AgentClient]:
         yield await stack.enter_async_context(AgentClient(target.name, target.address, home.tls))
 
 
+def check_targets(home: Home, names: Iterable[str]) -> None:
+    """Raise `InputError` for the first that is no target of the store, nor this machine, nor an address."""
+    known = [target.name for target in home.store.targets()]
+    for name in names:
+        _check_known(name, known)
+
+
 async def snapshot(target: Target, client: AgentClient, *, refresh: bool = False) -> TargetSnapshot:
     """What a target says of itself now. Raises `UnreachableError`."""
     host = await client.host()
@@ -83,10 +90,15 @@ async def _target(home: Home, name: str, stack: contextlib.AsyncExitStack, trust
     known = {target.name: target for target in home.store.targets()}
     if name in known:
         return known[name]
+    _check_known(name, known)
     if name == LOCAL_TARGET:
         return await stack.enter_async_context(local_agent(home.path, trusted_models=trusted_models))
-    if ":" in name:
-        return Target(name, name, added_at_unix_ns=0)
+    return Target(name, name, added_at_unix_ns=0)
+
+
+def _check_known(name: str, known: Collection[str]) -> None:
+    if name in known or name == LOCAL_TARGET or ":" in name:
+        return
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else "add it with `enginebench targets add NAME HOST:PORT`"
     raise InputError(f"there is no target {name!r}; {hint}")

@@ -4,7 +4,7 @@ from enginebench_controller.store.tables.words import SUBJECT, table
 
 _SNAPSHOT = """
     target: name of the target
-    address: where its agent answered, HOST:PORT
+    address: where its agent answered: HOST:PORT, tls://HOST:PORT or ssh://USER@HOST
     seen_at_unix_ns: when, in ns since 1970
     host: facts of the machine: processor, cores, memory, kernel, …
     engines: the engines with versions and devices, or why they are not available
@@ -18,7 +18,7 @@ MEASURED = (
         "a machine that runs an agent and was added by name",
         """
         name: its name
-        address: where its agent answers, HOST:PORT
+        address: where its agent answers: HOST:PORT, tls://HOST:PORT or ssh://USER@HOST
         added_at_unix_ns: when it was added, in ns since 1970
         """,
     ),
