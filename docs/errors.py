@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from enginebench_agent import error_table as agent
 from enginebench_controller.cli import error_table as controller
+from enginebench_controller.errors import code_of
 
 INTRODUCTION = """\
 # Errors
@@ -46,7 +47,7 @@ def _exits(known: Iterable[tuple[int, controller.Explanation | agent.KnownExit]]
 
 def _errors_of_a_command() -> list[Sequence[object]]:
     return [
-        (f"`{controller.code_of(error)}`", int(error.exit_code), known.meaning, known.remedy)
+        (f"`{code_of(error)}`", int(error.exit_code), known.meaning, known.remedy)
         for error, known in controller.ERRORS.items()
     ]
 

@@ -3,6 +3,7 @@
 `cli/error_table.py` explains every one of them.
 """
 
+import re
 from enum import IntEnum
 
 
@@ -54,3 +55,9 @@ class AgentError(EnginebenchError):
 
 class OldAgentError(AgentError):
     """A target's agent is older than what was asked of it."""
+
+
+def code_of(error: type[EnginebenchError]) -> str:
+    """What an error is called in log lines and documents: `OldAgentError` is "old_agent"."""
+    words = re.findall("[A-Z][a-z]*", error.__name__.removesuffix("Error"))
+    return "_".join(words).lower()

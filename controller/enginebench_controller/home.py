@@ -4,29 +4,35 @@ import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import platformdirs
 
-from enginebench_controller.model.library import ModelLibrary
-from enginebench_controller.store.store import Store
+if TYPE_CHECKING:
+    from enginebench_controller.model.library import ModelLibrary
+    from enginebench_controller.store.store import Store
 
 HOME_VARIABLE = "ENGINEBENCH_HOME"
 
 
 @dataclass(frozen=True)
 class Home:
-    """The folder `path` and what is kept in it. Nothing is created before it is needed."""
+    """The folder `path` and what is kept in it. Nothing is created, or loaded, before it is needed."""
 
     path: Path
 
     @cached_property
-    def store(self) -> Store:
+    def store(self) -> "Store":
         """The results, the targets and what they said of themselves."""
+        from enginebench_controller.store.store import Store  # noqa: PLC0415  # brings DuckDB, NumPy and SciPy
+
         return Store(self.path / "results.duckdb")
 
     @cached_property
-    def library(self) -> ModelLibrary:
+    def library(self) -> "ModelLibrary":
         """The model versions."""
+        from enginebench_controller.model.library import ModelLibrary  # noqa: PLC0415  # brings onnx
+
         return ModelLibrary(self.path / "models")
 
     @property

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 from agent_server import AgentProcess
 from certified import Certified
 from enginebench_controller.authority.issued import Role
-from enginebench_controller.cli import app
+from enginebench_controller.cli import make_app
 from enginebench_controller.errors import InputError, UnreachableError
 from enginebench_controller.running.client import AgentClient
 from enginebench_controller.running.target_address import new_target, uses_tls
@@ -157,7 +157,7 @@ def ca(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]
     monkeypatch.setenv("ENGINEBENCH_HOME", str(tmp_path / "home"))
 
     def run(*arguments: object) -> Result:
-        return CliRunner().invoke(app, ["ca", *map(str, arguments)])
+        return CliRunner().invoke(make_app(), ["ca", *map(str, arguments)])
 
     assert run("create").exit_code == 0
     return run

@@ -3,72 +3,73 @@
 Data goes to stdout, progress and remarks to stderr; the exit codes are those of `errors.ExitCode`.
 """
 
+import importlib.metadata
 import logging
 import sys
+from collections.abc import Sequence
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
 from enginebench_controller import logs
-from enginebench_controller.cli import (
-    advise,
-    authority,
-    benchmarks,
-    compare,
-    flops,
-    jobs,
-    ladder,
-    models,
-    pages,
-    profiles,
-    profiling,
-    prospects,
-    query,
-    resuming,
-    running,
-    store,
-    targets,
-)
 from enginebench_controller.cli.console import complain
-from enginebench_controller.cli.error_table import code_of
 from enginebench_controller.cli.usage import usage_sentence, without_types
-from enginebench_controller.errors import INTERRUPTED, EnginebenchError, ExitCode
+from enginebench_controller.errors import INTERRUPTED, EnginebenchError, ExitCode, code_of
 from enginebench_controller.jobs.telling import telling_how_it_ends
+
+MODULES = {
+    "running": ("demo", "run", "rerun"),
+    "resuming": ("resume",),
+    "ladder": ("ladder",),
+    "benchmarks": ("list", "show", "remove", "export", "import"),
+    "compare": ("compare",),
+    "profiling": ("profile",),
+    "profiles": ("profiles",),
+    "prospects": ("prospects",),
+    "advise": ("advise",),
+    "flops": ("flops",),
+    "targets": ("targets", "devices"),
+    "authority": ("ca",),
+    "models": ("models",),
+    "jobs": ("jobs",),
+    "query": ("query",),
+    "store": ("store",),
+    "pages": ("ui",),
+}
+"""The modules with commands, in the order of the help, and the first words of what each registers."""
 
 _INTERRUPTED = "interrupted; what was finished is stored"
 
 _log = logging.getLogger(__name__)
 
-app = typer.Typer(
-    name="enginebench",
-    help="Put inference engines on the test bench: on every machine, measured the same way.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-for group in (
-    running,
-    resuming,
-    ladder,
-    benchmarks,
-    compare,
-    profiling,
-    profiles,
-    prospects,
-    advise,
-    flops,
-    targets,
-    authority,
-    models,
-    jobs,
-    query,
-    store,
-    pages,
-):
-    group.register(app)
+
+def make_app(words: Sequence[str] = ()) -> typer.Typer:
+    """The command line; with `words`, those of a call, only the part of it that they begin with.
+
+    Most of what a command needs to start is the libraries of other commands: each module is loaded when it is called.
+    """
+    app = typer.Typer(
+        name="enginebench",
+        help="Put inference engines on the test bench: on every machine, measured the same way.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(log_what_happens)
+    first = next((word for word in words if not word.startswith("-")), "")
+    called = [name for name, commands in MODULES.items() if first in commands]
+    for name in called or MODULES:
+        import_module(f"{__name__}.{name}").register(app)
+    return app
 
 
-@app.callback()
+def _tell_version(asked: bool) -> None:
+    if asked:
+        print(importlib.metadata.version("enginebench"))  # data
+        raise typer.Exit
+
+
 def log_what_happens(
     verbose: Annotated[
         bool,
@@ -78,6 +79,10 @@ def log_what_happens(
         logs.LogFormat,
         typer.Option(envvar="ENGINEBENCH_LOG_FORMAT", help="How those lines look; json is an object a line."),
     ] = logs.LogFormat.TEXT,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_tell_version, is_eager=True, help="Print the version, and nothing else."),
+    ] = False,
 ) -> None:
     """Options of all commands."""
     if verbose:
@@ -92,7 +97,8 @@ def main() -> None:
 
 def _run() -> None:
     try:
-        code = without_types(typer.main.get_command(app))(prog_name="enginebench", standalone_mode=False) or ExitCode.OK
+        command = without_types(typer.main.get_command(make_app(sys.argv[1:])))
+        code = command(prog_name="enginebench", standalone_mode=False) or ExitCode.OK
         if code == INTERRUPTED:  # what typer makes of Ctrl-C
             complain(_INTERRUPTED)
         sys.exit(int(code))

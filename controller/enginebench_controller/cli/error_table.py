@@ -4,7 +4,6 @@ This is the one table of them on the controller's side, from which docs/errors.m
 its own in the agent, for the two meet only on the wire.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -140,9 +139,3 @@ FAILURES: Mapping[FailureKind, Explanation] = {
         "Read the agent's log on standard error, and report what stands there.",
     ),
 }
-
-
-def code_of(error: type[EnginebenchError]) -> str:
-    """What an error is called in log lines and documents: `OldAgentError` is "old_agent"."""
-    words = re.findall("[A-Z][a-z]*", error.__name__.removesuffix("Error"))
-    return "_".join(words).lower()

@@ -7,7 +7,7 @@ from typing import Any
 from rich.text import Text
 
 from enginebench_controller.cli.console import UNKNOWN, plain, print_table, remark
-from enginebench_controller.comparing.reading_order import in_reading_order
+from enginebench_controller.documents.reading_order import in_reading_order
 from enginebench_controller.planning.configurations import describe_load
 from enginebench_controller.records import (
     Configuration,

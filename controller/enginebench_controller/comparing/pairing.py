@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from enginebench_controller.comparing.reading_order import in_reading_order
+from enginebench_controller.documents.reading_order import in_reading_order
 from enginebench_controller.records import BlockSamples, Measurement, ModelVersion
 from enginebench_controller.stats.comparison import PRACTICAL, Comparison, Side, compare, corrected
 from enginebench_controller.trust.output_check import check_outputs

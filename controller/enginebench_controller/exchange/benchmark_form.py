@@ -36,7 +36,7 @@ Series = list[Count]
 class Form(BaseModel):
     """Base: numbers must be numbers, and fields that a later version added are passed over."""
 
-    model_config = ConfigDict(extra="ignore", strict=True)
+    model_config = ConfigDict(extra="ignore", strict=True, defer_build=True)
 
 
 class EngineForm(Form):

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from enginebench_controller.jobs.process import ProcessIdentity
 from enginebench_controller.jobs.progress import Ending, Progress
+from enginebench_controller.records.json_form import JsonForm
 
 T = TypeVar("T")
 
@@ -28,10 +29,10 @@ class JobOrder:
     compare_with: str | None = None
 
 
-_ORDER = TypeAdapter(JobOrder)
-_PROCESS = TypeAdapter(ProcessIdentity)
-_PROGRESS = TypeAdapter(Progress)
-_ENDING = TypeAdapter(Ending)
+_ORDER = JsonForm(lambda: TypeAdapter(JobOrder))
+_PROCESS = JsonForm(lambda: TypeAdapter(ProcessIdentity))
+_PROGRESS = JsonForm(lambda: TypeAdapter(Progress))
+_ENDING = JsonForm(lambda: TypeAdapter(Ending))
 
 
 @dataclass(frozen=True)
@@ -88,15 +89,15 @@ class JobFolder:
         _write(self.path / "ending.json", _ENDING, ending)
 
 
-def _read(file: Path, form: TypeAdapter[T]) -> T | None:
+def _read(file: Path, form: JsonForm[T]) -> T | None:
     try:
-        return form.validate_json(file.read_bytes())
-    except (OSError, ValidationError):
+        return form.from_data(json.loads(file.read_bytes()))
+    except (OSError, ValueError):
         return None
 
 
-def _write(file: Path, form: TypeAdapter[T], record: T) -> None:
+def _write(file: Path, form: JsonForm[T], record: T) -> None:
     """Put the file in place in one step, so that no reader sees half of it."""
     partial = file.with_name(f"{file.name}.{os.getpid()}.partial")
-    partial.write_text(json.dumps(form.dump_python(record, mode="json")), encoding="utf-8")
+    partial.write_text(json.dumps(form.to_data(record)), encoding="utf-8")
     partial.replace(file)

@@ -11,7 +11,6 @@ from enginebench_controller.model.derivation import add_child, load_whole
 from enginebench_controller.model.description import describe, describe_onnx
 from enginebench_controller.model.library import ModelLibrary
 from enginebench_controller.model.pruning import Magnitudes, prune_weights, weight_magnitudes
-from enginebench_controller.model.quantization import QuantizationError, quantized
 from enginebench_controller.records import ModelVersion
 
 
@@ -29,6 +28,9 @@ def quantize(
     Raises `ModelError` with the reason where the model cannot be quantized, `InputError` for given inputs that do not
     fit, `StoreError` when the library cannot be written.
     """
+    # Here, since it brings ONNX Runtime, and what prunes or only lists models does without.
+    from enginebench_controller.model.quantization import QuantizationError, quantized  # noqa: PLC0415
+
     with library.scratch() as folder:
         calibration = seeded_calibration(calibration_seed, samples)
         if given is not None:

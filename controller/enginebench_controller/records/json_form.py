@@ -6,6 +6,7 @@ pydantic's `ValidationError`.
 
 import math
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any, Final, Generic, TypeVar
 
 from pydantic import TypeAdapter
@@ -28,11 +29,20 @@ T = TypeVar("T")
 
 
 class JsonForm(Generic[T]):
-    """Both directions for one type. `upgrade` gives data of an older form the present one, and leaves others alone."""
+    """Both directions for one type. `upgrade` gives data of an older form the present one, and leaves others alone.
 
-    def __init__(self, adapter: TypeAdapter[T], upgrade: Callable[[Any], Any] = lambda data: data) -> None:
-        self._adapter = adapter
+    The adapter is made when it is first used: together they take a quarter of a second, and no command needs them all.
+    """
+
+    def __init__(
+        self, make_adapter: Callable[[], TypeAdapter[T]], upgrade: Callable[[Any], Any] = lambda data: data
+    ) -> None:
+        self._make_adapter = make_adapter
         self._upgrade = upgrade
+
+    @cached_property
+    def _adapter(self) -> TypeAdapter[T]:
+        return self._make_adapter()
 
     def to_data(self, record: T) -> Any:
         """Return the record as data that `json.dumps(…, allow_nan=False)` accepts."""
@@ -59,17 +69,17 @@ def _present_stop_rule(stop: Any) -> Any:
     return {**stop, "processes": 1, "target_relative_half_width": 0.0} if isinstance(stop, Mapping) else stop
 
 
-BLOCK: Final = JsonForm(TypeAdapter(Block))
-CONFIGURATION: Final = JsonForm(TypeAdapter(Configuration), present_configuration)
-EFFECTIVE: Final = JsonForm(TypeAdapter(Effective))
-FAILURE: Final = JsonForm(TypeAdapter(Failure))
-INTERVAL: Final = JsonForm(TypeAdapter(Interval | None))
-LATENCY: Final = JsonForm(TypeAdapter(LatencySummary))
-MODEL_FILES: Final = JsonForm(TypeAdapter(tuple[ModelFile, ...]))
-OUTPUT_CHECK: Final = JsonForm(TypeAdapter(OutputCheck | None))
-PERCENTILES: Final = JsonForm(TypeAdapter(tuple[Percentile, ...]))
-PHASES: Final = JsonForm(TypeAdapter(tuple[Phase, ...]))
-PROCESSES: Final = JsonForm(TypeAdapter(tuple[Process, ...]))
+BLOCK: Final = JsonForm(lambda: TypeAdapter(Block))
+CONFIGURATION: Final = JsonForm(lambda: TypeAdapter(Configuration), present_configuration)
+EFFECTIVE: Final = JsonForm(lambda: TypeAdapter(Effective))
+FAILURE: Final = JsonForm(lambda: TypeAdapter(Failure))
+INTERVAL: Final = JsonForm(lambda: TypeAdapter(Interval | None))
+LATENCY: Final = JsonForm(lambda: TypeAdapter(LatencySummary))
+MODEL_FILES: Final = JsonForm(lambda: TypeAdapter(tuple[ModelFile, ...]))
+OUTPUT_CHECK: Final = JsonForm(lambda: TypeAdapter(OutputCheck | None))
+PERCENTILES: Final = JsonForm(lambda: TypeAdapter(tuple[Percentile, ...]))
+PHASES: Final = JsonForm(lambda: TypeAdapter(tuple[Phase, ...]))
+PROCESSES: Final = JsonForm(lambda: TypeAdapter(tuple[Process, ...]))
 
 
 def finite(data: Any) -> Any:

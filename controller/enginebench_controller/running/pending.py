@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO, Literal
 
@@ -58,9 +59,6 @@ class Pending:
         return tuple(Undertaking(one.job, one.outcome_id) for one in self.jobs)
 
 
-_FORM = TypeAdapter(Pending)
-
-
 @dataclass(frozen=True)
 class Claim:
     """A plan that nobody but this process may act on."""
@@ -85,7 +83,7 @@ def written(home: Path, pending: Pending) -> Iterator[Claim]:
     path = home / FOLDER / f"{pending.jobs[0].outcome_id}.json"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        stream = _put(path, _FORM.dump_json(pending))
+        stream = _put(path, _form().dump_json(pending))
     except OSError as error:
         raise InputError(f"the plan cannot be written to {path.parent} ({error.strerror}): make room there") from error
     with stream:
@@ -140,7 +138,7 @@ def _locked(stream: BinaryIO) -> bool:
 
 def _read(stream: BinaryIO, path: Path) -> Pending:
     try:
-        return _FORM.validate_json(stream.read())
+        return _form().validate_json(stream.read())
     except ValidationError as error:
         raise InputError(
             f"{path} is no plan that this version of enginebench can take up; "
@@ -153,3 +151,8 @@ def _written_ns(path: Path) -> int:
         return path.stat().st_mtime_ns
     except FileNotFoundError:
         return 0
+
+
+@cache
+def _form() -> TypeAdapter[Pending]:
+    return TypeAdapter(Pending)

@@ -63,7 +63,10 @@ async def resume(home: Home, wish: Wish, announce: Announce) -> tuple[TakenUp, .
 
 
 async def look(home: Home, wish: Wish) -> tuple[Waiting, ...]:
-    """What `resume` would find; changes nothing. Raises `InputError` for a plan that cannot be read, or an unknown target."""
+    """What `resume` would find; changes nothing.
+
+    Raises `InputError` for a plan that cannot be read, and for a wish for an unknown target.
+    """
     check_targets(home, wish.targets)
     found = []
     for path in plans(home.path):

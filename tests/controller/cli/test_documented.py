@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import typer
 
-from enginebench_controller.cli import app
+from enginebench_controller.cli import make_app
 from enginebench_controller.errors import ExitCode
 
 ROOT = Path(__file__).parents[3]
@@ -21,7 +21,7 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_every_command_line_in_a_document_exists(document: Path) -> None:
-    root = typer.main.get_command(app)
+    root = typer.main.get_command(make_app())
     for line in re.findall(r"^ {4}enginebench (.+)$", document.read_text(encoding="utf-8"), re.M):
         words = shlex.split(line, comments=True)
         command = root
@@ -44,7 +44,7 @@ def _commands(group: Any, before: str = "") -> dict[str, Any]:
 def test_every_command_is_documented_and_nothing_else() -> None:
     rows = re.findall(r"^\| `enginebench ([^`]+)` \|", DOCUMENT, re.M)
     documented = {" ".join(word for word in row.split() if word.islower()) for row in rows}
-    assert documented == set(_commands(typer.main.get_command(app)))
+    assert documented == set(_commands(typer.main.get_command(make_app())))
 
 
 def test_every_exit_code_is_documented() -> None:
@@ -55,7 +55,7 @@ def test_every_exit_code_is_documented() -> None:
 
 def test_every_command_and_option_has_a_help_text() -> None:
     silent = []
-    for name, command in _commands(typer.main.get_command(app)).items():
+    for name, command in _commands(typer.main.get_command(make_app())).items():
         silent += [name] if not command.help else []
         silent += [f"{name} {p.name}" for p in command.params if not getattr(p, "help", None)]
     assert not silent

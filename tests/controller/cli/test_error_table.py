@@ -6,8 +6,8 @@ import pkgutil
 import pytest
 
 import enginebench_controller
-from enginebench_controller.cli.error_table import ERRORS, EXITS, FAILURES, code_of
-from enginebench_controller.errors import INTERRUPTED, EnginebenchError, ExitCode, OldAgentError
+from enginebench_controller.cli.error_table import ERRORS, EXITS, FAILURES
+from enginebench_controller.errors import INTERRUPTED, EnginebenchError, ExitCode, OldAgentError, code_of
 from enginebench_controller.records import FailureKind
 
 

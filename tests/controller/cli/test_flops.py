@@ -9,7 +9,7 @@ import pytest
 from onnx import helper, numpy_helper
 from typer.testing import CliRunner
 
-from enginebench_controller.cli import app
+from enginebench_controller.cli import make_app
 from enginebench_controller.cli.flops_table import print_program, short
 from enginebench_controller.errors import ModelError
 from enginebench_controller.model.flops.program import ProgramCost
@@ -22,7 +22,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ENGINEBENCH_HOME", str(tmp_path / "home"))
 
     def invoke(*arguments: object):
-        return CliRunner().invoke(app, ["flops", *map(str, arguments)], catch_exceptions=False)
+        return CliRunner().invoke(make_app(), ["flops", *map(str, arguments)], catch_exceptions=False)
 
     return invoke
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import invented
 import invented_profiles
-from enginebench_controller.cli import app
+from enginebench_controller.cli import make_app
 from enginebench_controller.records import EngineRef
 from enginebench_controller.store.store import Store
 
@@ -37,7 +37,7 @@ def run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def command(*arguments, code=0):
-        done = CliRunner().invoke(app, [*map(str, arguments)], catch_exceptions=False)
+        done = CliRunner().invoke(make_app(), [*map(str, arguments)], catch_exceptions=False)
         assert done.exit_code == code, (arguments, done.stderr)
         told = done.stderr if {"csv", "--csv"} & {*arguments} else done.stdout + done.stderr  # CSV quotes, and keeps
         assert all(one.isprintable() or one == "\n" for one in told), arguments

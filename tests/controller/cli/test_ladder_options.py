@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from enginebench_controller.cli import app, ladder
+from enginebench_controller.cli import ladder, make_app
 from enginebench_controller.ladder.planning import Wish
 from integration.bench import tiny_model
 
@@ -29,6 +29,6 @@ def test_a_folder_of_inputs_is_kept_by_its_absolute_path(
     monkeypatch.chdir(tmp_path)
     model = tiny_model(tmp_path / "tiny.onnx")
     (tmp_path / "photos").mkdir()
-    result = CliRunner().invoke(app, ["ladder", kind, str(model), "--inputs", "photos"])
+    result = CliRunner().invoke(make_app(), ["ladder", kind, str(model), "--inputs", "photos"])
     assert isinstance(result.exception, CarriedOutError), result.output
     assert result.exception.wish.fields["input_folder"] == str(tmp_path / "photos")

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 import invented
-from enginebench_controller.cli import app
+from enginebench_controller.cli import make_app
 from enginebench_controller.errors import InputError
 from enginebench_controller.store.store import Store
 
@@ -17,7 +17,7 @@ def query(tmp_path, monkeypatch):
     Store(tmp_path / "results.duckdb").add_benchmark(invented.benchmark(name="[b]=1+1[/b]"))
 
     def run(*arguments):
-        return CliRunner().invoke(app, ["query", *arguments], catch_exceptions=True)
+        return CliRunner().invoke(make_app(), ["query", *arguments], catch_exceptions=True)
 
     return run
 

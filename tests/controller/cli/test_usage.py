@@ -1,17 +1,19 @@
 """Help without types of Python's, defaults that are true, and mistakes as sentences that name the option."""
 
+import importlib.metadata
 import re
+import subprocess
 import sys
 
 import pytest
 import typer
 
 from enginebench_controller import cli
-from enginebench_controller.cli import app
+from enginebench_controller.cli import MODULES, make_app
 from enginebench_controller.cli.usage import without_types
 from enginebench_controller.planning.plan import make_plan
 
-COMMAND = without_types(typer.main.get_command(app))
+COMMAND = without_types(typer.main.get_command(make_app()))
 FIELDS = {"engine": "engines", "target": "targets", "device": "devices", "shape": "shapes", "option": "options"}
 IN_WORDS = {"targets", "devices", "cores", "requests", "max_duration", "block", "order_seed", "name"}
 """Fields whose default depends on something else: the help says on what."""
@@ -80,3 +82,26 @@ def test_a_mistake_is_one_sentence_that_names_the_option_and_what_is_allowed(
     arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert complaint(capsys, monkeypatch, *arguments) == f"error: {sentence}\n"
+
+
+def test_a_command_is_found_without_loading_the_others() -> None:
+    whole = typer.main.get_command(make_app()).commands
+    assert set(whole) == {name for names in MODULES.values() for name in names}
+    for names in MODULES.values():
+        for name in names:
+            alone = typer.main.get_command(make_app(["--verbose", name, "run"]))
+            assert set(alone.commands) == set(names)
+
+
+def test_a_light_command_starts_without_the_heavy_libraries() -> None:
+    heavy = ("onnx", "onnxruntime", "scipy", "jinja2")
+    asked = "import sys; from enginebench_controller.cli import make_app; make_app(['targets']); "
+    told = f"print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", asked + told], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_version_is_that_of_the_distribution() -> None:
+    command = [sys.executable, "-m", "enginebench_controller", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == importlib.metadata.version("enginebench")

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import invented
-from enginebench_controller.cli import app
+from enginebench_controller.cli import make_app
 from enginebench_controller.errors import InputError, StoreError
 from enginebench_controller.store import copies
 from enginebench_controller.store.store import Store
@@ -236,7 +236,7 @@ def test_the_commands_copy_check_and_restore(store, tmp_path, monkeypatch):
     monkeypatch.setenv("ENGINEBENCH_HOME", str(store.path.parent))
 
     def run(*arguments, **options):
-        return CliRunner().invoke(app, ["store", *arguments], **options)
+        return CliRunner().invoke(make_app(), ["store", *arguments], **options)
 
     copy = tmp_path / "copy.duckdb"
     assert run("backup", str(copy)).exit_code == 0

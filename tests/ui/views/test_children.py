@@ -4,7 +4,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from enginebench_controller.cli import app
+from enginebench_controller.cli import make_app
 from enginebench_ui.views.children import Quantization, missing_folder, prune_arguments, quantize_arguments
 
 
@@ -46,6 +46,6 @@ def test_the_command_line_knows_these_words(tmp_path, monkeypatch):
         Quantization(samples=None, folder=str(tmp_path), resize="crop", layout="nchw", scale="1", mean="0", std="1"),
     ]
     for words in (*(quantize_arguments("ab12cd34", wish) for wish in wishes), prune_arguments("ab12cd34", 90)):
-        ended = CliRunner().invoke(app, list(words))
+        ended = CliRunner().invoke(make_app(), list(words))
         # The words are understood; only the model is not there.
         assert "no model is called 'ab12cd34'" in str(ended.exception)

@@ -7,12 +7,13 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from enginebench_controller.records import Measurement
+from enginebench_ui.views.dress import margins
 from enginebench_ui.views.series import series_colours, series_names, timed
 
 HEIGHT_PX = 420
 MOST_PANELS_IN_A_ROW = 3
 
-_MARGINS = {"l": 10, "r": 10, "t": 40, "b": 10}
+_MARGINS = margins(40)
 _LEGEND = {"orientation": "h", "yanchor": "top", "y": -0.22, "x": 0}
 
 

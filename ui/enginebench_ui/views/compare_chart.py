@@ -9,12 +9,13 @@ import plotly.graph_objects as go
 
 from enginebench_controller.store.experiments import Experiment
 from enginebench_ui.views.compare_points import Side, point_text
+from enginebench_ui.views.dress import margins
 from enginebench_ui.views.palette import FIRST, SECOND, SWEET_SPOT
 
 COLOURS = {"A": FIRST, "B": SECOND}
 HEIGHT_PX = 460
 
-_MARGINS = {"l": 10, "r": 10, "t": 30, "b": 10}
+_MARGINS = margins(30, legend_rows=2)
 _LEGEND = {"orientation": "h", "yanchor": "top", "y": -0.26, "x": 0}
 _ROOM = 1.12
 """The axes end this far beyond the outermost point, so that large marks are not cut."""

@@ -11,6 +11,7 @@ from enginebench_controller.records import Interval, Measurement
 from enginebench_controller.stats.comparison import Verdict
 from enginebench_controller.trust.parity import flags
 from enginebench_ui.views.compare_chart import COLOURS
+from enginebench_ui.views.dress import margins
 from enginebench_ui.views.text import Row, cells, engine_label, instant, milliseconds, percent, readback
 
 HEIGHT_PX = 360
@@ -54,7 +55,7 @@ def bars_figure(points: Mapping[str, Measurement], bars: Bars) -> go.Figure | No
     figure.update_xaxes(type="category", tickvals=list(known), ticktext=numbers, tickfont={"size": 14})
     title = "throughput (items/s)" if bars is Bars.THROUGHPUT else "median latency (ms)"
     figure.update_yaxes(title=title, rangemode="tozero", range=[0, _top(values, ends)])
-    return figure.update_layout(height=HEIGHT_PX, margin={"l": 10, "r": 10, "t": 20, "b": 10}, showlegend=False)
+    return figure.update_layout(height=HEIGHT_PX, margin=margins(20), showlegend=False)
 
 
 def interval_sentences(points: Mapping[str, Measurement], bars: Bars) -> tuple[str, ...]:

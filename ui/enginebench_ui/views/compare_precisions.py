@@ -15,6 +15,7 @@ from enginebench_controller.comparing.precisions import plain_precision
 from enginebench_controller.records import Layer, LayerState
 from enginebench_controller.stats.profiles import mean_ns
 from enginebench_ui.views.compare_chart import COLOURS
+from enginebench_ui.views.dress import margins
 from enginebench_ui.views.text import UNKNOWN, Row, milliseconds, percent
 
 
@@ -87,7 +88,7 @@ def precision_figure(sides: Mapping[str, Sequence[PrecisionShare]]) -> go.Figure
         barmode="group",
         bargap=0.3,
         height=110 + 46 * len(names),
-        margin={"l": 10, "r": 10, "t": 30, "b": 10},
+        margin=margins(40),
         legend={"orientation": "h", "yanchor": "bottom", "y": 1.0, "x": 0},
     )
 

@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 from enginebench_controller.comparing.layer_types import TypeRow, TypeSide
 from enginebench_controller.comparing.words import precisions
 from enginebench_ui.views.compare_chart import COLOURS
+from enginebench_ui.views.dress import margins
 from enginebench_ui.views.text import Row, cells, milliseconds, percent
 
 INCLUDED = "Include to distribution chart"
@@ -64,7 +65,7 @@ def distribution_figure(types: Sequence[TypeRow], excluded: Collection[str]) -> 
         barmode="group",
         bargap=0.3,
         height=110 + _BAR_PX * len(shown),
-        margin={"l": 10, "r": 10, "t": 30, "b": 10},
+        margin=margins(40),
         legend={"orientation": "h", "yanchor": "bottom", "y": 1.0, "x": 0},
     )
 

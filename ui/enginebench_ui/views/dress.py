@@ -30,6 +30,14 @@ LIGHT = Palette(ground="#ffffff", letters="#585755", strong="#2f2d2b", lines="#e
 DARK = Palette(ground="#171614", letters="#c8c5c3", strong="#edebe8", lines="#3a3834")
 
 
+def margins(top_px: int, *, legend_rows: int = 0) -> dict[str, int]:
+    """Room from the start for what mostly stands around two axes of numbers, and for rows of a legend below them.
+
+    Axes and legends that need more take it (`automargin`), but then Plotly lays the whole figure out once more.
+    """
+    return {"l": 82, "r": 10, "t": top_px, "b": 98 + 23 * legend_rows if legend_rows else 66}
+
+
 def dress(figure: go.Figure, palette: Palette) -> None:
     """Give a figure the palette and the fonts of the pages; what it has settled itself, it keeps."""
     plotly.io.templates.default = None  # Plotly gives the default to every layout that is set, also to this one

@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 
 from enginebench_controller.records import Peak, PeakKind
 from enginebench_controller.stats.peaks import best_peaks
+from enginebench_ui.views.dress import margins
 from enginebench_ui.views.palette import SERIES
 from enginebench_ui.views.text import Row, cells, instant
 
@@ -16,7 +17,7 @@ PRECISIONS = ("f32", "bf16", "f16", "int8")
 
 _LAYOUT = {
     "height": HEIGHT_PX,
-    "margin": {"l": 10, "r": 10, "t": 10, "b": 10},
+    "margin": margins(44),
     "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.02, "x": 0},
 }
 _GIGA = 1e9

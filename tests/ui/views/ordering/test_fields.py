@@ -3,7 +3,7 @@
 import pytest
 import typer
 
-from enginebench_controller.cli import app
+from enginebench_controller.cli import make_app
 from enginebench_controller.errors import InputError
 from enginebench_controller.planning.plan import make_plan
 from enginebench_controller.planning.sparsity_passes import parse_sparsities
@@ -66,7 +66,7 @@ def test_a_profile_is_the_command_line_that_stands_for_the_same_plan():
     fields = {"engines": ["x@new"], "targets": ["nuc"], "batch": [1, 4], "cores": [2], "precision": ["f32"]}
     wish = ProfileWish("d" * 64, "-odd name", fields, (0.5, 0.9), 7, {"x": "1x8"})
     command, *arguments = wish.arguments()
-    parsed = typer.main.get_command(app).commands[command].make_context("profile", arguments).params
+    parsed = typer.main.get_command(make_app()).commands[command].make_context("profile", arguments).params
 
     assert (parsed["model"], parsed["name"], parsed["iterations"]) == ("d" * 64, "-odd name", 7)
     assert [parsed[name] for name in ("engine", "target", "batch", "cores")] == ["x@new", "nuc", "1,4", "2"]

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from enginebench_ui.views.benchmark.lines import Line
+from enginebench_ui.views.dress import margins
 from enginebench_ui.views.palette import SERIES
 
-MARGINS = {"l": 10, "r": 10, "t": 30, "b": 10}
+MARGINS = margins(30, legend_rows=1)
 LEGEND = {"orientation": "h", "yanchor": "top", "y": -0.22, "x": 0}
 
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "pentagon", "star", "hexagon")

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from enginebench_controller.comparing.reading_order import in_reading_order
+from enginebench_controller.documents.reading_order import in_reading_order
 from enginebench_controller.records import Measurement
 from enginebench_ui.views.magnitudes import shortened
 from enginebench_ui.views.series import arrivals_text

@@ -5,13 +5,14 @@ from collections.abc import Iterable, Mapping, Sequence
 import plotly.graph_objects as go
 
 from enginebench_controller.stats.scaling import Axis, Scaling
-from enginebench_ui.views.benchmark.drawing import LEGEND, MARGINS, Look
+from enginebench_ui.views.benchmark.drawing import LEGEND, Look
 from enginebench_ui.views.benchmark.figures import UNITS
 from enginebench_ui.views.benchmark.scaling import place_among
+from enginebench_ui.views.dress import margins
 from enginebench_ui.views.magnitudes import times_text
 from enginebench_ui.views.palette import NOISE
 
-HEIGHT_PX = 400
+HEIGHT_PX = 430
 
 _REFERENCE_POINTS = 40
 _HEADROOM = 1.15
@@ -127,4 +128,4 @@ def _lay_out(figure: go.Figure, scaling: Scaling, sizes: Sequence[int], top: flo
     axis = {"type": "log", "tickvals": sizes, "ticktext": [str(size) for size in sizes], "title": scaling.axis.value}
     figure.update_xaxes(axis)
     figure.update_yaxes(title=UNITS[scaling.figure], range=[0, top])
-    figure.update_layout(height=HEIGHT_PX, margin=MARGINS, legend=LEGEND, showlegend=True)
+    figure.update_layout(height=HEIGHT_PX, margin=margins(30, legend_rows=3), legend=LEGEND, showlegend=True)

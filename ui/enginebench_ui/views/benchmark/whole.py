@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from enginebench_controller.comparing.reading_order import in_reading_order
+from enginebench_controller.documents.reading_order import in_reading_order
 from enginebench_controller.records import Measurement, ModelVersion
 from enginebench_controller.store.store import BenchmarkBundle
 from enginebench_controller.trust.output_check import check_outputs

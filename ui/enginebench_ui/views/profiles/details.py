@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 
 from enginebench_controller.prospects import Part, Series
 from enginebench_controller.records import LayerState
+from enginebench_ui.views.dress import margins
 from enginebench_ui.views.magnitudes import magnitude, milliseconds_text, percent_text, shortened
 from enginebench_ui.views.palette import SERIES
 from enginebench_ui.views.profiles.layers import LayerView
@@ -81,7 +82,7 @@ def sparsity_figure(layer: LayerView, series: Series) -> go.Figure | None:
     figure = go.Figure(curve)
     figure.update_xaxes(title="zeros imposed (%)", range=[-3, 103])
     figure.update_yaxes(title="ms", rangemode="tozero", automargin=True)
-    return figure.update_layout(height=220, margin={"l": 10, "r": 10, "t": 10, "b": 10}, showlegend=False)
+    return figure.update_layout(height=220, margin=margins(12), showlegend=False)
 
 
 def part_size(layer: LayerView, series: Series) -> int:

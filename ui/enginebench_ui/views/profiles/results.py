@@ -8,6 +8,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from enginebench_controller.records import LayerState
+from enginebench_ui.views.dress import margins
 from enginebench_ui.views.magnitudes import magnitude, milliseconds_text, percent_text, shortened
 from enginebench_ui.views.palette import NOISE, SERIES
 from enginebench_ui.views.profiles.colours import legend_entry, type_colours
@@ -53,7 +54,7 @@ def layer_figure(
     figure.update_yaxes(title=_unit(dataset, scale), automargin=True, **_value_axis(values, dataset, scale))
     return figure.update_layout(
         height=HEIGHT_PX,
-        margin={"l": 10, "r": 10, "t": 10, "b": 10},
+        margin=margins(12),
         legend={"orientation": "h", "yanchor": "top", "y": -0.2, "x": 0},
         barmode="overlay",
         hovermode="closest" if len(layers) <= MOST_MARKS else "x",

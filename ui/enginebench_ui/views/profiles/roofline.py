@@ -13,6 +13,7 @@ import plotly.graph_objects as go
 
 from enginebench_controller.model.roofline import Bound, Note, Roofline, Roofs, roof_precision, roofs_of
 from enginebench_controller.records import Peak, Profile
+from enginebench_ui.views.dress import margins
 from enginebench_ui.views.magnitudes import magnitude, milliseconds_text, percent_text, shortened
 from enginebench_ui.views.palette import FIRST, NOISE, SWEET_SPOT
 from enginebench_ui.views.profiles.layers import LayerView
@@ -52,7 +53,7 @@ def roofline_view(profile: Profile, layers: Sequence[LayerView], peaks: Sequence
     )
     figure.update_yaxes(type="log", title="achieved (FLOP/s)", exponentformat="SI", dtick=1, automargin=True)
     legend = {"orientation": "h", "yanchor": "top", "y": -0.16, "x": 0}
-    figure.update_layout(height=HEIGHT_PX, margin={"l": 10, "r": 10, "t": 24, "b": 10}, legend=legend)
+    figure.update_layout(height=HEIGHT_PX, margin=margins(24), legend=legend)
     return RooflineView(figure, remarks, bool(roofs))
 
 

@@ -81,7 +81,7 @@ def type_figure(views: Sequence[TypeView], dataset: Dataset, scale: Scale) -> go
     figure.update_yaxes(autorange="reversed", type="category", automargin=True)
     figure.update_xaxes(**_value_axis(values, dataset, scale))
     height = _AROUND_PX + _BAR_PX * len(drawn)
-    return figure.update_layout(height=height, margin={"l": 10, "r": 10, "t": 10, "b": 40}, bargap=0.35)
+    return figure.update_layout(height=height, margin={"l": 10, "r": 10, "t": 10, "b": 66}, bargap=0.35)
 
 
 def _type(

@@ -10,6 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from pandas.api.types import is_bool_dtype, is_datetime64_any_dtype, is_integer_dtype, is_numeric_dtype
 
+from enginebench_ui.views.dress import margins
 from enginebench_ui.views.palette import NOISE, SERIES
 
 MOST_POINTS = 5_000
@@ -74,9 +75,9 @@ def answer_figure(frame: pd.DataFrame, axes: Axes) -> go.Figure:
     figure.update_xaxes(title=_label(axes.x), type=_axis(frame[axes.x]), automargin=True)
     figure.update_yaxes(title=_label(axes.y), rangemode="tozero" if axes.kind is ChartKind.BARS else "normal")
     legend = {"orientation": "h", "yanchor": "bottom", "y": 1.02, "x": 0, "title": _label(axes.colour or "")}
-    margins = {"l": 10, "r": 10, "t": 40, "b": 10}
+    margin = margins(40)
     return figure.update_layout(
-        height=HEIGHT_PX, barmode="group", margin=margins, legend=legend, showlegend=axes.colour is not None
+        height=HEIGHT_PX, barmode="group", margin=margin, legend=legend, showlegend=axes.colour is not None
     )
 
 
