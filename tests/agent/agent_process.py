@@ -64,7 +64,7 @@ class Client:
         return list((await self.agent.ListEngines(agent_pb2.ListEnginesRequest(refresh=refresh))).engines)
 
     async def health_status(self, service: str = "") -> int:
-        return (await self.health.Check(health_pb2.HealthCheckRequest(service=service), timeout=1)).status
+        return (await self.health.Check(health_pb2.HealthCheckRequest(service=service), timeout=5)).status
 
     async def upload(
         self, content: bytes, *, sha256: str = "", size: int | None = None, offset: int = 0, chunk: int = 256 * 1024

@@ -3,7 +3,8 @@
 import ipaddress
 import re
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -84,7 +85,7 @@ class Authority:
         hosts: Sequence[str] = (),
     ) -> Bundle:
         """Make a certificate for somebody else's key, as `issue` does; the bundle has no key."""
-        with self._locked():
+        with self._changing():
             self.check_free(name, hosts)
             return self._sign(Issued("", kind, name, role, tuple(hosts), 0, 0), timedelta(days=days), public)
 
@@ -104,7 +105,7 @@ class Authority:
 
         The ones before stay valid until they end. Raises `InputError` for a name that has none in force.
         """
-        with self._locked():
+        with self._changing():
             before = [each for each in self.certificates() if each.name == name and each.revoked_at_unix_s is None]
             if not before:
                 raise InputError(f"there is no certificate for {name!r} to renew; see `enginebench ca list`")
@@ -114,7 +115,7 @@ class Authority:
 
     def revoke(self, name: str) -> tuple[Issued, ...]:
         """Revoke whatever is in force for a name, and sign the list anew. Raises `InputError` where nothing is."""
-        with self._locked():
+        with self._changing():
             ended = self._in_force(name)
             if not ended:
                 raise InputError(f"there is no certificate in force for {name!r}; see `enginebench ca list`")
@@ -183,29 +184,47 @@ class Authority:
         return [each for each in self.certificates() if each.name == name and each.state(self.clock()) not in over]
 
     def _issuer(self) -> Issuer:
-        key = serialization.load_pem_private_key(self._key_file.read_bytes(), password=None)
+        with _readable(self._key_file):
+            key = serialization.load_pem_private_key(self._key_file.read_bytes(), password=None)
         if not isinstance(key, ec.EllipticCurvePrivateKey):
             raise InputError(f"{self._key_file} is no key of the kind that `enginebench ca create` makes")
         return Issuer(self._certificate(), key)
 
     def _certificate(self) -> x509.Certificate:
         self._require()
-        return x509.load_pem_x509_certificate(self.certificate_file.read_bytes())
+        with _readable(self.certificate_file):
+            return x509.load_pem_x509_certificate(self.certificate_file.read_bytes())
 
     def _write_revocations(self, issuer: Issuer, issued: Sequence[Issued]) -> None:
         write_private(
             self.revocations_file, certificates.pem(certificates.revocation_list(issuer, issued, self.clock()))
         )
 
-    def _locked(self) -> FileLock:
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
         self._require()
-        return FileLock(self.folder / "ca.lock", mode=0o600)
+        try:
+            with FileLock(self.folder / "ca.lock", mode=0o600):
+                yield
+        except OSError as error:
+            raise InputError(
+                f"cannot write to {self.folder} ({error.strerror or error}): nothing was handed out; make that possible "
+                "and do the same again"
+            ) from error
 
     def _require(self) -> None:
         if not self._key_file.exists():
             raise InputError(
                 f"there is no certificate authority in {self.folder}: make one with `enginebench ca create`"
             )
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(f"cannot read {path} ({error}): restore it from a backup") from error
 
 
 def _check_name(name: str) -> None:

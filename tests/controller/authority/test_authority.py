@@ -1,5 +1,6 @@
 """The certificate authority: what it makes, remembers, renews, revokes, and refuses."""
 
+import errno
 import stat
 from datetime import UTC, datetime, timedelta
 
@@ -167,6 +168,24 @@ def test_a_damaged_list_is_told(authority):
     (authority.folder / "issued.json").write_text('{"certificates": [{}]}')
     with pytest.raises(InputError, match=r"cannot read .*issued\.json"):
         authority.certificates()
+
+
+@pytest.mark.parametrize("name", ["ca.key", "ca.crt"])
+def test_a_damaged_authority_is_told(authority, name):
+    (authority.folder / name).write_text("-----BEGIN nothing")
+    with pytest.raises(InputError, match=rf"cannot read .*{name}.*backup"):
+        authority.issue(Kind.CLIENT, "ci", 1)
+    assert authority.certificates() == ()
+
+
+def test_a_folder_that_cannot_be_written_is_told(authority, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("enginebench_controller.authority.issued.write_private", full)
+    with pytest.raises(InputError, match="No space left on device.*nothing was handed out"):
+        authority.issue(Kind.CLIENT, "ci", 1)
+    assert authority.certificates() == ()
 
 
 def test_a_key_is_never_shown(authority):
