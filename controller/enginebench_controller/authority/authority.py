@@ -208,8 +208,8 @@ class Authority:
                 yield
         except OSError as error:
             raise InputError(
-                f"cannot write to {self.folder} ({error.strerror or error}): nothing was handed out; make that possible "
-                "and do the same again"
+                f"cannot write to {self.folder} ({error.strerror or error}): nothing was handed out; make that "
+                "possible and do the same again"
             ) from error
 
     def _require(self) -> None:

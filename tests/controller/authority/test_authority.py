@@ -183,7 +183,7 @@ def test_a_folder_that_cannot_be_written_is_told(authority, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("enginebench_controller.authority.issued.write_private", full)
-    with pytest.raises(InputError, match="No space left on device.*nothing was handed out"):
+    with pytest.raises(InputError, match=r"No space left on device.*nothing was handed out"):
         authority.issue(Kind.CLIENT, "ci", 1)
     assert authority.certificates() == ()
 
