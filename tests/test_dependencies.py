@@ -1,10 +1,12 @@
 """What is installed here is what constraints.txt says, fits together, and the agent's base stays small."""
 
+import os
 import re
 from collections.abc import Iterator
 from importlib.metadata import distribution
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -60,3 +62,9 @@ def test_every_version_fits_what_the_others_ask_of_it() -> None:
 
 def test_an_agent_needs_no_more_than_its_base() -> None:
     assert {canonicalize_name(requirement.name) for _, requirement in _needed("enginebench")} == BASE
+
+
+@pytest.mark.xdist_group("together")
+def test_tests_of_a_group_stay_on_one_worker(request: pytest.FixtureRequest) -> None:
+    # pytest-xdist writes the group into the name, where its scheduler reads it; it did so in vain with pytest 9.2.
+    assert "PYTEST_XDIST_WORKER" not in os.environ or request.node.nodeid.endswith("@together")

@@ -54,7 +54,7 @@ def restore(path: Path, timeout_s: float, source: Path) -> Path | None:
         raise InputError(f"{source} is not a DuckDB file; name a backup that `enginebench store backup` made")
     if path.exists() and source.samefile(path):
         raise InputError(f"{source} are the results themselves; name a backup of them")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    _make_folder(path.parent)
     coming = path.with_name(f"{path.name}.{os.getpid()}.coming")
     try:
         for suffix in ("", _WAL):
@@ -110,10 +110,20 @@ def _copy(source: Path, target: Path) -> None:
         raise StoreError(f"{source} could not be copied to {target.parent}: {error.strerror}") from None
 
 
+def _make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be made: {error.strerror}") from error
+
+
 def _is_database(path: Path) -> bool:
     """Whether the file begins as DuckDB's do: a checksum of 8 bytes, then a name."""
-    with path.open("rb") as file:
-        return file.read(12)[8:] == b"DUCK"
+    try:
+        with path.open("rb") as file:
+            return file.read(12)[8:] == b"DUCK"
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from error
 
 
 def _beside(path: Path, suffix: str) -> Path:
