@@ -1,11 +1,11 @@
 """Bad input gets one clear sentence – what, where, what to do – exit 2, and nothing half-written."""
 
-import os
 import socket
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -17,7 +17,11 @@ def test_a_missing_file(bench: Bench) -> None:
     assert "absent.onnx" in bench.cli("run", "absent.onnx", expect=2).stderr
 
 
-@pytest.mark.parametrize("content", [b"", b"no model at all\n", b"\x00" * 4096, os.urandom(512)])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"no model at all\n", b"\x00" * 4096, Random(0).randbytes(512)],
+    ids=["empty", "text", "zeros", "noise"],
+)
 def test_a_file_that_is_not_a_model(bench: Bench, tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "net.onnx"
     path.write_bytes(content)

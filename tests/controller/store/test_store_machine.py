@@ -98,7 +98,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(name=NAMES, adds=st.booleans())
     def change_target(self, name: str, adds: bool) -> None:
-        target = Target(name, "127.0.0.1:1")
+        target = Target(name, "127.0.0.1:1", 0)
         if adds == (name in self.targets):
             with pytest.raises(InputError):
                 (self.store.add_target if adds else self.store.remove_target)(target if adds else name)
