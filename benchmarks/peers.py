@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from benchmarks.bare_loop import INPUTS
 from benchmarks.setting import DEEPSPARSE, Setting
 
 BARE_LOOP = Path(__file__).parent / "bare_loop.py"
@@ -32,7 +33,8 @@ class Tool:
     """A tool that is started, measures for the given seconds and leaves.
 
     `command` takes setting, model, seconds and a folder for reports; `median_ns` reads that folder and the tool's
-    standard output. `default_s` is how long the tool takes when nobody says otherwise, warm-up included.
+    standard output. `default_s` is how long the tool takes when nobody says otherwise, warm-up included. `inputs` is
+    how many it infers in turn.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Tool:
     command: Callable[[Setting, Path, float, Path], list[str]]
     median_ns: Callable[[Path, str], float]
     default_s: float | None = None
+    inputs: int = 1
 
     def run(self, setting: Setting, model: Path) -> Shot:
         """Run it once, pinned. Raises `RuntimeError` with its last words when it fails."""
@@ -91,7 +94,7 @@ def bare_loop(engine: str) -> Tool:
     def command(setting: Setting, model: Path, seconds: float, _reports: Path) -> list[str]:
         return [*bare_command(setting, engine, model), "--seconds", str(seconds)]
 
-    return Tool("bare loop", engine, command, _bare_median_ns)
+    return Tool("bare loop", engine, command, _bare_median_ns, inputs=INPUTS)
 
 
 def bare_command(setting: Setting, engine: str, model: Path) -> list[str]:

@@ -58,7 +58,7 @@ def _run(setting: Setting, cell: Cell, *, us: bool) -> float:
 def _plan(setting: Setting, tool: Tool, model: str) -> Mapping[str, Any]:
     duration = f"{setting.seconds}s"
     hint = ["latency" if tool is peers.BENCHMARK_APP else "none"]
-    limits = {"duration": duration, "max_duration": duration, "interval": "0%"}
+    limits = {"duration": duration, "max_duration": duration, "interval": "0%", "inputs": tool.inputs}
     return {"models": [model], "engines": [tool.engine], "hint": hint, "cores": [setting.cores], **limits}
 
 
