@@ -15,7 +15,7 @@ from enginebench_controller.model.derivation import add_child, load_whole
 from enginebench_controller.model.description import describe_onnx
 from enginebench_controller.model.equivalence import DifferenceError, compare_item_by_item
 from enginebench_controller.model.library import ModelLibrary
-from enginebench_controller.records import ModelVersion
+from enginebench_controller.records import REBATCHED, ModelVersion
 
 _SHAPE_INPUT = {"Reshape": 1, "Expand": 1, "ConstantOfShape": 0, "Resize": 3}
 """Which input of these operators is a shape; exporters freeze the batch into it."""
@@ -30,7 +30,7 @@ def rebatch(library: ModelLibrary, version: ModelVersion, batch: int, shapes: Sh
     The copy is kept only if ONNX Runtime computes the same outputs with it as with the source item by item. Raises
     `ModelError` with the reason where that cannot be shown; `shapes` closes further open dimensions for that check.
     """
-    derivation = f"batch={batch}"
+    derivation = f"{REBATCHED}{batch}"
     if known := library.derived(version, derivation):
         return known
     model = load_whole(library, version, f"rewritten for batch {batch}")
@@ -62,7 +62,7 @@ def _rewrite(
         except DifferenceError as error:
             first_error = first_error or error
         else:
-            return add_child(library, version, derived, f"batch{batches[1]}", f"batch={batches[1]}")
+            return add_child(library, version, derived, f"batch{batches[1]}", f"{REBATCHED}{batches[1]}")
     raise first_error or DifferenceError("no way is known")
 
 

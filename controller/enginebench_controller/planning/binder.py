@@ -37,6 +37,11 @@ class Binder:
         """The exact version each name turned out to mean."""
         return {name: version.digest for name, version in self._versions.items()}
 
+    @property
+    def versions(self) -> tuple[ModelVersion, ...]:
+        """What each name turned out to mean; copies for other batches are not among them."""
+        return tuple(self._versions.values())
+
     def resolve(self, names: Sequence[str]) -> None:
         """Find every model before anything is started. Raises `ModelError` for the first that is not there."""
         for name in names:

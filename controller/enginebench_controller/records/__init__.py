@@ -19,7 +19,7 @@ from enginebench_controller.records.configuration import (
 from enginebench_controller.records.ending import Failure, FailureKind, Status
 from enginebench_controller.records.engine import Effective, EngineRef, Readback, Source
 from enginebench_controller.records.measurement import CapturedOutput, Measurement, OutputCheck
-from enginebench_controller.records.model import ModelFile, ModelVersion
+from enginebench_controller.records.model import REBATCHED, ModelFile, ModelVersion
 from enginebench_controller.records.peaks import Peak, PeakKind, Rate
 from enginebench_controller.records.process import Calibration, Phase, Process, StopReason, WarmUp
 from enginebench_controller.records.profile import (
@@ -40,6 +40,7 @@ __all__ = [
     "IMPOSED_SPARSITY",
     "LOCAL_TARGET",
     "OPTIMIZATION_LEVEL",
+    "REBATCHED",
     "ArrivalProcess",
     "Arrivals",
     "Benchmark",

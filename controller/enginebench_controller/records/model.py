@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+REBATCHED = "batch="
+"""How the derivation of a copy begins that differs from its parent in nothing but the batch."""
+
 
 @dataclass(frozen=True)
 class ModelFile:
@@ -28,3 +31,9 @@ class ModelVersion:
     def size_bytes(self) -> int:
         """Size of all files together, in bytes."""
         return sum(file.size_bytes for file in self.files)
+
+    @property
+    def original_digest(self) -> str:
+        """The version that a person means: of a copy for another batch, which the planner makes, the one it is of."""
+        is_copy = (self.derivation or "").startswith(REBATCHED)
+        return self.parent_digest if is_copy and self.parent_digest else self.digest

@@ -30,18 +30,22 @@ of their own); returns who wants to know how it is coming along."""
 
 @dataclass(frozen=True)
 class Order:
-    """A plan to carry out; `rerun_of` names the benchmark it repeats, with the exact model versions used then."""
+    """A plan to carry out; `rerun_of` names the benchmark it repeats, with the exact model versions used then.
+
+    A local agent may run the models of a `trusted` order although their format can execute code.
+    """
 
     plan: Plan
     rerun_of: str | None = None
     digests: dict[str, str] | None = None
+    trusted: bool = False
 
 
-def order_again(benchmark: Benchmark) -> Order:
+def order_again(benchmark: Benchmark, *, trusted: bool = False) -> Order:
     """The order that repeats a benchmark. Raises `InputError` when its plan is of another version."""
     document = dict(benchmark.plan)
     digests = document.pop("digests", None)
-    return Order(make_plan(document, f"the plan of benchmark {benchmark.id}"), benchmark.id, digests)
+    return Order(make_plan(document, f"the plan of benchmark {benchmark.id}"), benchmark.id, digests, trusted)
 
 
 async def run_benchmark(home: Home, order: Order, announce: Announce) -> Benchmark:
@@ -52,7 +56,8 @@ async def run_benchmark(home: Home, order: Order, announce: Announce) -> Benchma
     """
     binder = Binder(home, order.plan, order.digests)
     await asyncio.to_thread(binder.resolve, _models(order.plan))
-    async with open_session(home, order.plan.targets) as session:
+    trusted = tuple(binder.digests.values()) if order.trusted else ()
+    async with open_session(home, order.plan.targets, trusted_models=trusted) as session:
         return await run_in_session(home, order, session, binder, announce)
 
 
@@ -65,7 +70,7 @@ async def run_in_session(home: Home, order: Order, session: Session, binder: Bin
     pending = _pending(benchmark, expansion, order.plan)
     with written(home.path, pending) as claim:
         try:
-            _record(home, benchmark, expansion, session)
+            _record(home, benchmark, expansion, session, binder)
         except EnginebenchError:
             claim.drop()  # nothing has begun
             raise
@@ -105,9 +110,9 @@ def _pending(benchmark: Benchmark, expansion: Expansion, plan: Plan) -> Pending:
     return Pending(benchmark.id, benchmark.name, parse_duration_ns(plan.timeout), pending_jobs(jobs), interleave)
 
 
-def _record(home: Home, benchmark: Benchmark, expansion: Expansion, session: Session) -> None:
+def _record(home: Home, benchmark: Benchmark, expansion: Expansion, session: Session, binder: Binder) -> None:
     home.store.add_benchmark(benchmark, session.snapshots)
-    for version in {job.model.digest: job.model for job in expansion.jobs}.values():
+    for version in {one.digest: one for one in (*binder.versions, *(job.model for job in expansion.jobs))}.values():
         home.store.save_model(version)
 
 
@@ -119,8 +124,12 @@ async def _execute(home: Home, claim: Claim, bench: Bench, undertakings: Sequenc
     pending = claim.pending
     try:
         await execution.execute(bench, undertakings, pending.id, keeper(home), pending.interleave)
-    except* EnginebenchError as group:
-        raise _first(group) from None
+    except BaseExceptionGroup as group:
+        # Not `except*`: before Python 3.11.4 that wraps what is raised within it once more.
+        errors, others = group.split(EnginebenchError)
+        if errors is None or others is not None:
+            raise
+        raise _first(errors) from None
     finally:
         if all(one.settled for one in undertakings) and not any(bench.remembered.values()):
             claim.drop()

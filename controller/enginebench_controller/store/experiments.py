@@ -1,6 +1,7 @@
 """Experiments: the measurements of one project on one device as points, light enough to list them all.
 
-A project on a device is what can be compared with another. Nothing here reads processes, blocks or samples.
+A project on a device is what can be compared with another; copies of a model for other batches are the model itself.
+Nothing here reads processes, blocks or samples.
 """
 
 from collections.abc import Collection
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 import duckdb
 
 from enginebench_controller.records import Status
+from enginebench_controller.store import originals
 from enginebench_controller.store.statements import Row, rows
 
 
@@ -67,7 +69,7 @@ class Experiment:
     earlier: int = 0
 
 
-_CONTENDERS = """
+_CONTENDERS = f"""
     WITH measured AS (
         SELECT model_digest, engine, environment, target, device,
             arg_max(model_name, coalesce(started_at_unix_ns, 0)) AS model_name,
@@ -75,13 +77,13 @@ _CONTENDERS = """
             count(throughput_items_per_s) AS with_numbers,
             max(throughput_items_per_s) AS best_items_per_s,
             max(started_at_unix_ns) AS last_at_unix_ns
-        FROM measurements GROUP BY ALL
+        FROM {originals.MEASUREMENTS} GROUP BY ALL
     ), profiled AS (
         SELECT model_digest, engine, environment, target, device,
             arg_max(model_name, created_at_unix_ns) AS profiled_name,
             count(*) AS profiles,
             max(created_at_unix_ns) AS profiled_at_unix_ns
-        FROM profiles GROUP BY ALL
+        FROM {originals.PROFILES} GROUP BY ALL
     )
     SELECT model_digest, engine, environment, target, device,
         coalesce(model_name, profiled_name) AS model_name,
@@ -91,10 +93,10 @@ _CONTENDERS = """
         best_items_per_s,
         greatest(last_at_unix_ns, profiled_at_unix_ns) AS last_at_unix_ns
     FROM measured FULL JOIN profiled USING (model_digest, engine, environment, target, device)
-    ORDER BY model_name, model_digest, best_items_per_s DESC NULLS LAST, engine, environment, target, device"""
+    ORDER BY model_name, model_digest, best_items_per_s DESC NULLS LAST, engine, environment, target, device"""  # noqa: S608  # names of ours
 
 # Version 1 of the schema kept the seed outside of an input set. Numbers count more than a newer failure.
-_EXPERIMENTS = """
+_EXPERIMENTS = f"""
     WITH own AS (
         SELECT id, benchmark_id, started_at_unix_ns, engine_version, batch, streams, cores, requests, precision, hint,
             CASE WHEN arrival_rate_per_s IS NULL THEN load
@@ -102,12 +104,12 @@ _EXPERIMENTS = """
             concat_ws(', seed ', coalesce(configuration->>'$.input_set.name', 'random'),
                 CASE WHEN coalesce(configuration->>'$.input_set.name', 'random') = 'random'
                     THEN coalesce(configuration->>'$.input_set.seed', configuration->>'$.input_seed') END) AS input_set,
-            coalesce(configuration->>'$.options', '{}') AS options,
+            coalesce(configuration->>'$.options', '{{}}') AS options,
             status, coalesce(failure->>'$.message', failure_kind) AS failure,
             effective_precision, effective_threads,
             median_ns AS latency_ns, median_low_ns AS latency_low_ns, median_high_ns AS latency_high_ns,
             throughput_items_per_s, throughput_low_items_per_s, throughput_high_items_per_s
-        FROM measurements
+        FROM {originals.MEASUREMENTS}
         WHERE model_digest = ? AND engine = ? AND environment = ? AND target = ? AND device = ?
     ), ranked AS (
         SELECT *,
@@ -121,7 +123,7 @@ _EXPERIMENTS = """
     )
     SELECT * EXCLUDE (place) FROM ranked
     WHERE place = 1 OR ? OR coalesce(list_bool_or([starts_with(id, one) FOR one IN CAST(? AS VARCHAR[])]), false)
-    ORDER BY cores, precision, hint, load, requests, input_set, batch, streams, started_at_unix_ns DESC, id"""
+    ORDER BY cores, precision, hint, load, requests, input_set, batch, streams, started_at_unix_ns DESC, id"""  # noqa: S608
 
 
 def contenders(connection: duckdb.DuckDBPyConnection) -> tuple[Contender, ...]:

@@ -1,6 +1,7 @@
 """Projects: each model version on each engine of each target, with the best that was measured there.
 
 One aggregate over the measurements, however many they are; only the best measurement of each project is read whole.
+Copies of a model for other batches are the model itself.
 """
 
 from collections.abc import Mapping
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 import duckdb
 
 from enginebench_controller.records import Measurement, Status
+from enginebench_controller.store import originals
 from enginebench_controller.store.rows import from_measurement_row
 from enginebench_controller.store.statements import Row, rows
 
@@ -44,7 +46,7 @@ class Project:
 
 
 # Ties go to the smallest id, so that the same store always gives the same answer. Names change; the newest holds.
-_PROJECTS = """
+_PROJECTS = f"""
     WITH project AS (
         SELECT model_digest AS digest, engine AS engine_name, environment AS environment_name, target AS target_name,
             arg_max(model_name, coalesce(started_at_unix_ns, 0)) AS newest_name,
@@ -52,18 +54,18 @@ _PROJECTS = """
             min(started_at_unix_ns) AS begun_at_unix_ns,
             max(started_at_unix_ns) AS last_at_unix_ns,
             first(id ORDER BY throughput_items_per_s DESC, id) FILTER (throughput_items_per_s IS NOT NULL) AS best_id
-        FROM measurements GROUP BY ALL
+        FROM {originals.MEASUREMENTS} GROUP BY ALL
     ), counted AS (
         SELECT model_digest AS counted_digest,
             arg_max(parameters, created_at_unix_ns) AS parameters,
             arg_max(nonzero_parameters, created_at_unix_ns) AS nonzero_parameters
-        FROM profiles WHERE parameters IS NOT NULL AND nonzero_parameters IS NOT NULL GROUP BY ALL
+        FROM {originals.PROFILES} WHERE parameters IS NOT NULL AND nonzero_parameters IS NOT NULL GROUP BY ALL
     )
     SELECT project.*, counted.*, measurements.*
     FROM project
     LEFT JOIN measurements ON measurements.id = project.best_id
     LEFT JOIN counted ON counted.counted_digest = project.digest
-    ORDER BY newest_name, digest, throughput_items_per_s DESC NULLS LAST, engine_name, environment_name, target_name"""
+    ORDER BY newest_name, digest, throughput_items_per_s DESC NULLS LAST, engine_name, environment_name, target_name"""  # noqa: S608  # names of ours
 
 
 def projects(connection: duckdb.DuckDBPyConnection) -> tuple[Project, ...]:

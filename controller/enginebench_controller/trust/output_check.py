@@ -8,7 +8,7 @@ pruned one does not.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from enginebench_controller.records import Load, Measurement, ModelVersion, OutputCheck
+from enginebench_controller.records import REBATCHED, Load, Measurement, ModelVersion, OutputCheck
 from enginebench_controller.trust.output_difference import Difference, difference, own_problem
 from enginebench_controller.trust.parity import engine_label
 
@@ -24,7 +24,7 @@ TOLERANCES = {"f32": 1e-3, "f64": 1e-3, "bf16": 5e-2, "f16": 5e-2, "i8": QUANTIZ
 UNKNOWN_PRECISION = 5e-2
 """The tolerance where nobody says what was executed: an engine may choose bf16 by itself."""
 
-_STORED_DIFFERENTLY = {"int8": QUANTIZED, "OpenVINO IR, FP16": 5e-2, "batch=": 0.0}
+_STORED_DIFFERENTLY = {"int8": QUANTIZED, "OpenVINO IR, FP16": 5e-2, REBATCHED: 0.0}
 """How derivations begin that keep what a model computes, with the tolerance each asks for."""
 
 _TRUSTED_ENGINE = "onnxruntime"

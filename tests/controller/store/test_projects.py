@@ -109,3 +109,31 @@ def test_parameters_are_known_of_models_that_were_profiled(store):
 
     assert found.work is not None
     assert counted == {"ab": ParameterCount(found.work.parameters, found.work.nonzero_parameters), "cd": None}
+
+
+def test_copies_for_other_batches_are_the_project_of_their_original(store):
+    original = replace(invented.model(), digest="ab" * 32, name="net")
+    copy = replace(original, digest="cd" * 32, name="net-batch4", parent_digest=original.digest, derivation="batch=4")
+    pruned = replace(copy, digest="ef" * 32, name="net-pruned", derivation="magnitude pruning")
+    for version in (original, copy, pruned):
+        store.save_model(version)
+    keep(
+        store,
+        replace(invented.measured("m1"), model_digest=original.digest, model_name="net"),
+        replace(invented.measured("m2", batch=4), model_digest=copy.digest, model_name="net-batch4"),
+        replace(invented.measured("m3"), model_digest=pruned.digest, model_name="net-pruned"),
+    )
+
+    assert [(one.model_digest[:2], one.model_name) for one in store.projects()] == [("ab", "net"), ("ef", "net-pruned")]
+    net, _ = store.contenders()
+    assert (net.model_digest, net.model_name, net.experiments) == (original.digest, "net", 2)
+    assert [one.batch for one in store.experiments(net)] == [1, 4]
+
+
+def test_a_copy_whose_original_is_not_kept_still_has_its_name(store):
+    store.save_model(
+        replace(invented.model(), digest="cd" * 32, name="net-batch4", parent_digest="ab" * 32, derivation="batch=4")
+    )
+    keep(store, replace(invented.measured("m1", batch=4), model_digest="cd" * 32, model_name="net-batch4"))
+
+    assert [(one.model_digest, one.model_name) for one in store.projects()] == [("ab" * 32, "net")]

@@ -52,7 +52,7 @@ def _show_export(benchmark: WholeBenchmark) -> None:
     with st.popover("Export", icon=":material/download:"):
         st.download_button(
             "Measurements (CSV)",
-            lambda: measurements_csv(benchmark.measurements, reading.models()),
+            lambda: measurements_csv(benchmark.bundle.measurements, reading.models()),
             f"enginebench-{identity}.csv",
             "text/csv",
             on_click="ignore",

@@ -4,7 +4,7 @@ Profiles and measurements are never rewritten, so that a comparison of two holds
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -62,7 +62,7 @@ def experiments(contender: Contender, *, repeats: bool, also: Sequence[str]) -> 
 
 
 def profile_entries() -> tuple[ProfileEntry, ...]:
-    """Return all profiles as they stand in lists, newest first."""
+    """Return all profiles as they stand in lists, newest first; copies for other batches count as their originals."""
     return _profile_entries(*place())
 
 
@@ -104,7 +104,10 @@ def _experiments(
 
 @kept(4)
 def _profile_entries(path: str, generation: str) -> tuple[ProfileEntry, ...]:
-    return store_at(path).profile_entries()
+    store = store_at(path)
+    originals = {model.digest: model.original_digest for model in store.models()}
+    found = store.profile_entries()
+    return tuple(replace(one, model_digest=originals.get(one.model_digest, one.model_digest)) for one in found)
 
 
 @kept(4)

@@ -1,4 +1,7 @@
-"""Lines: measurements of the same model, engine, target and settings, which differ in nothing but batch and cores."""
+"""Lines: measurements of the same model, engine, target and settings, which differ in nothing but batch and cores.
+
+A model is what `views.originals` makes of it: copies for other batches are the model itself.
+"""
 
 import hashlib
 from collections import defaultdict

@@ -10,15 +10,21 @@ from enginebench_controller.trust.output_check import check_outputs
 from enginebench_controller.trust.parity import unequal_settings
 from enginebench_ui.views.benchmark.lines import Line, lines_of
 from enginebench_ui.views.measurements import FailureView, failure_views, measurement_rows
+from enginebench_ui.views.originals import of_originals
 from enginebench_ui.views.processes import process_rows
 from enginebench_ui.views.text import Row
 
 
 @dataclass(frozen=True)
 class WholeBenchmark:
-    """A benchmark with its measurements, without samples. `problems` of outputs are by measurement id."""
+    """A benchmark with its measurements, without samples. `problems` of outputs are by measurement id.
+
+    The bundle is as it was stored; `measurements`, in the same order, and all that is made of them take copies of a
+    model for other batches for the model itself.
+    """
 
     bundle: BenchmarkBundle
+    measurements: tuple[Measurement, ...]
     lines: tuple[Line, ...]
     rows: tuple[Row, ...]
     processes: tuple[Row, ...]
@@ -32,11 +38,6 @@ class WholeBenchmark:
         return self.bundle.benchmark.id
 
     @property
-    def measurements(self) -> tuple[Measurement, ...]:
-        """Its measurements in the order in which they were stored."""
-        return self.bundle.measurements
-
-    @property
     def samples(self) -> int:
         """How many raw samples it has."""
         return sum(one.latency.samples + one.latency.excluded for one in self.measurements if one.latency)
@@ -46,12 +47,14 @@ def shape(bundle: BenchmarkBundle, models: Iterable[ModelVersion]) -> WholeBench
     """Shape a benchmark; `models`, all those of the store, tell which versions are to compute the same."""
     known = tuple(models)
     checks = check_outputs(bundle.measurements, known)
+    measurements = of_originals(bundle.measurements, known)
     return WholeBenchmark(
         bundle=bundle,
-        lines=lines_of(bundle.measurements),
-        rows=measurement_rows(in_reading_order(bundle.measurements), known, checks),
-        processes=process_rows(in_reading_order(bundle.measurements)),
-        failures=failure_views(bundle.measurements),
-        unequal=unequal_settings(bundle.measurements),
+        measurements=measurements,
+        lines=lines_of(measurements),
+        rows=measurement_rows(in_reading_order(measurements), known, checks),
+        processes=process_rows(in_reading_order(measurements)),
+        failures=failure_views(measurements),
+        unequal=unequal_settings(measurements),
         problems={identity: check.problem for identity, check in checks.items() if check.problem},
     )

@@ -19,13 +19,10 @@ BATCHES = tuple(1 << power for power in range(11))
 BETWEEN = " · "
 """Stands between the name of a model version and what else its label says."""
 
-REBATCHED = "batch="
-"""How the derivation of a copy for another batch begins: the planner makes such copies by itself."""
-
 
 def model_labels(known: Mapping[str, KnownVersion], zoo: Iterable[str]) -> Labels:
     """Return the versions whose files are here, newest first, by the start of the digest, and networks to be built."""
-    here = [one.version for one in known.values() if one.is_here and not is_rebatched(one)]
+    here = [one.version for one in known.values() if one.is_here and one.version.original_digest == one.version.digest]
     here.sort(key=lambda version: -version.created_at_unix_ns)
     namesakes = Counter(version.name for version in here)
     labels = {}
@@ -35,11 +32,6 @@ def model_labels(known: Mapping[str, KnownVersion], zoo: Iterable[str]) -> Label
         labels[key] = BETWEEN.join(part for part in parts if part and part != AS_GIVEN)
     built = {version.name for version in here}
     return labels | {name: f"{name}{BETWEEN}built when first used" for name in zoo if name not in built}
-
-
-def is_rebatched(one: KnownVersion) -> bool:
-    """Tell whether a version is only a copy of its parent for another batch."""
-    return bool(one.version.parent_digest) and (one.version.derivation or "").startswith(REBATCHED)
 
 
 def model_key(text: str, labels: Mapping[str, str]) -> str | None:
@@ -64,9 +56,7 @@ def label_name(label: str) -> str:
 
 def families(known: Mapping[str, KnownVersion]) -> dict[str, str]:
     """Return, for each version, the one it stands for: of a copy for another batch its parent, else itself."""
-    return {
-        digest: (one.version.parent_digest or digest) if is_rebatched(one) else digest for digest, one in known.items()
-    }
+    return {digest: one.version.original_digest for digest, one in known.items()}
 
 
 def target_labels(targets: Iterable[Target]) -> Labels:
