@@ -10,6 +10,7 @@ from random import Random
 import pytest
 
 from agent_server import AgentProcess
+from enginebench_controller.home import Home
 from integration.bench import QUICK, Bench, tiny_model
 
 
@@ -82,6 +83,8 @@ def test_a_fixed_batch_is_rewritten_as_a_derived_copy(bench: Bench, tmp_path: Pa
     digests = {m["configuration"]["batch"]: m["model"]["digest"] for m in document["measurements"]}
     models = {m["digest"]: m for m in bench.json("models", "list")["models"]}
     assert models[digests[4]]["parent_digest"] == digests[1]
+    (project,) = Home(bench.home).store.projects()
+    assert (project.model_digest, project.model_name) == (digests[1], "fixed"), "the copy is no model of its own"
 
 
 @pytest.mark.parametrize(
@@ -101,6 +104,12 @@ def test_a_fixed_batch_is_rewritten_as_a_derived_copy(bench: Bench, tmp_path: Pa
         ("run", "a.toml", "b.toml"),
         ("run", "absent.toml"),
         ("show", "nothing"),
+        ("show", "nothing", "--blocks"),
+        ("run", "MODEL", "--timeout", "10000000h"),
+        ("run", "MODEL", "--duration", "9" * 400),
+        ("run", "x" * 300),
+        ("store", "backup", "x" * 300),
+        ("targets", "calibrate", "--cores", "5000000000"),
         ("rerun", "nothing"),
         ("remove", "nothing", "--yes"),
         ("export", "nothing"),
@@ -120,8 +129,9 @@ def test_wrong_usage_is_exit_2_with_a_sentence(bench: Bench, model: Path, argume
 
 def test_an_unwritable_home(tmp_path: Path, model: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    done = Bench(tmp_path / "file").cli("models", "add", model, expect=2)
-    assert str(tmp_path / "file") in done.stderr
+    for command in (("models", "add", model), ("devices",), ("targets", "calibrate"), ("run", model)):
+        done = Bench(tmp_path / "file").cli(*command, expect=2)
+        assert str(tmp_path / "file") in done.stderr
 
 
 def test_a_full_disk(bench: Bench, tmp_path: Path) -> None:

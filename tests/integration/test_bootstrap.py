@@ -135,8 +135,23 @@ def test_a_machine_that_cannot_run_an_agent_is_told_why(
         "has_systemd": True,
     }
     said = shlex.quote(json.dumps(good | facts))
-    program(machine, "odd-python", f"#!/bin/sh\necho hello from a login script\necho {said}\n")
+    program(machine, "odd-python", f"#!/bin/sh\necho {said}\n")
     assert sentence in refused(bench, machine, "--python", "odd-python")
+
+
+@pytest.mark.parametrize("python", ["true", "echo"])
+def test_what_is_no_python_is_told(bench: Bench, machine: SshMachine, python: str) -> None:
+    sentence = refused(bench, machine, "--python", python)
+    assert f"{python} on 127.0.0.1 is no Python" in sentence and "--python" in sentence
+
+
+def test_what_a_login_prints_is_not_what_a_command_says(machine: SshMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(machine.bin), prepend=":")
+    (machine.home / ".bashrc").write_text("echo hello\n")
+    remote = Remote(SshPlace.parse(machine.address))
+    (machine.home / "said").write_text("what stands there\n")
+    assert remote.run("cat", "said", to="read") == "what stands there\n"
+    assert remote.read("said") == "what stands there\n"
 
 
 def test_a_missing_python_is_told_in_the_machines_own_words(bench: Bench, machine: SshMachine) -> None:

@@ -116,6 +116,18 @@ def test_a_token_is_good_for_one_agent(own: Certified, tmp_path: Path) -> None:
     assert [one.name for one in own.authority.certificates()] == ["nuc"]
 
 
+@pytest.mark.parametrize("said", [b"[" * 10_000, b"{}", b"[]", b'"text"', b'{"secret": 5}', b"\xff", b""])
+def test_what_a_stranger_says_does_not_end_an_invitation(own: Certified, tmp_path: Path, said: bytes) -> None:
+    waiting = Waiting(own.authority)
+    host, _, port = waiting.address.rpartition(":")
+    anybody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
+    with socket.create_connection((host, int(port))) as plain, anybody.wrap_socket(plain) as stream:
+        stream.sendall(said + b"\n")
+    join(waiting.address, waiting.invitation.token, tmp_path / "joined")
+    assert isinstance(waiting.end(), Issued)
+
+
 def test_a_token_ends(own: Certified, tmp_path: Path) -> None:
     waiting = Waiting(own.authority, seconds=0.05)
     assert isinstance(waiting.end(), InputError)

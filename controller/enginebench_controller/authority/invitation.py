@@ -104,7 +104,7 @@ def _converse(authority: Authority, wish: Wish, invitation: Invitation, plain: s
             bundle = authority.certify(Kind.AGENT, wish.name, wish.days, public, hosts=wish.hosts)
             _send(stream, {"files": {name: content.decode() for name, content in bundle.files().items()}})
             return bundle.issued
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):  # whatever a stranger sends
         return None
 
 

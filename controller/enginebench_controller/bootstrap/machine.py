@@ -50,8 +50,15 @@ def look_at(remote: Remote, python: str) -> Machine:
     Raises `RemoteError` that says what to do where no agent can live, and `SshError`.
     """
     said = remote.run(python, "-c", _LOOK, to=f"run {python} (Python 3.11 or newer is needed; name one with --python)")
-    facts = json.loads(said.strip().splitlines()[-1])  # what a login script prints comes before
-    if reason := _unfit(facts, python):
+    try:
+        facts = json.loads(said)
+        reason = _unfit(facts, python)
+    except (ValueError, LookupError, TypeError):
+        raise RemoteError(
+            f"{python} on {remote.place.destination} is no Python: asked for facts it says {said[:80]!r}; "
+            "name another with --python"
+        ) from None
+    if reason:
         raise RemoteError(f"{remote.place.destination} cannot run an agent: {reason}")
     version = ".".join(map(str, facts["python"]))
     return Machine(version, facts["architecture"], facts["home"], facts["has_systemd"])

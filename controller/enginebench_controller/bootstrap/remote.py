@@ -7,6 +7,9 @@ from pathlib import Path
 from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.running.ssh import SshError, SshPlace, failed_itself, last_words
 
+_BEGIN = "enginebench begins"
+"""Said before each command, because a login may print things of its own, and what a command prints is read."""
+
 
 class RemoteError(EnginebenchError):
     """A command on the other machine failed; the text has its own last words."""
@@ -41,13 +44,14 @@ class Remote:
 
     def _ended(self, line: str, content: bytes = b"") -> "subprocess.CompletedProcess[str]":
         try:
-            done = subprocess.run(self.place.command(line), input=content, capture_output=True, check=False)
+            words = self.place.command(f"echo {shlex.quote(_BEGIN)}; {line}")
+            done = subprocess.run(words, input=content, capture_output=True, check=False)
         except OSError as error:
             raise SshError(self.place, f"ssh cannot be started: {error.strerror}") from error
         out, err = (stream.decode(errors="replace") for stream in (done.stdout, done.stderr))
         if failed_itself(done.returncode):
             raise SshError(self.place, last_words(err))
-        return subprocess.CompletedProcess(done.args, done.returncode, out, err)
+        return subprocess.CompletedProcess(done.args, done.returncode, out.partition(f"{_BEGIN}\n")[2], err)
 
     def _checked(self, done: "subprocess.CompletedProcess[str]", to: str) -> str:
         if done.returncode != 0:

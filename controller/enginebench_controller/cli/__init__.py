@@ -120,3 +120,8 @@ def _run() -> None:
         # The reader of our output has gone, as in `enginebench list | head`; that is no mistake of ours.
         sys.stdout = None  # keeps the interpreter from flushing into the closed pipe
         sys.exit(int(ExitCode.OK))
+    except OSError as error:
+        if error.filename is None:  # of no file that anybody named: a mistake of ours
+            raise
+        complain(f"cannot use {error.filename}: {error.strerror}; mind its name, whose it is, and the room left there")
+        sys.exit(int(ExitCode.USAGE))

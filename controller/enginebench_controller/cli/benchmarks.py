@@ -11,6 +11,7 @@ from enginebench_controller.cli.tables import instant, print_measurements
 from enginebench_controller.documents.benchmarks import benchmark_document, benchmark_list_document
 from enginebench_controller.errors import InputError
 from enginebench_controller.exchange.benchmarks import export_benchmarks, import_benchmarks
+from enginebench_controller.exports.new_file import new_file
 from enginebench_controller.home import default_home
 
 
@@ -52,6 +53,8 @@ def show(
     blocks: Annotated[bool, typer.Option("--blocks", help="With --json: every block with its evidence.")] = False,
 ) -> None:
     """Show one benchmark with its measurements."""
+    if blocks and not json:
+        raise InputError("--blocks is for the document: write --json --blocks")
     store = default_home().store
     found = store.benchmark(benchmark)
     measurements, models = store.measurements(found.id), store.models()
@@ -76,6 +79,7 @@ def remove(benchmark: BenchmarkName, yes: Annotated[bool, typer.Option("--yes", 
 def export(
     benchmarks: Annotated[list[str], typer.Argument(metavar="ID…", help="The benchmarks to export.")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write; stdout without it.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
 ) -> None:
     """Export benchmarks with their raw samples as one JSON file that `import` reads back without loss."""
     store = default_home().store
@@ -83,10 +87,8 @@ def export(
     if output is None:
         typer.echo(document)
     else:
-        try:
-            output.write_text(document + "\n", encoding="utf-8")
-        except OSError as error:
-            raise InputError(f"cannot write {output}: {error.strerror}") from None
+        with new_file(output, force=force) as partial:
+            partial.write_text(document + "\n", encoding="utf-8")
         remark(f"wrote {output}")
 
 

@@ -1,6 +1,7 @@
 """`enginebench targets calibrate`: what a target's engines can reach at best."""
 
 import asyncio
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from types import TracebackType
@@ -22,6 +23,7 @@ from enginebench_controller.running.calibrating import CalibrationOrder, EngineC
 from enginebench_controller.stats.peaks import best_peaks
 
 SCHEMA_VERSION = 1
+_CORES = re.compile("[1-9][0-9]{0,5}")
 COLUMNS = [
     *[("engine", False), ("version", False), ("environment", False), ("device", False), ("cores", True)],
     *[("precision or data", False), ("a second", True), ("95 % interval", True), ("best at", False)],
@@ -61,8 +63,8 @@ def calibrate_target(
 
 def _counts(text: str | None) -> tuple[int, ...]:
     counts = split(text) or []
-    if wrong := [count for count in counts if not count.isdecimal() or int(count) < 1]:
-        raise InputError(f"--cores takes whole numbers of at least 1, not {wrong[0]!r}")
+    if wrong := [count for count in counts if not _CORES.fullmatch(count)]:
+        raise InputError(f"--cores takes whole numbers from 1 to 999999, not {wrong[0]!r}")
     return tuple(int(count) for count in counts)
 
 

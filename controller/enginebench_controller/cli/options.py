@@ -11,6 +11,10 @@ ShapeAsForRun = Annotated[
     list[str] | None,
     typer.Option(metavar="INPUT=AxBxC", help="Shape of an input with open dimensions; may be repeated."),
 ]
+TrustAgain = Annotated[
+    bool,
+    typer.Option("--trust", help="Permit its models to run code of their own on this machine, as for the first time."),
+]
 Trust = Annotated[
     bool,
     typer.Option(

@@ -9,7 +9,7 @@ import typer
 
 from enginebench_controller.cli.arguments import split
 from enginebench_controller.cli.console import print_json, print_table, remark
-from enginebench_controller.cli.options import Json
+from enginebench_controller.cli.options import Json, TrustAgain
 from enginebench_controller.cli.progress import announcing
 from enginebench_controller.errors import ExitCode
 from enginebench_controller.home import Home, default_home
@@ -32,10 +32,11 @@ def resume(
     finish: Annotated[bool, typer.Option("--finish", help="Carry out what never ran, too.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for runs that still go on.")] = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what there is, and change nothing.")] = False,
+    trust: TrustAgain = False,
     json: Json = False,
 ) -> int:
     """Collect, once, what interrupted commands have left on their targets. Living commands are left alone."""
-    home, wish = default_home(), Wish(tuple(split(target) or ()), finish, wait)
+    home, wish = default_home(), Wish(tuple(split(target) or ()), finish, wait, trust)
     found: tuple[TakenUp, ...] | tuple[Waiting, ...]
     if dry_run:
         found = asyncio.run(look(home, wish))

@@ -11,17 +11,16 @@ import typer
 from enginebench_controller.cli import run_options as options
 from enginebench_controller.cli.arguments import image_options, pairs, shapes, split, stated
 from enginebench_controller.cli.arguments import inputs as given_inputs
-from enginebench_controller.cli.console import print_json, print_table, remark
+from enginebench_controller.cli.console import print_json, remark
 from enginebench_controller.cli.exit_codes import exit_code
-from enginebench_controller.cli.options import BenchmarkName, Json
+from enginebench_controller.cli.expansions import show_expansion
+from enginebench_controller.cli.options import BenchmarkName, Json, TrustAgain
 from enginebench_controller.cli.progress import announcing
 from enginebench_controller.cli.resuming import remind
 from enginebench_controller.cli.tables import print_measurements
 from enginebench_controller.documents.benchmarks import benchmark_document
 from enginebench_controller.errors import InputError
 from enginebench_controller.home import HOME_VARIABLE, Home, default_home
-from enginebench_controller.planning.configurations import describe_load
-from enginebench_controller.planning.expand import Expansion
 from enginebench_controller.planning.plan import Plan, make_plan, plan_toml, read_plan
 from enginebench_controller.records import Benchmark
 from enginebench_controller.running.benchmarking import Order, order_again, plan_only, run_benchmark
@@ -119,18 +118,19 @@ def run(
     if print_plan:
         sys.stdout.write(plan_toml(plan))
     elif dry_run:
-        _print_expansion(asyncio.run(plan_only(default_home(), Order(plan))))
+        show_expansion(asyncio.run(plan_only(default_home(), Order(plan))), as_json=json)
     else:
         _carry_out(default_home(), Order(plan), as_json=json)
 
 
 def rerun(
     benchmark: BenchmarkName,
+    trust: TrustAgain = False,
     json: Json = False,
 ) -> None:
     """Run a benchmark again: a new one, linked to the old, with the very same model versions."""
     home = default_home()
-    _carry_out(home, order_again(home.store.benchmark(benchmark)), as_json=json)
+    _carry_out(home, order_again(home.store.benchmark(benchmark), trusted=trust), as_json=json)
 
 
 def demo(json: Json = False) -> None:
@@ -176,25 +176,3 @@ def _print_outcome(home: Home, benchmark: Benchmark, *, as_json: bool) -> int:
     else:
         print_measurements(f"{benchmark.name} ({benchmark.id})", measurements, home.store.models())
     return exit_code(measurements)
-
-
-def _print_expansion(expansion: Expansion) -> None:
-    rows: list[list[object]] = []
-    for job in expansion.jobs:
-        c = job.configuration
-        axes = [c.device, c.batch, c.cores, c.streams, c.precision, describe_load(c), c.hint]
-        rows.append([job.target, job.model.name, job.engine.name, job.engine.version, job.engine.environment, *axes])
-    headings = ("target", "model", "engine", "version", "environment", "device")
-    axes_headings = ("batch", "cores", "streams", "precision", "load", "hint")
-    print_table("Would run", [(heading, False) for heading in headings + axes_headings], rows)
-    remark(f"{len(expansion.jobs)} configurations in random order, {_seconds_of_measuring(expansion)} s of measuring")
-    for note in expansion.notes:
-        remark(f"note: {note}")
-
-
-def _seconds_of_measuring(expansion: Expansion) -> str:
-    """From the shortest to the longest the stop rules allow, in seconds."""
-    rules = [job.configuration.stop for job in expansion.jobs]
-    warm_up_ns = sum(rule.processes * rule.warmup_ns for rule in rules)
-    shortest_ns, longest_ns = sum(r.min_duration_ns for r in rules), sum(r.max_duration_ns for r in rules)
-    return f"{(shortest_ns + warm_up_ns) / 1e9:.0f} to {(longest_ns + warm_up_ns) / 1e9:.0f}"

@@ -2,6 +2,7 @@
 
 import base64
 from dataclasses import replace
+from math import prod
 from typing import Annotated, Any, Generic, Self, TypeVar
 
 import numpy as np
@@ -84,13 +85,15 @@ class OutputForm(Form):
     name: str
     dtype: str
     shape: tuple[Count, ...]
-    stride: Count
+    stride: Annotated[int, Field(ge=1, le=2**63 - 1)]
     values: Base64Bytes
 
     @model_validator(mode="after")
-    def _whole_elements(self) -> Self:
+    def _as_many_as_the_shape_has(self) -> Self:
         if len(self.values) % 4:
             raise ValueError("the values end within an element")
+        if len(self.values) // 4 != -(-prod(self.shape) // self.stride):
+            raise ValueError(f"{len(self.values) // 4} values are not every {self.stride}th of the shape {self.shape}")
         return self
 
     def to_record(self) -> CapturedOutput:

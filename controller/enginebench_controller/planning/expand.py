@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from enginebench_controller.errors import ModelError, PlanError
+from enginebench_controller.inputs.image_file import ImageOptions
 from enginebench_controller.planning.configurations import configurations, describe_load, impossible
 from enginebench_controller.planning.plan import Plan
 from enginebench_controller.planning.selection import Engine, select_engines
 from enginebench_controller.records import (
     IMPOSED_SPARSITY,
+    ArrivalProcess,
     Configuration,
     EngineRef,
     Hint,
@@ -205,6 +207,10 @@ def _contradictions(plan: Plan) -> Iterator[str]:
         yield "the load open-loop needs a rate: write --rate 50 for 50 inferences a second"
     if plan.rate and Load.OPEN_LOOP not in plan.load:
         yield "a rate is for the load open-loop only; the others send as fast as the engine completes"
+    if plan.arrivals is not ArrivalProcess.POISSON and Load.OPEN_LOOP not in plan.load:
+        yield f"arrivals that are {plan.arrivals} are for the load open-loop only, so leave them out"
+    if plan.image != ImageOptions() and plan.input_folder is None:
+        yield "how images become tensors is for a folder of them only: name it with --inputs, or leave it out"
     if plan.requests and set(plan.load) == {Load.SYNC}:
         yield "requests in flight are for the loads async and open-loop: sync sends one at a time, so leave them out"
     if plan.interleave and Load.OPEN_LOOP in plan.load:

@@ -18,6 +18,7 @@ from enginebench_controller.wrong_values import wrong_value
 
 DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
 SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+LONGEST_SECONDS = 30 * 24 * 3600.0
 PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 DEFAULT_MAX_FACTOR = 5
 
@@ -40,7 +41,10 @@ def parse_duration_ns(text: str) -> int:
     match = DURATION.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{text!r} is not a duration: write 500ms, 5s, 2m or 1h")
-    return round(float(match[1]) * SECONDS[match[2] or "s"] * 1e9)
+    seconds = float(match[1]) * SECONDS[match[2] or "s"]
+    if seconds > LONGEST_SECONDS:
+        raise ValueError(f"{text if len(text) < 40 else text[:40] + '…'} is longer than 30 days")
+    return round(seconds * 1e9)
 
 
 def parse_percent(text: str) -> float:

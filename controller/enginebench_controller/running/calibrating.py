@@ -1,18 +1,20 @@
 """Calibrations: each engine of a target on each number of cores, as runs like any other, and their peaks kept."""
 
 import asyncio
+import contextlib
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from enginebench_controller import convert
-from enginebench_controller.errors import InputError
+from enginebench_controller.errors import AgentError, InputError, UnreachableError
 from enginebench_controller.home import Home
 from enginebench_controller.planning.configurations import usable_cores
 from enginebench_controller.planning.selection import Engine, select_engines
 from enginebench_controller.records import EngineRef, Failure, Peak, TargetSnapshot
 from enginebench_controller.running.client import AgentClient
+from enginebench_controller.running.remote_run import drop
 from enginebench_controller.running.session import open_session
 from enginebench_proto.v1 import configuration_pb2, model_pb2, run_pb2
 
@@ -146,7 +148,9 @@ async def _run(client: AgentClient, spec: run_pb2.RunSpec, on_share: _OnShare) -
                 on_share(spec, min(1.0, event.progress.elapsed_ns / event.progress.expected_ns))
         parts = [part async for part in client.result(spec.run_id)]
     except asyncio.CancelledError:
-        await asyncio.wait_for(client.cancel(spec.run_id), CANCEL_SECONDS)
+        with contextlib.suppress(AgentError, UnreachableError, TimeoutError):
+            async with asyncio.timeout(CANCEL_SECONDS):
+                await drop(client, spec.run_id)
         raise
     return parts[0].result
 

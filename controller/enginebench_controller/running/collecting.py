@@ -27,12 +27,14 @@ States = Mapping[str, run_pb2.RunState]
 @dataclass(frozen=True)
 class Wish:
     """What to take up: from these targets only, or from all. `finish` also carries out what never ran; without
-    `wait`, what still goes on at a target is left for another time.
+    `wait`, what still goes on at a target is left for another time. A local agent may run models that are `trusted`
+    although their format can execute code.
     """
 
     targets: tuple[str, ...] = ()
     finish: bool = False
     wait: bool = True
+    trusted: bool = False
 
     def includes(self, target: str) -> bool:
         """Whether it is about this target."""

@@ -72,15 +72,16 @@ async def upload(bench: Bench, job: Job) -> None:
     """
     for file, path in _files(bench, job):
         async with bench.lock(job.target, file.sha256):
-            sent = 0
+            sent, silence = 0, _Silence()
 
-            def on_sent(size_bytes: int, total_bytes: int = file.size_bytes) -> None:
+            def on_sent(size_bytes: int, total_bytes: int = file.size_bytes, silence: _Silence = silence) -> None:
                 nonlocal sent
                 sent += size_bytes
+                silence.ends()
                 bench.reporter.uploading(job, sent, total_bytes)
 
             client = bench.clients[job.target]
-            await _persist(lambda: client.upload(file, path, on_sent))  # noqa: B023  # awaited within the iteration
+            await _persist(lambda: client.upload(file, path, on_sent), silence)  # noqa: B023  # awaited within the iteration
             _log.info("file there", extra=logs.told(target=job.target, sha256=file.sha256, sent_bytes=sent))
 
 
@@ -96,10 +97,12 @@ async def follow(bench: Bench, job: Job, run_id: str, process: int = 0) -> None:
     sequence = 0
     phase = "queued"
     finished = False
+    silence = _Silence()
 
     async def rest() -> None:
         nonlocal sequence, phase, finished
         async for event in bench.clients[job.target].watch(run_id, sequence):
+            silence.ends()
             sequence = event.sequence + 1
             if event.HasField("phase"):
                 phase = event.phase.name
@@ -110,7 +113,7 @@ async def follow(bench: Bench, job: Job, run_id: str, process: int = 0) -> None:
 
     begun = time.monotonic()
     while not finished:
-        await _persist(rest)
+        await _persist(rest, silence)
     seconds = time.monotonic() - begun
     _log.info("run ended", extra=logs.told(run=run_id, target=job.target, phase=phase, seconds=seconds))
 
@@ -161,7 +164,7 @@ async def look_again(bench: Bench, target: str) -> None:
             for run_id in tuple(bench.remembered[target]):
                 await drop(client, run_id)
                 bench.remembered[target].discard(run_id)
-        del bench.lost_targets[target]
+        bench.lost_targets.pop(target, None)  # jobs of its other devices look too
 
 
 async def drop(client: AgentClient, run_id: str) -> None:
@@ -191,9 +194,26 @@ def _add(samples: SampleFile, part: run_pb2.ResultPart, process: int) -> None:
         samples.add_samples(convert.from_samples(part.samples, process))
 
 
-async def _persist(call: Callable[[], Awaitable[T]]) -> T:
-    """Repeat a call that is safe to repeat until it succeeds; give up once it has failed for `RECONNECT_SECONDS`."""
-    failing_since: float | None = None
+class _Silence:
+    """How long a target has not been heard. Whoever hears of it ends the silence."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+
+    def ends(self) -> None:
+        """The target has done something that need not be done again."""
+        self._since = None
+
+    def seconds(self, now: float) -> float:
+        """How long it has lasted; it begins where none has."""
+        if self._since is None:
+            self._since = now
+        return now - self._since
+
+
+async def _persist(call: Callable[[], Awaitable[T]], silence: _Silence | None = None) -> T:
+    """Repeat a call that is safe to repeat until it succeeds; give up after a silence of `RECONNECT_SECONDS`."""
+    silence = silence or _Silence()
     while True:
         begun = time.monotonic()
         try:
@@ -202,8 +222,8 @@ async def _persist(call: Callable[[], Awaitable[T]]) -> T:
             failed = time.monotonic()
             _log.info("trying again", extra=logs.told(reason=str(error), seconds=failed - begun))
             # A silent target is noticed sooner than that, so this attempt had answers and a new silence begins.
-            if failing_since is None or failed - begun > RECONNECT_SECONDS:
-                failing_since = failed
-            if failed - failing_since > RECONNECT_SECONDS:
+            if failed - begun > RECONNECT_SECONDS:
+                silence.ends()
+            if silence.seconds(failed) > RECONNECT_SECONDS:
                 raise
             await asyncio.sleep(RETRY_SECONDS)

@@ -105,10 +105,11 @@ async def _take_up(home: Home, claim: Claim, wish: Wish, announce: Announce) -> 
     jobs = _undertakings(home, pending)
     new = [one for one in jobs if not one.settled]
     reporter = announce(Expansion(tuple(one.job for one in new), ()), None if pending.passes else pending.id)
+    trusted = [one.job.model.digest for one in new] if wish.trusted else []
     late, reasons = 0, []
     for target in filter(wish.includes, _targets(jobs)):
         try:
-            async with open_client(home, target) as client:
+            async with open_client(home, target, trusted_models=trusted) as client:
                 late += await collect(home, client, pending, jobs, wish, reporter)
         except (UnreachableError, AgentError, InputError) as error:
             reasons.append(str(error))

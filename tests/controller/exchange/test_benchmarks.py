@@ -91,6 +91,10 @@ def first_block(document):
     return document["benchmarks"][0]["measurements"][0]["samples"][0]
 
 
+def output(document):
+    return document["benchmarks"][0]["measurements"][0]["captured_outputs"][0]
+
+
 def edited(file, change):
     document = json.loads(file.read_text())
     change(document)
@@ -108,7 +112,10 @@ def edited(file, change):
         (lambda d: first_block(d).update(latency_ns=[1, -2]), r"samples\.0\.latency_ns\.1"),
         (lambda d: first_block(d).update(latency_ns=[2**63]), r"samples\.0\.latency_ns\.0"),
         (lambda d: first_block(d).update(sent_ns=[1]), "differ in length"),
-        (lambda d: d["benchmarks"][0]["measurements"][0]["captured_outputs"][0].update(values="AAA="), "values end"),
+        (lambda d: output(d).update(values="AAA="), "values end"),
+        (lambda d: output(d).update(stride=0), r"captured_outputs\.0\.stride"),
+        (lambda d: output(d).update(stride=2), "of the shape"),
+        (lambda d: output(d).update(shape=[2**62, 2**62]), "of the shape"),
         (lambda d: d["benchmarks"][0]["measurements"][1].update(status="splendid"), "status"),
         (lambda d: d["benchmarks"][0]["measurements"][1]["configuration"].update(batch="one"), "batch"),
         (lambda d: d["benchmarks"][0]["benchmark"].update(name="lone \ud800 surrogate"), "damaged"),

@@ -99,6 +99,8 @@ def test_cores_default_to_all_of_the_target() -> None:
         ({"options": {"nobody.level": "low"}}, "belongs to no engine"),
         ({"load": ["open-loop"]}, "needs a rate"),
         ({"rate": [5]}, "for the load open-loop only"),
+        ({"arrivals": "constant"}, "for the load open-loop only"),
+        ({"image": {"resize": "crop"}}, "name it with --inputs"),
         ({"requests": [3]}, "sync sends one at a time"),
         ({"load": ["open-loop"], "rate": [5], "interleave": True}, "cannot be interleaved"),
     ],

@@ -25,6 +25,14 @@ def test_a_wrong_duration_is_named(text: str) -> None:
         make_plan({"models": ["m"], "duration": text}, "run")
 
 
+@pytest.mark.parametrize("text", ["721h", "10000000h", "9" * 400])
+@pytest.mark.parametrize("field", ["duration", "max_duration", "warmup", "block", "timeout"])
+def test_a_duration_that_nobody_waits_for_is_refused(field: str, text: str) -> None:
+    with pytest.raises(InputError, match=r"longer than 30 days$") as caught:
+        make_plan({"models": ["m"], field: text}, "run")
+    assert len(str(caught.value)) < 120
+
+
 @pytest.mark.parametrize(
     ("fields", "words"),
     [

@@ -11,7 +11,7 @@ import pytest
 
 from enginebench_controller.errors import UnreachableError
 from enginebench_controller.running import remote_run
-from enginebench_controller.running.remote_run import Bench, follow
+from enginebench_controller.running.remote_run import Bench, follow, look_again
 from enginebench_proto.v1 import run_pb2
 
 PATIENCE_SECONDS = 0.2
@@ -49,6 +49,36 @@ async def test_a_watch_that_breaks_after_a_long_time_is_taken_up_again() -> None
     agent = Watched(2 * PATIENCE_SECONDS, 0, 2 * PATIENCE_SECONDS, 0, 0)
     await followed(agent)
     assert agent.calls == 5
+
+
+async def test_a_target_that_tells_something_each_time_is_not_given_up_however_often_it_breaks_off() -> None:
+    breaks = 8
+
+    class Chatty:
+        async def watch(self, run_id: str, sequence: int) -> AsyncIterator[run_pb2.RunEvent]:
+            await asyncio.sleep(PATIENCE_SECONDS / 4)
+            over = sequence == breaks
+            state = run_pb2.RUN_STATE_FINISHED if over else run_pb2.RUN_STATE_RUNNING
+            yield run_pb2.RunEvent(sequence=sequence, state=run_pb2.StateChanged(state=state))
+            if not over:
+                raise UnreachableError("target 'nuc' does not answer")
+
+    agent: Any = Chatty()
+    begun = time.monotonic()
+    await followed(agent)
+    assert time.monotonic() - begun > PATIENCE_SECONDS, "all in all it was away for longer than one silence may be"
+
+
+async def test_jobs_of_two_devices_find_a_lost_target_again_together() -> None:
+    class Back:
+        async def host(self) -> None:
+            await asyncio.sleep(0.01)
+
+    clients: Any = {"nuc": Back()}
+    reporter: Any = SimpleNamespace()
+    bench = Bench(clients, lambda _: (), Path(), reporter, 0, lost_targets={"nuc": "it was away"})
+    await asyncio.gather(look_again(bench, "nuc"), look_again(bench, "nuc"))
+    assert not bench.lost_targets
 
 
 async def test_a_target_that_stays_away_is_given_up() -> None:
