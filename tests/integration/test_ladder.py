@@ -66,6 +66,8 @@ def test_a_saved_program_climbs_when_its_owner_trusts_it(bench: Bench, tmp_path:
     assert "can run any code when it is loaded; give --trust" in refused.stderr
     document = bench.json(*arguments, "--trust")
     assert numbered(document) == ["pytorch", "openvino", "throughput"]
+    again = bench.json("rerun", document["benchmark"]["id"], "--trust")
+    assert [one["failure"] for one in again["measurements"]] == [None] * 3
     # The permission was for this one command: the agent's own folder allows nothing.
     later = bench.json("run", path, "--engine", "torch", "--shape", "x=1x8", "--duration", "60ms", expect=1)
     assert "allow_executable_formats" in later["measurements"][0]["failure"]["message"]
