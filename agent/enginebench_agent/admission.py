@@ -3,6 +3,7 @@
 import hashlib
 import math
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from enginebench_agent.arrivals import check_arrivals
 from enginebench_agent.config import AgentConfig
@@ -31,12 +32,16 @@ EXECUTABLE_FORMATS = frozenset({ModelFormat.TORCHSCRIPT, ModelFormat.TORCH_EXPOR
 MAX_MEMBERS = 64
 """Members of a group are alive together, and their limits of time grow with their number."""
 
+MAX_PARTS = 4_096
+"""Of one kind in one run. A message has room for far more, and while they are looked at nobody else is served."""
+
 
 def check_form(spec: RunSpec) -> None:
     """Check what can be checked without knowing the engines.
 
     Raises `InvalidRequestError`, and `NewerRequestError` for what a later version might understand.
     """
+    _check_amount(spec)
     check_known(spec)
     check_run_id(spec.run_id)
     if spec.kind == RUN_KIND_UNSPECIFIED:
@@ -136,6 +141,20 @@ def _check_stop(stop: StopRule) -> None:
         raise InvalidRequestError("the stop rule's longest warm-up is shorter than its shortest.")
     if not (math.isfinite(stop.target_relative_half_width) and stop.target_relative_half_width >= 0):
         raise InvalidRequestError("the stop rule's target must be 0 or a share above it, such as 0.01.")
+
+
+def _check_amount(spec: RunSpec) -> None:
+    """Before anything walks through all of it."""
+    items = spec.configuration.input_set.items
+    counts = {
+        "files in its model": len(spec.model.files),
+        "inputs": len(spec.configuration.inputs),
+        "items in its input set": len(items),
+        "files in its input set": sum(len(item.files) for item in islice(items, MAX_PARTS)),
+    }
+    for what, count in counts.items():
+        if count > MAX_PARTS:
+            raise InvalidRequestError(f"the run has {count} {what}; an agent takes up to {MAX_PARTS}.")
 
 
 def _check_input_set(input_set: InputSet) -> None:

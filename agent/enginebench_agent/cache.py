@@ -80,7 +80,12 @@ class FileCache:
 
     def files(self) -> list[CachedFile]:
         """Everything in the cache, by digest."""
-        return [_described(path) for path in sorted(self._folder.iterdir()) if path.suffix != EVICTED_SUFFIX]
+        found = []
+        for path in sorted(self._folder.iterdir()):
+            with contextlib.suppress(FileNotFoundError):  # an upload was finished meanwhile, in a thread
+                if path.suffix != EVICTED_SUFFIX:
+                    found.append(_described(path))
+        return found
 
     def delete(self, sha256: str) -> None:
         """Remove a file, whole or not. Raises `NotFoundError`, or `NotReadyError` while it is in use."""

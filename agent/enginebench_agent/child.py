@@ -18,6 +18,9 @@ from enginebench_agent.uninterrupted import to_end
 from enginebench_proto.v1.worker_pb2 import WorkerMessage
 
 STDERR_TAIL_BYTES = 8 * 1024
+PIPE_BYTES = 1024 * 1024
+"""As much as a pipe can hold, unless root made it larger."""
+
 DRAIN_SECONDS = 2.0
 """How long a pipe may stay open after the child is gone, held by a process that left the child's group."""
 
@@ -89,9 +92,19 @@ class Child:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()
+        self._take_rest()
         asyncio.get_running_loop().call_later(DRAIN_SECONDS, self._close_pipes)
         if not self._gone.done():
             self._gone.set_result(None)
+
+    def _take_rest(self) -> None:
+        """Take what the child has left in its pipe: who hears it may be busy for longer than the pipe stays open.
+
+        asyncio stops reading while much is waiting to be heard, and what it has not read is lost with the pipe.
+        """
+        if self._pipes and not self._pipes[0].is_closing():
+            with contextlib.suppress(BlockingIOError):
+                self._stdout.feed_data(os.read(self._pipes[0].get_extra_info("pipe").fileno(), PIPE_BYTES))
 
     def _close_pipes(self) -> None:
         for pipe in self._pipes:

@@ -71,7 +71,7 @@ class AgentConfig:
 
 def load_config(folder: DataFolder) -> AgentConfig:
     """Read `agent.toml` and every environment's file. Raises `SetupError` that names the file and the entry."""
-    table = _read_toml(folder.config_file) if folder.config_file.exists() else {}
+    table = _read_toml(folder.config_file, is_optional=True)
     _refuse_unknown(table, _AGENT_KEYS | _CHILD_KEYS | _BOUND_KEYS, folder.config_file)
     return AgentConfig(
         environments=_environments(folder, table),
@@ -135,10 +135,17 @@ def _environment(name: str, table: Mapping[str, Any], file: Path) -> Environment
     return EnvironmentConfig(name, python, None if engines is None else tuple(engines))
 
 
-def _read_toml(path: Path) -> dict[str, Any]:
+def _read_toml(path: Path, *, is_optional: bool = False) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text())
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        if is_optional and isinstance(error, FileNotFoundError | NotADirectoryError):
+            return {}
+        raise SetupError(
+            f"cannot read {path} ({error.strerror}): let this user read it, or choose another data folder with "
+            "--data-dir"
+        ) from error
+    except ValueError as error:
         raise SetupError(f"cannot read {path}: {error}") from error
 
 

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 from enginebench_agent.errors import SetupError
 
@@ -77,7 +78,7 @@ class DataFolder:
         The kernel drops the lock when the process ends, however it ends.
         """
         path = self.root / "agent.lock"
-        with path.open("a+") as stream:
+        with _opened(path) as stream:
             try:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
@@ -89,6 +90,16 @@ class DataFolder:
             stream.write(str(os.getpid()))
             stream.flush()
             yield
+
+
+def _opened(lock_file: Path) -> TextIO:
+    try:
+        return lock_file.open("a+")
+    except OSError as error:
+        raise SetupError(
+            f"cannot write to {lock_file} ({error.strerror}): make it writable for this user, or choose another data "
+            "folder with --data-dir"
+        ) from error
 
 
 def _owner(lock_file: Path) -> str:

@@ -1,6 +1,7 @@
 """Which engines every environment has: asked of short-lived children, so that no plugin can harm the agent."""
 
 import asyncio
+import contextlib
 import importlib.metadata
 import logging
 import tempfile
@@ -52,6 +53,7 @@ class Discovery:
         self._leases = leases
         self._slots = asyncio.Semaphore(CHILDREN_AT_ONCE)
         self._task: asyncio.Task[tuple[Engine, ...]] | None = None
+        self._has_asked = False
         self._known: tuple[Engine, ...] | None = None
 
     @property
@@ -67,6 +69,7 @@ class Discovery:
     def begin(self) -> asyncio.Task[tuple[Engine, ...]]:
         """Start asking, unless that is under way already."""
         if self._task is None or self._task.done():
+            self._has_asked = False
             self._task = asyncio.create_task(self._discover())
         return self._task
 
@@ -79,6 +82,7 @@ class Discovery:
             return self._known
         if refresh:
             self._reload_config()
+            await self._outdated()
         return await asyncio.shield(self.begin())
 
     async def close(self) -> None:
@@ -93,10 +97,16 @@ class Discovery:
         except SetupError as error:
             raise NotReadyError(f"this agent's configuration is broken: {error}.") from error
 
+    async def _outdated(self) -> None:
+        """Wait for the end of an asking that began before now: what it finds may be older than what was changed."""
+        if self._task is not None and self._has_asked:
+            with contextlib.suppress(Exception):  # whatever came of it, it is asked once more
+                await asyncio.shield(self._task)
+
     async def _discover(self) -> tuple[Engine, ...]:
-        config = self.config
         # Importing engines keeps a processor busy, and that must not happen beside a measurement.
         async with self._leases.hold(["cpu"]):
+            self._has_asked, config = True, self.config
             found = await asyncio.gather(*(self._of_environment(each, config) for each in config.environments))
         self._known = without_needless([engine for engines in found for engine in engines])
         usable = [f"{one.name}@{one.environment.name}" for one in self._known if one.HasField("available")]

@@ -57,7 +57,13 @@ def _mutual_tls(folder: Path) -> Entrance:
 
 
 def _has_files(folder: Path) -> bool:
-    return folder.is_dir() and any(folder.iterdir())
+    try:
+        return folder.is_dir() and any(folder.iterdir())
+    except OSError as error:
+        raise SetupError(
+            f"cannot look for TLS files in {folder} ({error.strerror}): let this user read it, or name another with "
+            "--tls"
+        ) from error
 
 
 def _is_loopback(host: str) -> bool:

@@ -97,7 +97,7 @@ class Execution:
             folder=terms.folder,
             model=await place_model(terms.folder / "model", spec.model.files, self._cache),
             limit_seconds=terms.limit_seconds,
-            inputs=place_inputs(terms.folder / "inputs", input_files(spec), self._cache),
+            inputs=await place_inputs(terms.folder / "inputs", input_files(spec), self._cache),
             turns=member,
             limits=terms.limits,
         )

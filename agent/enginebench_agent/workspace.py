@@ -20,8 +20,8 @@ COPY_BYTES = 64 * 1024 * 1024
 async def place_model(folder: Path, files: Sequence[ModelFile], cache: FileCache) -> Path:
     """Put the model's files below `folder`, and return the path of the main one; `folder` itself where there are none.
 
-    A single file is linked, which costs nothing. Several are copied: the loaders of external data refuse links, as
-    a link could stand for a file outside the model.
+    A single file is linked where that can be, which costs nothing. Several are copied: the loaders of external data
+    refuse links, as a link could stand for a file outside the model.
     """
     paths = [folder / path for path in check_model_file_names([file.name for file in files])]
     folder.mkdir()
@@ -29,7 +29,7 @@ async def place_model(folder: Path, files: Sequence[ModelFile], cache: FileCache
         return folder
     if len(files) == 1:
         paths[0].parent.mkdir(parents=True, exist_ok=True)
-        paths[0].hardlink_to(cache.path(files[0].sha256))
+        await _link(cache.path(files[0].sha256), paths[0])
     else:
         for path, file in zip(paths, files, strict=True):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -37,14 +37,14 @@ async def place_model(folder: Path, files: Sequence[ModelFile], cache: FileCache
     return paths[0]
 
 
-def place_inputs(folder: Path, files: Iterable[InputFile], cache: FileCache) -> Path | None:
-    """Link the files of given inputs into `folder`, named by their digests; None where there are none."""
+async def place_inputs(folder: Path, files: Iterable[InputFile], cache: FileCache) -> Path | None:
+    """Put the files of given inputs into `folder`, named by their digests; None where there are none."""
     digests = {file.sha256 for file in files}
     if not digests:
         return None
     folder.mkdir()
     for sha256 in digests:
-        (folder / sha256).hardlink_to(cache.path(sha256))
+        await _link(cache.path(sha256), folder / sha256)
     return folder
 
 
@@ -63,6 +63,13 @@ def digests_needed(spec: RunSpec) -> list[str]:
 async def remove_folder(folder: Path) -> None:
     """Remove a private folder with all that an engine may have left in it."""
     await run_to_end(shutil.rmtree, folder, ignore_errors=True)
+
+
+async def _link(source: Path, target: Path) -> None:
+    try:
+        await run_to_end(target.hardlink_to, source)
+    except OSError:  # no links on this file system, such as vfat, or the cache is mounted from another one
+        await _copy(source, target)
 
 
 async def _copy(source: Path, target: Path) -> None:

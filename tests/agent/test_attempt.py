@@ -1,13 +1,14 @@
 """What becomes of blocks and results of children that are sound, crash, lie, hang, or measure too much."""
 
 import hashlib
+import time
 from pathlib import Path
 
 import pytest
 from agent_process import eventually
 from scripted_runs import Bench, finished
 
-from enginebench_agent import attempt, spool
+from enginebench_agent import attempt, child, spool
 from enginebench_proto.v1 import configuration_pb2, run_pb2
 
 TWO_BLOCKS = "block(0)\nblock(1, 5)\n"
@@ -64,6 +65,25 @@ async def test_an_end_with_a_bang_after_the_result_takes_nothing_from_it(
     result = await bench.run(f"{TWO_BLOCKS}\nresult(2, 15)\n{end}")
     assert result.outcome == run_pb2.OUTCOME_OK
     assert len(await bench.parts()) == 5
+
+
+async def test_what_a_child_has_said_is_heard_however_slow_the_disk_is(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk takes longer over the first block than the pipe of a child that is gone stays open."""
+    add = spool.SpoolWriter.add
+    seconds = iter([2.0])
+
+    def add_slowly(writer: spool.SpoolWriter, part: run_pb2.ResultPart) -> None:
+        time.sleep(next(seconds, 0))
+        add(writer, part)
+
+    monkeypatch.setattr(spool.SpoolWriter, "add", add_slowly)
+    monkeypatch.setattr(child, "DRAIN_SECONDS", 0.1)
+    # Some 180 KB: more than asyncio takes in while nobody listens, and less than that and what a pipe holds.
+    result = await bench.run("for index in range(64): block(index, 1_000)\nresult(64, 64_000)")
+    assert result.outcome == run_pb2.OUTCOME_OK, result.failure
+    assert len(await bench.parts()) == 1 + 2 * 64
 
 
 async def test_a_child_that_hangs_between_blocks_is_stopped_at_its_limit(bench: Bench) -> None:

@@ -1,5 +1,6 @@
 """What an agent lists, with plugins that misbehave in every way: real environments with real plugins in them."""
 
+import asyncio
 import sys
 import sysconfig
 import time
@@ -11,7 +12,9 @@ import pytest
 from agent_process import ONLY_FAKE, AgentProcess, connected
 from scripted_runs import PRELUDE
 
-from enginebench_agent.discovery import ask_worker, without_needless
+from enginebench_agent.config import AgentConfig, EnvironmentConfig
+from enginebench_agent.discovery import Discovery, ask_worker, without_needless
+from enginebench_agent.leases import Leases
 from enginebench_proto.v1 import engine_pb2
 from enginebench_proto.v1.engine_pb2 import Engine
 
@@ -33,6 +36,7 @@ def enginebench_engine():
 RAISES = "raise ImportError('libgood.so.7: cannot open shared object file')"
 HANGS = "import time; time.sleep(600)"
 DIES = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
+LINGERS = f"import time; time.sleep(2)\n{GOOD}"
 PLUGINS = {"good": GOOD, "raises": RAISES, "hangs": HANGS, "dies": DIES}
 
 
@@ -122,6 +126,36 @@ async def test_answers_come_from_memory_until_a_refresh_asks_anew(
         assert [engine.name for engine in await client.engines()] == ["fake"]
         assert time.monotonic() - began < 0.5
         assert {engine.name for engine in await client.engines(refresh=True)} == {"fake", "good"}
+
+
+async def test_a_refresh_while_engines_are_asked_asks_once_more(
+    start_agent: Callable[..., AgentProcess], environment: Environment
+) -> None:
+    environment.add_plugin("lingers", LINGERS)
+    agent = start_agent(config=ONLY_FAKE + section("third", environment.python, ["lingers"]))
+    async with connected(agent) as client:
+        while not agent.children():
+            await asyncio.sleep(0.02)
+        environment.add_plugin("good", GOOD)
+        (agent.data_dir / "agent.toml").write_text(ONLY_FAKE + section("third", environment.python, ["good"]))
+        lists = await asyncio.gather(*(client.engines(refresh=True) for _ in range(3)))
+    assert [[engine.name for engine in engines] for engines in lists] == [["fake", "good"]] * 3
+
+
+async def test_a_refresh_counts_for_an_asking_that_still_waits_for_the_processor(
+    tmp_path: Path, environment: Environment
+) -> None:
+    environment.add_plugin("good", GOOD)
+    later = AgentConfig((EnvironmentConfig("third", environment.python, ("good",)),))
+    leases = Leases()
+    discovery = Discovery(AgentConfig(()), lambda: later, tmp_path, leases)
+    async with leases.hold(["cpu"]):
+        first = discovery.begin()
+        await asyncio.sleep(0.05)
+        refresh = asyncio.ensure_future(discovery.engines(refresh=True))
+        await asyncio.sleep(0.05)
+    assert [engine.name for engine in await refresh] == ["good"]
+    assert await first == await refresh, "once is enough"
 
 
 async def test_a_broken_environment_is_listed_by_its_engines(

@@ -16,6 +16,8 @@ from cryptography import x509
 from certified import Certified, credentials
 from enginebench_agent.audit import AuditLog
 from enginebench_agent.authorization import THIS_MACHINE
+from enginebench_agent.errors import SetupError
+from enginebench_agent.tls.material import load_material
 from enginebench_controller.authority.issued import Role
 from enginebench_proto.v1 import agent_pb2, agent_pb2_grpc
 
@@ -137,6 +139,20 @@ def test_it_does_not_start_with_files_that_do_not_fit(tmp_path: Path, own: Certi
 def test_it_does_not_start_with_a_key_that_others_can_read(tmp_path: Path, tls: Path) -> None:
     (tls / "agent.key").chmod(0o640)
     assert "chmod 600" in refusal(tmp_path, tls)
+
+
+@pytest.mark.fault(14)
+def test_a_key_that_is_taken_away_while_it_is_read_is_named(tls: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read_bytes = Path.read_bytes
+
+    def read_and_take_away(path: Path) -> bytes:
+        content = read_bytes(path)
+        path.unlink()
+        return content
+
+    monkeypatch.setattr(Path, "read_bytes", read_and_take_away)
+    with pytest.raises(SetupError, match=r"cannot read .*agent\.key \(No such file"):
+        load_material(tls)
 
 
 @pytest.mark.fault(14)

@@ -62,6 +62,11 @@ STOP, INPUTS, POISSON = (
 )
 
 
+def given_inputs_of_one_item(count: int) -> configuration_pb2.InputSet:
+    (item,) = given_inputs("0" * 64).items
+    return INPUTS(count=1, items=[configuration_pb2.InputItem(files=[*item.files] * count)])
+
+
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
@@ -71,6 +76,12 @@ STOP, INPUTS, POISSON = (
         ({"input_set": INPUTS(count=2, items=[configuration_pb2.InputItem()])}, "1 items, but says 2"),
         ({"input_set": INPUTS(count=1, items=[configuration_pb2.InputItem()])}, "no file"),
         ({"input_set": given_inputs("../etc")}, "not a sha256"),
+        (
+            {"input_set": INPUTS(count=5_000, items=[configuration_pb2.InputItem()] * 5_000)},
+            "5000 items in its input set",
+        ),
+        ({"input_set": given_inputs_of_one_item(5_000)}, "5000 files in its input set"),
+        ({"inputs": [configuration_pb2.InputTensor()] * 5_000}, "5000 inputs"),
         ({"load": configuration_pb2.LOAD_OPEN_LOOP}, "needs arrivals"),
         ({"arrivals": configuration_pb2.Arrivals(process=POISSON, rate_per_s=1)}, "only the load open-loop"),
     ],

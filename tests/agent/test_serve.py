@@ -101,6 +101,21 @@ def test_a_data_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     assert "--data-dir" in text
 
 
+def test_a_name_that_no_file_can_have_is_refused_and_shows_no_traceback(tmp_path: Path) -> None:
+    overlong = str(tmp_path / ("x" * 300))
+    for command in (["serve", "--port", "0"], ["environment", "list"], ["calibrate"]):
+        text = refusal(*command, "--data-dir", overlong)
+        assert overlong in text and "File name too long" in text
+    assert "--tls" in refusal("join", "127.0.0.1:1", "token", "--tls", overlong)
+
+
+@pytest.mark.parametrize("name", ["agent.lock", "agent.toml", "tls/agent.key"])
+def test_a_file_that_cannot_be_opened_is_named(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir(parents=True)
+    text = refusal("serve", "--port", "0", "--data-dir", str(tmp_path))
+    assert str(tmp_path) in text and len(text.splitlines()) == 1
+
+
 @pytest.mark.parametrize(
     ("config", "text"),
     [

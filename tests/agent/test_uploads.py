@@ -29,6 +29,14 @@ async def test_a_file_arrives_whole_and_is_listed(client: Client, agent: AgentPr
     assert (file.sha256, file.size_bytes, file.complete) == (digest(content), len(content), True)
 
 
+async def test_a_file_that_vanishes_while_files_are_listed_is_left_out(client: Client, agent: AgentProcess) -> None:
+    """An upload that is published in that moment takes its unfinished file away, as a link to nowhere has none."""
+    await client.upload(b"content")
+    (agent.data_dir / "files" / f"{digest(b'other')}.part").symlink_to(agent.data_dir / "nowhere")
+    (file,) = (await client.models.ListFiles(model_pb2.ListFilesRequest())).files
+    assert file.sha256 == digest(b"content")
+
+
 async def test_an_empty_file_is_a_file(client: Client) -> None:
     assert await client.upload(b"") == 0
     assert await missing(client, digest(b"")) == {}

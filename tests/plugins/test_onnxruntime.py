@@ -1,6 +1,7 @@
 """ONNX Runtime under the engine contract, and what is particular to it."""
 
 import json
+import math
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -57,9 +58,10 @@ def save_graph(
     nodes: Sequence[onnx.NodeProto],
     inputs: Sequence[onnx.ValueInfoProto],
     outputs: Sequence[onnx.ValueInfoProto],
+    weights: Sequence[onnx.TensorProto] = (),
 ) -> spec.ModelSource:
     path = folder / "graph.onnx"
-    graph = helper.make_graph(nodes, "graph", inputs, outputs)
+    graph = helper.make_graph(nodes, "graph", inputs, outputs, weights)
     opset = [helper.make_opsetid("", contract_models.OPSET)]
     onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=contract_models.IR_VERSION), path)
     return spec.ModelSource(path, spec.ModelFormat.ONNX)
@@ -80,6 +82,51 @@ def test_precision_is_assumed_from_the_models_own_types(engine: OnnxRuntime, tmp
         values = [helper.make_tensor_value_info(name, element, [2]) for name in "xy"]
         precision = compiled(engine, save_graph(tmp_path, [node], values[:1], values[1:])).effective().precision
         assert precision == (spec.Readback(word, spec.Source.ASSUMED) if word else None)
+
+
+@pytest.mark.parametrize(
+    ("stored", "dims", "word"),
+    [
+        (TensorProto.FLOAT, (2, 2), "f32"),
+        (TensorProto.FLOAT16, (2, 2), "mixed"),
+        (TensorProto.INT8, (2, 2), "mixed"),
+        (TensorProto.UINT8, (2, 2), "mixed"),
+        (TensorProto.FLOAT16, (2,), "f32"),
+        (TensorProto.INT64, (2, 2), "f32"),
+    ],
+)
+def test_weights_of_another_type_than_inputs_and_outputs_make_the_precision_mixed(
+    engine: OnnxRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored: int, dims: tuple[int, ...], word: str
+) -> None:
+    """As where a model was converted to f16 or INT8, and its inputs and outputs were left as they are."""
+    weight = helper.make_tensor("w", stored, dims, [1] * math.prod(dims))
+    nodes = [
+        helper.make_node("Cast", ["w"], ["v"], to=TensorProto.FLOAT),
+        helper.make_node("MatMul", ["x", "v"], ["y"]),
+    ]
+    x, y = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in (("x", [2, 2]), ("y", None))
+    )
+    source = save_graph(tmp_path, nodes, [x], [y], [weight])
+    monkeypatch.setitem(sys.modules, "onnx", None)  # an environment may do without
+    precision = compiled(engine, source).effective().precision
+    assert precision == spec.Readback(word, spec.Source.ASSUMED)
+
+
+def test_scales_in_f32_leave_an_f16_model_what_it_is(engine: OnnxRuntime, tmp_path: Path) -> None:
+    weights = [
+        helper.make_tensor("w", TensorProto.FLOAT16, [2, 2], [1] * 4),
+        helper.make_tensor("scales", TensorProto.FLOAT, [2], [2, 2]),
+    ]
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["z"]),
+        helper.make_node("Resize", ["z", "", "scales"], ["y"], mode="nearest"),
+    ]
+    x, y = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT16, [size, size]) for name, size in (("x", 2), ("y", 4))
+    )
+    precision = compiled(engine, save_graph(tmp_path, nodes, [x], [y], weights)).effective().precision
+    assert precision == spec.Readback("f16", spec.Source.ASSUMED)
 
 
 def test_a_provider_that_does_not_start_is_an_error_and_no_run_on_the_processor(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """PyTorch under the engine contract, and what is particular to it."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -37,7 +38,7 @@ def network() -> Twice:
     return Twice().eval()
 
 
-def _saved(network: Twice, folder: Path, kind: spec.ModelFormat) -> Path:
+def _saved(network: torch.nn.Module, folder: Path, kind: spec.ModelFormat) -> Path:
     example = (torch.from_numpy(TENSORS["x"]),)
     if kind is spec.ModelFormat.TORCHSCRIPT:
         path = folder / "net.pt"
@@ -61,6 +62,50 @@ def test_saved_programs_run_with_the_inputs_given(network: Twice, tmp_path: Path
     assert precision is not None and precision.value == "f32"
     request.close()
     program.close()
+
+
+class Nested(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, tuple[torch.Tensor, tuple[torch.Tensor]]]:
+        return x + 1, (x * 2, (x * 3,))
+
+
+class Cached(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> dict[str, Any]:
+        return {"scores": x + 1, "past": [{"key": x * 2}, None], "length": 3}
+
+
+class Counting(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> int:
+        return x.shape[0]
+
+
+@pytest.mark.parametrize("kind", [spec.ModelFormat.TORCHSCRIPT, spec.ModelFormat.TORCH_EXPORT])
+def test_outputs_within_outputs_are_named_by_their_place(tmp_path: Path, kind: spec.ModelFormat) -> None:
+    program = compiled(Torch(), spec.ModelSource(_saved(Nested(), tmp_path, kind), kind, (INPUT,)))
+    outputs = program.create_request().infer(TENSORS)
+    x = TENSORS["x"]
+    assert {name: array.tolist() for name, array in outputs.items()} == {
+        "output_0": (x + 1).tolist(),
+        "output_1_0": (x * 2).tolist(),
+        "output_1_1_0": (x * 3).tolist(),
+    }
+
+
+def test_outputs_within_dicts_have_the_keys_in_their_names_and_what_is_no_tensor_is_left_out(tmp_path: Path) -> None:
+    kind = spec.ModelFormat.TORCH_EXPORT
+    program = compiled(Torch(), spec.ModelSource(_saved(Cached(), tmp_path, kind), kind, (INPUT,)))
+    outputs = program.create_request().infer(TENSORS)
+    assert set(outputs) == {"scores", "past_0_key"}
+    np.testing.assert_array_equal(outputs["past_0_key"], TENSORS["x"] * 2)
+    assert program.profile([TENSORS], 2).layers, "a profile runs it in another way"
+
+
+def test_a_program_that_returns_no_tensor_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "net.pt"
+    torch.jit.save(torch.jit.script(Counting()), str(path))
+    program = compiled(Torch(), spec.ModelSource(path, spec.ModelFormat.TORCHSCRIPT, (INPUT,)))
+    with pytest.raises(spec.UnsupportedSettingsError, match="returns no tensor"):
+        program.create_request().infer(TENSORS)
 
 
 def test_a_script_has_no_layers_and_says_so(network: Twice, tmp_path: Path) -> None:

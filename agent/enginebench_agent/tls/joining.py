@@ -31,7 +31,7 @@ def join(address: str, token: str, folder: Path) -> None:
 
     The token's secret is told to nobody but the one whose fingerprint the token has.
     """
-    if folder.exists():
+    if _is_there(folder):
         raise SetupError(f"there is {folder} already: move it away first, if this agent is to belong somewhere else")
     secret, fingerprint = _parts(token)
     key = ec.generate_private_key(ec.SECP256R1())
@@ -42,6 +42,15 @@ def join(address: str, token: str, folder: Path) -> None:
     _write(
         folder, {name: answer[name].encode() for name in (CERTIFICATE, CA_CERTIFICATE, REVOCATIONS)} | {KEY: key_pem}
     )
+
+
+def _is_there(folder: Path) -> bool:
+    try:
+        return folder.exists()
+    except OSError as error:
+        raise SetupError(
+            f"cannot look for {folder} ({error.strerror}): let this user read its place, or name another with --tls"
+        ) from error
 
 
 def _parts(token: str) -> tuple[bytes, bytes]:

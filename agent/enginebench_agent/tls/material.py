@@ -62,8 +62,12 @@ class MaterialFolder:
 
 def load_material(folder: Path) -> Material:
     """Read and check the four files. Raises `SetupError` that names what is missing or does not fit."""
-    content = {name: _read(folder / name) for name in FILE_NAMES}
-    if (folder / KEY).stat().st_mode & _OPEN_TO_OTHERS:
+    try:
+        content = {name: (folder / name).read_bytes() for name in FILE_NAMES}
+        key_mode = (folder / KEY).stat().st_mode
+    except OSError as error:
+        raise SetupError(f"cannot read {error.filename or folder} ({error.strerror}): {REMEDY}") from error
+    if key_mode & _OPEN_TO_OTHERS:
         raise SetupError(f"others can read {folder / KEY}: take that from them with chmod 600")
     try:
         certificate = x509.load_pem_x509_certificate(content[CERTIFICATE])
@@ -94,13 +98,6 @@ def _revoked(revocations: x509.CertificateRevocationList, ca: x509.Certificate, 
     if not isinstance(public, ec.EllipticCurvePublicKey) or not revocations.is_signature_valid(public):
         raise SetupError(f"{folder / REVOCATIONS} was not signed by {folder / CA_CERTIFICATE}: {REMEDY}")
     return frozenset(each.serial_number for each in revocations)
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise SetupError(f"cannot read {path} ({error.strerror}): {REMEDY}") from error
 
 
 def _stamp(folder: Path) -> tuple[tuple[int, int, int] | None, ...]:

@@ -1,16 +1,18 @@
-"""Whether an ONNX model keeps to itself: its weights lie in it or in files beside it, and are as large as it says.
+"""Whether a model is what it is called, and keeps to itself: the weights of an ONNX model lie in it or in files beside
+it, and are as large as it says.
 
 Engines look at this too, each as far as it goes: ONNX Runtime and OpenVINO follow hard links, both know a location that
 stands for an address in memory, and the onnx package, which other engines load with, allows any size. So it is decided
 here, in the child, before any of them opens the file.
 """
 
+import codecs
 import math
 import os
 import stat
 from pathlib import Path, PurePosixPath
 
-from enginebench_agent.worker.onnx_tensors import DeclaredTensor, MalformedModelError, declared_tensors
+from enginebench_plugins.onnx_tensors import DeclaredTensor, MalformedModelError, declared_tensors
 from enginebench_plugins.spec import ModelFormat, UnsupportedSettingsError
 
 _IN_MEMORY = "_ORT_MEM_ADDR_"
@@ -22,23 +24,52 @@ _ELEMENTS_A_BYTE = 8
 _MAX_DIMENSIONS = 64
 """As many as NumPy takes."""
 
+_ENDINGS = {ModelFormat.ONNX: ".onnx", ModelFormat.OPENVINO_IR: ".xml"}
+"""How main files are called. Under other names engines read other formats, and not what was looked at here: ONNX
+Runtime its own under .ort, OpenVINO PaddlePaddle's under .pdmodel, and the onnx package text under .json."""
+
 
 def refuse_unconfined(path: Path, model_format: str) -> None:
-    """Look at the model whose main file is `path`, in its private folder; other formats than ONNX name no files.
+    """Look at the model whose main file is `path`, in its private folder; formats that can run code are let pass.
 
-    Raises `UnsupportedSettingsError` for a tensor whose content lies outside that folder, in a link, beyond the end of
-    its file, or is less than its dimensions need; and `MalformedModelError` for what is no ONNX file.
+    Raises `UnsupportedSettingsError` for a name that is not of the format, and for a tensor whose content lies outside
+    that folder, in a link, beyond the end of its file, or is less than its dimensions need; and `MalformedModelError`
+    for what is no file of the format.
     """
-    if model_format != ModelFormat.ONNX:
+    ending = _ENDINGS.get(ModelFormat(model_format))
+    if ending is None:
         return
+    if path.suffix.lower() != ending:
+        raise UnsupportedSettingsError(
+            f"a model in the format {model_format} has a name that ends in {ending}; rename it."
+        )
     try:
-        for tensor in declared_tensors(path):
-            if tensor.is_external or tensor.external_data:
-                _check_external(tensor, path.parent)
-            else:
-                _check_size(tensor, tensor.content_bytes)
+        if model_format == ModelFormat.ONNX:
+            _check_tensors(path)
+        else:
+            _check_beginning(path)
     except OSError as error:
         raise MalformedModelError(f"it cannot be read: {error.strerror}") from error
+
+
+def _check_tensors(path: Path) -> None:
+    for tensor in declared_tensors(path):
+        if tensor.is_external or tensor.external_data:
+            _check_external(tensor, path.parent)
+        else:
+            _check_size(tensor, tensor.content_bytes)
+
+
+def _check_beginning(path: Path) -> None:
+    """OpenVINO takes ONNX and TensorFlow models for what they are, whatever they are called: none begins as XML does.
+
+    In protobuf, `<` alone would end a group that never began. White space before it is refused, though XML would have
+    it: " <" is a field like any other there, and a whole model can follow.
+    """
+    with path.open("rb") as file:
+        begin = file.read(len(codecs.BOM_UTF8) + 1)
+    if not begin.removeprefix(codecs.BOM_UTF8).startswith(b"<"):
+        raise MalformedModelError("it is no OpenVINO IR, which begins with <")
 
 
 def _check_external(tensor: DeclaredTensor, folder: Path) -> None:

@@ -3,7 +3,7 @@
 import re
 
 from enginebench_agent.limits import imposed
-from enginebench_agent.worker.onnx_tensors import MalformedModelError
+from enginebench_plugins.onnx_tensors import MalformedModelError
 from enginebench_plugins.spec import EngineUnavailableError, UnsupportedSettingsError
 from enginebench_proto.v1 import engine_pb2, run_pb2
 

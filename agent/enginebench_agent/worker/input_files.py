@@ -47,7 +47,7 @@ def _mapped(path: Path, file: InputFile) -> NDArray[Any]:
     try:
         # Mapped first: the header is a stranger's, and must not make NumPy allocate what it claims.
         array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError, OverflowError, SyntaxError) as error:
+    except Exception as error:  # what is no such file may be a damaged archive, or anything to its header's parser
         raise UnsupportedSettingsError(f"{_described(file)} is not a .npy file of plain numbers: {error}.") from error
     if not isinstance(array, np.ndarray):  # NumPy opens a .npz archive by its content, whatever its name
         raise UnsupportedSettingsError(f"{_described(file)} is an archive; it takes one .npy file for each input.")

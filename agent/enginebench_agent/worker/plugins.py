@@ -4,6 +4,7 @@ import platform
 import traceback
 from collections.abc import Sequence
 from importlib.metadata import EntryPoint, entry_points
+from typing import get_args
 
 import pluggy
 
@@ -102,6 +103,20 @@ def _check_abilities(info: spec.EngineInfo, devices: Sequence[spec.Device]) -> N
     names = [device.name for device in devices]
     if len(set(names)) < len(names):
         raise ValueError(f"devices() returned one name twice: {', '.join(names)}")
+    for option in info.options:
+        _check_option(option)
+
+
+def _check_option(option: spec.OptionSpec) -> None:
+    """Refuse what an agent would otherwise stumble over at each start of a run."""
+    if not isinstance(option, spec.OptionSpec):
+        raise TypeError(f"info() has {type(option).__name__} among its options instead of OptionSpec")
+    if option.type not in get_args(spec.OptionValue):
+        raise TypeError(
+            f"the option {option.name!r} has the type {option.type!r}, which is not bool, int, float or str"
+        )
+    if strangers := [choice for choice in option.choices if type(choice) is not option.type]:
+        raise TypeError(f"the option {option.name!r} has a choice {strangers[0]!r}, which is no {option.type.__name__}")
 
 
 def _broken(what: str, error: BaseException) -> UnavailableError:

@@ -1,11 +1,13 @@
 """A compiled ONNX Runtime session: what it runs, what it tells about itself, and its layers."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from enginebench_plugins import spec
+from enginebench_plugins.onnx_tensors import declared_tensors
 from enginebench_plugins.onnxruntime.recording import Recording
 from enginebench_plugins.profiled import Inferences
 
@@ -19,6 +21,9 @@ ELEMENT_TYPES = {
 
 FLOATING = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
 
+STORED = {1: "f32", 10: "f16", 16: "bf16", 2: "int8", 3: "int8", 21: "int8", 22: "int8"}
+"""What weights are stored in, by the numbers of onnx.proto; the last four are integers of eight and of four bits."""
+
 
 class CompiledSession(spec.CompiledModel):
     """A session and, when it is profiled, what it records."""
@@ -27,6 +32,7 @@ class CompiledSession(spec.CompiledModel):
         self._session = session
         self._recording = recording
         self._inputs = _run_inputs(session.get_inputs(), source)
+        self._path = source.path
         self._profiled = False
 
     @property
@@ -41,9 +47,14 @@ class CompiledSession(spec.CompiledModel):
         """
         return spec.Effective(
             streams=spec.Readback(1, spec.Source.ASSUMED),
-            precision=_precision([*self._session.get_inputs(), *self._session.get_outputs()]),
+            precision=self._precision,
             provider=spec.Readback(_providers(self._session), spec.Source.ENGINE_API),
         )
+
+    @cached_property
+    def _precision(self) -> spec.Readback[str] | None:
+        found = {*_floating([*self._session.get_inputs(), *self._session.get_outputs()]), *_stored(self._path)}
+        return _assumed(found)
 
     def create_request(self) -> spec.InferRequest:
         """A request; a session may be run from several threads at once."""
@@ -129,9 +140,28 @@ def _element_type(declared: Any) -> str:
     return ELEMENT_TYPES.get(text) or text.removeprefix("tensor(").removesuffix(")")
 
 
-def _precision(tensors: Iterable[Any]) -> spec.Readback[str] | None:
-    """The model's own types, in which the runtime computes, as inputs and outputs show them; None without a float."""
-    found = {FLOATING[name] for tensor in tensors if (name := _element_type(tensor)) in FLOATING}
-    if not found:
+def _floating(tensors: Iterable[Any]) -> Iterator[str]:
+    return (FLOATING[name] for tensor in tensors if (name := _element_type(tensor)) in FLOATING)
+
+
+def _stored(path: Path) -> Iterator[str]:
+    """What the weights of a model are stored in.
+
+    Only those with several dimensions, as products have: scales and the like are f32 in every model. Their content is
+    stepped over, and the package onnx is not needed: not every environment has it, and the same run must not tell f32
+    in one and mixed in another.
+    """
+    return (
+        STORED[each.data_type] for each in declared_tensors(path) if len(each.dims) > 1 and each.data_type in STORED
+    )
+
+
+def _assumed(found: set[str]) -> spec.Readback[str] | None:
+    """The model's own types, in which the runtime computes, as inputs, outputs and weights show them.
+
+    "mixed" for several, and for an INT8 model, whose floats are only what lies between its integers: which of its
+    products are computed in integers is not told. None without a float.
+    """
+    if not found - {"int8"}:
         return None
     return spec.Readback(found.pop() if len(found) == 1 else "mixed", spec.Source.ASSUMED)

@@ -62,7 +62,7 @@ def convert_network(model: Any, source: spec.ModelSource) -> Network:
         raise spec.UnsupportedSettingsError(
             f"a {source.format} file does not tell its inputs: give each with --shape NAME=1x3x224x224, in order"
         )
-    return Network(model, source.inputs, _by_position, is_graph=source.format is spec.ModelFormat.TORCH_EXPORT)
+    return Network(model, source.inputs, _by_place, is_graph=source.format is spec.ModelFormat.TORCH_EXPORT)
 
 
 def _from_onnx(model: Any, inputs: tuple[spec.TensorSpec, ...]) -> Network:
@@ -132,8 +132,24 @@ def _by_onnx_names(model: Any) -> NameOutputs:
     return name_outputs
 
 
-def _by_position(returned: Any) -> dict[str, Any]:
-    if isinstance(returned, dict):
-        return dict(returned)
-    values = returned if isinstance(returned, tuple | list) else [returned]
-    return {f"output_{index}": value for index, value in enumerate(values)}
+def _by_place(returned: Any) -> dict[str, Any]:
+    """The tensors a program returns, by where they lie in it: output_0, output_1_0, and the keys of dicts as they are.
+
+    What else it returns, such as None and numbers, is left out. Raises `UnsupportedSettingsError` where there is no
+    tensor at all.
+    """
+    tensors = dict(_places("", returned))
+    if not tensors:
+        raise spec.UnsupportedSettingsError("the program returns no tensor: let it return what it computes")
+    return tensors
+
+
+def _places(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _places(f"{name}_{key}" if name else str(key), inner)
+    elif isinstance(value, tuple | list):
+        for index, inner in enumerate(value):
+            yield from _places(f"{name or 'output'}_{index}", inner)
+    elif hasattr(value, "detach"):
+        yield name or "output_0", value

@@ -1,5 +1,6 @@
 """A model that reaches beyond its own files, or claims what it does not have, is refused before an engine opens it."""
 
+import codecs
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -10,13 +11,14 @@ import pytest
 from onnx import TensorProto, helper
 
 from enginebench_agent.worker.containment import refuse_unconfined
-from enginebench_agent.worker.onnx_tensors import MalformedModelError, declared_tensors
+from enginebench_plugins.onnx_tensors import MalformedModelError, declared_tensors
 from enginebench_plugins.spec import UnsupportedSettingsError
 from enginebench_proto.v1 import run_pb2
 
 SECRET = b"planted-Q7hJx2-secret".ljust(64, b"!")
 ELEMENTS = len(SECRET) // 4
 ADDRESS = "*/_ORT_MEM_ADDR_/*"
+IR = b'<?xml version="1.0"?><net name="n" version="11"></net>'
 
 
 @pytest.fixture
@@ -219,6 +221,54 @@ def test_what_is_no_onnx_file_is_said_to_be_none(folder: Path, content: bytes) -
     (folder / "model.onnx").write_bytes(content)
     with pytest.raises(MalformedModelError):
         refuse_unconfined(folder / "model.onnx", "onnx")
+
+
+@pytest.mark.fault(9)
+@pytest.mark.parametrize(
+    "before",
+    [b"", b" <", b"\n<" + bytes(60), b"\t<" + bytes(7), codecs.BOM_UTF8],
+    ids=["nothing", "space", "line feed", "tab", "byte order mark"],
+)
+def test_no_onnx_model_passes_for_an_ir(folder: Path, before: bytes) -> None:
+    """White space and `<` are fields like others in protobuf: what they begin can be a whole model."""
+    (folder / "model.xml").write_bytes(before + adding(weight("../secret.bin")).SerializeToString())
+    with pytest.raises(MalformedModelError, match="no OpenVINO IR"):
+        refuse_unconfined(folder / "model.xml", "openvino_ir")
+
+
+@pytest.mark.parametrize("before", [b"", codecs.BOM_UTF8])
+def test_an_ir_is_as_before(folder: Path, before: bytes) -> None:
+    (folder / "model.xml").write_bytes(before + IR)
+    refuse_unconfined(folder / "model.xml", "openvino_ir")
+
+
+@pytest.mark.fault(9)
+@pytest.mark.parametrize(
+    ("name", "model_format"),
+    [
+        *((f"model.{ending}", "onnx") for ending in ("json", "onnxtxt", "ort", "pbtxt", "pdmodel", "xml")),
+        *(("model", "onnx"), ("model.onnx", "openvino_ir"), ("model.pdmodel", "openvino_ir")),
+    ],
+)
+def test_no_engine_is_led_by_a_name_to_read_another_format(folder: Path, name: str, model_format: str) -> None:
+    (folder / name).write_bytes(
+        IR if model_format == "openvino_ir" else saved(folder, adding(weight("w"))).read_bytes()
+    )
+    with pytest.raises(UnsupportedSettingsError, match=f"in the format {model_format} has a name"):
+        refuse_unconfined(folder / name, model_format)
+
+
+@pytest.mark.fault(9)
+def test_openvino_does_not_get_to_read_an_onnx_model_that_is_called_an_ir(
+    folder: Path, run_worker: Any, make_spec: Callable[..., run_pb2.RunSpec]
+) -> None:
+    path = saved(folder, adding(weight(linked("hard link", folder)))).rename(folder / "model.xml")
+    spec = make_spec("openvino")
+    spec.model.format = "openvino_ir"
+    child = run_worker("run", str(path), spec=spec)
+    assert child.result.failure.kind == run_pb2.FAILURE_KIND_COMPILE_FAILED
+    assert "no OpenVINO IR" in child.result.failure.detail
+    assert child.phases == [], "refused before the model was read"
 
 
 @pytest.mark.fault(9)

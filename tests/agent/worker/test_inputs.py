@@ -168,6 +168,9 @@ def claims_much(content: bytes) -> bytes:
         ({"image": npy(np.array([object()]))}, "is not a .npy file of plain numbers"),
         ({"image": npy(IMAGES[0])[:-1]}, "is not a .npy file of plain numbers"),
         ({"image": claims_much(npy(IMAGES[0]))}, "is not a .npy file of plain numbers"),
+        ({"image": npy(IMAGES[0]).replace(b"}", b" ")}, "is not a .npy file of plain numbers"),
+        ({"image": b"PK\x03\x04junk"}, "is not a .npy file of plain numbers"),
+        ({"image": archive(image=IMAGES[0])[:-30]}, "is not a .npy file of plain numbers"),
         ({"image": archive(image=IMAGES[0])}, "is an archive; it takes one .npy file for each input"),
     ],
 )

@@ -32,6 +32,10 @@ def plugin(info: str = "", devices: str = "") -> str:
     return PLUGIN.format(info=info or "pass", devices=devices or "pass")
 
 
+def options(text: str) -> str:
+    return f"return spec.EngineInfo('1', frozenset({{spec.ModelFormat.ONNX}}), options=({text},))"
+
+
 def test_the_list_names_every_entry_point_without_importing_one(run_worker: Callable, install_plugin: Callable) -> None:
     child = run_worker("list", folders=[install_plugin("mine", "raise SystemExit('imported')")])
     assert child.returncode == 0
@@ -75,6 +79,10 @@ BROKEN = engine_pb2.UNAVAILABLE_KIND_BROKEN
         (plugin(info="raise ValueError('no version')"), BROKEN, "ValueError: no version"),
         (plugin(info="return None"), BROKEN, "info() returned NoneType instead of EngineInfo"),
         (plugin(info="return spec.EngineInfo(version=1, formats=())"), BROKEN, "TypeError"),
+        (plugin(info=options("spec.OptionSpec('o', list, 'h')")), BROKEN, "the option 'o' has the type <class 'list'>"),
+        (plugin(info=options("spec.OptionSpec('o', int, 'h', (1, '2'))")), BROKEN, "has a choice '2', which is no int"),
+        (plugin(info=options("spec.OptionSpec('o', int, 'h', (True,))")), BROKEN, "has a choice True, which is no int"),
+        (plugin(info=options("'o'")), BROKEN, "info() has str among its options instead of OptionSpec"),
         (plugin(devices="raise SystemExit(3)"), BROKEN, "SystemExit: 3"),
         (plugin(devices="return ['CPU']"), BROKEN, "devices() returned str instead of Device"),
         (plugin(devices="return [spec.Device('A', ''), spec.Device('A', '')]"), BROKEN, "one name twice"),

@@ -28,25 +28,27 @@ _CHILDREN: Mapping[str, Mapping[int, str]] = {
 }
 """By kind of message: the fields through which tensors are reached. The numbers are those of onnx.proto."""
 
-_DIMS, _NAME, _EXTERNAL_DATA, _DATA_LOCATION = 1, 8, 13, 14
+_DIMS, _DATA_TYPE, _NAME, _EXTERNAL_DATA, _DATA_LOCATION = 1, 2, 8, 13, 14
 _CONTENT = frozenset({4, 5, 6, 7, 9, 10, 11})
 _EXTERNAL = 1
 
 
 class MalformedModelError(ValueError):
-    """The bytes are no ONNX model; the text says where that shows."""
+    """The bytes are no model of the format they are said to have; the text says where that shows."""
 
 
 @dataclass(frozen=True)
 class DeclaredTensor:
     """What a file says of one tensor. `content_bytes` are those of its elements within the file itself.
 
+    `data_type` is the number of their type in onnx.proto, 0 where none is said.
     `external_data` has every entry, also those that contradict each other; without any the content lies in the file,
     unless `is_external` says otherwise.
     """
 
     name: str
     dims: tuple[int, ...]
+    data_type: int
     content_bytes: int
     is_external: bool
     external_data: tuple[tuple[str, str], ...]
@@ -87,20 +89,22 @@ def _within(content: mmap.mmap, kind: str, begin: int, end: int, depth: int) -> 
 
 
 def _tensor(content: mmap.mmap, whole: _Field) -> DeclaredTensor:
-    name, dims, content_bytes, is_external = "", [], 0, False
+    name, dims, data_type, content_bytes, is_external = "", [], 0, 0, False
     external_data = []
     for field in _fields(content, whole.begin, whole.end):
         if field.number in _CONTENT:
             content_bytes += field.end - field.start
         elif field.number == _DIMS:
             dims += _integers(content, field)
+        elif field.number == _DATA_TYPE:
+            data_type = field.value
         elif field.number == _NAME:
             name = _text(content, field)
         elif field.number == _EXTERNAL_DATA:
             external_data.append(_entry(content, field))
         elif field.number == _DATA_LOCATION:
             is_external |= field.value == _EXTERNAL
-    return DeclaredTensor(name, tuple(dims), content_bytes, is_external, tuple(external_data))
+    return DeclaredTensor(name, tuple(dims), data_type, content_bytes, is_external, tuple(external_data))
 
 
 def _entry(content: mmap.mmap, whole: _Field) -> tuple[str, str]:
