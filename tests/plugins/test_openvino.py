@@ -23,6 +23,8 @@ from enginebench_plugins.openvino.network import CompiledNetwork
 from enginebench_plugins.openvino.plugin import OpenVino
 
 USABLE_PROCESSORS = len(os.sched_getaffinity(0))
+F32 = {"INFERENCE_PRECISION_HINT": "f32"}
+"""Left to itself, OpenVINO computes in bf16 where the processor can."""
 BF16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}
 """How /proc/cpuinfo spells it on x86-64 and on ARM."""
 HAS_BF16 = bool(BF16_FLAGS & set(Path("/proc/cpuinfo").read_text(encoding="utf-8").split()))
@@ -183,7 +185,7 @@ def test_automatic_batching_is_told_with_the_number_it_joins(engine: OpenVino, m
     core, source = openvino.Core(), model.source(1)
     network_model = engine.convert(engine.read(source), source)
     settings = spec.Settings(load=spec.Load.ASYNC, requests=8)
-    network = CompiledNetwork(lambda _: core.compile_model(network_model, "BATCH:CPU(4)"), settings)
+    network = CompiledNetwork(lambda _: core.compile_model(network_model, "BATCH:CPU(4)", F32), settings)
     effective = network.effective()
     assert effective.provider == spec.Readback("BATCH:CPU(4)", spec.Source.ENGINE_API)
     assert effective.streams == spec.Readback(1, spec.Source.ENGINE_API)
