@@ -91,6 +91,22 @@ def test_a_link_to_what_is_not_here_says_so(filled):
     assert "There is no project 000000000000~gone@default~local" in texts(app.warning)[0]
 
 
+def test_a_link_to_a_point_that_is_gone_says_so(filled):
+    app = opened(a=key("fake"), b=key("fake-other"), ea="ke2000000000", eb="feedfeedfeed")
+    (told,) = (text for text in texts(app.warning) if "There is no" in text)
+    assert told == "There is no measurement feedfeedfeed of project B in this store; another one is shown."
+
+
+def test_a_link_to_profiles_that_are_gone_says_so_and_opens_no_row(filled):
+    link = {"a": key("fake"), "b": key("fake-other"), "view": KERNELS, "row": "2"}
+    app = opened(**link, pa="a" * 12, pb="b" * 12)
+    assert "**No layer is selected**" not in texts(app.markdown)
+
+    app = opened(**link, pa="a" * 12, pb="f" * 12)
+    assert any(f"There is no profile {'f' * 12} of project B" in text for text in texts(app.warning))
+    assert "**No layer is selected**" in texts(app.markdown)
+
+
 def test_another_project_is_written_into_the_address_with_its_rival(filled):
     app = opened(ea="ke2000000000", row="0")
     app.selectbox(key="project A").select(key("fake-other")).run()
@@ -114,6 +130,11 @@ def test_the_threshold_moves_the_sweet_spot(filled):
     assert any("A's sweet spot, which is A" in text for text in texts(app.markdown))
     app.number_input(key="t").set_value(0.0).run()
     assert not any("sweet spot:" in text for text in texts(app.markdown))
+
+
+def test_the_threshold_is_shown_as_it_was_typed(filled):
+    field = opened(t="1234.567").number_input(key="t")
+    assert field.proto.format % field.value == "1234.567"
 
 
 def test_hidden_points_are_not_drawn(filled):

@@ -101,6 +101,20 @@ def test_what_an_address_names_and_nobody_knows_does_no_harm(measured):
     assert not app.error
 
 
+def test_projects_of_an_address_that_are_gone_leave_room_for_two_others(measured):
+    app = opened(a="none~x@y~z", b="gone~x@y~z")
+    assert not {"a", "b"} & set(app.query_params)
+
+    app = opened(a="none~x@y~z", b=FAKE)
+    assert not button(app, "Compare").disabled
+    assert dict(app.query_params) == {"a": FAKE}
+
+
+def test_a_project_that_a_search_hides_stays_chosen(measured):
+    app = opened(a=FAKE, q="other")
+    assert dict(app.query_params)["a"] == FAKE
+
+
 def test_versions_stand_below_those_they_were_made_from(measured, tiny):
     measured.library.add(measured.library.main_path(tiny), name="given")
     measured.store.save_model(

@@ -212,6 +212,19 @@ def test_many_targets_are_chosen_from_a_list(home):
     assert len(app.dataframe[0].value) == 8
 
 
+@pytest.mark.parametrize("others", [1, 8])
+def test_names_of_targets_read_as_they_are_however_many_there_are(home, others):
+    for name in ("edge-01.lab", *(f"t{number}" for number in range(others))):
+        home.store.save_snapshot(replace(invented.snapshot(name), address=nobody()))
+
+    app = opened(target="edge-01.lab")
+
+    if others == 8:  # a drop-down shows what it is given
+        assert "edge-01.lab" in app.selectbox[0].options
+    else:  # side by side, labels are Markdown
+        assert r"edge\-01\.lab" in app.segmented_control[0].options
+
+
 def test_a_store_that_cannot_be_read_is_a_banner(home):
     home.store.path.parent.mkdir(parents=True)
     home.store.path.write_text("not a database " * 1000)

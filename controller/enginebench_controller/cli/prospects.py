@@ -17,12 +17,15 @@ from enginebench_controller.documents.prospects import pruning_document
 from enginebench_controller.errors import EnginebenchError, ExitCode, InputError
 from enginebench_controller.exports.new_file import new_file
 from enginebench_controller.exports.prospects_csv import prospects_csv
-from enginebench_controller.home import Home, default_home
+from enginebench_controller.home import default_home
 from enginebench_controller.planning.plan import make_plan
 from enginebench_controller.planning.sparsity_passes import parse_sparsities
-from enginebench_controller.prospects import Policy, PruningProspects, prospects_of
+from enginebench_controller.prospects import Policy, PruningProspects, imposed_passes, prospects_of
+from enginebench_controller.prospects.sweeps import Sweep
 from enginebench_controller.records import Profile
 from enginebench_controller.running.pruning import SPARSITIES, PruningOrder, run_pruning
+from enginebench_controller.store.profile_entries import ProfileEntry
+from enginebench_controller.store.store import Store
 
 Csv = Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write a row a part of the model.")]
 Most = Annotated[int, typer.Option(min=0, help="How many parts of the model to print, slowest first.")]
@@ -106,8 +109,7 @@ def show(
     json: Json = False,
 ) -> None:
     """Show prospects that were measured before."""
-    home = default_home()
-    _tell(_passes(home, order), most, csv, as_json=json)
+    _tell(_passes(default_home().store, order), most, csv, as_json=json)
 
 
 def _copies(text: str) -> tuple[float, ...]:
@@ -117,20 +119,32 @@ def _copies(text: str) -> tuple[float, ...]:
     return found
 
 
-def _passes(home: Home, named: str) -> tuple[Profile, ...]:
-    """The whole profiles of an order. Raises `InputError` where there are none."""
-    listed = home.store.profiles()
-    orders = {one.order_id for one in listed if one.order_id and named and one.order_id.startswith(named)}
-    if len(orders) > 1:
-        raise InputError(f"{len(orders)} orders start with {named}: give more digits")
-    if not orders:
-        orders = {home.store.profile(named).order_id or ""}
-    found = [home.store.profile(one.id) for one in reversed(listed) if one.order_id and one.order_id in orders]
-    if not any(one.imposed_sparsity is not None for one in found):
+def _passes(store: Store, named: str) -> tuple[Profile, ...]:
+    """The whole profiles of the sweep that is named. Raises `InputError` where there is none, or more than one."""
+    listed = store.profile_entries()
+    found = [passes for passes in imposed_passes(listed) if any(_is_named(one, named) for one in passes)]
+    if len(found) == 1:
+        return store.whole_profiles(one.id for one in found[0])
+    if found:
+        choices = "\n".join(f"  - {_choice(passes)}" for passes in found)
+        raise InputError(f"{named} names {len(found)} sweeps; show one of them, by the id of a profile:\n{choices}")
+    if any(_is_named(one, named) for one in listed):
         raise InputError(
             f"{named} has no passes with sparsity imposed; make some with `enginebench prospects pruning MODEL`"
         )
-    return tuple(found)
+    raise InputError(f"there is no order and no profile {named!r}; see `enginebench profiles list`")
+
+
+def _is_named(one: ProfileEntry, named: str) -> bool:
+    starts = (one.id, one.order_id or "")
+    return bool(named) and (one.name == named or any(start.startswith(named) for start in starts))
+
+
+def _choice(passes: Sweep) -> str:
+    one = passes[0]
+    cores = "1 core" if one.cores == 1 else f"{one.cores} cores"
+    where = f"{one.target} {one.device}, batch {one.batch}, {cores}, {one.precision}"
+    return f"{one.id}: {one.model_name} on {one.engine.name}@{one.engine.environment}, {where}"
 
 
 def _tell(passes: Sequence[Profile], most: int, csv: Path | None, *, as_json: bool) -> None:

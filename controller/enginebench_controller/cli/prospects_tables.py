@@ -116,8 +116,7 @@ def _remarks(found: PruningProspects) -> None:
     for one in found.failed:
         why = failure_sentence(one.failure) if one.failure else "no layers"
         remark(f"  {one.model_name}, {_percent(one.imposed_sparsity)} zeros imposed: {why}")
-    if dense.order_id:
-        remark(f"look at it again with `enginebench prospects show {dense.order_id}`")
+    remark(f"look at it again with `enginebench prospects show {dense.id}`")
 
 
 def _ms(value_ns: float | None) -> str:

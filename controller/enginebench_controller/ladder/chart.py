@@ -87,7 +87,8 @@ def _reach(kind: Kind, rung: RungResult) -> float:
 
 
 def _label(rung: RungResult, kind: Kind, value: float) -> str:
-    number = f"{value:.4g} FPS" if kind is Kind.THROUGHPUT else f"{value:.4g} ms"
+    digits = f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+    number = f"{digits} {'FPS' if kind is Kind.THROUGHPUT else 'ms'}"
     over_previous, over_first = rung.gain_over_previous, rung.gain_over_first
     if over_previous is None or over_first is None:
         return number

@@ -10,7 +10,7 @@ from enginebench_controller.prospects.outcomes import Outcome, PruningProspects,
 from enginebench_controller.prospects.parts import Part, parts_of
 from enginebench_controller.prospects.policy import Policy, PrunableWeight, share_out
 from enginebench_controller.prospects.savings import Saving, savings_by_layer
-from enginebench_controller.prospects.sweeps import sweep_for, sweeps
+from enginebench_controller.prospects.sweeps import imposed_passes, sweep_for, sweeps
 from enginebench_controller.prospects.thresholds import Thresholds
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "Thresholds",
     "advise",
     "estimate",
+    "imposed_passes",
     "parts_of",
     "prospects_of",
     "savings_by_layer",

@@ -82,13 +82,15 @@ class Series:
 
 
 def series_of(passes: Sequence[Profile], copies: Sequence[Profile] = ()) -> Series:
-    """Order the passes that have layers. Raises `ValueError` without a dense one, for unequal levels or graphs."""
+    """Order the passes that have layers. Raises `ValueError` without a dense one, for unequal settings or graphs."""
     usable = sorted((one for one in passes if one.layers), key=lambda one: one.imposed_sparsity or 0.0)
     if not usable or usable[0].imposed_sparsity:
         raise ValueError("there is no dense pass to compare with")
     pruned = tuple(one for one in copies if one.layers)
     if len({one.optimization_level for one in (*usable, *pruned)}) > 1:
         raise ValueError("the passes ran at different optimization levels")
+    if len({_setting(one) for one in (*usable, *pruned)}) > 1:
+        raise ValueError("the passes ran in different configurations")
     return Series(tuple(usable), pruned, parts_of((*usable, *pruned)))
 
 
@@ -141,6 +143,12 @@ def interpolated(points: Sequence[tuple[float, float]], place: float) -> float |
     above = [point for point in known if point[0] >= place] or known[-1:]
     (left, low), (right, high) = below[-1], above[0]
     return low if right <= left else low + (high - low) * (place - left) / (right - left)
+
+
+def _setting(profile: Profile) -> tuple[object, ...]:
+    asked, engine = profile.configuration, profile.engine
+    place = (profile.target, engine.name, engine.environment)
+    return (*place, asked.device, asked.batch, asked.cores, asked.precision)
 
 
 def _part(nodes: Sequence[ProfileNode], steps: Sequence[float], part: Part, sparsities: Sparsities) -> PartEstimate:

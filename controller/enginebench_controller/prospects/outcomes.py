@@ -26,13 +26,15 @@ SAME_SPARSITY = 0.02
 class Outcome:
     """One way to prune a model: zeros imposed on every layer alike, or a copy that really has them.
 
-    `sparsity` is that of all weights of products. `imposed_ns` is the latency with zeros imposed, `measured_ns` that of
-    the copy; both are times of profiled inferences at the level of the dense pass, as is what the estimate starts from.
+    `sparsities` are those of the nodes with weights, by index, and `sparsity` that of all of these weights together.
+    `imposed_ns` is the latency with zeros imposed, `measured_ns` that of the copy; both are times of profiled
+    inferences at the level of the dense pass, as is what the estimate starts from.
     `flops` and `parameters` leave out zeros, and are estimates as well: operations go down as the weights do.
     """
 
     profile: Profile
     is_copy: bool
+    sparsities: Sparsities
     sparsity: float | None
     estimate: Estimate | None
     dense_ns: float | None
@@ -108,6 +110,7 @@ def _outcome(
     return Outcome(
         profile=profile,
         is_copy=is_copy,
+        sparsities=sparsities,
         sparsity=sparsity_of(nodes, sparsities),
         estimate=estimate(series, sparsities),
         dense_ns=latency_ns(series.dense),

@@ -1,17 +1,22 @@
 """What was measured of some model versions: the newest numbers of each configuration, without anything else."""
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import duckdb
 
-from enginebench_controller.records import Status
-from enginebench_controller.store.statements import rows
+from enginebench_controller.records import InputSet, Status
+from enginebench_controller.records.json_form import CONFIGURATION
+from enginebench_controller.store.statements import Row, rows
 
 
 @dataclass(frozen=True)
 class MeasuredCell:
-    """A configuration that has numbers, and the newest of them: the median latency and the throughput."""
+    """A configuration that has numbers, and the newest of them: the median latency and the throughput.
+
+    The arrivals are those of an open loop, None for other loads; `options` are the engine's.
+    """
 
     model_digest: str
     target: str
@@ -25,6 +30,10 @@ class MeasuredCell:
     hint: str
     load: str
     requests: int
+    arrival_process: str | None
+    arrival_rate_per_s: float | None
+    options: Mapping[str, str]
+    input_set: InputSet
     benchmark_id: str
     status: Status
     started_at_unix_ns: int | None
@@ -32,19 +41,29 @@ class MeasuredCell:
     throughput_items_per_s: float | None
 
 
-_AXES = "model_digest, target, engine, environment, device, batch, cores, streams, precision, hint, load, requests"
+_AXES = """model_digest, target, engine, environment, device, batch, cores, streams, precision, hint, load, requests,
+    arrival_process, arrival_rate_per_s"""
+# The newest comes last: what version 1 of the schema wrote in another way is a row of its own for the same thing.
 _CELLS = f"""
-    SELECT {_AXES}, benchmark_id, status, started_at_unix_ns, median_ns, throughput_items_per_s
+    SELECT {_AXES}, configuration, benchmark_id, status, started_at_unix_ns, median_ns, throughput_items_per_s
     FROM measurements
     WHERE throughput_items_per_s IS NOT NULL AND list_contains(?::VARCHAR[], model_digest)
-    QUALIFY row_number() OVER (PARTITION BY {_AXES} ORDER BY started_at_unix_ns DESC NULLS LAST, id) = 1
-    ORDER BY {_AXES}"""  # noqa: S608
+    QUALIFY row_number() OVER (
+        PARTITION BY {_AXES}, configuration->>'$.options', configuration->>'$.input_set'
+        ORDER BY started_at_unix_ns DESC NULLS LAST, id
+    ) = 1
+    ORDER BY {_AXES}, started_at_unix_ns NULLS FIRST"""  # noqa: S608
 
 
 def measured_cells(connection: duckdb.DuckDBPyConnection, model_digests: Iterable[str]) -> tuple[MeasuredCell, ...]:
     """Return the newest numbers of every configuration of these versions."""
-    found = rows(connection, _CELLS, list(model_digests))
-    return tuple(MeasuredCell(**{**row, "status": Status(row["status"])}) for row in found)
+    return tuple(map(_cell, rows(connection, _CELLS, list(model_digests))))
+
+
+def _cell(row: Row) -> MeasuredCell:
+    asked = CONFIGURATION.from_data(json.loads(row.pop("configuration")))
+    row |= {"options": asked.options, "input_set": asked.input_set, "status": Status(row["status"])}
+    return MeasuredCell(**row)
 
 
 @dataclass(frozen=True)

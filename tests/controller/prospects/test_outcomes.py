@@ -58,6 +58,13 @@ def test_a_pass_that_failed_is_told_and_the_others_stand():
     ]
 
 
+def test_passes_in_several_configurations_are_not_compared():
+    passes = sweep(*STEPS)
+    slow = [replace(one, configuration=replace(one.configuration, cores=1)) for one in passes]
+    with pytest.raises(ValueError, match="different configurations"):
+        prospects_of([passes[0], *slow[1:]])
+
+
 def test_the_document_says_of_every_time_what_it_is():
     document = pruning_document(prospects_of([*sweep(*STEPS), copy()]))
     assert document["optimization_level"] == 0

@@ -36,6 +36,33 @@ def test_a_sweep_has_its_passes_in_the_order_they_ran_and_plain_orders_are_none(
     assert sweeps((BASELINE, entry("alone", None, 0.9))) == ()
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"cores": 1},
+        {"batch": 4},
+        {"target": "nuc"},
+        {"device": "GPU.0"},
+        {"precision": "bf16"},
+        {"engine": EngineRef("other", "default", "1.0")},
+        {"engine": EngineRef("invented", "legacy", "1.0")},
+        {"model_digest": "cd"},
+    ],
+)
+def test_one_command_in_several_configurations_is_several_sweeps(other):
+    others = [replace(one, id=f"other {one.id}", **other) for one in NEW]
+    mixed = (NEW[0], others[0], NEW[1], others[1])
+
+    assert [[one.id for one in passes] for passes in sweeps(mixed)] == [["n0", "n9"], ["other n0", "other n9"]]
+    assert [one.id for one in sweep_for(mixed, others[1])] == ["other n0", "other n9"]
+    assert [one.id for one in sweep_for(mixed, NEW[1])] == ["n0", "n9"]
+
+
+def test_pruned_copies_are_of_the_sweep_although_they_are_other_versions():
+    copy = entry("copy", "new", model_digest="cd")
+    assert [[one.id for one in passes] for passes in sweeps((copy, *NEW))] == [["n0", "n9", "copy"]]
+
+
 def test_the_newest_sweep_tells_of_a_baseline():
     assert [one.id for one in sweep_for((*NEW, BASELINE, *OLD), BASELINE)] == ["n0", "n9"]
 

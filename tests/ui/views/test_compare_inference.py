@@ -59,7 +59,15 @@ def test_an_unknown_interval_is_said_to_be_unknown():
 def test_one_wide_interval_does_not_flatten_the_bars():
     wide = replace(A, throughput_interval=replace(A.throughput_interval, low=0.0, high=1e6))
     assert bars_figure({"A": wide, "B": B}, Bars.THROUGHPUT).layout.yaxis.range[1] < 4 * B.throughput_items_per_s
-    assert "1e+06" in interval_sentences({"A": wide}, Bars.THROUGHPUT)[0]
+    assert "0 to 1,000,000" in interval_sentences({"A": wide}, Bars.THROUGHPUT)[0]
+
+
+def test_large_numbers_stand_in_full():
+    fast = replace(A, throughput_items_per_s=23456.7)
+    figure = bars_figure({"A": fast}, Bars.THROUGHPUT)
+    assert figure.layout.xaxis.ticktext == ("<b>A</b><br>23,457 items/s",)
+    assert "g}" not in figure.data[0].hovertemplate
+    assert "A: 23,457 items/s" in interval_sentences({"A": fast}, Bars.THROUGHPUT)[0]
 
 
 def test_the_verdict_tells_the_ratio_and_how_sure_it_is():

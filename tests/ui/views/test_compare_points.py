@@ -9,6 +9,7 @@ from enginebench_ui.views.compare_points import (
     NOT_DRAWN,
     experiment_rows,
     lacking,
+    lost_sentence,
     selected,
     side,
     spot_sentence,
@@ -36,6 +37,14 @@ def test_the_fastest_experiment_is_preselected():
     assert made(named="feedfeedfeed").chosen == SLOW, "a name that means nothing is no choice"
 
 
+def test_a_point_of_a_link_that_is_gone_is_told():
+    assert lost_sentence(made(named="feedfeedfeed")) == (
+        "There is no measurement feedfeedfeed of project A in this store; another one is shown."
+    )
+    assert lost_sentence(made([], named="feedfeedfeed")).endswith("; none is shown.")
+    assert {lost_sentence(made(named=named)) for named in ("", NO_POINT, MIDDLE.id[:12], FAILED.id[:12])} == {None}
+
+
 def test_a_side_says_what_it_lacks():
     assert lacking(made()) is None
     assert lacking(made(named=NO_POINT)) == "A has no point: select a row in its table."
@@ -60,12 +69,27 @@ def test_the_sweet_spot_is_among_the_drawn_points_within_the_threshold():
     assert made(threshold_ms=0.0).spot is made().spot is None
 
 
+def test_a_threshold_copied_from_the_table_holds_for_its_own_point():
+    one = experiment("x", 4.1234567, 70)
+    assert made([one], threshold_ms=4.123).spot == one
+    assert made([one], threshold_ms=4.122).spot is None
+
+
 def test_the_sweet_spot_is_told_in_words():
     assert spot_sentence(made(), None) is None
     assert spot_sentence(made(threshold_ms=0.0), 0.0) is None
     assert spot_sentence(made(threshold_ms=1.0), 1.0) == "A has no sweet spot: none of its points stays within 1 ms."
     own = spot_sentence(made(named=MIDDLE.id, threshold_ms=6.0), 6.0)
-    assert own.startswith("A's sweet spot, which is A: 80 items/s at 5 ms (batch 2, 1 stream, 2 cores, f32)")
+    assert own.startswith("A's sweet spot, which is A: 80.00 items/s at 5.000 ms (batch 2, 1 stream, 2 cores, f32)")
+
+
+def test_large_numbers_stand_in_full():
+    one = experiment("x", 12345.678, 23456.7)
+    assert "23,457 items/s at 12,345.678 ms" in spot_sentence(made([one], threshold_ms=2e4), 2e4)
+    assert "within 1,234.567 ms" in spot_sentence(made([one], threshold_ms=1234.567), 1234.567)
+    figure = points_figure([made([one])], 1234.567)
+    assert not any("g}" in (trace.hovertemplate or "") for trace in figure.data)
+    assert figure.layout.annotations[0].text == "≤ 1,234.567 ms"
 
 
 def test_rows_say_what_is_drawn_chosen_and_failed():

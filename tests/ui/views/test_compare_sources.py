@@ -7,6 +7,7 @@ from enginebench_controller.store.profile_entries import ProfileEntry
 from enginebench_ui.views.compare_sources import (
     Wanted,
     entry_labels,
+    lost_sentence,
     profile_address,
     profile_command,
     source,
@@ -72,7 +73,16 @@ def test_others_and_failures_are_no_candidates():
 def test_a_named_profile_is_taken_where_it_belongs_here():
     near, far = entry("a"), entry("b", batch=1)
     assert source(WANTED, [near, far], "b000").taken == far
-    assert source(WANTED, [near, far], "gone").taken == near
+    assert lost_sentence(source(WANTED, [near, far], "b000")) is None
+    assert lost_sentence(source(WANTED, [near, far])) is None
+
+
+def test_a_named_profile_that_is_gone_is_told_and_another_one_taken():
+    near = entry("a")
+    found = source(WANTED, [near], "gone")
+    assert found.taken == near
+    assert lost_sentence(found) == "There is no profile gone of project A in this store; another one is shown."
+    assert lost_sentence(source(WANTED, [], "gone")).endswith("; none is shown.")
 
 
 def test_what_is_not_like_the_point_is_said():
@@ -81,6 +91,8 @@ def test_what_is_not_like_the_point_is_said():
         source(WANTED, [entry("a", batch=1, cores=1, engine=EngineRef("fake", "default", "0.9"))])
     )
     assert sentence.endswith("The point has batch 4, 2 cores, engine version 1.0.")
+    early = replace(WANTED, point=replace(POINT, engine_version=None))
+    assert source_sentence(source(early, [entry("a")])).endswith("engine version 1.0."), "a run that failed knows none"
 
 
 def test_the_command_and_the_link_make_the_missing_profile():

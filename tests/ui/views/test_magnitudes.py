@@ -2,7 +2,7 @@
 
 import pytest
 
-from enginebench_ui.views.magnitudes import magnitude, milliseconds_text, percent_text, shortened, times_text
+from enginebench_ui.views.magnitudes import magnitude, milliseconds_text, number, percent_text, shortened, times_text
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,17 @@ from enginebench_ui.views.magnitudes import magnitude, milliseconds_text, percen
 )
 def test_counts_have_three_digits_and_small_ones_are_whole(value, text):
     assert magnitude(value, "FLOP") == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.81234, "0.8123"), (12.3456, "12.35"), (1234.5, "1,234"), (23_456.7, "23,457"), (1_234_567.8, "1,234,568"),
+        (0.00012345, "0.000123"), (0, "0"), (None, "–"),
+    ],
+)  # fmt: skip
+def test_figures_have_four_digits_and_more_where_they_are_large(value, text):
+    assert number(value) == text
 
 
 def test_unknown_is_said_and_never_0():

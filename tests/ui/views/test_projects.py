@@ -14,6 +14,7 @@ from enginebench_ui.views.projects import (
     chosen_in_order,
     comparison,
     configuration_words,
+    known_keys,
     project_views,
 )
 from enginebench_ui.views.versions import KnownVersion
@@ -143,6 +144,12 @@ def test_the_first_chosen_is_a_and_what_a_search_hides_stays_chosen():
     assert chosen_in_order(["x", "y"], ["x", "y"], ["y"]) == ("y",)
     assert comparison(("y", "x", "z")) == {"a": "y", "b": "x"}
     assert comparison(()) == {}
+
+
+def test_a_key_that_belongs_to_no_project_is_not_chosen():
+    one = project()
+    (view,) = project_views([one], {})
+    assert known_keys([view.key, "gone~x@y~z", ""], [one]) == (view.key,)
 
 
 def test_the_best_of_a_model_is_over_all_engines():

@@ -18,6 +18,7 @@ from enginebench_ui.views.compare_points import (
     Side,
     experiment_rows,
     lacking,
+    lost_sentence,
     selected,
     side,
     spot_sentence,
@@ -67,7 +68,7 @@ def ask_view() -> Wish:
             min_value=0.0,
             value=None,
             step=1.0,
-            format="%0.3g",
+            format="%0.3f",
             key=address.THRESHOLD,
             bind=address.BIND,
             width=220,
@@ -122,6 +123,8 @@ def show_experiments(sides: tuple[Side, Side], choice: Choice) -> None:
             with st.container(horizontal=True, vertical_alignment="center"):
                 mark(one.letter)
                 st.caption(inert(facts(contender)), width="content")
+            if sentence := lost_sentence(one):
+                st.warning(inert(sentence), icon=":material/link_off:")
             if sentence := lacking(one):
                 st.warning(inert(sentence), icon=":material/touch_app:")
             if one.experiments:

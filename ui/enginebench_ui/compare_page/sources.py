@@ -15,6 +15,7 @@ from enginebench_ui.views.compare_sources import (
     Source,
     Wanted,
     entry_labels,
+    lost_sentence,
     profile_address,
     profile_command,
     source,
@@ -33,6 +34,8 @@ def choose_layers(sides: tuple[Side, Side], choice: Choice) -> ComparedLayers | 
                 named = address.value(address.PROFILES[one.letter])
                 found.append(source(_wanted(one, contender), entries, named))
                 _show_source(found[-1])
+    if any(one.lost for one in found):
+        address.forget(address.ROW)  # it is a number in the layers of the profiles that were named
     ids = [one.taken.id for one in found if one.taken is not None]
     if len(ids) < len(sides):
         return None
@@ -45,6 +48,8 @@ def _wanted(one: Side, contender: Contender) -> Wanted:
 
 
 def _show_source(found: Source) -> None:
+    if sentence := lost_sentence(found):
+        st.warning(inert(sentence), icon=":material/link_off:")
     st.caption(inert(source_sentence(found)))
     if found.taken is None:
         st.code(profile_command(found.wanted), language="shell", wrap_lines=True)

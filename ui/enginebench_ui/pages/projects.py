@@ -1,8 +1,11 @@
 """Projects: model versions × engines × targets, what to compare, and the versions with their families."""
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from enginebench_controller.home import default_home
+from enginebench_controller.store.project_rows import Project
 from enginebench_ui import reading
 from enginebench_ui.following import follow_jobs
 from enginebench_ui.pages import BENCHMARK, COMPARE, NEW_BENCHMARK
@@ -17,6 +20,7 @@ from enginebench_ui.views.projects import (
     best_items_per_s,
     chosen_in_order,
     comparison,
+    known_keys,
     project_views,
 )
 from enginebench_ui.views.text import count_of, inert
@@ -70,7 +74,7 @@ def show() -> None:
         "Search", key="q", bind="query-params", icon=":material/search:", placeholder="Model, digest, engine or target"
     )
     if projects:
-        _show_projects(project_views(projects, known, search), len(projects), bar)
+        _show_projects(project_views(projects, known, search), projects, bar)
     else:
         st.info("Nothing has been measured yet: measure one of the model versions below.", icon=":material/info:")
         st.page_link(NEW_BENCHMARK, label="New benchmark", icon=":material/add_chart:")
@@ -86,8 +90,11 @@ def _show_how_to_begin() -> None:
     )
 
 
-def _show_projects(views: tuple[ProjectView, ...], total: int, bar: st.delta_generator.DeltaGenerator) -> None:
-    before = [key for side in SIDES if (key := st.query_params.get(side.lower()))]
+def _show_projects(
+    views: tuple[ProjectView, ...], projects: Sequence[Project], bar: st.delta_generator.DeltaGenerator
+) -> None:
+    before = known_keys((st.query_params.get(side.lower(), "") for side in SIDES), projects)
+    total = len(projects)
     keys = [view.key for view in views]
     # Above the table, not below it: there its toolbar floats, and would lie over the button.
     st.caption(count_of(total, "project") if len(views) == total else f"{len(views)} of {total} projects")

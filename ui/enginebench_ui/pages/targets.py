@@ -80,8 +80,9 @@ def _choose(views: tuple[TargetView, ...]) -> str:
     default = next((view.name for view in views if view.was_seen), views[0].name)
     if len(views) == 1:
         return default
-    choose = choose_view if len(views) <= MOST_SIDE_BY_SIDE else choose_one
-    return choose("Target", {view.name: inert(view.name) for view in views}, "target", default=default)
+    if len(views) > MOST_SIDE_BY_SIDE:  # a drop-down shows its options as they are, and no Markdown
+        return choose_one("Target", {view.name: view.name for view in views}, "target", default=default)
+    return choose_view("Target", {view.name: inert(view.name) for view in views}, "target", default=default)
 
 
 def _show_target(view: TargetView) -> None:

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from enginebench_controller.records import Status
 from enginebench_controller.store.listing import BenchmarkPage, Fastest, ListedBenchmark
 from enginebench_controller.store.queries import BenchmarkEntry
-from enginebench_ui.views.benchmark.figures import number
-from enginebench_ui.views.magnitudes import shortened
+from enginebench_ui.views.magnitudes import number, shortened
 from enginebench_ui.views.text import count_of, instant
 
 COLOURS = {Status.OK: "green", Status.INCONCLUSIVE: "orange", Status.FAILED: "red", Status.CANCELLED: "gray"}

@@ -20,7 +20,7 @@ _LEGEND = {"orientation": "h", "yanchor": "top", "y": -0.26, "x": 0}
 _ROOM = 1.12
 """The axes end this far beyond the outermost point, so that large marks are not cut."""
 
-_HOVER = "%{customdata}<br>%{x:.4g} ms, %{y:.4g} items/s<extra>%{fullData.name}</extra>"
+_HOVER = "%{customdata}<br>%{x:,.4~r} ms, %{y:,.4~r} items/s<extra>%{fullData.name}</extra>"
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def points_figure(sides: Sequence[Side], threshold_ms: float | None) -> go.Figur
         figure.add_vline(
             threshold_ms,
             line={"color": SWEET_SPOT, "width": 1.5, "dash": "dot"},
-            annotation={"text": f"≤ {threshold_ms:g} ms", "font": {"size": 12}, "yanchor": "bottom", "y": 1},
+            annotation={"text": f"≤ {threshold_ms:,.10g} ms", "font": {"size": 12}, "yanchor": "bottom", "y": 1},
         )
     figure.update_xaxes(title="median latency (ms)", range=[0, _ROOM * max(_ms(one) for one in drawn)])
     figure.update_yaxes(title="throughput (items/s)", range=[0, _ROOM * max(_rate(one) for one in drawn)])

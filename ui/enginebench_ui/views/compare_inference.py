@@ -12,6 +12,7 @@ from enginebench_controller.stats.comparison import Verdict
 from enginebench_controller.trust.parity import flags
 from enginebench_ui.views.compare_chart import COLOURS
 from enginebench_ui.views.dress import margins
+from enginebench_ui.views.magnitudes import number
 from enginebench_ui.views.text import Row, cells, engine_label, instant, milliseconds, percent, readback
 
 HEIGHT_PX = 360
@@ -47,11 +48,11 @@ def bars_figure(points: Mapping[str, Measurement], bars: Bars) -> go.Figure | No
             marker_color=[COLOURS[letter] for letter in known],
             width=0.5,
             error_y=_error_bars(values, ends),
-            hovertemplate=f"%{{x}}: %{{y:.4g}} {unit}<extra></extra>",
+            hovertemplate=f"%{{x}}: %{{y:,.4~r}} {unit}<extra></extra>",
         )
     )
     # Beneath the bars, where no interval crosses it.
-    numbers = [f"<b>{letter}</b><br>{value:.4g} {unit}" for letter, value in values.items()]
+    numbers = [f"<b>{letter}</b><br>{number(value)} {unit}" for letter, value in values.items()]
     figure.update_xaxes(type="category", tickvals=list(known), ticktext=numbers, tickfont={"size": 14})
     title = "throughput (items/s)" if bars is Bars.THROUGHPUT else "median latency (ms)"
     figure.update_yaxes(title=title, rangemode="tozero", range=[0, _top(values, ends)])
@@ -186,5 +187,5 @@ def _interval_sentence(letter: str, one: Measurement, bars: Bars, unit: str) -> 
         return f"{letter} has no numbers: {one.status}."
     how = "measured over the whole steady state" if bars is Bars.THROUGHPUT else "measured, the median of all requests"
     if ends is None:
-        return f"{letter}: {value:.4g} {unit}, {how}; how sure that is is unknown."
-    return f"{letter}: {value:.4g} {unit}, 95 % interval {ends[0]:.4g} to {ends[1]:.4g} ({how})."
+        return f"{letter}: {number(value)} {unit}, {how}; how sure that is is unknown."
+    return f"{letter}: {number(value)} {unit}, 95 % interval {number(ends[0])} to {number(ends[1])} ({how})."

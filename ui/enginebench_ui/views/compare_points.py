@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from enginebench_controller.stats.sweet_spot import OperatingPoint, best_point, sweet_spot
 from enginebench_controller.store.experiments import Experiment
+from enginebench_ui.views.magnitudes import number
 from enginebench_ui.views.text import Row, cells, instant, milliseconds, percent
 
 LETTERS = ("A", "B")
@@ -20,13 +21,17 @@ DRAWN, NOT_DRAWN = "☑", "☐"
 
 @dataclass(frozen=True)
 class Side:
-    """One side of the comparison. `chosen` is its point A or B, `drawn` what the chart shows, `spot` its sweet spot."""
+    """One side of the comparison. `chosen` is its point A or B, `drawn` what the chart shows, `spot` its sweet spot.
+
+    `lost` is the id that an address names although nothing here has it; "" where there is none such.
+    """
 
     letter: str
     experiments: tuple[Experiment, ...]
     chosen: Experiment | None
     drawn: tuple[Experiment, ...]
     spot: Experiment | None
+    lost: str = ""
 
 
 def side(
@@ -37,15 +42,30 @@ def side(
     `hidden` are starts of ids of experiments that are not drawn. The sweet spot is sought among those that are.
     """
     drawn = tuple(one for one in experiments if has_numbers(one) and one.id[:ID_CHARACTERS] not in hidden)
-    threshold_ns = None if threshold_ms is None else threshold_ms * 1e6
+    threshold_ns = None if threshold_ms is None else _as_shown_ns(threshold_ms * 1e6)
     spot = sweet_spot(map(_operating_point, drawn), threshold_ns)
-    chosen = _chosen(experiments, drawn, named)
-    return Side(letter, tuple(experiments), chosen, drawn, _with_id(drawn, spot.id if spot else None))
+    is_here = not named or named == NO_POINT or any(one.id.startswith(named) for one in experiments)
+    return Side(
+        letter=letter,
+        experiments=tuple(experiments),
+        chosen=_chosen(experiments, drawn, named),
+        drawn=drawn,
+        spot=_with_id(drawn, spot.id if spot else None),
+        lost="" if is_here else named,
+    )
 
 
 def has_numbers(experiment: Experiment) -> bool:
     """Whether there is a point to draw."""
     return experiment.latency_ns is not None and experiment.throughput_items_per_s is not None
+
+
+def lost_sentence(one: Side) -> str | None:
+    """Say that the point which an address names is not there, as of a link to what was removed; None where it is."""
+    if not one.lost:
+        return None
+    instead = "another one is shown" if one.chosen else "none is shown"
+    return f"There is no measurement {one.lost} of project {one.letter} in this store; {instead}."
 
 
 def lacking(one: Side) -> str | None:
@@ -67,10 +87,10 @@ def spot_sentence(one: Side, threshold_ms: float | None) -> str | None:
     if not threshold_ms:
         return None
     if one.spot is None:
-        return f"{one.letter} has no sweet spot: none of its points stays within {threshold_ms:g} ms."
+        return f"{one.letter} has no sweet spot: none of its points stays within {threshold_ms:,.10g} ms."
     also = f", which is {one.letter}" if one.chosen is not None and one.spot.id == one.chosen.id else ""
     rate, latency = one.spot.throughput_items_per_s, milliseconds(one.spot.latency_ns)
-    return f"{one.letter}'s sweet spot{also}: {rate:.4g} items/s at {latency:.4g} ms ({point_text(one.spot)})."
+    return f"{one.letter}'s sweet spot{also}: {number(rate)} items/s at {latency:,.3f} ms ({point_text(one.spot)})."
 
 
 def point_text(experiment: Experiment) -> str:
@@ -153,7 +173,13 @@ def _chosen(experiments: Sequence[Experiment], drawn: Sequence[Experiment], name
 
 
 def _operating_point(experiment: Experiment) -> OperatingPoint:
-    return OperatingPoint(experiment.id, experiment.latency_ns, experiment.throughput_items_per_s)
+    latency_ns = None if experiment.latency_ns is None else _as_shown_ns(experiment.latency_ns)
+    return OperatingPoint(experiment.id, latency_ns, experiment.throughput_items_per_s)
+
+
+def _as_shown_ns(time_ns: float) -> float:
+    """Round as the tables do, to 0.001 ms: so a threshold that was copied from there does not miss its own point."""
+    return round(time_ns / 1e6, 3) * 1e6
 
 
 def _with_id(experiments: Sequence[Experiment], identity: str | None) -> Experiment | None:

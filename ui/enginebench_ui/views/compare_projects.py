@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from enginebench_controller.records import ModelVersion
 from enginebench_controller.store.experiments import Contender
+from enginebench_ui.views.magnitudes import number
 from enginebench_ui.views.project_key import DIGEST_CHARACTERS, project_key
 from enginebench_ui.views.text import count_of
 
@@ -86,7 +87,7 @@ def _project(contender: Contender) -> str:
 
 
 def _label(contender: Contender) -> str:
-    speed = "no numbers yet" if contender.best_items_per_s is None else f"{contender.best_items_per_s:.4g} items/s"
+    speed = "no numbers yet" if contender.best_items_per_s is None else f"{number(contender.best_items_per_s)} items/s"
     engine = engine_in_environment(contender.engine, contender.environment)
     return " · ".join((contender.model_name, engine, contender.target, contender.device, speed))
 

@@ -30,11 +30,15 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Source:
-    """The profile taken for a side, None where there is none; `candidates` are all of this project, nearest first."""
+    """The profile taken for a side, None where there is none; `candidates` are all of this project, nearest first.
+
+    `lost` is the id that an address names although no candidate has it; "" where there is none such.
+    """
 
     wanted: Wanted
     taken: ProfileEntry | None
     candidates: tuple[ProfileEntry, ...]
+    lost: str = ""
 
 
 def source(wanted: Wanted, entries: Iterable[ProfileEntry], named: str = "") -> Source:
@@ -44,8 +48,16 @@ def source(wanted: Wanted, entries: Iterable[ProfileEntry], named: str = "") -> 
     zeros imposed on the weights come last: they tell of another model.
     """
     own = sorted((one for one in entries if _belongs(one, wanted.contender)), key=lambda one: _distance(one, wanted))
-    taken = next((one for one in own if named and one.id.startswith(named)), own[0] if own else None)
-    return Source(wanted, taken, tuple(own))
+    meant = next((one for one in own if named and one.id.startswith(named)), None)
+    return Source(wanted, meant or next(iter(own), None), tuple(own), lost="" if meant else named)
+
+
+def lost_sentence(found: Source) -> str | None:
+    """Say that the profile which an address names is not there, as of a link to what was removed; None where it is."""
+    if not found.lost:
+        return None
+    instead = "another one is shown" if found.taken else "none is shown"
+    return f"There is no profile {found.lost} of project {found.wanted.letter} in this store; {instead}."
 
 
 def source_sentence(found: Source) -> str:
@@ -121,6 +133,6 @@ def _unlike(one: ProfileEntry, point: Experiment | None) -> str:
         *([f"batch {point.batch}"] if point.batch != one.batch else []),
         *([f"{point.cores} core" + ("" if point.cores == 1 else "s")] if point.cores != one.cores else []),
         *([point.precision] if point.precision != one.precision else []),
-        *([f"engine version {point.engine_version}"] if point.engine_version != one.engine.version else []),
+        *([f"engine version {point.engine_version}"] if point.engine_version not in (None, one.engine.version) else []),
     ]
     return ", ".join(parts)

@@ -1,4 +1,4 @@
-"""Large counts as a person reads them, and long names cut to what fits. Unknown is never shown as 0."""
+"""Figures and large counts as a person reads them, and long names cut to what fits. Unknown is never shown as 0."""
 
 from enginebench_ui.views.text import UNKNOWN
 
@@ -13,6 +13,15 @@ def magnitude(value: float | None, unit: str = "") -> str:
         return f"{value} {unit}".strip()
     size, prefix = next(((size, prefix) for size, prefix in _STEPS if abs(value) >= size), (1.0, ""))
     return f"{_three_digits(value / size)} {prefix}{unit}".strip()
+
+
+def number(value: float | None) -> str:
+    """Four digits, and all before the point: "0.8123", "12.34", "12,345"; a dash where unknown."""
+    if value is None:
+        return "–"
+    size = abs(value)
+    digits = next((digits for least, digits in ((1000, 0), (100, 1), (10, 2), (1, 3), (0.1, 4)) if size >= least), None)
+    return f"{value:.3g}" if digits is None else f"{value:,.{digits}f}"
 
 
 def milliseconds_text(value_ns: float | None) -> str:

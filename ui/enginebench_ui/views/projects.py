@@ -60,6 +60,12 @@ def configuration_words(configuration: Configuration) -> str:
     return " · ".join(_words(configuration))
 
 
+def known_keys(named: Iterable[str], projects: Iterable[Project]) -> tuple[str, ...]:
+    """Return those keys that belong to a project, as an address names them: others, of what is gone, mean nothing."""
+    known = set(map(_key, projects))
+    return tuple(key for key in named if key in known)
+
+
 def chosen_in_order(before: Sequence[str], shown: Sequence[str], ticked: Sequence[str]) -> tuple[str, ...]:
     """Return the keys chosen now, first chosen first; those that a search hides stay chosen."""
     kept = [key for key in before if key in ticked or key not in shown]
@@ -82,7 +88,7 @@ def _view(project: Project, known: KnownVersion | None) -> ProjectView:
     best = project.best
     engine = engine_label(best) if best else _engine(project)
     return ProjectView(
-        key=project_key(project.model_digest, project.engine, project.environment, project.target),
+        key=_key(project),
         title=f"{shortened(project.model_name)} on {shortened(engine)}, {shortened(project.target)}",
         row=cells(_row(project, known, engine)),
         headline=_headline(best),
@@ -92,6 +98,10 @@ def _view(project: Project, known: KnownVersion | None) -> ProjectView:
         benchmark_id=best.benchmark_id if best else None,
         order=_order_more(project),
     )
+
+
+def _key(project: Project) -> str:
+    return project_key(project.model_digest, project.engine, project.environment, project.target)
 
 
 def _order_more(project: Project) -> dict[str, str]:

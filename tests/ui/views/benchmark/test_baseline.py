@@ -1,13 +1,16 @@
 """A cell is shown with units, intervals and status; without numbers it says why in words."""
 
+from dataclasses import replace
+
 import pytest
 
 import invented
 from enginebench_controller.comparing.cells import compare_cells
 from enginebench_controller.records import Configuration, Interval, IntervalMethod, Status
+from enginebench_controller.stats.comparison import Verdict
 from enginebench_controller.stats.scaling import Figure
 from enginebench_ui.views.benchmark.baseline import cell_view, comparison_rows, distribution_rows, remarks_on, unlike
-from enginebench_ui.views.benchmark.figures import Lens, Statistic, figure_of, interval_text, number
+from enginebench_ui.views.benchmark.figures import Lens, Statistic, figure_of, interval_text
 from enginebench_ui.views.benchmark.lines import labelled, lines_of
 
 CELL = (4, 2)
@@ -78,6 +81,28 @@ def test_others_stand_beside_the_base_with_ratio_and_verdict():
     assert unlike(compared.values()) == ()
 
 
+def test_one_process_each_tells_nothing_however_far_apart_they_are():
+    alone = [
+        replace(one, processes=one.processes[:1]) for one in (measured("m1", "a"), measured("m2", "b", latency_ms=40.0))
+    ]
+    base, other = lines(*alone)
+    compared = {one.second.id: one for one in compare_cells(alone[0], alone[1:], {})}
+
+    row = comparison_rows(base, (other,), CELL, compared, Lens())[1]
+
+    assert (row["It is"], row["Time ÷ base"], row["95 % interval"]) == ("cannot be told", None, None)
+    assert "one process each tells nothing" in row["Remarks"]
+
+
+def test_a_difference_that_its_interval_does_not_confirm_is_within_noise():
+    first, second = measured("m1", "a"), measured("m2", "b")
+    base, other = lines(first, second)
+    (one,) = compare_cells(first, [second], {})
+    unsure = replace(one, comparison=replace(one.comparison, verdict=Verdict.INCONCLUSIVE))
+
+    assert comparison_rows(base, (other,), CELL, {"m2": unsure}, Lens())[1]["It is"] == "within noise"
+
+
 def test_what_is_known_of_cells_is_told_in_whole_sentences():
     (line,) = lines(measured("m1", noisy=True))
 
@@ -92,14 +117,6 @@ def test_a_distribution_leaves_out_percentiles_that_too_few_samples_support():
     assert row["Least"] <= row["Median"] <= row["p95"] <= row["Most"]
     assert (row["p99"], row["p99.9"]) == (None, None)
     assert distribution_rows(lines(invented.failed("m2")), (1, 2)) == ()
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(0.81234, "0.8123"), (12.3456, "12.35"), (1234.5, "1,234"), (0.00012345, "0.000123"), (0, "0"), (None, "–")],
-)
-def test_numbers_have_four_digits(value, text):
-    assert number(value) == text
 
 
 def test_a_missing_interval_is_said():

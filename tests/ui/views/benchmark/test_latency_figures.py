@@ -83,6 +83,8 @@ def test_the_share_done_rises_to_all_of_them(store):
     assert (first.y[0], first.y[-1]) == (0, 1)
     assert np.all(np.diff(first.x) >= 0)
     assert figure.layout.xaxis.type == "log"
+    shown = [first, *iterations_figure(curves, look).data[:2]]
+    assert all(":,.4~r} ms" in one.hovertemplate for one in shown), "large latencies stand in full"
 
 
 def test_nothing_is_drawn_without_samples():

@@ -53,6 +53,7 @@ def test_each_figure_is_drawn_with_the_ideal_and_a_gap_where_a_cell_failed(line)
         growth = 8 if figure is Figure.ITEMS_PER_S else 1 / 8
         assert ideal.y[-1] == pytest.approx(points.y[0] * growth)
         assert points.error_y.array[0] > 0
+        assert "%{y:,.4~r}" in points.hovertemplate, "large figures stand in full"
 
 
 def test_batches_are_drawn_with_no_gain_too():
@@ -106,6 +107,7 @@ def test_nothing_is_drawn_where_all_failed():
     scaling = scaling_of(line, Axis.CORES, 1, Figure.ITEMS_PER_S, Lens())
 
     assert scaling_figure({line.key: scaling}, looks([line])) is None
+    assert extremes(scaling) == "No point with numbers: nothing to compare."
     assert len(gaps([line], Axis.CORES, 1)) == 2
 
 

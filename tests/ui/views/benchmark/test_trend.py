@@ -73,6 +73,7 @@ def test_the_figure_names_versions_where_they_change_and_marks_this_benchmark():
     assert list(line.text) == ["1.0", "", "2.0"]
     assert line.marker.size[2] > line.marker.size[0]
     assert line.error_y.array[0] == pytest.approx(0.01)
+    assert "%{y:,.4~r} ms/" in line.hovertemplate, "large figures stand in full"
 
 
 def test_rows_are_newest_first_with_the_change_from_the_point_before():

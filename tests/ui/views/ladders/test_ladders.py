@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 import invented_ladders
+from enginebench_controller.ladder.chart import write_chart
 from enginebench_controller.ladder.results import ladder_of
 from enginebench_controller.store.ladders import LadderEntry
 from enginebench_ui.views.ladders.chart import alternative, ladder_figure
@@ -32,6 +33,16 @@ def test_the_same_ladder_is_judged_by_its_latency():
     assert first.value == pytest.approx(1e3 / 47.67)
     assert (first.low, first.high) == (None, None)
     assert batch.gain == "+176.6 %"
+
+
+def test_large_numbers_stand_in_full_on_the_page_and_in_a_file(tmp_path):
+    climbed = ladder(throughput=12345.6)
+    drawn = bars(climbed, Measure.THROUGHPUT)
+    figure = ladder_figure(drawn, Measure.THROUGHPUT)
+    assert any("12,346 FPS" in note.text for note in figure.layout.annotations)
+    assert "g}" not in figure.data[0].hovertemplate
+    write_chart(climbed, tmp_path / "ladder.svg")
+    assert "12,346 FPS" in (tmp_path / "ladder.svg").read_text()
 
 
 def test_the_first_inference_is_told_apart():

@@ -2,14 +2,26 @@
 
 from dataclasses import replace
 
+import invented
 from enginebench_controller.planning.expand import Job
-from enginebench_controller.records import Configuration, EngineRef, Status
+from enginebench_controller.records import (
+    ArrivalProcess,
+    Arrivals,
+    Configuration,
+    EngineRef,
+    InputFile,
+    InputSet,
+    Load,
+    Status,
+)
 from enginebench_controller.store.cell_rows import MeasuredCell
+from enginebench_controller.store.store import Store
 from enginebench_ui.views.ordering.cell_grid import cell_grid, legend, tally
 from invented import model
 
 MODEL, COPY = "a" * 64, "b" * 64
 FAMILY = {MODEL: MODEL, COPY: MODEL}
+PHOTOS = ((InputFile("pixels", "0b" * 32, 896),),)
 
 
 def job(batch, cores, engine="x", **axes):
@@ -30,6 +42,10 @@ def measured(batch, cores, engine="x", digest=MODEL, median_ns=3_210_000.0, **ax
         hint="none",
         load="sync",
         requests=1,
+        arrival_process=None,
+        arrival_rate_per_s=None,
+        options={},
+        input_set=InputSet(),
         benchmark_id="b1",
         status=Status.OK,
         started_at_unix_ns=1,
@@ -59,8 +75,56 @@ def test_what_was_measured_otherwise_is_another_thing():
         measured(1, 1, load="async", requests=2),
         measured(1, 1, target="nuc"),
         measured(1, 1, device="GPU.0"),
+        measured(1, 1, options={"x": "1"}),
+        measured(1, 1, input_set=InputSet(seed=1)),
+        measured(1, 1, input_set=InputSet(count=1, name="photos", items=PHOTOS)),
     ]
     assert cell_grid([job(1, 1)], others, FAMILY) == ({"Batch": 1, "1 core": "new"},)
+
+
+def open_loop(rate, process=ArrivalProcess.POISSON):
+    return {"load": Load.OPEN_LOOP, "requests": 2, "arrivals": Arrivals(rate, process)}
+
+
+def test_an_open_loop_is_the_same_at_its_rate_and_process_only():
+    known = measured(1, 1, load="open-loop", requests=2, arrival_process="poisson", arrival_rate_per_s=50.0)
+    others = [job(1, 1, **open_loop(60.0)), job(1, 1, **open_loop(50.0, ArrivalProcess.CONSTANT))]
+
+    assert tally([job(1, 1, **open_loop(50.0)), *others], [known], FAMILY) == (2, 1)
+    assert cell_grid(others, [known], FAMILY) == ({"Batch": 1, "1 core": "2 new"},)
+
+
+def test_what_the_store_keeps_of_a_configuration_is_found_again(tmp_path):
+    asked = [
+        {},
+        {"options": {"x": "1", "y": "2"}},
+        {"input_set": InputSet(count=1, name="photos", items=PHOTOS)},
+        open_loop(50.0),
+        open_loop(60.0),
+        open_loop(50.0, ArrivalProcess.CONSTANT),
+    ]
+    jobs = [job(1, 1, **axes) for axes in asked]
+    store = Store(tmp_path / "results.duckdb")
+    store.add_benchmark(invented.benchmark())
+    for number, one in enumerate(jobs):
+        fields = {"engine": "x", "model_digest": MODEL, "configuration": one.configuration}
+        store.add_measurement(invented.measured(f"m{number}", **fields))
+        known = store.measured_cells([MODEL])
+        assert tally(jobs, known, FAMILY) == (len(jobs) - number - 1, number + 1)
+
+
+def test_the_newest_numbers_count_whatever_the_order_of_the_options(tmp_path):
+    store = Store(tmp_path / "results.duckdb")
+    store.add_benchmark(invented.benchmark())
+    for started, latency_ms, names in ((3, 6.0, "ab"), (2, 5.0, "ba"), (1, 4.0, "ab")):
+        configuration = Configuration("CPU", 1, 1, options=dict.fromkeys(names, "1"))
+        fields = {"engine": "x", "model_digest": MODEL, "configuration": configuration}
+        one = invented.measured(f"m{started}", latency_ms=latency_ms, **fields)
+        store.add_measurement(replace(one, started_at_unix_ns=started))
+
+    (row,) = cell_grid([job(1, 1, options={"a": "1", "b": "1"})], store.measured_cells([MODEL]), FAMILY)
+
+    assert row["1 core"].startswith("↻ again (6.")
 
 
 def test_several_configurations_in_one_cell_are_counted():

@@ -189,6 +189,7 @@ def test_a_layer_shows_its_measured_time_over_the_zeros(matched):
     (curve,) = sparsity_figure(matched[2], series).data
 
     assert (curve.x, curve.y) == ((0, 50, 90), (20, 12, 5))
+    assert "%{y:,.3~r} ms" in curve.hovertemplate, "%{y:.3g} would be 1.23e+3 for 1,230 ms"
     assert sparsity_figure(matched[3], series) is None
 
 

@@ -1,5 +1,7 @@
 """The list shows baselines by name, a row a sweep, and every model's theoretical profile."""
 
+from dataclasses import replace
+
 import invented
 from enginebench_controller.records import EngineRef, Status
 from enginebench_ui.views.profiles.listing import MOST_LISTED, baselines, sweep_passes, theoretical
@@ -32,6 +34,16 @@ def test_a_sweep_is_one_row_that_opens_its_dense_pass():
 
     assert sweep_passes(ALL).queries == ({"id": "s0"},)
     assert (row["Passes"], row["Zeros imposed"], row["Failed"], row["Dense (ms)"]) == (4, "0.5, 0.9", 1, 7.0)
+    assert row["Name"] == "s0"
+
+
+def test_each_configuration_of_an_order_is_a_row_and_none_of_it_a_baseline():
+    one_core = [replace(one, id=f"one-{one.id}", cores=1) for one in SWEEP]
+    listed = (*SWEEP, *one_core, FAST)
+
+    assert [(row["Cores"], row["Passes"]) for row in sweep_passes(listed).rows] == [(2, 3), (1, 3)]
+    assert sweep_passes(listed).queries == ({"id": "s0"}, {"id": "one-s0"})
+    assert baselines(listed).queries == ({"id": "fast"},)
 
 
 def test_every_model_has_a_theoretical_profile():

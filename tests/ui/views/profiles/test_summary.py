@@ -9,6 +9,7 @@ import invented_sweeps
 from controller.prospects.passes import conv, one_pass, relu, three_layers
 from enginebench_controller.model.counted_model import CountedModel
 from enginebench_controller.prospects import Severity, advise
+from enginebench_controller.records import Configuration
 from enginebench_ui.views.profiles.advice import advice_views, of_severity
 from enginebench_ui.views.profiles.pruning import elsewhere, other_settings, outcome_rows, sweep_of
 from enginebench_ui.views.profiles.summary import (
@@ -59,6 +60,25 @@ def test_a_sweep_estimates_time_and_speed_up_and_says_from_what():
     assert (card.value, card.below) == ("11.0 ms/batch", "2.91× as fast with 90 % zeros")
     assert "optimization level 0, where the dense model took 32.0 ms" in card.known_from
     assert "Nothing ran like that" in card.known_from
+
+
+def test_pruned_work_is_counted_at_the_batch_of_the_profile_and_not_of_the_sweep():
+    nodes = (conv(0, flops=8000), replace(relu(1), flops=40), conv(2, flops=8000))
+    four = one_pass(nodes, three_layers((36, 4, 72)), configuration=Configuration("CPU", batch=4, cores=2))
+    found = cards(*measured_cards(four, sweep_of(passes()).prospects))
+
+    assert (found["FLOPs, dense"].value, found["FLOPs, dense"].below) == (
+        "16.0 kFLOP",
+        "1.64 kFLOP with 90 % zeros, estimated",
+    )
+
+
+def test_work_with_the_zeros_of_a_copy_is_counted_layer_by_layer():
+    nodes = (conv(0, flops=8000), replace(relu(1), flops=40), conv(2, flops=8000))
+    four = one_pass(nodes, three_layers((36, 4, 72)), configuration=Configuration("CPU", batch=4, cores=2))
+    found = cards(*measured_cards(four, sweep_of([*passes(), COPY]).prospects))
+
+    assert found["FLOPs, dense"].below == "8.84 kFLOP with 45 % zeros, estimated"
 
 
 def test_a_copy_pruned_layer_by_layer_goes_before_the_steps():

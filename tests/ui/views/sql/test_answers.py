@@ -2,7 +2,9 @@
 
 import pytest
 
+import invented
 from enginebench_controller.store.sql_query import QueryColumn, QueryResult
+from enginebench_controller.store.store import Store
 from enginebench_ui.views.sql.answer import answer_frame, caption, column_names
 from enginebench_ui.views.sql.chart import (
     MOST_COLOURS,
@@ -58,6 +60,29 @@ def test_lists_instants_truth_and_formulas_are_shown_as_what_they_are():
     assert frame["name"][0] == "'=1+1"
     assert frame["none"].isna().all()
     assert not number_columns(frame)
+
+
+NESTED = {
+    "list of dates": "[DATE '2024-05-06', NULL]",
+    "list of instants": "[TIMESTAMP '2024-05-06 07:08:09']",
+    "list of instants with zone": "[TIMESTAMPTZ '2024-05-06 07:08:09+00']",
+    "list of lists": "[[DATE '2024-05-06']]",
+    "array of dates": "array_value(DATE '2024-05-06', DATE '2024-05-07')",
+    "structure": "{'at': DATE '2024-05-06'}",
+    "map": "MAP {DATE '2024-05-06': TIMESTAMP '2024-05-06 07:08:09'}",
+    "union": "union_value(at := DATE '2024-05-06')",
+}
+
+
+@pytest.mark.parametrize("expression", NESTED.values(), ids=NESTED)
+def test_instants_within_something_are_text(expression, tmp_path):
+    store = Store(tmp_path / "results.duckdb")
+    store.add_benchmark(invented.benchmark())
+
+    frame = answer_frame(store.query(f"SELECT {expression} AS nested, DATE '2024-05-06' AS day"))
+
+    assert "2024-05-06" in frame["nested"][0]
+    assert frame["day"][0].isoformat() == "2024-05-06T00:00:00"
 
 
 def test_an_answer_without_rows_has_its_columns():

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from enginebench_controller.comparing.pairing import Compared
 from enginebench_controller.records import Measurement, Status
-from enginebench_controller.stats.comparison import PRACTICAL, Verdict
+from enginebench_controller.stats.comparison import PRACTICAL, Comparison, Verdict
 from enginebench_controller.stats.scaling import Figure
 from enginebench_ui.views.benchmark.figures import (
     UNITS,
@@ -13,9 +13,9 @@ from enginebench_ui.views.benchmark.figures import (
     Remark,
     figure_of,
     interval_text,
-    number,
 )
 from enginebench_ui.views.benchmark.lines import Cell, Line
+from enginebench_ui.views.magnitudes import number
 from enginebench_ui.views.measurements import ending
 from enginebench_ui.views.text import Row, cells, count_of, milliseconds, percent, readback
 
@@ -26,6 +26,7 @@ _VERDICTS = {
     Verdict.SAME: f"the same, to {PRACTICAL:.0%}",
     Verdict.INCONCLUSIVE: "within noise",
 }
+_UNTOLD = "cannot be told"
 
 
 @dataclass(frozen=True)
@@ -153,11 +154,16 @@ def _comparison_row(
             "items/s ± (%)": percent(values[Figure.ITEMS_PER_S].half_width),
             "Time ÷ base": found.ratio if found else None,
             "95 % interval": f"{found.low:.3f} to {found.high:.3f}" if found and found.low and found.high else None,
-            "It is": _VERDICTS[found.verdict] if found else None,
+            "It is": _told(found) if found else None,
             "Status": measurement.status.value if measurement else "not measured",
             "Remarks": _remarks(measurement, found.note if found else "", lens),
         }
     )
+
+
+def _told(found: Comparison) -> str:
+    """The verdict; without a ratio there is no interval either that a difference could lie within."""
+    return _UNTOLD if found.ratio is None else _VERDICTS[found.verdict]
 
 
 def _remarks(measurement: Measurement | None, note: str, lens: Lens) -> str | None:

@@ -7,6 +7,7 @@ from enum import StrEnum
 from enginebench_controller.records import Interval, IntervalMethod, Measurement
 from enginebench_controller.stats.scaling import Figure
 from enginebench_controller.trust.parity import flags
+from enginebench_ui.views.magnitudes import number
 
 
 class Statistic(StrEnum):
@@ -94,15 +95,6 @@ def scaled(interval: Interval | None, factor: float) -> Interval | None:
     if interval is None:
         return None
     return Interval(interval.low * factor, interval.high * factor, interval.level, interval.method)
-
-
-def number(value: float | None) -> str:
-    """Four digits: "0.8123", "12.34", "1,235"; a dash where unknown."""
-    if value is None:
-        return "–"
-    size = abs(value)
-    digits = next((digits for least, digits in ((1000, 0), (100, 1), (10, 2), (1, 3), (0.1, 4)) if size >= least), None)
-    return f"{value:.3g}" if digits is None else f"{value:,.{digits}f}"
 
 
 def interval_text(interval: Interval | None) -> str:

@@ -87,7 +87,7 @@ def _iterations(curve: LatencyCurve, look: Look) -> go.Scatter:
         mode="lines",
         line={"color": look.colour, "width": 1},
         connectgaps=False,
-        hovertemplate="iteration %{x:.0f}: %{y:.4~g} ms<extra>%{fullData.name}</extra>",
+        hovertemplate="iteration %{x:.0f}: %{y:,.4~r} ms<extra>%{fullData.name}</extra>",
     )
 
 
@@ -102,7 +102,7 @@ def _levels(curve: LatencyCurve, look: Look) -> go.Scatter:
         mode="lines",
         fill="tozerox",
         line={"color": look.colour, "width": 1},
-        hovertemplate="%{x:.2%} for each 1 % near %{y:.4~g} ms<extra>%{fullData.name}</extra>",
+        hovertemplate="%{x:.2%} for each 1 % near %{y:,.4~r} ms<extra>%{fullData.name}</extra>",
     )
 
 
@@ -141,7 +141,7 @@ def _shares(curve: LatencyCurve, look: Look) -> go.Scatter:
         name=look.name,
         mode="lines",
         line={"shape": "hv", "color": look.colour, "width": 2},
-        hovertemplate="%{y:.1%} within %{x:.4~g} ms<extra>%{fullData.name}</extra>",
+        hovertemplate="%{y:.1%} within %{x:,.4~r} ms<extra>%{fullData.name}</extra>",
     )
 
 

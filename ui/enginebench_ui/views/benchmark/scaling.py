@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from enginebench_controller.records import Measurement
 from enginebench_controller.stats.scaling import Axis, Figure, Point, ScaledPoint, Scaling, scale
-from enginebench_ui.views.benchmark.figures import UNITS, Lens, figure_of, number
+from enginebench_ui.views.benchmark.figures import UNITS, Lens, figure_of
 from enginebench_ui.views.benchmark.lines import Cell, Line
-from enginebench_ui.views.magnitudes import times_text
+from enginebench_ui.views.magnitudes import number, times_text
 from enginebench_ui.views.measurements import ending
 from enginebench_ui.views.text import Row, cells, count_of, percent
 
@@ -40,7 +40,8 @@ def scaling_rows(lines: Sequence[Line], axis: Axis, fixed: int, lens: Lens) -> t
 def extremes(scaling: Scaling) -> str:
     """Name the best and the worst point: "Best: 2 cores, 1.234 ms/item (speed-up 1.90×). Worst: …"."""
     if scaling.best is None or scaling.worst is None:
-        return "One point with numbers: nothing to compare."
+        known = "No" if scaling.base is None else "One"
+        return f"{known} point with numbers: nothing to compare."
     best, worst = (_named(point, scaling) for point in (scaling.best, scaling.worst))
     return f"Best: {best}. Worst: {worst}."
 

@@ -61,7 +61,7 @@ def _points(scaling: Scaling, look: Look, *, named: bool) -> go.Scatter:
         marker={"symbol": look.symbol, "size": 9, "color": look.colour},
         customdata=[[times_text(point.speed_up), _percents(point.efficiency)] for point in points],
         hovertemplate=(
-            f"%{{x}}: %{{y:.4~g}} {UNITS[scaling.figure]}<br>speed-up %{{customdata[0]}}, "
+            f"%{{x}}: %{{y:,.4~r}} {UNITS[scaling.figure]}<br>speed-up %{{customdata[0]}}, "
             "efficiency %{customdata[1]}<extra>%{fullData.name}</extra>"
         ),
     )

@@ -148,7 +148,7 @@ def _line(track: Track, place: int, lens: TrendLens) -> go.Scatter:
         },
         customdata=[[_hover_name(point), html.escape(point.engine.version or "unknown")] for point in track.points],
         hovertemplate=(
-            f"%{{x|%Y-%m-%d %H:%M}}: %{{y:.4~g}} {UNITS[lens.figure]}<br>version %{{customdata[1]}}<br>"
+            f"%{{x|%Y-%m-%d %H:%M}}: %{{y:,.4~r}} {UNITS[lens.figure]}<br>version %{{customdata[1]}}<br>"
             "%{customdata[0]}<extra>%{fullData.name}</extra>"
         ),
     )

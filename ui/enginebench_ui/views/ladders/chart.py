@@ -8,6 +8,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from enginebench_ui.views.ladders.rungs import Bar, Measure
+from enginebench_ui.views.magnitudes import number
 from enginebench_ui.views.palette import SERIES
 
 ROW_PX = 60
@@ -38,7 +39,7 @@ def ladder_figure(bars: Sequence[Bar], measure: Measure) -> go.Figure:
             width=_THICKNESS,
             marker_color=[_BEST if bar.is_best else _BAR for bar in bars],
             customdata=[html.escape(bar.title) for bar in bars],
-            hovertemplate=f"%{{customdata}}: %{{x:.4~g}} {unit}<extra></extra>",
+            hovertemplate=f"%{{customdata}}: %{{x:,.4~r}} {unit}<extra></extra>",
         )
     )
     figure.add_trace(_whiskers(bars))
@@ -68,7 +69,7 @@ def _heading(bar: Bar, unit: str) -> str:
 
 
 def _value(bar: Bar, unit: str) -> str:
-    return bar.missing if bar.value is None else f"{bar.value:,.4g} {unit}"
+    return bar.missing if bar.value is None else f"{number(bar.value)} {unit}"
 
 
 def _wrapped(text: str) -> str:

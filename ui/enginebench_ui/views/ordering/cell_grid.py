@@ -24,8 +24,9 @@ class _Cell:
 def cell_grid(jobs: Iterable[Job], measured: Iterable[MeasuredCell], family: Mapping[str, str]) -> tuple[Row, ...]:
     """Return a row a batch with a column for each number of cores.
 
-    Measured is what has numbers from the same version (or its copy for that batch: `family`), engine, environment,
-    target, device and load; cells of that kind that are not ordered now are shown, too.
+    Measured is what has numbers from the same version (or its copy for that batch: `family`), engine with its options,
+    environment, target, device, load with its arrivals, and input set; cells of that kind that are not ordered now are
+    shown, too.
     """
     ordered = list(jobs)
     known = {_key(one, family): one for one in measured}
@@ -70,13 +71,17 @@ def _alike(jobs: Iterable[Job], known: Iterable[tuple[object, ...]]) -> set[tupl
 def _key(one: MeasuredCell, family: Mapping[str, str]) -> tuple[object, ...]:
     model = family.get(one.model_digest, one.model_digest)
     where = (one.target, one.engine, one.environment, one.device)
-    return (one.batch, one.cores, model, *where, one.streams, one.precision, one.hint, one.load, one.requests)
+    load = (one.load, one.requests, one.arrival_process, one.arrival_rate_per_s)
+    how = (one.streams, one.precision, one.hint, *load, frozenset(one.options.items()), one.input_set)
+    return (one.batch, one.cores, model, *where, *how)
 
 
 def _key_of(job: Job) -> tuple[object, ...]:
     asked = job.configuration
     where = (job.target, job.engine.name, job.engine.environment, asked.device)
-    how = (asked.streams, asked.precision, str(asked.hint), str(asked.load), asked.requests)
+    arrivals = (str(asked.arrivals.process), asked.arrivals.rate_per_s) if asked.arrivals else (None, None)
+    load = (str(asked.load), asked.requests, *arrivals)
+    how = (asked.streams, asked.precision, str(asked.hint), *load, frozenset(asked.options.items()), asked.input_set)
     return (asked.batch, asked.cores, job.model.digest, *where, *how)
 
 

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from enginebench_controller.prospects import Part, Series
 from enginebench_controller.records import LayerState
 from enginebench_ui.views.dress import margins
-from enginebench_ui.views.magnitudes import magnitude, milliseconds_text, percent_text, shortened
+from enginebench_ui.views.magnitudes import magnitude, milliseconds_text, number, percent_text, shortened
 from enginebench_ui.views.palette import SERIES
 from enginebench_ui.views.profiles.layers import LayerView
 from enginebench_ui.views.profiles.results import roof_text
@@ -77,7 +77,7 @@ def sparsity_figure(layer: LayerView, series: Series) -> go.Figure | None:
         y=time,
         mode="lines+markers",
         line={"color": SERIES[0]},
-        hovertemplate="%{x:g} % zeros: %{y:.3g} ms<extra></extra>",
+        hovertemplate="%{x:g} % zeros: %{y:,.3~r} ms<extra></extra>",
     )
     figure = go.Figure(curve)
     figure.update_xaxes(title="zeros imposed (%)", range=[-3, 103])
@@ -116,7 +116,7 @@ def _identity(layer: LayerView) -> Sequence[tuple[str, str]]:
 
 def _times(layer: LayerView) -> Sequence[tuple[str, str]]:
     found = layer.interval
-    interval = f", 95 % interval {found.low / 1e6:.3g} to {found.high / 1e6:.3g} ms" if found else ""
+    interval = f", 95 % interval {number(found.low / 1e6)} to {number(found.high / 1e6)} ms" if found else ""
     calls = "" if layer.calls in (None, 1) else f"{layer.calls} in one inference"
     return (
         ("Mean time", f"{milliseconds_text(layer.time_ns)}{interval}" if layer.time_ns is not None else ""),
@@ -139,7 +139,7 @@ def _roofline(layer: LayerView) -> Sequence[tuple[str, str]]:
         return ()
     return (
         ("Achieved", magnitude(place.flops_per_s, "FLOP/s")),
-        ("Intensity", "" if place.intensity is None else f"{place.intensity:.3g} FLOP/B"),
+        ("Intensity", "" if place.intensity is None else magnitude(place.intensity, "FLOP/B")),
         (
             "Attainable",
             "" if place.attainable_flops_per_s is None else magnitude(place.attainable_flops_per_s, "FLOP/s"),

@@ -105,6 +105,7 @@ def _sweep_row(passes: Sequence[ProfileEntry]) -> Row:
     first = _dense(passes)
     imposed = [one.imposed_sparsity for one in passes if one.imposed_sparsity]
     return {
+        "Name": first.name,
         "Model": first.model_name,
         "Engine": engine_text(first),
         "Passes": len(passes),
@@ -113,6 +114,8 @@ def _sweep_row(passes: Sequence[ProfileEntry]) -> Row:
         "Dense (ms)": milliseconds(first.profiled_latency_ns),
         "Batch": first.batch,
         "Cores": first.cores,
+        "Precision": first.precision or None,
+        "Device": first.device,
         "Target": first.target,
         "Created": instant(first.created_at_unix_ns),
         "Order": first.order_id,

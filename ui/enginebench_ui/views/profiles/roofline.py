@@ -148,8 +148,8 @@ def _hover(layer: LayerView) -> str:
     share = f"<br>{percent_text(place.share, 0)} of what it could attain" if place.share is not None else ""
     return (
         f"<b>#{layer.depth} {html.escape(shortened(layer.name, 48))}</b><br>{html.escape(shortened(layer.type))}, "
-        f"{milliseconds_text(layer.time_ns)}<br>{magnitude(place.flops_per_s, 'FLOP/s')} at {place.intensity:.3g} "
-        f"FLOP/byte{share}{notes}"
+        f"{milliseconds_text(layer.time_ns)}<br>{magnitude(place.flops_per_s, 'FLOP/s')} at "
+        f"{magnitude(place.intensity, 'FLOP/byte')}{share}{notes}"
     )
 
 

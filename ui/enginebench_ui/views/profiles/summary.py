@@ -1,6 +1,6 @@
 """The model summary: what was run and how, how fast it was, how fast it may be when optimized, and its work."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from enginebench_controller.model.counted_model import CountedModel
@@ -36,15 +36,16 @@ def measured_cards(profile: Profile, prospects: PruningProspects | None) -> tupl
 
 
 def work_cards(work: ModelWork | None, nodes: Sequence[ProfileNode], chosen: Outcome | None = None) -> tuple[Card, ...]:
-    """Return FLOPs and parameters, dense and pruned: as in the sweep's outcome, else with the same zeros everywhere."""
+    """Return FLOPs and parameters, dense and pruned: with the zeros of the sweep's outcome, else the same everywhere.
+
+    All are counted in these nodes: a sweep may have run at another batch, whose FLOPs are others.
+    """
     if work is None:
         return (Card("FLOPs", UNKNOWN), Card("Parameters", UNKNOWN))
     share = GOAL if chosen is None else chosen.sparsity
-    flops, parameters = (
-        (chosen.flops, chosen.parameters)
-        if chosen is not None
-        else (_pruned(work.flops, nodes, "flops"), _pruned(work.parameters, nodes, "parameters"))
-    )
+    sparsities = uniform(nodes, GOAL) if chosen is None else chosen.sparsities
+    flops = _pruned(work.flops, nodes, sparsities, "flops")
+    parameters = _pruned(work.parameters, nodes, sparsities, "parameters")
     known = "" if work.coverage in (None, 1) else f" Known for {percent_text(work.coverage)} of the nodes."
     zeros = f"{percent_text(share, 0)} zeros"
     return (
@@ -143,8 +144,10 @@ def _estimated(chosen: Outcome) -> Card:
     return Card("Estimated, pruned", value, below, estimate_basis(chosen))
 
 
-def _pruned(dense: int | None, nodes: Sequence[ProfileNode], figure: str) -> int | None:
-    return without_zeros(dense, nodes, uniform(nodes, GOAL), figure) if nodes else None
+def _pruned(
+    dense: int | None, nodes: Sequence[ProfileNode], sparsities: Mapping[int, float], figure: str
+) -> int | None:
+    return without_zeros(dense, nodes, sparsities, figure) if nodes else None
 
 
 def _zero_now(work: ModelWork) -> str:
@@ -192,7 +195,7 @@ def theory_facts(counted: CountedModel) -> tuple[tuple[str, str], ...]:
         ("Multiply-adds", magnitude(work.macs)),
         ("Weights", magnitude(work.weight_bytes, "B")),
         ("Activations, once a node", magnitude(work.activation_bytes, "B")),
-        ("Intensity", UNKNOWN if intensity is None else f"{intensity:.3g} FLOP/byte"),
+        ("Intensity", magnitude(intensity, "FLOP/byte")),
         ("Unknown work", ", ".join(dict.fromkeys(unknown)) or "none: the work of every node is known"),
         *(("Assumed", sentence) for sentence in counted.assumptions),
     )

@@ -41,7 +41,7 @@ def caption(result: QueryResult) -> str:
 
 
 def _series(values: Sequence[Any], kind: str) -> "pd.Series[Any]":
-    if kind.startswith(_INSTANTS):
+    if kind.startswith(_INSTANTS) and not kind.endswith("]"):  # DATE[] and DATE[3] are lists
         # An instant that pandas cannot hold, such as infinity, becomes NaT, which shows as unknown.
         return pd.Series(pd.to_datetime(list(values), errors="coerce", format="ISO8601"))
     known = [value for value in values if value is not None]
