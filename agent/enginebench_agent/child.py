@@ -127,7 +127,8 @@ async def spawned(
     `descriptors` are open files it gets under the same numbers. Raises `ChildStartError`.
     """
     staying = ["--keep-network"] if limits.network else []
-    process = _popen(python, [*staying, *arguments], folder, stdin, descriptors)
+    enclosing = limits.sandbox.words() if limits.sandbox else []
+    process = _popen(python, [*staying, *enclosing, *arguments], folder, stdin, descriptors)
     impose(process.pid, limits)
     assert process.stdout is not None and process.stderr is not None  # noqa: S101  # pipes, as asked for
     child = Child(process, asyncio.StreamReader(), _Tail())

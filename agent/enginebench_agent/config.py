@@ -12,6 +12,7 @@ from enginebench_agent.errors import SetupError
 from enginebench_agent.limits import NO_LIMITS, ChildLimits
 from enginebench_agent.machine_memory import memory_bytes
 from enginebench_agent.names import is_environment_name
+from enginebench_agent.sandbox import find_sandbox
 from enginebench_agent.sizes import parse_size
 
 T = TypeVar("T", bool, int, str)
@@ -26,7 +27,7 @@ DEFAULT_FILE_BYTES = 16 * 1024**3
 DEFAULT_STREAMS = 64
 DEFAULT_QUEUED_RUNS = 256
 DEFAULT_DRAIN_SECONDS = 10
-_CHILD_KEYS = frozenset({"max_memory_bytes", "max_file_bytes", "max_cpu_seconds", "allow_network"})
+_CHILD_KEYS = frozenset({"max_memory_bytes", "max_file_bytes", "max_cpu_seconds", "allow_network", "sandbox"})
 _BOUND_KEYS = frozenset({"max_cache_bytes", "max_streams", "max_queued_runs", "drain_seconds"})
 _AGENT_KEYS = frozenset({"allow_executable_formats", "max_run_seconds", "discovery_seconds", "environments"})
 _ENVIRONMENT_KEYS = frozenset({"python", "engines"})
@@ -78,7 +79,7 @@ def load_config(folder: DataFolder) -> AgentConfig:
         allow_executable_formats=_get(table, "allow_executable_formats", False, folder.config_file),
         max_run_seconds=_positive(table, "max_run_seconds", 3_600, folder.config_file),
         discovery_seconds=_positive(table, "discovery_seconds", 60, folder.config_file),
-        child_limits=_child_limits(table, folder.config_file),
+        child_limits=_child_limits(table, folder),
         max_cache_bytes=_size(table, "max_cache_bytes", None, folder.config_file),
         max_streams=_positive(table, "max_streams", DEFAULT_STREAMS, folder.config_file),
         max_queued_runs=_positive(table, "max_queued_runs", DEFAULT_QUEUED_RUNS, folder.config_file),
@@ -94,7 +95,8 @@ def write_environment(folder: Path, environment: EnvironmentConfig) -> None:
     (folder / ENVIRONMENT_FILE).write_text("\n".join(lines) + "\n")
 
 
-def _child_limits(table: Mapping[str, Any], file: Path) -> ChildLimits:
+def _child_limits(table: Mapping[str, Any], folder: DataFolder) -> ChildLimits:
+    file = folder.config_file
     machine_bytes = memory_bytes(Path("/"))
     share_bytes = None if machine_bytes is None else int(DEFAULT_MEMORY_SHARE * machine_bytes)
     has_bound = "max_cpu_seconds" in table
@@ -103,6 +105,7 @@ def _child_limits(table: Mapping[str, Any], file: Path) -> ChildLimits:
         file_bytes=_size(table, "max_file_bytes", DEFAULT_FILE_BYTES, file),
         cpu_seconds=_positive(table, "max_cpu_seconds", 1, file) if has_bound else None,
         network=_get(table, "allow_network", False, file),
+        sandbox=find_sandbox(folder) if _get(table, "sandbox", True, file) else None,
     )
 
 

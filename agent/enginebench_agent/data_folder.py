@@ -44,6 +44,11 @@ class DataFolder:
         return self.root / "runs"
 
     @property
+    def caches(self) -> Path:
+        """What engines and drivers keep from run to run, where they do not see their user's home."""
+        return self.root / "caches"
+
+    @property
     def peaks_file(self) -> Path:
         """What calibrations found."""
         return self.root / "peaks.json"

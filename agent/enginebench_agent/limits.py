@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
 
+from enginebench_agent.sandbox import Sandbox
 from enginebench_agent.sizes import shown_size
 
 CPU_GRACE_SECONDS = 5
@@ -29,13 +30,15 @@ class ChildLimits:
     """Bounds of one child; None is no bound.
 
     `memory_bytes` bounds what it holds and not its address space, of which engines and GPU drivers reserve far more.
-    `network`: whether it may stay in the machine's network. The sentences are ends of one, and "" without a bound.
+    `network`: whether it may stay in the machine's network. `sandbox`: what it is shut in with.
+    The sentences are ends of one, and "" without a bound.
     """
 
     memory_bytes: int | None = None
     file_bytes: int | None = None
     cpu_seconds: int | None = None
     network: bool = False
+    sandbox: Sandbox | None = None
 
     def within(self, seconds: float) -> "ChildLimits":
         """These limits for a child that may live so long: without a bound of its own, all processors all the time."""

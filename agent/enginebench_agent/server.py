@@ -127,7 +127,11 @@ async def _serve(options: ServeOptions, entrance: Entrance) -> None:
         await health_servicer.set(name, health_pb2.HealthCheckResponse.SERVING)
     await server.start()
     discovery.begin()
-    _log.info("listening", extra=logs.told(host=options.host, port=port, folder=str(folder.root)))
+    sandbox = config.child_limits.sandbox
+    shut_in_by = str(sandbox.program) if sandbox else "nothing"
+    _log.info(
+        "listening", extra=logs.told(host=options.host, port=port, folder=str(folder.root), shut_in_by=shut_in_by)
+    )
     print(f"enginebench-agent listening on {_shown_host(options.host)}:{port}", flush=True)  # the ready line
     notify(READY)
     await stop.asked()
@@ -144,7 +148,11 @@ async def _serve(options: ServeOptions, entrance: Entrance) -> None:
 
 def _load_config(options: ServeOptions) -> AgentConfig:
     """What the folder says, with what only this start of the agent was told."""
-    return replace(load_config(options.folder), trusted_models=options.trusted_models)
+    config = load_config(options.folder)
+    limits = config.child_limits
+    if limits.sandbox and options.tls:
+        limits = replace(limits, sandbox=limits.sandbox.hiding(options.tls))
+    return replace(config, trusted_models=options.trusted_models, child_limits=limits)
 
 
 @contextlib.contextmanager

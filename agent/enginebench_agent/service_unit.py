@@ -38,7 +38,7 @@ RestrictRealtime=yes
 RestrictSUIDSGID=yes
 RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
 SystemCallArchitectures=native
-# @mount is for bubblewrap, which shuts children in; without privileges it works in a namespace of its own only.
+# @mount is for bubblewrap, which shuts children in where it is installed, and mounts in a namespace of its own only.
 SystemCallFilter=@system-service @mount
 SystemCallErrorNumber=EPERM
 # Engines write machine code and run it.

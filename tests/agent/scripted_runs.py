@@ -105,7 +105,7 @@ def scripted_interpreter(path: Path, script: str) -> Path:
     child = path.with_suffix(".py")
     child.write_text(PRELUDE + script)
     path.write_text(
-        f'#!/bin/sh\ncase "$*" in *.worker\\ run\\ *) set -- "{child}" "$@";; esac\nexec "{sys.executable}" "$@"\n'
+        f'#!/bin/sh\ncase "$*" in *.worker\\ *run\\ *) set -- "{child}" "$@";; esac\nexec "{sys.executable}" "$@"\n'
     )
     path.chmod(0o700)
     return path

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from enginebench_agent.worker import plugins
+from enginebench_agent.sandbox import Sandbox
+from enginebench_agent.worker import plugins, sandbox
 from enginebench_agent.worker.channel import Channel
 from enginebench_agent.worker.confine import die_with_parent, leave_network
 
@@ -16,10 +17,13 @@ def main() -> None:
     """Do what the command line says and send it through what was standard output."""
     arguments = _parse_arguments()
     channel = Channel.claim_stdout()
+    outside = _enter_sandbox(arguments)
     staying = "" if arguments.keep_network else leave_network()
     die_with_parent()  # after the namespaces: the kernel forgets it where the credentials change
     faulthandler.enable()  # where a crash happened belongs into the end of standard error
     if arguments.command == "list":
+        if outside:
+            channel.notice(f"engines here are not shut in and see all files of this account: {outside}")
         if staying:
             channel.notice(f"engines here can reach the network: {staying}")
         for engine in plugins.listing():
@@ -39,6 +43,16 @@ def _run(arguments: argparse.Namespace, channel: Channel) -> None:
     execute(RunSpec.FromString(sys.stdin.buffer.read()), place, channel)
 
 
+def _enter_sandbox(arguments: argparse.Namespace) -> str:
+    """Shut this process in, where the agent asks for it; returns why that cannot be."""
+    if arguments.sandbox is None:
+        return ""
+    given = (arguments.model_path, arguments.inputs) if arguments.command == "run" else ()
+    # A calibration has a folder to write its models to in place of a model.
+    unchanging = [path for path in given if path is not None and (path.is_file() or path == arguments.inputs)]
+    return sandbox.enter(Sandbox(arguments.sandbox, tuple(arguments.hide), arguments.caches), unchanging)
+
+
 def _leave() -> NoReturn:
     """End at once: all was sent, and an engine that crashes or hangs at exit must not undo that."""
     sys.stdout.flush()
@@ -49,6 +63,11 @@ def _leave() -> NoReturn:
 def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="enginebench_agent.worker", description=__doc__)
     parser.add_argument("--keep-network", action="store_true", help="stay in the machine's network")
+    parser.add_argument("--sandbox", type=Path, metavar="BWRAP", help="shut this process in with bubblewrap")
+    parser.add_argument(
+        "--hide", type=Path, metavar="DIR", action="append", default=[], help="show nothing of it there"
+    )
+    parser.add_argument("--caches", type=Path, metavar="DIR", help="where engines keep their caches there")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("list", help="the engines installed here, from package metadata")
     commands.add_parser("describe", help="one engine").add_argument("name")

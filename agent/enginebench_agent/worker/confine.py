@@ -13,7 +13,7 @@ from enginebench_agent.cores import physical_cores, usable_cores
 from enginebench_plugins.spec import UnsupportedSettingsError
 
 _PR_SET_PDEATHSIG = 1
-_CLONE_NEWUSER = 0x1000_0000
+CLONE_NEWUSER = 0x1000_0000
 _CLONE_NEWNET = 0x4000_0000
 PROC_SELF = Path("/proc/self")
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
@@ -29,20 +29,33 @@ def die_with_parent() -> None:
 def leave_network() -> str:
     """Move this process into a network of its own that leads nowhere; returns why that cannot be, "" where it can.
 
-    Only for a process with a single thread. Without the right to do so it takes a namespace of users along, in which
-    it remains who it is; files, devices, processors and the counters of the kernel stay the same.
+    Only for a process with a single thread. Without the right to do so it takes a namespace of users along; files,
+    devices, processors and the counters of the kernel stay the same.
     """
-    unshare = getattr(ctypes.CDLL(None, use_errno=True), "unshare", None)
-    if unshare is None:
-        return "this system has no namespaces"
-    if unshare(_CLONE_NEWNET) == 0:
-        return ""
+    return ask_kernel("unshare", _CLONE_NEWNET) and give_up_rights(_CLONE_NEWNET)
+
+
+def give_up_rights(besides: int = 0) -> str:
+    """Move this process into a namespace of users, where it stays who it is, without rights outside.
+
+    `besides` are flags of other namespaces to move into. Returns why that cannot be, "" where it can.
+    """
     user, group = os.getuid(), os.getgid()
-    if unshare(_CLONE_NEWUSER | _CLONE_NEWNET) != 0:
-        return f"the kernel refuses a namespace ({os.strerror(ctypes.get_errno()).lower()})"
+    if refusal := ask_kernel("unshare", CLONE_NEWUSER | besides):
+        return refusal
     for file, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
         with contextlib.suppress(OSError):  # then it is nobody by name, with the same rights
             (PROC_SELF / file).write_text(text)
+    return ""
+
+
+def ask_kernel(name: str, *arguments: int) -> str:
+    """Call a function of the C library that concerns namespaces; returns why it failed, "" where it did not."""
+    function = getattr(ctypes.CDLL(None, use_errno=True), name, None)
+    if function is None:
+        return "this system has no namespaces"
+    if function(*arguments) != 0:
+        return f"the kernel refuses a namespace ({os.strerror(ctypes.get_errno()).lower()})"
     return ""
 
 

@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -66,12 +66,20 @@ class Child:
 def run_worker() -> Callable[..., Child]:
     """Start a worker with these arguments and wait for its end."""
 
-    def run(*arguments: str, spec: RunSpec | None = None, folders: Sequence[Path] = (), timeout_s: float = 60) -> Child:
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, folders))}
+    def run(
+        *arguments: str,
+        spec: RunSpec | None = None,
+        folders: Sequence[Path] = (),
+        timeout_s: float = 60,
+        cwd: Path | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> Child:
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, folders))} | (variables or {})
         process = subprocess.run(
             [sys.executable, "-m", "enginebench_agent.worker", *arguments],
             input=b"" if spec is None else spec.SerializeToString(),
             capture_output=True,
+            cwd=cwd,
             env=environment,
             timeout=timeout_s,
             check=False,
