@@ -84,6 +84,12 @@ def _bubblewrap() -> None:
 shut_in = pytest.mark.usefixtures("_bubblewrap")
 
 
+def edited_at(source: Path, folder: Path) -> None:
+    """Let a plugin be installed as `pip install --editable` does it."""
+    (metadata,) = folder.glob("*.dist-info")
+    (metadata / "direct_url.json").write_text(json.dumps({"url": source.as_uri(), "dir_info": {"editable": True}}))
+
+
 def passed(child: object) -> bool:
     assert child.result.outcome == run_pb2.OUTCOME_OK, child.result.failure
     return True
@@ -168,8 +174,20 @@ def test_a_plugin_that_is_edited_in_a_home_is_seen(
     source.mkdir()
     (source / "weights").write_text("own")
     folder = install_plugin("mine", engine_with(compile=f"assert open({str(source / 'weights')!r}).read() == 'own'"))
-    (metadata,) = folder.glob("*.dist-info")
-    (metadata / "direct_url.json").write_text(json.dumps({"url": source.as_uri(), "dir_info": {"editable": True}}))
+    edited_at(source, folder)
+    model = shutil.copy(tiny_model, room.own / "model")
+    assert passed(room.child("run", str(model), spec=make_spec("mine"), folders=[folder]))
+
+
+@shut_in
+def test_an_agent_that_lives_within_what_is_seen_keeps_its_keys(
+    room: Room, install_plugin: Callable, make_spec: Callable, tiny_model: Path, tmp_path: Path
+) -> None:
+    seen = (
+        f"import os; assert [os.path.exists(name) for name in {list(map(str, room.secrets))!r}] == [False] * 3 + [True]"
+    )
+    folder = install_plugin("mine", engine_with(compile=seen))
+    edited_at(tmp_path, folder)
     model = shutil.copy(tiny_model, room.own / "model")
     assert passed(room.child("run", str(model), spec=make_spec("mine"), folders=[folder]))
 
