@@ -10,8 +10,10 @@ import pytest
 from agent_process import ONLY_FAKE, AgentProcess, connected, is_alive, make_spec
 from logging_agent import logging_agent
 
+from enginebench_agent import server
 from enginebench_agent.config import load_config
 from enginebench_agent.data_folder import DataFolder
+from enginebench_agent.server import ServeOptions
 from enginebench_proto.v1 import run_pb2
 
 HANGING = {"fault": "hang"}
@@ -87,11 +89,12 @@ def test_without_the_program_there_is_none(tmp_path: Path, monkeypatch: pytest.M
     assert load_config(DataFolder(tmp_path)).child_limits.sandbox is None
 
 
-def test_the_home_of_a_controller_is_hidden_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_that_lie_elsewhere_are_hidden_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "bwrap"
     program.write_text("")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("ENGINEBENCH_HOME", str(tmp_path / "home"))
-    sandbox = load_config(DataFolder(tmp_path / "data")).child_limits.sandbox
-    assert sandbox is not None and sandbox.hidden == (tmp_path / "data", tmp_path / "home")
+    options = ServeOptions("127.0.0.1", 0, DataFolder(tmp_path / "data"), tls=tmp_path / "tls")
+    sandbox = server._load_config(options).child_limits.sandbox
+    assert sandbox is not None and sandbox.hidden == (tmp_path / "data", tmp_path / "home", tmp_path / "tls")

@@ -128,6 +128,7 @@ def test_a_file_that_cannot_be_opened_is_named(tmp_path: Path, name: str) -> Non
         ("max_cache_bytes = 0", "max_cache_bytes"),
         ("max_cpu_seconds = 0", "max_cpu_seconds"),
         ("allow_network = 1", "allow_network"),
+        ("sandbox = 'no'", "sandbox"),
         ("drain_seconds = 0", "drain_seconds"),
     ],
 )
