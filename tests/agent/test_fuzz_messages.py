@@ -300,7 +300,8 @@ class _ScriptedChild:
 
     async def messages(self) -> Any:
         for message in self._messages:
-            yield message
+            # Its own, as if it came through a pipe: what is drawn from must not change while more is drawn.
+            yield worker_pb2.WorkerMessage.FromString(message.SerializeToString())
 
     async def exit(self) -> Any:
         from enginebench_agent.child import ChildExit

@@ -40,6 +40,7 @@ def test_a_benchmark_is_found_and_its_scaling_seen(page, real_pages):
     page.get_by_placeholder("Name, id, model, engine or target").fill("side by")
     page.keyboard.press("Enter")
     expect(page.get_by_text("1 of 4 benchmarks")).to_be_visible()
+    settled(page)  # the number is there before the old list has gone
     page.get_by_role("link", name=GRID).click()
     settled(page)
     charts(page, 2)

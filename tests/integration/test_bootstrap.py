@@ -150,8 +150,9 @@ def test_what_a_login_prints_is_not_what_a_command_says(machine: SshMachine, mon
     (machine.home / ".bashrc").write_text("echo hello\n")
     remote = Remote(SshPlace.parse(machine.address))
     (machine.home / "said").write_text("what stands there\n")
-    assert remote.run("cat", "said", to="read") == "what stands there\n"
-    assert remote.read("said") == "what stands there\n"
+    said = str(machine.home / "said")
+    assert remote.run("cat", said, to="read") == "what stands there\n"
+    assert remote.read(said) == "what stands there\n"
 
 
 def test_a_missing_python_is_told_in_the_machines_own_words(bench: Bench, machine: SshMachine) -> None:
