@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import grpc
 import pytest
@@ -78,10 +78,16 @@ async def test_an_upload_that_is_cut_and_then_meets_a_new_agent_goes_on_where_it
 ) -> None:
     agent = start_agent()
     content = os.urandom(10 * MEGABYTE)
+    part = agent.data_dir / "files" / f"{digest(content)}.part"
+
+    async def arrived(begin: int) -> None:
+        if begin == 5 * MEGABYTE:  # an agent that is killed has written nothing of what still waits in buffers
+            await eventually(lambda: part.exists() and part.stat().st_size > 2 * MEGABYTE)
+
     async with fault_proxy(agent.port) as proxy, grpc.aio.insecure_channel(proxy.address) as channel:
         proxy.cut_at(6 * MEGABYTE)
         async with refused(grpc.StatusCode.UNAVAILABLE):
-            await Client(channel).upload(content)
+            await Client(channel).models.Upload(_from(content, 0, arrived), timeout=30)
     agent.kill()
     agent.restart()
     async with connected(agent) as client:
@@ -89,16 +95,12 @@ async def test_an_upload_that_is_cut_and_then_meets_a_new_agent_goes_on_where_it
         assert 2 * MEGABYTE < committed < 6.1 * MEGABYTE
         sent = 0
 
-        async def rest() -> AsyncIterator[model_pb2.UploadRequest]:
+        async def count(begin: int) -> None:
             nonlocal sent
-            header = model_pb2.UploadHeader(sha256=digest(content), size_bytes=len(content), offset_bytes=committed)
-            yield model_pb2.UploadRequest(header=header)
-            for begin in range(committed, len(content), MEGABYTE):
-                piece = content[begin : begin + MEGABYTE]
-                sent += len(piece)
-                yield model_pb2.UploadRequest(chunk=piece)
+            sent += len(content[begin : begin + MEGABYTE])
 
-        assert (await client.models.Upload(rest(), timeout=30)).committed_bytes == len(content)
+        upload = client.models.Upload(_from(content, committed, count), timeout=30)
+        assert (await upload).committed_bytes == len(content)
         assert sent == len(content) - committed
     assert (agent.data_dir / "files" / digest(content)).read_bytes() == content
 
@@ -120,6 +122,17 @@ async def test_events_go_on_after_a_network_that_was_slow_and_then_broke(
         rest = await _patiently(lambda: client.watch("run-1", seen[-1].sequence + 1))
     everything = await ready.watch("run-1")
     assert [*seen, *rest] == everything
+
+
+async def _from(
+    content: bytes, offset: int, before: Callable[[int], Awaitable[None]]
+) -> AsyncIterator[model_pb2.UploadRequest]:
+    """The messages of an upload that goes on at `offset`; `before` is waited for with the begin of each piece."""
+    header = model_pb2.UploadHeader(sha256=digest(content), size_bytes=len(content), offset_bytes=offset)
+    yield model_pb2.UploadRequest(header=header)
+    for begin in range(offset, len(content), MEGABYTE):
+        await before(begin)
+        yield model_pb2.UploadRequest(chunk=content[begin : begin + MEGABYTE])
 
 
 async def _send_rest(client: Client, content: bytes) -> int:
