@@ -62,7 +62,8 @@ class FileCache:
     async def receiving(self, sha256: str, size_bytes: int, offset_bytes: int) -> AsyncIterator[Reception]:
         """Take in a file, or go on with one; files that no run needs make way for it, least recently used first.
 
-        Raises `UploadUnderWayError` when somebody else is sending it, and `DiskFullError` where it will not fit.
+        Raises `UploadUnderWayError` when somebody else is sending it or has sent more of it since this caller asked,
+        and `DiskFullError` where it will not fit.
         """
         path = self.path(sha256)
         if sha256 in self._receiving:

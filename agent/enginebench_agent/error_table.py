@@ -51,8 +51,8 @@ ERRORS: Mapping[ErrorCode, KnownError] = {
     ),
     ErrorCode.UPLOAD_UNDER_WAY: KnownError(
         StatusCode.ABORTED,
-        "Another caller is sending the same file.",
-        "Ask again in some seconds: either the file is there then, or the upload can be continued.",
+        "Another caller is sending the same file, or was, after this one asked how much of it is there.",
+        "Ask anew what is missing, in some seconds: either the file is there then, or the upload can be continued.",
     ),
     ErrorCode.DISK_FULL: KnownError(
         StatusCode.RESOURCE_EXHAUSTED,

@@ -61,7 +61,7 @@ class DifferentRunError(AgentError):
 
 
 class UploadUnderWayError(AgentError):
-    """Another caller is sending the same file."""
+    """Another caller is sending the same file, or was, after this one asked how much of it is there."""
 
     code = ErrorCode.UPLOAD_UNDER_WAY
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from enginebench_agent.errors import DiskFullError, InvalidRequestError, NotReadyError
+from enginebench_agent.errors import DiskFullError, InvalidRequestError, UploadUnderWayError
 from enginebench_agent.uninterrupted import run_to_end
 
 BLOCK_BYTES = 1024 * 1024
@@ -38,14 +38,15 @@ class Reception:
     def opened(cls, part: Path, target: Path, sha256: str, size_bytes: int, offset_bytes: int) -> Iterator["Reception"]:
         """Open the unfinished file at `offset_bytes`.
 
-        Raises `NotReadyError` for an offset that is not the committed size. What was received stays on disk when the
-        block is left early; an empty file does not.
+        Raises `UploadUnderWayError` for an offset that is not the committed size: since the caller asked for it, an
+        upload that ended has written its rest, or the file was removed. What was received stays on disk when the block
+        is left early; an empty file does not.
         """
         try:
             with _disk_errors(), part.open("a+b") as stream:
                 committed_bytes = stream.seek(0, os.SEEK_END)
                 if offset_bytes != committed_bytes:
-                    raise NotReadyError(
+                    raise UploadUnderWayError(
                         f"the upload of {sha256} must continue at byte {committed_bytes}, not at {offset_bytes}."
                     )
                 yield cls(part, target, sha256, size_bytes, stream)

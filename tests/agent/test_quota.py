@@ -97,7 +97,7 @@ async def test_the_room_of_an_upload_under_way_is_its_own(client: Client, agent:
 
 
 async def test_an_offset_for_a_file_that_was_never_begun_leaves_nothing(client: Client, agent: AgentProcess) -> None:
-    async with refused(grpc.StatusCode.FAILED_PRECONDITION, "byte 0"):
+    async with refused(grpc.StatusCode.ABORTED, "byte 0"):
         await client.upload(CONTENTS[0], offset=MEGABYTE)
     assert held(agent) == set()
 

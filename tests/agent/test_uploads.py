@@ -66,7 +66,7 @@ async def test_an_upload_resumes_from_the_committed_size_after_a_restart(
     async with connected(agent) as client:
         committed = (await missing(client, digest(content)))[digest(content)]
         assert 2 * BLOCK <= committed <= 12 * MEGABYTE
-        async with refused(grpc.StatusCode.FAILED_PRECONDITION, str(committed)):
+        async with refused(grpc.StatusCode.ABORTED, str(committed)):
             await client.upload(content, offset=committed - 1)
         assert await client.upload(content, offset=committed) == len(content)
     assert (agent.data_dir / "files" / digest(content)).read_bytes() == content
@@ -103,7 +103,7 @@ async def _upload_rest(client: Client, content: bytes) -> int:
             try:
                 sent = await client.upload(content, offset=committed)
             except grpc.aio.AioRpcError as error:
-                assert error.code() in {grpc.StatusCode.ABORTED, grpc.StatusCode.FAILED_PRECONDITION}
+                assert error.code() == grpc.StatusCode.ABORTED
                 await asyncio.sleep(0.02)
             else:
                 assert committed in {MEGABYTE, 2 * MEGABYTE}
@@ -202,4 +202,5 @@ async def test_memory_stays_flat_while_a_large_file_passes(client: Client, agent
     await client.upload(content[: 50 * MEGABYTE], chunk=1024 * 1024)  # buffers grow to their size
     before = agent.resident_bytes("VmHWM")
     await client.upload(content, chunk=1024 * 1024)
-    assert agent.resident_bytes("VmHWM") - before < 30 * MEGABYTE
+    # gRPC lets a fast sender run ahead of a busy reader by some tens of megabytes, however large the file is.
+    assert agent.resident_bytes("VmHWM") - before < 60 * MEGABYTE

@@ -28,7 +28,8 @@ T = TypeVar("T")
 CHUNK_BYTES = 256 * 1024
 CALL_SECONDS = 15.0
 DISCOVERY_SECONDS = 180.0
-# ABORTED: the agent still holds an upload whose sender was cut off; it lets go once its keepalive notices.
+# ABORTED: the agent still holds an upload whose sender was cut off, and lets go once its keepalive notices; or what it
+# holds has changed since it was asked, by that upload's last bytes or because a file in need of room took its place.
 GONE = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.ABORTED}
 
 

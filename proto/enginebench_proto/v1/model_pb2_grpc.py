@@ -74,9 +74,9 @@ class ModelServiceServicer(object):
         must equal the committed size; the file joins the cache once its digest has been verified.
         Status: OK (also for a digest that is already whole: nothing is written); INVALID_ARGUMENT for a malformed
         digest, more bytes than announced, or content that does not match the digest (nothing is kept);
-        FAILED_PRECONDITION for an offset that is not the committed size; RESOURCE_EXHAUSTED for a full disk, a cache
-        that has no room even without the files no run needs (which are removed, least recently used first), or one stream
-        too many; ABORTED when another upload of this digest is under way.
+        RESOURCE_EXHAUSTED for a full disk, a cache that has no room even without the files no run needs (which are
+        removed, least recently used first), or one stream too many; ABORTED when another upload of this digest is under
+        way, and for an offset that is not the committed size (any more): ask anew what is missing, then go on from there.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
