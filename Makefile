@@ -29,6 +29,7 @@ endif
 BENCHMARKS_STAMP := .venvs/benchmarks.stamp
 AUDIT := .venvs/audit/bin/pip-audit
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
+DURATIONS := --durations 30 --durations-min 5
 
 .PHONY: demo test check ui setup format proto released-wire docs audit screenshots browser ssh-server wheels-check benchmarks \
   soak storm fuzz faults clean
@@ -40,7 +41,8 @@ ui: setup
 	$(BIN)/enginebench ui
 
 test: setup browser ssh-server $(PROTO_PYTHON)
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --durations 30 --durations-min 5
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not alone' $(DURATIONS)
+	$(BIN)/python -m pytest -m alone $(DURATIONS)
 ifneq ($(DEEPSPARSE_PYTHON),)
 	$(DEEPSPARSE)/venv/bin/python -m pytest tests/plugins/test_deepsparse.py
 endif

@@ -8,10 +8,15 @@ PATIENCE_MS = 60_000
 expect.set_options(timeout=PATIENCE_MS)
 
 
-def cells(page, role="gridcell"):
-    """The texts of the tables. They are painted on a canvas; beneath it stands the same table for screen readers."""
-    page.locator(f"[role={role}]").first.wait_for(state="attached")
-    return set(page.locator(f"[role={role}]").all_text_contents())
+def expect_cells(page, texts, role="gridcell"):
+    """Wait until the tables hold all of these texts.
+
+    Tables are painted on a canvas; beneath it stands the same table for screen readers, which is filled in after it.
+    """
+    for text in texts:
+        expect(
+            page.locator(f"[role={role}]").filter(has_text=re.compile(f"^{re.escape(text)}$")).first
+        ).to_be_attached()
 
 
 def settled(page):

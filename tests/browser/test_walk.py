@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from browser.drawn import cells, charts, choose, go, grid, press, rows, settled, switch, tick
+from browser.drawn import charts, choose, expect_cells, go, grid, press, rows, settled, switch, tick
 from browser.real_runs import BASELINE, GRID, QUANTIZED
 from browser.screens import screens
 from enginebench_controller.home import Home
@@ -44,7 +44,7 @@ def test_a_benchmark_is_found_and_its_scaling_seen(page, real_pages):
     page.get_by_role("link", name=GRID).click()
     settled(page)
     charts(page, 2)
-    assert {"onnxruntime", "openvino", "torch"} <= cells(page)
+    expect_cells(page, {"onnxruntime", "openvino", "torch"})
 
     switch(page, "Core scaling")
     charts(page, 3)
@@ -52,7 +52,7 @@ def test_a_benchmark_is_found_and_its_scaling_seen(page, real_pages):
     expect(page.get_by_text(re.compile("with twice the cores"))).to_be_visible()
     choose(page, "Batch", "2")
     assert "batch=2" in page.url
-    assert {"Speed-up", "Efficiency (%)"} <= cells(page, "columnheader")
+    expect_cells(page, {"Speed-up", "Efficiency (%)"}, "columnheader")
 
     switch(page, "Batch size scaling")
     charts(page, 3)
@@ -180,7 +180,7 @@ def test_a_ladder_shows_speeds_and_what_is_not_available(page, real_pages):
     expect(page.get_by_text(re.compile("^not available")).first).to_be_visible()
     switch(page, "latency")
     assert "bars=latency" in page.url
-    assert {"Throughput (FPS)", "First inference (ms)"} <= cells(page, "columnheader")
+    expect_cells(page, {"Throughput (FPS)", "First inference (ms)"}, "columnheader")
 
 
 def test_a_question_in_sql_is_answered_drawn_and_saved(page, real_pages, tmp_path):
@@ -204,7 +204,7 @@ def test_a_question_in_sql_is_answered_drawn_and_saved(page, real_pages, tmp_pat
 
 def test_targets_show_engines_devices_and_peaks(page, real_pages):
     go(page, real_pages, "targets")
-    assert {"onnxruntime", "openvino", "torch"} <= cells(page)
+    expect_cells(page, {"onnxruntime", "openvino", "torch"})
     charts(page, 2)
     press(page, "Check health")
     expect(page.get_by_role("heading", name="local")).to_be_visible()

@@ -9,6 +9,8 @@ from agent_server import AgentProcess
 from enginebench_plugins.fake.distributions import Distribution, Latency, median_ns, quantile_ns
 from integration.bench import Bench
 
+pytestmark = pytest.mark.alone
+
 TYPICAL_US = 1000
 LATE = 1.25
 """A spinning engine is never early; on a busy machine it is late now and then, and so are its quantiles."""

@@ -15,6 +15,8 @@ from enginebench_agent.worker.loads.open_loop import OpenLoop
 from enginebench_plugins.spec import InferRequest, Outputs, Tensors
 from enginebench_proto.v1.configuration_pb2 import ARRIVAL_PROCESS_CONSTANT, ARRIVAL_PROCESS_POISSON, Arrivals
 
+pytestmark = pytest.mark.alone
+
 SERVICE_MS = 5
 
 
