@@ -42,7 +42,8 @@ def _serve(parsed: argparse.Namespace) -> None:
     folder, trusted = DataFolder(parsed.data_dir), frozenset(parsed.trust_model)
     options = ServeOptions(parsed.host, parsed.port, folder, parsed.exit_with_stdin, trusted)
     metrics = {"metrics_port": parsed.metrics_port, "metrics_host": parsed.metrics_host}
-    serve(replace(options, tls=parsed.tls, plain_text=parsed.plain_text, **metrics))
+    access = {"tls": parsed.tls, "plain_text": parsed.plain_text, "announce": parsed.announce}
+    serve(replace(options, **access, **metrics))
 
 
 def _join(parsed: argparse.Namespace) -> None:
@@ -88,7 +89,7 @@ def _service_unit(parsed: argparse.Namespace) -> None:
     data_dir = parsed.data_dir or (SYSTEM_DATA_DIR if parsed.system else default_root())
     tls = parsed.tls.absolute() if parsed.tls else None
     options = UnitOptions(manager, data_dir.absolute(), parsed.host, parsed.port, tls, parsed.plain_text)
-    print(unit_text(options), end="")  # data
+    print(unit_text(replace(options, announce=parsed.announce)), end="")  # data
 
 
 def _health(parsed: argparse.Namespace) -> None:
@@ -190,6 +191,11 @@ def _add_listening(parser: argparse.ArgumentParser) -> None:
         "--tls", type=Path, metavar="DIR", help="folder of the TLS files (default: tls in the data folder)"
     )
     access.add_argument("--plain-text", action="store_true", help="leave the TLS files aside; on loopback only")
+    parser.add_argument(
+        "--announce",
+        action="store_true",
+        help="tell the local network where this agent is, for `enginebench targets find`; needs mutual TLS",
+    )
 
 
 def _add_service(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

@@ -14,10 +14,14 @@ from enginebench_agent.errors import SetupError
 
 @dataclass(frozen=True)
 class Entrance:
-    """`credentials` for the port, None for plain text; `identify` tells the caller of a call."""
+    """`credentials` for the port, None for plain text; `identify` tells the caller of a call.
+
+    `names` are the hosts that the certificate is for, at the start: what callers may dial.
+    """
 
     credentials: Any | None
     identify: Callable[[Any], Peer]
+    names: tuple[str, ...] = ()
 
     def add_port(self, server: Any, address: str) -> int:
         """Open the port at an address; returns its number. Raises `RuntimeError` as gRPC does."""
@@ -50,10 +54,10 @@ def require_cryptography() -> None:
 def _mutual_tls(folder: Path) -> Entrance:
     require_cryptography()
     from enginebench_agent.tls.credentials import identify, server_credentials  # noqa: PLC0415  # only where TLS is on
-    from enginebench_agent.tls.material import MaterialFolder  # noqa: PLC0415
+    from enginebench_agent.tls.material import MaterialFolder, certified_names  # noqa: PLC0415
 
     material = MaterialFolder(folder)
-    return Entrance(server_credentials(material), identify(material))
+    return Entrance(server_credentials(material), identify(material), certified_names(material.current()))
 
 
 def _has_files(folder: Path) -> bool:

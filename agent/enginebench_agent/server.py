@@ -6,7 +6,8 @@ import logging
 import shutil
 import socket
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,9 @@ SERVER_OPTIONS = (
     ("grpc.max_concurrent_streams", 256),
 )
 
+Announcing = Callable[[int], AbstractAsyncContextManager[None]]
+"""Announces the agent that listens at this port while a block lasts."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -78,7 +82,7 @@ class ServeOptions:
 
     `trusted_models` are digests of models that may run although their format can execute code. Metrics are served at
     `metrics_host` where there is a `metrics_port`. `tls` is the folder of the TLS files, by default the one in the data
-    folder; `plain_text` leaves them aside.
+    folder; `plain_text` leaves them aside. `announce` tells the local network, where callers need a certificate.
     """
 
     host: str
@@ -90,6 +94,7 @@ class ServeOptions:
     metrics_host: str = "127.0.0.1"
     tls: Path | None = None
     plain_text: bool = False
+    announce: bool = False
 
 
 def serve(options: ServeOptions) -> None:
@@ -100,12 +105,13 @@ def serve(options: ServeOptions) -> None:
         is_tls_asked=options.tls is not None,
         is_plain_asked=options.plain_text,
     )
+    announcing = _announcing(options, entrance)
     options.folder.prepare()
     with options.folder.locked():
-        asyncio.run(_serve(options, entrance))
+        asyncio.run(_serve(options, entrance, announcing))
 
 
-async def _serve(options: ServeOptions, entrance: Entrance) -> None:
+async def _serve(options: ServeOptions, entrance: Entrance, announcing: Announcing) -> None:
     folder = options.folder
     config = _load_config(options)
     for leftover in folder.runs.iterdir():  # of an agent that was killed
@@ -134,7 +140,8 @@ async def _serve(options: ServeOptions, entrance: Entrance) -> None:
     )
     print(f"enginebench-agent listening on {_shown_host(options.host)}:{port}", flush=True)  # the ready line
     notify(READY)
-    await stop.asked()
+    async with announcing(port):
+        await stop.asked()
     notify(STOPPING)
     _log.info("stopping", extra=logs.told(runs=len(supervisor.summaries())))
     supervisor.accept_no_more()
@@ -144,6 +151,24 @@ async def _serve(options: ServeOptions, entrance: Entrance) -> None:
     await discovery.close()
     await server.stop(STOP_GRACE_SECONDS)
     metrics.close()
+
+
+def _announcing(options: ServeOptions, entrance: Entrance) -> Announcing:
+    """What announces the agent at its port. Raises `SetupError` where nobody may be told, or that cannot be done."""
+    if not options.announce:
+        return lambda _port: contextlib.nullcontext()
+    if entrance.credentials is None:
+        raise SetupError(
+            "--announce tells the whole network, so it needs mutual TLS: put the files that `enginebench ca issue "
+            f"agent NAME --host HOST` writes into {options.tls or options.folder.tls}, or leave it out"
+        )
+    try:
+        from enginebench_agent.announcing import announced  # noqa: PLC0415  # an extra
+    except ModuleNotFoundError as error:
+        raise SetupError(
+            "--announce needs the library zeroconf: pip install 'enginebench[mdns]', or leave it out"
+        ) from error
+    return lambda port: announced(options.host, port, entrance.names)
 
 
 def _load_config(options: ServeOptions) -> AgentConfig:

@@ -90,6 +90,7 @@ class UnitOptions:
     port: int
     tls: Path | None = None
     plain_text: bool = False
+    announce: bool = False
     python: Path = Path(sys.executable)
 
 
@@ -114,7 +115,8 @@ def _command(options: UnitOptions) -> list[str]:
     # -P keeps the folder the service starts in, a home mostly, off the import path.
     serve = [str(options.python), "-P", "-m", "enginebench_agent", "serve"]
     access = ["--tls", str(options.tls)] if options.tls else ["--plain-text"] if options.plain_text else []
-    listening = ["--host", options.host, "--port", str(options.port), *access]
+    told = ["--announce"] if options.announce else []
+    listening = ["--host", options.host, "--port", str(options.port), *access, *told]
     return [*serve, *listening, "--data-dir", str(options.data_dir)]
 
 

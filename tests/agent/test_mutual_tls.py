@@ -117,6 +117,14 @@ def test_plain_text_beyond_loopback_is_refused_even_when_asked_for(tmp_path: Pat
 
 
 @pytest.mark.fault(14)
+def test_nobody_is_told_of_an_agent_in_plain_text(tmp_path: Path) -> None:
+    done = run_command("serve", "--announce", "--port", "0", "--data-dir", str(tmp_path / "data"))
+    assert done.returncode == 2
+    assert "--announce" in done.stderr
+    assert "ca issue agent" in done.stderr
+
+
+@pytest.mark.fault(14)
 @pytest.mark.parametrize("missing", ["agent.crt", "agent.key", "ca.crt", "ca.crl"])
 def test_it_does_not_start_with_a_file_missing(tmp_path: Path, tls: Path, missing: str) -> None:
     (tls / missing).unlink()

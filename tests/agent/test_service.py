@@ -77,6 +77,8 @@ def test_the_unit_says_as_serve_does_who_is_let_in() -> None:
         "--host 0.0.0.0 --port 50151 --tls /etc/enginebench" in unit(*OPEN, "--tls", "/etc/enginebench")["ExecStart"][0]
     )
     assert "--plain-text" in unit("--plain-text")["ExecStart"][0]
+    assert "--announce" in unit(*OPEN, "--announce")["ExecStart"][0]
+    assert "--announce" not in unit(*OPEN)["ExecStart"][0]
 
 
 @pytest.mark.skipif(ANALYZE is None, reason="systemd-analyze is not installed here")

@@ -83,6 +83,19 @@ def load_material(folder: Path) -> Material:
     return Material(content[CERTIFICATE], content[CA_CERTIFICATE], ca, _revoked(revocations, ca, folder), content[KEY])
 
 
+def certified_names(material: Material) -> tuple[str, ...]:
+    """The host names and addresses that the certificate is for, in its order: names first, then addresses."""
+    try:
+        extension = x509.load_pem_x509_certificate(material.certificate_pem).extensions.get_extension_for_class(
+            x509.SubjectAlternativeName
+        )
+    except x509.ExtensionNotFound:
+        return ()
+    names = extension.value.get_values_for_type(x509.DNSName)
+    addresses = extension.value.get_values_for_type(x509.IPAddress)
+    return (*names, *map(str, addresses))
+
+
 def _check_issued(certificate: x509.Certificate, ca: x509.Certificate, folder: Path) -> None:
     try:
         certificate.verify_directly_issued_by(ca)

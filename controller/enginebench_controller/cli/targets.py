@@ -8,6 +8,7 @@ import typer
 from enginebench_controller.cli.bootstrap import bootstrap_target, upgrade_target
 from enginebench_controller.cli.calibration import calibrate_target
 from enginebench_controller.cli.console import print_json, print_table, remark
+from enginebench_controller.cli.finding import find_targets
 from enginebench_controller.cli.tables import instant, print_devices
 from enginebench_controller.documents.benchmarks import target_document
 from enginebench_controller.errors import EnginebenchError, ExitCode, InputError
@@ -27,6 +28,7 @@ group = typer.Typer(no_args_is_help=True, help="The machines that run agents.")
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
     group.command("bootstrap")(bootstrap_target)
+    group.command("find")(find_targets)
     group.command("upgrade")(upgrade_target)
     group.command("calibrate")(calibrate_target)
     app.add_typer(group, name="targets")
