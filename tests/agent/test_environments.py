@@ -231,3 +231,12 @@ def test_a_plugin_from_elsewhere_is_added_listed_and_removed(tmp_path: Path) -> 
     removed = run_command("environment", "remove", "extra", *folder)
     assert removed.returncode == 0
     assert not (tmp_path / "agent" / "environments" / "extra").exists()
+
+
+def test_a_wheel_cannot_be_put_into_a_file(tmp_path: Path) -> None:
+    (file := tmp_path / "file").write_text("mine")
+    done = run_command("wheel", str(file))
+    assert done.returncode == 2
+    assert str(file) in done.stderr
+    assert "Traceback" not in done.stderr
+    assert file.read_text() == "mine"

@@ -18,7 +18,10 @@ def pack_wheel(folder: Path) -> Path:
     Raises `SetupError`.
     """
     distribution = importlib.metadata.distribution(DISTRIBUTION)
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SetupError(f"cannot make the folder {folder} ({error.strerror}): name another") from error
     if (source := _checkout(distribution)) is None:
         return rebuild_wheel(distribution, folder)
     return _build(source, folder)
