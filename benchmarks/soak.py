@@ -189,15 +189,19 @@ def _spec(file: ModelFile, run_id: str, device: str, *, endless: bool) -> run_pb
 
 
 async def _upload(client: AgentClient, folder: Path) -> ModelFile:
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 4])
-    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 4])
-    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"], "relu")], "tiny", [x], [y])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    path = folder / "tiny.onnx"
-    onnx.save(model, str(path))
+    path = tiny_model(folder / "tiny.onnx")
     file = ModelFile(path.name, hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_size)
     await client.upload(file, path, lambda _: None)
     return file
+
+
+def tiny_model(path: Path) -> Path:
+    """A network of one node, for an engine that does not look at it."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 4])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 4])
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"], "relu")], "tiny", [x], [y])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
 
 
 def table(seen: Soak) -> str:
