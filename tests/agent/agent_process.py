@@ -79,7 +79,13 @@ class Client:
             for begin in range(offset, len(content), chunk):
                 yield model_pb2.UploadRequest(chunk=content[begin : begin + chunk])
 
-        return (await self.models.Upload(parts(), timeout=60)).committed_bytes
+        while True:
+            try:
+                return (await self.models.Upload(parts(), timeout=60)).committed_bytes
+            except grpc.aio.AioRpcError as error:
+                # Refused while a message is on its way out: grpc.aio forgets the status (its issue 36066).
+                if error.details() != "Internal error from Core":
+                    raise
 
     async def start(self, spec: run_pb2.RunSpec) -> int:
         return (await self.runs.Start(run_pb2.StartRequest(spec=spec), timeout=30)).state

@@ -12,6 +12,8 @@ from integration.bench import QUICK, Bench, tiny_model
 
 ENGINES = ("onnxruntime", "openvino")
 
+pytestmark = pytest.mark.xdist_group("compare")  # one worker measures for all of them
+
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory, shared_agent: AgentProcess) -> Bench:

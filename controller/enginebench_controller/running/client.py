@@ -31,6 +31,9 @@ DISCOVERY_SECONDS = 180.0
 # ABORTED: the agent still holds an upload whose sender was cut off, and lets go once its keepalive notices; or what it
 # holds has changed since it was asked, by that upload's last bytes or because a file in need of room took its place.
 GONE = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.ABORTED}
+# What grpc.aio says, with INTERNAL, where a message cannot be sent any more; it forgets the true status over that
+# (grpc issue 36066). Whatever that was, the call is repeated, and says it then.
+STATUS_LOST = "Internal error from Core"
 
 
 class RunUnknownError(AgentError):
@@ -140,7 +143,7 @@ class AgentClient:
             raise self._translated(error) from error
 
     def _translated(self, error: grpc.aio.AioRpcError) -> Exception:
-        if error.code() in GONE:
+        if error.code() in GONE or error.details() == STATUS_LOST:
             return UnreachableError(self._unreachable(find_obstacle(error.details(), self.address)))
         if error.code() == grpc.StatusCode.UNIMPLEMENTED:
             return self._too_old(error.details() or "")

@@ -1,0 +1,62 @@
+"""What an agent's statuses become: what is tried again, and what ends a target's part."""
+
+import hashlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import grpc
+import pytest
+
+from enginebench_controller.errors import AgentError, EnginebenchError, UnreachableError
+from enginebench_controller.records import ModelFile
+from enginebench_controller.running.client import AgentClient
+from enginebench_proto.v1 import model_pb2, model_pb2_grpc
+
+
+class Refusing(model_pb2_grpc.ModelServiceServicer):
+    """Misses every file, and refuses it."""
+
+    def __init__(self, code: grpc.StatusCode, details: str) -> None:
+        self._refusal = code, details
+
+    async def FindMissing(self, request, context):  # noqa: N802
+        return model_pb2.FindMissingResponse(missing=[model_pb2.MissingFile(sha256=request.sha256[0])])
+
+    async def Upload(self, request_iterator, context):  # noqa: N802
+        async for _ in request_iterator:
+            pass
+        await context.abort(*self._refusal)
+
+
+@asynccontextmanager
+async def serving(servicer: Refusing) -> AsyncIterator[AgentClient]:
+    server = grpc.aio.server()
+    model_pb2_grpc.add_ModelServiceServicer_to_server(servicer, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with AgentClient("nuc", f"127.0.0.1:{port}") as client:
+        yield client
+    await server.stop(None)
+
+
+@pytest.mark.parametrize(
+    ("code", "details", "error"),
+    [
+        (grpc.StatusCode.ABORTED, "another upload is under way", UnreachableError),
+        (grpc.StatusCode.UNAVAILABLE, "socket closed", UnreachableError),
+        # As grpc.aio says it when the connection, or the call, ends while a message is on its way out.
+        (grpc.StatusCode.INTERNAL, "Internal error from Core", UnreachableError),
+        (grpc.StatusCode.INTERNAL, "a defect of the agent", AgentError),
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, "the disk is full", AgentError),
+    ],
+)
+async def test_an_upload_is_tried_again_unless_the_agent_says_why_not(
+    tmp_path: Path, code: grpc.StatusCode, details: str, error: type[EnginebenchError]
+) -> None:
+    (path := tmp_path / "model.onnx").write_bytes(b"content")
+    file = ModelFile(path.name, hashlib.sha256(b"content").hexdigest(), 7)
+    async with serving(Refusing(code, details)) as client:
+        with pytest.raises(EnginebenchError) as raised:
+            await client.upload(file, path, lambda _: None)
+    assert type(raised.value) is error
