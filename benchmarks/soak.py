@@ -191,7 +191,7 @@ def _spec(file: ModelFile, run_id: str, device: str, *, endless: bool) -> run_pb
 async def _upload(client: AgentClient, folder: Path) -> ModelFile:
     path = tiny_model(folder / "tiny.onnx")
     file = ModelFile(path.name, hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_size)
-    await client.upload(file, path, lambda _: None)
+    await client.upload(file, path, 0, lambda *_: None)
     return file
 
 

@@ -52,16 +52,15 @@ def test_an_upload_cut_at_60_percent_resumes_after_a_restart_and_is_never_sent_t
     file = _file(big_model)
 
     async def upload(until: float = 1.0) -> int:
-        sent = 0
-
-        def on_sent(size_bytes: int) -> None:
-            nonlocal sent
-            sent += size_bytes
-            if sent >= until * file.size_bytes and until < 1:
+        def on_sent(offset_bytes: int, _size_bytes: int) -> None:
+            if offset_bytes >= until * file.size_bytes and until < 1:
                 agent.kill()
 
         async with AgentClient("agent", agent.address) as client:
-            return await client.upload(file, big_model, on_sent)
+            if (offset_bytes := await client.committed_bytes(file)) is None:
+                return 0
+            await client.upload(file, big_model, offset_bytes, on_sent)
+            return file.size_bytes - offset_bytes
 
     with pytest.raises(UnreachableError):  # which is tried again
         asyncio.run(upload(until=0.6))

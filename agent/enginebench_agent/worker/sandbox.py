@@ -54,6 +54,8 @@ def enter(sandbox: Sandbox, unchanging: Iterable[Path]) -> str:
 
 
 def _join(command: Sequence[str]) -> str:
+    if not hasattr(os, "pidfd_open"):  # built with the headers of an older kernel
+        return "this Python knows no pidfd_open"
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as shell:
         assert shell.stdout is not None and shell.stderr is not None  # noqa: S101  # pipes, as asked for

@@ -9,6 +9,7 @@ from enginebench_controller.cli.bootstrap import bootstrap_target, upgrade_targe
 from enginebench_controller.cli.calibration import calibrate_target
 from enginebench_controller.cli.console import print_json, print_table, remark
 from enginebench_controller.cli.finding import find_targets
+from enginebench_controller.cli.options import Json
 from enginebench_controller.cli.tables import instant, print_devices
 from enginebench_controller.documents.benchmarks import target_document
 from enginebench_controller.errors import EnginebenchError, ExitCode, InputError
@@ -19,8 +20,6 @@ from enginebench_controller.running.health import Health, ask_health
 from enginebench_controller.running.session import open_session
 from enginebench_controller.running.ssh import is_ssh
 from enginebench_controller.running.target_address import new_target, uses_tls
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 group = typer.Typer(no_args_is_help=True, help="The machines that run agents.")
 

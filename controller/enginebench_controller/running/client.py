@@ -28,12 +28,12 @@ T = TypeVar("T")
 CHUNK_BYTES = 256 * 1024
 CALL_SECONDS = 15.0
 DISCOVERY_SECONDS = 180.0
-# ABORTED: the agent still holds an upload whose sender was cut off, and lets go once its keepalive notices; or what it
-# holds has changed since it was asked, by that upload's last bytes or because a file in need of room took its place.
-GONE = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.ABORTED}
-# What grpc.aio says, with INTERNAL, where a message cannot be sent any more; it forgets the true status over that
-# (grpc issue 36066). Whatever that was, the call is repeated, and says it then.
+GONE = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
+# ABORTED is tried again, too: the agent still holds an upload whose sender was cut off, and lets go once its keepalive
+# notices; or what it holds has changed since it was asked, by that upload's last bytes or for want of room.
 STATUS_LOST = "Internal error from Core"
+"""What grpc.aio says, with INTERNAL, where a message cannot be sent any more; it forgets the true status over that
+(grpc issue 36066), be it a connection that broke or a refusal. The call is tried again, and may say it then."""
 
 
 class RunUnknownError(AgentError):
@@ -85,18 +85,20 @@ class AgentClient:
         request = agent_pb2.ListEnginesRequest()
         return list((await self._call(self._agent.ListEngines(request, timeout=DISCOVERY_SECONDS))).peaks)
 
-    async def upload(self, file: ModelFile | InputFile, path: Path, on_sent: Callable[[int], None]) -> int:
-        """Bring one file to the agent unless it has it; returns the bytes sent.
-
-        Continues from what the agent already committed. `on_sent` receives the bytes of each chunk.
-        """
+    async def committed_bytes(self, file: ModelFile | InputFile) -> int | None:
+        """How much of a file the agent has for good, which `upload` can continue from; None where it has the whole."""
         request = model_pb2.FindMissingRequest(sha256=[file.sha256])
         missing = (await self._call(self._models.FindMissing(request, timeout=CALL_SECONDS))).missing
-        if not missing:
-            return 0
-        offset = missing[0].committed_bytes
-        await self._call(self._models.Upload(_upload_parts(file, path, offset, on_sent)))
-        return file.size_bytes - int(offset)
+        return int(missing[0].committed_bytes) if missing else None
+
+    async def upload(
+        self, file: ModelFile | InputFile, path: Path, offset_bytes: int, on_sent: Callable[[int, int], None]
+    ) -> None:
+        """Send one file from where the agent has it on.
+
+        `on_sent` receives how far into the file that has come, and the size of the last chunk, both in bytes.
+        """
+        await self._call(self._models.Upload(_upload_parts(file, path, offset_bytes, on_sent)))
 
     async def start(self, spec: run_pb2.RunSpec) -> None:
         """Queue a run; the same id again changes nothing."""
@@ -143,7 +145,13 @@ class AgentClient:
             raise self._translated(error) from error
 
     def _translated(self, error: grpc.aio.AioRpcError) -> Exception:
-        if error.code() in GONE or error.details() == STATUS_LOST:
+        if error.details() == STATUS_LOST:
+            return UnreachableError(
+                f"target {self.name!r} did not take what was sent, and why is in its agent's log only"
+            )
+        if error.code() == grpc.StatusCode.ABORTED:
+            return UnreachableError(f"target {self.name!r}: {error.details()}")
+        if error.code() in GONE:
             return UnreachableError(self._unreachable(find_obstacle(error.details(), self.address)))
         if error.code() == grpc.StatusCode.UNIMPLEMENTED:
             return self._too_old(error.details() or "")
@@ -173,7 +181,7 @@ class AgentClient:
 
 
 async def _upload_parts(
-    file: ModelFile | InputFile, path: Path, offset: int, on_sent: Callable[[int], None]
+    file: ModelFile | InputFile, path: Path, offset: int, on_sent: Callable[[int, int], None]
 ) -> AsyncIterator[model_pb2.UploadRequest]:
     header = model_pb2.UploadHeader(sha256=file.sha256, size_bytes=file.size_bytes, offset_bytes=offset)
     yield model_pb2.UploadRequest(header=header)
@@ -181,4 +189,5 @@ async def _upload_parts(
         stream.seek(offset)
         while chunk := await asyncio.to_thread(stream.read, CHUNK_BYTES):
             yield model_pb2.UploadRequest(chunk=chunk)
-            on_sent(len(chunk))
+            offset += len(chunk)
+            on_sent(offset, len(chunk))

@@ -72,17 +72,30 @@ async def upload(bench: Bench, job: Job) -> None:
     """
     for file, path in _files(bench, job):
         async with bench.lock(job.target, file.sha256):
-            sent, silence = 0, _Silence()
+            await _bring(bench, job, file, path)
 
-            def on_sent(size_bytes: int, total_bytes: int = file.size_bytes, silence: _Silence = silence) -> None:
-                nonlocal sent
-                sent += size_bytes
-                silence.ends()
-                bench.reporter.uploading(job, sent, total_bytes)
 
-            client = bench.clients[job.target]
-            await _persist(lambda: client.upload(file, path, on_sent), silence)  # noqa: B023  # awaited within the iteration
-            _log.info("file there", extra=logs.told(target=job.target, sha256=file.sha256, sent_bytes=sent))
+async def _bring(bench: Bench, job: Job, file: ModelFile | InputFile, path: Path) -> None:
+    client, silence = bench.clients[job.target], _Silence()
+    sent_bytes, kept_bytes = 0, 0
+
+    def on_sent(offset_bytes: int, size_bytes: int) -> None:
+        nonlocal sent_bytes
+        sent_bytes += size_bytes
+        bench.reporter.uploading(job, offset_bytes, file.size_bytes)
+
+    async def rest() -> None:
+        nonlocal kept_bytes
+        if (offset_bytes := await client.committed_bytes(file)) is None:
+            return
+        # What was sent and not kept is sent again: only what the agent has for good brings the end nearer.
+        if offset_bytes > kept_bytes:
+            silence.ends()
+        kept_bytes = offset_bytes
+        await client.upload(file, path, offset_bytes, on_sent)
+
+    await _persist(rest, silence)
+    _log.info("file there", extra=logs.told(target=job.target, sha256=file.sha256, sent_bytes=sent_bytes))
 
 
 async def start(bench: Bench, job: Job, spec: run_pb2.RunSpec) -> None:

@@ -41,7 +41,10 @@ class BenchmarkPage:
 
 @dataclass(frozen=True)
 class Relatives:
-    """What belongs to a benchmark: its re-runs, oldest first, and others of a model of the same name, newest first."""
+    """What belongs to a benchmark: its re-runs, oldest first, and others with numbers to compare it with.
+
+    Of these, those of a model of the same name come first, then the newest.
+    """
 
     reruns: tuple[Benchmark, ...]
     comparable: tuple[Benchmark, ...]
@@ -80,10 +83,13 @@ _LISTED = """
 _RERUNS = "SELECT * FROM benchmarks WHERE rerun_of = ? ORDER BY created_at_unix_ns, id"
 
 _COMPARABLE = """
-    SELECT * FROM benchmarks WHERE id <> ? AND id IN (
-        SELECT benchmark_id FROM measurements WHERE throughput_items_per_s IS NOT NULL
-            AND model_name IN (SELECT model_name FROM measurements WHERE benchmark_id = ?)
-    ) ORDER BY created_at_unix_ns DESC, id LIMIT ?"""
+    SELECT benchmarks.* FROM benchmarks JOIN (
+        SELECT
+            benchmark_id,
+            bool_or(model_name IN (SELECT model_name FROM measurements WHERE benchmark_id = ?)) AS is_of_same_model
+        FROM measurements WHERE throughput_items_per_s IS NOT NULL GROUP BY benchmark_id
+    ) AS measured ON measured.benchmark_id = benchmarks.id
+    WHERE id <> ? ORDER BY is_of_same_model DESC, created_at_unix_ns DESC, id LIMIT ?"""
 
 
 def benchmark_page(connection: duckdb.DuckDBPyConnection, search: str, size: int, page: int) -> BenchmarkPage:

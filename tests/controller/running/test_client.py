@@ -58,5 +58,5 @@ async def test_an_upload_is_tried_again_unless_the_agent_says_why_not(
     file = ModelFile(path.name, hashlib.sha256(b"content").hexdigest(), 7)
     async with serving(Refusing(code, details)) as client:
         with pytest.raises(EnginebenchError) as raised:
-            await client.upload(file, path, lambda _: None)
+            await client.upload(file, path, 0, lambda *_: None)
     assert type(raised.value) is error

@@ -87,7 +87,7 @@ def _show_listing(kind: Kind, listing: Listing) -> None:
 def _show_how_to_begin(kind: Kind) -> None:
     if kind is Kind.FLOPS:
         nothing_yet(
-            "No model is known yet. Every model has a FLOPS profile as soon as it is added:",
+            "No model is known yet. Every ONNX model has a FLOPS profile as soon as it is added:",
             "enginebench models add model.onnx",
             PROJECTS,
             "Projects",
