@@ -11,7 +11,7 @@ import pytest
 
 from enginebench_controller.errors import UnreachableError
 from enginebench_controller.running import remote_run
-from enginebench_controller.running.remote_run import Bench, follow, look_again
+from enginebench_controller.running.remote_run import Bench, follow, look_again, upload
 from enginebench_proto.v1 import run_pb2
 
 PATIENCE_SECONDS = 0.2
@@ -103,3 +103,44 @@ async def test_the_place_in_the_targets_queue_is_reported_while_it_changes() -> 
     clients: Any = {"nuc": Queued()}
     await follow(Bench(clients, lambda _: (), Path(), reporter, 0), JOB, "run")
     assert told[:3] == ["queued, 2 before it", "queued, 1 before it", "queued"]
+
+
+class Refusing:
+    """An agent that takes what is sent for a while, then breaks off; it keeps so many bytes more each time."""
+
+    def __init__(self, kept_each_time: int) -> None:
+        self._kept_each_time = kept_each_time
+        self.kept = 0
+
+    async def committed_bytes(self, file: Any) -> int | None:
+        return None if self.kept >= file.size_bytes else self.kept
+
+    async def upload(self, file: Any, path: Path, offset_bytes: int, on_sent: Any) -> None:
+        await asyncio.sleep(PATIENCE_SECONDS / 4)
+        on_sent(offset_bytes + 10, 10)
+        self.kept += self._kept_each_time
+        raise UnreachableError("target 'nuc' did not take what was sent")
+
+
+async def uploaded(agent: Refusing) -> list[int]:
+    """How far into the file each attempt was reported to have come."""
+    told: list[int] = []
+    reporter: Any = SimpleNamespace(uploading=lambda _job, sent_bytes, _total_bytes: told.append(sent_bytes))
+    clients: Any = {"nuc": agent}
+    model = SimpleNamespace(files=[SimpleNamespace(sha256="0" * 64, size_bytes=80)])
+    job: Any = SimpleNamespace(
+        target="nuc", model=model, configuration=SimpleNamespace(input_set=SimpleNamespace(items=()))
+    )
+    await upload(Bench(clients, lambda _: [Path("model.onnx")], Path(), reporter, 0), job)
+    return told
+
+
+async def test_an_upload_goes_on_as_long_as_more_of_it_is_kept() -> None:
+    assert await uploaded(Refusing(8)) == [10 + 8 * attempt for attempt in range(10)]
+
+
+async def test_an_upload_of_which_nothing_is_kept_is_given_up_although_chunks_are_taken() -> None:
+    begun = time.monotonic()
+    with pytest.raises(UnreachableError, match="did not take"):
+        await uploaded(Refusing(0))
+    assert time.monotonic() - begun > PATIENCE_SECONDS
