@@ -109,8 +109,8 @@ def show_chart(sides: tuple[Side, Side], threshold_ms: float | None) -> None:
     st.caption(
         "Round points on a thin line: inferences within one configuration, from small to large batches and streams. "
         "Square points on a dashed line: the fastest of each configuration; these differ in cores, precision, hint, "
-        "load, input set or options. **A** and **B**: the selected points. Blue: a sweet spot, the most throughput within "
-        "the threshold."
+        "load, input set or options. **A** and **B**: the selected points. Blue: a sweet spot, the most throughput "
+        "within the threshold."
     )
 
 
