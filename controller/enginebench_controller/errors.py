@@ -32,7 +32,13 @@ class InputError(EnginebenchError):
 
 
 class ModelError(InputError):
-    """A model file is missing, not a model, truncated, or cannot be made to fit the configuration."""
+    """A model file is missing, not a model, truncated, or cannot be made to fit the configuration.
+
+    The text is one line, whatever names the model has: of other people's names only what can be printed stays.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__("".join(character if character.isprintable() else "\ufffd" for character in text))
 
 
 class PlanError(InputError):

@@ -59,6 +59,12 @@ def test_other_open_dimensions_name_the_shape_to_give(name: str | None) -> None:
         bind(model(("x", ("batch", 3, name))), 2)
 
 
+def test_names_that_break_lines_do_not_break_the_sentence() -> None:
+    with pytest.raises(ModelError, match="open dimensions") as raised:
+        bind(model(("x\n\x1b[31m", ("batch", "a\nb"))), 2)
+    assert str(raised.value).isprintable()
+
+
 def test_the_batch_may_be_repeated_or_left_as_1_in_a_shape_and_nothing_else() -> None:
     description = model(("x", ("batch", 3, None)))
     assert shapes(description, 4, x=(1, 3, 9)) == shapes(description, 4, x=(4, 3, 9)) == [(4, 3, 9)]
