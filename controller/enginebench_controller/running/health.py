@@ -54,10 +54,10 @@ class HealthAnswer:
 
 
 def ask_health(targets: Sequence[Target], limit_s: float, tls: Path | None = None) -> tuple[HealthAnswer, ...]:
-    """Ask the standard health service of every target, all at once.
+    """Ask the standard health service of every target, 32 at a time.
 
-    Takes about `limit_s` at most, and as much again where there are tunnels to open first. Never raises. `tls` is the
-    folder of the client's certificate, by default that of the user's home.
+    Takes about `limit_s` at most for these, and as much again where there are tunnels to open first. Never raises.
+    `tls` is the folder of the client's certificate, by default that of the user's home.
     """
     if not targets:
         return ()
