@@ -43,8 +43,7 @@ async def announced(host: str, port: int, certified_names: Sequence[str]) -> Asy
         yield
     finally:
         telling.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await telling
+        await asyncio.wait({telling})  # raises nothing of it: what comes after the block matters more
 
 
 async def _tell(host: str, port: int, certified_names: Sequence[str]) -> None:

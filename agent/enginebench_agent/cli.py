@@ -88,8 +88,8 @@ def _service_unit(parsed: argparse.Namespace) -> None:
     manager = Manager.SYSTEM if parsed.system else Manager.USER
     data_dir = parsed.data_dir or (SYSTEM_DATA_DIR if parsed.system else default_root())
     tls = parsed.tls.absolute() if parsed.tls else None
-    options = UnitOptions(manager, data_dir.absolute(), parsed.host, parsed.port, tls, parsed.plain_text)
-    print(unit_text(replace(options, announce=parsed.announce)), end="")  # data
+    access = {"tls": tls, "plain_text": parsed.plain_text, "announce": parsed.announce}
+    print(unit_text(UnitOptions(manager, data_dir.absolute(), parsed.host, parsed.port, **access)), end="")  # data
 
 
 def _health(parsed: argparse.Namespace) -> None:

@@ -88,8 +88,8 @@ async def test_an_upload_that_is_cut_and_then_meets_a_new_agent_goes_on_where_it
         proxy.cut_at(6 * MEGABYTE)
         with pytest.raises(grpc.aio.AioRpcError) as cut:
             await Client(channel).models.Upload(_from(content, 0, arrived), timeout=30)
-        # grpc.aio says INTERNAL where it was just about to send.
-        assert cut.value.code() in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL}
+        # grpc.aio forgets the status where it was just about to send (its issue 36066).
+        assert cut.value.code() == grpc.StatusCode.UNAVAILABLE or cut.value.details() == "Internal error from Core"
     agent.kill()
     agent.restart()
     async with connected(agent) as client:

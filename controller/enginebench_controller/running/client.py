@@ -29,8 +29,6 @@ CHUNK_BYTES = 256 * 1024
 CALL_SECONDS = 15.0
 DISCOVERY_SECONDS = 180.0
 GONE = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
-# ABORTED is tried again, too: the agent still holds an upload whose sender was cut off, and lets go once its keepalive
-# notices; or what it holds has changed since it was asked, by that upload's last bytes or for want of room.
 STATUS_LOST = "Internal error from Core"
 """What grpc.aio says, with INTERNAL, where a message cannot be sent any more; it forgets the true status over that
 (grpc issue 36066), be it a connection that broke or a refusal. The call is tried again, and may say it then."""
@@ -149,6 +147,8 @@ class AgentClient:
             return UnreachableError(
                 f"target {self.name!r} did not take what was sent, and why is in its agent's log only"
             )
+        # It still holds an upload whose sender was cut off, and lets go once its keepalive notices; or what it holds
+        # has changed since it was asked, by that upload's last bytes or for want of room.
         if error.code() == grpc.StatusCode.ABORTED:
             return UnreachableError(f"target {self.name!r}: {error.details()}")
         if error.code() in GONE:

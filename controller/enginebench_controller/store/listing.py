@@ -108,9 +108,7 @@ def benchmark_page(connection: duckdb.DuckDBPyConnection, search: str, size: int
 
 def relatives(connection: duckdb.DuckDBPyConnection, benchmark_id: str, most: int) -> Relatives:
     """Return the benchmarks that belong to one, of those that can be compared with it at most so many."""
-    reruns = rows(
-        connection, "SELECT * FROM benchmarks WHERE rerun_of = ? ORDER BY created_at_unix_ns, id", benchmark_id
-    )
+    reruns = rows(connection, _RERUNS, benchmark_id)
     comparable = rows(connection, _COMPARABLE, benchmark_id, benchmark_id, most)
     return Relatives(tuple(map(from_benchmark_row, reruns)), tuple(map(from_benchmark_row, comparable)))
 
