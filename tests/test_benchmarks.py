@@ -15,7 +15,7 @@ from benchmarks import big_store  # noqa: E402
 from benchmarks.__main__ import PARTS, page_of  # noqa: E402
 from benchmarks.markdown import fill, markdown_table  # noqa: E402
 from benchmarks.ours import _toml  # noqa: E402
-from benchmarks.ratio import paired_ratio, variation  # noqa: E402
+from benchmarks.ratio import paired_ratio, spread_ratio, variation  # noqa: E402
 
 from enginebench_controller.home import Home  # noqa: E402
 
@@ -39,6 +39,18 @@ def test_one_round_is_no_interval() -> None:
     ratio = paired_ratio([1.0], [1.0])
     assert (ratio.low, ratio.high) == (0.0, math.inf)
     assert math.isnan(variation([1.0]))
+    assert str(spread_ratio([1.0, 2.0], [1.0, 2.0])) == "nan [0.000, inf]"
+
+
+def test_a_ratio_of_spreads_says_which_side_varies_less_and_when_that_cannot_be_told() -> None:
+    generator = random.Random(2)
+    moods = [math.exp(generator.gauss(0, 0.05)) for _ in range(20)]
+    calm, restless, alike = ([mood * math.exp(generator.gauss(0, sd)) for mood in moods] for sd in (0.01, 0.15, 0.01))
+    assert spread_ratio(calm, restless).high < 1 < spread_ratio(restless, calm).low
+    told = spread_ratio(calm, alike)
+    assert told.low <= 1 <= told.high
+    assert told.value == pytest.approx(variation(calm) / variation(alike))
+    assert spread_ratio([2 * each for each in calm], alike) == told
 
 
 def test_a_table_goes_between_its_marks_and_nowhere_else(tmp_path: Path) -> None:
