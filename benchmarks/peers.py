@@ -55,9 +55,10 @@ class Tool:
 
 
 def _benchmark_app(setting: Setting, model: Path, seconds: float, reports: Path) -> list[str]:
-    # It counts whole seconds, and takes threads only from the affinity when there is a hint.
+    # It counts whole seconds, takes threads only from the affinity when there is a hint, and has the model read images
+    # as bytes unless told.
     app = [str(Path(sys.executable).parent / "benchmark_app"), "-m", str(model), "-t", str(round(seconds))]
-    mode = ["-infer_precision", "f32", "-hint", "latency", "-api", "sync"]
+    mode = ["-infer_precision", "f32", "-ip", "f32", "-hint", "latency", "-api", "sync"]
     return [*app, *mode, "-json_stats", "-report_type", "no_counters", "-report_folder", str(reports)]
 
 

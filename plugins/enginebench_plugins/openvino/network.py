@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from enginebench_plugins import spec
 from enginebench_plugins.openvino.original_names import OriginalNames
-from enginebench_plugins.openvino.plugin import SHARED_MEMORY
+from enginebench_plugins.openvino.plugin import SHARED_MEMORY, import_openvino
 from enginebench_plugins.openvino.profile import profile_layers
 from enginebench_plugins.openvino.request import ConcurrentRequest, NetworkRequest
 from enginebench_plugins.openvino.runtime_model import (
@@ -100,12 +101,26 @@ class CompiledNetwork(spec.CompiledModel):
 
     def _request(self, network: Any, kind: type[NetworkRequest]) -> NetworkRequest:
         shared = bool(self._settings.options.get(SHARED_MEMORY, True))
-        return kind(network.create_infer_request(), self._input_names, self._output_names, shared=shared)
+        tensor = _wrapper() if shared and all(map(_holds_arrays, network.inputs)) else None
+        request = network.create_infer_request()
+        return kind(request, self._input_names, self._output_names, shared=shared, tensor=tensor)
 
 
 def port_name(port: Any) -> str:
     """The name of an input or output; IR files may have none, and the node's then stands in."""
     return str(port.any_name if port.names else port.node.get_friendly_name())
+
+
+def _wrapper() -> Callable[[Any], Any]:
+    """What makes a tensor of an array where it lies."""
+    return partial(import_openvino().Tensor, shared_memory=True)
+
+
+def _holds_arrays(port: Any) -> bool:
+    """Whether NumPy has the element type of an input: neither strings nor bfloat16, nor what is less than a byte."""
+    element_type = port.get_element_type()
+    dtype = element_type.to_dtype()
+    return dtype.kind in "biuf" and import_openvino().Type(dtype) == element_type
 
 
 def _tensor_spec(port: Any) -> spec.TensorSpec:

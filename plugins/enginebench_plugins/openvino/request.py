@@ -6,7 +6,7 @@ that thread: under load this deadlock came within minutes. A thread for each req
 neither fault, and is no slower: its next inference begins on the same thread, without a switch.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from enginebench_plugins import spec
@@ -17,11 +17,24 @@ class NetworkRequest(spec.InferRequest):
 
     With `shared` memory inputs are read where they lie and outputs are views of the request's tensors; without it the
     engine copies the inputs into tensors of its own, and outputs are copies.
+
+    `tensor` wraps an array without a copy. With it every input is given to the request as a tensor, which is sooner
+    done than what the package's `infer` does with arrays: 1 % of an inference of SqueezeNet in 1.6 ms (2026.4). None
+    leaves the inputs to that.
     """
 
-    def __init__(self, request: Any, input_names: Sequence[str], output_names: Sequence[str], *, shared: bool) -> None:
+    def __init__(
+        self,
+        request: Any,
+        input_names: Sequence[str],
+        output_names: Sequence[str],
+        *,
+        shared: bool,
+        tensor: Callable[[Any], Any] | None = None,
+    ) -> None:
         self._request = request
         self._shared = shared
+        self._tensor = tensor
         self._numbers = {name: number for number, name in enumerate(input_names)}
         self._output_names = output_names
 
@@ -31,7 +44,7 @@ class NetworkRequest(spec.InferRequest):
         Not for networks whose shapes depend on the data: with a single thread this interface keeps an error that only
         the data brings about to itself, and the outputs of the inference before stay (2026.4).
         """
-        self._request.infer(self._numbered(inputs), share_inputs=self._shared, share_outputs=True)
+        self._request.infer(self._remaining(inputs), share_inputs=self._shared, share_outputs=True)
         return self._outputs()
 
     def profiling_info(self) -> Sequence[Any]:
@@ -44,8 +57,13 @@ class NetworkRequest(spec.InferRequest):
         super().close()
         del self._request
 
-    def _numbered(self, inputs: spec.Tensors) -> dict[int, Any]:
-        return {self._numbers[name]: array for name, array in inputs.items()}
+    def _remaining(self, inputs: spec.Tensors) -> dict[int, Any] | None:
+        """Give the inputs to the request, and return by number those that it is yet to be given; None for none."""
+        if self._tensor is None:
+            return {self._numbers[name]: array for name, array in inputs.items()}
+        for name, array in inputs.items():
+            self._request.set_input_tensor(self._numbers[name], self._tensor(array))
+        return None
 
     def _outputs(self) -> spec.Outputs:
         views = {name: self._request.get_output_tensor(number).data for number, name in enumerate(self._output_names)}
@@ -60,6 +78,6 @@ class ConcurrentRequest(NetworkRequest):
 
     def infer(self, inputs: spec.Tensors) -> spec.Outputs:
         """Run on one of the network's streams."""
-        self._request.start_async(self._numbered(inputs), share_inputs=self._shared)
+        self._request.start_async(self._remaining(inputs), share_inputs=self._shared)
         self._request.wait()
         return self._outputs()
