@@ -14,6 +14,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -82,18 +83,26 @@ LOOPS = {
 }
 
 
-def timed(infer: Infer, inputs: Iterator[np.ndarray], seconds: float) -> list[int]:
-    """Nanoseconds of each inference."""
+@dataclass(frozen=True)
+class Timed:
+    """Nanoseconds of each inference, and of the whole loop."""
+
+    samples_ns: list[int]
+    wall_ns: int
+
+
+def timed(infer: Infer, inputs: Iterator[np.ndarray], seconds: float) -> Timed:
+    """Infer one input after the other for so long."""
     clock, samples = time.perf_counter_ns, []
-    end = clock() + int(seconds * 1e9)
-    now = 0
+    start = now = clock()
+    end = start + int(seconds * 1e9)
     while now < end:
         array = next(inputs)
         begin = clock()
         infer(array)
         now = clock()
         samples.append(now - begin)
-    return samples
+    return Timed(samples, now - start)
 
 
 def main() -> None:
@@ -111,8 +120,10 @@ def main() -> None:
         _print(timed(infer, inputs, float(line)))
 
 
-def _print(samples_ns: list[int]) -> None:
-    print(json.dumps({"median_ns": statistics.median(samples_ns), "iterations": len(samples_ns)}), flush=True)
+def _print(found: Timed) -> None:
+    count = len(found.samples_ns)
+    shown = {"median_ns": statistics.median(found.samples_ns), "items_per_s": count / found.wall_ns * 1e9}
+    print(json.dumps({**shown, "iterations": count}), flush=True)
 
 
 def _arguments() -> argparse.Namespace:

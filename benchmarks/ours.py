@@ -122,6 +122,11 @@ class Measured:
         """The median shown."""
         return float(self.document["latency"]["median_ns"])
 
+    @property
+    def items_per_s(self) -> float:
+        """The throughput shown."""
+        return float(self.document["throughput_items_per_s"])
+
     def blocks(self, setting: Setting) -> Sequence[Block]:
         """The blocks of all its processes, from the store."""
         (measurement,) = setting.home.store.measurements(self.benchmark)

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,25 +21,25 @@ SHOT_TIMEOUT_S = 300
 
 @dataclass(frozen=True)
 class Shot:
-    """What one run of a tool brought: the median it shows, and how long one waited for it."""
+    """What one run brought: the median latency and the rate by wall clock that a tool shows, with batch 1."""
 
     median_ns: float
-    wall_s: float
+    items_per_s: float
 
 
 @dataclass(frozen=True)
 class Tool:
     """A tool that is started, measures for the given seconds and leaves.
 
-    `command` takes setting, model, seconds and a folder for reports; `median_ns` reads that folder and the tool's
-    standard output. `default_s` is how long the tool takes when nobody says otherwise, warm-up included. `inputs` is
+    `command` takes setting, model, seconds and a folder for reports; `read` reads that folder and the tool's standard
+    output. `default_s` is how long the tool takes when nobody says otherwise, warm-up included. `inputs` is
     how many it infers in turn.
     """
 
     name: str
     engine: str
     command: Callable[[Setting, Path, float, Path], list[str]]
-    median_ns: Callable[[Path, str], float]
+    read: Callable[[Path, str], Shot]
     default_s: float | None = None
     inputs: int = 1
 
@@ -49,9 +48,7 @@ class Tool:
         with tempfile.TemporaryDirectory() as folder:
             reports = Path(folder)
             command = setting.pinned(self.command(setting, model, setting.seconds, reports))
-            begin = time.perf_counter()
-            output = _output(command)
-            return Shot(self.median_ns(reports, output), time.perf_counter() - begin)
+            return self.read(reports, _output(command))
 
 
 def _benchmark_app(setting: Setting, model: Path, seconds: float, reports: Path) -> list[str]:
@@ -62,9 +59,10 @@ def _benchmark_app(setting: Setting, model: Path, seconds: float, reports: Path)
     return [*app, *mode, "-json_stats", "-report_type", "no_counters", "-report_folder", str(reports)]
 
 
-def _benchmark_app_median_ns(reports: Path, _output: str) -> float:
+def _benchmark_app_shot(reports: Path, _output: str) -> Shot:
     report = json.loads((reports / "benchmark_report.json").read_text(encoding="utf-8"))
-    return float(report["execution_results"]["latency (ms)"]) * 1e6
+    results = report["execution_results"]
+    return Shot(float(results["latency (ms)"]) * 1e6, float(results["throughput"]))
 
 
 def _deepsparse_benchmark(setting: Setting, model: Path, seconds: float, reports: Path) -> list[str]:
@@ -74,18 +72,20 @@ def _deepsparse_benchmark(setting: Setting, model: Path, seconds: float, reports
     return [*tool, *mode, *times, "--export_path", str(reports / "report.json")]
 
 
-def _deepsparse_benchmark_median_ns(reports: Path, _output: str) -> float:
+def _deepsparse_benchmark_shot(reports: Path, _output: str) -> Shot:
     report = json.loads((reports / "report.json").read_text(encoding="utf-8"))
-    return float(report["benchmark_result"]["median"]) * 1e6
+    results = report["benchmark_result"]
+    return Shot(float(results["median"]) * 1e6, float(results["items_per_sec"]))
 
 
-def _bare_median_ns(_reports: Path, output: str) -> float:
-    return float(json.loads(output.splitlines()[-1])["median_ns"])
+def _bare_shot(_reports: Path, output: str) -> Shot:
+    shown = json.loads(output.splitlines()[-1])
+    return Shot(float(shown["median_ns"]), float(shown["items_per_s"]))
 
 
-BENCHMARK_APP = Tool("benchmark_app", "openvino", _benchmark_app, _benchmark_app_median_ns, default_s=60)
+BENCHMARK_APP = Tool("benchmark_app", "openvino", _benchmark_app, _benchmark_app_shot, default_s=60)
 DEEPSPARSE_BENCHMARK = Tool(
-    "deepsparse.benchmark", DEEPSPARSE, _deepsparse_benchmark, _deepsparse_benchmark_median_ns, default_s=12
+    "deepsparse.benchmark", DEEPSPARSE, _deepsparse_benchmark, _deepsparse_benchmark_shot, default_s=12
 )
 
 
@@ -95,7 +95,7 @@ def bare_loop(engine: str) -> Tool:
     def command(setting: Setting, model: Path, seconds: float, _reports: Path) -> list[str]:
         return [*bare_command(setting, engine, model), "--seconds", str(seconds)]
 
-    return Tool("bare loop", engine, command, _bare_median_ns, inputs=INPUTS)
+    return Tool("bare loop", engine, command, _bare_shot, inputs=INPUTS)
 
 
 def bare_command(setting: Setting, engine: str, model: Path) -> list[str]:
