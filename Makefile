@@ -12,7 +12,7 @@
 #   make soak    thousands of runs on one agent, and what they leave in it: about 20 minutes
 #   make storm    kill commands, agent, children and pages 200 times, and count what is lost: ten minutes to forty
 #   make fuzz    more than 100,000 generated inputs to everything that reads what others wrote: ten minutes
-#   make benchmarks    the harness against its peers, on an idle machine: about 40 minutes (QUICK=1: three)
+#   make benchmarks    the harness against its peers, on an idle machine: about 50 minutes (QUICK=1: three)
 
 PYTHON ?= python3
 VENV := .venv
