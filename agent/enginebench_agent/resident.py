@@ -9,6 +9,9 @@ from pathlib import Path
 from enginebench_proto.v1.measurement_pb2 import Phase
 
 SAMPLE_SECONDS = 0.1
+TIMED_PHASE = "steady_state"
+TIMED_SAMPLE_SECONDS = 0.5
+"""Every reading takes a processor from the inferences that are being timed, and this phase's peak the kernel keeps."""
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -43,9 +46,12 @@ class ResidentSet:
         return (_without_files_bytes(self._status_file) or 0) <= self._max_bytes
 
     async def sample_until_exceeded(self) -> None:
-        """Take a reading every `SAMPLE_SECONDS`; returns when the process holds more than it may."""
+        """Take a reading every `SAMPLE_SECONDS`, while inferences are timed every `TIMED_SAMPLE_SECONDS`.
+
+        Returns when the process holds more than it may.
+        """
         while self.sample():
-            await asyncio.sleep(SAMPLE_SECONDS)
+            await asyncio.sleep(TIMED_SAMPLE_SECONDS if self._phase == TIMED_PHASE else SAMPLE_SECONDS)
 
     def fill(self, phases: Iterable[Phase]) -> None:
         """Tell the peak of each phase that does not know its own."""

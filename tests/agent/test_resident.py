@@ -1,9 +1,10 @@
 """Peaks of memory from a proc file system of the test's own."""
 
+import asyncio
 import os
 from pathlib import Path
 
-from enginebench_agent.resident import ResidentSet
+from enginebench_agent.resident import SAMPLE_SECONDS, TIMED_PHASE, ResidentSet
 from enginebench_proto.v1.measurement_pb2 import Phase
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -45,3 +46,27 @@ def test_a_process_that_is_gone_has_no_reading(tmp_path: Path) -> None:
     phase = Phase(name="read")
     resident.fill([phase])
     assert not phase.HasField("peak_rss_bytes")
+
+
+async def test_a_timed_process_is_looked_at_rarely_and_one_that_exceeds_is_seen_all_the_same(tmp_path: Path) -> None:
+    _hold(tmp_path, 10)
+    readings: dict[str, int] = {}
+    for phase in ("compile", TIMED_PHASE):
+        resident = _Counted(7, tmp_path, max_bytes=50 * PAGE)
+        resident.enter(phase)
+        sampling = asyncio.create_task(resident.sample_until_exceeded())
+        await asyncio.sleep(2.5 * SAMPLE_SECONDS)
+        readings[phase] = resident.readings
+        _hold(tmp_path, 60)
+        (tmp_path / "7" / "status").write_text(f"RssAnon: {60 * PAGE // 1024} kB\nRssShmem: 0 kB\n")
+        await asyncio.wait_for(sampling, 10)
+        _hold(tmp_path, 10)
+    assert readings[TIMED_PHASE] < readings["compile"]
+
+
+class _Counted(ResidentSet):
+    readings = 0
+
+    def sample(self) -> bool:
+        self.readings += 1
+        return super().sample()
