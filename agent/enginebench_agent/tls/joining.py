@@ -55,7 +55,7 @@ def _is_there(folder: Path) -> bool:
 
 def _parts(token: str) -> tuple[bytes, bytes]:
     try:
-        content = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+        content = base64.b32decode(token + "=" * (-len(token) % 8), casefold=True)
     except (binascii.Error, ValueError):
         content = b""
     if len(content) <= FINGERPRINT_BYTES:

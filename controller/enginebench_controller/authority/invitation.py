@@ -52,9 +52,9 @@ class Invitation:
 
     @property
     def token(self) -> str:
-        """What the agent's owner types there."""
+        """What the agent's owner types there: letters and digits only, as a command line takes "-ab" for an option."""
         fingerprint = hashlib.sha256(self.certificate_der).digest()
-        return base64.urlsafe_b64encode(self.secret + fingerprint).decode().rstrip("=")
+        return base64.b32encode(self.secret + fingerprint).decode().rstrip("=").lower()
 
 
 def make_invitation(authority: Authority) -> Invitation:
