@@ -42,14 +42,18 @@ async def test_a_queued_run_tells_how_many_are_before_it_as_they_become_fewer(re
 
 async def test_members_of_a_group_wait_for_those_before_the_group_and_not_for_each_other(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
-    gate = tmp_path / "gate"
-    holder = bench.start(f"while not os.path.exists({str(gate)!r}): time.sleep(0.01)\nresult()", "holder")
+    gates = [tmp_path / "gate", tmp_path / "another"]
+    first, second = (f"while not os.path.exists({str(gate)!r}): time.sleep(0.01)\nresult()" for gate in gates)
+    holder = bench.start(first, "holder")
     group = run_pb2.Interleaving(group="g", members=2, seed=1)
-    members = [bench.start("turn(False)\nresult()", name, interleaving=group) for name in ("m1", "m2")]
+    members = [bench.start(script, name, interleaving=group) for name, script in (("m1", "result()"), ("m2", second))]
     last = bench.start("result()", "last")
     assert [run.runs_before for run in (*members, last)] == [1, 1, 3]
-    gate.touch()
-    await finished(holder, *members, last)
+    gates[0].touch()
+    await finished(holder, members[0])
+    assert last.runs_before == 1
+    gates[1].touch()
+    await finished(members[1], last)
     assert [run.runs_before for run in (*members, last)] == [None] * 3
     assert await _told(last) == [3, 2, 1]
 

@@ -55,11 +55,11 @@ class SteadyState:
             self._measurement.cpu_time_ns = observe.process_cpu_time_ns() - cpu_before_ns
 
     def _alone(self) -> StopReason:
-        self._load.align()
-        self._bench.evidence.begin()
+        if self._load.goes_on:
+            self._align()
         while (reason := self._stopping.verdict()) == STOP_REASON_UNSPECIFIED:
             if not self._load.goes_on:
-                self._bench.evidence.begin()
+                self._align()
             self._take_in(self._load.block(self._length_ns()))
         maximum_ns = self._stopping.rule.max_duration_ns
         until_ns = None if maximum_ns is None or self._begin_ns is None else self._begin_ns + maximum_ns
@@ -74,10 +74,14 @@ class SteadyState:
         """
         reason: StopReason = STOP_REASON_UNSPECIFIED
         while turns.await_turn(unfinished=reason == STOP_REASON_UNSPECIFIED):
-            self._bench.evidence.begin()
+            self._align()
             self._take_in(self._load.block(self._bench.block_ns, drain=True))
             reason = reason or self._stopping.verdict()
         return reason or STOP_REASON_MAX_DURATION
+
+    def _align(self) -> None:
+        self._load.align()
+        self._bench.evidence.begin()  # last, as the processor time of what goes before a block is not the block's
 
     def _length_ns(self) -> int:
         remaining_ns = self._stopping.remaining_ns()

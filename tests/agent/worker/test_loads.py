@@ -34,11 +34,25 @@ def test_a_synchronous_block_of_some_inferences_has_exactly_those() -> None:
     assert len(load_of(Load.SYNC, [request]).block(0, 20).latency_ns) == len(request.seen) == 20
 
 
-def test_many_quick_inferences_have_one_before_their_block_that_is_not_timed() -> None:
+def test_an_inference_that_is_not_timed_goes_before_a_block_unless_it_would_double_the_work() -> None:
     request = Sleeper(0)
     load = load_of(Load.SYNC, [request])
-    assert [len(load.block(0, count).latency_ns) for count in (49, 50, 49)] == [49, 50, 49]
-    assert len(request.seen) == 49 + 50 + 1 + 49
+    for fewest, inferences in [(1, 1 + 1), (1, 1), (2, 2), (5, 1 + 5)]:
+        before = len(request.seen)
+        load.align()
+        assert len(load.block(0, fewest).latency_ns) == fewest
+        assert len(request.seen) - before == inferences
+
+
+def test_every_input_is_timed_as_often_whatever_goes_before_a_block() -> None:
+    request = Sleeper(0)
+    load = load_of(Load.SYNC, [request])
+    timed: list[int] = []
+    for _ in range(len(INPUTS)):
+        load.align()
+        load.block(0, len(INPUTS) - 1)
+        timed += request.seen[1 - len(INPUTS) :]
+    assert set(Counter(timed).values()) == {len(INPUTS) - 1}
 
 
 def test_three_requests_in_flight_overlap_within_the_wall_clock() -> None:

@@ -55,7 +55,7 @@ class TimedLoad(ABC):
         """
 
     def align(self) -> None:  # noqa: B027  # nothing to do for most
-        """Let the next block begin now: what has completed since the last one belongs to none."""
+        """Let the next block begin now: what was inferred since the last one, or is for this, belongs to none."""
 
     def remainder(self, length_ns: int, until_ns: int | None) -> Iterator[TimedBlock]:
         """Schedule nothing more, and carry out what was scheduled in blocks until the clock reads `until_ns`.
