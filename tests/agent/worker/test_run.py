@@ -82,6 +82,16 @@ def test_many_samples_travel_in_parts(run_mine: Callable) -> None:
     assert any(len(part.latency_ns) == 65_536 for part in child.sample_parts)
 
 
+def test_one_inference_goes_before_each_block_and_is_no_sample(run_mine: Callable) -> None:
+    stop = configuration.StopRule(min_duration_ns=200_000_000, block_ns=30_000_000)
+    child = run_mine({"infer": "import sys, time; time.sleep(0.001); sys.stderr.write('u')"}, stop=stop)
+    measurement = child.result.measurement
+    untimed = child.stderr.count("u") - (1 + measurement.warm_up.iterations + measurement.iterations)
+    # None may go before the first, where a single inference filled what was left of the warm-up.
+    assert 0 <= measurement.blocks - untimed <= 1
+    assert measurement.blocks >= 5
+
+
 @pytest.mark.parametrize(("load", "requests"), [(configuration.LOAD_SYNC, 1), (configuration.LOAD_ASYNC, 2)])
 def test_blocks_come_in_order_with_their_samples_and_their_evidence(
     run_mine: Callable, load: int, requests: int
