@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from enginebench_agent import endings
+from enginebench_agent.block_clock import BlockClock
 from enginebench_agent.cgroup import oom_kills
 from enginebench_agent.child import Child, ChildExit, ChildStartError, spawned
 from enginebench_agent.framing import FramingError, TruncatedError
@@ -64,6 +65,7 @@ class Attempt:
         self._blocks = 0
         self._samples = 0
         self._exceeds_memory = False
+        self._clock = BlockClock()
         self._oom_kills_before = oom_kills(_ROOT)
 
     async def make(self) -> RunResult:
@@ -102,11 +104,15 @@ class Attempt:
         resident = ResidentSet(child.pid, max_bytes=self._order.limits.memory_bytes)
         sampling = asyncio.create_task(resident.sample_until_exceeded())
         sampling.add_done_callback(partial(self._stop_exceeding, child))
+        delays = asyncio.create_task(self._clock.measure_delays())
         try:
             async with asyncio.timeout(self._order.limit_seconds) as timer:
                 with contextlib.suppress(TruncatedError):  # its end is judged below
+                    self._clock.wait()
                     async for message in child.messages():
+                        self._clock.hear(message)
                         await self._hear(message, resident)
+                        self._clock.wait()
                         if self._result is not None:
                             sampling.cancel()
                             timer.reschedule(asyncio.get_running_loop().time() + EXIT_GRACE_SECONDS)
@@ -118,6 +124,7 @@ class Attempt:
             return self._result or self._failed(late)
         finally:
             sampling.cancel()
+            delays.cancel()
 
     def _stop_exceeding(self, child: Child, sampling: "asyncio.Task[None]") -> None:
         if not sampling.cancelled():
@@ -166,6 +173,10 @@ class Attempt:
         resident.sample()
         resident.fill(result.measurement.phases)
         resident.fill(result.profile.phases)
+        if result.HasField("measurement") and (difference := self._clock.difference_ns()) is not None:
+            result.failure.CopyFrom(endings.of_clock(*difference, self._run.phase))
+            result.outcome = OUTCOME_FAILED
+            result.ClearField("measurement")
         self._result = self._run.complete(result)
 
     def _check_counts(self, measurement: Measurement) -> None:

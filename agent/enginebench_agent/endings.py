@@ -6,6 +6,7 @@ from enginebench_proto.v1.run_pb2 import (
     FAILURE_KIND_CANCELLED,
     FAILURE_KIND_CRASHED,
     FAILURE_KIND_ENGINE_UNAVAILABLE,
+    FAILURE_KIND_INFERENCE_FAILED,
     FAILURE_KIND_INTERNAL,
     FAILURE_KIND_OUT_OF_MEMORY,
     FAILURE_KIND_REFUSED,
@@ -78,6 +79,17 @@ def of_unstartable(reason: str) -> Failure:
 def of_oversize(reason: str, phase: str) -> Failure:
     """A run that measured more than an agent keeps of one. `reason` is a sentence."""
     return Failure(kind=FAILURE_KIND_REFUSED, message=reason, phase=phase)
+
+
+def of_clock(seen_ns: int, told_ns: int, phase: str) -> Failure:
+    """A child whose blocks took longer or shorter by the agent's clock than it tells."""
+    return Failure(
+        kind=FAILURE_KIND_INFERENCE_FAILED,
+        message=f"the engine's process counted {told_ns / 1e9:.3f} s for blocks that took {seen_ns / 1e9:.3f} s by the "
+        "agent's clock: something in it changes Python's clock (time.perf_counter_ns), so its times do not count; "
+        "use a plugin that leaves the clock alone",
+        phase=phase,
+    )
 
 
 def of_full_disk(phase: str) -> Failure:

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from collections.abc import Iterable
 from typing import BinaryIO
 
@@ -38,7 +39,7 @@ class Channel:
 
     def phase(self, name: str) -> None:
         """Tell that a phase begins."""
-        write_frame(self._stream, WorkerMessage(phase=PhaseStarted(name=name)))
+        write_frame(self._stream, WorkerMessage(phase=PhaseStarted(name=name), sent_ns=time.perf_counter_ns()))
 
     def progress(self, elapsed_ns: int, expected_ns: int, iterations: int) -> None:
         """Tell how far the phase has come."""
@@ -51,7 +52,7 @@ class Channel:
 
     def block(self, block: Block, samples: Iterable[Samples]) -> None:
         """Send a block and then its samples, at most `SAMPLES_PER_PART` in each part."""
-        write_frame(self._stream, WorkerMessage(part=ResultPart(block=block)))
+        write_frame(self._stream, WorkerMessage(part=ResultPart(block=block), sent_ns=time.perf_counter_ns()))
         for part in samples:
             write_frame(self._stream, WorkerMessage(part=ResultPart(samples=part)))
 

@@ -1,0 +1,112 @@
+"""The agent's own clock beside that of a child: whether the blocks took as long as the child tells.
+
+A plugin shares a process with the loop that times it, and can change Python's clock there; here it cannot. Both clocks
+are the kernel's monotonic one, so whatever they differ by is the time that messages take, or a lie.
+"""
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+from enginebench_proto.v1.worker_pb2 import WorkerMessage
+
+TOLERATED_SHARE = 0.05
+"""Of the time of all blocks compared. What the kernel's clock itself is off by is the same on both sides."""
+
+FEWEST_DELAY_NS = 10_000_000
+"""A message may take this long whatever was measured: a few turns of the processor's scheduler."""
+
+READY_NS = 1_000_000
+"""Whoever waits for less has found the message there, and does not know when it came."""
+
+LOOK_SECONDS = 0.2
+"""How often the loop's own delay is measured: some 50 µs of a processor each time."""
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """The end of a block by both clocks: as the child tells, and when its message came, at the earliest and latest."""
+
+    told_ns: int
+    earliest_ns: int
+    latest_ns: int
+    blocks_ns: int
+
+
+class BlockClock:
+    """Hears what a child sends in its steady state and judges the whole of it, never a single block."""
+
+    def __init__(self) -> None:
+        self._readings: list[_Reading] = []
+        self._blocks_ns = 0
+        self._start: tuple[int, int] | None = None  # of a phase: when sent by the child's clock, when it came
+        self._first_end_ns = 0  # told, on the scale that begins with the steady state
+        self._first_block_end_ns = 0  # told, on the scale that begins with the first block
+        self._delay_ns = FEWEST_DELAY_NS
+        self._waiting_ns = self._earliest_ns = self._now_ns = time.perf_counter_ns()
+
+    def wait(self) -> None:
+        """The agent is about to wait for the next message; what it did since the last one was a delay."""
+        self._waiting_ns = time.perf_counter_ns()
+        self._delay_ns = max(self._delay_ns, self._waiting_ns - self._now_ns)
+
+    def hear(self, message: WorkerMessage) -> None:
+        """Note when a message came."""
+        self._now_ns = time.perf_counter_ns()
+        if self._now_ns - self._waiting_ns >= READY_NS:
+            self._earliest_ns = self._now_ns
+        if message.HasField("phase"):
+            self._start = (message.sent_ns, self._now_ns) if message.sent_ns else None
+        elif message.part.HasField("block"):
+            block = message.part.block
+            self._end_block(message.sent_ns, block.begin_ns + block.duration_ns, block.duration_ns)
+
+    async def measure_delays(self) -> None:
+        """Note by how much the agent is late for what it wanted to do; never ends."""
+        while True:
+            begin_ns = time.perf_counter_ns()
+            await asyncio.sleep(LOOK_SECONDS)
+            self._delay_ns = max(self._delay_ns, time.perf_counter_ns() - begin_ns - round(LOOK_SECONDS * 1e9))
+
+    def difference_ns(self) -> tuple[int, int] | None:
+        """How long blocks took by the agent's clock, and by the child's, where these differ by too much; else None.
+
+        Compared are the least delayed messages of the first quarter and of the last one. What differs must be more
+        than 5 % of the blocks between them, and that plus the longest delay that the agent has noticed in itself.
+        """
+        if len(self._readings) < 2:
+            return None
+        quarter = max(1, len(self._readings) // 4)
+        early, late = self._readings[:quarter], self._readings[-quarter:]
+        first, last = min(early, key=_latest_offset_ns), min(late, key=_earliest_offset_ns)
+        slow_ns = _earliest_offset_ns(last) - _latest_offset_ns(first)
+        fast_ns = min(map(_earliest_offset_ns, early)) - min(map(_latest_offset_ns, late))
+        told_ns = last.blocks_ns - first.blocks_ns
+        if max(slow_ns, fast_ns) <= TOLERATED_SHARE * told_ns + self._delay_ns:
+            return None
+        return told_ns + (slow_ns if slow_ns > fast_ns else -fast_ns), told_ns
+
+    def _end_block(self, sent_ns: int, end_ns: int, duration_ns: int) -> None:
+        if not self._readings:
+            self._first_block_end_ns = end_ns
+            self._first_end_ns = self._begin(sent_ns)
+        self._blocks_ns += duration_ns
+        told_ns = self._first_end_ns + end_ns - self._first_block_end_ns
+        self._readings.append(_Reading(told_ns, self._earliest_ns, self._now_ns, self._blocks_ns))
+
+    def _begin(self, sent_ns: int) -> int:
+        """Take the begin of the steady state as a reading too; returns the end of the first block on its scale."""
+        self._blocks_ns = 0
+        if self._start is None:
+            return 0
+        start_ns, came_ns = self._start
+        self._readings.append(_Reading(0, came_ns, came_ns, 0))
+        return sent_ns - start_ns
+
+
+def _earliest_offset_ns(reading: _Reading) -> int:
+    return reading.earliest_ns - reading.told_ns
+
+
+def _latest_offset_ns(reading: _Reading) -> int:
+    return reading.latest_ns - reading.told_ns
