@@ -1,5 +1,7 @@
 """How a run ended without numbers: pure functions from what the agent saw to a typed failure."""
 
+from pathlib import Path
+
 from enginebench_agent.child import ChildExit
 from enginebench_agent.limits import NO_LIMITS, ChildLimits
 from enginebench_proto.v1.run_pb2 import (
@@ -95,6 +97,12 @@ def of_clock(seen_ns: int, told_ns: int, phase: str) -> Failure:
 def of_full_disk(phase: str) -> Failure:
     """A run whose blocks or result found no room on the agent's disk."""
     return of_defect("the agent's disk is full: make room in its data folder, then run it again", phase)
+
+
+def of_damage(folder: Path, reason: str) -> Failure:
+    """A run whose result, or a block of it, the disk has not kept as it was written. `folder`: where it lies now."""
+    text = f"what the agent kept of this run was damaged on its disk; it lies in {folder} now: run it again"
+    return of_defect(text, detail=reason)
 
 
 def of_defect(message: str, phase: str = "", detail: str = "") -> Failure:

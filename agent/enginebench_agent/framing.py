@@ -32,7 +32,7 @@ def write_frame(stream: BinaryIO, message: WorkerMessage) -> None:
     Raises `FramingError` for a message larger than `MAX_FRAME_BYTES`, before anything is written.
     """
     payload = message.SerializeToString()
-    _check_length(len(payload))
+    check_length(len(payload))
     stream.write(_LENGTH.pack(len(payload)) + payload)
     stream.flush()
 
@@ -47,7 +47,7 @@ def read_frame(stream: BinaryIO) -> WorkerMessage | None:
     if not head:
         return None
     length = _length_of(head)
-    return _parse(stream.read(length), length)
+    return parse(stream.read(length), length)
 
 
 async def read_frame_async(reader: asyncio.StreamReader) -> WorkerMessage | None:
@@ -56,7 +56,7 @@ async def read_frame_async(reader: asyncio.StreamReader) -> WorkerMessage | None
     if not head:
         return None
     length = _length_of(head)
-    return _parse(await _read_up_to(reader, length), length)
+    return parse(await _read_up_to(reader, length), length)
 
 
 async def _read_up_to(reader: asyncio.StreamReader, size: int) -> bytes:
@@ -70,16 +70,18 @@ def _length_of(head: bytes) -> int:
     if len(head) < _LENGTH.size:
         raise TruncatedError(f"The pipe ended {len(head)} bytes into the length of a frame.")
     length: int = _LENGTH.unpack(head)[0]
-    _check_length(length)
+    check_length(length)
     return length
 
 
-def _check_length(length: int) -> None:
+def check_length(length: int) -> None:
+    """Raises `FramingError` for a message larger than `MAX_FRAME_BYTES`."""
     if length > MAX_FRAME_BYTES:
         raise FramingError(f"A frame of {length} bytes exceeds the limit of {MAX_FRAME_BYTES} bytes.")
 
 
-def _parse(payload: bytes, length: int) -> WorkerMessage:
+def parse(payload: bytes, length: int) -> WorkerMessage:
+    """The message that `length` bytes are to hold. Raises `FramingError`."""
     if len(payload) < length:
         raise TruncatedError(f"The pipe ended {len(payload)} bytes into a frame of {length} bytes.")
     try:

@@ -1,7 +1,8 @@
 """Finished results on disk until somebody has stored them.
 
 A run has two files: `<run id>.blocks` grows while it is measured, and `<run id>` with its result comes last and whole.
-A run without the latter has no result, whatever an agent that was killed has left of it.
+A run without the latter has no result, whatever an agent that was killed has left of it. Both hold parts, each with its
+length and a checksum: disks forget, and a number with one bit of it turned is still a number.
 """
 
 import asyncio
@@ -10,18 +11,24 @@ import errno
 import logging
 import os
 import shutil
+import struct
+import zlib
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import BinaryIO, Self
 
-from enginebench_agent.framing import FramingError, read_frame, write_frame
+from enginebench_agent import endings
+from enginebench_agent.errors import InvalidRequestError
+from enginebench_agent.framing import FramingError, check_length, parse, read_frame
+from enginebench_agent.names import check_run_id
 from enginebench_agent.reception import sync_folder
-from enginebench_proto.v1.run_pb2 import ResultPart, RunResult
+from enginebench_proto.v1.run_pb2 import OUTCOME_INCONCLUSIVE, OUTCOME_OK, ResultPart, RunResult, RunSpec
 from enginebench_proto.v1.worker_pb2 import WorkerMessage
 
 BLOCKS_SUFFIX = ".blocks"
 UNFINISHED_SUFFIX = ".unfinished"
-DAMAGED_SUFFIX = ".damaged"
+DAMAGED_FOLDER = "damaged"
+"""Where files go that cannot be read, below the spool; they stay until somebody has looked at them."""
 
 MAX_RESULT_BYTES = 4 * 1024**3
 """Bound on what one run may leave on the disk: some 400 million raw samples."""
@@ -31,6 +38,13 @@ MIN_FREE_BYTES = 16 * 1024**2
 
 CHECK_EVERY_BYTES = 4 * 1024**2
 """How often the free room is looked at. Less than `MIN_FREE_BYTES`, so that the look is in time."""
+
+_MAGIC = b"EBS2"
+"""How files with checksums begin. Read as a length it is more than any: files of 0.1.0 begin with one, and have none."""
+_HEAD = struct.Struct("<II")
+"""Before each part: its length in bytes and its CRC-32, little-endian."""
+_LOST = frozenset({errno.EIO, errno.ENOENT})
+"""What the disk says of content that is gone."""
 
 _log = logging.getLogger(__name__)
 
@@ -66,7 +80,8 @@ class SpoolWriter:
         self._check_room()
         if self._blocks is None:
             self._blocks = self._blocks_path.open("wb")
-        write_frame(self._blocks, WorkerMessage(part=part))
+            self._blocks.write(_MAGIC)
+        _write_part(self._blocks, part)
 
     def commit(self, result: RunResult) -> None:
         """Make the blocks and then the result durable and visible. Blocks on the disk.
@@ -114,32 +129,76 @@ class Spool:
     def recover(self) -> Iterator[RunResult]:
         """The results an earlier agent left, without their blocks. What belongs to no result is removed.
 
-        A file that cannot be read is set aside under another name and reported in the log, never deleted.
+        A result that cannot be read is set aside, never deleted, and a failure that says so takes its place.
         """
-        for path in sorted(self._folder.iterdir()):
+        for path in sorted(path for path in self._folder.iterdir() if path.is_file()):
             if path.suffix == UNFINISHED_SUFFIX or (path.suffix == BLOCKS_SUFFIX and not path.with_suffix("").exists()):
                 path.unlink(missing_ok=True)
-            elif path.suffix == "" and (result := _head(path)) is not None:
+            elif path.suffix == "" and (result := self._head(path)) is not None:
                 yield result
 
     async def read(self, run_id: str) -> AsyncIterator[ResultPart]:
-        """The result, then its blocks with their samples in the order measured; one part in memory at a time."""
+        """The result, then its blocks with their samples in the order measured; one part in memory at a time.
+
+        All is looked at before anything is told: where a part is damaged, a failure that says so is the result.
+        """
         path = self._folder / run_id
-        result = await asyncio.to_thread(_read_result, path)
+        result = await asyncio.to_thread(self._whole, path)
         if not result.measurement.blocks:
             yield ResultPart(result=result)
             return
         # Opened before anything is told, so that a caller who acknowledges in the middle still gets the rest.
         with await asyncio.to_thread(path.with_suffix(BLOCKS_SUFFIX).open, "rb") as stream:
             yield ResultPart(result=result)
-            while (message := await asyncio.to_thread(read_frame, stream)) is not None:
-                yield message.part
+            parts = _parts(stream)
+            while (part := await asyncio.to_thread(next, parts, None)) is not None:
+                yield part
 
     def remove(self, run_id: str) -> None:
         """Forget a run; harmless when it is not there."""
         # The result first: what a crash leaves of the blocks is then removed when the agent comes back.
         (self._folder / run_id).unlink(missing_ok=True)
         (self._folder / (run_id + BLOCKS_SUFFIX)).unlink(missing_ok=True)
+
+    def _head(self, path: Path) -> RunResult | None:
+        """A result without its blocks, or the failure in its place; None for a file that is no run's."""
+        try:
+            return _read_result(path)
+        except FramingError as error:
+            return self._set_aside(path, error, RunResult(run_id=path.name, spec=RunSpec(run_id=path.name)))
+
+    def _whole(self, path: Path) -> RunResult:
+        """A result whose blocks are all there and undamaged, or the failure in its place."""
+        result = RunResult(run_id=path.name, spec=RunSpec(run_id=path.name))
+        try:
+            result = _read_result(path)
+            _check_blocks(path.with_suffix(BLOCKS_SUFFIX), result)
+        except FramingError as error:
+            return self._set_aside(path, error, result) or result
+        except OSError as error:
+            if error.errno not in _LOST or not path.exists():
+                raise
+            return self._set_aside(path, error, result) or result
+        return result
+
+    def _set_aside(self, path: Path, error: Exception, known: RunResult) -> RunResult | None:
+        """Keep the files of a run elsewhere and store a failure in their place; None for a file that is no run's."""
+        _log.error("the spooled result %s is damaged and was set aside: %s", path, error)
+        folder = self._folder / DAMAGED_FOLDER
+        folder.mkdir(mode=0o700, exist_ok=True)
+        for damaged in (path, path.with_suffix(BLOCKS_SUFFIX)):
+            with contextlib.suppress(FileNotFoundError):  # another reader was quicker, or it was never there
+                damaged.rename(folder / damaged.name)
+        try:
+            check_run_id(path.name)
+        except InvalidRequestError:
+            return None
+        result = endings.failed(endings.of_damage(folder, str(error)))
+        result.run_id, result.started_at_unix_ns = known.run_id, known.started_at_unix_ns
+        result.engine_version = known.engine_version
+        result.spec.CopyFrom(known.spec)
+        _write_durably(path, result)
+        return result
 
 
 def check_room(folder: Path) -> None:
@@ -151,7 +210,8 @@ def check_room(folder: Path) -> None:
 def _write_durably(path: Path, result: RunResult) -> None:
     unfinished = path.with_suffix(UNFINISHED_SUFFIX)
     with unfinished.open("wb") as stream:
-        write_frame(stream, WorkerMessage(part=ResultPart(result=result)))
+        stream.write(_MAGIC)
+        _write_part(stream, ResultPart(result=result))
         os.fsync(stream.fileno())
     unfinished.rename(path)
     sync_folder(path.parent)
@@ -159,18 +219,47 @@ def _write_durably(path: Path, result: RunResult) -> None:
 
 def _read_result(path: Path) -> RunResult:
     with path.open("rb") as stream:
-        message = read_frame(stream)
-    if message is None or message.part.result.run_id != path.name:
+        part = next(_parts(stream), None)
+    if part is None or part.result.run_id != path.name:
         raise FramingError(f"{path} holds no result of that name.")
-    return message.part.result
+    return part.result
 
 
-def _head(path: Path) -> RunResult | None:
-    try:
-        return _read_result(path)
-    except FramingError as error:
-        _log.error("the spooled result %s cannot be read and was set aside: %s", path, error)
-    for damaged in (path, path.with_suffix(BLOCKS_SUFFIX)):
-        if damaged.exists():
-            damaged.rename(damaged.with_name(damaged.name + DAMAGED_SUFFIX))
-    return None
+def _check_blocks(path: Path, result: RunResult) -> None:
+    """Read all blocks of a result. Raises `FramingError` where one is damaged, or not all are there."""
+    told = result.measurement
+    if not told.blocks:
+        return
+    blocks = samples = 0
+    with path.open("rb") as stream:
+        for part in _parts(stream):
+            blocks += part.HasField("block")
+            samples += len(part.samples.latency_ns)
+    # A run that failed in the middle may have told less, or more, than it sent.
+    if result.outcome in (OUTCOME_OK, OUTCOME_INCONCLUSIVE) and (blocks, samples) != (told.blocks, told.iterations):
+        raise FramingError(f"{path} holds {blocks} of {told.blocks} blocks, {samples} of {told.iterations} samples.")
+
+
+def _write_part(stream: BinaryIO, part: ResultPart) -> None:
+    payload = WorkerMessage(part=part).SerializeToString()
+    check_length(len(payload))
+    stream.write(_HEAD.pack(len(payload), zlib.crc32(payload)) + payload)
+    stream.flush()
+
+
+def _parts(stream: BinaryIO) -> Iterator[ResultPart]:
+    """The parts of a file to its end. Raises `FramingError` for what is damaged."""
+    if stream.read(len(_MAGIC)) != _MAGIC:
+        stream.seek(0)  # of an agent before checksums
+        while (message := read_frame(stream)) is not None:
+            yield message.part
+        return
+    while head := stream.read(_HEAD.size):
+        if len(head) < _HEAD.size:
+            raise FramingError(f"A file ends {len(head)} bytes into the head of a part.")
+        length, checksum = _HEAD.unpack(head)
+        check_length(length)
+        payload = stream.read(length)
+        if zlib.crc32(payload) != checksum:
+            raise FramingError(f"A part of {length} bytes does not have its checksum.")
+        yield parse(payload, length).part

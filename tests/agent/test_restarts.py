@@ -77,6 +77,7 @@ async def test_sigterm_cancels_runs_spools_their_outcome_and_exits_with_zero(
         assert (await client.list_runs())["run-1"].outcome == run_pb2.OUTCOME_CANCELLED
 
 
+@pytest.mark.fault(21)
 async def test_a_damaged_spool_file_is_set_aside_and_the_others_are_served(
     start_agent: Callable[..., AgentProcess], model: bytes
 ) -> None:
@@ -89,9 +90,16 @@ async def test_a_damaged_spool_file_is_set_aside_and_the_others_are_served(
     (agent.data_dir / "spool" / "half.unfinished").write_bytes(b"")
     agent.restart()
     async with connected(agent) as client:
-        assert set(await client.list_runs()) == {"run-1"}
+        runs = await client.list_runs()
+        assert {run_id: run.outcome for run_id, run in runs.items()} == {
+            "run-1": run_pb2.OUTCOME_OK,
+            "broken": run_pb2.OUTCOME_FAILED,
+        }
+        assert "damaged on its disk" in (await client.outcome("broken")).result.failure.message
+        await client.acknowledge("broken")
     spooled = {path.name for path in (agent.data_dir / "spool").iterdir()}
-    assert spooled == {"run-1", "run-1.blocks", "broken.damaged"}
+    assert spooled == {"run-1", "run-1.blocks", "damaged"}
+    assert [path.name for path in (agent.data_dir / "spool" / "damaged").iterdir()] == ["broken"]
 
 
 async def test_what_an_agent_of_version_0_1_left_is_served_after_the_upgrade(

@@ -9,7 +9,9 @@ from enginebench_proto.v1 import measurement_pb2, run_pb2
 
 BLOCK = run_pb2.ResultPart(block=measurement_pb2.Block(index=0, iterations=1))
 SAMPLES = run_pb2.ResultPart(samples=measurement_pb2.Samples(latency_ns=[5]))
-MEASURED = run_pb2.RunResult(run_id="r", measurement=measurement_pb2.Measurement(blocks=1, iterations=1))
+MEASURED = run_pb2.RunResult(
+    run_id="r", outcome=run_pb2.OUTCOME_OK, measurement=measurement_pb2.Measurement(blocks=1, iterations=1)
+)
 FAILED = run_pb2.RunResult(run_id="r", outcome=run_pb2.OUTCOME_FAILED)
 
 
@@ -49,12 +51,51 @@ def test_blocks_without_a_result_and_unfinished_results_are_removed(spool: Spool
     assert {path.name for path in tmp_path.iterdir()} == {"r", "r.blocks"}
 
 
-def test_a_damaged_result_is_set_aside_with_its_blocks(spool: Spool, tmp_path: Path) -> None:
+@pytest.mark.fault(21)
+def test_a_damaged_result_is_set_aside_with_its_blocks_and_told_as_damaged(spool: Spool, tmp_path: Path) -> None:
     _write(spool)
     (tmp_path / "r").write_bytes(b"\xff" * 20)
-    assert list(spool.recover()) == []
-    assert list(spool.recover()) == []
-    assert {path.name for path in tmp_path.iterdir()} == {"r.damaged", "r.blocks.damaged"}
+    (tmp_path / "no run's name!").write_bytes(b"\xff" * 20)
+    for _ in range(2):
+        (result,) = spool.recover()
+        assert (result.run_id, result.spec.run_id, result.outcome) == ("r", "r", run_pb2.OUTCOME_FAILED)
+        assert f"damaged on its disk; it lies in {tmp_path / 'damaged'}" in result.failure.message
+    assert {path.name for path in tmp_path.iterdir()} == {"r", "damaged"}
+    assert {path.name for path in (tmp_path / "damaged").iterdir()} == {"r", "r.blocks", "no run's name!"}
+
+
+def _flip(content: bytes, bit: int) -> bytes:
+    return content[: bit // 8] + bytes([content[bit // 8] ^ 1 << bit % 8]) + content[bit // 8 + 1 :]
+
+
+@pytest.mark.fault(21)
+async def test_any_bit_that_turned_and_any_end_that_is_missing_is_found_and_other_runs_are_served(
+    spool: Spool, tmp_path: Path
+) -> None:
+    other = run_pb2.RunResult(run_id="other", outcome=run_pb2.OUTCOME_OK)
+    _write(spool)
+    whole = (tmp_path / "r.blocks").read_bytes()
+    # The first four bytes say that there are checksums; without them the rest is no length of an earlier version.
+    broken = [_flip(whole, bit) for bit in range(8 * len(whole))] + [whole[:size] for size in range(len(whole))]
+    for content in broken:
+        _write(spool)
+        _write(spool, other)
+        (tmp_path / "r.blocks").write_bytes(content)
+        for _ in range(2):
+            (part,) = [part async for part in spool.read("r")]
+            assert part.result.failure.kind == run_pb2.FAILURE_KIND_INTERNAL, content
+            assert not part.result.HasField("measurement")
+        assert [part.result.outcome async for part in spool.read("other")] == [run_pb2.OUTCOME_OK]
+        assert (tmp_path / "damaged" / "r.blocks").read_bytes() == content
+    assert {result.outcome for result in spool.recover()} == {run_pb2.OUTCOME_OK, run_pb2.OUTCOME_FAILED}
+
+
+@pytest.mark.fault(21)
+async def test_blocks_that_are_gone_are_told_as_damage_too(spool: Spool, tmp_path: Path) -> None:
+    _write(spool)
+    (tmp_path / "r.blocks").unlink()
+    (part,) = [part async for part in spool.read("r")]
+    assert "damaged" in part.result.failure.message and "No such file" in part.result.failure.detail
 
 
 async def test_a_failure_that_replaces_a_measurement_takes_its_blocks_away(spool: Spool, tmp_path: Path) -> None:
