@@ -44,10 +44,8 @@ class AgentProcess:
         return int(self.address.rpartition(":")[2])
 
     def children(self) -> list[int]:
-        """Its child processes."""
-        return [
-            int(pid) for pid in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        ]
+        """The processes that engines live in; each has a parent of its own, which keeps it, and is the agent's child."""
+        return [kept for pid in _children(self.process.pid) for kept in _children(pid)[:1] or [pid]]
 
     def resident_bytes(self, field: str = "VmRSS") -> int:
         status = Path(f"/proc/{self.process.pid}/status").read_text()
@@ -67,6 +65,13 @@ class AgentProcess:
     def restart(self) -> None:
         """Start again on the same port and data folder."""
         self._start(self.port)
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
 
 
 def serve_command(data_dir: Path, *arguments: str, python: str = sys.executable) -> list[str]:

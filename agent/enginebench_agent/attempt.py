@@ -111,7 +111,7 @@ class Attempt:
                     self._clock.wait()
                     async for message in child.messages():
                         self._clock.hear(message)
-                        await self._hear(message, resident)
+                        await self._hear(message, child, resident)
                         self._clock.wait()
                         if self._result is not None:
                             sampling.cancel()
@@ -143,8 +143,10 @@ class Attempt:
     def _failed(self, failure: Failure) -> RunResult:
         return self._run.complete(endings.failed(failure))
 
-    async def _hear(self, message: WorkerMessage, resident: ResidentSet) -> None:
+    async def _hear(self, message: WorkerMessage, child: Child, resident: ResidentSet) -> None:
         match message.WhichOneof("message"):
+            case "pid":
+                resident.follow(child.pid)
             case "phase":
                 self._run.phase = message.phase.name
                 self._run.log.phase(message.phase)

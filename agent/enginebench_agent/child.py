@@ -24,6 +24,9 @@ PIPE_BYTES = 1024 * 1024
 DRAIN_SECONDS = 2.0
 """How long a pipe may stay open after the child is gone, held by a process that left the child's group."""
 
+END_SECONDS = 1.0
+"""How long a child's keeper has to end everything that the engine has started; see `worker.keeper`."""
+
 # Whatever else is set for the agent would make two runs of one configuration differ, OMP_NUM_THREADS foremost.
 KEPT_VARIABLES = frozenset(
     {"HOME", "LANG", "LD_LIBRARY_PATH", "LD_PRELOAD", "LOGNAME", "PATH", "SHELL", "TZ", "USER", "XDG_CACHE_HOME"}
@@ -45,19 +48,27 @@ class ChildStartError(Exception):
 
 
 class Child:
-    """A running worker. Make one with `spawned`."""
+    """A running worker. Make one with `spawned`.
 
-    def __init__(self, process: "subprocess.Popen[bytes]", stdout: asyncio.StreamReader, stderr: "_Tail") -> None:
+    `pid` is the process that the engine lives in, as soon as that has told, and until then the one that was started.
+    """
+
+    def __init__(self, process: "subprocess.Popen[bytes]", limits: ChildLimits) -> None:
         self.pid = process.pid
         self._process = process
-        self._stdout = stdout
-        self._stderr = stderr
+        self._limits = limits
+        self._stdout = asyncio.StreamReader()
+        self._stderr = _Tail()
         self._pipes: list[asyncio.ReadTransport] = []
-        self._gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        self._gone: asyncio.Future[None] = loop.create_future()
+        threading.Thread(target=_await_end, args=(process.pid, loop, self._on_end), daemon=True).start()
 
     async def messages(self) -> AsyncIterator[WorkerMessage]:
         """What the worker sends, until its pipe closes. Raises `FramingError` for bytes that are no message."""
         while (message := await read_frame_async(self._stdout)) is not None:
+            if message.HasField("pid"):
+                self._follow(message.pid)
             yield message
 
     async def exit(self) -> ChildExit:
@@ -76,12 +87,13 @@ class Child:
         """Kill the child and everything it started. Harmless when it is gone."""
         if not self._gone.done():
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.pid, signal.SIGKILL)
+                os.kill(self._process.pid, signal.SIGTERM)  # a keeper ends all else first; whoever has none ends
+                os.kill(self._process.pid, signal.SIGCONT)  # should it rest
+            asyncio.get_running_loop().call_later(END_SECONDS, self._kill_group)
 
-    async def watch(self, stdout: IO[bytes], stderr: IO[bytes]) -> None:
-        """Listen to the pipes and to the end of the process; called once by `spawned`."""
+    async def listen(self, stdout: IO[bytes], stderr: IO[bytes]) -> None:
+        """Take up the pipes; called once by `spawned`."""
         loop = asyncio.get_running_loop()
-        threading.Thread(target=_await_end, args=(self.pid, loop, self._on_end), daemon=True).start()
         reader = asyncio.StreamReaderProtocol(self._stdout)
         for pipe, protocol in ((stdout, reader), (stderr, self._stderr)):
             transport, _ = await loop.connect_read_pipe(partial(_same, protocol), pipe)
@@ -89,13 +101,24 @@ class Child:
 
     def _on_end(self) -> None:
         # The child is a zombie until the next line but one, so its group cannot belong to anybody else yet.
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
+        self._kill_group()
         self._process.wait()
         self._take_rest()
         asyncio.get_running_loop().call_later(DRAIN_SECONDS, self._close_pipes)
         if not self._gone.done():
             self._gone.set_result(None)
+
+    def _kill_group(self) -> None:
+        if not self._gone.done():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _follow(self, pid: int) -> None:
+        """Take another process for the engine's, if the child is its parent, and bind it as the child was bound."""
+        with contextlib.suppress(OSError):
+            if _parent(pid) == self._process.pid:
+                self.pid = pid
+                impose(pid, self._limits)  # the child may have parted before it was bound itself
 
     def _take_rest(self) -> None:
         """Take what the child has left in its pipe: who hears it may be busy for longer than the pipe stays open.
@@ -129,11 +152,16 @@ async def spawned(
     staying = ["--keep-network"] if limits.network else []
     enclosing = limits.sandbox.words() if limits.sandbox else []
     process = _popen(python, [*staying, *enclosing, *arguments], folder, stdin, descriptors)
-    impose(process.pid, limits)
     assert process.stdout is not None and process.stderr is not None  # noqa: S101  # pipes, as asked for
-    child = Child(process, asyncio.StreamReader(), _Tail())
     try:
-        await to_end(child.watch(process.stdout, process.stderr))
+        child = Child(process, limits)
+    except BaseException:  # such as no thread left to wait for its end
+        process.kill()
+        process.wait()
+        raise
+    try:
+        impose(process.pid, limits)
+        await to_end(child.listen(process.stdout, process.stderr))
         yield child
     finally:
         child.kill()
@@ -170,6 +198,10 @@ def _await_end(pid: int, loop: asyncio.AbstractEventLoop, on_end: Any) -> None:
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     with contextlib.suppress(RuntimeError):  # the loop is closed when the agent leaves
         loop.call_soon_threadsafe(on_end)
+
+
+def _parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[1])
 
 
 def _variables(environment: Mapping[str, str], folder: Path) -> dict[str, str]:

@@ -23,12 +23,17 @@ class ResidentSet:
     """
 
     def __init__(self, pid: int, proc: Path = Path("/proc"), max_bytes: int | None = None) -> None:
-        # statm, not status: one line without a lock on the child's address space, some 10 µs a reading.
-        self._file = proc / str(pid) / "statm"
-        self._status_file = proc / str(pid) / "status"
+        self._proc = proc
         self._phase = ""
         self._max_bytes = max_bytes
         self._peaks: defaultdict[str, int] = defaultdict(int)
+        self.follow(pid)
+
+    def follow(self, pid: int) -> None:
+        """Read this process from now on."""
+        # statm, not status: one line without a lock on the child's address space, some 10 µs a reading.
+        self._file = self._proc / str(pid) / "statm"
+        self._status_file = self._proc / str(pid) / "status"
 
     def enter(self, phase: str) -> None:
         """A phase begins, and what the process holds now is of both."""

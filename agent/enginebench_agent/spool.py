@@ -40,7 +40,7 @@ CHECK_EVERY_BYTES = 4 * 1024**2
 """How often the free room is looked at. Less than `MIN_FREE_BYTES`, so that the look is in time."""
 
 _MAGIC = b"EBS2"
-"""How files with checksums begin. Read as a length it is more than any: files of 0.1.0 begin with one, and have none."""
+"""How files with checksums begin. Read as a length it is more than any: files without checksums begin with one."""
 _HEAD = struct.Struct("<II")
 """Before each part: its length in bytes and its CRC-32, little-endian."""
 _LOST = frozenset({errno.EIO, errno.ENOENT})

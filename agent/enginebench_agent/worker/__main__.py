@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from enginebench_agent.sandbox import Sandbox
-from enginebench_agent.worker import plugins, sandbox
+from enginebench_agent.worker import keeper, plugins, sandbox
 from enginebench_agent.worker.channel import Channel
 from enginebench_agent.worker.confine import die_with_parent, leave_network
 
@@ -16,7 +16,9 @@ from enginebench_agent.worker.confine import die_with_parent, leave_network
 def main() -> None:
     """Do what the command line says and send it through what was standard output."""
     arguments = _parse_arguments()
+    keeper.part()
     channel = Channel.claim_stdout()
+    channel.process()
     outside = _enter_sandbox(arguments)
     staying = "" if arguments.keep_network else leave_network()
     die_with_parent()  # after the namespaces: the kernel forgets it where the credentials change

@@ -29,6 +29,10 @@ class Channel:
         os.dup2(2, 1)
         return cls(os.fdopen(private, "wb"))
 
+    def process(self) -> None:
+        """Tell which process the engine lives in."""
+        write_frame(self._stream, WorkerMessage(pid=os.getpid()))
+
     def engine(self, engine: Engine) -> None:
         """Send one engine of a listing."""
         write_frame(self._stream, WorkerMessage(engine=engine))
