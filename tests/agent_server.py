@@ -44,7 +44,7 @@ class AgentProcess:
         return int(self.address.rpartition(":")[2])
 
     def children(self) -> list[int]:
-        """The processes that engines live in; each has a parent of its own, which keeps it, and is the agent's child."""
+        """The processes that engines live in; the parent of each keeps it, and is a child of the agent."""
         return [kept for pid in _children(self.process.pid) for kept in _children(pid)[:1] or [pid]]
 
     def resident_bytes(self, field: str = "VmRSS") -> int:

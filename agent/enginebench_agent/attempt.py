@@ -65,6 +65,7 @@ class Attempt:
         self._blocks = 0
         self._samples = 0
         self._exceeds_memory = False
+        self._unwatched: BaseException | None = None
         self._clock = BlockClock()
         self._oom_kills_before = oom_kills(_ROOT)
 
@@ -128,13 +129,17 @@ class Attempt:
 
     def _stop_exceeding(self, child: Child, sampling: "asyncio.Task[None]") -> None:
         if not sampling.cancelled():
-            self._exceeds_memory = True
+            self._unwatched = sampling.exception()
+            self._exceeds_memory = self._unwatched is None
             child.kill()
 
     def _judged(self, end: ChildExit) -> RunResult:
         if self._result is not None:  # it came last; an end with a bang afterwards takes nothing from it
             return self._result
         limits = self._order.limits
+        if self._unwatched is not None:
+            text = "the agent could not watch how much memory the engine takes, and stopped it"
+            return self._failed(endings.of_defect(text, self._run.phase, repr(self._unwatched)))
         if self._exceeds_memory:
             return self._failed(endings.of_memory_limit(end, self._run.phase, limits))
         oom_killed = (oom_kills(_ROOT) or 0) > (self._oom_kills_before or 0)

@@ -6,6 +6,7 @@ are the kernel's monotonic one, so whatever they differ by is the time that mess
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from enginebench_proto.v1.worker_pb2 import WorkerMessage
@@ -19,8 +20,9 @@ FEWEST_DELAY_NS = 20_000_000
 READY_NS = 1_000_000
 """Whoever waits for less has found the message there, and does not know when it came."""
 
-LOOK_SECONDS = 0.2
-"""How often the loop's own delay is measured: some 50 µs of a processor each time."""
+LOOK_SECONDS = 0.05
+TIMED_LOOK_SECONDS = 0.2
+"""How often the loop's own delay is measured, before blocks and during them: some 50 µs of a processor each time."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,6 @@ class BlockClock:
             self._earliest_ns = self._now_ns
         if message.HasField("phase"):
             self._start = (message.sent_ns, self._now_ns) if message.sent_ns else None
-            self._delay_ns = FEWEST_DELAY_NS  # what was late before says nothing of the messages that count
         elif message.part.HasField("block"):
             block = message.part.block
             self._end_block(message.sent_ns, block.begin_ns + block.duration_ns, block.duration_ns)
@@ -65,9 +66,9 @@ class BlockClock:
     async def measure_delays(self) -> None:
         """Note by how much the agent is late for what it wanted to do; never ends."""
         while True:
-            begin_ns = time.perf_counter_ns()
-            await asyncio.sleep(LOOK_SECONDS)
-            self._delay_ns = max(self._delay_ns, time.perf_counter_ns() - begin_ns - round(LOOK_SECONDS * 1e9))
+            begin_ns, seconds = time.perf_counter_ns(), TIMED_LOOK_SECONDS if self._readings else LOOK_SECONDS
+            await asyncio.sleep(seconds)
+            self._delay_ns = max(self._delay_ns, time.perf_counter_ns() - begin_ns - round(seconds * 1e9))
 
     def difference_ns(self) -> tuple[int, int] | None:
         """How long blocks took by the agent's clock, and by the child's, where these differ by too much; else None.
@@ -78,7 +79,7 @@ class BlockClock:
         if len(self._readings) < 2:
             return None
         quarter = max(1, len(self._readings) // 4)
-        early, late = self._readings[:quarter], self._readings[-quarter:]
+        early, late = _known(self._readings[:quarter]), _known(self._readings[-quarter:])
         first, last = min(early, key=_latest_offset_ns), min(late, key=_earliest_offset_ns)
         slow_ns = _earliest_offset_ns(last) - _latest_offset_ns(first)
         fast_ns = min(map(_earliest_offset_ns, early)) - min(map(_latest_offset_ns, late))
@@ -103,6 +104,11 @@ class BlockClock:
         start_ns, came_ns = self._start
         self._readings.append(_Reading(0, came_ns, came_ns, 0))
         return sent_ns - start_ns
+
+
+def _known(readings: Sequence[_Reading]) -> Sequence[_Reading]:
+    """Those messages that were waited for, where there are any: of the others nobody knows when they came."""
+    return [each for each in readings if each.earliest_ns == each.latest_ns] or readings
 
 
 def _earliest_offset_ns(reading: _Reading) -> int:

@@ -110,6 +110,7 @@ class FileCache:
             yield
         finally:
             self._pins.subtract(held)
+            self._pins = +self._pins  # those that nobody holds any more are not kept
 
     def _make_room(self, sha256: str, size_bytes: int) -> list[Path]:
         promised_bytes = sum(

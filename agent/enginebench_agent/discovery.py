@@ -5,7 +5,7 @@ import contextlib
 import importlib.metadata
 import logging
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
 
 from enginebench_agent import logs
@@ -15,7 +15,9 @@ from enginebench_agent.errors import NotReadyError, SetupError
 from enginebench_agent.framing import FramingError
 from enginebench_agent.leases import Leases
 from enginebench_agent.limits import NO_LIMITS, ChildLimits
+from enginebench_agent.names import is_engine_name
 from enginebench_proto.v1.engine_pb2 import (
+    UNAVAILABLE_KIND_BEING_ASKED,
     UNAVAILABLE_KIND_BROKEN,
     UNAVAILABLE_KIND_NOT_INSTALLED,
     UNAVAILABLE_KIND_TIMED_OUT,
@@ -25,6 +27,9 @@ from enginebench_proto.v1.engine_pb2 import (
 )
 
 CHILDREN_AT_ONCE = 2
+SLOW_SECONDS = 5.0
+"""After this long a child is waited for beside others: one that hangs keeps nobody from being asked."""
+
 MAX_ANSWERS = 1_000
 _OWN_DISTRIBUTION = f"enginebench {importlib.metadata.version('enginebench')}"
 
@@ -55,6 +60,8 @@ class Discovery:
         self._task: asyncio.Task[tuple[Engine, ...]] | None = None
         self._has_asked = False
         self._known: tuple[Engine, ...] | None = None
+        self._found: dict[tuple[str, str], Engine] = {}
+        self._one_more = asyncio.Event()
 
     @property
     def known(self) -> tuple[Engine, ...] | None:
@@ -73,17 +80,32 @@ class Discovery:
             self._task = asyncio.create_task(self._discover())
         return self._task
 
-    async def engines(self, *, refresh: bool = False) -> tuple[Engine, ...]:
+    async def engines(self, *, refresh: bool = False, within_seconds: float | None = None) -> tuple[Engine, ...]:
         """All engines by environment and name. A caller who leaves early does not stop the asking.
 
-        Raises `NotReadyError` on a refresh that meets a broken configuration.
+        After `within_seconds` those that have not answered are listed as being asked. Raises `NotReadyError` on a
+        refresh that meets a broken configuration.
         """
         if self._known is not None and not refresh:
             return self._known
         if refresh:
             self._reload_config()
             await self._outdated()
-        return await asyncio.shield(self.begin())
+        task = self.begin()
+        await asyncio.wait([task], timeout=within_seconds)
+        return task.result() if task.done() else without_needless(self._found.values())
+
+    async def engine(self, name: str, environment: str) -> tuple[Engine, ...]:
+        """All engines known once this one is: nobody waits for one that he does not want."""
+        if self._known is not None:
+            return self._known
+        task = self.begin()
+        while not task.done() and not _has_answered(self._found.get((environment, name))):
+            self._one_more.clear()
+            waiting = asyncio.create_task(self._one_more.wait())
+            await asyncio.wait([task, waiting], return_when=asyncio.FIRST_COMPLETED)
+            waiting.cancel()
+        return task.result() if task.done() else tuple(self._found.values())
 
     async def close(self) -> None:
         """Stop asking; the children are gone afterwards."""
@@ -107,37 +129,68 @@ class Discovery:
         # Importing engines keeps a processor busy, and that must not happen beside a measurement.
         async with self._leases.hold(["cpu"]):
             self._has_asked, config = True, self.config
-            found = await asyncio.gather(*(self._of_environment(each, config) for each in config.environments))
-        self._known = without_needless([engine for engines in found for engine in engines])
+            self._found = {}
+            await asyncio.gather(*(self._of_environment(each, config) for each in config.environments))
+        self._known = without_needless(self._found.values())
         usable = [f"{one.name}@{one.environment.name}" for one in self._known if one.HasField("available")]
         _log.info("engines found", extra=logs.told(available=usable, unavailable=len(self._known) - len(usable)))
         return self._known
 
-    async def _of_environment(self, environment: EnvironmentConfig, config: AgentConfig) -> list[Engine]:
+    async def _of_environment(self, environment: EnvironmentConfig, config: AgentConfig) -> None:
+        self._find([_entry(environment, name, _being_asked(config)) for name in _expected(environment)])
         try:
             listed = await self._ask(environment.python, ["list"], config)
             _check_version(listed)
         except WorkerAnswerError as error:
             told = logs.told(environment=environment.name, reason=str(error), detail=error.detail)
             _log.warning("environment cannot be asked", extra=told)
-            return _broken_environment(environment, error)
+            self._find(_broken_environment(environment, error))
+            return
         wanted = [each for each in listed if environment.engines is None or each.name in environment.engines]
-        answers = [self._of_engine(environment, each, config) for each in wanted]
-        return list(await asyncio.gather(*answers)) + _absent(environment, listed)
+        for name in _expected(environment):
+            del self._found[environment.name, name]
+        self._find([_entry(environment, each.name, _being_asked(config)) for each in wanted])
+        self._find(_absent(environment, listed))
+        await asyncio.gather(*(self._ask_engine(environment, each, config) for each in wanted))
 
-    async def _of_engine(self, environment: EnvironmentConfig, listed: Engine, config: AgentConfig) -> Engine:
+    async def _ask_engine(self, environment: EnvironmentConfig, listed: Engine, config: AgentConfig) -> None:
         try:
-            (engine,) = await self._ask(environment.python, ["describe", listed.name], config)
-        except (WorkerAnswerError, ValueError) as error:
+            engine = await self._of_engine(environment, listed, config)
+        except WorkerAnswerError as error:
             engine = listed
             engine.unavailable.CopyFrom(_unavailable(f"The plugin {listed.name!r}", error))
         engine.environment.name = environment.name
-        return engine
+        self._find([engine])
+
+    async def _of_engine(self, environment: EnvironmentConfig, listed: Engine, config: AgentConfig) -> Engine:
+        if not is_engine_name(listed.name):
+            raise WorkerAnswerError(
+                f"of {listed.distribution} has a name that no engine may have: 1 to 64 letters, digits, '.', '-' or '_'"
+            )
+        answers = await self._ask(environment.python, ["describe", listed.name], config)
+        if not answers:
+            raise WorkerAnswerError("ended its process with exit code 0 while it was asked for its version and devices")
+        return answers[0]
+
+    def _find(self, engines: Iterable[Engine]) -> None:
+        self._found |= {(engine.environment.name, engine.name): engine for engine in engines}
+        self._one_more.set()
 
     async def _ask(self, python: Path, arguments: Sequence[str], config: AgentConfig) -> list[Engine]:
-        async with self._slots:
+        async with self._slot():
             limit_seconds = config.discovery_seconds
             return await ask_worker(python, arguments, self._scratch, limit_seconds, config.child_limits)
+
+    @contextlib.asynccontextmanager
+    async def _slot(self) -> AsyncIterator[None]:
+        """One of the places for children, given back when the block is left, or when it has lasted long."""
+        await self._slots.acquire()
+        giving_back = asyncio.create_task(asyncio.sleep(SLOW_SECONDS))
+        giving_back.add_done_callback(lambda _: self._slots.release())
+        try:
+            yield
+        finally:
+            giving_back.cancel()
 
 
 async def ask_worker(
@@ -182,7 +235,9 @@ def without_needless(engines: Iterable[Engine]) -> tuple[Engine, ...]:
 
 def _check_version(listed: Sequence[Engine]) -> None:
     # Agent and worker speak one version's private format; an upgraded agent must not meet an old worker.
-    ours = {each.distribution for each in listed if each.distribution.startswith("enginebench ")}
+    # An engine that several distributions claim names them all.
+    named = {name for each in listed for name in each.distribution.split(", ")}
+    ours = {name for name in named if name.startswith("enginebench ")}
     if not ours:
         raise WorkerAnswerError("holds no enginebench")
     if ours != {_OWN_DISTRIBUTION}:
@@ -191,9 +246,23 @@ def _check_version(listed: Sequence[Engine]) -> None:
 
 def _broken_environment(environment: EnvironmentConfig, error: WorkerAnswerError) -> list[Engine]:
     subject = f"The environment {environment.name!r} ({environment.python})"
-    return [
-        _entry(environment, name, _unavailable(subject, error)) for name in environment.engines or (environment.name,)
-    ]
+    return [_entry(environment, name, _unavailable(subject, error)) for name in _expected(environment)]
+
+
+def _expected(environment: EnvironmentConfig) -> tuple[str, ...]:
+    """What an environment is listed by before it has answered."""
+    return tuple(environment.engines or (environment.name,))
+
+
+def _being_asked(config: AgentConfig) -> UnavailableEngine:
+    return UnavailableEngine(
+        kind=UNAVAILABLE_KIND_BEING_ASKED,
+        reason=f"It has not answered yet and has {config.discovery_seconds:g} s for that; ask again.",
+    )
+
+
+def _has_answered(engine: Engine | None) -> bool:
+    return engine is not None and engine.unavailable.kind != UNAVAILABLE_KIND_BEING_ASKED
 
 
 def _absent(environment: EnvironmentConfig, listed: Sequence[Engine]) -> list[Engine]:
@@ -223,7 +292,7 @@ def _unavailable(subject: str, error: Exception) -> UnavailableEngine:
 def _told(end: ChildExit) -> str:
     if end.signal_name:
         return f"was ended by {end.signal_name}"
-    return f"ended with status {end.exit_code}: {_last_line(end.stderr_tail)}"
+    return f"ended its process with exit code {end.exit_code}: {_last_line(end.stderr_tail)}"
 
 
 def _last_line(text: str) -> str:

@@ -126,7 +126,10 @@ def _judged(end: ChildExit, where: str, limits: ChildLimits, oom_killed: bool) -
         return FAILURE_KIND_OUT_OF_MEMORY, f"the engine ran out of memory {where}{limits.memory_sentence}"
     if end.signal_name:
         return FAILURE_KIND_CRASHED, f"the engine's process was ended by {end.signal_name} {where}"
-    return FAILURE_KIND_CRASHED, f"the engine's process exited with status {end.exit_code} {where}, without a result"
+    return (
+        FAILURE_KIND_CRASHED,
+        f"the engine ended its process with exit code {end.exit_code} {where}, without a result",
+    )
 
 
 def _where(phase: str) -> str:

@@ -14,6 +14,7 @@ MAX_FILES = 4_096
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _RUN_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_ENGINE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _ENVIRONMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
@@ -36,6 +37,11 @@ def check_group_name(text: str) -> str:
     if not _RUN_ID.fullmatch(text):
         raise InvalidRequestError(f'{_shown(text)} is not a name of a group: use 1 to 64 letters, digits, "-" or "_".')
     return text
+
+
+def is_engine_name(text: str) -> bool:
+    """Whether `text` can name an engine: it becomes a word of command lines, tables and files."""
+    return _ENGINE.fullmatch(text) is not None
 
 
 def is_environment_name(text: str) -> bool:

@@ -63,6 +63,8 @@ SERVER_OPTIONS = (
     ("grpc.keepalive_timeout_ms", 5_000),
     ("grpc.http2.ping_timeout_ms", 5_000),
     ("grpc.http2.max_pings_without_data", 0),
+    # Whoever connects and says nothing, or half of it, is gone after this long; by default it would be two minutes.
+    ("grpc.server_handshake_timeout_ms", 10_000),
     # The defaults, said aloud: what one caller can make the agent hold in memory before it is looked at.
     ("grpc.max_receive_message_length", 4 * 1024 * 1024),
     ("grpc.max_metadata_size", 8 * 1024),

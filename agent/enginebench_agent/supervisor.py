@@ -66,7 +66,7 @@ class Supervisor:
             return known.state
         check_form(spec)
         check_format(spec.model, self._discovery.config, self._folder)
-        device = find_device(spec, await self._discovery.engines())
+        device = find_device(spec, await self._discovery.engine(spec.engine, spec.environment))
         if (known := self._known(spec)) is not None:  # another call was quicker
             return known.state
         self._accept(spec, device)

@@ -9,6 +9,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from enginebench_agent.errors import SetupError
 
@@ -101,9 +102,22 @@ def _check_issued(certificate: x509.Certificate, ca: x509.Certificate, folder: P
         certificate.verify_directly_issued_by(ca)
     except Exception as error:  # the library raises whatever its parts do
         raise SetupError(f"{folder / CERTIFICATE} was not issued by {folder / CA_CERTIFICATE}: {REMEDY}") from error
+    if not _is_for_servers(certificate):
+        raise SetupError(
+            f"{folder / CERTIFICATE} is a client's certificate, with which no agent can serve: "
+            "`enginebench ca issue agent NAME --host HOST` makes an agent's"
+        )
     end = min(certificate.not_valid_after_utc, ca.not_valid_after_utc)
     if datetime.now(UTC) >= end:
         raise SetupError(f"the certificate in {folder} ended at {end:%Y-%m-%d %H:%M} UTC: {REMEDY}")
+
+
+def _is_for_servers(certificate: x509.Certificate) -> bool:
+    try:
+        purposes = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    except x509.ExtensionNotFound:  # good for everything
+        return True
+    return bool({ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE} & set(purposes))
 
 
 def _revoked(revocations: x509.CertificateRevocationList, ca: x509.Certificate, folder: Path) -> frozenset[int]:

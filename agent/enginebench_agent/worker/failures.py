@@ -24,6 +24,12 @@ _DOING = {
 _PREPARATION = ("read", "convert", "compile")
 
 
+MAX_NAME_CHARS = 100
+"""Of what an engine calls itself, its devices and its options: more helps nobody, and a megabyte harms."""
+MAX_REASON_CHARS = 500
+MAX_DETAIL_CHARS = 16_384
+
+
 class BrokenOutputError(Exception):
     """The engine returned something the plugin contract does not allow."""
 
@@ -47,6 +53,11 @@ def printable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
+def shortened(text: str, most: int = MAX_NAME_CHARS) -> str:
+    """`text`, printable, its end left out where it is longer than `most` characters."""
+    return printable(text if len(text) <= most else text[: most - 1] + "…")
+
+
 def failure_kind(error: BaseException, phase: str) -> run_pb2.FailureKind:
     """The kind of failure an exception means when it is raised in `phase` ("" before the first phase)."""
     if isinstance(error, EngineUnavailableError):
@@ -66,8 +77,8 @@ def to_failure(error: BaseException, phase: str, engine: str, model: str) -> run
     """The failure an exception means, for `engine` running the model file named `model`."""
     kind = failure_kind(error, phase)
     text = exception_text(error)
-    message = printable(_sentence(kind, text, phase, engine, model))
-    detail = error.detail if isinstance(error, UnavailableError) else text
+    message = shortened(_sentence(kind, shortened(text, MAX_REASON_CHARS), phase, engine, model), 2 * MAX_REASON_CHARS)
+    detail = shortened(error.detail if isinstance(error, UnavailableError) else text, MAX_DETAIL_CHARS)
     return run_pb2.Failure(kind=kind, message=message, detail=detail, phase=phase)
 
 

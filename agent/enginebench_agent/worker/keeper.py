@@ -40,7 +40,8 @@ def part() -> None:
 
 def _keep(engine: int) -> NoReturn:
     try:
-        os.closerange(0, max(map(int, os.listdir("/proc/self/fd"))) + 1)  # the agent listens for the end of the pipes
+        last = max(int(path.name) for path in Path("/proc/self/fd").iterdir())
+        os.closerange(0, last + 1)  # the agent listens for the end of the pipes
         status = _await_end(engine)
         status = _end_all(engine, status)
         if os.WIFSIGNALED(status):

@@ -1,19 +1,31 @@
 """Finding plugins by their entry points and loading one of them, with every misbehaviour turned into a reason."""
 
+import contextlib
 import platform
 import traceback
-from collections.abc import Sequence
-from importlib.metadata import EntryPoint, entry_points
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from dataclasses import replace
+from importlib.metadata import EntryPoint, distributions, entry_points
+from itertools import islice
 from typing import get_args
 
 import pluggy
 
 from enginebench_agent import convert
-from enginebench_agent.worker.failures import UnavailableError, exception_text
+from enginebench_agent.worker.failures import (
+    MAX_DETAIL_CHARS,
+    MAX_REASON_CHARS,
+    UnavailableError,
+    exception_text,
+    shortened,
+)
 from enginebench_plugins import spec
 from enginebench_proto.v1 import engine_pb2
 
 GROUP = "enginebench"
+
+MAX_LISTED = 64
+"""Of devices, options, choices and properties: a list that somebody reads."""
 
 
 def installed() -> dict[str, list[EntryPoint]]:
@@ -22,9 +34,27 @@ def installed() -> dict[str, list[EntryPoint]]:
     Reads package metadata only; no plugin is imported.
     """
     by_name: dict[str, list[EntryPoint]] = {}
-    for entry_point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, _distribution(point))):
+    for entry_point in sorted(_readable(), key=lambda point: (point.name, _distribution(point))):
         by_name.setdefault(entry_point.name, []).append(entry_point)
     return by_name
+
+
+def _readable() -> Iterable[EntryPoint]:
+    try:
+        return entry_points(group=GROUP)
+    except Exception as error:  # of one distribution whose metadata is damaged: no reason to leave the others out
+        traceback.print_exception(error)
+        return list(_of_each_distribution())
+
+
+def _of_each_distribution() -> Iterator[EntryPoint]:
+    """Those of all whose metadata can be read; of two copies of one, the first on the path counts."""
+    seen = set()
+    for distribution in distributions():
+        with contextlib.suppress(Exception):
+            if (name := distribution.metadata["Name"]) not in seen:
+                seen.add(name)
+                yield from distribution.entry_points.select(group=GROUP)
 
 
 def listing() -> list[engine_pb2.Engine]:
@@ -39,7 +69,9 @@ def describe(name: str) -> engine_pb2.Engine:
     try:
         engine = load(name, points)
         message.hidden = engine.hidden
-        message.available.CopyFrom(convert.to_available_engine(*abilities(engine, name)))
+        info, devices, more = _asked(engine, name)
+        message.available.CopyFrom(convert.to_available_engine(info, devices))
+        message.available.more_devices = more
     except BaseException as error:  # whatever a plugin does is data
         message.unavailable.CopyFrom(_to_message(error, name))
     return message
@@ -68,16 +100,53 @@ def load(name: str, points: Sequence[EntryPoint] | None = None) -> spec.Engine:
 
 def abilities(engine: spec.Engine, name: str) -> tuple[spec.EngineInfo, tuple[spec.Device, ...]]:
     """What an engine says of itself, checked. Raises `UnavailableError` with the reason where it cannot say."""
+    info, devices, _ = _asked(engine, name)
+    return info, devices
+
+
+def _asked(engine: spec.Engine, name: str) -> tuple[spec.EngineInfo, tuple[spec.Device, ...], int]:
+    """What it says of itself, its first devices, and how many more it has."""
     try:
-        info, devices = engine.info(), tuple(engine.devices())
+        info = engine.info()
+        devices, more = _first(engine.devices())
         _check_abilities(info, devices)
+        info, devices = _bounded_info(info), tuple(map(_bounded_device, devices))
         convert.to_available_engine(info, devices)
     except spec.EngineUnavailableError as error:
         kind = engine_pb2.UNAVAILABLE_KIND_UNSUPPORTED if error.installed else _NOT_INSTALLED
         raise UnavailableError(kind, exception_text(error), _cause_text(error)) from error
     except BaseException as error:
         raise _broken(f"The engine '{name}' could not tell its version and devices", error) from error
-    return info, devices
+    return info, devices, more
+
+
+def _first(devices: Sequence[spec.Device]) -> tuple[tuple[spec.Device, ...], int]:
+    """As many as are listed, and how many there are besides; plugins also give generators."""
+    rest = iter(devices)
+    first = tuple(islice(rest, MAX_LISTED))
+    return first, len(devices) - len(first) if isinstance(devices, Sized) else sum(1 for _ in rest)
+
+
+def _bounded_info(info: spec.EngineInfo) -> spec.EngineInfo:
+    options = tuple(_bounded_option(option) for option in info.options[:MAX_LISTED])
+    return replace(info, version=shortened(info.version), options=options)
+
+
+def _bounded_option(option: spec.OptionSpec) -> spec.OptionSpec:
+    choices = tuple(shortened(each) if isinstance(each, str) else each for each in option.choices[:MAX_LISTED])
+    return replace(option, name=shortened(option.name), help=shortened(option.help, MAX_REASON_CHARS), choices=choices)
+
+
+def _bounded_device(device: spec.Device) -> spec.Device:
+    properties = [(shortened(name), shortened(value)) for name, value in islice(device.properties.items(), MAX_LISTED)]
+    return replace(
+        device,
+        name=shortened(device.name),
+        full_name=shortened(device.full_name),
+        precisions=device.precisions[:MAX_LISTED],
+        resources=tuple(map(shortened, device.resources[:MAX_LISTED])),
+        properties=dict(properties),
+    )
 
 
 _NOT_INSTALLED = engine_pb2.UNAVAILABLE_KIND_NOT_INSTALLED
@@ -129,7 +198,8 @@ def _broken(what: str, error: BaseException) -> UnavailableError:
 def _to_message(error: BaseException, name: str) -> engine_pb2.UnavailableEngine:
     if not isinstance(error, UnavailableError):
         error = _broken(f"The engine '{name}' could not be described", error)
-    return engine_pb2.UnavailableEngine(kind=error.kind, reason=str(error), detail=error.detail)
+    reason, detail = shortened(str(error), MAX_REASON_CHARS), shortened(error.detail, MAX_DETAIL_CHARS)
+    return engine_pb2.UnavailableEngine(kind=error.kind, reason=reason, detail=detail)
 
 
 def _cause_text(error: BaseException) -> str:
@@ -139,11 +209,11 @@ def _cause_text(error: BaseException) -> str:
 
 def _listed(name: str, points: Sequence[EntryPoint]) -> engine_pb2.Engine:
     return engine_pb2.Engine(
-        name=name,
+        name=shortened(name),
         environment=engine_pb2.Environment(python_version=platform.python_version()),
-        distribution=", ".join(map(_distribution, points)),
+        distribution=", ".join(map(_distribution, points[:MAX_LISTED])),
     )
 
 
 def _distribution(entry_point: EntryPoint) -> str:
-    return f"{entry_point.dist.name} {entry_point.dist.version}" if entry_point.dist else "unknown"
+    return shortened(f"{entry_point.dist.name} {entry_point.dist.version}") if entry_point.dist else "unknown"

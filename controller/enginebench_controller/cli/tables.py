@@ -150,10 +150,13 @@ def _engine_rows(target: str, engine: Mapping[str, Any]) -> list[list[object]]:
         reason = Text(f"unavailable: {plain(engine['unavailable']['reason'])}", style="yellow")
         return [[target, engine["name"], UNKNOWN, engine["environment"], UNKNOWN, reason, ""]]
     start = [target, engine["name"], available["version"], engine["environment"]]
-    return [
+    rows: list[list[object]] = [
         [*start, device["name"], device["full_name"] or UNKNOWN, ", ".join(device["precisions"])]
         for device in available["devices"]
     ]
+    if more := available.get("more_devices"):
+        rows.append([*start, UNKNOWN, f"and {more:,} more", ""])
+    return rows
 
 
 def _load(chosen: Configuration) -> str:

@@ -1,7 +1,11 @@
 """`enginebench targets …` and `enginebench devices`: the machines, and what they offer."""
 
 import asyncio
-from typing import Annotated
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Annotated, Any
 
 import typer
 
@@ -17,9 +21,12 @@ from enginebench_controller.home import default_home
 from enginebench_controller.records import LOCAL_TARGET, Target, TargetSnapshot
 from enginebench_controller.running.client import CALL_SECONDS
 from enginebench_controller.running.health import Health, ask_health
-from enginebench_controller.running.session import open_session
+from enginebench_controller.running.session import completed, open_session
 from enginebench_controller.running.ssh import is_ssh
 from enginebench_controller.running.target_address import new_target, uses_tls
+
+EARLY_SECONDS = 5.0
+"""How long engines have to be in the first list; most answer within two."""
 
 group = typer.Typer(no_args_is_help=True, help="The machines that run agents.")
 
@@ -121,25 +128,68 @@ def devices(
     """Show every target's engines and devices, with the reason for each engine that is missing."""
     home = default_home()
     names = target.split(",") if target else [t.name for t in home.store.targets()] or [LOCAL_TARGET]
-    snapshots = []
-    unreachable = []
-    for name in names:
-        try:
-            snapshots.append(asyncio.run(_snapshot(name, refresh=refresh)))
-        except EnginebenchError as error:
-            if error.exit_code is not ExitCode.UNREACHABLE or len(names) == 1:
-                raise
-            unreachable.append(str(error))
+    unreachable: list[str] = []
     if json:
+        snapshots = asyncio.run(_snapshots(names, unreachable, refresh=refresh))
         print_json({"schema_version": 1, "targets": [target_document(seen) for seen in snapshots]})
     else:
-        print_devices(snapshots, hidden=hidden)
+        early = partial(_print_early, hidden=hidden)
+        print_devices(asyncio.run(_snapshots(names, unreachable, refresh=refresh, early=early)), hidden=hidden)
     for sentence in unreachable:
         remark(f"error: {sentence}")
     if unreachable:
         raise typer.Exit(int(ExitCode.UNREACHABLE))
 
 
-async def _snapshot(name: str, *, refresh: bool) -> TargetSnapshot:
-    async with open_session(default_home(), [name], refresh=refresh) as session:
-        return session.snapshots[0]
+async def _snapshots(
+    names: Sequence[str],
+    unreachable: list[str],
+    *,
+    refresh: bool,
+    early: Callable[[Sequence[TargetSnapshot]], Sequence[TargetSnapshot]] | None = None,
+) -> list[TargetSnapshot]:
+    """What the targets have; why one does not answer goes to `unreachable`, where it is not the only one.
+
+    With `early`, what some seconds have brought goes there where an engine has not answered by then; what that returns
+    is not told again.
+    """
+    home, within_s = default_home(), None if early is None else EARLY_SECONDS
+    async with contextlib.AsyncExitStack() as stack:
+        sessions = []
+        for name in names:
+            try:
+                sessions.append(
+                    await stack.enter_async_context(open_session(home, [name], refresh=refresh, within_s=within_s))
+                )
+            except EnginebenchError as error:
+                if error.exit_code is not ExitCode.UNREACHABLE or len(names) == 1:
+                    raise
+                unreachable.append(str(error))
+        seen = [session.snapshots[0] for session in sessions]
+        if early is None or not any(map(_waiting, seen)):
+            return seen
+        told = early(seen)
+        whole = [await completed(home, session, one) for session, one in zip(sessions, seen, strict=True)]
+        return [_without(one, before) for one, before in zip(whole, told, strict=True)]
+
+
+def _print_early(seen: Sequence[TargetSnapshot], *, hidden: bool) -> Sequence[TargetSnapshot]:
+    """Show what has answered, and say what is waited for; returns what was shown."""
+    told = [replace(one, engines=tuple(e for e in one.engines if not _is_asked(e))) for one in seen]
+    print_devices(told, hidden=hidden)
+    names = ", ".join(f"{engine['name']} ({one.target})" for one in seen for engine in _waiting(one))
+    remark(f"still being asked: {names}; each is given up when its time is up (discovery_seconds in agent.toml)")
+    return told
+
+
+def _waiting(seen: TargetSnapshot) -> list[Mapping[str, Any]]:
+    return [engine for engine in seen.engines if _is_asked(engine)]
+
+
+def _is_asked(engine: Mapping[str, Any]) -> bool:
+    return bool(engine["unavailable"]) and engine["unavailable"]["kind"] == "being_asked"
+
+
+def _without(whole: TargetSnapshot, told: TargetSnapshot) -> TargetSnapshot:
+    known = {(engine["name"], engine["environment"]) for engine in told.engines}
+    return replace(whole, engines=tuple(e for e in whole.engines if (e["name"], e["environment"]) not in known))

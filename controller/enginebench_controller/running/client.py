@@ -1,6 +1,7 @@
 """One target over gRPC: every call the controller makes, with the wire's errors turned into sentences."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -53,8 +54,9 @@ class AgentClient:
         self._agent_version: str | None = None
 
     async def __aenter__(self) -> Self:
-        self._way = reachable(self.address)
-        self._channel = open_channel(grpc.aio, await self._way.__aenter__(), self._tls)
+        async with contextlib.AsyncExitStack() as way:
+            self._channel = open_channel(grpc.aio, await way.enter_async_context(reachable(self.address)), self._tls)
+            self._way = way.pop_all()  # from here on the tunnel is `__aexit__`'s to close
         self._agent = agent_pb2_grpc.AgentServiceStub(self._channel)
         self._models = model_pb2_grpc.ModelServiceStub(self._channel)
         self._runs = run_pb2_grpc.RunServiceStub(self._channel)
@@ -63,8 +65,8 @@ class AgentClient:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._channel.close()
-        await self._way.__aexit__(kind, error, trace)
+        async with self._way:
+            await self._channel.close()
 
     async def host(self) -> Any:
         """The target's `HostFacts` message."""
@@ -73,14 +75,17 @@ class AgentClient:
         self._agent_version = shown_version(host.agent_version)
         return host
 
-    async def engines(self, *, refresh: bool = False) -> Sequence[Any]:
-        """The target's `Engine` messages, hidden ones included. The first call waits for discovery."""
-        request = agent_pb2.ListEnginesRequest(refresh=refresh)
+    async def engines(self, *, refresh: bool = False, within_s: float | None = None) -> Sequence[Any]:
+        """The target's `Engine` messages, hidden ones included. The first call waits for discovery.
+
+        With `within_s`, no longer than that: engines that have not answered by then are told as being asked.
+        """
+        request = agent_pb2.ListEnginesRequest(refresh=refresh, within_ns=round((within_s or 0) * 1e9))
         return list((await self._call(self._agent.ListEngines(request, timeout=DISCOVERY_SECONDS))).engines)
 
     async def peaks(self) -> Sequence[Any]:
-        """The `Peak` messages of the target's last calibrations. Waits for discovery as `engines` does."""
-        request = agent_pb2.ListEnginesRequest()
+        """The `Peak` messages of the target's last calibrations."""
+        request = agent_pb2.ListEnginesRequest(within_ns=1)
         return list((await self._call(self._agent.ListEngines(request, timeout=DISCOVERY_SECONDS))).peaks)
 
     async def committed_bytes(self, file: ModelFile | InputFile) -> int | None:

@@ -261,10 +261,13 @@ async def forget(bench: Bench, member: Undertaking) -> None:
 
 
 async def uninterrupted(work: Awaitable[T]) -> T:
-    """Finish this even when cancelled meanwhile."""
+    """Finish this even when cancelled meanwhile, and again and again: the cancellation takes effect afterwards."""
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        await task
+        while not task.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([task])  # awaited itself, it would be cancelled with us
+        task.result()
         raise

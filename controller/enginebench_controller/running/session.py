@@ -6,7 +6,7 @@ import difflib
 import sys
 import time
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from enginebench_controller import convert
 from enginebench_controller.errors import InputError
@@ -27,13 +27,19 @@ class Session:
 
 @contextlib.asynccontextmanager
 async def open_session(
-    home: Home, names: Sequence[str], *, refresh: bool = False, trusted_models: Sequence[str] = ()
+    home: Home,
+    names: Sequence[str],
+    *,
+    refresh: bool = False,
+    trusted_models: Sequence[str] = (),
+    within_s: float | None = None,
 ) -> AsyncIterator[Session]:
     """Connect to the named targets, or to a local agent that lives as long as the session when none is named.
 
     A name is one that `enginebench targets add` recorded, "local", or an address. Snapshots and peaks are
     kept in the store. A local agent may run the `trusted_models` (digests) although their format can execute code;
-    other targets decide for themselves. Raises `InputError` for an unknown name and `UnreachableError` for a target
+    other targets decide for themselves. With `within_s`, engines that have not answered by then are told as being
+    asked, and `completed` waits for them. Raises `InputError` for an unknown name and `UnreachableError` for a target
     that does not answer.
     """
     async with contextlib.AsyncExitStack() as stack:
@@ -41,7 +47,7 @@ async def open_session(
         targets = [await _target(home, name, stack, trusted_models) for name in wanted]
         clients = {t.name: await stack.enter_async_context(AgentClient(t.name, t.address, home.tls)) for t in targets}
         snapshots = await asyncio.gather(
-            *(snapshot(target, clients[target.name], refresh=refresh) for target in targets)
+            *(snapshot(target, clients[target.name], refresh=refresh, within_s=within_s) for target in targets)
         )
         for seen in snapshots:
             await asyncio.to_thread(home.store.save_snapshot, seen)
@@ -66,10 +72,20 @@ def check_targets(home: Home, names: Iterable[str]) -> None:
         _check_known(name, known)
 
 
-async def snapshot(target: Target, client: AgentClient, *, refresh: bool = False) -> TargetSnapshot:
+async def completed(home: Home, session: Session, seen: TargetSnapshot) -> TargetSnapshot:
+    """The snapshot with the engines that were being asked, once they have answered or their time is up."""
+    engines = await session.clients[seen.target].engines()
+    whole = replace(seen, seen_at_unix_ns=time.time_ns(), engines=tuple(map(convert.from_engine, engines)))
+    await asyncio.to_thread(home.store.save_snapshot, whole)
+    return whole
+
+
+async def snapshot(
+    target: Target, client: AgentClient, *, refresh: bool = False, within_s: float | None = None
+) -> TargetSnapshot:
     """What a target says of itself now. Raises `UnreachableError`."""
     host = await client.host()
-    engines = await client.engines(refresh=refresh)
+    engines = await client.engines(refresh=refresh, within_s=within_s)
     return TargetSnapshot(
         target=target.name,
         address=target.address,

@@ -20,10 +20,12 @@ class GetHostResponse(_message.Message):
     def __init__(self, host: _Optional[_Union[_host_pb2.HostFacts, _Mapping]] = ...) -> None: ...
 
 class ListEnginesRequest(_message.Message):
-    __slots__ = ("refresh",)
+    __slots__ = ("refresh", "within_ns")
     REFRESH_FIELD_NUMBER: _ClassVar[int]
+    WITHIN_NS_FIELD_NUMBER: _ClassVar[int]
     refresh: bool
-    def __init__(self, refresh: bool = ...) -> None: ...
+    within_ns: int
+    def __init__(self, refresh: bool = ..., within_ns: _Optional[int] = ...) -> None: ...
 
 class ListEnginesResponse(_message.Message):
     __slots__ = ("engines", "peaks")

@@ -15,11 +15,13 @@ class UnavailableKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     UNAVAILABLE_KIND_UNSUPPORTED: _ClassVar[UnavailableKind]
     UNAVAILABLE_KIND_BROKEN: _ClassVar[UnavailableKind]
     UNAVAILABLE_KIND_TIMED_OUT: _ClassVar[UnavailableKind]
+    UNAVAILABLE_KIND_BEING_ASKED: _ClassVar[UnavailableKind]
 UNAVAILABLE_KIND_UNSPECIFIED: UnavailableKind
 UNAVAILABLE_KIND_NOT_INSTALLED: UnavailableKind
 UNAVAILABLE_KIND_UNSUPPORTED: UnavailableKind
 UNAVAILABLE_KIND_BROKEN: UnavailableKind
 UNAVAILABLE_KIND_TIMED_OUT: UnavailableKind
+UNAVAILABLE_KIND_BEING_ASKED: UnavailableKind
 
 class Environment(_message.Message):
     __slots__ = ("name", "python_version")
@@ -46,7 +48,7 @@ class Engine(_message.Message):
     def __init__(self, name: _Optional[str] = ..., environment: _Optional[_Union[Environment, _Mapping]] = ..., distribution: _Optional[str] = ..., hidden: bool = ..., available: _Optional[_Union[AvailableEngine, _Mapping]] = ..., unavailable: _Optional[_Union[UnavailableEngine, _Mapping]] = ...) -> None: ...
 
 class AvailableEngine(_message.Message):
-    __slots__ = ("version", "formats", "loads", "hints", "multiple_streams", "profiling", "options", "devices")
+    __slots__ = ("version", "formats", "loads", "hints", "multiple_streams", "profiling", "options", "devices", "more_devices")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     FORMATS_FIELD_NUMBER: _ClassVar[int]
     LOADS_FIELD_NUMBER: _ClassVar[int]
@@ -55,6 +57,7 @@ class AvailableEngine(_message.Message):
     PROFILING_FIELD_NUMBER: _ClassVar[int]
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
     DEVICES_FIELD_NUMBER: _ClassVar[int]
+    MORE_DEVICES_FIELD_NUMBER: _ClassVar[int]
     version: str
     formats: _containers.RepeatedScalarFieldContainer[str]
     loads: _containers.RepeatedScalarFieldContainer[str]
@@ -63,7 +66,8 @@ class AvailableEngine(_message.Message):
     profiling: bool
     options: _containers.RepeatedCompositeFieldContainer[EngineOption]
     devices: _containers.RepeatedCompositeFieldContainer[_device_pb2.Device]
-    def __init__(self, version: _Optional[str] = ..., formats: _Optional[_Iterable[str]] = ..., loads: _Optional[_Iterable[str]] = ..., hints: _Optional[_Iterable[str]] = ..., multiple_streams: bool = ..., profiling: bool = ..., options: _Optional[_Iterable[_Union[EngineOption, _Mapping]]] = ..., devices: _Optional[_Iterable[_Union[_device_pb2.Device, _Mapping]]] = ...) -> None: ...
+    more_devices: int
+    def __init__(self, version: _Optional[str] = ..., formats: _Optional[_Iterable[str]] = ..., loads: _Optional[_Iterable[str]] = ..., hints: _Optional[_Iterable[str]] = ..., multiple_streams: bool = ..., profiling: bool = ..., options: _Optional[_Iterable[_Union[EngineOption, _Mapping]]] = ..., devices: _Optional[_Iterable[_Union[_device_pb2.Device, _Mapping]]] = ..., more_devices: _Optional[int] = ...) -> None: ...
 
 class UnavailableEngine(_message.Message):
     __slots__ = ("kind", "reason", "detail")
