@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ from typing import Any, ClassVar
 import contract_models
 import numpy as np
 import onnx
+import onnxruntime
 import openvino
 import pytest
 from contract import EngineContract, compiled
@@ -186,11 +188,69 @@ def test_automatic_batching_is_told_with_the_number_it_joins(engine: OpenVino, m
     core, source = openvino.Core(), model.source(1)
     network_model = engine.convert(engine.read(source), source)
     settings = spec.Settings(load=spec.Load.ASYNC, requests=8)
-    network = CompiledNetwork(lambda _: core.compile_model(network_model, "BATCH:CPU(4)", F32), settings)
+
+    def compile_with(_: spec.Settings) -> openvino.CompiledModel:
+        return core.compile_model(network_model, "BATCH:CPU(4)", F32)
+
+    network = CompiledNetwork(compile_with, network_model, settings)
     effective = network.effective()
     assert effective.provider == spec.Readback("BATCH:CPU(4)", spec.Source.ENGINE_API)
     assert effective.streams == spec.Readback(1, spec.Source.ENGINE_API)
     rotating(network, model, 8, 16)
+    network.close()
+
+
+def _named(folder: Path, nodes: list[onnx.NodeProto], inputs: list[str], outputs: list[str]) -> Path:
+    values = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3]) for name in names]
+              for names in (inputs, outputs)]  # fmt: skip
+    model = helper.make_model(
+        helper.make_graph(nodes, "named", *values), opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+    )
+    onnx.save(model, folder / "model.onnx")
+    return folder / "model.onnx"
+
+
+def _alias_of_inputs(folder: Path) -> Path:
+    """Optimizing puts "a" in the place of "x", so that the compiled port has both names, "a" first."""
+    nodes = [("Identity", ["x"], ["a"]), ("Identity", ["w"], ["v"]), ("Sub", ["a", "v"], ["y"])]
+    return _named(folder, [helper.make_node(*node) for node in nodes], ["x", "w", "unused"], ["y"])
+
+
+def _alias_of_outputs(folder: Path) -> Path:
+    nodes = [("Relu", ["x"], ["r"]), ("Identity", ["r"], ["z"]), ("Dropout", ["r"], ["b"]), ("Neg", ["x"], ["n"])]
+    return _named(folder, [helper.make_node(*node) for node in nodes], ["x"], ["z", "n", "r", "b"])
+
+
+def _inputs_as_outputs(folder: Path) -> Path:
+    nodes = [("Relu", ["x,1"], ["y:0/sink"]), ("Identity", ["x,1"], ["an output"])]
+    return _named(folder, [helper.make_node(*node) for node in nodes], ["x,1", "k"], ["an output", "k", "y:0/sink"])
+
+
+@pytest.mark.parametrize("form", ["onnx", "xml"])
+@pytest.mark.parametrize("make", [_alias_of_inputs, _alias_of_outputs, _inputs_as_outputs])
+def test_ports_have_the_names_of_the_model_as_read(
+    engine: OpenVino, tmp_path: Path, make: Callable[[Path], Path], form: str
+) -> None:
+    path = make(tmp_path)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    source = spec.ModelSource(path, spec.ModelFormat.ONNX)
+    if form == "xml":
+        openvino.save_model(openvino.Core().read_model(path), tmp_path / "model.xml", compress_to_fp16=False)
+        source = spec.ModelSource(tmp_path / "model.xml", spec.ModelFormat.OPENVINO_IR)
+    network = engine.compile(engine.convert(engine.read(source), source), source, spec.Settings())
+    inputs = {
+        name: np.random.default_rng(len(name)).standard_normal((2, 3), np.float32)
+        for name in (value.name for value in session.get_inputs())
+    }
+    names = [value.name for value in session.get_outputs()]
+    expected = dict(zip(names, session.run(names, inputs), strict=True))
+    request = network.create_request()
+    found = request.infer(inputs)
+    assert [tensor.name for tensor in network.inputs] == list(inputs)
+    assert list(found) == names
+    for name, array in expected.items():
+        np.testing.assert_allclose(found[name], array, err_msg=name)
+    request.close()
     network.close()
 
 

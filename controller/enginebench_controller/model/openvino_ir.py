@@ -1,6 +1,6 @@
 """Reads inputs and outputs out of an OpenVINO IR (.xml), with a parser that expands nothing and keeps no tree."""
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
@@ -22,6 +22,9 @@ _ELEMENT_TYPES = {
     "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
     "fp64": "float64", "fp32": "float32", "fp16": "float16", "bool": "bool", "string": "str",
 }  # fmt: skip
+
+_RESULT = "/sink_port_0"
+"""What OpenVINO adds to an output's name to call the layer that hands it out."""
 
 
 class _RefusedMarkupError(Exception):
@@ -68,7 +71,7 @@ def _describe(path: Path, weights: Path) -> ModelDescription:
     if not reader.layers:
         raise ValueError("it holds no layers")
     bounds = _bounds(reader, weights)
-    inputs = tuple(_input(layer, bounds) for layer in reader.layers.values() if layer.type == "Parameter")
+    inputs = _inputs([layer for layer in reader.layers.values() if layer.type == "Parameter"], bounds)
     return ModelDescription(ModelFormat.OPENVINO_IR, inputs, _outputs(reader), producer=reader.producer)
 
 
@@ -128,11 +131,13 @@ def _refuse(*_: object) -> None:
     raise _RefusedMarkupError
 
 
-def _input(layer: _Layer, bounds: dict[str, int]) -> InputDescription:
-    """An input by its tensor name, which is what engines know it by; the layer's name is for tools."""
-    name = _tensor_name(layer.outputs[0].names if layer.outputs else "") or layer.name
-    dtype = _ELEMENT_TYPES.get(layer.data.get("element_type", "").lower(), "unknown")
-    return InputDescription(name, dtype, _dims(layer.data.get("shape", "")), bounds.get(layer.id))
+def _inputs(layers: Iterable[_Layer], bounds: dict[str, int]) -> tuple[InputDescription, ...]:
+    found: dict[str, InputDescription] = {}
+    for layer in layers:
+        name = _port_name(layer.name, layer.outputs[0].names if layer.outputs else "", found)
+        dtype = _ELEMENT_TYPES.get(layer.data.get("element_type", "").lower(), "unknown")
+        found[name] = InputDescription(name, dtype, _dims(layer.data.get("shape", "")), bounds.get(layer.id))
+    return tuple(found.values())
 
 
 def _dims(shape: str) -> Dims | None:
@@ -144,22 +149,27 @@ def _dims(shape: str) -> Dims | None:
 
 
 def _outputs(reader: _Reader) -> tuple[OutputDescription, ...]:
-    results = [layer for layer in reader.layers.values() if layer.type == "Result" and layer.inputs]
-    return tuple(_output(reader, layer) for layer in results)
+    found: list[OutputDescription] = []
+    for result in (layer for layer in reader.layers.values() if layer.type == "Result" and layer.inputs):
+        source_layer, source_port = reader.edges[result.id, result.inputs[0].id]
+        source = reader.layers[source_layer]
+        port = next((port for port in source.outputs if port.id == source_port), result.inputs[0])
+        dtype = _ELEMENT_TYPES.get(port.element_type.lower(), "unknown")
+        name = _port_name(result.name.removesuffix(_RESULT), port.names, [output.name for output in found])
+        found.append(OutputDescription(name, dtype, tuple(port.dims)))
+    return tuple(found)
 
 
-def _output(reader: _Reader, result: _Layer) -> OutputDescription:
-    source_layer, source_port = reader.edges[result.id, result.inputs[0].id]
-    source = reader.layers[source_layer]
-    port = next((port for port in source.outputs if port.id == source_port), result.inputs[0])
-    dtype = _ELEMENT_TYPES.get(port.element_type.lower(), "unknown")
-    return OutputDescription(_tensor_name(port.names) or source.name, dtype, tuple(port.dims))
+def _port_name(own: str, names: str, taken: Collection[str]) -> str:
+    """The name by which OpenVINO's plugin feeds and reads a port; `own` is that of its layer, which is for tools.
 
-
-def _tensor_name(names: str) -> str:
-    """One of the comma-separated names (commas within a name are escaped): the first by order, as OpenVINO picks."""
+    Of several tensor names (comma-separated; commas within a name are escaped) the one that the layer bears, else the
+    first by order that no other port has.
+    """
     parts = names.replace("\\,", "\0").split(",")
-    return min((part.replace("\0", ",") for part in parts if part), default="")
+    known = sorted(part.replace("\0", ",") for part in parts if part)
+    choice = [own, *known] if own in known or not known else known
+    return next((name for name in choice if name not in taken), choice[0])
 
 
 def _bounds(reader: _Reader, weights: Path) -> dict[str, int]:

@@ -4,7 +4,7 @@ from typing import Any
 
 from enginebench_plugins import spec
 from enginebench_plugins.openvino.devices import AUTO, supported_properties
-from enginebench_plugins.openvino.network import CompiledNetwork, port_name
+from enginebench_plugins.openvino.network import CompiledNetwork, port_names
 from enginebench_plugins.openvino.original_names import original_names
 from enginebench_plugins.openvino.plugin import SHARED_MEMORY
 
@@ -23,15 +23,16 @@ def reshape(model: Any, source: spec.ModelSource) -> Any:
     Raises `UnsupportedSettingsError` for an input the model does not have and for a dimension left open, and
     OpenVINO's `RuntimeError` for a shape that the operators cannot take.
     """
-    numbers = {port_name(port): number for number, port in enumerate(model.inputs)}
+    numbers = {name: number for number, name in enumerate(port_names(model.inputs))}
     if unknown := sorted({tensor.name for tensor in source.inputs} - numbers.keys()):
         raise spec.UnsupportedSettingsError(f"the model has no input named {', '.join(unknown)}")
     if source.inputs:
         model.reshape({numbers[tensor.name]: list(tensor.shape) for tensor in source.inputs})
-    for port in model.inputs:
+    for name, number in numbers.items():
+        port = model.inputs[number]
         if port.get_partial_shape().is_dynamic:
             raise spec.UnsupportedSettingsError(
-                f"input {port_name(port)} has open dimensions {port.get_partial_shape()}: give its shape with --shape"
+                f"input {name} has open dimensions {port.get_partial_shape()}: give its shape with --shape"
             )
     return model
 
@@ -45,7 +46,7 @@ def compile_network(core: Any, model: Any, form: spec.ModelFormat, settings: spe
         return core.compile_model(model, settings.device, configure(core, settings))
 
     names = original_names(model, form) if settings.profiling else {}
-    return CompiledNetwork(compile_with, settings, names)
+    return CompiledNetwork(compile_with, model, settings, names)
 
 
 def _refuse_contradictions(settings: spec.Settings) -> None:

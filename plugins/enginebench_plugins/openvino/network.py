@@ -20,16 +20,22 @@ from enginebench_plugins.openvino.runtime_model import (
 )
 from enginebench_plugins.profiled import Inferences
 
+RESULT = "/sink_port_0"
+"""What OpenVINO adds to an output's name to call the node that hands it out."""
+
 
 class CompiledNetwork(spec.CompiledModel):
     """A network compiled for one configuration; `compile_with` compiles the model with other settings.
 
-    `names` are the operations of the model as read, which a profile needs.
+    `model` is the one that is compiled. Its ports have the names by which the network is fed and read: a compiled port
+    has those of every tensor that optimizing put in its place, too. `names` are the operations of the model as read,
+    which a profile needs.
     """
 
     def __init__(
         self,
         compile_with: Callable[[spec.Settings], Any],
+        model: Any,
         settings: spec.Settings,
         names: OriginalNames = MappingProxyType({}),
     ) -> None:
@@ -39,9 +45,11 @@ class CompiledNetwork(spec.CompiledModel):
         self._network = compile_with(settings)
         # The first conversion of an element type fills a table under a C++ lock that does not know the interpreter's:
         # two requests that came to it together, each on its thread, waited for each other for ever (2026.4).
-        self._inputs = [_tensor_spec(port) for port in self._network.inputs]
-        self._input_names = [tensor.name for tensor in self._inputs]
-        self._output_names = [port_name(port) for port in self._network.outputs]
+        self._input_names = port_names(model.inputs)
+        self._output_names = port_names(model.outputs)
+        self._inputs = [
+            _tensor_spec(name, port) for name, port in zip(self._input_names, self._network.inputs, strict=True)
+        ]
 
     @property
     def inputs(self) -> Sequence[spec.TensorSpec]:
@@ -106,9 +114,19 @@ class CompiledNetwork(spec.CompiledModel):
         return kind(request, self._input_names, self._output_names, shared=shared, tensor=tensor)
 
 
-def port_name(port: Any) -> str:
-    """The name of an input or output; IR files may have none, and the node's then stands in."""
-    return str(port.any_name if port.names else port.node.get_friendly_name())
+def port_names(ports: Sequence[Any]) -> list[str]:
+    """The names of a model's inputs or outputs, in its order.
+
+    A port of an IR file may have several, those of other tensors among them: the one that its node bears is the
+    model's. Without it the first that no port before has; without any, the node's stands in.
+    """
+    names: list[str] = []
+    for port in ports:
+        own = str(port.node.get_friendly_name()).removesuffix(RESULT)
+        known = sorted(port.names)
+        choice = [own, *known] if own in known or not known else known
+        names.append(next((name for name in choice if name not in names), choice[0]))
+    return names
 
 
 def _wrapper() -> Callable[[Any], Any]:
@@ -123,8 +141,8 @@ def _holds_arrays(port: Any) -> bool:
     return dtype.kind in "biuf" and import_openvino().Type(dtype) == element_type
 
 
-def _tensor_spec(port: Any) -> spec.TensorSpec:
-    return spec.TensorSpec(port_name(port), str(port.get_element_type().to_dtype()), tuple(port.get_shape()))
+def _tensor_spec(name: str, port: Any) -> spec.TensorSpec:
+    return spec.TensorSpec(name, str(port.get_element_type().to_dtype()), tuple(port.get_shape()))
 
 
 def _provider(network: Any) -> str:

@@ -8,6 +8,7 @@ import openvino
 import pytest
 import torch
 from onnx import TensorProto, helper
+from openvino import opset15 as opset
 from tiny_models import make_model, save, tiny_classifier, tiny_embedding
 
 from enginebench_controller.errors import ModelError
@@ -67,6 +68,19 @@ def test_openvino_ir_is_described_like_the_onnx_it_came_from(ir: Path) -> None:
         ("flags", "int64", (None, None), None),
     ]
     assert [(one.name, one.dtype, one.dims) for one in found.outputs] == [("y", "float32", (None, None, 4))]
+
+
+def test_a_port_with_several_names_is_called_as_its_layer(tmp_path: Path) -> None:
+    """OpenVINO itself picks the first by order, which may be another tensor's: "a" for the input "x"."""
+    given = opset.parameter([2, 3], np.float32, name="x")
+    given.output(0).get_tensor().set_names({"x", "a"})
+    made = opset.relu(given, name="relu")
+    made.output(0).get_tensor().set_names({"y", "z,1", "b"})
+    results = [opset.result(made, name=f"{name}/sink_port_0") for name in ("z,1", "y")]
+    openvino.save_model(openvino.Model(results, [given]), tmp_path / "ir.xml")
+    found = describe(tmp_path / "ir.xml")
+    assert [item.name for item in found.inputs] == ["x"]
+    assert [item.name for item in found.outputs] == ["z,1", "y"]
 
 
 def test_an_ir_without_its_weights_is_refused(ir: Path) -> None:
