@@ -63,8 +63,15 @@ def _node_rows(graph: SourceGraph, costs: Sequence[NodeCost]) -> list[list[objec
 
 
 def _numbers(cost: NodeCost) -> list[str]:
-    counts = (cost.macs, cost.flops, cost.parameters, cost.nonzero_parameters, cost.weight_bytes, cost.activation_bytes)
-    return [*map(short, counts), _ratio(cost.intensity)]
+    at_most = cost.method is Method.AT_MOST
+    work = [_bounded(one, at_most=at_most) for one in (cost.macs, cost.flops)]
+    counts = (cost.parameters, cost.nonzero_parameters, cost.weight_bytes, cost.activation_bytes)
+    return [*work, *map(short, counts), _ratio(cost.intensity)]
+
+
+def _bounded(value: int | None, *, at_most: bool) -> str:
+    """The number, marked where the larger of two branches was counted."""
+    return f"≤ {short(value)}" if at_most and value else short(value)
 
 
 def _sums(costs: Sequence[NodeCost]) -> list[str]:
@@ -72,7 +79,10 @@ def _sums(costs: Sequence[NodeCost]) -> list[str]:
     sums = {name: sum_or_none(getattr(cost, name) for cost in costs) for name in names}
     flops, weights, activations = sums["flops"], sums["weight_bytes"], sums["activation_bytes"]
     moved = None if weights is None or activations is None else weights + activations
-    return [*map(short, sums.values()), _ratio(flops / moved if flops is not None and moved else None)]
+    at_most = any(cost.method is Method.AT_MOST for cost in costs)
+    macs, *others = sums.values()
+    work = [_bounded(one, at_most=at_most) for one in (macs, others[0])]
+    return [*work, *map(short, others[1:]), _ratio(flops / moved if flops is not None and moved else None)]
 
 
 def _ratio(value: float | None) -> str:
@@ -82,14 +92,21 @@ def _ratio(value: float | None) -> str:
 def _remarks(graph: SourceGraph, total: ModelCost, left_out: int) -> None:
     if left_out > 0:
         remark(f"{left_out} more rows: --top shows them")
+    work = [_bounded(one, at_most=total.at_most) for one in (total.macs, total.flops)]
     remark(
-        f"total: {short(total.macs)} MACs, {short(total.flops)} FLOPs ({CONVENTION}); "
+        f"total: {work[0]} MACs, {work[1]} FLOPs ({CONVENTION}); "
         f"{short(total.parameters)} parameters, {short(total.nonzero_parameters)} of them not zero; "
         f"{short(total.weight_bytes)} bytes of weights, {short(total.activation_bytes)} of activations"
     )
     if total.coverage_percent is not None:
         unknown = f"; unknown: {_listed(total.unknown_operators)}" if total.unknown_operators else ""
         remark(f"coverage: {total.coverage_percent:.1f} % of the nodes{unknown}")
+    if total.macs is None:
+        remark(f"the total is unknown: what is known has {short(total.known_macs)} MACs, and the rest may have more")
+    for name, reason in total.unknown_reasons.items():
+        remark(f"unknown work of {name}: {reason}")
+    if total.at_most:
+        remark("≤: which branch of an If runs is decided by the data, and the larger one counts")
     for assumption in graph.assumptions:
         remark(assumption)
 

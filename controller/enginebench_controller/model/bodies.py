@@ -1,6 +1,6 @@
 """The bodies of control flow and of model-local functions, made into models of their own so that they can be read."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import onnx
 from onnx import TensorProto, helper, inliner
@@ -8,6 +8,8 @@ from onnx import TensorProto, helper, inliner
 from enginebench_controller.model.tensors import Tensor, element_type
 
 Tensors = Mapping[str, Tensor]
+Made = tuple[str, Sequence[str], Sequence[str]]
+"""A node's operator, inputs and outputs."""
 
 
 def subgraph_model(
@@ -19,11 +21,11 @@ def subgraph_model(
     copy.graph.CopyFrom(body)
     for value, tensor in zip(copy.graph.input, _formal(node, tensors), strict=False):
         if tensor.shape is not None:
-            value.CopyFrom(_declared(value.name, tensor))
-    declared = {value.name for value in copy.graph.input}
+            value.CopyFrom(declared(value.name, tensor))
+    own = {value.name for value in copy.graph.input}
     for name in _read_from_outside(body):
-        if name not in declared:
-            copy.graph.input.append(_declared(name, tensors.get(name, Tensor(None, None))))
+        if name not in own:
+            copy.graph.input.append(declared(name, tensors.get(name, Tensor(None, None))))
     return copy
 
 
@@ -32,13 +34,21 @@ def function_model(model: onnx.ModelProto, node: onnx.NodeProto, tensors: Tensor
     call = helper.make_graph(
         [node],
         node.op_type,
-        [_declared(name, tensors.get(name, Tensor(None, None))) for name in dict.fromkeys(node.input) if name],
-        [_declared(name, tensors.get(name, Tensor(None, None))) for name in node.output if name],
+        [declared(name, tensors.get(name, Tensor(None, None))) for name in dict.fromkeys(node.input) if name],
+        [declared(name, tensors.get(name, Tensor(None, None))) for name in node.output if name],
     )
     single = helper.make_model(
         call, opset_imports=model.opset_import, functions=model.functions, ir_version=max(model.ir_version, 8)
     )
     return inliner.inline_local_functions(single)
+
+
+def always_continues(body: Iterable[Made], condition: str, given: str, constants: Mapping[str, bool]) -> bool:
+    """Whether the condition that a Loop's body ends with is true for ever: constant, or the given one handed on."""
+    made = {name: (op_type, inputs) for op_type, inputs, outputs in body for name in outputs}
+    while condition in made and made[condition][0] == "Identity":
+        condition = made[condition][1][0]
+    return condition == given or constants.get(condition, False)
 
 
 def captured(node: onnx.NodeProto) -> Iterator[str]:
@@ -94,7 +104,8 @@ def _slice(tensor: Tensor, axis: int) -> Tensor:
     return Tensor(tensor.dtype, tensor.shape[:place] + tensor.shape[place + 1 :])
 
 
-def _declared(name: str, tensor: Tensor) -> onnx.ValueInfoProto:
+def declared(name: str, tensor: Tensor) -> onnx.ValueInfoProto:
+    """The declaration of a tensor, as far as it is known."""
     kind = element_type(tensor.dtype)
     if kind == TensorProto.UNDEFINED:
         return helper.make_empty_tensor_value_info(name)

@@ -20,7 +20,7 @@ from enginebench_controller.model.contradictions import told_as_invalid
 from enginebench_controller.model.description import ModelFormat, describe_onnx, format_of
 from enginebench_controller.model.model_files import collect_files
 from enginebench_controller.model.shape_arithmetic import Values
-from enginebench_controller.model.shape_inference import bound_copy, infer_tensors
+from enginebench_controller.model.shape_inference import bound_copy, infer_tensors, known_around, named_sizes
 from enginebench_controller.model.skeleton import load_skeleton
 from enginebench_controller.model.source_records import Attribute, SourceGraph, SourceNode
 from enginebench_controller.model.tensors import Tensor
@@ -88,10 +88,12 @@ def _bind(model: onnx.ModelProto, path: Path, shapes: Shapes, batch: int | None)
 
 @dataclass(frozen=True)
 class _Outer:
-    """What a body sees of the graphs around it: weights, and what is made of them."""
+    """What a body sees of the graphs around it: weights, what is made of them, known values, and sizes by name."""
 
     weights: Mapping[str, Weight] = field(default_factory=dict)
     stored_as: Mapping[str, str] = field(default_factory=dict)
+    values: Values = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
 
 class _Reader:
@@ -103,7 +105,8 @@ class _Reader:
         outer = outer or _Outer()
         self._path = path
         self._model = model
-        self._tensors, self._values = infer_tensors(bound_copy(model, shapes))
+        self._sizes = {**outer.sizes, **named_sizes(model.graph, shapes)}
+        self._tensors, self._values = infer_tensors(bound_copy(model, shapes, self._sizes), self._sizes, outer.values)
         self._functions = {(function.domain, function.name) for function in model.functions}
         self._weights = {**outer.weights, **_initializers(model.graph, path)}
         self._stored_as = dict(outer.stored_as)
@@ -173,12 +176,13 @@ class _Reader:
         for attribute in node.attribute:
             if attribute.HasField("g"):
                 body = subgraph_model(self._model, node, attribute.g, self._tensors)
-                yield attribute.name, self._read_body(body, batch)
+                yield attribute.name, self._read_body(body, known_around(node, self._values), batch)
         if (node.domain, node.op_type) in self._functions:
-            yield "function", self._read_body(function_model(self._model, node, self._tensors), batch)
+            given = {name: self._values[name] for name in node.input if name in self._values}
+            yield "function", self._read_body(function_model(self._model, node, self._tensors), given, batch)
 
-    def _read_body(self, body: onnx.ModelProto, batch: int) -> SourceGraph:
-        outer = _Outer(self._weights, self._stored_as)
+    def _read_body(self, body: onnx.ModelProto, given: Values, batch: int) -> SourceGraph:
+        outer = _Outer(self._weights, self._stored_as, given, self._sizes)
         return _Reader(self._path, body, {}, outer).graph(batch)
 
 

@@ -9,6 +9,7 @@ class Method(StrEnum):
     """How the operations of a node are known."""
 
     COUNTED = "counted"
+    AT_MOST = "at most"
     ZERO = "zero by nature"
     UNKNOWN = "unknown"
 
@@ -19,7 +20,9 @@ class NodeCost:
 
     `macs` are multiply-adds of products, `flops` all operations (2 for a multiply-add). `parameters` are the elements
     of its weights, `weight_bytes` what it reads of them as stored, `activation_bytes` its other inputs and its outputs,
-    each once. A node that depends on no input costs nothing, since engines compute it ahead of time.
+    each once. A node that depends on no input costs nothing, since engines compute it ahead of time. AT_MOST: the data
+    decides between branches, of which the larger counts. `reason` says why the operations are unknown; `macs` can be
+    known all the same, of an operator that multiplies no matrices.
     """
 
     macs: int | None
@@ -29,6 +32,7 @@ class NodeCost:
     weight_bytes: int | None
     activation_bytes: int | None
     method: Method
+    reason: str = ""
 
     @property
     def intensity(self) -> float | None:
@@ -38,10 +42,13 @@ class NodeCost:
 
 @dataclass(frozen=True)
 class ModelCost:
-    """Totals. `macs` and `flops` are those of the nodes where they are known, None where they are for no node.
+    """Totals. `macs` are None unless they are known for every node: the unknown one may have most of them.
 
-    A weight that several nodes share is counted once in parameters and weight bytes. `activation_bytes` are None unless
-    they are known for every node. `unknown_operators` counts the nodes whose operations are not known, by operator.
+    Where they are known, `flops` are those of the nodes whose operations are; only operators without products are then
+    left out. `at_most`: of some branches the larger one counts. A weight that several nodes share is counted once in
+    parameters and weight bytes. `activation_bytes` are None unless they are known for every node. `known_macs` are
+    those of the nodes that are known. `unknown_operators` counts the nodes whose operations are not known, by operator,
+    and `unknown_reasons` says why.
     """
 
     macs: int | None
@@ -53,6 +60,9 @@ class ModelCost:
     nodes: int
     known_nodes: int
     unknown_operators: Mapping[str, int] = field(default_factory=dict)
+    unknown_reasons: Mapping[str, str] = field(default_factory=dict)
+    known_macs: int = 0
+    at_most: bool = False
 
     @property
     def coverage_percent(self) -> float | None:

@@ -61,6 +61,7 @@ _OTHERS: dict[str, Counter] = {
     "AveragePool": pointwise.window,
     "BatchNormalization": per_output(2),  # scale and shift, into which the statistics are folded
     "Col2Im": per_input(),
+    "DFT": sequences.fourier_transform,
     "DequantizeLinear": per_output(2),
     "DynamicQuantizeLinear": per_output(4),  # minimum, maximum, scale, shift
     "GlobalAveragePool": per_input(),
@@ -97,6 +98,7 @@ _OTHERS: dict[str, Counter] = {
     "RoiAlign": pointwise.region_align,
     "RotaryEmbedding": sequences.rotary_embedding,
     "Softmax": per_output(sequences.SOFTMAX),
+    "STFT": sequences.windowed_fourier_transform,
     "SoftmaxCrossEntropyLoss": per_input(sequences.SOFTMAX + 1),
     "Sum": pointwise.many,
     "SwiGLU": per_output(2),
@@ -112,29 +114,35 @@ _CLASSIC: dict[str, Counter] = {
     "Scaler": per_output(2),
 }
 
-_CONTRIB: dict[str, Counter] = {
+_CONTRIB_PRODUCTS: dict[str, Counter] = {
     "Attention": sequences.projected_attention,
-    "BiasGelu": per_output(2),
-    "BiasSoftmax": per_output(sequences.SOFTMAX + 1),
-    "DequantizeLinear": per_output(2),
+    "DynamicQuantizeLSTM": sequences.quantized_recurrent,
     "DynamicQuantizeMatMul": product.quantized_matrix_product,
-    "EmbedLayerNormalization": per_output(9),  # two sums of embeddings, and their normalization
-    "FastGelu": per_output(),
     "FusedConv": product.fused_convolution,
     "FusedGemm": product.gemm,
     "FusedMatMul": product.fused_matrix_product,
-    "Gelu": per_output(),
     "GroupQueryAttention": sequences.grouped_attention,
     "MatMulIntegerToFloat": product.quantized_matrix_product,
     "MatMulNBits": product.blockwise_product,
     "MultiHeadAttention": sequences.multi_head_attention,
     "QAttention": sequences.projected_attention,
     "QGemm": product.quantized_gemm,
+    "TransposeMatMul": product.fused_matrix_product,
+}
+
+_CONTRIB: dict[str, Counter] = {
+    "BiasGelu": per_output(2),
+    "BiasSoftmax": per_output(sequences.SOFTMAX + 1),
+    "DequantizeLinear": per_output(2),
+    "EmbedLayerNormalization": per_output(9),  # two sums of embeddings, and their normalization
+    "FastGelu": per_output(),
+    "Gelu": per_output(),
     "QLinearAdd": per_output(),
     "QLinearAveragePool": pointwise.window,
     "QLinearGlobalAveragePool": per_input(),
     "QLinearLeakyRelu": per_output(),
     "QLinearMul": per_output(),
+    "QLinearReduceMean": per_input(),
     "QLinearSigmoid": per_output(),
     "QLinearSoftmax": per_output(sequences.SOFTMAX),
     "QuantizeLinear": per_output(2),
@@ -150,11 +158,12 @@ COUNTED: dict[Key, Counter] = {
     **_in(STANDARD, _OTHERS),
     **_in(CLASSIC, _CLASSIC),
     **_in(PREVIEW, {"FlexAttention": sequences.attention}),
+    **_in(CONTRIB, _CONTRIB_PRODUCTS),
     **_in(CONTRIB, _CONTRIB),
 }
 """Operators with a formula."""
 
-BODIES = _names(STANDARD, "If Loop Scan")
+BODIES = _names(STANDARD, "If Loop Scan SequenceMap")
 """Operators that cost what their bodies cost (see `control_flow`); also every function of the model's own."""
 
 MOVES_DATA = (
@@ -174,28 +183,34 @@ MOVES_DATA = (
         ArrayFeatureExtractor CastMap CategoryMapper DictVectorizer FeatureVectorizer LabelEncoder OneHotEncoder ZipMap
         """,
     )
-    | _names(CONTRIB, "QLinearConcat")
+    | _names(CONTRIB, "QLinearConcat QLinearWhere")
 )
 """Operators that compute nothing: they copy, select, convert or look up. Dropout is one, as it does nothing here."""
 
-UNKNOWN: dict[Key, str] = {
+_SMALL: dict[Key, str] = {
     **dict.fromkeys(
         _names(STANDARD, "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike"),
         "depends on the random generator",
     ),
-    **dict.fromkeys(_names(STANDARD, "DFT Det MelWeightMatrix STFT TopK Unique"), "depends on the algorithm"),
-    **dict.fromkeys(_names(STANDARD, "MaxRoiPool NonMaxSuppression SequenceMap"), "depends on the data"),
+    **dict.fromkeys(_names(STANDARD, "Det MelWeightMatrix TopK Unique"), "depends on the algorithm"),
+    **dict.fromkeys(_names(STANDARD, "MaxRoiPool NonMaxSuppression"), "depends on the data"),
     **dict.fromkeys(
         _names(STANDARD, "ImageDecoder RegexFullMatch StringConcat StringNormalizer StringSplit TfIdfVectorizer"),
         "works on text or files",
     ),
     **dict.fromkeys(
-        _names(CLASSIC, "SVMClassifier SVMRegressor TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor"),
-        "depends on the data and the kernel",
+        _names(CLASSIC, "TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor"), "depends on the data"
     ),
+}
+UNKNOWN: dict[Key, str] = {
+    **_SMALL,
+    **dict.fromkeys(_names(CLASSIC, "SVMClassifier SVMRegressor"), "depends on the data and the kernel"),
     **dict.fromkeys(_names(TRAINING, "Adagrad Adam Gradient Momentum"), "trains"),
 }
 """Operators without a formula, and why. An operator in none of the tables is unknown as well."""
+
+WITHOUT_PRODUCTS = frozenset({*_in(STANDARD, _OTHERS), *_in(CONTRIB, _CONTRIB), *MOVES_DATA, *_SMALL})
+"""Operators that have no multiply-adds of products, also where their sizes are unknown or they have no formula."""
 
 READS_A_PART = _names(STANDARD, "Gather GatherElements GatherND Slice") | _names(CONTRIB, "EmbedLayerNormalization")
 """Operators that read no more of a weight than they put out."""
@@ -216,12 +231,14 @@ SETTINGS: dict[Key, frozenset[int]] = {
         (STANDARD, "Resize"): (1, 2, 3),
         (STANDARD, "Upsample"): (1,),
         (CONTRIB, "DequantizeLinear"): (1, 2),
+        (CONTRIB, "DynamicQuantizeLSTM"): (8, 9, 10, 11),
         (CONTRIB, "DynamicQuantizeMatMul"): (2, 3),
         (CONTRIB, "MatMulIntegerToFloat"): (2, 3, 4, 5),
         (CONTRIB, "QAttention"): (3, 4, 5, 6, 7),
         (CONTRIB, "QGemm"): (1, 2, 4, 5, 7, 8),
         (CONTRIB, "QLinearAdd"): (1, 2, 4, 5, 6, 7),
         (CONTRIB, "QLinearMul"): (1, 2, 4, 5, 6, 7),
+        (CONTRIB, "QLinearReduceMean"): (1, 2, 3, 4),
         (CONTRIB, "QuantizeLinear"): (1, 2),
     }.items()
 }

@@ -1,13 +1,20 @@
 """Counts the nodes of a source graph, and their totals with the share of nodes that they cover."""
 
 from collections import Counter as Multiset
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from enginebench_controller.model.flops import control_flow
-from enginebench_controller.model.flops.control_flow import Runs
 from enginebench_controller.model.flops.cost import Method, ModelCost, NodeCost, total
-from enginebench_controller.model.flops.counters import BODIES, COUNTED, MOVES_DATA, PACKED, READS_A_PART
+from enginebench_controller.model.flops.counters import (
+    BODIES,
+    COUNTED,
+    MOVES_DATA,
+    PACKED,
+    READS_A_PART,
+    UNKNOWN,
+    WITHOUT_PRODUCTS,
+)
 from enginebench_controller.model.flops.stored import parameters, weights
 from enginebench_controller.model.flops.work import UnknownWorkError, Work
 from enginebench_controller.model.source_graph import SourceGraph, SourceNode
@@ -21,24 +28,34 @@ def node_costs(graph: SourceGraph) -> tuple[NodeCost, ...]:
 
 def model_cost(graph: SourceGraph, costs: Sequence[NodeCost]) -> ModelCost:
     """The totals of `costs`, which are those of `graph`."""
-    unknown = Multiset(
-        operator(node) for node, cost in zip(graph.nodes, costs, strict=True) if cost.method is Method.UNKNOWN
-    )
-    known = [cost for cost in costs if cost.method is not Method.UNKNOWN]
+    unknown = [(operator(node), cost) for node, cost in zip(graph.nodes, costs, strict=True) if cost.flops is None]
+    known = [cost.flops for cost in costs if cost.flops is not None]
+    macs = total(cost.macs for cost in costs)
     learnt = {one.name: one for node in graph.nodes for one in parameters(graph, node)}.values()
     read = {one.name: one for node in graph.nodes for one in weights(graph, node)}.values()
     packed = reads_packed_weights(graph)
     return ModelCost(
-        macs=total(cost.macs for cost in known) if known else None,
-        flops=total(cost.flops for cost in known) if known else None,
+        macs=macs,
+        flops=sum(known) if known and macs is not None else None,
         parameters=None if packed else total(one.tensor.elements for one in learnt),
         nonzero_parameters=None if packed else total(one.nonzero for one in learnt),
         weight_bytes=total(one.stored_bytes for one in read),
         activation_bytes=total(cost.activation_bytes for cost in costs),
         nodes=len(costs),
         known_nodes=len(known),
-        unknown_operators=dict(unknown.most_common()),
+        unknown_operators=dict(Multiset(name for name, _ in unknown).most_common()),
+        unknown_reasons=_reasons(unknown),
+        known_macs=sum(cost.macs for cost in costs if cost.macs is not None),
+        at_most=any(cost.method is Method.AT_MOST for cost in costs),
     )
+
+
+def _reasons(unknown: Iterable[tuple[str, NodeCost]]) -> dict[str, str]:
+    """Why, by operator, the first of its reasons."""
+    found: dict[str, str] = {}
+    for name, cost in unknown:
+        found.setdefault(name, cost.reason)
+    return found
 
 
 def reads_packed_weights(graph: SourceGraph) -> bool:
@@ -69,48 +86,26 @@ def _cost(graph: SourceGraph, node: SourceNode, read: set[str]) -> NodeCost:
         activation_bytes=_activation_bytes(graph, node, read),
         method=Method.UNKNOWN,
     )
+    if _key(node) in WITHOUT_PRODUCTS:
+        cost = replace(cost, macs=0)
     try:
         return _with_work(cost, Work(node, graph))
-    except (UnknownWorkError, IndexError, ValueError, ZeroDivisionError):
-        return cost  # a size is unknown, or the node contradicts its operator
+    except UnknownWorkError as error:
+        return replace(cost, reason=str(error))
+    except (LookupError, ValueError, ZeroDivisionError):
+        return replace(cost, reason="the node contradicts its operator")
 
 
 def _with_work(cost: NodeCost, work: Work) -> NodeCost:
     key = _key(work.node)
     if key in BODIES or "function" in work.node.bodies:
-        return _with_bodies(cost, work)
+        return control_flow.with_bodies(cost, work, node_costs)
     if key in MOVES_DATA:
         return replace(cost, macs=0, flops=0, method=Method.ZERO)
     if key not in COUNTED:
-        return cost
+        raise UnknownWorkError(UNKNOWN.get(key, "nothing is known of this operator"))
     count = COUNTED[key](work)
     return replace(cost, macs=count.macs, flops=count.flops, method=Method.COUNTED)
-
-
-def _with_bodies(cost: NodeCost, work: Work) -> NodeCost:
-    """The bodies' nodes as often as they run; what they move of tensors counts each time, too."""
-    bodies = {name: node_costs(body) for name, body in work.node.bodies.items()}
-    runs = _runs(work, bodies)
-    ran = [(times, one) for name, times in runs.items() if times for one in bodies[name]]
-    macs = total(None if one.macs is None else times * one.macs for times, one in ran)
-    flops = total(None if one.flops is None else times * one.flops for times, one in ran)
-    if macs is None or flops is None:
-        return cost
-    moved = total(None if one.activation_bytes is None else times * one.activation_bytes for times, one in ran)
-    return replace(cost, macs=macs, flops=flops, activation_bytes=moved, method=Method.COUNTED)
-
-
-def _runs(work: Work, bodies: dict[str, tuple[NodeCost, ...]]) -> Runs:
-    try:
-        return control_flow.runs(work)
-    except UnknownWorkError:
-        if work.node.op_type != "If":
-            raise
-    # Which branch runs does not matter where both cost the same.
-    works = {(total(one.macs for one in body), total(one.flops for one in body)) for body in bodies.values()}
-    if len(works) != 1:
-        raise UnknownWorkError("the branches differ")
-    return {"then_branch": 1}
 
 
 def _weight_bytes(graph: SourceGraph, node: SourceNode) -> int | None:

@@ -124,3 +124,38 @@ def rotary_embedding(work: Work) -> Count:
         return operations(3 * math.prod(shape))
     heads_width = shape[-1] if len(shape) == 4 else shape[-1] // work.integer("num_heads")
     return operations(3 * math.prod(shape) // heads_width * width)
+
+
+def quantized_recurrent(work: Work) -> Count:
+    """DynamicQuantizeLSTM of ONNX Runtime: W is (directions, inputs, 4 · hidden), turned over against LSTM's."""
+    steps, batch, inputs = work.input()
+    directions, _, rows = work.input(1)
+    units = directions * steps * batch * (rows // 4)
+    return products(units * 4 * (inputs + rows // 4), units * (9 + (6 if work.has_input(7) else 0)))
+
+
+def fourier_transform(work: Work) -> Count:
+    """DFT: 5·N·log₂ N operations a transform of N complex numbers, half of that where they are real.
+
+    What FFTW's benchmark counts for any algorithm (Frigo and Johnson, "The design and implementation of FFTW3", 2005).
+    """
+    given, made = work.input(), work.output()
+    axis = work.integer("axis", -2)
+    if work.has_input(2):  # an input from opset 20 on
+        (axis,) = work.graph.constants.get(work.node.inputs[2], (0,))
+    length = max(given[axis], made[axis])
+    return _transforms(math.prod(made[:-1]) // max(made[axis], 1), length, is_real=min(given[-1], made[-1]) == 1)
+
+
+def windowed_fourier_transform(work: Work) -> Count:
+    """STFT: for each frame a product with the window, and a transform of its length."""
+    batch, frames, bins, _ = work.output()
+    step = work.graph.constants.get(work.node.inputs[3]) if work.has_input(3) else None
+    length = step[0] if step else work.input(2)[0] if work.has_input(2) else 2 * (bins - 1)
+    windows = batch * frames * length if work.has_input(2) else 0
+    is_real = work.input()[-1] == 1 or len(work.input()) == 2
+    return operations(windows + _transforms(batch * frames, length, is_real=is_real).flops)
+
+
+def _transforms(count: int, length: int, *, is_real: bool) -> Count:
+    return operations(round(count * (2.5 if is_real else 5) * length * math.log2(max(length, 1))))

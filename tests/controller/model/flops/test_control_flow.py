@@ -33,20 +33,92 @@ def test_the_branch_of_a_constant_condition_is_counted(tmp_path: Path) -> None:
     assert cost.weight_bytes == 64 + 1, "the body reads a weight from around it, and the node its condition"
 
 
-def test_branches_that_differ_are_unknown_and_equal_ones_are_not(tmp_path: Path) -> None:
+def test_of_branches_that_differ_the_larger_one_counts_and_is_marked(tmp_path: Path) -> None:
     relu, tanh = helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Tanh", ["x"], ["b"])
     copy = helper.make_node("Identity", ["x"], ["c"])
     nodes = [
         helper.make_node("If", ["flag"], ["y"], "equal", then_branch=branch(relu), else_branch=branch(tanh)),
-        helper.make_node("If", ["flag"], ["z"], "unequal", then_branch=branch(relu), else_branch=branch(copy)),
+        helper.make_node("If", ["flag"], ["z"], "unequal", then_branch=branch(copy), else_branch=branch(relu)),
     ]
     model = make_model(nodes, [("x", [2, 4]), ("flag", [], BOOL)], [("y", [2, 4]), ("z", [2, 4])])
     graph = read(model, tmp_path)
     costs = node_costs(graph)
-    assert [cost.flops for cost in costs] == [8, None]
+    assert [(cost.flops, cost.method) for cost in costs] == [(8, Method.COUNTED), (8, Method.AT_MOST)]
     total = model_cost(graph, costs)
-    assert (total.flops, total.coverage_percent, total.unknown_operators) == (8, 50.0, {"If": 1})
-    assert total.intensity is None
+    assert (total.macs, total.flops, total.at_most, total.unknown_operators) == (0, 16, True, {})
+
+
+def test_a_model_whose_work_is_in_branches_and_loops_equals_the_hand_count(tmp_path: Path) -> None:
+    """If, Loop and Scan within each other, with a symbol, a weight and sizes of the graph around them.
+
+    Loop, 3 times: a Scan over n = 5 rows of (4) · (4, 4), that is 5 · 16 multiply-adds; then an If: either a product
+    (5, 4) · (4, 4) with 80 and 20 additions, or a Relu of 20. A Reshape in the body takes its sizes from outside.
+    Then an Equal, and the branch of that condition, worked out of a shape, with 20 operations.
+    """
+    row = helper.make_graph(
+        [helper.make_node("MatMul", ["row", "w"], ["out"])], "row", [value("row", FLOAT, None)],
+        [value("out", FLOAT, None)],
+    )  # fmt: skip
+    work = [helper.make_node("MatMul", ["scanned", "w"], ["p"]), helper.make_node("Add", ["p", "scanned"], ["q"])]
+    rest = helper.make_node("Relu", ["scanned"], ["e"])
+    state = value("state", FLOAT, ["n", 4])
+    body = helper.make_graph(
+        [
+            helper.make_node("Identity", ["go"], ["goes"]),
+            helper.make_node("Scan", ["state"], ["rows"], "scan", num_scan_inputs=1, body=row),
+            helper.make_node("Reshape", ["rows", "target"], ["scanned"]),
+            helper.make_node(
+                "If", ["flag"], ["next"], "choice",
+                then_branch=helper.make_graph(work, "t", [], [value("q", FLOAT, None)]),
+                else_branch=helper.make_graph([rest], "e", [], [value("e", FLOAT, None)]),
+            ),
+        ],
+        "body",
+        [value("i", INT64, []), value("go", BOOL, []), state],
+        [value("goes", BOOL, []), value("next", FLOAT, None)],
+    )  # fmt: skip
+    sizes = [
+        helper.make_node("Shape", ["x"], ["sizes"]),
+        helper.make_node("Gather", ["sizes", "one"], ["width"]),
+        helper.make_node("Concat", ["minus", "width"], ["target"], axis=0),
+        helper.make_node("Equal", ["width", "four"], ["fits"]),
+    ]
+    squeezed = helper.make_node("Squeeze", ["y"], ["s"])
+    kept = helper.make_node("Tanh", ["y"], ["k"])
+    nodes = [
+        *sizes,
+        helper.make_node("Loop", ["three", "", "x"], ["y"], "loop", body=body),
+        helper.make_node(
+            "If", ["fits"], ["z"], "squeeze",
+            then_branch=helper.make_graph([kept], "t", [], [value("k", FLOAT, None)]),
+            else_branch=helper.make_graph([squeezed], "e", [], [value("s", FLOAT, None)]),
+        ),
+        helper.make_node("Sigmoid", ["z"], ["out"], "last"),
+    ]  # fmt: skip
+    constants = {"one": [1], "minus": [-1], "four": [4]}
+    weights = {"w": WEIGHT, "three": np.array(3, np.int64)}
+    weights |= {name: np.array(held, np.int64) for name, held in constants.items()}
+    model = make_model(nodes, [("x", ["n", 4]), ("flag", [], BOOL)], [("out", None)], weights)
+    graph = read(model, tmp_path, batch=5)
+    costs = dict(zip((node.name for node in graph.nodes), node_costs(graph), strict=True))
+    scan, product, addition, relu, tanh = 5 * 16, 5 * 16, 20, 20, 20
+    assert relu < product
+    assert costs["loop"].macs == 3 * (scan + product)
+    assert costs["loop"].flops == 3 * (2 * scan + 2 * product + addition)
+    assert costs["loop"].method is Method.AT_MOST
+    assert (costs["squeeze"].flops, costs["squeeze"].method) == (tanh, Method.COUNTED)
+    total = model_cost(graph, tuple(costs.values()))
+    assert (total.macs, total.flops) == (480, 3 * (2 * scan + 2 * product + addition) + 1 + tanh + 20)
+    assert (total.at_most, total.unknown_operators, total.parameters) == (True, {}, 16)
+
+
+def test_a_total_is_unknown_where_the_unknown_may_hold_most_of_the_work(tmp_path: Path) -> None:
+    graph = read(loop(None), tmp_path)
+    (cost,) = node_costs(graph)
+    assert cost.reason == "the trip count depends on the data"
+    total = model_cost(graph, (cost,))
+    assert (total.macs, total.flops, total.known_macs) == (None, None, 0)
+    assert total.unknown_reasons == {"Loop": "the trip count depends on the data"}
 
 
 def loop(trips: int | None, *, stops: bool = False) -> onnx.ModelProto:
@@ -80,6 +152,7 @@ def test_a_loop_with_a_constant_trip_count(tmp_path: Path) -> None:
 def test_a_loop_that_the_data_ends_is_unknown(tmp_path: Path, model: onnx.ModelProto) -> None:
     (cost,) = node_costs(read(model, tmp_path))
     assert (cost.macs, cost.flops, cost.method) == (None, None, Method.UNKNOWN)
+    assert cost.reason
 
 
 def test_a_scan_runs_once_for_each_slice(tmp_path: Path) -> None:

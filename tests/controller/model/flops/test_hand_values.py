@@ -223,5 +223,22 @@ def test_a_resize_counts_the_neighbours_of_what_it_changes(tmp_path: Path) -> No
 def test_an_operator_without_a_formula_is_unknown_and_not_nothing(tmp_path: Path) -> None:
     layer = node("TopK", ["x", "k"], ["y", "places"])
     cost = cost_of(layer, tmp_path, [("x", [8])], {"k": np.array([3], np.int64)})
-    assert (cost.macs, cost.flops, cost.intensity, cost.method) == (None, None, None, Method.UNKNOWN)
+    assert (cost.macs, cost.flops, cost.intensity, cost.method) == (0, None, None, Method.UNKNOWN)
+    assert cost.reason == "depends on the algorithm"
     assert cost.activation_bytes == 4 * (8 + 3), "the output that nobody reads is not written"
+    custom = helper.make_node("Secret", ["x"], ["z"], domain="com.example")
+    cost = cost_of(custom, tmp_path, [("x", [8])])
+    assert (cost.macs, cost.flops, cost.reason) == (None, None, "nothing is known of this operator")
+
+
+def test_fourier_transforms_count_as_in_the_benchmark_of_fftw(tmp_path: Path) -> None:
+    """5·N·log₂ N for complex numbers, half of that for real ones: 2 transforms of 16, and 2 × 3 windowed ones of 8."""
+    given = {"axis": np.array(1, np.int64), "step": np.array(4, np.int64), "long": np.array(8, np.int64)}
+    layer = node("DFT", ["x"], axis=1)
+    assert cost_of(layer, tmp_path, [("x", [2, 16, 2])]).flops == 2 * 5 * 16 * 4
+    layer = node("DFT", ["x", "", "axis"], onesided=1)
+    assert cost_of(layer, tmp_path, [("x", [2, 16, 1])], {"axis": given["axis"]}, opset=20).flops == 5 * 16 * 4
+    layer = node("STFT", ["x", "step", "window", "long"])
+    weights = {name: given[name] for name in ("step", "long")} | {"window": floats(8)}
+    cost = cost_of(layer, tmp_path, [("x", [2, 16, 1])], weights)
+    assert (cost.macs, cost.flops) == (0, 2 * 3 * (8 + 2.5 * 8 * 3))
