@@ -132,7 +132,7 @@ def _rewrite(graph: onnx.GraphProto) -> None:
             onnx.TensorProto(name=sparse.values.name, data_type=sparse.values.data_type, dims=sparse.dims)
         )
     graph.ClearField("sparse_initializer")
-    if all(_is_standard(node) for node in graph.node):
+    if all(_is_standard(node) and node.op_type != "STFT" for node in graph.node):
         return
     weights = {tensor.name: tensor for tensor in graph.initializer}
     nodes = [one for node in graph.node for one in stand_ins(node, weights, graph)]

@@ -14,13 +14,23 @@ Weights = Mapping[str, TensorProto]
 Rule = Callable[[onnx.NodeProto, Weights, onnx.GraphProto], list[onnx.NodeProto]]
 
 _CONV = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
+_RECURRENT = ("direction", "hidden_size", "layout")
 _POOL = ("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides")
 
 
 def stand_ins(node: onnx.NodeProto, weights: Weights, graph: onnx.GraphProto) -> list[onnx.NodeProto]:
     """What to infer the shapes of `node` from; itself where nothing stands in. May add a weight to `graph`."""
+    if node.domain in {"", "ai.onnx"} and node.op_type == "STFT":
+        return [_one_sided(node)]
     rule = _RULES.get(node.op_type) if node.domain == CONTRIB else None
     return (rule(node, weights, graph) if rule is not None else []) or [node]
+
+
+def _one_sided(node: onnx.NodeProto) -> onnx.NodeProto:
+    """ONNX's inference (1.23) forgets that half of the spectrum is the default."""
+    if not any(one.name == "onesided" for one in node.attribute):
+        node.attribute.append(helper.make_attribute("onesided", 1))
+    return node
 
 
 def _like(op_type: str, *places: int, keep: tuple[str, ...] = ()) -> Rule:
@@ -54,6 +64,13 @@ def _quantized(node: onnx.NodeProto, weights: Weights, _: onnx.GraphProto) -> li
     return [helper.make_node("Cast", node.input[:1], node.output[:1], to=kind)]
 
 
+def _fused_product(node: onnx.NodeProto, _: Weights, __: onnx.GraphProto) -> list[onnx.NodeProto]:
+    """FusedMatMul without transposed factors; ONNX has nothing that turns the last two of any number of axes."""
+    if any(one.name.startswith("trans") and one.i for one in node.attribute):
+        return []
+    return [helper.make_node("MatMul", node.input[:2], node.output[:1])]
+
+
 def _attention(node: onnx.NodeProto, weights: Weights, graph: onnx.GraphProto) -> list[onnx.NodeProto]:
     """(batch, length, inputs) → (batch, length, hidden of the values): a product with a weight of that shape."""
     weight = weights.get(node.input[1])
@@ -62,6 +79,22 @@ def _attention(node: onnx.NodeProto, weights: Weights, graph: onnx.GraphProto) -
     sizes = next((list(one.ints) for one in node.attribute if one.name == "qkv_hidden_sizes"), [])
     hidden = sizes[2] if len(sizes) == 3 else weight.dims[1] // 3
     return _product(node, (weight.dims[0], hidden), graph)
+
+
+def _quantized_recurrent(node: onnx.NodeProto, weights: Weights, graph: onnx.GraphProto) -> list[onnx.NodeProto]:
+    """DynamicQuantizeLSTM: an LSTM whose weights, (directions, inputs, 4 · hidden), are turned over."""
+    names = []
+    for place in (1, 2):
+        weight = weights.get(node.input[place])
+        if weight is None or len(weight.dims) != 3:
+            return []
+        names.append(f"{node.output[0]}//stand-in {place}")
+        directions, rows, columns = weight.dims
+        graph.initializer.append(
+            TensorProto(name=names[-1], data_type=TensorProto.FLOAT, dims=(directions, columns, rows))
+        )
+    kept = {one.name: helper.get_attribute_value(one) for one in node.attribute if one.name in _RECURRENT}
+    return [helper.make_node("LSTM", [node.input[0], *names], list(node.output), **kept)]
 
 
 def _blockwise_product(node: onnx.NodeProto, _: Weights, graph: onnx.GraphProto) -> list[onnx.NodeProto]:
@@ -85,10 +118,12 @@ _RULES: dict[str, Rule] = {
     **dict.fromkeys(_SAME_SHAPE, _like("Identity", 0)),
     "Attention": _attention,
     "DequantizeLinear": _dequantized,
+    "DynamicQuantizeLSTM": _quantized_recurrent,
     "DynamicQuantizeMatMul": _like("MatMul", 0, 1),
     "EmbedLayerNormalization": _like("Gather", 2, 0),
     "FusedConv": _like("Conv", 0, 1, keep=_CONV),
     "FusedGemm": _like("Gemm", 0, 1, keep=("transA", "transB")),
+    "FusedMatMul": _fused_product,
     "MatMulIntegerToFloat": _like("MatMul", 0, 1),
     "MatMulNBits": _blockwise_product,
     "QAttention": _attention,
@@ -99,4 +134,5 @@ _RULES: dict[str, Rule] = {
     "QLinearGlobalAveragePool": _like("GlobalAveragePool", 0),
     "QLinearMul": _like("Mul", 0, 3),
     "QuantizeLinear": _quantized,
+    "TransposeMatMul": _fused_product,
 }

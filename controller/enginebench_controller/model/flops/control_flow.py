@@ -45,6 +45,7 @@ def _once(cost: NodeCost, body: SourceGraph, costs_of: CostsOf) -> NodeCost:
         activation_bytes=total(one.activation_bytes for one in costs),
         method=Method.UNKNOWN if flops is None else Method.AT_MOST if at_most else Method.COUNTED,
         reason=next(unknown, ""),
+        contradicts=any(one.contradicts for one in costs),
     )
 
 
@@ -56,7 +57,13 @@ def _branches(work: Work) -> Sequence[str]:
 
 
 def _larger(one: NodeCost, other: NodeCost) -> NodeCost:
-    """The most that either branch takes; marked unless they take the same."""
+    """The most that either branch takes; marked unless they take the same. One that cannot run takes nothing.
+
+    Such is the branch for another sample rate, whose frames have another length.
+    """
+    if one.contradicts != other.contradicts:
+        runs = other if one.contradicts else one
+        return replace(runs, method=Method.UNKNOWN if runs.flops is None else Method.AT_MOST)
     flops = _most(one.flops, other.flops)
     differs = (one.macs, one.flops) != (other.macs, other.flops)
     at_most = differs or Method.AT_MOST in {one.method, other.method}

@@ -22,7 +22,7 @@ class NodeCost:
     of its weights, `weight_bytes` what it reads of them as stored, `activation_bytes` its other inputs and its outputs,
     each once. A node that depends on no input costs nothing, since engines compute it ahead of time. AT_MOST: the data
     decides between branches, of which the larger counts. `reason` says why the operations are unknown; `macs` can be
-    known all the same, of an operator that multiplies no matrices.
+    known all the same, of an operator that multiplies no matrices. `contradicts`: the node cannot run in these shapes.
     """
 
     macs: int | None
@@ -33,6 +33,7 @@ class NodeCost:
     activation_bytes: int | None
     method: Method
     reason: str = ""
+    contradicts: bool = False
 
     @property
     def intensity(self) -> float | None:

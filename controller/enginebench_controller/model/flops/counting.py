@@ -93,7 +93,7 @@ def _cost(graph: SourceGraph, node: SourceNode, read: set[str]) -> NodeCost:
     except UnknownWorkError as error:
         return replace(cost, reason=str(error))
     except (LookupError, ValueError, ZeroDivisionError):
-        return replace(cost, reason="the node contradicts its operator")
+        return replace(cost, reason="its inputs do not fit its operator", contradicts=True)
 
 
 def _with_work(cost: NodeCost, work: Work) -> NodeCost:

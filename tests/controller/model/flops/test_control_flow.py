@@ -48,6 +48,17 @@ def test_of_branches_that_differ_the_larger_one_counts_and_is_marked(tmp_path: P
     assert (total.macs, total.flops, total.at_most, total.unknown_operators) == (0, 16, True, {})
 
 
+def test_a_branch_that_cannot_run_in_these_shapes_takes_nothing(tmp_path: Path) -> None:
+    """An LSTM that is given two axes, as in a voice model's branch for the other sample rate."""
+    lstm = helper.make_node("LSTM", ["x", "W", "R"], ["a"], hidden_size=2)
+    relu = helper.make_node("Relu", ["x"], ["b"])
+    choice = helper.make_node("If", ["flag"], ["y"], then_branch=branch(lstm), else_branch=branch(relu))
+    weights = {"W": np.ones((1, 8, 4), "f"), "R": np.ones((1, 8, 2), "f")}
+    graph = read(make_model([choice], [("x", [2, 4]), ("flag", [], BOOL)], [("y", None)], weights), tmp_path)
+    (cost,) = node_costs(graph)
+    assert (cost.macs, cost.flops, cost.method) == (0, 8, Method.AT_MOST)
+
+
 def test_a_model_whose_work_is_in_branches_and_loops_equals_the_hand_count(tmp_path: Path) -> None:
     """If, Loop and Scan within each other, with a symbol, a weight and sizes of the graph around them.
 
