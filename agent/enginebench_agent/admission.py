@@ -149,6 +149,7 @@ def _check_amount(spec: RunSpec) -> None:
     counts = {
         "files in its model": len(spec.model.files),
         "inputs": len(spec.configuration.inputs),
+        "values in its input set": len(spec.configuration.input_set.values),
         "items in its input set": len(items),
         "files in its input set": sum(len(item.files) for item in islice(items, MAX_PARTS)),
     }

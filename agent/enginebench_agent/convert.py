@@ -87,6 +87,7 @@ def to_option(option: OptionSpec) -> engine_pb2.EngineOption:
         type=option.type.__name__,
         choices=[to_option_text(choice) for choice in option.choices],
         help=option.help,
+        profile_only=option.profile_only,
     )
 
 
@@ -94,7 +95,7 @@ def from_option(message: engine_pb2.EngineOption) -> OptionSpec:
     """The entry of an allow-list that a message describes, its choices as typed values."""
     unchecked = OptionSpec(message.name, _OPTION_TYPES[message.type], message.help)
     choices = tuple(from_option_text(unchecked, text) for text in message.choices)
-    return OptionSpec(unchecked.name, unchecked.type, unchecked.help, choices)
+    return OptionSpec(unchecked.name, unchecked.type, unchecked.help, choices, message.profile_only)
 
 
 def to_available_engine(info: EngineInfo, devices: Sequence[Device]) -> engine_pb2.AvailableEngine:

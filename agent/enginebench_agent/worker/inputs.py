@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from enginebench_agent.worker.input_files import read_input_file
 from enginebench_plugins.spec import TensorSpec, UnsupportedSettingsError
-from enginebench_proto.v1.configuration_pb2 import InputItem, InputSet, InputTensor
+from enginebench_proto.v1.configuration_pb2 import InputItem, InputSet, InputTensor, InputValues
 
 Tensors = dict[str, NDArray[Any]]
 
@@ -24,8 +24,8 @@ def make_inputs(
 ) -> list[Tensors]:
     """The input set: `input_set.count` different inputs, each mapping a name to a C-contiguous array.
 
-    `tensors` are the inputs as compiled. Where the set has items, their files are read from `folder`, in which each is
-    named by its sha256. Otherwise each array is drawn from its own generator, seeded by (seed, position in the set,
+    `tensors` are the inputs as compiled. One whose values were said is filled with them. Where the set has items, the
+    files of the others are read from `folder`, in which each is named by its sha256. Otherwise each array is drawn from its own generator, seeded by (seed, position in the set,
     name), so that an engine's order of inputs changes nothing: floats are standard normal; integers uniform from 0 up
     to the bound, excluded, that `requested` brings by name; bools fair.
     Raises `UnsupportedSettingsError` for an open dimension, a shape other than the requested one or an empty input
@@ -37,13 +37,17 @@ def make_inputs(
     by_name = {tensor.name: tensor for tensor in requested}
     for tensor in tensors:
         _check_shape(tensor, by_name.get(tensor.name))
+    filled = _filled(tensors, input_set)
+    rest = [tensor for tensor in tensors if tensor.name not in filled[0]]
     if input_set.items:
-        return _read_items(tensors, input_set, folder)
+        read = _read_items(rest, input_set, folder)
+        return [_in_order(tensors, {**one, **other}) for one, other in zip(read, filled, strict=True)]
     bounds = {name: tensor.integer_bound for name, tensor in by_name.items() if tensor.HasField("integer_bound")}
-    return [
-        {tensor.name: _draw(tensor, bounds.get(tensor.name), input_set.seed, index) for tensor in tensors}
+    drawn = (
+        {tensor.name: _draw(tensor, bounds.get(tensor.name), input_set.seed, index) for tensor in rest}
         for index in range(input_set.count)
-    ]
+    )
+    return [_in_order(tensors, {**one, **other}) for one, other in zip(drawn, filled, strict=True)]
 
 
 def digest_inputs(inputs: Sequence[Mapping[str, NDArray[Any]]]) -> str:
@@ -90,6 +94,58 @@ def _read_item(tensors: Sequence[TensorSpec], item: InputItem, folder: Path, ind
             f"Input {index} of the set has a file for '{unknown[0]}', which the model does not have; it has {known}."
         )
     return {tensor.name: read_input_file(folder, files[tensor.name], tensor) for tensor in tensors}
+
+
+def _in_order(tensors: Sequence[TensorSpec], found: Tensors) -> Tensors:
+    return {tensor.name: found[tensor.name] for tensor in tensors}
+
+
+def _filled(tensors: Sequence[TensorSpec], input_set: InputSet) -> list[Tensors]:
+    """For each input of the set, the arrays whose values were said."""
+    values = {one.input: one for one in input_set.values}
+    known = {tensor.name: tensor for tensor in tensors}
+    if unknown := sorted(values.keys() - known.keys()):
+        raise UnsupportedSettingsError(
+            f"Values are said for '{unknown[0]}', which the model does not have; it has {', '.join(sorted(known))}."
+        )
+    return [
+        {name: _fill(known[name], one, input_set.seed, index) for name, one in values.items()}
+        for index in range(input_set.count)
+    ]
+
+
+def _fill(tensor: TensorSpec, values: InputValues, seed: int, index: int) -> NDArray[Any]:
+    """An array of the one number, or of numbers drawn evenly from the range, both ends included."""
+    dtype = _dtype(tensor)
+    shape = tuple(size for size in tensor.shape if size is not None)
+    found = values.integers if values.HasField("integers") else values.numbers
+    _check_range(tensor, dtype, values)
+    if found.lowest == found.highest:
+        return np.full(shape, found.lowest, dtype)
+    generator = _generator(seed, index, tensor.name)
+    if dtype.kind == "f":
+        return generator.uniform(found.lowest, found.highest, shape).astype(dtype)
+    kind = np.dtype(np.int64) if dtype.kind == "b" else dtype
+    drawn = generator.integers(int(found.lowest), int(found.highest), shape, dtype=kind, endpoint=True)
+    return np.asarray(drawn, dtype=dtype, order="C")
+
+
+def _check_range(tensor: TensorSpec, dtype: "np.dtype[Any]", values: InputValues) -> None:
+    is_floating = dtype.kind == "f"
+    if values.WhichOneof("range") != ("numbers" if is_floating else "integers"):
+        kind = "floating-point numbers" if is_floating else "integers"
+        raise UnsupportedSettingsError(f"Input '{tensor.name}' of type {tensor.dtype} takes {kind}.")
+    found = values.numbers if is_floating else values.integers
+    limits = (0, 1) if dtype.kind == "b" else _limits(dtype)
+    if not limits[0] <= found.lowest <= found.highest <= limits[1]:
+        raise UnsupportedSettingsError(
+            f"Input '{tensor.name}' of type {tensor.dtype} cannot hold numbers from {found.lowest} to {found.highest}."
+        )
+
+
+def _limits(dtype: "np.dtype[Any]") -> tuple[float, float]:
+    found: Any = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
+    return found.min, found.max
 
 
 def _draw(tensor: TensorSpec, bound: int | None, seed: int, index: int) -> NDArray[Any]:

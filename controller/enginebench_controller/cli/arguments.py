@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.model.shapes import split_shapes
+from enginebench_controller.model.shapes import GivenShape, parse_shapes, split_by_input, split_shapes
+from enginebench_controller.planning.plan import make_plan
 
 
 def split(text: str | None) -> list[str] | None:
@@ -33,8 +34,24 @@ def shapes(texts: list[str] | None) -> dict[str, str] | None:
     return None if texts is None else split_shapes(texts)
 
 
-def inputs(text: str | None) -> dict[str, Any]:
-    """The plan's fields for "8" random inputs or a folder of files; nothing for None."""
+def given_shapes(shape: list[str] | None, batch_axis: list[str] | None) -> dict[str, GivenShape]:
+    """What was said of the shapes and batch axes of inputs. Raises `InputError`."""
+    axes = make_plan({"models": ("any",)} | stated({"batch_axis": _batch_axes(batch_axis)}), "run").batch_axis
+    return parse_shapes(shapes(shape) or {}, axes)
+
+
+def fed(inputs: str | None, values: list[str] | None, batch_axis: list[str] | None) -> dict[str, Any]:
+    """The plan's fields for what a model is fed; nothing for what was not given. Raises `ModelError`."""
+    filled = None if values is None else split_by_input(values, "--input", "INPUT=VALUE, such as sr=16000 or mask=ones")
+    return _inputs(inputs) | stated({"input_values": filled, "batch_axis": _batch_axes(batch_axis)})
+
+
+def _batch_axes(texts: list[str] | None) -> dict[str, str] | None:
+    return None if texts is None else split_by_input(texts, "--batch-axis", "INPUT=AXIS, such as input=1")
+
+
+def _inputs(text: str | None) -> dict[str, Any]:
+    """For "8" random inputs, or a folder of files."""
     if text is None:
         return {}
     if text.isdecimal():

@@ -5,10 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
-from enginebench_controller.cli.arguments import shapes
+from enginebench_controller.cli.arguments import given_shapes
 from enginebench_controller.cli.console import print_json
 from enginebench_controller.cli.flops_table import print_cost, print_program
-from enginebench_controller.cli.options import Json, Model, ShapeAsForRun, Trust
+from enginebench_controller.cli.options import BatchAxis, Json, Model, ShapeAsForRun, Trust
 from enginebench_controller.documents.flops import cost_document, program_document
 from enginebench_controller.errors import ModelError
 from enginebench_controller.home import default_home
@@ -18,7 +18,7 @@ from enginebench_controller.model.flops.program import count_program
 from enginebench_controller.model.ir_conversion import SAVED_PROGRAMS
 from enginebench_controller.model.library import ModelLibrary
 from enginebench_controller.model.rebatch import rebatch
-from enginebench_controller.model.shapes import GivenShape, parse_shapes
+from enginebench_controller.model.shapes import GivenShape
 from enginebench_controller.model.signature import ModelFormat
 from enginebench_controller.model.source_graph import SourceGraph, read_source_graph
 from enginebench_controller.records import ModelVersion
@@ -40,6 +40,7 @@ def flops(
     model: Model,
     batch: Annotated[int | None, typer.Option(min=1, help="Items in one inference; the model's own, or 1.")] = None,
     shape: ShapeAsForRun = None,
+    batch_axis: BatchAxis = None,
     by: Annotated[Grouping, typer.Option(help="A row for every node, or for every operator.")] = Grouping.LAYER,
     top: Annotated[int, typer.Option(min=1, help="How many rows to print, the most work first.")] = 20,
     trust: Trust = False,
@@ -48,7 +49,7 @@ def flops(
     """Count multiply-adds, operations, parameters and bytes of a model, without running it. 1 MAC = 2 FLOPs."""
     library = default_home().library
     version = library.resolve(model)
-    given = parse_shapes(shapes(shape) or {})
+    given = given_shapes(shape, batch_axis)
     if version.format in SAVED_PROGRAMS:
         _saved_program(library, version, (batch or 1, given), trusted=trust, as_json=json)
         return

@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
-from enginebench_controller.cli.arguments import input_folder, shapes, split, stated
+from enginebench_controller.cli.arguments import fed, shapes, split, stated
 from enginebench_controller.cli.console import print_json, remark
 from enginebench_controller.cli.exit_codes import exit_code
 from enginebench_controller.cli.ladder_table import print_ladder
-from enginebench_controller.cli.options import Json, Model, ShapeAsForRun, Trust
+from enginebench_controller.cli.options import BatchAxis, Inputs, InputValue, Json, Model, ShapeAsForRun, Trust
 from enginebench_controller.cli.progress import announcing
 from enginebench_controller.cli.resuming import remind
 from enginebench_controller.errors import InputError
@@ -70,9 +70,6 @@ IntervalTarget = Annotated[
         "0% does not wait for it.",
     ),
 ]
-Inputs = Annotated[
-    Path | None, typer.Option(metavar="FOLDER", help="Folder of .npy, .npz or images instead of random inputs.")
-]
 Seed = Annotated[int, typer.Option(metavar="N", help="Seed of random inputs.")]
 Chart = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the ladder to FILE.svg or FILE.png.")]
 
@@ -99,7 +96,9 @@ def throughput(
     processes: Processes = 3,
     interval: IntervalTarget = "0%",
     shape: ShapeAsForRun = None,
+    batch_axis: BatchAxis = None,
     inputs: Inputs = None,
+    input_value: InputValue = None,
     seed: Seed = 0,
     trust: Trust = False,
     chart: Chart = None,
@@ -114,7 +113,8 @@ def throughput(
         cores=cores,
         requests=requests,
         trusted=trust,
-        fields=_fields(target, precision, duration, max_duration, processes, interval, shape, inputs, seed),
+        fields=_fields(target, precision, duration, max_duration, processes, interval, shape, seed)
+        | fed(inputs, input_value, batch_axis),
     )
     _climb(model, wish, chart, as_json=json)
 
@@ -132,7 +132,9 @@ def latency(
     processes: Processes = 3,
     interval: IntervalTarget = "0%",
     shape: ShapeAsForRun = None,
+    batch_axis: BatchAxis = None,
     inputs: Inputs = None,
+    input_value: InputValue = None,
     seed: Seed = 0,
     trust: Trust = False,
     chart: Chart = None,
@@ -145,7 +147,8 @@ def latency(
         skipped=tuple(split(skip) or ()),
         cores=cores,
         trusted=trust,
-        fields=_fields(target, precision, duration, max_duration, processes, interval, shape, inputs, seed),
+        fields=_fields(target, precision, duration, max_duration, processes, interval, shape, seed)
+        | fed(inputs, input_value, batch_axis),
     )
     _climb(model, wish, chart, as_json=json)
 
@@ -180,7 +183,6 @@ def _fields(
     processes: int,
     interval: str,
     shape: list[str] | None,
-    inputs: Path | None,
     seed: int,
 ) -> dict[str, Any]:
     """The fields of the plan that all rungs share."""
@@ -193,7 +195,6 @@ def _fields(
             "processes": processes,
             "interval": interval,
             "shapes": shapes(shape),
-            "input_folder": input_folder(inputs) if inputs else None,
             "seed": seed,
         }
     )

@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
-from enginebench_controller.cli.arguments import image_options, shapes, split
+from enginebench_controller.cli.arguments import given_shapes, image_options, shapes, split
 from enginebench_controller.cli.console import confirmed, plain, print_json, print_table, remark
-from enginebench_controller.cli.options import Json, Model, ShapeAsForRun, Trust
+from enginebench_controller.cli.options import BatchAxis, Json, Model, ShapeAsForRun, Trust
 from enginebench_controller.cli.progress import deriving
 from enginebench_controller.cli.run_options import ImageLayout, ImageMean, ImageResize, ImageScale, ImageStd
 from enginebench_controller.cli.tables import instant
@@ -87,6 +87,7 @@ def quantize(
     image_mean: ImageMean = None,
     image_std: ImageStd = None,
     shape: ShapeAsForRun = None,
+    batch_axis: BatchAxis = None,
     json: Json = False,
 ) -> None:
     """Make an INT8 child version (QDQ, unsigned activations × signed weights)."""
@@ -100,7 +101,7 @@ def quantize(
             library.resolve(model),
             calibration_seed=seed,
             samples=samples or SEEDED_SAMPLES,
-            shapes=parse_shapes(shapes(shape) or {}),
+            shapes=given_shapes(shape, batch_axis),
             given=None if inputs is None else CalibrationFolder(inputs.expanduser(), _checked(image), samples),
         )
         made(child)

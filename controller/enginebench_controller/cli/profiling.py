@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from enginebench_controller.cli import run_options as options
-from enginebench_controller.cli.arguments import pairs, shapes, split, stated
+from enginebench_controller.cli.arguments import fed, pairs, shapes, split, stated
 from enginebench_controller.cli.console import print_json, remark
-from enginebench_controller.cli.options import Json, Model, ShapeAsForRun
+from enginebench_controller.cli.options import BatchAxis, Inputs, InputValue, Json, Model, ShapeAsForRun, Trust
 from enginebench_controller.cli.profile_tables import print_layers, print_profiles, print_summary, print_types
 from enginebench_controller.cli.progress import announcing
 from enginebench_controller.cli.resuming import remind
@@ -42,10 +42,14 @@ def profile(
     iterations: Annotated[int, typer.Option(help="Profiled inferences.")] = 20,
     warmup: options.Warmup = None,
     shape: ShapeAsForRun = None,
+    batch_axis: BatchAxis = None,
     option: options.Option = None,
     seed: options.Seed = None,
+    inputs: Inputs = None,
+    input_value: InputValue = None,
     timeout: options.Timeout = None,
     name: Annotated[str | None, typer.Option(help="Name of the profiles; by default that of the model.")] = None,
+    trust: Trust = False,
     most: Annotated[int, typer.Option(min=0, help="How many layers to print, slowest first.")] = 20,
     json: Json = False,
 ) -> None:
@@ -66,7 +70,8 @@ def profile(
         "timeout": timeout,
         "name": name,
     }
-    order = ProfileOrder(make_plan(stated(given), "profile"), parse_sparsities(sparsity))
+    plan = make_plan(stated(given) | fed(inputs, input_value, batch_axis), "profile")
+    order = ProfileOrder(plan, parse_sparsities(sparsity), trusted=trust)
     remind(default_home())
     with announcing() as announce:
         profiles = asyncio.run(run_profiles(default_home(), order, announce))

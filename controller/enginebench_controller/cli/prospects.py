@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from enginebench_controller.cli import run_options as options
-from enginebench_controller.cli.arguments import pairs, shapes, split, stated
+from enginebench_controller.cli.arguments import fed, pairs, shapes, split, stated
 from enginebench_controller.cli.console import print_json, remark
-from enginebench_controller.cli.options import Json, Model, ShapeAsForRun
+from enginebench_controller.cli.options import BatchAxis, Inputs, InputValue, Json, Model, ShapeAsForRun
 from enginebench_controller.cli.progress import announcing
 from enginebench_controller.cli.prospects_tables import print_prospects
 from enginebench_controller.documents.prospects import pruning_document
@@ -66,6 +66,10 @@ def pruning(
     ] = 0,
     warmup: options.Warmup = None,
     shape: ShapeAsForRun = None,
+    batch_axis: BatchAxis = None,
+    seed: options.Seed = None,
+    inputs: Inputs = None,
+    input_value: InputValue = None,
     option: options.Option = None,
     timeout: options.Timeout = None,
     name: Annotated[str | None, typer.Option(help="Name of the profiles; by default that of the model.")] = None,
@@ -83,12 +87,13 @@ def pruning(
         "iterations": iterations,
         "warmup": warmup,
         "shapes": shapes(shape),
+        "seed": seed,
         "options": pairs(option, "--option ENGINE.NAME=VALUE"),
         "timeout": timeout,
         "name": name,
     }
     order = PruningOrder(
-        plan=make_plan(stated(given), "prospects pruning"),
+        plan=make_plan(stated(given) | fed(inputs, input_value, batch_axis), "prospects pruning"),
         sparsities=parse_sparsities(sparsity),
         copies=_copies(measure),
         policy=Policy(goal, cap, least) if by_layer else None,

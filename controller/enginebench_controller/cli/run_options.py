@@ -116,22 +116,11 @@ OrderSeed = Annotated[
     int | None,
     typer.Option(metavar="N", help=r"Seed of the order of the configurations. \[default: it follows from the plan]"),
 ]
-Shape = Annotated[
-    list[str] | None,
-    typer.Option(metavar="INPUT=AxBxC", help="Shape of an input with open dimensions; may be repeated."),
-]
 Option = Annotated[
     list[str] | None,
     typer.Option(metavar="ENGINE.NAME=VALUE", help="An engine's own option; may be repeated."),
 ]
 Seed = Annotated[int | None, typer.Option(metavar="N", help=r"Seed of random inputs and arrivals. \[default: 0]")]
-Inputs = Annotated[
-    str | None,
-    typer.Option(
-        metavar="N|FOLDER",
-        help=r"How many random inputs to rotate through, or a folder of .npy, .npz or images. \[default: 8]",
-    ),
-]
 ImageResize = Annotated[
     str | None,
     typer.Option(metavar="stretch|crop", help=r"Images: crop keeps the aspect ratio. \[default: stretch]"),

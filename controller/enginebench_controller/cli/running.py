@@ -9,12 +9,20 @@ from typing import Any
 import typer
 
 from enginebench_controller.cli import run_options as options
-from enginebench_controller.cli.arguments import image_options, pairs, shapes, split, stated
-from enginebench_controller.cli.arguments import inputs as given_inputs
+from enginebench_controller.cli.arguments import fed, image_options, pairs, shapes, split, stated
 from enginebench_controller.cli.console import print_json, remark
 from enginebench_controller.cli.exit_codes import exit_code
 from enginebench_controller.cli.expansions import show_expansion
-from enginebench_controller.cli.options import BenchmarkName, Json, TrustAgain
+from enginebench_controller.cli.options import (
+    BatchAxis,
+    BenchmarkName,
+    Inputs,
+    InputValue,
+    Json,
+    ShapeAsForRun,
+    TrustAgain,
+    TrustModels,
+)
 from enginebench_controller.cli.progress import announcing
 from enginebench_controller.cli.resuming import remind
 from enginebench_controller.cli.tables import print_measurements
@@ -67,10 +75,12 @@ def run(
     retry_noisy: options.RetryNoisy = None,
     interleave: options.Interleave = None,
     order_seed: options.OrderSeed = None,
-    shape: options.Shape = None,
+    shape: ShapeAsForRun = None,
+    batch_axis: BatchAxis = None,
     option: options.Option = None,
     seed: options.Seed = None,
-    inputs: options.Inputs = None,
+    inputs: Inputs = None,
+    input_value: InputValue = None,
     image_resize: options.ImageResize = None,
     image_layout: options.ImageLayout = None,
     image_scale: options.ImageScale = None,
@@ -78,6 +88,7 @@ def run(
     image_std: options.ImageStd = None,
     timeout: options.Timeout = None,
     name: options.Name = None,
+    trust: TrustModels = False,
     dry_run: options.DryRun = False,
     print_plan: options.PrintPlan = False,
     json: Json = False,
@@ -113,14 +124,14 @@ def run(
         "timeout": timeout,
         "name": name,
     }
-    plan = _plan(models, stated(given) | given_inputs(inputs))
+    plan = _plan(models, stated(given) | fed(inputs, input_value, batch_axis))
     plan.stop_rule()
     if print_plan:
         sys.stdout.write(plan_toml(plan))
     elif dry_run:
         show_expansion(asyncio.run(plan_only(default_home(), Order(plan))), as_json=json)
     else:
-        _carry_out(default_home(), Order(plan), as_json=json)
+        _carry_out(default_home(), Order(plan, trusted=trust), as_json=json)
 
 
 def rerun(

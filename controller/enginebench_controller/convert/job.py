@@ -12,6 +12,7 @@ from enginebench_controller.records import (
     InputFile,
     InputSet,
     InputTensor,
+    InputValues,
     Load,
     ModelVersion,
     StopRule,
@@ -44,7 +45,8 @@ def to_model(version: ModelVersion) -> model_pb2.ModelVersion:
 
 
 def to_configuration(configuration: Configuration, process: int = 0) -> configuration_pb2.Configuration:
-    """A configuration as the wire carries it, for one process of its measurement.
+    """A configuration as the wire carries it, for one process of its measurement; which dimensions are the batch
+    stays here.
 
     The processes of an open loop get schedules of their own, the same for every engine.
     """
@@ -126,13 +128,32 @@ def from_arrivals(message: configuration_pb2.Arrivals) -> Arrivals:
 def to_input_set(inputs: InputSet) -> configuration_pb2.InputSet:
     """The origin of a run's inputs as the wire carries it."""
     items = [configuration_pb2.InputItem(files=map(to_input_file, files)) for files in inputs.items]
-    return configuration_pb2.InputSet(seed=inputs.seed, count=inputs.count, name=inputs.name, items=items)
+    values = map(to_input_values, inputs.values)
+    return configuration_pb2.InputSet(
+        seed=inputs.seed, count=inputs.count, name=inputs.name, items=items, values=values
+    )
 
 
 def from_input_set(message: configuration_pb2.InputSet) -> InputSet:
     """The inverse of `to_input_set`."""
     items = tuple(tuple(from_input_file(file) for file in item.files) for item in message.items)
-    return InputSet(seed=message.seed, count=message.count, name=message.name, items=items)
+    values = tuple(map(from_input_values, message.values))
+    return InputSet(seed=message.seed, count=message.count, name=message.name, items=items, values=values)
+
+
+def to_input_values(values: InputValues) -> configuration_pb2.InputValues:
+    """What an input is filled with as the wire carries it."""
+    if isinstance(values.lowest, int) and isinstance(values.highest, int):
+        integers = configuration_pb2.IntegerRange(lowest=values.lowest, highest=values.highest)
+        return configuration_pb2.InputValues(input=values.input, integers=integers)
+    numbers = configuration_pb2.NumberRange(lowest=values.lowest, highest=values.highest)
+    return configuration_pb2.InputValues(input=values.input, numbers=numbers)
+
+
+def from_input_values(message: configuration_pb2.InputValues) -> InputValues:
+    """The inverse of `to_input_values`."""
+    found = message.integers if message.HasField("integers") else message.numbers
+    return InputValues(message.input, found.lowest, found.highest)
 
 
 def to_input_file(file: InputFile) -> configuration_pb2.InputFile:

@@ -50,6 +50,7 @@ def _from_available(message: engine_pb2.AvailableEngine) -> Any:
             "type": _short(option.type),
             "choices": _shorts(option.choices),
             "help": _short(option.help, MAX_REASON_CHARS),
+            "profile_only": option.profile_only,
         }
         for option in message.options[:MAX_LISTED]
     ]

@@ -52,7 +52,7 @@ def plan_ladder(home: Home, snapshot: TargetSnapshot, binder: Binder, source: Mo
     Raises `InputError` with all reasons where not one rung can be run.
     """
     plan = base_plan(wish, source)
-    networks = Networks(home.library, source, binder, parse_shapes(plan.shapes), trusted=wish.trusted)
+    networks = Networks(home.library, source, binder, parse_shapes(plan.shapes, plan.batch_axis), trusted=wish.trusted)
     planner = _Planner(plan, snapshot, binder, networks, wish)
     rungs = tuple(planner.rung(step) for step in steps(wish.kind, wish.batches, wish.skipped))
     reasons = [f"{rung.title}: {rung.unavailable}" for rung in rungs if rung.unavailable]

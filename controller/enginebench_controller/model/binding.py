@@ -2,11 +2,14 @@
 
 The rules, in order:
 
-1. An open first dimension is the batch. Where no input has one, a fixed first dimension that all inputs share is the
-   model's fixed batch; asked for another, the binding says so in `fixed_batch`, and the caller may rewrite the model.
+1. Which dimension of an input is the batch: the one `--batch-axis` says; one called so (batch, batch_size, bs); one
+   that is called as another input's batch is; an open first dimension, unless its name is that of a sequence or of
+   something else in another input; one called N or B behind a sequence. Where no input has one, a fixed first dimension
+   that all inputs share is the model's fixed batch; asked for another, the binding says so in `fixed_batch`, and the caller may
+   rewrite the model.
 2. `--shape` gives one input whole. Its sizes must equal the model's fixed ones; they close the dimensions of the same
-   name everywhere. At the place of the batch it may repeat the batch or say 1 and leave it to `--batch`; any other
-   number contradicts `--batch` and is refused.
+   name everywhere, and one without a name for itself alone. At the place of the batch it may repeat the batch or say 1
+   and leave it to `--batch`; any other number contradicts `--batch` and is refused.
 3. What is still open takes a default if its name is a common one (sequence, height, width), stated as an assumption.
 4. Else the model cannot be bound, and the error says which `--shape` to give.
 
@@ -15,25 +18,29 @@ open batch.
 """
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
 from enginebench_controller.errors import ModelError
-from enginebench_controller.model.shapes import GivenShape, parse_shape, parse_shapes, split_shapes
-from enginebench_controller.model.signature import InputDescription, ModelDescription
+from enginebench_controller.model.shapes import NO_BATCH, GivenShape, parse_shape, parse_shapes, split_shapes
+from enginebench_controller.model.signature import Dims, InputDescription, ModelDescription
 from enginebench_controller.records import InputTensor
 
-__all__ = ["Binding", "GivenShape", "bind", "parse_shape", "parse_shapes", "split_shapes"]
+__all__ = ["Binding", "GivenShape", "bind", "given_shapes", "parse_shape", "parse_shapes", "split_shapes"]
 
 Shapes = Mapping[str, GivenShape | tuple[int, ...]]
 
-_DEFAULTS = (
-    (re.compile(r"(^|_)(seq|sequence|time|tokens?|frames|len|length|t)(_|$|\d)|seqlen|sequence", re.I), 128),
-    (re.compile(r"(^|_)(height|width|h|w)(_|$|\d)", re.I), 224),
-)
+_SEQUENCE = re.compile(r"(^|_)(seq|sequence|time|tokens?|frames|len|length|t)(_|$|\d)|seqlen|sequence", re.I)
+_SPATIAL = re.compile(r"(^|_)(height|width|h|w)(_|$|\d)", re.I)
+_DEFAULTS = ((_SEQUENCE, 128), (_SPATIAL, 224))
 _CACHE = re.compile(r"past|total|cache", re.I)
 """Lengths of a decoder's memory follow from one another; no default fits them."""
+
+_BATCH = re.compile(r".*batch.*|bs", re.I | re.S)
+_PERHAPS_BATCH = re.compile(r"n|b", re.I)
+"""Behind a sequence these mean the batch; elsewhere any number of anything."""
+_ONE_LETTER_SEQUENCE = re.compile(r"l|s", re.I)
 
 _RUNNABLE = re.compile(r"(float|bfloat|u?int)\d+|bool")
 
@@ -43,11 +50,13 @@ class Binding:
     """Inputs without open dimensions. `fixed_batch` is the model's own batch where it is not the one asked for.
 
     With `fixed_batch` set, `inputs` still have the model's own batch. `assumptions` are sentences for the report.
+    `output_batch_axes` tells, by output, which dimension is the batch, as far as the model's own names do.
     """
 
     inputs: tuple[InputTensor, ...]
     fixed_batch: int | None = None
     assumptions: tuple[str, ...] = ()
+    output_batch_axes: Mapping[str, int] = field(default_factory=dict)
 
 
 def bind(description: ModelDescription, batch: int, shapes: Shapes | None = None) -> Binding:
@@ -58,7 +67,18 @@ def bind(description: ModelDescription, batch: int, shapes: Shapes | None = None
     _refuse_unknown_names(given, description.inputs)
     for item in description.inputs:
         _refuse_unrunnable(item)
-    return _Binder(description.inputs, batch, given).binding()
+    binding = _Binder(description.inputs, batch, given).binding()
+    names = {
+        item.dims[tensor.batch_axis]
+        for item, tensor in zip(description.inputs, binding.inputs, strict=True)
+        if item.dims and tensor.batch_axis is not None
+    }
+    return replace(binding, output_batch_axes=dict(_named_axes(description, names)))
+
+
+def given_shapes(inputs: Iterable[InputTensor]) -> dict[str, GivenShape]:
+    """What binds a model to these very inputs again."""
+    return {one.name: GivenShape(one.shape, None, NO_BATCH if one.items is None else one.batch_axis) for one in inputs}
 
 
 class _Binder:
@@ -66,72 +86,89 @@ class _Binder:
         self._inputs = tuple(_with_rank(item, given) for item in inputs)
         self._batch = batch
         self._given = given
-        self._own_batch = _fixed_batch(self._inputs)
-        self._sizes = self._batch_sizes()
+        self._axes = batch_axes(self._inputs, given)
+        self._own_batch = self._fixed_batch()
+        self._sizes = {name: batch for item in self._inputs if isinstance(name := self._batch_dim(item), str)}
         self._assumptions: list[str] = []
 
     def binding(self) -> Binding:
         for item in self._inputs:
-            if item.name in self._given:
-                self._take(item, self._given[item.name].dims)
+            if sizes := self._sizes_given(item):
+                self._take(item, sizes)
         open_dims = [text for item in self._inputs for text in self._still_open(item)]
         if open_dims:
             raise ModelError("; ".join(open_dims))
+        fixed = self._fixed()
         tensors = tuple(
-            InputTensor(item.name, item.dtype, self._shape(item), item.integer_bound) for item in self._inputs
+            InputTensor(item.name, item.dtype, self._shape(item), item.integer_bound, self._axes[item.name])
+            for item in self._inputs
         )
-        return Binding(tensors, self._fixed(), tuple(self._assumptions))
+        return Binding(tensors, fixed, tuple(self._assumptions))
+
+    def _sizes_given(self, item: InputDescription) -> tuple[int, ...]:
+        return (self._given[item.name].dims or ()) if item.name in self._given else ()
+
+    def _batch_dim(self, item: InputDescription) -> int | str | None:
+        axis = self._axes[item.name]
+        return 1 if axis is None or not item.dims else item.dims[axis]
+
+    def _has_open_batch(self, item: InputDescription) -> bool:
+        return self._axes[item.name] is not None and not isinstance(self._batch_dim(item), int)
+
+    def _fixed_batch(self) -> int | None:
+        """The size that all fixed dimensions said or taken to be the batch have, or None without any."""
+        batched = [item for item in self._inputs if self._axes[item.name] is not None]
+        sizes = {size for item in batched if isinstance(size := self._batch_dim(item), int)}
+        if len(sizes) > 1 or (sizes and any(map(self._has_open_batch, batched)) and sizes != {self._batch}):
+            raise ModelError(
+                f"the inputs ({_listed(self._inputs)}) have no batch in common; say which dimension is the batch of "
+                f"each, such as {_axis_example(self._inputs)}"
+            )
+        return sizes.pop() if sizes else None
 
     def _fixed(self) -> int | None:
-        if any(_is_open(item, 0) for item in self._inputs):
+        if any(map(self._has_open_batch, self._inputs)):
             return None
         if self._own_batch is None and self._batch != 1:
             raise ModelError(
                 f"this model cannot run at batch {self._batch}: its inputs ({_listed(self._inputs)}) share no first "
-                "dimension that could be the batch; run it with --batch 1"
+                f"dimension that could be the batch; say where it is, such as {_axis_example(self._inputs)}, or run it "
+                "with --batch 1"
             )
-        return self._own_batch if self._own_batch != self._batch else None
-
-    def _batch_sizes(self) -> dict[str, int]:
-        """Sizes by dimension name; the batch's own names come first."""
-        firsts = [item.dims[0] for item in self._inputs if item.dims]
-        return {name: self._batch for name in firsts if isinstance(name, str)}
+        return self._own_batch if self._own_batch not in {None, self._batch} else None
 
     def _take(self, item: InputDescription, sizes: tuple[int, ...]) -> None:
         """Check a given shape against the model's and learn the sizes of named dimensions from it."""
         for axis, (own, size) in enumerate(zip(item.dims or (), sizes, strict=True)):
-            if axis == 0 and size in self._allowed_firsts(own):
+            is_batch = axis == self._axes[item.name]
+            if is_batch and size in {1, self._batch, self._own_batch}:
                 continue
             known = self._sizes.setdefault(own, size) if isinstance(own, str) else own
-            expected = self._batch if axis == 0 and own is None else known
+            expected = self._batch if is_batch and own is None else known
             if expected not in {None, size}:
                 self._refuse_size(item, axis, size, expected)
 
-    def _allowed_firsts(self, own: int | str | None) -> set[int | str | None]:
-        """What `--shape` may say at the place of the batch; a fixed first dimension that is none only says itself."""
-        if isinstance(own, int) and own != self._own_batch:
-            return {own}
-        return {1, self._batch, self._own_batch}
-
     def _refuse_size(self, item: InputDescription, axis: int, size: int, expected: int | None) -> None:
         raise ModelError(
-            f"--shape {item.name}={_joined(self._given[item.name].dims)} does not fit: dimension {axis} is {size}, "
+            f"--shape {item.name}={_joined(self._sizes_given(item))} does not fit: dimension {axis} is {size}, "
             + (
-                f"but --batch asks for {expected}; write 1 there and leave the rest to --batch"
-                if axis == 0 and _is_open(item, 0)
+                f"but --batch asks for {expected}; write 1 there and leave the rest to --batch, or say that it is not "
+                f"the batch: --batch-axis {item.name}={NO_BATCH}"
+                if axis == self._axes[item.name] and self._has_open_batch(item)
                 else f"but the model has {expected} ({item.name} is {_joined(item.dims or ())})"
             )
         )
 
     def _still_open(self, item: InputDescription) -> list[str]:
         """Close what a default closes; a sentence where dimensions remain open."""
-        if item.name in self._given:
+        if self._sizes_given(item):
             return []
-        names = [name for axis, name in enumerate(item.dims or ()) if axis > 0 and not self._closed(name)]
+        own_axis = self._axes[item.name]
+        names = [name for axis, name in enumerate(item.dims or ()) if axis != own_axis and not self._closed(name)]
         if not names:
             return []
         listed = ", ".join(f"{name!r}" if name else "one without a name" for name in names)
-        example = _joined([*self._known(item)])
+        example = _joined(self._example(item))
         return [f"Input {item.name!r} has open dimensions ({listed}): give its sizes, --shape {item.name}={example}"]
 
     def _closed(self, size: int | str | None) -> bool:
@@ -143,23 +180,108 @@ class _Binder:
             self._assumptions.append(f"dimension {size!r} is open and was set to {default}; --shape changes it")
         return size in self._sizes
 
-    def _known(self, item: InputDescription) -> Iterable[int | str | None]:
-        """The dims with what is known filled in, for an example."""
-        first, *others = item.dims or (None,)
-        yield first if isinstance(first, int) else self._batch
-        for size in others:
-            yield self._sizes.get(size, size) if isinstance(size, str) else size
+    def _example(self, item: InputDescription) -> Iterator[int]:
+        """Sizes that may well fit: what is known, and for the rest what models usually have there."""
+        dims = item.dims or ()
+        for axis, size in enumerate(dims):
+            if isinstance(size, int):
+                yield size
+            elif axis == self._axes[item.name]:
+                yield self._batch
+            elif isinstance(size, str):
+                yield self._sizes.get(size) or _usual_size(dims, axis, self._batch)
+            else:
+                yield _usual_size(dims, axis, self._batch)
 
     def _shape(self, item: InputDescription) -> tuple[int, ...]:
-        given = self._given[item.name].dims if item.name in self._given else ()
-        return tuple(self._size(size, axis, given) for axis, size in enumerate(item.dims or ()))
+        given = self._sizes_given(item)
+        return tuple(self._size(item, size, axis, given) for axis, size in enumerate(item.dims or ()))
 
-    def _size(self, size: int | str | None, axis: int, given: tuple[int, ...]) -> int:
+    def _size(self, item: InputDescription, size: int | str | None, axis: int, given: tuple[int, ...]) -> int:
         if isinstance(size, int):
             return size
-        if axis == 0:
+        if axis == self._axes[item.name]:
             return self._batch
         return self._sizes[size] if isinstance(size, str) else given[axis]
+
+
+def batch_axes(inputs: Iterable[InputDescription], given: Mapping[str, GivenShape]) -> dict[str, int | None]:
+    """Which dimension of each input is the batch, None for one that has none: the first rule above.
+
+    Raises `ModelError` for a dimension that an input does not have.
+    """
+    all_dims = {item.name: item.dims or () for item in inputs}
+    told = {name: _told(name, shape, all_dims[name]) for name, shape in given.items() if shape.batch_axis is not None}
+    named = {name: _first(dims, _BATCH) for name, dims in all_dims.items() if name not in told}
+    axes = {name: axis for name, axis in {**told, **named}.items() if name in told or axis is not None}
+    _join_by_name(axes, all_dims)
+    others = {dim for name, axis in axes.items() for place, dim in enumerate(all_dims[name]) if place != axis}
+    for name, dims in all_dims.items():
+        if name not in axes and (axis := _open_axis(dims, others)) is not None:
+            axes[name] = axis
+    _join_by_name(axes, all_dims)
+    _join_by_size(axes, all_dims, told)
+    rest = {name: dims for name, dims in all_dims.items() if name not in axes}
+    firsts = {dims[0] for dims in rest.values() if dims}
+    shared = not any(axis is not None for axis in axes.values()) and len(firsts) == 1 and all(firsts)
+    shared = shared and isinstance(next(iter(firsts)), int)
+    return {**axes, **{name: 0 if shared and dims else None for name, dims in rest.items()}}
+
+
+def _told(name: str, shape: GivenShape, dims: Dims) -> int | None:
+    if shape.batch_axis == NO_BATCH:
+        return None
+    axis = int(shape.batch_axis or 0)
+    if axis >= len(dims):
+        most = f"0 to {len(dims) - 1}" if len(dims) > 1 else "0" if dims else "none: it is a scalar"
+        raise ModelError(
+            f"--batch-axis {name}={axis}: {name!r} is {_joined(dims) or 'a scalar'}, so its dimensions are {most}"
+        )
+    return axis
+
+
+def _first(dims: Dims, pattern: re.Pattern[str]) -> int | None:
+    return next((axis for axis, dim in enumerate(dims) if isinstance(dim, str) and pattern.fullmatch(dim)), None)
+
+
+def _join_by_name(axes: dict[str, int | None], all_dims: Mapping[str, Dims]) -> None:
+    """A dimension that is called as another input's batch is the batch as well."""
+    names = {dim for name, axis in axes.items() if axis is not None and isinstance(dim := all_dims[name][axis], str)}
+    for name, dims in all_dims.items():
+        axis = next((place for place, dim in enumerate(dims) if dim in names), None)
+        if name not in axes and axis is not None:
+            axes[name] = axis
+
+
+def _open_axis(dims: Dims, others: set[int | str | None]) -> int | None:
+    """An open first dimension, or one called N behind a sequence."""
+    if not dims:
+        return None
+    first = dims[0]
+    is_sequence = (
+        isinstance(first, str)
+        and len(dims) < 4
+        and bool(_ONE_LETTER_SEQUENCE.fullmatch(first) or _SEQUENCE.search(first))
+    )
+    if isinstance(first, int) or is_sequence:
+        return _first(dims, _PERHAPS_BATCH) if is_sequence or first != 1 else None
+    return None if first is not None and first in others else 0
+
+
+def _join_by_size(axes: dict[str, int | None], all_dims: Mapping[str, Dims], told: Mapping[str, int | None]) -> None:
+    """Where a fixed dimension is said to be the batch, the others' only dimension of that size is it too."""
+    sizes = {all_dims[name][axis] for name, axis in told.items() if axis is not None}
+    size = sizes.pop() if len(sizes) == 1 else None
+    for name, dims in all_dims.items():
+        if isinstance(size, int) and name not in axes and dims.count(size) == 1:
+            axes[name] = dims.index(size)
+
+
+def _named_axes(description: ModelDescription, names: set[int | str | None]) -> Iterator[tuple[str, int]]:
+    for output in description.outputs:
+        found = [axis for axis, dim in enumerate(output.dims or ()) if isinstance(dim, str) and dim in names]
+        if len(found) == 1:
+            yield output.name, found[0]
 
 
 def _bind_given(given: Mapping[str, GivenShape], batch: int) -> Binding:
@@ -169,15 +291,23 @@ def _bind_given(given: Mapping[str, GivenShape], batch: int) -> Binding:
             "this format does not tell its inputs: give them in the model's order, such as "
             "--shape input=1x3x224x224 --shape ids=int64:1x128"
         )
-    for name, shape in given.items():
-        if shape.dims[0] not in {1, batch}:
+    return Binding(tuple(_given_input(name, shape, batch) for name, shape in given.items()))
+
+
+def _given_input(name: str, shape: GivenShape, batch: int) -> InputTensor:
+    if shape.dims is None:
+        raise ModelError(f"--batch-axis names {name!r}, and this format does not tell its inputs: give --shape as well")
+    axis = 0 if shape.batch_axis is None else _told(name, shape, shape.dims)
+    dims = list(shape.dims)
+    if axis is not None:
+        if dims[axis] not in {1, batch}:
+            which = "its first size" if axis == 0 else f"size {axis} of it, counted from 0,"
             raise ModelError(
-                f"--shape {name}={_joined(shape.dims)} contradicts --batch {batch}: write 1 as its first size and "
-                "leave the rest to --batch"
+                f"--shape {name}={_joined(dims)} contradicts --batch {batch}: write 1 as {which} and leave the rest to "
+                f"--batch, or say where its batch is, such as --batch-axis {name}=1 or {name}={NO_BATCH}"
             )
-    return Binding(
-        tuple(InputTensor(name, shape.dtype or "float32", (batch, *shape.dims[1:])) for name, shape in given.items())
-    )
+        dims[axis] = batch
+    return InputTensor(name, shape.dtype or "float32", tuple(dims), None, axis)
 
 
 def _given(shape: GivenShape | tuple[int, ...]) -> GivenShape:
@@ -187,9 +317,9 @@ def _given(shape: GivenShape | tuple[int, ...]) -> GivenShape:
 def _with_rank(item: InputDescription, given: Mapping[str, GivenShape]) -> InputDescription:
     """The input with as many dims as `--shape` gives it, where the model does not tell its rank."""
     shape = given.get(item.name)
-    if shape is None:
+    if shape is None or shape.dims is None:
         if item.dims is None:
-            raise ModelError(f"input {item.name!r} does not tell its shape: give it whole, --shape {item.name}=1x…")
+            raise ModelError(f"input {item.name!r} does not tell its shape: give it whole, --shape {item.name}=1x3")
         return item
     if shape.dtype not in {None, item.dtype}:
         raise ModelError(f"--shape gives {item.name!r} as {shape.dtype}, but the model takes {item.dtype}")
@@ -203,30 +333,38 @@ def _with_rank(item: InputDescription, given: Mapping[str, GivenShape]) -> Input
     return item
 
 
-def _fixed_batch(inputs: Iterable[InputDescription]) -> int | None:
-    """The fixed first dimension that all inputs with a rank share, or None."""
-    firsts = {item.dims[0] for item in inputs if item.dims}
-    first = firsts.pop() if len(firsts) == 1 else None
-    return first if isinstance(first, int) else None
-
-
-def _is_open(item: InputDescription, axis: int) -> bool:
-    return bool(item.dims) and not isinstance((item.dims or ())[axis], int)
-
-
 def _default(name: str) -> int | None:
     if _CACHE.search(name):
         return None
     return next((size for pattern, size in _DEFAULTS if name.isidentifier() and pattern.search(name)), None)
 
 
+def _usual_size(dims: Dims, axis: int, batch: int) -> int:
+    """What models usually have at an open place: images' sides, a state's batch, a length."""
+    name = dims[axis]
+    if isinstance(name, str) and re.search(r"total", name, re.I):
+        return 256  # a memory of 128 and a sequence of 128
+    if len(dims) == 4 and axis > 1 and dims[1] in {1, 3, 4}:
+        return 224
+    if len(dims) == 4 and axis in {1, 2} and dims[3] in {1, 3, 4}:
+        return 224
+    if name is None and len(dims) == 3 and axis == 1 and isinstance(dims[0], int) and isinstance(dims[2], int):
+        return batch
+    return 3 if len(dims) == 4 and axis == 1 else 128
+
+
 def _refuse_unknown_names(given: Mapping[str, GivenShape], inputs: tuple[InputDescription, ...]) -> None:
     names = [item.name for item in inputs]
-    for name in given:
+    for name, shape in given.items():
         if name not in names:
-            near = get_close_matches(name, names, n=1, cutoff=0.4)
-            hint = f"did you mean {near[0]!r}?" if near else "its inputs are " + ", ".join(map(repr, names))
-            raise ModelError(f"--shape names {name!r}, which is no input of the model; {hint}")
+            option = "--batch-axis" if shape.dims is None else "--shape"
+            raise ModelError(f"{option} names {name!r}, which is no input of the model; {nearest(name, names)}")
+
+
+def nearest(name: str, names: list[str]) -> str:
+    """What may have been meant by the name of an input that the model does not have."""
+    near = get_close_matches(name, names, n=1, cutoff=0.4)
+    return f"did you mean {near[0]!r}?" if near else "its inputs are " + (", ".join(map(repr, names)) or "none")
 
 
 def _refuse_unrunnable(item: InputDescription) -> None:
@@ -243,3 +381,8 @@ def _joined(dims: Iterable[int | str | None]) -> str:
 
 def _listed(inputs: Iterable[InputDescription]) -> str:
     return ", ".join(f"{item.name} {_joined(item.dims or ()) or 'scalar'}" for item in inputs) or "none"
+
+
+def _axis_example(inputs: Iterable[InputDescription]) -> str:
+    ranked = sorted((item for item in inputs if item.dims), key=lambda item: len(item.dims or ()) < 2)
+    return next((f"--batch-axis {item.name}={min(1, len(item.dims or ()) - 1)}" for item in ranked), "--batch-axis x=1")

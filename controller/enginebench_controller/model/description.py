@@ -19,6 +19,7 @@ from enginebench_controller.model.signature import (
     OutputDescription,
 )
 from enginebench_controller.model.skeleton import load_skeleton
+from enginebench_controller.model.tensors import dimension_name
 
 __all__ = ["InputDescription", "ModelDescription", "ModelFormat", "OutputDescription", "describe", "format_of"]
 
@@ -116,10 +117,10 @@ def _dtype_name(element_type: int) -> str:
 
 
 def _dimension(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
-    """Exporters write open dimensions as a name, as nothing, as 0 or as -1."""
+    """Exporters write open dimensions as a name, as nothing, or as -1. 0 is a size: ONNX's empty tensor."""
     if dim.HasField("dim_value"):
-        return int(dim.dim_value) if dim.dim_value > 0 else None
-    return str(dim.dim_param) or None
+        return int(dim.dim_value) if dim.dim_value >= 0 else None
+    return dimension_name(dim)
 
 
 def _describe_archive(path: Path, kind: ModelFormat, member: str, writer: str) -> ModelDescription:

@@ -1,6 +1,6 @@
 """Proof that a rewritten model computes the same: ONNX Runtime runs both, and the items of a batch are compared."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ def compare_item_by_item(
 ) -> None:
     """Run both models on the same seeded items and compare every output, item by item.
 
-    The first dimension of every input with a rank is the batch. The source runs as often as its batch needs; places
+    Inputs tell which of their dimensions is the batch. The source runs as often as its batch needs; places
     left over hold other random items, so that a model which mixes the items of a batch is found out. Raises
     `DifferenceError`.
     """
@@ -51,7 +51,7 @@ def compare_item_by_item(
         found = dict(zip(_output_names(session), session.run(None, items), strict=True))
         runs = [
             dict(zip(_output_names(expected_session), expected_session.run(None, chunk), strict=True))
-            for chunk in _chunks(items, seeded_inputs(source_inputs, seed=2), source_batch, batch)
+            for chunk in _chunks(items, seeded_inputs(source_inputs, seed=2), _axes(source_inputs), source_batch, batch)
         ]
     except Exception as error:  # ONNX Runtime's exceptions share no other base
         raise DifferenceError(f"ONNX Runtime cannot run it: {_first_line(error)}") from error
@@ -60,20 +60,23 @@ def compare_item_by_item(
         _compare_output(name, value, [run[name] for run in runs], batch, source_batch, tolerance)
 
 
-def _chunks(items: Arrays, fillers: Arrays, source_batch: int, batch: int) -> list[Arrays]:
+def _chunks(
+    items: Arrays, fillers: Arrays, axes: Mapping[str, int | None], source_batch: int, batch: int
+) -> list[Arrays]:
     """The items in portions of the source's batch, the last filled up with `fillers`; then the fillers alone."""
     portions = [
-        {name: _portion(array, fillers[name], start, source_batch) for name, array in items.items()}
+        {name: _portion(array, fillers[name], axes[name], start, source_batch) for name, array in items.items()}
         for start in range(0, batch, source_batch)
     ]
     return [*portions, fillers]
 
 
-def _portion(array: NDArray[Any], filler: NDArray[Any], start: int, size: int) -> NDArray[Any]:
-    if array.ndim == 0:
+def _portion(array: NDArray[Any], filler: NDArray[Any], axis: int | None, start: int, size: int) -> NDArray[Any]:
+    if axis is None:
         return array
-    part = array[start : start + size]
-    return np.concatenate([part, filler[: size - len(part)]])
+    rows = np.arange(start, min(start + size, array.shape[axis]))
+    rest = np.arange(size - rows.size)
+    return np.concatenate([np.take(array, rows, axis), np.take(filler, rest, axis)], axis)
 
 
 def _compare_output(
@@ -81,13 +84,20 @@ def _compare_output(
 ) -> None:
     """Compare item by item; an output without a place for every item must be the same whatever the items are."""
     first = runs[0]
-    if first.ndim > 0 and len(first) == source_batch and found.shape == (batch, *first.shape[1:]):
-        _compare_values(name, found, np.concatenate(runs)[:batch], tolerance)
+    if (axis := _axis_of(first.shape, found.shape, source_batch, batch)) is not None:
+        _compare_values(name, found, np.take(np.concatenate(runs, axis), np.arange(batch), axis), tolerance)
     elif found.shape == first.shape:
         for expected in runs:
             _compare_values(name, found, expected, tolerance)
     else:
         raise DifferenceError(f"output {name!r} came out as {found.shape}, which has no place for every item")
+
+
+def _axis_of(first: tuple[int, ...], found: tuple[int, ...], source_batch: int, batch: int) -> int | None:
+    """The only dimension in which an output of the two models differs, where that is the batch."""
+    unlike = [axis for axis, sizes in enumerate(zip(first, found, strict=False)) if sizes[0] != sizes[1]]
+    is_batch = len(first) == len(found) and len(unlike) == 1
+    return unlike[0] if is_batch and (first[unlike[0]], found[unlike[0]]) == (source_batch, batch) else None
 
 
 def _compare_values(name: str, found: NDArray[Any], expected: NDArray[Any], tolerance: float) -> None:
@@ -102,7 +112,11 @@ def _compare_values(name: str, found: NDArray[Any], expected: NDArray[Any], tole
 
 
 def _batch(inputs: Sequence[InputTensor]) -> int:
-    return next(item.shape[0] for item in inputs if item.shape)
+    return next(item.items for item in inputs if item.items is not None)
+
+
+def _axes(inputs: Sequence[InputTensor]) -> dict[str, int | None]:
+    return {item.name: item.batch_axis if item.items is not None else None for item in inputs}
 
 
 def _output_names(session: Any) -> list[str]:

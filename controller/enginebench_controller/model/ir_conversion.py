@@ -32,7 +32,7 @@ def convert_to_ir(
     """The child of `version` in OpenVINO IR with FP16 weights; made once and then found again.
 
     Open dimensions of an ONNX model stay open. A saved program (TorchScript, .pt2) does not tell its inputs: `shapes`
-    names them in order, and their first dimension becomes the open batch where the program allows it. It is loaded only
+    names them in order, and their batch becomes an open dimension where the program allows it. It is loaded only
     where it is `trusted`, because it can run any code. Raises `ModelError` with the reason, `StoreError` when the
     library cannot be written.
     """
@@ -62,7 +62,7 @@ def _derivation(version: ModelVersion, shapes: Mapping[str, GivenShape]) -> str:
     if version.format not in SAVED_PROGRAMS:
         return stated
     inputs = ", ".join(
-        f"{name}={shape.dtype or 'float32'}:{'x'.join(['?', *map(str, shape.dims[1:])])}"
+        f"{name}={shape.dtype or 'float32'}:{'x'.join('?' if size < 0 else str(size) for size in _open_dims(shape))}"
         for name, shape in shapes.items()
     )
     return f"{stated}, inputs {inputs}"
@@ -92,9 +92,14 @@ def _refuse_impossible(version: ModelVersion, shapes: Mapping[str, GivenShape], 
 
 
 def _order(source: Path, output: Path, version: ModelVersion, shapes: Mapping[str, GivenShape]) -> dict[str, Any]:
-    """What `ir_export` is told; the first dimension of every input stays open."""
-    inputs = [[name, shape.dtype or "float32", [-1, *shape.dims[1:]]] for name, shape in shapes.items()]
+    """What `ir_export` is told; the batch of every input stays open."""
+    inputs = [[name, shape.dtype or "float32", _open_dims(shape)] for name, shape in shapes.items()]
     return {"format": version.format, "path": str(source), "output": str(output), "inputs": inputs}
+
+
+def _open_dims(shape: GivenShape) -> list[int]:
+    axis = 0 if shape.batch_axis is None else shape.batch_axis
+    return [-1 if place == axis else size for place, size in enumerate(shape.dims or ())]
 
 
 def _export(version: ModelVersion, order: Mapping[str, Any], time_limit_s: float) -> None:

@@ -145,7 +145,7 @@ def _dims(shape: str) -> Dims | None:
     if "..." in shape:
         return None
     parts = [part.strip() for part in shape.split(",") if part.strip()]
-    return tuple(int(part) if part.isdecimal() and int(part) > 0 else None for part in parts)
+    return tuple(int(part) if part.isdecimal() else None for part in parts)
 
 
 def _outputs(reader: _Reader) -> tuple[OutputDescription, ...]:

@@ -1,7 +1,7 @@
 """The one room where a model's fixed batch is rewritten, and where that is proven to change nothing but the batch."""
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,18 +10,22 @@ from numpy.typing import NDArray
 from onnx import numpy_helper, shape_inference
 
 from enginebench_controller.errors import ModelError
-from enginebench_controller.model.binding import Shapes, bind
+from enginebench_controller.model.binding import Binding, Shapes, bind
 from enginebench_controller.model.derivation import add_child, load_whole
-from enginebench_controller.model.description import describe_onnx
+from enginebench_controller.model.description import describe
 from enginebench_controller.model.equivalence import DifferenceError, compare_item_by_item
 from enginebench_controller.model.library import ModelLibrary
+from enginebench_controller.model.shapes import NO_BATCH
 from enginebench_controller.records import REBATCHED, ModelVersion
 
 _SHAPE_INPUT = {"Reshape": 1, "Expand": 1, "ConstantOfShape": 0, "Resize": 3}
 """Which input of these operators is a shape; exporters freeze the batch into it."""
 
 NewFirst = Callable[[int, int, int], int | None]
-"""(first size of a shape, source batch, new batch) → its new first size, or None to leave it."""
+"""(size of a shape at the place of the batch, source batch, new batch) → its new size, or None to leave it."""
+
+Axes = Mapping[str, int | None]
+"""Which dimension of each input is the batch."""
 
 
 def rebatch(library: ModelLibrary, version: ModelVersion, batch: int, shapes: Shapes | None = None) -> ModelVersion:
@@ -30,20 +34,25 @@ def rebatch(library: ModelLibrary, version: ModelVersion, batch: int, shapes: Sh
     The copy is kept only if ONNX Runtime computes the same outputs with it as with the source item by item. Raises
     `ModelError` with the reason where that cannot be shown; `shapes` closes further open dimensions for that check.
     """
-    derivation = f"{REBATCHED}{batch}"
-    if known := library.derived(version, derivation):
-        return known
-    model = load_whole(library, version, f"rewritten for batch {batch}")
-    bound = bind(describe_onnx(model, library.main_path(version)), batch, shapes)
+    bound = bind(describe(library.main_path(version)), batch, shapes)
     if bound.fixed_batch is None:
         return version
+    if known := library.derived(version, _derivation(batch, bound)):
+        return known
+    model = load_whole(library, version, f"rewritten for batch {batch}")
     try:
-        return _rewrite(library, version, model, (bound.fixed_batch, batch), shapes)
+        return _rewrite(library, version, model, (bound.fixed_batch, batch), bound)
     except DifferenceError as error:
         raise ModelError(
             f"{version.name} has a fixed batch of {bound.fixed_batch} and cannot be rewritten for batch {batch}: "
-            f"{error}; export it with a dynamic batch, or use --batch {bound.fixed_batch}"
+            f"{error}; export it with a dynamic batch, {_remedy(bound, bound.fixed_batch)}"
         ) from error
+
+
+def _derivation(batch: int, bound: Binding) -> str:
+    """What is done, with the places of the batch where it is not in front."""
+    axes = [f"{item.name}={item.batch_axis}" for item in bound.inputs if item.items is not None and item.batch_axis]
+    return f"{REBATCHED}{batch}" + (f", batch axis {', '.join(axes)}" if axes else "")
 
 
 def _rewrite(
@@ -51,18 +60,23 @@ def _rewrite(
     version: ModelVersion,
     model: onnx.ModelProto,
     batches: tuple[int, int],
-    shapes: Shapes | None,
+    bound: Binding,
 ) -> ModelVersion:
-    """Try the ways a batch can be frozen into shapes, the plain one first. Raises the first way's error."""
+    """Try the ways a batch can be frozen into shapes, the plain one first. Raises the first way's error.
+
+    The batch is taken to be at the same place within as it is in the inputs, or else in front.
+    """
     first_error: DifferenceError | None = None
-    for new_first in (_equal_to_batch, _multiple_of_batch):
+    axes = {item.name: item.batch_axis for item in bound.inputs}
+    places = sorted({axis for axis in axes.values() if axis is not None} | {0}, reverse=True)
+    for place, new_first in itertools.product(places, (_equal_to_batch, _multiple_of_batch)):
         try:
-            derived = _with_batch(model, batches, new_first)
-            _prove(library, version, derived, batches, shapes)
+            derived = _with_batch(model, batches, axes, place, new_first)
+            _prove(library, version, derived, batches, bound)
         except DifferenceError as error:
             first_error = first_error or error
         else:
-            return add_child(library, version, derived, f"batch{batches[1]}", f"{REBATCHED}{batches[1]}")
+            return add_child(library, version, derived, f"batch{batches[1]}", _derivation(batches[1], bound))
     raise first_error or DifferenceError("no way is known")
 
 
@@ -80,36 +94,49 @@ def _prove(
     version: ModelVersion,
     derived: onnx.ModelProto,
     batches: tuple[int, int],
-    shapes: Shapes | None,
+    bound: Binding,
 ) -> None:
     source_path = library.main_path(version)
-    inputs = bind(describe_onnx(derived, source_path), batches[1], shapes).inputs
-    source_inputs = [replace(item, shape=(batches[0], *item.shape[1:]) if item.shape else ()) for item in inputs]
+    inputs = [item.with_items(batches[1]) for item in bound.inputs]
     with library.scratch() as folder:
         path = folder / "model.onnx"
         path.write_bytes(derived.SerializeToString())
-        compare_item_by_item(source_path, path, source_inputs, inputs)
+        compare_item_by_item(source_path, path, bound.inputs, inputs)
 
 
-def _with_batch(model: onnx.ModelProto, batches: tuple[int, int], new_first: NewFirst) -> onnx.ModelProto:
+def _remedy(bound: Binding, fixed_batch: int) -> str:
+    """What else may be done; a first size above 1 may as well be time steps, which are no items."""
+    item = next(item for item in bound.inputs if item.items is not None)
+    if fixed_batch == 1 or item.batch_axis:
+        return f"or use --batch {fixed_batch}"
+    return (
+        f"use --batch {fixed_batch} if its {fixed_batch} are items, or say where the batch is if they are not, such as "
+        f"time steps: --batch-axis {item.name}=1, or {item.name}={NO_BATCH}"
+    )
+
+
+def _with_batch(
+    model: onnx.ModelProto, batches: tuple[int, int], axes: Axes, place: int, new_first: NewFirst
+) -> onnx.ModelProto:
     """A copy with the new batch in its inputs, frozen shapes and outputs. Raises `DifferenceError`."""
     derived = onnx.ModelProto()
     derived.CopyFrom(model)
     # Before IR version 4 every initializer had to be an input as well; those added here are not.
     derived.ir_version = max(derived.ir_version, 4)
-    weights = {tensor.name for tensor in derived.graph.initializer}
-    _set_first([value for value in derived.graph.input if value.name not in weights], batches)
-    _Shapes(derived.graph, batches, new_first).rewrite()
+    for value in derived.graph.input:
+        _set_batch(value, batches, axes.get(value.name))
+    _Shapes(derived.graph, batches, place, new_first).rewrite()
     _forget_inferred(derived.graph)
-    _infer_outputs(derived, batches)
+    _infer_outputs(derived, batches, place)
     return derived
 
 
 class _Shapes:
     """Rewrites the constants of one graph that hold the batch."""
 
-    def __init__(self, graph: onnx.GraphProto, batches: tuple[int, int], new_first: NewFirst) -> None:
+    def __init__(self, graph: onnx.GraphProto, batches: tuple[int, int], place: int, new_first: NewFirst) -> None:
         self._graph = graph
+        self._place = place
         self._source_batch, self._batch = batches
         self._new_first = new_first
         self._constants = dict(_constants(graph))
@@ -127,11 +154,11 @@ class _Shapes:
         if name not in self._constants or (node.op_type == "Reshape" and node.input[0] not in self._per_item):
             return
         sizes = numpy_helper.to_array(self._constants[name]).copy()
-        if sizes.ndim != 1 or sizes.size == 0 or (node.op_type != "Reshape" and sizes.size < 2):
+        if sizes.ndim != 1 or sizes.size <= self._place or (node.op_type != "Reshape" and sizes.size < 2):
             return
-        first = self._new_first(int(sizes[0]), self._source_batch, self._batch)
+        first = self._new_first(int(sizes[self._place]), self._source_batch, self._batch)
         if first is not None:
-            sizes[0] = first
+            sizes[self._place] = first
             self._replace_input(node, place, sizes)
 
     def _repeat_constants(self, node: onnx.NodeProto) -> None:
@@ -139,11 +166,13 @@ class _Shapes:
         axis = next(attribute.i for attribute in node.attribute if attribute.name == "axis")
         for place, name in enumerate(node.input):
             dims = list(self._constants[name].dims) if name in self._constants else []
-            if axis % max(len(dims), 1) == 0 or len(dims) < 2 or dims[0] != self._source_batch:
+            at = self._place
+            if len(dims) < max(2, at + 1) or axis % len(dims) == at or dims[at] != self._source_batch:
                 continue
             rows = numpy_helper.to_array(self._constants[name])
-            if (rows == rows[:1]).all():
-                self._replace_input(node, place, np.repeat(rows[:1], self._batch, axis=0))
+            one = np.take(rows, [0], at)
+            if (rows == one).all():
+                self._replace_input(node, place, np.repeat(one, self._batch, axis=at))
 
     def _replace_input(self, node: onnx.NodeProto, place: int, values: NDArray[Any]) -> None:
         """Give this node a constant of its own: others may read the old one with another meaning."""
@@ -172,11 +201,10 @@ def _reached_from_inputs(graph: onnx.GraphProto, constants: Iterable[str]) -> se
     return reached
 
 
-def _set_first(values: Iterable[onnx.ValueInfoProto], batches: tuple[int, int]) -> None:
-    for value in values:
-        dims = value.type.tensor_type.shape.dim
-        if dims and dims[0].dim_value == batches[0]:
-            dims[0].dim_value = batches[1]
+def _set_batch(value: onnx.ValueInfoProto, batches: tuple[int, int], axis: int | None) -> None:
+    dims = value.type.tensor_type.shape.dim
+    if axis is not None and axis < len(dims) and dims[axis].dim_value == batches[0]:
+        dims[axis].dim_value = batches[1]
 
 
 def _forget_inferred(graph: onnx.GraphProto) -> None:
@@ -188,11 +216,12 @@ def _forget_inferred(graph: onnx.GraphProto) -> None:
                 _forget_inferred(inner)
 
 
-def _infer_outputs(model: onnx.ModelProto, batches: tuple[int, int]) -> None:
+def _infer_outputs(model: onnx.ModelProto, batches: tuple[int, int], place: int) -> None:
     """Let strict inference say what the outputs are now; where it cannot, keep the old shape with the new batch."""
     stated = onnx.GraphProto()
     stated.output.extend(model.graph.output)
-    _set_first(stated.output, batches)
+    for value in stated.output:
+        _set_batch(value, batches, place)
     for value in model.graph.output:
         value.type.tensor_type.ClearField("shape")
     try:

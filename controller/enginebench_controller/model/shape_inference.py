@@ -17,7 +17,7 @@ from onnx import TensorProto, inliner, numpy_helper, shape_inference
 from enginebench_controller.model.bodies import always_continues, captured, declared, subgraph_model
 from enginebench_controller.model.shape_arithmetic import Values, known_values, stated_values
 from enginebench_controller.model.stand_ins import stand_ins
-from enginebench_controller.model.tensors import Tensor, dtype_name
+from enginebench_controller.model.tensors import Tensor, dimension_name, dtype_name
 
 _MAX_ROUNDS = 16
 """How often inference and arithmetic take turns; each round gets past one more Reshape with computed sizes."""
@@ -87,8 +87,8 @@ def named_sizes(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, int]:
     found: dict[str, set[int]] = {}
     for value in graph.input:
         for dim, size in zip(value.type.tensor_type.shape.dim, shapes.get(value.name, ()), strict=False):
-            if dim.dim_param.strip("?"):  # "?" is no name, but what some exporters write for want of one
-                found.setdefault(dim.dim_param, set()).add(size)
+            if (name := dimension_name(dim)) is not None:
+                found.setdefault(name, set()).add(size)
     return {name: sizes.pop() for name, sizes in found.items() if len(sizes) == 1}
 
 
@@ -106,8 +106,8 @@ def _is_standard(node: onnx.NodeProto) -> bool:
 
 def _resolve(value: onnx.ValueInfoProto, sizes: Sizes) -> None:
     for dim in value.type.tensor_type.shape.dim:
-        if dim.dim_param in sizes:
-            dim.dim_value = sizes[dim.dim_param]
+        if (name := dimension_name(dim)) in sizes:
+            dim.dim_value = sizes[name or ""]
 
 
 def _set_shape(value: onnx.ValueInfoProto, sizes: Iterable[int]) -> None:

@@ -1,8 +1,8 @@
-"""The text form of shapes: `input=1x3x224x224`, `ids=int64:1x128`."""
+"""The text form of what a person says of inputs: `input=1x3x224x224`, `ids=int64:1x128`, and `x=1` for a batch axis."""
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from enginebench_controller.errors import ModelError
 
@@ -14,12 +14,20 @@ DTYPES = (
 _SHAPE = re.compile(r"(?:(?P<dtype>[a-z]+\d*):)?(?P<dims>\d+(?:x\d+)*)", re.IGNORECASE)
 
 
+NO_BATCH = "none"
+"""Said in place of a batch axis of an input that has none."""
+
+
 @dataclass(frozen=True)
 class GivenShape:
-    """What a person gave for one input. `dtype` is the NumPy name, None where it was left out."""
+    """What a person gave for one input: None for what was left out. `dtype` is the NumPy name.
 
-    dims: tuple[int, ...]
+    `batch_axis` is the dimension that is the batch, or `NO_BATCH`.
+    """
+
+    dims: tuple[int, ...] | None
     dtype: str | None = None
+    batch_axis: int | str | None = None
 
 
 def parse_shape(text: str) -> GivenShape:
@@ -27,17 +35,20 @@ def parse_shape(text: str) -> GivenShape:
     match = _SHAPE.fullmatch(text.strip())
     dims = tuple(int(size) for size in match["dims"].lower().split("x")) if match else ()
     dtype = match["dtype"] if match else None
-    if not dims or 0 in dims or (dtype is not None and dtype not in DTYPES):
+    if not dims or (dtype is not None and dtype not in DTYPES):
         raise ModelError(
-            f"{text!r} is not a shape: write sizes of at least 1 joined by x, such as 1x3x224x224, with the element "
+            f"{text!r} is not a shape: write sizes joined by x, such as 1x3x224x224, with the element "
             f"type in front where it matters, such as int64:1x128 (types: {', '.join(DTYPES)})"
         )
     return GivenShape(dims, dtype)
 
 
-def parse_shapes(texts: Mapping[str, str]) -> dict[str, GivenShape]:
-    """Read shapes by input name, keeping their order. Raises `ModelError`."""
-    return {name: parse_shape(text) for name, text in texts.items()}
+def parse_shapes(texts: Mapping[str, str], batch_axes: Mapping[str, int | str] | None = None) -> dict[str, GivenShape]:
+    """Read shapes by input name, keeping their order, and add the batch axes said. Raises `ModelError`."""
+    shapes = {name: parse_shape(text) for name, text in texts.items()}
+    nothing = GivenShape(None)
+    said = {name: replace(shapes.get(name, nothing), batch_axis=axis) for name, axis in (batch_axes or {}).items()}
+    return {**shapes, **said}
 
 
 def split_shapes(texts: Iterable[str]) -> dict[str, str]:
@@ -45,13 +56,18 @@ def split_shapes(texts: Iterable[str]) -> dict[str, str]:
 
     Raises `ModelError` for a part without a name or a name given twice.
     """
+    return split_by_input(texts, "--shape", "INPUT=SIZES, such as input=1x3x224x224")
+
+
+def split_by_input(texts: Iterable[str], option: str, form: str) -> dict[str, str]:
+    """Split the values of an option, each `NAME=TEXT` or several of them with commas. Raises as `split_shapes` does."""
     found: dict[str, str] = {}
     for part in (part.strip() for text in texts for part in text.split(",")):
-        # The last "=": a tensor's name may hold one, a shape never does.
-        name, equals, shape = part.rpartition("=")
+        # The last "=": a tensor's name may hold one, what is said of it never does.
+        name, equals, said = part.rpartition("=")
         if not (name and equals):
-            raise ModelError(f"--shape {part!r} names no input: write INPUT=SIZES, such as input=1x3x224x224")
+            raise ModelError(f"{option} {part!r} names no input: write {form}")
         if name in found:
-            raise ModelError(f"--shape gives {name!r} twice: keep one of {found[name]} and {shape}")
-        found[name] = shape
+            raise ModelError(f"{option} gives {name!r} twice: keep one of {found[name]} and {said}")
+        found[name] = said
     return found

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from enginebench_controller.errors import ModelError
+from enginebench_controller.model.binding import Shapes, given_shapes
 from enginebench_controller.model.counted_model import counted_node, counted_work
 from enginebench_controller.model.flops import ModelCost, NodeCost, model_cost, node_costs
 from enginebench_controller.model.group_work import GroupCounting, GroupWork
@@ -52,13 +53,13 @@ class SourceAnalysis:
         return matched(profile, source)
 
     def _source(self, model: ModelVersion, configuration: Configuration) -> Source | str:
-        shapes = {one.name: one.shape for one in configuration.inputs}
+        shapes = given_shapes(configuration.inputs)
         key = (model.digest, configuration.batch, tuple(shapes.items()))
         if key not in self._known:
             self._known[key] = self._read(model, shapes, configuration.batch)
         return self._known[key]
 
-    def _read(self, model: ModelVersion, shapes: dict[str, tuple[int, ...]], batch: int) -> Source | str:
+    def _read(self, model: ModelVersion, shapes: Shapes, batch: int) -> Source | str:
         if model.format != FORMAT_WITH_A_GRAPH:
             return f"the format {model.format} has no ONNX graph to lead layers back to"
         try:

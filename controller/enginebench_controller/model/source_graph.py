@@ -68,9 +68,9 @@ def read_source_graph(path: Path, shapes: Shapes, batch: int | None) -> SourceGr
 def _read(model: onnx.ModelProto, path: Path, shapes: Shapes, batch: int | None) -> SourceGraph:
     binding = _bind(model, path, shapes, batch)
     inputs = {item.name: item.shape for item in binding.inputs}
-    firsts = {shape[0] for shape in inputs.values() if shape}
-    own_batch = firsts.pop() if len(firsts) == 1 else 1
-    return _Reader(path, model, inputs).graph(batch or own_batch, binding.assumptions)
+    items = {item.items for item in binding.inputs if item.items is not None}
+    own_batch = items.pop() if len(items) == 1 else 1
+    return _Reader(path, model, inputs).graph(own_batch if batch is None else batch, binding.assumptions)
 
 
 def _bind(model: onnx.ModelProto, path: Path, shapes: Shapes, batch: int | None) -> Binding:

@@ -1,6 +1,7 @@
 """What is known of a tensor without its content: element type and sizes."""
 
 import math
+import re
 from dataclasses import dataclass
 from functools import cache
 
@@ -14,6 +15,16 @@ _BITS = {
     "FLOAT8E5M2": 8, "FLOAT8E5M2FNUZ": 8, "FLOAT8E8M0": 8,
 }  # fmt: skip
 _PLAIN_NAMES = {"FLOAT": "float32", "DOUBLE": "float64"}
+
+
+_NAMELESS = re.compile(r"[\W_]*|-?\d+|none|null|nan|any|unk|unknown|dyn|dynamic", re.IGNORECASE)
+"""What exporters write as the name of a dimension that has none. Equal ones are no equal dimensions."""
+
+
+def dimension_name(dim: onnx.TensorShapeProto.Dimension) -> str | None:
+    """The symbol that an open dimension shares with others of its name; None for "?", "None" and their like."""
+    name = str(dim.dim_param).strip()
+    return None if _NAMELESS.fullmatch(name) else name
 
 
 @cache

@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from enginebench_controller.errors import ModelError
+from enginebench_controller.errors import InputError, ModelError
 from enginebench_controller.home import Home
 from enginebench_controller.inputs.input_set import prepare
-from enginebench_controller.model.binding import Binding, bind
+from enginebench_controller.model.binding import bind
 from enginebench_controller.model.description import describe
 from enginebench_controller.model.rebatch import rebatch
 from enginebench_controller.model.shapes import parse_shapes
-from enginebench_controller.planning.expand import BoundModel
+from enginebench_controller.planning.configurations import BoundModel, input_set, with_values
 from enginebench_controller.planning.plan import Plan
 from enginebench_controller.records import ModelVersion
 
@@ -27,7 +27,7 @@ class Binder:
         self._library = home.library
         self._inputs = home.path / "inputs"
         self._plan = plan
-        self._shapes = plan.shapes
+        self._shapes = parse_shapes(plan.shapes, plan.batch_axis)
         self._digests = dict(digests or {})
         self._versions: dict[str, ModelVersion] = {}
         self._bound: dict[tuple[str, int], BoundModel] = {}
@@ -55,17 +55,24 @@ class Binder:
 
     def _fit(self, name: str, batch: int) -> BoundModel:
         version = self._version(name)
-        bound = self._bind(version, batch)
-        if bound.fixed_batch is None:
-            return self._with_inputs(BoundModel(version, bound.inputs, bound.assumptions))
-        derived = rebatch(self._library, version, batch, parse_shapes(self._shapes))
-        return self._with_inputs(BoundModel(derived, self._bind(derived, batch).inputs, bound.assumptions))
+        bound = bind(describe(self._library.main_path(version)), batch, self._shapes)
+        fit, inputs = version, bound.inputs
+        if bound.fixed_batch is not None:
+            fit = rebatch(self._library, version, batch, self._shapes)
+            inputs = tuple(one.with_items(batch) for one in inputs)
+        return self._with_inputs(BoundModel(fit, inputs, bound.assumptions, bound.output_batch_axes))
 
     def _with_inputs(self, model: BoundModel) -> BoundModel:
+        chosen = input_set(self._plan, model.inputs)
         if self._plan.input_folder is None:
-            return model
+            return replace(model, input_set=chosen)
         folder = Path(self._plan.input_folder).expanduser()
-        prepared, paths = prepare(folder, model.inputs, self._plan.image, self._inputs)
+        filled = {one.input for one in chosen.values}
+        files = [one for one in model.inputs if one.name not in filled]
+        if filled and not files:
+            raise InputError(f"every input has its --input, so nothing is taken from {folder}: leave one of them out")
+        prepared, paths = prepare(folder, files, self._plan.image, self._inputs)
+        prepared = with_values(prepared, chosen.values)
         said = (prepared.preparation,) if prepared.preparation else ()
         return replace(model, assumptions=(*model.assumptions, *said), input_set=prepared, input_paths=paths)
 
@@ -82,7 +89,3 @@ class Binder:
             return self._library.resolve(digest)
         except ModelError:
             raise ModelError(f"the model version {digest[:12]} that {name!r} meant then was removed") from None
-
-    def _bind(self, version: ModelVersion, batch: int) -> Binding:
-        description = describe(self._library.main_path(version))
-        return bind(description, batch, parse_shapes(self._shapes))

@@ -2,9 +2,12 @@
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
+from enginebench_controller.inputs.given_values import given_values
 from enginebench_controller.planning.plan import Plan
 from enginebench_controller.planning.selection import Engine
 from enginebench_controller.records import (
@@ -13,7 +16,9 @@ from enginebench_controller.records import (
     Hint,
     InputSet,
     InputTensor,
+    InputValues,
     Load,
+    ModelVersion,
     TargetSnapshot,
 )
 
@@ -25,12 +30,40 @@ def describe_load(configuration: Configuration) -> str:
     return str(configuration.load) if configuration.load is Load.SYNC else f"async {configuration.requests}"
 
 
+@dataclass(frozen=True)
+class BoundModel:
+    """A model version fit for one batch: itself or a derived copy, with its inputs and the assumptions made.
+
+    `input_set` is None for random inputs; `input_paths` says where the files of a given one lie, by sha256;
+    `output_batch_axes` is as in `Configuration`.
+    """
+
+    version: ModelVersion
+    inputs: tuple[InputTensor, ...]
+    assumptions: tuple[str, ...] = ()
+    output_batch_axes: Mapping[str, int] = field(default_factory=dict)
+    input_set: InputSet | None = None
+    input_paths: Mapping[str, Path] = field(default_factory=dict)
+
+
+def input_set(plan: Plan, inputs: Sequence[InputTensor]) -> InputSet:
+    """The random inputs of a plan for a model, with what was said of single ones. Raises `InputError`."""
+    return with_values(InputSet(plan.seed, plan.inputs), given_values(inputs, plan.input_values))
+
+
+def with_values(inputs: InputSet, values: tuple[InputValues, ...]) -> InputSet:
+    """An input set in which some inputs are filled as said, which its name tells."""
+    if not values:
+        return inputs
+    return replace(inputs, name=f"{inputs.name} with {', '.join(map(str, values))}", values=values)
+
+
 def configurations(
     plan: Plan,
     snapshot: TargetSnapshot,
     device: str,
     batch: int,
-    inputs: tuple[InputTensor, ...],
+    model: BoundModel,
     options: Mapping[str, str],
 ) -> Iterator[Configuration]:
     """Every combination of a plan's axes on one device, possible or not."""
@@ -47,10 +80,12 @@ def configurations(
                 load=load,
                 requests=requests,
                 arrivals=arrivals,
-                inputs=inputs,
-                input_set=InputSet(plan.seed, plan.inputs),
+                inputs=model.inputs,
+                # The seed stays that of the plan: an open loop draws its arrivals with it.
+                input_set=replace(model.input_set or InputSet(count=plan.inputs), seed=plan.seed),
                 options=options,
                 stop=plan.stop_rule(),
+                output_batch_axes=model.output_batch_axes,
             )
 
 

@@ -4,13 +4,18 @@ import itertools
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from enginebench_controller.errors import ModelError, PlanError
 from enginebench_controller.inputs.image_file import ImageOptions
-from enginebench_controller.planning.configurations import configurations, describe_load, impossible
+from enginebench_controller.planning.configurations import (
+    BoundModel,
+    configurations,
+    describe_load,
+    impossible,
+)
 from enginebench_controller.planning.plan import Plan
 from enginebench_controller.planning.selection import Engine, select_engines
 from enginebench_controller.records import (
@@ -19,8 +24,6 @@ from enginebench_controller.records import (
     Configuration,
     EngineRef,
     Hint,
-    InputSet,
-    InputTensor,
     Load,
     ModelVersion,
     TargetSnapshot,
@@ -28,20 +31,6 @@ from enginebench_controller.records import (
 
 MAX_INTERLEAVED = 64
 """So many runs an agent lets take turns."""
-
-
-@dataclass(frozen=True)
-class BoundModel:
-    """A model version fit for one batch: itself or a derived copy, with its inputs and the assumptions made.
-
-    `input_set` is None for random inputs; `input_paths` says where the files of a given one lie, by sha256.
-    """
-
-    version: ModelVersion
-    inputs: tuple[InputTensor, ...]
-    assumptions: tuple[str, ...] = ()
-    input_set: InputSet | None = None
-    input_paths: Mapping[str, Path] = field(default_factory=dict)
 
 
 Bind = Callable[[str, int], BoundModel]
@@ -160,22 +149,13 @@ def _jobs(
     ref = EngineRef(engine["name"], engine["environment"], engine["available"]["version"])
     options = _options(plan, engine, refusals)
     for device in _devices(plan, engine, snapshot.target, refusals):
-        for configuration in configurations(plan, snapshot, device["name"], batch, model.inputs, options):
+        for configuration in configurations(plan, snapshot, device["name"], batch, model, options):
             problem = impossible(configuration, snapshot, engine, device)
             if problem:
                 refusals[f"{engine['name']} on {snapshot.target} {device['name']}: {problem}"] = None
                 continue
             resources = tuple(device["resources"])
-            chosen = _with_given_inputs(configuration, model)
-            yield Job(snapshot.target, ref, model.version, chosen, resources, model.input_paths)
-
-
-def _with_given_inputs(configuration: Configuration, model: BoundModel) -> Configuration:
-    if model.input_set is None:
-        return configuration
-    # The seed stays that of the plan: an open loop draws its arrivals with it.
-    given = replace(model.input_set, seed=configuration.input_set.seed)
-    return replace(configuration, input_set=given)
+            yield Job(snapshot.target, ref, model.version, configuration, resources, model.input_paths)
 
 
 def _devices(plan: Plan, engine: Engine, target: str, refusals: dict[str, None]) -> list[Mapping[str, Any]]:

@@ -12,7 +12,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from enginebench_controller.errors import InputError
+from enginebench_controller.inputs.given_values import check_values
 from enginebench_controller.inputs.image_file import ImageOptions
+from enginebench_controller.model.shapes import NO_BATCH
 from enginebench_controller.records import ArrivalProcess, Hint, Load, StopRule
 from enginebench_controller.wrong_values import wrong_value
 
@@ -22,7 +24,7 @@ LONGEST_SECONDS = 30 * 24 * 3600.0
 PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 DEFAULT_MAX_FACTOR = 5
 
-_COMMANDS = frozenset({"run", "profile", "ladder", "models quantize"})
+_COMMANDS = frozenset({"run", "profile", "ladder", "prospects pruning", "models quantize"})
 """Origins whose fields were typed as options."""
 _OPTIONS = {
     "models": "MODEL",
@@ -32,6 +34,8 @@ _OPTIONS = {
     "shapes": "--shape",
     "options": "--option",
     "input_folder": "--inputs",
+    "input_values": "--input",
+    "batch_axis": "--batch-axis",
 }
 """Options that are not called as their fields are."""
 
@@ -86,6 +90,23 @@ def _known_image_options(value: Any) -> Any:
     return value
 
 
+def _as_text(value: Any) -> Any:
+    """TOML has numbers and bools of its own."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return repr(value) if isinstance(value, int | float) else value
+
+
+def _axis(value: Any) -> Any:
+    if value == NO_BATCH or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
+        return value
+    if isinstance(value, str) and value.isdecimal() and value.isascii() and len(value) < 4:
+        return int(value)
+    raise ValueError(f"{value!r} is no dimension: count them from 0, or write {NO_BATCH}")
+
+
+BatchAxis = Annotated[int | str, BeforeValidator(_axis)]
+Value = Annotated[str, BeforeValidator(_as_text), AfterValidator(check_values)]
 Duration = Annotated[str, _in_unit("s"), AfterValidator(_duration)]
 Percent = Annotated[str, _in_unit("%"), AfterValidator(_percent)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -135,6 +156,8 @@ class Plan(BaseModel):
     """How the arrivals of an open loop are spaced."""
     shapes: Mapping[str, str] = {}
     """Shapes of inputs by name, such as {"input": "1x3x224x224"}."""
+    batch_axis: Mapping[str, BatchAxis] = {}
+    """Which dimension of an input is the batch, counted from 0, or "none"; for those whose names do not tell."""
     options: Mapping[str, str] = {}
     """Engine options by "engine.option"."""
     processes: Annotated[int, Field(ge=1, le=100)] = 3
@@ -163,6 +186,8 @@ class Plan(BaseModel):
     """How many different random inputs the requests rotate through."""
     input_folder: str | None = None
     """Folder of .npy, .npz or image files to take instead of random inputs."""
+    input_values: Mapping[str, Value] = {}
+    """What single inputs are filled with, such as {"sr": "16000", "mask": "ones", "ids": "0..30521"}."""
     image: Image = ImageOptions()
     """How the images of such a folder become tensors."""
     timeout: Duration = "30m"
@@ -257,8 +282,10 @@ def _toml(value: Any) -> str:
 def _sentence(origin: str, problem: Any) -> str:
     field, *within = [str(part) for part in problem["loc"]] or ["plan"]
     entries = [part for part in within if not part.isdecimal()]  # a value names itself; counted from 0 it would mislead
-    if origin in _COMMANDS:
-        where = _OPTIONS.get(field) or "--" + "-".join([field, *entries]).replace("_", "-")
+    if origin in _COMMANDS and field in _OPTIONS:
+        where = " ".join([_OPTIONS[field], *entries])
+    elif origin in _COMMANDS:
+        where = "--" + "-".join([field, *entries]).replace("_", "-")
     else:
         where = f"{origin}: {'.'.join([field, *entries])}"
     return f"{where}: {wrong_value(problem)}"

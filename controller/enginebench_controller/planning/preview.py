@@ -12,7 +12,8 @@ from enginebench_controller.model.library import ModelLibrary
 from enginebench_controller.model.shapes import parse_shapes
 from enginebench_controller.model.signature import ModelDescription
 from enginebench_controller.model.zoo import PREFIX, zoo_model
-from enginebench_controller.planning.expand import BoundModel, Expansion, expand
+from enginebench_controller.planning.configurations import BoundModel, input_set
+from enginebench_controller.planning.expand import Expansion, expand
 from enginebench_controller.planning.plan import Plan
 from enginebench_controller.planning.sparsity_passes import with_sparsities
 from enginebench_controller.records import ModelVersion, TargetSnapshot
@@ -55,14 +56,16 @@ class _Looker:
     def __init__(self, library: ModelLibrary, plan: Plan) -> None:
         self._library = library
         self._versions = {version.digest: version for version in library.versions()}
-        self._shapes = parse_shapes(plan.shapes)
+        self._plan = plan
+        self._shapes = parse_shapes(plan.shapes, plan.batch_axis)
 
     def __call__(self, name: str, batch: int) -> BoundModel:
         version = self._version(name)
         if not version.files:  # built when it is first used; those of the zoo run at every batch
             return BoundModel(version, ())
         bound = bind(_described(self._library.main_path(version)), batch, self._shapes)
-        return BoundModel(version, bound.inputs, bound.assumptions)
+        chosen = input_set(self._plan, bound.inputs)
+        return BoundModel(version, bound.inputs, bound.assumptions, bound.output_batch_axes, chosen)
 
     def _version(self, name: str) -> ModelVersion:
         if name.startswith(PREFIX):

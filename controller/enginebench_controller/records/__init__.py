@@ -13,6 +13,7 @@ from enginebench_controller.records.configuration import (
     InputFile,
     InputSet,
     InputTensor,
+    InputValues,
     Load,
     StopRule,
 )
@@ -59,6 +60,7 @@ __all__ = [
     "InputFile",
     "InputSet",
     "InputTensor",
+    "InputValues",
     "Interval",
     "IntervalMethod",
     "LatencySummary",

@@ -1,7 +1,7 @@
 """Configurations: every axis a user can choose for one measurement."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 
@@ -31,12 +31,28 @@ class ArrivalProcess(StrEnum):
 
 @dataclass(frozen=True)
 class InputTensor:
-    """One input with the shape of a run. Integers are drawn below `integer_bound`, or from {0, 1} without one."""
+    """One input with the shape of a run. Integers are drawn below `integer_bound`, or from {0, 1} without one.
+
+    `batch_axis` is the dimension that holds the items of the batch; None for an input without one, such as a scalar.
+    """
 
     name: str
     dtype: str
     shape: tuple[int, ...]
     integer_bound: int | None = None
+    batch_axis: int | None = 0
+
+    @property
+    def items(self) -> int | None:
+        """How many items of the batch it holds; None where none of its dimensions is the batch."""
+        has_batch = self.batch_axis is not None and self.batch_axis < len(self.shape)
+        return self.shape[self.batch_axis or 0] if has_batch else None
+
+    def with_items(self, items: int) -> "InputTensor":
+        """The same input with so many items of the batch; itself where it has none."""
+        if self.items is None:
+            return self
+        return replace(self, shape=tuple(items if axis == self.batch_axis else n for axis, n in enumerate(self.shape)))
 
 
 @dataclass(frozen=True)
@@ -75,10 +91,32 @@ class InputFile:
 
 
 @dataclass(frozen=True)
+class InputValues:
+    """What a person fills the input named `input` with: one number, or numbers drawn from a range, both ends included.
+
+    They are integers for integers and bools, else floating-point numbers.
+    """
+
+    input: str
+    lowest: int | float
+    highest: int | float
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether every element is the same number."""
+        return self.lowest == self.highest
+
+    def __str__(self) -> str:
+        """As `--input` takes it: "sr=16000", "ids=0..30521"."""
+        return f"{self.input}={self.lowest}" + ("" if self.is_constant else f"..{self.highest}")
+
+
+@dataclass(frozen=True)
 class InputSet:
     """What the requests rotate through: `count` inputs drawn with a seed, or, where there are `items`, given ones.
 
-    An item has a file for each of the model's inputs. `preparation` says how they were made from the user's files.
+    An item has a file for each of the model's inputs, but for those whose `values` were said. `preparation` says how
+    they were made from the user's files.
     """
 
     seed: int = 0
@@ -86,6 +124,12 @@ class InputSet:
     name: str = "random"
     items: tuple[tuple[InputFile, ...], ...] = ()
     preparation: str = ""
+    values: tuple[InputValues, ...] = ()
+
+    def is_constant(self, inputs: Sequence[InputTensor]) -> bool:
+        """Whether every input of a model, of which there is one at least, has the same content throughout the set."""
+        constant = {one.input for one in self.values if one.is_constant}
+        return bool(inputs) and all(one.name in constant for one in inputs)
 
 
 @dataclass(frozen=True)
@@ -105,3 +149,20 @@ class Configuration:
     input_set: InputSet = InputSet()
     options: Mapping[str, str] = field(default_factory=dict)
     stop: StopRule = StopRule()
+    output_batch_axes: Mapping[str, int] = field(default_factory=dict)
+    """Which dimension of an output is the batch, as far as the model's own names tell."""
+
+    def output_batch_axis(self, name: str, shape: tuple[int, ...]) -> int | None:
+        """Which dimension of an output holds the items of the batch; None where none can be told to.
+
+        As the model's names say; else where the inputs have it; else, unless that is in front, the only dimension of
+        the batch's size.
+        """
+        named = self.output_batch_axes.get(name)
+        if named is not None and named < len(shape) and shape[named] == self.batch:
+            return named
+        axes = dict.fromkeys(one.batch_axis for one in self.inputs if one.items is not None) or {0: None}
+        for axis in axes:
+            if axis is not None and axis < len(shape) and shape[axis] == self.batch:
+                return axis
+        return shape.index(self.batch) if 0 not in axes and shape.count(self.batch) == 1 else None

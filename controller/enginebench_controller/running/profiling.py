@@ -29,13 +29,15 @@ from enginebench_proto.v1 import run_pb2
 class ProfileOrder:
     """A plan to profile; with `sparsities` there is a pass for each share of zeros imposed, all at one level if given.
 
-    Orders of one command may share an `id`; None makes a new one.
+    Orders of one command may share an `id`; None makes a new one. A local agent may run the models of a `trusted` order
+    although their format can execute code.
     """
 
     plan: Plan
     sparsities: tuple[float, ...] = ()
     id: str | None = None
     optimization_level: int | None = None
+    trusted: bool = False
 
 
 async def run_profiles(home: Home, order: ProfileOrder, announce: Announce) -> list[Profile]:
@@ -47,7 +49,8 @@ async def run_profiles(home: Home, order: ProfileOrder, announce: Announce) -> l
     plan = order.plan.model_copy(update={"processes": 1})
     binder = Binder(home, plan)
     await asyncio.to_thread(binder.resolve, plan.models)
-    async with open_session(home, plan.targets) as session:
+    trusted = tuple(binder.digests.values()) if order.trusted else ()
+    async with open_session(home, plan.targets, trusted_models=trusted) as session:
         expansion = await asyncio.to_thread(_expand, order, plan, session, binder)
         passes = _pass_order(order, session)
         pending = _pending(passes, plan, expansion)

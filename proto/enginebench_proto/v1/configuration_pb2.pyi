@@ -100,16 +100,44 @@ class InputTensor(_message.Message):
     def __init__(self, name: _Optional[str] = ..., dtype: _Optional[str] = ..., shape: _Optional[_Iterable[int]] = ..., integer_bound: _Optional[int] = ...) -> None: ...
 
 class InputSet(_message.Message):
-    __slots__ = ("seed", "count", "name", "items")
+    __slots__ = ("seed", "count", "name", "items", "values")
     SEED_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     ITEMS_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
     seed: int
     count: int
     name: str
     items: _containers.RepeatedCompositeFieldContainer[InputItem]
-    def __init__(self, seed: _Optional[int] = ..., count: _Optional[int] = ..., name: _Optional[str] = ..., items: _Optional[_Iterable[_Union[InputItem, _Mapping]]] = ...) -> None: ...
+    values: _containers.RepeatedCompositeFieldContainer[InputValues]
+    def __init__(self, seed: _Optional[int] = ..., count: _Optional[int] = ..., name: _Optional[str] = ..., items: _Optional[_Iterable[_Union[InputItem, _Mapping]]] = ..., values: _Optional[_Iterable[_Union[InputValues, _Mapping]]] = ...) -> None: ...
+
+class InputValues(_message.Message):
+    __slots__ = ("input", "integers", "numbers")
+    INPUT_FIELD_NUMBER: _ClassVar[int]
+    INTEGERS_FIELD_NUMBER: _ClassVar[int]
+    NUMBERS_FIELD_NUMBER: _ClassVar[int]
+    input: str
+    integers: IntegerRange
+    numbers: NumberRange
+    def __init__(self, input: _Optional[str] = ..., integers: _Optional[_Union[IntegerRange, _Mapping]] = ..., numbers: _Optional[_Union[NumberRange, _Mapping]] = ...) -> None: ...
+
+class IntegerRange(_message.Message):
+    __slots__ = ("lowest", "highest")
+    LOWEST_FIELD_NUMBER: _ClassVar[int]
+    HIGHEST_FIELD_NUMBER: _ClassVar[int]
+    lowest: int
+    highest: int
+    def __init__(self, lowest: _Optional[int] = ..., highest: _Optional[int] = ...) -> None: ...
+
+class NumberRange(_message.Message):
+    __slots__ = ("lowest", "highest")
+    LOWEST_FIELD_NUMBER: _ClassVar[int]
+    HIGHEST_FIELD_NUMBER: _ClassVar[int]
+    lowest: float
+    highest: float
+    def __init__(self, lowest: _Optional[float] = ..., highest: _Optional[float] = ...) -> None: ...
 
 class InputItem(_message.Message):
     __slots__ = ("files",)

@@ -80,13 +80,15 @@ class UnavailableEngine(_message.Message):
     def __init__(self, kind: _Optional[_Union[UnavailableKind, str]] = ..., reason: _Optional[str] = ..., detail: _Optional[str] = ...) -> None: ...
 
 class EngineOption(_message.Message):
-    __slots__ = ("name", "type", "choices", "help")
+    __slots__ = ("name", "type", "choices", "help", "profile_only")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     CHOICES_FIELD_NUMBER: _ClassVar[int]
     HELP_FIELD_NUMBER: _ClassVar[int]
+    PROFILE_ONLY_FIELD_NUMBER: _ClassVar[int]
     name: str
     type: str
     choices: _containers.RepeatedScalarFieldContainer[str]
     help: str
-    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., choices: _Optional[_Iterable[str]] = ..., help: _Optional[str] = ...) -> None: ...
+    profile_only: bool
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., choices: _Optional[_Iterable[str]] = ..., help: _Optional[str] = ..., profile_only: bool = ...) -> None: ...

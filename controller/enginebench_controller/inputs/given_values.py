@@ -1,0 +1,104 @@
+"""What a person fills single inputs with: one number or a range, checked against what the input can hold."""
+
+import re
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+
+import numpy as np
+
+from enginebench_controller.errors import InputError
+from enginebench_controller.records import InputTensor, InputValues
+
+_WORDS = {"ones": 1, "zeros": 0, "true": 1, "false": 0}
+_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?"
+_RANGE = re.compile(rf"({_NUMBER})(?:\.\.({_NUMBER}))?", re.IGNORECASE)
+_WIDEST_INTEGER = 2**63 - 1
+"""What the wire carries."""
+
+
+def given_values(inputs: Sequence[InputTensor], given: Mapping[str, str]) -> tuple[InputValues, ...]:
+    """What each input named in `given` is filled with, in the order of `inputs`.
+
+    A text is a number, `ones`, `zeros`, `true`, `false`, or a range such as `0..30521`, both ends included. Raises
+    `InputError` for what is none of these, an input that the model does not have, and numbers that it cannot hold.
+    """
+    names = [one.name for one in inputs]
+    for name in given:
+        if name not in names:
+            near = get_close_matches(name, names, n=1, cutoff=0.4)
+            hint = f"did you mean {near[0]!r}?" if near else "its inputs are " + (", ".join(map(repr, names)) or "none")
+            raise InputError(f"--input names {name!r}, which is no input of the model; {hint}")
+    return tuple(_values(one, given[one.name]) for one in inputs if one.name in given)
+
+
+def check_values(text: str) -> str:
+    """The text itself, where it is a value or a range. Raises `ValueError`."""
+    _ends(text)
+    return text
+
+
+def _ends(text: str) -> tuple[int | float, int | float]:
+    if (word := _WORDS.get(text.strip().lower())) is not None:
+        return word, word
+    match = _RANGE.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is no value: write a number, ones, zeros, true, false, or a range such as 0..100")
+    lowest, highest = _number(match[1]), _number(match[2] or match[1])
+    if lowest > highest:
+        raise ValueError(f"{text!r} is no range: its first number is the larger one")
+    return lowest, highest
+
+
+def _number(text: str) -> int | float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+def _values(tensor: InputTensor, text: str) -> InputValues:
+    try:
+        ends = _ends(text)
+    except ValueError as error:
+        raise InputError(f"--input {tensor.name}: {error}") from None
+    if tensor.dtype.startswith(("float", "bfloat")):
+        return _numbers(tensor, ends)
+    return _integers(tensor, ends)
+
+
+def _numbers(tensor: InputTensor, ends: tuple[int | float, int | float]) -> InputValues:
+    largest = float(np.finfo(tensor.dtype).max) if tensor.dtype != "bfloat16" else float(np.finfo(np.float32).max)
+    if max(map(abs, ends)) > largest:
+        raise _unfitting(tensor, ends, f"which holds numbers up to {largest:.5g}")
+    return InputValues(tensor.name, float(ends[0]), float(ends[1]))
+
+
+def _integers(tensor: InputTensor, ends: tuple[int | float, int | float]) -> InputValues:
+    if any(end != end // 1 for end in ends):
+        raise _unfitting(tensor, ends, "which holds integers")
+    lowest, highest = int(ends[0]), int(ends[1])
+    least, most = (0, 1) if tensor.dtype == "bool" else _limits(tensor.dtype)
+    if lowest < least or highest > most:
+        raise _unfitting(tensor, ends, f"which holds {least} to {most}")
+    bound = tensor.integer_bound
+    if bound is not None and (lowest < -bound or highest >= bound):
+        raise InputError(
+            f"--input {tensor.name}={_text(ends)}: the table that input {tensor.name!r} selects from has {bound} rows, "
+            f"so write at most {bound - 1}"
+        )
+    return InputValues(tensor.name, lowest, highest)
+
+
+def _limits(dtype: str) -> tuple[int, int]:
+    limits = np.iinfo(dtype)
+    return int(limits.min), min(int(limits.max), _WIDEST_INTEGER)
+
+
+def _unfitting(tensor: InputTensor, ends: tuple[int | float, int | float], why: str) -> InputError:
+    return InputError(
+        f"--input {tensor.name}={_text(ends)} does not fit input {tensor.name!r} of {tensor.dtype}, {why}"
+    )
+
+
+def _text(ends: tuple[int | float, int | float]) -> str:
+    return f"{ends[0]}" if ends[0] == ends[1] else f"{ends[0]}..{ends[1]}"
