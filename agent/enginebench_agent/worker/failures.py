@@ -44,8 +44,12 @@ class UnavailableError(EngineUnavailableError):
 
 
 def exception_text(error: BaseException) -> str:
-    """The exception's own words, or the name of its type where it has none; always valid as UTF-8."""
-    return printable(str(error).strip() or type(error).__name__)
+    """The exception's own words, always valid as UTF-8; with the name of its type where they are none, or only one.
+
+    A `KeyError` says no more than the key.
+    """
+    words = str(error).strip()
+    return printable(words if " " in words else ": ".join(filter(None, (type(error).__name__, words))))
 
 
 def printable(text: str) -> str:

@@ -65,10 +65,8 @@ def print_devices(snapshots: Iterable[TargetSnapshot], *, hidden: bool) -> None:
 
 
 def failure_sentence(failure: Failure) -> str:
-    """What happened, with the first line of the engine's own words."""
-    words = failure.detail.strip().splitlines() or failure.stderr_tail.strip().splitlines()[-1:]
-    own_words = f" ({words[0]})" if words else ""
-    return f"{failure.kind}: {failure.message}{own_words}"
+    """What happened; `show --failures` prints the engine's own words whole."""
+    return f"{failure.kind}: {failure.message}"
 
 
 def instant(unix_ns: int) -> str:

@@ -4,6 +4,7 @@ from typing import Any
 
 from enginebench_controller.convert.presence import optional
 from enginebench_controller.records import Effective, Failure, FailureKind, Phase, Readback, Source, Status
+from enginebench_controller.records.cause import cause, last_words
 from enginebench_proto.v1 import measurement_pb2, run_pb2
 
 _STATUSES = {
@@ -26,19 +27,28 @@ def from_outcome(outcome: run_pb2.Outcome) -> Status:
 
 
 def from_failure(message: run_pb2.Failure) -> Failure:
-    """A typed failure; an unknown kind from a newer agent becomes `internal`."""
+    """A typed failure whose message holds the cause in one line; an unknown kind from a newer agent is `internal`."""
     name = run_pb2.FailureKind.Name(message.kind) if message.kind in run_pb2.FailureKind.values() else ""
     kind = name.removeprefix("FAILURE_KIND_").lower()
     known = kind in set(FailureKind)
     return Failure(
         kind=FailureKind(kind) if known else FailureKind.INTERNAL,
-        message=message.message if known else f"{message.message} (a kind of failure that is newer than this version)",
+        message=_told(message) + ("" if known else " (a kind of failure that is newer than this version)"),
         detail=message.detail,
         signal=message.signal,
         exit_code=optional(message, "exit_code"),
         stderr_tail=message.stderr_tail,
         phase=message.phase,
     )
+
+
+def _told(message: run_pb2.Failure) -> str:
+    """The agent's sentence with the cause out of the engine's own words, which may be many lines."""
+    said, words = message.message, message.detail.strip()
+    why = cause(words) if words else last_words(message.stderr_tail)
+    whole = said.replace(words, why) if words and words in said else said
+    told = " ".join(whole.split())
+    return told if not why or why in told else f"{told.rstrip('.')}: {why}"
 
 
 def from_effective(message: measurement_pb2.Effective) -> Effective:
