@@ -35,10 +35,14 @@ class Explanation:
 
 
 EXITS: Mapping[int, Explanation] = {
-    ExitCode.OK: Explanation("Every configuration has numbers (status `ok` or `inconclusive`).", "Nothing."),
+    ExitCode.OK: Explanation(
+        "Every configuration has numbers (status `ok` or `inconclusive`), and no outputs are wrong.", "Nothing."
+    ),
     ExitCode.SOME_FAILED: Explanation(
-        "Some configurations failed; the others are stored.",
-        "Read the line of each that failed; `enginebench rerun ID` measures all of them again.",
+        "Some configurations came to no numbers, or an engine's outputs are wrong (`≠`); all the others can be used. "
+        "So end `run`, `rerun`, `resume`, `ladder`, `profile`, `compare` and the jobs of the pages; the last line and "
+        "`outcome` in the document of `--json` say which.",
+        "Read the line of each, and `enginebench show ID --failures`; `enginebench rerun ID` measures all again.",
     ),
     ExitCode.USAGE: Explanation(
         "Wrong usage or input, or an impossible configuration: nothing was run.", "Do what the sentence says."

@@ -1,12 +1,15 @@
-"""What the exit code of a command says of its measurements."""
+"""What a command says at its end of all that it came to: the last line, and the exit code."""
 
-from collections.abc import Iterable
-
+from enginebench_controller.cli.console import remark
 from enginebench_controller.errors import ExitCode
-from enginebench_controller.records import Measurement
+from enginebench_controller.jobs.telling import tell_wrong_outputs
+from enginebench_controller.trust.soundness import Soundness
 
 
-def exit_code(measurements: Iterable[Measurement]) -> int:
-    """0 when every configuration has numbers, 1 otherwise."""
-    done = all(one.status.has_numbers for one in measurements)
-    return int(ExitCode.OK if done else ExitCode.SOME_FAILED)
+def concluded(found: Soundness) -> int:
+    """0 when all can be used; else 1, and the last line says what cannot. A job tells it, too."""
+    tell_wrong_outputs(found.problems)
+    if found:
+        return int(ExitCode.OK)
+    remark(found.sentence)
+    return int(ExitCode.SOME_FAILED)

@@ -38,7 +38,7 @@ def list_(json: Json = False) -> None:
         return
     columns = [("id", False), ("title", False), ("command", False), ("started", False), ("state", False)]
     rows: list[list[object]] = [
-        [one.id, one.title, one.kind, instant(one.created_at_unix_ns), one.state, _cells(one), _left(one)]
+        [one.id, one.title, one.kind, instant(one.created_at_unix_ns), one.state_words, _cells(one), _left(one)]
         for one in found
     ]
     print_table("Jobs", [*columns, ("cells", True), ("left (estimated)", True)], rows)
@@ -61,7 +61,7 @@ def show(
         [cell.target, cell.title, cell.state, cell.reason or cell.doing] for cell in found.progress.cells
     ]
     headings = ("target", "cell", "state", "")
-    print_table(f"{found.title} ({found.id}): {found.state}", [(heading, False) for heading in headings], rows)
+    print_table(f"{found.title} ({found.id}): {found.state_words}", [(heading, False) for heading in headings], rows)
     for made in found.progress.made:
         remark(f"{made.kind} {made.id}")
     if _left(found):

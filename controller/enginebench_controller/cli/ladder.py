@@ -8,7 +8,7 @@ import typer
 
 from enginebench_controller.cli.arguments import fed, shapes, split, stated
 from enginebench_controller.cli.console import print_json, remark
-from enginebench_controller.cli.exit_codes import exit_code
+from enginebench_controller.cli.exit_codes import concluded
 from enginebench_controller.cli.ladder_table import print_ladder
 from enginebench_controller.cli.options import BatchAxis, Inputs, InputValue, Json, Model, ShapeAsForRun, Trust
 from enginebench_controller.cli.progress import announcing
@@ -22,6 +22,7 @@ from enginebench_controller.ladder.planning import Wish, base_plan
 from enginebench_controller.ladder.results import ladder_of
 from enginebench_controller.ladder.steps import Kind, steps
 from enginebench_controller.records import Benchmark, ModelVersion
+from enginebench_controller.trust.soundness import soundness
 
 IMAGES = 1024
 """As in the notebooks."""
@@ -217,12 +218,13 @@ def _run(home: Home, source: ModelVersion, wish: Wish) -> Benchmark:
 
 
 def _print(home: Home, benchmark: Benchmark, chart: Path | None, *, as_json: bool) -> int:
-    ladder = ladder_of(benchmark, home.store.measurements(benchmark.id), home.store.models())
+    models = home.store.models()
+    ladder = ladder_of(benchmark, home.store.measurements(benchmark.id), models)
     if as_json:
-        print_json(ladder_document(ladder))
+        print_json(ladder_document(ladder, models))
     else:
         print_ladder(ladder)
     if chart:
         write_chart(ladder, chart)
         remark(f"wrote {chart}")
-    return exit_code(ladder.measurements)
+    return concluded(soundness(ladder.measurements, models))

@@ -9,17 +9,18 @@ import typer
 from enginebench_controller.cli import run_options as options
 from enginebench_controller.cli.arguments import fed, pairs, shapes, split, stated
 from enginebench_controller.cli.console import print_json, remark
+from enginebench_controller.cli.exit_codes import concluded
 from enginebench_controller.cli.options import BatchAxis, Inputs, InputValue, Json, Model, ShapeAsForRun, Trust
 from enginebench_controller.cli.profile_tables import print_layers, print_profiles, print_summary, print_types
 from enginebench_controller.cli.progress import announcing
 from enginebench_controller.cli.resuming import remind
 from enginebench_controller.documents.profiles import profiles_document
-from enginebench_controller.errors import ExitCode
 from enginebench_controller.home import default_home
 from enginebench_controller.planning.plan import make_plan
 from enginebench_controller.planning.sparsity_passes import parse_sparsities
 from enginebench_controller.records import Peak, Profile
 from enginebench_controller.running.profiling import ProfileOrder, run_profiles
+from enginebench_controller.trust.soundness import soundness
 
 
 def register(app: typer.Typer) -> None:
@@ -80,8 +81,7 @@ def profile(
         print_json(profiles_document(profiles, peaks))
     else:
         _print(profiles, peaks, most)
-    if not all(one.status.has_numbers for one in profiles):
-        raise typer.Exit(int(ExitCode.SOME_FAILED))
+    raise typer.Exit(concluded(soundness(profiles)))
 
 
 def _print(profiles: Sequence[Profile], peaks: Sequence[Peak], most: int) -> None:

@@ -9,6 +9,7 @@ import typer
 
 from enginebench_controller.cli.arguments import split
 from enginebench_controller.cli.console import print_json, print_table, remark
+from enginebench_controller.cli.exit_codes import concluded
 from enginebench_controller.cli.options import Json, TrustAgain
 from enginebench_controller.cli.progress import announcing
 from enginebench_controller.errors import ExitCode
@@ -16,6 +17,7 @@ from enginebench_controller.home import Home, default_home
 from enginebench_controller.running.collecting import Wish
 from enginebench_controller.running.resuming import TakenUp, Waiting, look, missing_outcomes
 from enginebench_controller.running.resuming import resume as resume_all
+from enginebench_controller.trust.soundness import Soundness, soundness
 
 SCHEMA_VERSION = 1
 
@@ -43,11 +45,24 @@ def resume(
     else:
         with announcing() as announce:
             found = asyncio.run(resume_all(home, wish, announce))
+    judged = _judged(home, found)
     if json:
-        print_json({"schema_version": SCHEMA_VERSION, "dry_run": dry_run, "plans": [asdict(one) for one in found]})
+        plans = [asdict(one) for one in found]
+        outcome = {} if dry_run else {"outcome": judged.document}
+        print_json({"schema_version": SCHEMA_VERSION, "dry_run": dry_run, "plans": plans, **outcome})
     else:
         _print(found)
-    return ExitCode.UNREACHABLE if any(one.reasons for one in found) else ExitCode.OK
+    code = ExitCode.OK if dry_run else concluded(judged)
+    return int(ExitCode.UNREACHABLE if any(one.reasons for one in found) else code)
+
+
+def _judged(home: Home, found: Sequence[TakenUp | Waiting]) -> Soundness:
+    """Whether what was taken up can be used; outputs are checked against those of the whole benchmark."""
+    taken = [one for one in found if isinstance(one, TakenUp)]
+    ids = {id_ for one in taken for id_ in (*one.collected, *one.interrupted)}
+    stored = [one for plan in taken for one in home.store.measurements(plan.id)]
+    profiles = home.store.whole_profiles(ids - {one.id for one in stored})
+    return soundness([*stored, *profiles], home.store.models(), ids)
 
 
 def remind(home: Home) -> None:

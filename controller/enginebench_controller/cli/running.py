@@ -11,7 +11,7 @@ import typer
 from enginebench_controller.cli import run_options as options
 from enginebench_controller.cli.arguments import fed, image_options, pairs, shapes, split, stated
 from enginebench_controller.cli.console import print_json, remark
-from enginebench_controller.cli.exit_codes import exit_code
+from enginebench_controller.cli.exit_codes import concluded
 from enginebench_controller.cli.expansions import show_expansion
 from enginebench_controller.cli.options import (
     BatchAxis,
@@ -32,6 +32,7 @@ from enginebench_controller.home import HOME_VARIABLE, Home, default_home
 from enginebench_controller.planning.plan import Plan, make_plan, plan_toml, read_plan
 from enginebench_controller.records import Benchmark
 from enginebench_controller.running.benchmarking import Order, order_again, plan_only, run_benchmark
+from enginebench_controller.trust.soundness import soundness
 
 DEMO = {
     "name": "demo",
@@ -180,10 +181,10 @@ def _run(home: Home, order: Order) -> Benchmark:
 
 
 def _print_outcome(home: Home, benchmark: Benchmark, *, as_json: bool) -> int:
-    measurements = home.store.measurements(benchmark.id)
+    measurements, models = home.store.measurements(benchmark.id), home.store.models()
     if as_json:
         snapshots = home.store.benchmark_snapshots(benchmark.id)
-        print_json(benchmark_document(benchmark, measurements, snapshots, home.store.models()))
+        print_json(benchmark_document(benchmark, measurements, snapshots, models))
     else:
-        print_measurements(f"{benchmark.name} ({benchmark.id})", measurements, home.store.models())
-    return exit_code(measurements)
+        print_measurements(f"{benchmark.name} ({benchmark.id})", measurements, models)
+    return concluded(soundness(measurements, models))

@@ -36,6 +36,7 @@ from enginebench_controller.store.queries import BenchmarkEntry
 from enginebench_controller.trust.evidence_summary import summarize_evidence
 from enginebench_controller.trust.output_check import check_outputs
 from enginebench_controller.trust.parity import flags, unequal_settings
+from enginebench_controller.trust.soundness import soundness
 
 SCHEMA_VERSION = 2
 """2: percentiles are a list with intervals, inputs are an `input_set`, and an export holds samples by the block."""
@@ -56,7 +57,8 @@ def benchmark_document(
     `models`, all those of the store, tell which versions are to compute the same, for the output check. With
     `with_blocks` each measurement also lists its blocks with their evidence.
     """
-    checks = check_outputs(measurements, models)
+    known = tuple(models)
+    checks = check_outputs(measurements, known)
     described = [measurement_document(one, checks.get(one.id), with_blocks=with_blocks) for one in measurements]
     return {
         "schema_version": SCHEMA_VERSION,
@@ -64,6 +66,7 @@ def benchmark_document(
         "targets": [target_document(snapshot) for snapshot in snapshots],
         "measurements": described,
         "remarks": list(unequal_settings(measurements)),
+        "outcome": soundness(measurements, known).document,
     }
 
 

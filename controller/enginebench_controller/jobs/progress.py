@@ -5,7 +5,10 @@ from enum import StrEnum
 
 
 class CellState(StrEnum):
-    """Where one cell is; those that have ended are called as their measurements are."""
+    """Where one cell is; those that have ended are called as their measurements are.
+
+    WRONG is one with numbers whose outputs are not what its model computes: known once all have been measured.
+    """
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -13,6 +16,7 @@ class CellState(StrEnum):
     INCONCLUSIVE = "inconclusive"
     FAILED = "failed"
     CANCELLED = "cancelled"
+    WRONG = "wrong outputs"
 
     @property
     def has_ended(self) -> bool:
@@ -85,6 +89,11 @@ class Progress:
     def failed(self) -> int:
         """How many cells failed."""
         return sum(cell.state is CellState.FAILED for cell in self.cells)
+
+    @property
+    def wrong(self) -> int:
+        """How many cells have wrong outputs."""
+        return sum(cell.state is CellState.WRONG for cell in self.cells)
 
     def stopped(self) -> "Progress":
         """The same once its job is gone: what had not ended never will."""

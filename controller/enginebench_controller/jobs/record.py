@@ -66,5 +66,12 @@ class Job:
         """The digests of the model versions it has made."""
         return self._made(MadeKind.MODEL)
 
+    @property
+    def state_words(self) -> str:
+        """Its state, and of one that is done what did not come out as asked."""
+        counts = ((self.progress.failed, "failures"), (self.progress.wrong, "wrong outputs"))
+        short = " and ".join(word for count, word in counts if count)
+        return f"done, with {short}" if self.state is JobState.DONE and short else self.state.value
+
     def _made(self, kind: MadeKind) -> tuple[str, ...]:
         return tuple(made.id for made in self.progress.made if made.kind is kind)

@@ -4,13 +4,14 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from enginebench_controller.errors import INTERRUPTED
 from enginebench_controller.jobs.folder import JobFolder
-from enginebench_controller.jobs.progress import Ending
+from enginebench_controller.jobs.progress import CellState, Ending
 
 JOB_VARIABLE = "ENGINEBENCH_JOB"
 """Names the folder of the job that a command is; a command without it is none."""
@@ -41,6 +42,20 @@ def telling_how_it_ends() -> Iterator[None]:
         raise
     else:
         _tell(folder, 0)
+
+
+def tell_wrong_outputs(problems: Mapping[str, str]) -> None:
+    """Say of the cells of this job whose outputs are wrong, with the sentence by the id of what they became."""
+    folder = own_folder()
+    progress = folder.progress() if folder else None
+    if folder is None or progress is None or not problems:
+        return
+    told = ((cell, problems.get(cell.outcome_id or "")) for cell in progress.cells)
+    cells = (
+        replace(cell, state=CellState.WRONG, reason=f"outputs: {problem}") if problem else cell
+        for cell, problem in told
+    )
+    folder.write_progress(replace(progress, cells=tuple(cells)))
 
 
 def _listen(folder: JobFolder) -> None:

@@ -1,18 +1,23 @@
 """A ladder as JSON-able data: unknown values and rungs that are not available are null, never 0."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from enginebench_controller.documents.benchmarks import engine_document
 from enginebench_controller.ladder.results import Gain, Ladder, RungResult
-from enginebench_controller.records import Interval, Measurement
+from enginebench_controller.records import Interval, Measurement, ModelVersion
 from enginebench_controller.records.json_form import OUTPUT_CHECK
 from enginebench_controller.trust.parity import flags
+from enginebench_controller.trust.soundness import soundness
 
 SCHEMA_VERSION = 1
 
 
-def ladder_document(ladder: Ladder) -> dict[str, Any]:
-    """The document that `enginebench ladder … --json` prints; its form is in docs/ladder.md."""
+def ladder_document(ladder: Ladder, models: Iterable[ModelVersion] = ()) -> dict[str, Any]:
+    """The document that `enginebench ladder … --json` prints; its form is in docs/ladder.md.
+
+    `models`, all those of the store, tell which versions are to compute the same.
+    """
     best = ladder.best
     return {
         "schema_version": SCHEMA_VERSION,
@@ -22,6 +27,7 @@ def ladder_document(ladder: Ladder) -> dict[str, Any]:
         "best": best.name if best else None,
         "rungs": [_rung(rung) for rung in ladder.rungs],
         "remarks": list(ladder.remarks),
+        "outcome": soundness(ladder.measurements, models).document,
     }
 
 

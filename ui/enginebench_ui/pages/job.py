@@ -133,7 +133,7 @@ def _show_profiles(identities: list[str]) -> None:
 def _show_failures(view: JobView) -> None:
     for reason, titles in view.failures:
         st.error(inert(reason), icon=":material/error:")
-        with st.expander(f"{count_of(len(titles), 'cell')} failed so"):
+        with st.expander(f"{count_of(len(titles), 'cell')} ended so"):
             for title in titles:
                 st.text(title)
 

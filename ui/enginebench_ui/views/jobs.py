@@ -23,6 +23,7 @@ _CELLS: Mapping[CellState, tuple[str, str, str]] = {
     CellState.OK: ("✓", "ok", "green"),
     CellState.INCONCLUSIVE: ("✓", "inconclusive", "orange"),
     CellState.FAILED: ("✗", "failed", "red"),
+    CellState.WRONG: ("≠", "wrong outputs", "red"),
     CellState.RUNNING: ("▶", "running", "blue"),
     CellState.QUEUED: ("…", "waiting", "gray"),
     CellState.CANCELLED: ("–", "not measured", "gray"),
@@ -83,7 +84,7 @@ def job_view(job: Job, now_unix_ns: int, headlines: Mapping[str, Headline] | Non
     `headlines` are what its cells came to, by the id of the measurement.
     """
     progress = job.progress
-    word, colour, symbol = BADGES[job.state]
+    word, colour, symbol = badge(job)
     return JobView(
         id=job.id,
         title=job.title,
@@ -100,6 +101,13 @@ def job_view(job: Job, now_unix_ns: int, headlines: Mapping[str, Headline] | Non
         cell_rows=_rows(progress.cells, headlines or {}),
         failures=_failures(progress.cells),
     )
+
+
+def badge(job: Job) -> tuple[str, str, str]:
+    """Return the word, colour and symbol of a job's state; one that is done may have come to less than was asked."""
+    if job.state is JobState.DONE and job.state_words != job.state:
+        return job.state_words, "orange", ":material/warning:"
+    return BADGES[job.state]
 
 
 def kind_words(kind: str) -> str:
@@ -185,9 +193,9 @@ def _figures(headline: Headline | None) -> Row:
 
 
 def _failures(found: Iterable[Cell]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """The reasons of failures, each once, with the cells that failed for it."""
+    """The reasons of failures and of wrong outputs, each once, with the cells they are of."""
     titles: defaultdict[str, list[str]] = defaultdict(list)
     for cell in found:
-        if cell.state is CellState.FAILED:
+        if cell.state in (CellState.FAILED, CellState.WRONG):
             titles[cell.reason].append(cell.title)
     return tuple((reason or "it failed without a word", tuple(named)) for reason, named in titles.items())
