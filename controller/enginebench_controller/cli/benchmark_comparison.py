@@ -1,46 +1,78 @@
 """Benchmarks and measurements compared, and the table of it."""
 
 import itertools
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from rich.text import Text
 
 from enginebench_controller.cli.console import UNKNOWN, print_table, remark
+from enginebench_controller.cli.tables import failure_sentence
 from enginebench_controller.comparing.pairing import Compared, compare_pairs, pairs_across, pairs_within
+from enginebench_controller.comparing.words import model_words, side_words
 from enginebench_controller.errors import InputError
 from enginebench_controller.home import Home
 from enginebench_controller.planning.configurations import describe_load
-from enginebench_controller.records import Benchmark, Measurement
+from enginebench_controller.records import Benchmark, Measurement, Profile
 from enginebench_controller.stats.comparison import Verdict
 from enginebench_controller.trust.parity import engine_label
+from enginebench_controller.trust.soundness import Soundness, soundness
 
 STYLES = {Verdict.FASTER: "green", Verdict.SLOWER: "red", Verdict.SAME: "bold", Verdict.INCONCLUSIVE: "yellow"}
 
 
-def compare_benchmarks(home: Home, benchmarks: Sequence[Benchmark], practical: float) -> tuple[Compared, ...]:
+@dataclass(frozen=True)
+class Comparing:
+    """What was compared, and whether all that was given could be: what failed is named, not left out in silence."""
+
+    compared: tuple[Compared, ...]
+    given: tuple[Measurement, ...]
+    soundness: Soundness
+
+
+def compare_benchmarks(home: Home, benchmarks: Sequence[Benchmark], practical: float) -> Comparing:
     """One benchmark within itself, or each of several with the first. Raises `InputError` where nothing compares."""
+    models = home.store.models()
     sides = [home.store.measurements(benchmark.id, with_blocks=True) for benchmark in benchmarks]
     if len(sides) == 1:
-        pairs = list(pairs_within(sides[0]))
+        pairs = list(pairs_within(sides[0], models))
     else:
-        pairs = list(itertools.chain.from_iterable(pairs_across(sides[0], other) for other in sides[1:]))
+        pairs = [pair for other in sides[1:] for pair in pairs_across(sides[0], other, models)]
+    given = tuple(itertools.chain.from_iterable(sides))
     if not pairs:
         names = " and ".join(benchmark.id for benchmark in benchmarks)
-        raise InputError(f"there is nothing to compare in {names}: no two measurements with numbers had the same work")
-    return compare_pairs(pairs, home.store.block_samples, home.store.models(), practical)
+        why = "no two measurements with numbers had the same work"
+        raise InputError("\n".join([f"there is nothing to compare in {names}: {why}", *failures(given)]))
+    compared = compare_pairs(pairs, home.store.block_samples, models, practical)
+    return Comparing(compared, given, soundness(given, models))
 
 
-def compare_measurements(home: Home, measurements: Sequence[Measurement], practical: float) -> tuple[Compared, ...]:
-    """Each of several measurements with the first, whatever their work. Raises `InputError` for one without numbers."""
+def compare_measurements(home: Home, measurements: Sequence[Measurement], practical: float) -> Comparing:
+    """Each of several measurements with the first that has numbers, whatever their work.
+
+    Raises `InputError` where fewer than two have numbers.
+    """
     if len(measurements) < 2:
         raise InputError("a comparison needs two measurements or more; name another one")
-    for one in measurements:
-        if one.latency is None:
-            raise InputError(f"measurement {one.id} has no numbers: its status is {one.status}")
-    pairs = [(measurements[0], other) for other in measurements[1:]]
-    compared = compare_pairs(pairs, home.store.block_samples, home.store.models(), practical)
-    return tuple(replace(one, remarks=(*_unlike_work(one.first, one.second), *one.remarks)) for one in compared)
+    numbered = [one for one in measurements if one.latency is not None]
+    if len(numbered) < 2:
+        why = "a comparison needs two measurements with numbers"
+        raise InputError("\n".join([why, *failures(measurements)]))
+    pairs = [(numbered[0], other) for other in numbered[1:]]
+    models = home.store.models()
+    compared = compare_pairs(pairs, home.store.block_samples, models, practical)
+    told = tuple(replace(one, remarks=(*_unlike_work(one.first, one.second), *one.remarks)) for one in compared)
+    return Comparing(told, tuple(measurements), soundness(measurements, models))
+
+
+def failures(outcomes: Iterable[Measurement | Profile]) -> list[str]:
+    """A line for each that has no numbers, with the reason."""
+    return [
+        f"  {one.status}: {one.model_name} on {engine_label(one)} ({one.target}, {one.configuration.device}, "
+        f"batch {one.configuration.batch}): {failure_sentence(one.failure) if one.failure else 'no reason was kept'}"
+        for one in outcomes
+        if not one.status.has_numbers
+    ]
 
 
 def _unlike_work(first: Measurement, second: Measurement) -> Iterator[str]:
@@ -51,13 +83,14 @@ def _unlike_work(first: Measurement, second: Measurement) -> Iterator[str]:
             yield f"the {axis} differs: {values[0]} and {values[1]}"
 
 
-def print_compared(title: str, compared: Sequence[Compared]) -> None:
-    """A row a pair, then what limits the verdicts."""
+def print_compared(title: str, comparing: Comparing) -> None:
+    """A row a pair, then what limits the verdicts, and what could not be compared."""
+    compared = comparing.compared
     columns = [("model", False), ("device", False), ("batch", True), ("cores", True), ("load", False)]
     columns += [("first", False), ("second", False), ("ratio", True), ("95 % interval", False), ("p", True)]
     print_table(title, [*columns, ("the second is", False)], [_row(one) for one in compared])
     remark("ratio: the second's median latency ÷ the first's; p is corrected for the number of comparisons")
-    for line in dict.fromkeys(line for one in compared for line in _lines(one)):
+    for line in dict.fromkeys([*(line for one in compared for line in _lines(one)), *failures(comparing.given)]):
         remark(line)
 
 
@@ -65,8 +98,8 @@ def _row(compared: Compared) -> list[object]:
     chosen, found = compared.first.configuration, compared.comparison
     interval = UNKNOWN if found.low is None or found.high is None else f"{found.low:.3f} to {found.high:.3f}"
     return [
-        *(compared.first.model_name, chosen.device, chosen.batch, chosen.cores, describe_load(chosen)),
-        *(_label(compared.first), _label(compared.second)),
+        *(model_words(compared), chosen.device, chosen.batch, chosen.cores, describe_load(chosen)),
+        *(side_words(compared.first), side_words(compared.second)),
         UNKNOWN if found.ratio is None else f"{found.ratio:.3f}",
         interval,
         UNKNOWN if found.p_value is None else f"{found.p_value:.3g}",
@@ -74,11 +107,9 @@ def _row(compared: Compared) -> list[object]:
     ]
 
 
-def _label(measurement: Measurement) -> str:
-    return f"{engine_label(measurement)} {measurement.configuration.precision}"
-
-
 def _lines(compared: Compared) -> list[str]:
-    where = f"{_label(compared.first)} and {_label(compared.second)}, batch {compared.first.configuration.batch}"
+    where = (
+        f"{side_words(compared.first)} and {side_words(compared.second)}, batch {compared.first.configuration.batch}"
+    )
     said = [*compared.remarks, compared.comparison.note]
     return [f"  note: {where}: {sentence}" for sentence in said if sentence]

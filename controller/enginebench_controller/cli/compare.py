@@ -1,14 +1,21 @@
 """`enginebench compare`: benchmarks, measurements or profiles against the first of them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from enginebench_controller.cli.benchmark_comparison import compare_benchmarks, compare_measurements, print_compared
+from enginebench_controller.cli.benchmark_comparison import (
+    compare_benchmarks,
+    compare_measurements,
+    failures,
+    print_compared,
+)
 from enginebench_controller.cli.compare_tables import print_checks, print_comparison
 from enginebench_controller.cli.console import print_json, remark
+from enginebench_controller.cli.exit_codes import concluded
 from enginebench_controller.cli.options import Json
 from enginebench_controller.comparing import (
     Check,
@@ -36,6 +43,7 @@ from enginebench_controller.home import Home, default_home
 from enginebench_controller.planning.plan import parse_percent
 from enginebench_controller.stats.comparison import PRACTICAL
 from enginebench_controller.subjects import Subjects, find_subjects
+from enginebench_controller.trust.soundness import Soundness, soundness
 
 
 def register(app: typer.Typer) -> None:
@@ -82,9 +90,9 @@ def compare(
     if subjects.also:
         remark(f"note: {subjects.also}")
     if subjects.profiles:
-        contents = _profiles(home, subjects, share, conditions, most, json=json)
+        contents, judged = _profiles(home, subjects, share, conditions, most, json=json)
     else:
-        contents = _benchmarks(home, subjects, share, conditions, json=json)
+        contents, judged = _benchmarks(home, subjects, share, conditions, json=json)
     for path, text in ((html, contents.html), (markdown, contents.markdown), (junit_file, contents.junit)):
         if path is not None:
             with new_file(path, force=force) as partial:
@@ -92,7 +100,7 @@ def compare(
             remark(f"wrote {path}")
     if conditions:
         print_checks(contents.checks)
-        _exit(contents.checks, strict=strict)
+    raise typer.Exit(_exit_code(contents.checks, judged, strict=strict))
 
 
 def _share(practical: str) -> float:
@@ -104,47 +112,56 @@ def _share(practical: str) -> float:
 
 def _profiles(
     home: Home, subjects: Subjects, practical: float | None, conditions: Sequence[Condition], most: int, *, json: bool
-) -> Contents:
-    found = compare_profiles(
-        subjects.profiles, home.store.peaks(), LAYERS_PRACTICAL if practical is None else practical
-    )
+) -> tuple[Contents, Soundness]:
+    judged = soundness(subjects.profiles)
+    layered = [one for one in subjects.profiles if one.layers]
+    missing = failures(subjects.profiles)
+    if missing and len(layered) < 2:
+        raise InputError("\n".join(["a comparison needs two profiles with layers", *missing]))
+    margin = LAYERS_PRACTICAL if practical is None else practical
+    found = compare_profiles(layered, home.store.peaks(), margin)
+    found = replace(found, remarks=(*map(str.strip, missing), *found.remarks))
     checks = check_profiles(found, conditions)
     if json:
-        print_json(comparison_document(found, checks if conditions else None))
+        print_json({**comparison_document(found, checks if conditions else None), "outcome": judged.document})
     else:
         print_comparison(found, most)
-    return Contents(
+    contents = Contents(
         checks=checks,
         html=lambda: profile_html(found, checks),
         markdown=lambda: profile_markdown(found, checks),
         junit=lambda: junit(checks),
     )
+    return contents, judged
 
 
 def _benchmarks(
     home: Home, subjects: Subjects, practical: float | None, conditions: Sequence[Condition], *, json: bool
-) -> Contents:
+) -> tuple[Contents, Soundness]:
     margin = PRACTICAL if practical is None else practical
     if subjects.benchmarks:
-        compared = compare_benchmarks(home, subjects.benchmarks, margin)
+        found = compare_benchmarks(home, subjects.benchmarks, margin)
     else:
-        compared = compare_measurements(home, subjects.measurements, margin)
+        found = compare_measurements(home, subjects.measurements, margin)
+    compared, missing = found.compared, [*map(str.strip, failures(found.given))]
     checks = check_measurements(compared, conditions)
-    document = benchmarks_document(subjects.benchmarks, compared, checks if conditions else None)
     title = " against ".join(f"{one.name} ({one.id})" for one in subjects.benchmarks) or "Measurements"
     if json:
-        print_json(document)
+        told = checks if conditions else None
+        print_json(benchmarks_document(subjects.benchmarks, compared, told, found.soundness))
     else:
-        print_compared(title, compared)
-    return Contents(
+        print_compared(title, found)
+    contents = Contents(
         checks=checks,
-        html=lambda: benchmark_html(title, compared, checks),
-        markdown=lambda: benchmark_markdown(title, compared, checks),
+        html=lambda: benchmark_html(title, compared, checks, missing),
+        markdown=lambda: benchmark_markdown(title, compared, checks, missing),
         junit=lambda: junit(checks),
     )
+    return contents, found.soundness
 
 
-def _exit(checks: Sequence[Check], *, strict: bool) -> None:
+def _exit_code(checks: Sequence[Check], judged: Soundness, *, strict: bool) -> int:
+    """That of a condition before that of what failed."""
     bad = {Outcome.FAILED, Outcome.INCONCLUSIVE} if strict else {Outcome.FAILED}
-    if any(check.outcome in bad for check in checks):
-        raise typer.Exit(int(ExitCode.CONDITION_MET))
+    code = concluded(judged)
+    return int(ExitCode.CONDITION_MET) if any(check.outcome in bad for check in checks) else code

@@ -8,18 +8,26 @@ from enginebench_controller.comparing.gate import Check
 from enginebench_controller.comparing.pairing import Compared
 from enginebench_controller.documents.benchmarks import SCHEMA_VERSION, engine_document
 from enginebench_controller.records import Benchmark, Measurement
-from enginebench_controller.records.json_form import CONFIGURATION, finite
+from enginebench_controller.records.json_form import CONFIGURATION, EFFECTIVE, finite
+from enginebench_controller.trust.soundness import Soundness
 
 
 def benchmarks_document(
-    benchmarks: Sequence[Benchmark], compared: Sequence[Compared], checks: Sequence[Check] | None = None
+    benchmarks: Sequence[Benchmark],
+    compared: Sequence[Compared],
+    checks: Sequence[Check] | None = None,
+    outcome: Soundness | None = None,
 ) -> dict[str, Any]:
-    """Describe the pairs and what came of them; `benchmarks` is empty where single measurements were compared."""
+    """Describe the pairs and what came of them; `benchmarks` is empty where single measurements were compared.
+
+    `outcome` says of all that was given what could not be compared, or not be used.
+    """
     return {
         "schema_version": SCHEMA_VERSION,
         "benchmarks": [{"id": benchmark.id, "name": benchmark.name} for benchmark in benchmarks],
         "comparisons": [_comparison(one) for one in compared],
         "checks": None if checks is None else checks_document(checks),
+        "outcome": outcome.document if outcome else None,
     }
 
 
@@ -48,5 +56,6 @@ def _side(measurement: Measurement) -> dict[str, Any]:
         "engine": engine_document(measurement.engine),
         "model": {"name": measurement.model_name, "digest": measurement.model_digest},
         "configuration": CONFIGURATION.to_data(measurement.configuration),
+        "effective": EFFECTIVE.to_data(measurement.effective),
         "median_ns": measurement.latency.median_ns if measurement.latency else None,
     }

@@ -4,11 +4,12 @@ benchmark, version against version across two.
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from enginebench_controller.documents.reading_order import in_reading_order
-from enginebench_controller.records import BlockSamples, Measurement, ModelVersion
+from enginebench_controller.records import REBATCHED, BlockSamples, Measurement, ModelVersion, OutputCheck
+from enginebench_controller.records.model import families, lineage
 from enginebench_controller.stats.comparison import PRACTICAL, Comparison, Side, compare, corrected
 from enginebench_controller.trust.output_check import check_outputs
 from enginebench_controller.trust.parity import unequal
@@ -30,26 +31,70 @@ class Compared:
     remarks: tuple[str, ...]
 
 
-def pairs_within(measurements: Iterable[Measurement]) -> Iterator[Pair]:
-    """Every two measurements of the same work in one benchmark: other engines, versions or precisions."""
-    for group in _by_work(measurements, _work_and_target).values():
+def pairs_within(measurements: Collection[Measurement], models: Collection[ModelVersion] = ()) -> Iterator[Pair]:
+    """Every two measurements of the same work in one benchmark: other engines, versions or precisions.
+
+    Of a family's versions those of one engine and precision are compared: FP32 with INT8 on the same engine.
+    """
+    for group in _by_work(measurements, lambda one: (_where(one), one.model_name, *_work(one))).values():
         yield from itertools.combinations(group, 2)
+    root = families(models)
+
+    def of_family(one: Measurement) -> object:
+        return (_where(one), root.get(one.model_digest), *_work(one), *_engine(one), one.engine.environment)
+
+    for group in _by_work([one for one in measurements if one.model_digest in root], of_family).values():
+        oldest_first = sorted(
+            group, key=lambda one: len(list(lineage(one.model_digest, {m.digest: m for m in models})))
+        )
+        yield from (
+            (one, other) for one, other in itertools.combinations(oldest_first, 2) if one.model_name != other.model_name
+        )
 
 
-def pairs_across(first: Collection[Measurement], second: Collection[Measurement]) -> Iterator[Pair]:
+def pairs_across(
+    first: Collection[Measurement], second: Collection[Measurement], models: Collection[ModelVersion] = ()
+) -> Iterator[Pair]:
     """Every measurement of the first benchmark with its like in the second: the same work, engine and precision.
 
-    Targets must agree only where a benchmark has several. Among several environments of an engine the one of the same
-    name is its like.
+    What has no namesake on the other side is joined with versions of its family, as `models`, all those of the store,
+    tell; and where nothing else is measured on either side, whatever the two models are. Targets must agree only where
+    a benchmark has several. Among several environments of an engine the one of the same name is its like.
     """
+    same_name = _matches(first, second, lambda one: one.model_name)
+    yield from same_name
+    left, right = (_unmatched(side, other) for side, other in ((first, second), (second, first)))
+    root = families(models)
+    of_family = _matches(left, right, lambda one: root.get(one.model_digest, one.model_digest))
+    yield from of_family
+    if not same_name and not of_family and len(_models(first, root)) == len(_models(second, root)) == 1:
+        yield from _matches(left, right, lambda _: None)
+
+
+def _matches(
+    first: Collection[Measurement], second: Collection[Measurement], model: Callable[[Measurement], object]
+) -> list[Pair]:
     one_target_each = all(len({one.target for one in side}) == 1 for side in (first, second))
-    key = _work if one_target_each else _work_and_target
-    left, right = (_by_work(side, lambda one: (key(one), *_engine(one))) for side in (first, second))
-    for work, group in left.items():
-        for one in group:
-            like = right.get(work, [])
-            same = [other for other in like if other.engine.environment == one.engine.environment]
-            yield from ((one, other) for other in same or like)
+
+    def key(one: Measurement) -> object:
+        return (None if one_target_each else _where(one), model(one), *_work(one), *_engine(one))
+
+    left, right = (_by_work(side, key) for side in (first, second))
+    return [(one, other) for work, group in left.items() for one in group for other in _likes(one, right.get(work, []))]
+
+
+def _likes(one: Measurement, like: Sequence[Measurement]) -> Sequence[Measurement]:
+    return [other for other in like if other.engine.environment == one.engine.environment] or like
+
+
+def _unmatched(side: Collection[Measurement], other: Collection[Measurement]) -> list[Measurement]:
+    """Those of models that have no namesake on the other side."""
+    names = {one.model_name for one in other}
+    return [one for one in side if one.model_name not in names]
+
+
+def _models(side: Collection[Measurement], root: Mapping[str, str]) -> set[str]:
+    return {root.get(one.model_digest, one.model_digest) for one in side}
 
 
 def compare_pairs(
@@ -92,11 +137,44 @@ def remarks(first: Measurement, second: Measurement, models: Collection[ModelVer
     """A sentence for each way in which two measurements that are compared are unlike, or compute unlike outputs."""
     if first.target != second.target:
         yield f"targets differ: {first.target} and {second.target}"
-    if first.model_digest != second.model_digest:
-        yield f"model files differ: {first.model_digest[:12]} and {second.model_digest[:12]}"
-    yield from unequal([first, second])
     checks = check_outputs([first, second], models)
+    if first.model_digest != second.model_digest:
+        yield from _versions(first, second, {model.digest: model for model in models})
+        yield from _rounded(first, second, checks)
+    yield from unequal([first, second])
     yield from dict.fromkeys(check.problem for check in checks.values() if check.problem)
+
+
+def _versions(first: Measurement, second: Measurement, models: Mapping[str, ModelVersion]) -> Iterator[str]:
+    """How two versions of a model came about; copies for another batch are the model itself."""
+    left, right = (list(lineage(one.model_digest, models)) for one in (first, second))
+    if left[-1] != right[-1]:
+        yield f"model files differ: {first.model_digest[:12]} and {second.model_digest[:12]}"
+        if first.model_name != second.model_name:
+            yield f"nothing tells that {first.model_name} and {second.model_name} are versions of one model"
+        return
+    for one, own, others in ((first, left, right), (second, right, left)):
+        made = [models[digest].derivation or "" for digest in own if digest in models and digest not in others]
+        if told := [words for words in made if words and not words.startswith(REBATCHED)]:
+            yield f"{one.model_name} is a version of {_name(others, own, models)}: {', then '.join(reversed(told))}"
+
+
+def _name(others: Sequence[str], own: Sequence[str], models: Mapping[str, ModelVersion]) -> str:
+    """What the newest version that both stem from is called."""
+    common = next(digest for digest in own if digest in others)
+    return models[common].name if common in models else common[:12]
+
+
+def _rounded(first: Measurement, second: Measurement, checks: Mapping[str, OutputCheck]) -> Iterator[str]:
+    """How far outputs are apart that are to be the same but for rounding: a gain in speed is paid for with that."""
+    for one in (first, second):
+        check = checks.get(one.id)
+        if check and not check.problem and check.max_relative_error is not None and check.tolerance:
+            yield (
+                f"outputs of {one.model_name} differ by at most {check.max_relative_error:.2%} of the largest value "
+                f"from those of {(second if one is first else first).model_name}, on the inputs measured "
+                f"({check.tolerance:.0%} is what rounding explains)"
+            )
 
 
 def _by_work(
@@ -110,13 +188,14 @@ def _by_work(
 
 
 def _work(measurement: Measurement) -> tuple[object, ...]:
+    """What was asked for, apart from the model, the engine and the precision."""
     asked = measurement.configuration
     axes = (asked.batch, asked.cores, asked.streams, asked.hint, asked.load, asked.requests, asked.arrivals)
-    return (measurement.model_name, asked.device, *axes)
+    return (asked.device, *axes)
 
 
-def _work_and_target(measurement: Measurement) -> tuple[object, ...]:
-    return (measurement.target, *_work(measurement))
+def _where(measurement: Measurement) -> str:
+    return measurement.target
 
 
 def _engine(measurement: Measurement) -> tuple[str, str]:

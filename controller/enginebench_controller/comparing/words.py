@@ -3,7 +3,10 @@
 from collections.abc import Mapping
 
 from enginebench_controller.comparing.layer_rows import Verdict
+from enginebench_controller.comparing.pairing import Compared
 from enginebench_controller.comparing.profiles import ProfilePair
+from enginebench_controller.records import Measurement
+from enginebench_controller.trust.parity import engine_label
 
 UNKNOWN = "–"
 
@@ -21,6 +24,18 @@ def percent(share: float | None) -> str:
 def number(value: float | None) -> str:
     """A ratio with two decimals."""
     return UNKNOWN if value is None else f"{value:.2f}"
+
+
+def model_words(compared: Compared) -> str:
+    """The model of both sides, or the version of each: `squeezenet → squeezenet-int8`."""
+    return " → ".join(dict.fromkeys((compared.first.model_name, compared.second.model_name)))
+
+
+def side_words(measurement: Measurement) -> str:
+    """Engine and precision, the effective one: an INT8 version that was asked for in f32 runs u8."""
+    got = measurement.effective.precision
+    asked = measurement.configuration.precision
+    return f"{engine_label(measurement)} {got.value if got else asked}"
 
 
 def precisions(counts: Mapping[str, int]) -> str:

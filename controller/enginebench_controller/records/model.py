@@ -1,5 +1,6 @@
 """Models: a version is one exact file set, named by its sha256."""
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 REBATCHED = "batch="
@@ -37,3 +38,22 @@ class ModelVersion:
         """The version that a person means: of a copy for another batch, which the planner makes, the one it is of."""
         is_copy = (self.derivation or "").startswith(REBATCHED)
         return self.parent_digest if is_copy and self.parent_digest else self.digest
+
+
+def lineage(digest: str, models: Mapping[str, ModelVersion]) -> Iterator[str]:
+    """The digest of a version and those of the versions that it was made from, back to the one given by a person.
+
+    `models` are those known, by digest; a circle, which only a damaged record can make, ends where it began.
+    """
+    passed: dict[str, None] = {}
+    parent: str | None = digest
+    while parent is not None and parent not in passed:
+        passed[parent] = None
+        parent = known.parent_digest if (known := models.get(parent)) else None
+    yield from passed
+
+
+def families(models: Iterable[ModelVersion]) -> dict[str, str]:
+    """By digest, the version from which each one was made in the end; its own where from none."""
+    known = {model.digest: model for model in models}
+    return {digest: list(lineage(digest, known))[-1] for digest in known}

@@ -7,10 +7,22 @@ import pytest
 
 import invented
 from enginebench_controller.comparing.pairing import compare_pairs, pairs_across, pairs_within
-from enginebench_controller.records import BlockSamples, Configuration, Effective, EngineRef, Readback, Source
+from enginebench_controller.records import (
+    BlockSamples,
+    Configuration,
+    Effective,
+    EngineRef,
+    ModelVersion,
+    Readback,
+    Source,
+)
 from enginebench_controller.stats.comparison import Verdict
 
 BF16 = Effective(threads=Readback(2, Source.OBSERVED), precision=Readback("bf16", Source.ENGINE_API))
+
+
+def invented_model(digest, name, parent=None, derivation=None):
+    return ModelVersion(digest, name, "onnx", (), invented.CREATED_NS, parent, derivation)
 
 
 def ids(pairs):
@@ -114,3 +126,69 @@ def _with_disturbed_first_block(measurement):
         for block in measurement.blocks
     )
     return replace(measurement, blocks=blocks, latency=replace(measurement.latency, excluded=17))
+
+
+FP32, INT8, SPARSE, STRANGER = ("ab" * 32, "cd" * 32, "ef" * 32, "12" * 32)
+MODELS = (
+    invented_model(FP32, "net"),
+    invented_model(INT8, "net-int8", FP32, "int8 QDQ, u8 × s8 (7 bits), min-max over 8 random inputs"),
+    invented_model(SPARSE, "net-int8-sparse50", INT8, "magnitude pruning, sparsity=0.5 in every layer"),
+    invented_model("f4" * 32, "net-batch4", FP32, "batch=4"),
+    invented_model("84" * 32, "net-int8-batch4", INT8, "batch=4"),
+    invented_model(STRANGER, "other"),
+)
+U8 = Effective(threads=Readback(2, Source.OBSERVED), precision=Readback("u8", Source.ENGINE_API))
+
+
+def version(identity, digest, **fields):
+    name = next(model.name for model in MODELS if model.digest == digest)
+    return invented.measured(identity, model_digest=digest, model_name=name, **fields)
+
+
+def test_versions_of_one_family_are_joined_across_benchmarks_by_engine_and_work():
+    grid = [version("m1", FP32), version("m2", "f4" * 32, batch=4), version("m3", FP32, engine="b")]
+    int8 = [version("m4", INT8), version("m5", "84" * 32, batch=4), version("m6", INT8, engine="c")]
+
+    assert ids(pairs_across(grid, int8, MODELS)) == [("m1", "m4"), ("m2", "m5")]
+
+
+def test_a_namesake_is_the_like_before_a_version():
+    both = [version("m1", FP32), version("m2", INT8)]
+    again = [version("m3", FP32), version("m4", SPARSE)]
+
+    assert ids(pairs_across(both, again, MODELS)) == [("m1", "m3"), ("m2", "m4")]
+
+
+def test_two_models_that_stand_alone_are_compared_where_somebody_names_them_and_that_is_said():
+    first, second = version("m1", FP32), version("m2", STRANGER)
+
+    assert ids(pairs_across([first], [second], MODELS)) == [("m1", "m2")]
+    assert ids(pairs_across([first, version("m3", STRANGER)], [version("m4", INT8)], MODELS)) == [("m1", "m4")]
+    (compared,) = compare_pairs([(first, second)], raw({"m1": 4.0, "m2": 4.0}), MODELS)
+    assert "nothing tells that net and other are versions of one model" in compared.remarks
+
+
+def test_versions_in_one_benchmark_are_compared_engine_by_engine():
+    grid = [
+        version(f"m{place}", digest, engine=engine)
+        for place, (digest, engine) in enumerate([(FP32, "a"), (FP32, "b"), (INT8, "a"), (INT8, "b")])
+    ]
+
+    assert sorted(ids(pairs_within(grid, MODELS))) == [("m0", "m1"), ("m0", "m2"), ("m1", "m3"), ("m2", "m3")]
+
+
+def test_how_a_version_came_about_and_how_far_its_outputs_are_stand_beside_the_verdict():
+    near = (invented.outputs(shift=0.03),)
+    pair = (version("m1", FP32), version("m2", INT8, effective=U8, captured_outputs=near))
+
+    (compared,) = compare_pairs([pair], raw({"m1": 4.0, "m2": 2.0}), MODELS)
+    assert compared.comparison.verdict is Verdict.FASTER
+    made, outputs, precision = compared.remarks
+    assert made == "net-int8 is a version of net: int8 QDQ, u8 × s8 (7 bits), min-max over 8 random inputs"
+    assert "outputs of net-int8 differ by at most 3.00% of the largest value from those of net" in outputs
+    assert precision.startswith("effective precision differs: ") and "u8 on fake" in precision
+
+
+def test_a_damaged_lineage_ends():
+    circle = (invented_model(FP32, "net", INT8, "int8"), invented_model(INT8, "net-int8", FP32, "int8"))
+    assert ids(pairs_across([version("m1", FP32)], [version("m2", INT8)], circle)) == [("m1", "m2")]

@@ -1,7 +1,8 @@
 """Which two projects stand against each other, asked for or not."""
 
 import invented
-from enginebench_ui.views.compare_projects import choose, contender_key, facts, families, find, labels
+from enginebench_controller.records.model import families
+from enginebench_ui.views.compare_projects import choose, contender_key, facts, find, labels
 from enginebench_ui.views.project_key import project_key
 from invented_experiments import contender
 

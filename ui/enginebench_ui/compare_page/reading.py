@@ -14,11 +14,11 @@ from enginebench_controller.comparing.pairing import Compared, compare_pairs
 from enginebench_controller.comparing.profiles import ProfilePair
 from enginebench_controller.errors import InputError
 from enginebench_controller.records import Measurement, Peak
+from enginebench_controller.records.model import families as families_of
 from enginebench_controller.store.experiments import Contender, Experiment
 from enginebench_controller.store.profile_entries import ProfileEntry
 from enginebench_ui.keeping import kept, place, store_at
 from enginebench_ui.views.compare_layers import layer_table
-from enginebench_ui.views.compare_projects import families as families_of
 
 _MOST_LISTS = 64
 _MOST_COMPARISONS = 6

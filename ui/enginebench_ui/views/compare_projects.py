@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from enginebench_controller.records import ModelVersion
 from enginebench_controller.store.experiments import Contender
 from enginebench_ui.views.magnitudes import number
 from enginebench_ui.views.project_key import DIGEST_CHARACTERS, project_key
@@ -52,12 +51,6 @@ def choose(contenders: Sequence[Contender], families: Mapping[str, str], first: 
     return Choice(one, other, unknown)
 
 
-def families(models: Iterable[ModelVersion]) -> dict[str, str]:
-    """Return, by digest, the model version from which each one was made in the end; its own where from none."""
-    parents = {model.digest: model.parent_digest for model in models}
-    return {digest: _ancestor(digest, parents) for digest in parents}
-
-
 def best(contenders: Iterable[Contender]) -> Contender | None:
     """Return the contender of most throughput, those without numbers last, the smallest key where equal."""
     ranked = sorted(contenders, key=lambda one: (-(one.best_items_per_s or 0.0), contender_key(one)))
@@ -96,11 +89,3 @@ def _family(contenders: Iterable[Contender], families: Mapping[str, str], one: C
     """Those of versions of one model; a version that the library has lost is a family of its own."""
     own = families.get(one.model_digest, one.model_digest)
     return (other for other in contenders if families.get(other.model_digest, other.model_digest) == own)
-
-
-def _ancestor(digest: str, parents: Mapping[str, str | None]) -> str:
-    seen = {digest}
-    while (parent := parents.get(digest)) is not None and parent not in seen:
-        seen.add(parent)
-        digest = parent
-    return digest

@@ -8,10 +8,9 @@ from enginebench_controller.comparing.pairing import Compared
 from enginebench_controller.comparing.reports.checks import checks_markdown
 from enginebench_controller.comparing.reports.markdown import cell, table
 from enginebench_controller.comparing.reports.page import render
-from enginebench_controller.comparing.words import UNKNOWN, milliseconds
+from enginebench_controller.comparing.words import UNKNOWN, milliseconds, model_words, side_words
 from enginebench_controller.planning.configurations import describe_load
 from enginebench_controller.records import Measurement
-from enginebench_controller.trust.parity import engine_label
 
 _HEADINGS = (
     "model",
@@ -36,31 +35,38 @@ class IntervalMark:
     high: float | None
 
 
-def benchmark_html(title: str, compared: Sequence[Compared], checks: Sequence[Check] = ()) -> str:
-    """One self-contained page: a row a pair, with its interval drawn, and what limits the verdicts."""
+def benchmark_html(
+    title: str, compared: Sequence[Compared], checks: Sequence[Check] = (), missing: Sequence[str] = ()
+) -> str:
+    """One self-contained page: a row a pair, with its interval drawn, and what limits the verdicts.
+
+    `missing` are sentences on what could not be compared, or not be used.
+    """
     return render(
         "benchmarks.html.j2",
         title=title,
         headings=_HEADINGS,
         rows=[(_row(one), one.comparison.verdict, _mark(one)) for one in compared],
-        remarks=list(_remarks(compared)),
+        remarks=[*missing, *_remarks(compared)],
         checks=[one for one in checks if one.outcome != "passed"],
         passed=sum(one.outcome == "passed" for one in checks),
     )
 
 
-def benchmark_markdown(title: str, compared: Sequence[Compared], checks: Sequence[Check] = ()) -> str:
-    """A summary for the page of a CI job."""
+def benchmark_markdown(
+    title: str, compared: Sequence[Compared], checks: Sequence[Check] = (), missing: Sequence[str] = ()
+) -> str:
+    """A summary for the page of a CI job; `missing` as for the page."""
     parts = [f"## {cell(title)}", *checks_markdown(checks)]
     parts.append(table(_HEADINGS, map(_row, compared), numbers=(3, 5, 6, 8)))
-    parts += ["\n".join(f"> **Note:** {cell(remark)}  " for remark in _remarks(compared))]
+    parts += ["\n".join(f"> **Note:** {cell(remark)}  " for remark in [*missing, *_remarks(compared)])]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _row(compared: Compared) -> list[str]:
     chosen, found = compared.first.configuration, compared.comparison
     return [
-        compared.first.model_name,
+        model_words(compared),
         f"{chosen.device}, batch {chosen.batch}, {chosen.cores} cores, {describe_load(chosen)}",
         *_side(compared.first),
         *_side(compared.second),
@@ -73,12 +79,12 @@ def _row(compared: Compared) -> list[str]:
 
 def _side(measurement: Measurement) -> tuple[str, str]:
     median = measurement.latency.median_ns if measurement.latency else None
-    return f"{engine_label(measurement)} {measurement.configuration.precision}", milliseconds(median)
+    return side_words(measurement), milliseconds(median)
 
 
 def _remarks(compared: Sequence[Compared]) -> Iterator[str]:
     said = (
-        f"{engine_label(one.first)} and {engine_label(one.second)}: {sentence}"
+        f"{side_words(one.first)} and {side_words(one.second)}: {sentence}"
         for one in compared
         for sentence in (*one.remarks, one.comparison.note)
         if sentence
