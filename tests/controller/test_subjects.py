@@ -69,3 +69,23 @@ def test_what_cannot_be_compared_is_refused_in_one_sentence(store, names, senten
 def test_a_store_that_is_not_there_has_nothing(tmp_path):
     with pytest.raises(InputError, match="there is no"):
         find_subjects(Store(tmp_path / "none.duckdb"), ["x"])
+
+
+def test_an_ambiguous_name_lists_engine_model_and_the_shortest_ids_that_tell_them_apart(store):
+    with pytest.raises(InputError) as caught:
+        find_subjects(store, ["pass", "p0000001"])
+    assert "p0000002 (fake 1.0 on invented, CPU, batch 1, 2 cores), p0000001 (" in str(caught.value)
+
+    store.add_profile(invented_profiles.profile("p1999999", name="pass", created_at_unix_ns=invented.CREATED_NS))
+    for identity in ("q1230000", "q4560000"):
+        store.add_profile(invented_profiles.profile(identity, name="apart", created_at_unix_ns=invented.CREATED_NS))
+    with pytest.raises(InputError, match=r"'apart' means 2 profiles.*q12300 \(fake 1.0 on invented.*q45600 "):
+        find_subjects(store, ["apart", "p0000001"])
+
+
+def test_an_ambiguous_benchmark_tells_when_what_and_on_what(store):
+    store.add_benchmark(invented.benchmark("b0000009", "nightly"))
+    with pytest.raises(
+        InputError, match=r"'nightly' means 2 benchmarks.*b0000001 \(2023-11-14 22:13 UTC on zoo:invented\)"
+    ):
+        find_subjects(store, ["nightly"])

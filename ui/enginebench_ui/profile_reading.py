@@ -15,6 +15,7 @@ from enginebench_controller.model.counted_model import CountedModel, counted_mod
 from enginebench_controller.model.library import ModelLibrary
 from enginebench_controller.prospects import Advice, advise, sweep_for
 from enginebench_controller.records import ModelVersion, Peak, Profile
+from enginebench_controller.records.model import int8_versions
 from enginebench_controller.store.profile_entries import ProfileEntry
 from enginebench_ui.keeping import kept, place, store_at
 from enginebench_ui.views.profiles.layers import LayerView, layer_views
@@ -90,7 +91,9 @@ def advice(profile: Profile, passes: Sweep) -> tuple[Advice, ...]:
     """Return what the advisor says of a whole profile."""
     found = peaks(profile.target)
     ids = tuple(one.id for one in passes.passes)
-    return _advice(place()[0], profile.id, _stamp(found), ids, profile, found, passes.passes)
+    int8 = int8_versions(models(), profile.model_digest)
+    digests = tuple(one.digest for one in int8)
+    return _advice(place()[0], profile.id, _stamp(found), ids, digests, profile, found, passes.passes, int8)
 
 
 def theory(model: ModelVersion, batch: int | None) -> CountedModel:
@@ -163,11 +166,13 @@ def _advice(
     profile_id: str,
     stamp: tuple[int, int],
     pass_ids: tuple[str, ...],
+    int8_digests: tuple[str, ...],
     _profile: Profile,
     _found: Sequence[Peak],
     _passes: Sequence[Profile],
+    _int8: Sequence[ModelVersion],
 ) -> tuple[Advice, ...]:
-    return advise(_profile, None, _found, _passes)
+    return advise(_profile, None, _found, _passes, int8_versions=_int8)
 
 
 @kept(8, "Counting the operations of the model …")

@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from enginebench_controller.cli.console import print_json
+from enginebench_controller.cli.benchmark_comparison import failures
+from enginebench_controller.cli.console import print_json, remark
 from enginebench_controller.cli.options import Json
 from enginebench_controller.cli.prospects_tables import print_advice
 from enginebench_controller.documents.prospects import advice_document
@@ -13,6 +14,8 @@ from enginebench_controller.home import default_home
 from enginebench_controller.prospects import advise as advise_on
 from enginebench_controller.prospects import sweep_for
 from enginebench_controller.records import Profile
+from enginebench_controller.records.model import int8_versions
+from enginebench_controller.store.naming import only
 from enginebench_controller.store.store import Store
 
 
@@ -31,15 +34,31 @@ def advise(
 ) -> None:
     """Say what a profile suggests, each with its numbers, the layers it is about and what to do."""
     store = default_home().store
-    subject = store.profile(profile)
-    other = None if against is None else store.profile(against)
-    if not subject.layers:
-        raise InputError(f"profile {subject.id} has no layers to advise on; it {subject.status.value}")
-    advice = advise_on(subject, other, store.peaks(subject.target), imposed_on(store, subject))
+    subject = _subject(store, profile)
+    other = None if against is None else _subject(store, against)
+    known = [*store.models(), *default_home().library.versions()]
+    versions = int8_versions(known, subject.model_digest)
+    advice = advise_on(subject, other, store.peaks(subject.target), imposed_on(store, subject), int8_versions=versions)
     if json:
         print_json(advice_document(subject, other, advice))
     else:
         print_advice(advice)
+
+
+def _subject(store: Store, named: str) -> Profile:
+    """The profile with layers that a name means; of its namesakes those that failed are told.
+
+    Raises `InputError` for a name that means none with layers, or several.
+    """
+    ids = store.ids_by_kind(named).get("profile", ())
+    found = store.whole_profiles(ids) if len(ids) > 1 else (store.profile(named),)
+    layered = [one for one in found if one.layers]
+    missing = failures(found)
+    if not layered:
+        raise InputError("\n".join([f"profile {named!r} has no layers to advise on", *missing]))
+    for line in missing:
+        remark(line)
+    return only(layered, named, "profile")
 
 
 def imposed_on(store: Store, profile: Profile) -> tuple[Profile, ...]:

@@ -28,7 +28,6 @@ from enginebench_controller.comparing import (
 )
 from enginebench_controller.comparing.benchmark_document import benchmarks_document
 from enginebench_controller.comparing.document import comparison_document
-from enginebench_controller.comparing.layer_rows import PRACTICAL as LAYERS_PRACTICAL
 from enginebench_controller.comparing.reports import (
     Contents,
     benchmark_html,
@@ -41,7 +40,7 @@ from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.exports.new_file import new_file
 from enginebench_controller.home import Home, default_home
 from enginebench_controller.planning.plan import parse_percent
-from enginebench_controller.stats.comparison import PRACTICAL
+from enginebench_controller.stats.comparison import LAYERS_PRACTICAL, PRACTICAL
 from enginebench_controller.subjects import Subjects, find_subjects
 from enginebench_controller.trust.soundness import Soundness, soundness
 
@@ -62,7 +61,10 @@ def compare(
     ],
     practical: Annotated[
         str | None,
-        typer.Option(metavar="PERCENT", help="The smallest difference worth speaking of: 1 %, of layers 5 %."),
+        typer.Option(
+            metavar="PERCENT",
+            help=f"The smallest difference worth speaking of: {PRACTICAL:.0%}, of layers {LAYERS_PRACTICAL:.0%}.",
+        ),
     ] = None,
     fail_if: Annotated[
         str | None,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from enginebench_controller.cli.console import UNKNOWN, print_table, remark
+from enginebench_controller.cli.console import UNKNOWN, print_table, remark, without_marks
 from enginebench_controller.comparing import Check, LayerRow, Outcome, ProfileComparison, ProfilePair, RowSide, Verdict
 from enginebench_controller.comparing.figures import summary
 from enginebench_controller.comparing.layer_types import TypeSide
@@ -34,7 +34,7 @@ def print_comparison(comparison: ProfileComparison, most: int) -> None:
     _print_settings(comparison)
     for advice in comparison.advice:
         side = letter([one.id for one in comparison.profiles].index(advice.profile_id))
-        remark(f"  {advice.severity} on {side}: {advice.sentence}; {advice.remedy}")
+        remark(f"  {advice.severity} on {side}: {advice.sentence}; {without_marks(advice.remedy)}")
 
 
 def print_checks(checks: Sequence[Check]) -> None:

@@ -31,6 +31,11 @@ def plain(value: object) -> Text:
     return Text("".join(c if c.isprintable() else "�" for c in str(value)))
 
 
+def without_marks(text: str) -> str:
+    """Advice as a terminal shows it: its commands stand between backticks for pages, and a shell would run those."""
+    return text.replace("`", "")
+
+
 def print_json(document: Any) -> None:
     """One JSON document on stdout."""
     json.dump(document, sys.stdout, indent=2, allow_nan=False)

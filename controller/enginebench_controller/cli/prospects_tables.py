@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from enginebench_controller.cli.console import UNKNOWN, plain, print_table, remark, stdout
+from enginebench_controller.cli.console import UNKNOWN, plain, print_table, remark, stdout, without_marks
 from enginebench_controller.cli.flops_table import short
 from enginebench_controller.cli.tables import failure_sentence
 from enginebench_controller.documents.benchmarks import Document
@@ -35,7 +35,7 @@ def print_advice(advice: Sequence[Advice]) -> None:
     for one in advice:
         heading = Text(f"{one.severity.value}: ", style=f"bold {_STYLES[one.severity]}") + plain(one.sentence)
         stdout().print(heading, soft_wrap=True)
-        stdout().print(plain(f"  {one.remedy} [{one.rule}]"), soft_wrap=True)
+        stdout().print(plain(f"  {without_marks(one.remedy)} [{one.rule}]"), soft_wrap=True)
         if one.layers:
             stdout().print(plain(f"  layers: {_layers(one)}"), soft_wrap=True)
     if not advice:

@@ -9,10 +9,8 @@ from enginebench_controller.comparing.operators import dominant_node, operator
 from enginebench_controller.comparing.precisions import joint_precision, plain_precision
 from enginebench_controller.model.matching import Join, LayerCategory, Row, Side
 from enginebench_controller.records import Layer, LayerState, Profile
+from enginebench_controller.stats.intervals import LEVEL
 from enginebench_controller.stats.mean_ratio import Mean, MeanRatio, compare_means, half_width
-
-PRACTICAL = 0.05
-"""A layer's difference of 5 % is the smallest worth speaking of: one pass each does not tell two processes apart."""
 
 
 class Verdict(StrEnum):
@@ -194,7 +192,7 @@ def _verdict(found: MeanRatio | None, practical: float) -> Verdict | None:
     if found is None:
         return None
     is_large = found.ratio is None or abs(found.ratio - 1) > practical
-    if found.p_value > 0.05 or not is_large or not found.difference:
+    if found.p_value > 1 - LEVEL or not is_large or not found.difference:
         return Verdict.WITHIN_NOISE
     return Verdict.WORSE if found.difference > 0 else Verdict.BETTER
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from enginebench_controller.comparing.layer_rows import PRACTICAL, LayerRow, PeakShares, Verdict, layer_rows
+from enginebench_controller.comparing.layer_rows import LayerRow, PeakShares, Verdict, layer_rows
 from enginebench_controller.comparing.layer_times import mean_time
 from enginebench_controller.comparing.layer_types import (
     Transition,
@@ -20,6 +20,7 @@ from enginebench_controller.model.matching.words import family
 from enginebench_controller.model.stored_graph import matched_profile, named_profile
 from enginebench_controller.prospects import Advice, advise
 from enginebench_controller.records import Peak, Profile
+from enginebench_controller.stats.comparison import LAYERS_PRACTICAL
 from enginebench_controller.stats.mean_ratio import MeanRatio, compare_means
 from enginebench_controller.stats.profiles import ratio
 from enginebench_controller.trust.parity import engine_label
@@ -97,7 +98,7 @@ class ProfileComparison:
 
 
 def compare_profiles(
-    profiles: Sequence[Profile], peaks: Sequence[Peak] = (), practical: float = PRACTICAL
+    profiles: Sequence[Profile], peaks: Sequence[Peak] = (), practical: float = LAYERS_PRACTICAL
 ) -> ProfileComparison:
     """Compare whole profiles with the first; `peaks` are those of their targets.
 

@@ -34,7 +34,7 @@ def model_words(compared: Compared) -> str:
 def side_words(measurement: Measurement) -> str:
     """Engine and precision, the effective one: an INT8 version that was asked for in f32 runs u8."""
     got = measurement.effective.precision
-    asked = measurement.configuration.precision
+    asked = f"({measurement.configuration.precision} asked for)"
     return f"{engine_label(measurement)} {got.value if got else asked}"
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from enginebench_controller.model.matching.words import family
 from enginebench_controller.model.roofline import Roofline
 from enginebench_controller.prospects.thresholds import Thresholds
-from enginebench_controller.records import Layer, Peak, Profile
+from enginebench_controller.records import Layer, ModelVersion, Peak, Profile
 from enginebench_controller.stats.profiles import mean_ns, ratio, total_ns
 
 PRODUCTS = frozenset({"Conv", "ConvTranspose", "MatMul"})
@@ -54,7 +54,8 @@ class Advice:
 @dataclass(frozen=True)
 class Subject:
     """A profile with all that rules ask of it. `against` is another one it is compared with, `imposed` are the passes
-    over its model with sparsity imposed, dense ones included; `places` are its layers under the roofs of the machine.
+    over its model with sparsity imposed, dense ones included; `places` are its layers under the roofs of the machine,
+    `int8_versions` those made of its model already, newest first.
     """
 
     profile: Profile
@@ -63,6 +64,7 @@ class Subject:
     peaks: tuple[Peak, ...] = ()
     places: tuple[Roofline | None, ...] = ()
     imposed: tuple[Profile, ...] = ()
+    int8_versions: tuple[ModelVersion, ...] = ()
 
     @cached_property
     def total_ns(self) -> float | None:

@@ -6,7 +6,7 @@ from enginebench_controller.model.layer_rooflines import rooflines
 from enginebench_controller.prospects import precision_rules, time_rules, trust_rules
 from enginebench_controller.prospects.advice import Advice, Subject
 from enginebench_controller.prospects.thresholds import DEFAULT, Thresholds
-from enginebench_controller.records import Peak, Profile
+from enginebench_controller.records import ModelVersion, Peak, Profile
 
 Rule = Callable[[Subject], Iterator[Advice]]
 
@@ -32,14 +32,16 @@ def advise(
     peaks: Sequence[Peak] = (),
     imposed: Sequence[Profile] = (),
     thresholds: Thresholds = DEFAULT,
+    int8_versions: Sequence[ModelVersion] = (),
 ) -> tuple[Advice, ...]:
     """All that the rules have to say of a profile; nothing of one without layers.
 
     `against` is another profile of the model, such as the floating one of an INT8 version; `peaks` are those of the
-    target; `imposed` are passes over the same model with sparsity imposed, the dense one and pruned copies included.
+    target; `imposed` are passes over the same model with sparsity imposed, the dense one and pruned copies included;
+    `int8_versions` are those made of it already, newest first.
     """
     if not profile.layers:
         return ()
     places = rooflines(profile, peaks) if peaks else ()
-    subject = Subject(profile, thresholds, against, tuple(peaks), places, tuple(imposed))
+    subject = Subject(profile, thresholds, against, tuple(peaks), places, tuple(imposed), tuple(int8_versions))
     return tuple(advice for rule in RULES for advice in rule(subject))

@@ -31,11 +31,23 @@ def int8_unused(subject: Subject) -> Iterator[Advice]:
         "int8-unused",
         Severity.GAIN,
         f"the machine is made for INT8 ({why}), and {percent(share)} of the time goes into floating products",
-        "make an INT8 version with `enginebench models quantize`, and compare the two",
+        _remedy(subject),
         subject.profile.id,
         {**evidence, "floating_products_share": share},
         subject.named(floating),
     )
+
+
+def _remedy(subject: Subject) -> str:
+    """The commands that measure both versions side by side; making one only where there is none."""
+    name, engine = subject.profile.model_name, subject.profile.engine.name
+    if subject.int8_versions:
+        known = subject.int8_versions[0].name
+        return (
+            f"there is an INT8 version already, {known}; measure and compare both: "
+            f"`enginebench run {name} {known} --engine {engine} --name int8`, then `enginebench compare int8`"
+        )
+    return f"make an INT8 version, then measure and compare both: `enginebench models quantize {name}`"
 
 
 def float_in_int8(subject: Subject) -> Iterator[Advice]:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from enginebench_controller.stats.comparison import LAYERS_PRACTICAL
+
 
 @dataclass(frozen=True)
 class Thresholds:
@@ -31,7 +33,7 @@ class Thresholds:
     distortion: float = 1.2
     sum_off: float = 0.1
     worthwhile_pruning: float = 1.2
-    slower: float = 0.05
+    slower: float = LAYERS_PRACTICAL
     layers_named: int = 50
 
 

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 REBATCHED = "batch="
 """How the derivation of a copy begins that differs from its parent in nothing but the batch."""
 
+QUANTIZED = "int8"
+"""How the derivation of an INT8 version begins."""
+
 
 @dataclass(frozen=True)
 class ModelFile:
@@ -57,3 +60,13 @@ def families(models: Iterable[ModelVersion]) -> dict[str, str]:
     """By digest, the version from which each one was made in the end; its own where from none."""
     known = {model.digest: model for model in models}
     return {digest: list(lineage(digest, known))[-1] for digest in known}
+
+
+def int8_versions(models: Iterable[ModelVersion], digest: str) -> tuple[ModelVersion, ...]:
+    """The INT8 versions of a model, newest first; those of the model that this one is a copy of, for another batch."""
+    known = {model.digest: model for model in models}
+    original = known[digest].original_digest if digest in known else digest
+    made = [
+        one for one in known.values() if one.parent_digest == original and (one.derivation or "").startswith(QUANTIZED)
+    ]
+    return tuple(sorted(made, key=lambda one: -one.created_at_unix_ns))

@@ -24,6 +24,9 @@ from enginebench_controller.stats.summary import Excluded
 PRACTICAL = 0.01
 """A difference of 1 % is the smallest worth speaking of."""
 
+LAYERS_PRACTICAL = 0.05
+"""A layer's difference of 5 % is: one pass each does not tell two processes apart."""
+
 MIN_PAIRS = 6
 """Fewer pairs of blocks cannot reach a p-value below 5 %."""
 

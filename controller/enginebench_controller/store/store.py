@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +42,7 @@ from enginebench_controller.store.experiments import Contender, Experiment
 from enginebench_controller.store.ladders import LadderEntry
 from enginebench_controller.store.latencies import LatencyCurve
 from enginebench_controller.store.listing import BenchmarkPage, Relatives
+from enginebench_controller.store.naming import only, unknown
 from enginebench_controller.store.profile_entries import ProfileEntry, StoredWork
 from enginebench_controller.store.project_rows import Project
 from enginebench_controller.store.queries import BenchmarkEntry
@@ -52,9 +52,6 @@ from enginebench_controller.store.tables.described import Table, tables
 from enginebench_controller.store.trends import TrendPoint
 
 DEFAULT_TIMEOUT_S = 30.0
-
-Found = TypeVar("Found", Benchmark, Measurement, Profile)
-_LISTED_BY = {"benchmark": "list", "measurement": "show ID --json", "profile": "profiles list"}
 
 
 @dataclass(frozen=True)
@@ -177,7 +174,7 @@ class Store:
         """
         with reading(self.path, self._timeout_s) as connection:
             found = queries.matching_benchmarks(connection, named) if named else ()
-        return _only(found, named)
+        return only(found, named)
 
     def benchmark_snapshots(self, benchmark_id: str) -> tuple[TargetSnapshot, ...]:
         """Return what the targets of a benchmark said when it ran, by target."""
@@ -196,7 +193,7 @@ class Store:
         """
         with reading(self.path, self._timeout_s) as connection:
             found = queries.matching_measurements(connection, named) if named else ()
-        return _only(found, named, "measurement")
+        return only(found, named, "measurement")
 
     def ids_by_kind(self, named: str) -> Mapping[str, tuple[str, ...]]:
         """Return the ids that `named` can mean, by "benchmark", "profile" and "measurement", newest first."""
@@ -211,7 +208,7 @@ class Store:
     def bundle(self, benchmark_id: str, *, with_samples: bool = True) -> BenchmarkBundle:
         """Return one benchmark with everything as of one moment, its samples where wanted. Raises like `benchmark`."""
         with reading(self.path, self._timeout_s) as connection:
-            benchmark = _only(queries.matching_benchmarks(connection, benchmark_id), benchmark_id)
+            benchmark = only(queries.matching_benchmarks(connection, benchmark_id), benchmark_id)
             found = queries.measurements(connection, benchmark.id, with_blocks=True)
             return BenchmarkBundle(
                 benchmark,
@@ -287,7 +284,7 @@ class Store:
         with transaction(self.path, self._timeout_s) as connection:
             removed = writes.delete_benchmark(connection, benchmark_id)
         if not removed:
-            raise _unknown(benchmark_id)
+            raise unknown(benchmark_id)
 
     def add_profile(self, profile: Profile, model: ModelVersion | None = None) -> bool:
         """Keep a profile with its layers and nodes, and the model version too; False when it is there already."""
@@ -313,7 +310,7 @@ class Store:
         """
         with reading(self.path, self._timeout_s) as connection:
             found = profiles.matching_profiles(connection, named) if named else ()
-            return profiles.whole_profile(connection, _only(found, named, "profile").id)
+            return profiles.whole_profile(connection, only(found, named, "profile").id)
 
     def profile_entries(self) -> tuple[ProfileEntry, ...]:
         """Return all profiles as they stand in lists, newest first: without settings, layers and nodes."""
@@ -335,7 +332,7 @@ class Store:
         with transaction(self.path, self._timeout_s) as connection:
             removed = profiles.delete_profile(connection, profile_id)
         if not removed:
-            raise _unknown(profile_id, "profile")
+            raise unknown(profile_id, "profile")
 
     def query(self, sql: str, limits: QueryLimits | None = None, processes: Processes = ON_DEMAND) -> QueryResult:
         """Answer a person's SQL, reading only. Raises `InputError` for what is no query, fails or takes too much."""
@@ -373,16 +370,3 @@ def _stamp(file: Path) -> str:
     except OSError:
         return "absent"
     return f"{facts.st_ino}.{facts.st_size}.{facts.st_mtime_ns}"
-
-
-def _only(found: Sequence[Found], named: str, noun: str = "benchmark") -> Found:
-    if not found:
-        raise _unknown(named, noun)
-    if len(found) > 1:
-        ids = ", ".join(one.id for one in found[:5]) + (", …" if len(found) > 5 else "")
-        raise InputError(f"{named!r} means {len(found)} {noun}s; name one by its id: {ids}")
-    return found[0]
-
-
-def _unknown(named: str, noun: str = "benchmark") -> InputError:
-    return InputError(f"there is no {noun} {named!r}; `enginebench {_LISTED_BY[noun]}` shows those there are")

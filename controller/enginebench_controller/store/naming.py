@@ -1,0 +1,56 @@
+"""Which of several things a name means: one, or a sentence that tells those apart that it could mean."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from enginebench_controller.errors import InputError
+from enginebench_controller.records import Benchmark, Measurement, Profile
+
+Found = TypeVar("Found", Benchmark, Measurement, Profile)
+
+_LISTED_BY = {"benchmark": "list", "measurement": "show ID --json", "profile": "profiles list"}
+_MOST_NAMED = 8
+_FEWEST_CHARACTERS = 6
+"""Shorter starts may be those of something else in the store, too: ids are random."""
+
+
+def only(found: Sequence[Found], named: str, noun: str = "benchmark") -> Found:
+    """Return what was found. Raises `InputError` where it is nothing, or several.
+
+    Then it has the engine and the model of each, and the shortest ids that tell them apart.
+    """
+    if not found:
+        raise unknown(named, noun)
+    if len(found) > 1:
+        shortest = _shortest([one.id for one in found])
+        said = [f"{short} ({_words(one)})" for short, one in zip(shortest, found, strict=True)]
+        more = f", and {len(said) - _MOST_NAMED} more" if len(said) > _MOST_NAMED else ""
+        raise InputError(
+            f"{named!r} means {len(said)} {noun}s; name one by its id: {', '.join(said[:_MOST_NAMED])}{more}"
+        )
+    return found[0]
+
+
+def unknown(named: str, noun: str = "benchmark") -> InputError:
+    """The error for a name that means nothing."""
+    return InputError(f"there is no {noun} {named!r}; `enginebench {_LISTED_BY[noun]}` shows those there are")
+
+
+def _shortest(ids: Sequence[str]) -> list[str]:
+    """The shortest starts of ids that tell these apart."""
+    lengths = range(_FEWEST_CHARACTERS, max(map(len, ids)))
+    length = next((one for one in lengths if len({id_[:one] for id_ in ids}) == len(ids)), None)
+    return [id_[:length] for id_ in ids]
+
+
+def _words(found: Benchmark | Measurement | Profile) -> str:
+    """What tells things of one name apart."""
+    if isinstance(found, Benchmark):
+        made = datetime.fromtimestamp(found.created_at_unix_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M UTC")
+        engines, models = (", ".join(map(str, found.plan.get(key) or ())) for key in ("engines", "models"))
+        return " ".join(filter(None, (made, engines, models and f"on {models}")))
+    asked = found.configuration
+    engine = " ".join(filter(None, (found.engine.name, found.engine.version)))
+    ended = "" if found.status.has_numbers else f", {found.status}"
+    return f"{engine} on {found.model_name}, {asked.device}, batch {asked.batch}, {asked.cores} cores{ended}"
