@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -52,6 +53,62 @@ def test_it_ends_when_told_and_takes_streamlit_along(served, told):
 
     assert served.wait(20) == 0
     assert not child.is_running()
+
+
+HOSTILE = """
+[server]
+enableXsrfProtection = false
+enableCORS = false
+corsAllowedOrigins = ["https://elsewhere.example"]
+address = "0.0.0.0"
+baseUrlPath = "elsewhere"
+cookieSecret = "known to others"
+customComponentBaseUrlPath = "https://elsewhere.example"
+sslCertFile = "/nowhere.crt"
+sslKeyFile = "/nowhere.key"
+[browser]
+serverAddress = "elsewhere.example"
+[client]
+allowedOrigins = ["https://elsewhere.example"]
+showErrorDetails = "full"
+"""
+
+
+@pytest.mark.fault(28)
+def test_no_configuration_of_streamlit_takes_the_protection_away(tmp_path, port):
+    (tmp_path / ".streamlit").mkdir()
+    (tmp_path / ".streamlit" / "config.toml").write_text(HOSTILE)
+    variables = {"STREAMLIT_SERVER_ENABLE_XSRF_PROTECTION": "false", "STREAMLIT_SERVER_ADDRESS": "0.0.0.0"}
+    command = [sys.executable, "-c", PROGRAM, tmp_path, str(port)]
+    url = f"http://127.0.0.1:{port}"
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=os.environ | variables
+    ) as process:
+        try:
+            assert url in process.stdout.readline()
+            (child,) = psutil.Process(process.pid).children()
+            assert {one.laddr.ip for one in child.net_connections() if one.status == psutil.CONN_LISTEN} == {
+                "127.0.0.1"
+            }
+            assert status_of_upload(url, {}) == 403
+            with urllib.request.urlopen(f"{url}/_stcore/health") as page:
+                headers = page.headers
+            token = headers["Set-Cookie"].split("=", 1)[1].split(";")[0]
+            assert status_of_upload(url, {"Cookie": f"_streamlit_xsrf={token}", "X-Xsrftoken": token}) != 403
+            with urllib.request.urlopen(f"{url}/_stcore/host-config") as page:
+                assert b"elsewhere" not in page.read()
+        finally:
+            process.terminate()
+
+
+def status_of_upload(url: str, headers: dict[str, str]) -> int:
+    """What the pages answer to somebody who wants to put a file into a session."""
+    request = urllib.request.Request(f"{url}/_stcore/upload_file/a/b", b"", headers, method="PUT")
+    try:
+        with urllib.request.urlopen(request) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        return error.code
 
 
 def test_a_port_in_use_is_a_sentence(tmp_path):

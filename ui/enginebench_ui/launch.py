@@ -1,6 +1,7 @@
 """Serving the pages: Streamlit in a child process, on loopback, telling nobody anything."""
 
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -55,12 +56,37 @@ def _require_free(host: str, port: int) -> None:
 
 
 def _command(host: str, port: int) -> list[str]:
-    # Left to itself Streamlit listens everywhere, sends usage statistics and shows tracebacks.
+    # Left to itself Streamlit listens everywhere, sends usage statistics and shows tracebacks. What protects is said
+    # here even where it is the default: a config.toml in the user's home or in the current folder says otherwise, and
+    # only arguments are above both.
     options = {
         "server.address": host,
         "server.port": str(port),
         "server.headless": "true",
+        "server.baseUrlPath": "",
+        "server.enableXsrfProtection": "true",
+        "server.xsrfCookieSameSite": "strict",
+        "server.enableCORS": "true",
+        "server.corsAllowedOrigins": "",
+        "server.enableAgentApi": "false",
+        "server.enableStaticServing": "false",
+        "server.customComponentBaseUrlPath": "",
+        "server.trustedUserHeaders": "{}",
+        "server.scriptHealthCheckEnabled": "false",
+        "server.sslCertFile": "",
+        "server.sslKeyFile": "",
+        "server.maxUploadSize": "200",
+        "server.maxMessageSize": "200",
+        "server.maxWidgetStateSize": "25",
+        "server.runOnSave": "false",
+        "server.allowRunOnSave": "false",
         "server.fileWatcherType": "none",
+        "browser.serverAddress": host,
+        "browser.serverPort": str(port),
+        "client.allowedOrigins": f"http://{host}:{port}",
+        "client.disableDataExport": "false",
+        "global.developmentMode": "false",
+        "runner.magicEnabled": "false",
         # Otherwise each answer ends with a full garbage collection, which holds the answer itself up: 0.2 s with what
         # a large store leaves in memory. Python collects by itself as well.
         "runner.postScriptGC": "false",
@@ -80,7 +106,9 @@ def _command(host: str, port: int) -> list[str]:
 @contextmanager
 def _streamlit(home: Path, host: str, port: int) -> Iterator[subprocess.Popen[bytes]]:
     """Run the child; it is gone when the block ends, also when this process is told to terminate."""
-    environment = os.environ | {HOME_VARIABLE: str(home)}
+    others = {name: value for name, value in os.environ.items() if not name.startswith("STREAMLIT_")}
+    # The secret that signs cookies is the one setting that Streamlit takes from no argument.
+    environment = others | {HOME_VARIABLE: str(home), "STREAMLIT_SERVER_COOKIE_SECRET": secrets.token_hex()}
     with _terminate_as_interrupt():
         child = subprocess.Popen(_command(host, port), env=environment, stdin=subprocess.DEVNULL)
         try:

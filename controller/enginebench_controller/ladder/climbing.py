@@ -1,9 +1,8 @@
 """Carrying a ladder out: one session to see what the target has, to plan, and to measure."""
 
-import asyncio
-
 from enginebench_controller.home import Home
 from enginebench_controller.ladder.planning import Wish, base_plan, plan_ladder
+from enginebench_controller.model.bounded import in_thread
 from enginebench_controller.planning.binder import Binder
 from enginebench_controller.records import Benchmark, ModelVersion
 from enginebench_controller.running.benchmarking import Announce, Order, run_in_session
@@ -21,5 +20,5 @@ async def climb(home: Home, source: ModelVersion, wish: Wish, announce: Announce
     trusted = [source.digest] if wish.trusted else []
     async with open_session(home, base.targets, trusted_models=trusted) as session:
         (snapshot,) = session.snapshots
-        plan = await asyncio.to_thread(plan_ladder, home, snapshot, binder, source, wish)
+        plan = await in_thread(plan_ladder, home, snapshot, binder, source, wish)
         return await run_in_session(home, Order(plan), session, binder, announce)

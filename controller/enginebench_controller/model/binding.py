@@ -17,6 +17,7 @@ Where nobody can look inside (TorchScript), the shapes given are the inputs, in 
 open batch.
 """
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -42,6 +43,9 @@ _PERHAPS_BATCH = re.compile(r"n|b", re.I)
 """Behind a sequence these mean the batch; elsewhere any number of anything."""
 _ONE_LETTER_SEQUENCE = re.compile(r"l|s", re.I)
 
+MAX_INPUT_BYTES = 8 * 2**30
+"""What all inputs of one inference may take together: 14,000 pictures of 224 × 224 in 32 bits."""
+
 _RUNNABLE = re.compile(r"(float|bfloat|u?int)\d+|bool")
 
 
@@ -63,7 +67,7 @@ def bind(description: ModelDescription, batch: int, shapes: Shapes | None = None
     """Give every input of the model a full shape. Raises `ModelError` where the rules above leave one open."""
     given = {name: _given(shape) for name, shape in (shapes or {}).items()}
     if not description.inputs_known:
-        return _bind_given(given, batch)
+        return _within_memory(_bind_given(given, batch))
     _refuse_unknown_names(given, description.inputs)
     for item in description.inputs:
         _refuse_unrunnable(item)
@@ -73,7 +77,7 @@ def bind(description: ModelDescription, batch: int, shapes: Shapes | None = None
         for item, tensor in zip(description.inputs, binding.inputs, strict=True)
         if item.dims and tensor.batch_axis is not None
     }
-    return replace(binding, output_batch_axes=dict(_named_axes(description, names)))
+    return _within_memory(replace(binding, output_batch_axes=dict(_named_axes(description, names))))
 
 
 def given_shapes(inputs: Iterable[InputTensor]) -> dict[str, GivenShape]:
@@ -310,6 +314,30 @@ def _given_input(name: str, shape: GivenShape, batch: int) -> InputTensor:
     return InputTensor(name, shape.dtype or "float32", tuple(dims), None, axis)
 
 
+def _within_memory(binding: Binding) -> Binding:
+    """The binding. Raises `ModelError` where its inputs are too large to be made, before anybody tries to."""
+    size_bytes = sum(math.prod(item.shape) * _element_bytes(item.dtype) for item in binding.inputs)
+    if size_bytes > MAX_INPUT_BYTES:
+        raise ModelError(
+            f"the inputs of one inference ({_listed(binding.inputs)}) would take {_shown_size(size_bytes)}, and more "
+            f"than {_shown_size(MAX_INPUT_BYTES)} are not made; give smaller sizes with --shape or --batch, or export "
+            "the model with smaller ones"
+        )
+    return binding
+
+
+def _element_bytes(dtype: str) -> int:
+    bits = re.search(r"\d+", dtype)  # bool has none
+    return max(1, int(bits[0]) // 8) if bits else 1
+
+
+def _shown_size(size_bytes: int) -> str:
+    for place, unit in enumerate(("GiB", "TiB", "PiB", "EiB"), 3):
+        if size_bytes < 1024 ** (place + 1):
+            return f"{size_bytes / 1024**place:.3g} {unit}"
+    return f"more than 10^{len(str(size_bytes)) - 1} bytes"
+
+
 def _given(shape: GivenShape | tuple[int, ...]) -> GivenShape:
     return shape if isinstance(shape, GivenShape) else GivenShape(tuple(shape))
 
@@ -379,8 +407,12 @@ def _joined(dims: Iterable[int | str | None]) -> str:
     return "x".join("?" if size is None else str(size) for size in dims)
 
 
-def _listed(inputs: Iterable[InputDescription]) -> str:
-    return ", ".join(f"{item.name} {_joined(item.dims or ()) or 'scalar'}" for item in inputs) or "none"
+def _listed(inputs: Iterable[InputDescription | InputTensor]) -> str:
+    return ", ".join(f"{item.name} {_joined(_dims(item)) or 'scalar'}" for item in inputs) or "none"
+
+
+def _dims(item: InputDescription | InputTensor) -> Iterable[int | str | None]:
+    return item.shape if isinstance(item, InputTensor) else item.dims or ()
 
 
 def _axis_example(inputs: Iterable[InputDescription]) -> str:

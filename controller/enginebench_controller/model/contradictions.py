@@ -10,7 +10,7 @@ from onnx import checker, shape_inference
 
 from enginebench_controller.errors import ModelError
 
-_OF_PYTHON = (ArithmeticError, LookupError, MemoryError, RuntimeError, StopIteration, TypeError, ValueError)
+_OF_PYTHON = (ArithmeticError, LookupError, RuntimeError, StopIteration, TypeError, ValueError)
 _OF_ONNX = (checker.ValidationError, shape_inference.InferenceError)
 
 

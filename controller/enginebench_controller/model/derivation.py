@@ -6,6 +6,7 @@ from google.protobuf.message import DecodeError, EncodeError
 from enginebench_controller.errors import ModelError
 from enginebench_controller.model.library import ModelLibrary
 from enginebench_controller.model.signature import ModelFormat
+from enginebench_controller.model.skeleton import refuse_endless
 from enginebench_controller.model.zoo import PREFIX
 from enginebench_controller.records import ModelVersion
 
@@ -22,10 +23,13 @@ def load_whole(library: ModelLibrary, version: ModelVersion, verb: str) -> onnx.
         raise ModelError(f"{version.name} is {version.format} and cannot be {verb}; only ONNX models can")
     if version.size_bytes > MAX_BYTES:
         raise ModelError(f"{version.name} is over 2 GiB and cannot be {verb}: one ONNX file cannot hold the result")
+    path = library.main_path(version)
     try:
-        return onnx.load(library.main_path(version))
+        model = onnx.load(path)
     except (OSError, DecodeError, onnx.checker.ValidationError) as error:
         raise ModelError(f"{version.name} cannot be {verb}: it does not load ({error}); add it again") from error
+    refuse_endless(model, path)
+    return model
 
 
 def add_child(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from enginebench_controller.errors import ModelError
 from enginebench_controller.model.binding import Shapes, bind
+from enginebench_controller.model.bounded import deriving
 from enginebench_controller.model.calibration import CalibrationFolder, seeded_calibration
 from enginebench_controller.model.derivation import add_child, load_whole
 from enginebench_controller.model.description import describe, describe_onnx
@@ -14,6 +15,7 @@ from enginebench_controller.model.pruning import Magnitudes, prune_weights, weig
 from enginebench_controller.records import ModelVersion
 
 
+@deriving
 def quantize(
     library: ModelLibrary,
     version: ModelVersion,
@@ -47,6 +49,7 @@ def quantize(
     return add_child(library, version, child, "int8", derivation)
 
 
+@deriving
 def prune(library: ModelLibrary, version: ModelVersion, sparsity: float) -> ModelVersion:
     """The child of `version` whose smallest weights are zero, the share `sparsity` of every layer.
 
@@ -64,6 +67,7 @@ def prune(library: ModelLibrary, version: ModelVersion, sparsity: float) -> Mode
     return add_child(library, version, model, f"sparse{sparsity * 100:g}", derivation)
 
 
+@deriving
 def prune_by_weight(library: ModelLibrary, version: ModelVersion, sparsities: Mapping[str, float]) -> ModelVersion:
     """The child of `version` that has the share of zeros in each weight that `sparsities` names; others stay dense.
 
@@ -80,6 +84,7 @@ def prune_by_weight(library: ModelLibrary, version: ModelVersion, sparsities: Ma
     return add_child(library, version, model, "sparse-by-weight", derivation)
 
 
+@deriving
 def prunable_weights(library: ModelLibrary, version: ModelVersion) -> tuple[Magnitudes, ...]:
     """The weights that pruning reaches, with the magnitudes of their elements. Raises `ModelError`."""
     return weight_magnitudes(load_whole(library, version, "pruned"))

@@ -8,6 +8,7 @@ import onnx
 from onnx import helper
 
 from enginebench_controller.errors import ModelError
+from enginebench_controller.model.bounded import bounded
 from enginebench_controller.model.contradictions import told_as_invalid
 from enginebench_controller.model.embedding import onnx_integer_bounds
 from enginebench_controller.model.openvino_ir import describe_ir
@@ -58,6 +59,7 @@ def missing_file(path: Path) -> ModelError:
     return ModelError(f"there is no model file {path}; check the path")
 
 
+@bounded
 def describe(path: Path) -> ModelDescription:
     """Read what the model at `path` asks for. Raises `ModelError` for a missing, damaged or unknown file."""
     if not path.is_file():

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from enginebench_controller.errors import ModelError
+from enginebench_controller.model.bounded import bounded
 from enginebench_controller.model.confinement import external_files, own_file
 from enginebench_controller.model.contradictions import told_as_invalid
 from enginebench_controller.model.description import ModelFormat, describe
@@ -21,6 +22,7 @@ class SourceFile:
     path: Path
 
 
+@bounded
 def collect_files(path: Path) -> tuple[ModelFormat, tuple[SourceFile, ...]]:
     """The format and the files of the model at `path`, the main one first, under the name "model" + suffix.
 

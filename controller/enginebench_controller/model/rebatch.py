@@ -11,6 +11,7 @@ from onnx import numpy_helper, shape_inference
 
 from enginebench_controller.errors import ModelError
 from enginebench_controller.model.binding import Binding, Shapes, bind
+from enginebench_controller.model.bounded import deriving
 from enginebench_controller.model.derivation import add_child, load_whole
 from enginebench_controller.model.description import describe
 from enginebench_controller.model.equivalence import DifferenceError, compare_item_by_item
@@ -28,6 +29,7 @@ Axes = Mapping[str, int | None]
 """Which dimension of each input is the batch."""
 
 
+@deriving
 def rebatch(library: ModelLibrary, version: ModelVersion, batch: int, shapes: Shapes | None = None) -> ModelVersion:
     """A copy of `version` whose fixed batch is `batch`, derived once and then found again.
 

@@ -11,6 +11,7 @@ DTYPES = (
     "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
 )  # fmt: skip
 
+_MAX_DIGITS = 18
 _SHAPE = re.compile(r"(?:(?P<dtype>[a-z]+\d*):)?(?P<dims>\d+(?:x\d+)*)", re.IGNORECASE)
 
 
@@ -32,6 +33,10 @@ class GivenShape:
 
 def parse_shape(text: str) -> GivenShape:
     """Read `1x3x224x224` or `int64:1x128`. Raises `ModelError` with the form expected."""
+    if digits := re.search(rf"\d{{{_MAX_DIGITS + 1},}}", text):
+        raise ModelError(
+            f"{len(digits[0])} digits make no size of a tensor: no machine could hold it; give a smaller one"
+        )
     match = _SHAPE.fullmatch(text.strip())
     dims = tuple(int(size) for size in match["dims"].lower().split("x")) if match else ()
     dtype = match["dtype"] if match else None

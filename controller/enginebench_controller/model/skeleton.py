@@ -5,7 +5,8 @@ hold graphs or tensors, and skipped if it is a payload. https://protobuf.dev/pro
 """
 
 import os
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -20,6 +21,9 @@ KEPT_PAYLOAD_BYTES = 64 * 1024
 
 _MAX_KEPT_BYTES = 512 * 1024 * 1024
 _MAX_DEPTH = 100
+MAX_NODES = 200_000
+"""Engines take minutes for fewer. Each costs some 2 kB where shapes are inferred."""
+
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 _TENSOR_CONTENT = frozenset(
     onnx.TensorProto.DESCRIPTOR.fields_by_name[name].number
@@ -66,6 +70,17 @@ def _fields(message: type, **children: _Message) -> dict[int, _Message]:
 
 
 _MODEL = _message_types()
+_NODE = _MODEL.children[onnx.ModelProto.DESCRIPTOR.fields_by_name["graph"].number].children[
+    onnx.GraphProto.DESCRIPTOR.fields_by_name["node"].number
+]
+
+
+_Name = tuple[str, str]
+"""Domain and name of an operator or a function."""
+
+
+class _EndlessError(Exception):
+    """The model unfolds too far; the text completes "<file> "."""
 
 
 class _MalformedError(Exception):
@@ -85,6 +100,8 @@ def load_skeleton(path: Path, *, located: bool = False) -> onnx.ModelProto:
             model = _parse(_Walk(file, located=located), os.fstat(file.fileno()).st_size)
     except OSError as error:
         raise ModelError(f"cannot read the model {path}: {error.strerror}; check the path") from error
+    except _EndlessError as error:
+        raise _endless(error, path) from error
     except (_MalformedError, DecodeError) as error:
         reason = error if isinstance(error, _MalformedError) else "its content does not parse"
         raise ModelError(
@@ -109,7 +126,68 @@ def _parse(walk: "_Walk", size: int) -> onnx.ModelProto:
         raise _MalformedError("it holds no graph")
     if not model.opset_import:
         raise _MalformedError("it names no operator set, so it is cut off or is something else")
+    _count_unfolded(model)
     return model
+
+
+def refuse_endless(model: onnx.ModelProto, path: Path) -> None:
+    """Raise `ModelError` for a model that unfolds to more than `MAX_NODES` nodes, or never ends to unfold.
+
+    Every call of a function of the model's own is unfolded, by ONNX's shape inference as by engines: a few functions
+    that each call the one before twice come to millions of nodes.
+    """
+    try:
+        _count_unfolded(model)
+    except _EndlessError as error:
+        raise _endless(error, path) from error
+
+
+def _endless(error: "_EndlessError", path: Path) -> ModelError:
+    return ModelError(f"{path} {error}; export it anew, with fewer nodes and functions")
+
+
+def _count_unfolded(model: onnx.ModelProto) -> None:
+    bodies = {(_domain(one.domain), one.name): Counter(_calls(one.node)) for one in model.functions}
+    waiting_for = {name: bodies.keys() & body.keys() for name, body in bodies.items()}
+    callers: defaultdict[_Name, list[_Name]] = defaultdict(list)
+    for name, called in waiting_for.items():
+        for one in called:
+            callers[one].append(name)
+    ready = [name for name, called in waiting_for.items() if not called]
+    nodes: dict[_Name, int] = {}
+    while ready:
+        done = ready.pop()
+        nodes[done] = _unfolded(bodies[done], nodes)
+        for caller in callers[done]:
+            waiting_for[caller].discard(done)
+            if not waiting_for[caller]:
+                ready.append(caller)
+    if circular := [name for name, called in waiting_for.items() if called]:
+        raise _EndlessError(f"never ends to unfold: its function {circular[0][1]!r} calls itself, or one that does")
+    _refuse_more(_unfolded(Counter(_calls(model.graph.node)), nodes))
+
+
+def _unfolded(calls: Counter["_Name"], nodes: Mapping["_Name", int]) -> int:
+    """The nodes that these stand for; more than anybody could count is as good as endless."""
+    return min(10**30, sum(count * (1 + nodes.get(name, 0)) for name, count in calls.items()))
+
+
+def _calls(nodes: Iterable[onnx.NodeProto]) -> Iterable["_Name"]:
+    """What each node calls, operators and functions alike, those within graphs of nodes too."""
+    for node in nodes:
+        yield _domain(node.domain), node.op_type
+        for attribute in node.attribute:
+            for graph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+                yield from _calls(graph.node)
+
+
+def _domain(domain: str) -> str:
+    return "" if domain == "ai.onnx" else domain
+
+
+def _refuse_more(nodes: int) -> None:
+    if nodes > MAX_NODES:
+        raise _EndlessError(f"unfolds to more than {MAX_NODES:,} nodes, which is as many as can be looked at")
 
 
 class _Walk:
@@ -119,6 +197,7 @@ class _Walk:
         self._file = file
         self._located = located
         self._kept_bytes = 0
+        self._nodes = 0
         self._skipped: _Part = (0, 0)
 
     def message(self, kind: _Message, end: int, depth: int = 0) -> bytes:
@@ -162,6 +241,9 @@ class _Walk:
         if stop > end:
             raise _MalformedError(f"it is cut off, {stop - end} bytes are missing")
         child = kind.children.get(key >> 3)
+        if child is _NODE:
+            self._nodes += 1
+            _refuse_more(self._nodes)
         if length <= KEPT_PAYLOAD_BYTES:
             content = self._take(length, end)
         elif child is not None:

@@ -15,6 +15,7 @@ from onnx import helper
 from enginebench_controller.errors import ModelError
 from enginebench_controller.model.binding import Binding, Shapes, bind
 from enginebench_controller.model.bodies import captured, function_model, subgraph_model
+from enginebench_controller.model.bounded import bounded
 from enginebench_controller.model.confinement import external_tensors
 from enginebench_controller.model.contradictions import told_as_invalid
 from enginebench_controller.model.description import ModelFormat, describe_onnx, format_of
@@ -48,6 +49,7 @@ _CARRIES_A_WEIGHT = frozenset({
 """Operators whose output is their first input in another form: behind them stands the same weight."""
 
 
+@bounded
 def read_source_graph(path: Path, shapes: Shapes, batch: int | None) -> SourceGraph:
     """Read an ONNX file. `shapes` closes open input dimensions; None as `batch` is the model's own, or 1.
 

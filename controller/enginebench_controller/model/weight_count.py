@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from enginebench_controller.errors import EnginebenchError
+from enginebench_controller.model.bounded import bounded
 from enginebench_controller.model.flops.counting import reads_packed_weights
 from enginebench_controller.model.flops.stored import parameters
 from enginebench_controller.model.signature import ModelFormat
@@ -27,6 +28,7 @@ class WeightCount:
         return 1 - self.nonzero / self.parameters if self.parameters else None
 
 
+@bounded
 def count_weights(path: Path, model_format: str) -> WeightCount | None:
     """Count the zeros of an ONNX model, one weight in memory at a time (some 0.2 s for 100 MB); None where unknown.
 

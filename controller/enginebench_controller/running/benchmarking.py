@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enginebench_controller import logs
 from enginebench_controller.errors import EnginebenchError, InputError
 from enginebench_controller.home import Home
+from enginebench_controller.model.bounded import in_thread
 from enginebench_controller.planning.binder import Binder
 from enginebench_controller.planning.expand import Expansion, expand, in_random_order
 from enginebench_controller.planning.plan import Plan, make_plan, parse_duration_ns
@@ -55,7 +56,7 @@ async def run_benchmark(home: Home, order: Order, announce: Announce) -> Benchma
     start. Targets lost on the way are typed failures of their own measurements.
     """
     binder = Binder(home, order.plan, order.digests)
-    await asyncio.to_thread(binder.resolve, _models(order.plan))
+    await in_thread(binder.resolve, _models(order.plan))
     trusted = tuple(binder.digests.values()) if order.trusted else ()
     async with open_session(home, order.plan.targets, trusted_models=trusted) as session:
         return await run_in_session(home, order, session, binder, announce)
@@ -63,7 +64,7 @@ async def run_benchmark(home: Home, order: Order, announce: Announce) -> Benchma
 
 async def run_in_session(home: Home, order: Order, session: Session, binder: Binder, announce: Announce) -> Benchmark:
     """As `run_benchmark`, over connections that are open and models that may be bound already."""
-    expansion = await asyncio.to_thread(expand, order.plan, session.snapshots, binder)
+    expansion = await in_thread(expand, order.plan, session.snapshots, binder)
     if not expansion.jobs:
         raise InputError("the plan comes to nothing: no engine on these targets reads these models")
     benchmark = _new_benchmark(order, binder.digests)
@@ -82,9 +83,9 @@ async def run_in_session(home: Home, order: Order, session: Session, binder: Bin
 async def plan_only(home: Home, order: Order) -> Expansion:
     """What a plan would run, without running or storing it. Raises as `run_benchmark` does before it runs."""
     binder = Binder(home, order.plan, order.digests)
-    await asyncio.to_thread(binder.resolve, _models(order.plan))
+    await in_thread(binder.resolve, _models(order.plan))
     async with open_session(home, order.plan.targets) as session:
-        return await asyncio.to_thread(expand, order.plan, session.snapshots, binder)
+        return await in_thread(expand, order.plan, session.snapshots, binder)
 
 
 def _models(plan: Plan) -> list[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from enginebench_controller.errors import AgentError, InputError, UnreachableError
 from enginebench_controller.home import Home
+from enginebench_controller.model.bounded import in_thread
 from enginebench_controller.model.source_analysis import SourceAnalysis
 from enginebench_controller.planning.binder import Binder
 from enginebench_controller.planning.expand import Expansion, expand
@@ -48,10 +49,10 @@ async def run_profiles(home: Home, order: ProfileOrder, announce: Announce) -> l
     """
     plan = order.plan.model_copy(update={"processes": 1})
     binder = Binder(home, plan)
-    await asyncio.to_thread(binder.resolve, plan.models)
+    await in_thread(binder.resolve, plan.models)
     trusted = tuple(binder.digests.values()) if order.trusted else ()
     async with open_session(home, plan.targets, trusted_models=trusted) as session:
-        expansion = await asyncio.to_thread(_expand, order, plan, session, binder)
+        expansion = await in_thread(_expand, order, plan, session, binder)
         passes = _pass_order(order, session)
         pending = _pending(passes, plan, expansion)
         with written(home.path, pending) as claim:

@@ -1,12 +1,12 @@
 """Pruning prospects from order to stored passes: zeros imposed step by step, then copies that really have them."""
 
-import asyncio
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from enginebench_controller.errors import InputError, ModelError
 from enginebench_controller.home import Home
+from enginebench_controller.model.bounded import in_thread
 from enginebench_controller.model.derive import prunable_weights, prune, prune_by_weight
 from enginebench_controller.planning.plan import Plan
 from enginebench_controller.prospects import Policy, PrunableWeight, series_of, share_out
@@ -46,7 +46,7 @@ async def run_pruning(home: Home, order: PruningOrder, announce: Announce, remar
     steps = tuple(sorted({0.0, *order.sparsities}))
     imposing = ProfileOrder(order.plan, steps, identity, order.optimization_level)
     passes = await run_profiles(home, imposing, announce)
-    copies = await asyncio.to_thread(_copies, home, order, passes, remark)
+    copies = await in_thread(_copies, home, order, passes, remark)
     if copies:
         passes += await run_profiles(home, ProfileOrder(_plan_of_copies(order, copies), id=identity), announce)
     return tuple(passes)
