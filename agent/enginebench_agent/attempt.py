@@ -78,7 +78,7 @@ class Attempt:
             async with self._child() as child:
                 return await self._hear_out(child)
         except ChildStartError as error:
-            failure = endings.of_unstartable(str(error))
+            failure = endings.of_unstartable(str(error), error.number)
         except OversizeError as error:
             failure = endings.of_oversize(str(error), self._run.phase)
         except (FramingError, _UnsoundError) as error:

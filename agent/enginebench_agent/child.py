@@ -44,7 +44,11 @@ class ChildExit:
 
 
 class ChildStartError(Exception):
-    """The interpreter of an environment cannot be started; the text says which and why."""
+    """The interpreter of an environment cannot be started; the text says which and why, `number` is the errno."""
+
+    def __init__(self, text: str, number: int | None) -> None:
+        super().__init__(text)
+        self.number = number
 
 
 class Child:
@@ -186,7 +190,7 @@ def _popen(
                 pass_fds=descriptors,
             )
     except OSError as error:
-        raise ChildStartError(f"the interpreter {python} cannot be started: {error}") from error
+        raise ChildStartError(f"the interpreter {python} cannot be started: {error}", error.errno) from error
 
 
 def _same(protocol: asyncio.Protocol) -> asyncio.Protocol:

@@ -1,5 +1,6 @@
 """How a run ended without numbers: pure functions from what the agent saw to a typed failure."""
 
+from errno import EAGAIN, EMFILE, ENFILE, ENOMEM
 from pathlib import Path
 
 from enginebench_agent.child import ChildExit
@@ -22,6 +23,17 @@ from enginebench_proto.v1.run_pb2 import (
 
 # What the C++ runtimes print before they abort because an allocation failed.
 _BAD_ALLOC = ("std::bad_alloc", "std::bad_array_new_length")
+
+
+SHORTAGES = {
+    EMFILE: "the agent may not have more files open: allow it more (LimitNOFILE= of its service, or `ulimit -n`), then "
+    "run it again",
+    ENFILE: "the agent's machine has more files open than it can: end programs there, then run it again",
+    EAGAIN: "the agent may not start more processes: allow it more (TasksMax= of its service, or `ulimit -u`), then "
+    "run it again",
+    ENOMEM: "the agent's machine has no memory left to start a process: end programs there, then run it again",
+}
+"""What the machine did not give, by errno; nothing of the engine is broken then."""
 
 
 def failed(failure: Failure) -> RunResult:
@@ -69,11 +81,11 @@ def of_cancellation(phase: str) -> Failure:
     return Failure(kind=FAILURE_KIND_CANCELLED, message=f"the run was cancelled {_where(phase)}", phase=phase)
 
 
-def of_unstartable(reason: str) -> Failure:
-    """An environment whose interpreter cannot be started."""
+def of_unstartable(reason: str, number: int | None) -> Failure:
+    """An environment whose interpreter cannot be started, for the cause of that errno."""
     return Failure(
         kind=FAILURE_KIND_ENGINE_UNAVAILABLE,
-        message="the environment of this engine is broken; remove it and add it again",
+        message=SHORTAGES.get(number or 0, "the environment of this engine is broken; remove it and add it again"),
         detail=reason,
     )
 
@@ -92,6 +104,11 @@ def of_clock(seen_ns: int, told_ns: int, phase: str) -> Failure:
         "use a plugin that leaves the clock alone",
         phase=phase,
     )
+
+
+def of_shortage(number: int, phase: str) -> Failure:
+    """A run for which the agent could not get one of `SHORTAGES`."""
+    return of_defect(SHORTAGES[number], phase)
 
 
 def of_full_disk(phase: str) -> Failure:

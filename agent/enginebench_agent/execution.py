@@ -169,6 +169,8 @@ def _failure(run: Run, work: "asyncio.Task[RunResult]") -> Failure | None:
         return None
     if isinstance(error, OSError) and error.errno in DISK_FULL:
         return endings.of_full_disk(run.phase)
+    if isinstance(error, OSError) and error.errno in endings.SHORTAGES:
+        return endings.of_shortage(error.errno, run.phase)
     _log.error("run failed inside the agent", exc_info=error)
     text = "the agent could not carry out the run; its log on standard error tells why"
     return endings.of_defect(text, run.phase, f"{type(error).__name__}: {error}")

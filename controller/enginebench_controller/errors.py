@@ -5,6 +5,7 @@
 
 import re
 from enum import IntEnum
+from pathlib import Path
 
 
 class ExitCode(IntEnum):
@@ -61,6 +62,14 @@ class AgentError(EnginebenchError):
 
 class OldAgentError(AgentError):
     """A target's agent is older than what was asked of it."""
+
+
+def leads_nowhere(path: Path) -> str:
+    """Which link on the way to `path` leads to nothing, and what to do, as the end of a sentence; "" without one."""
+    for part in (*reversed(path.absolute().parents), path):
+        if part.is_symlink() and not part.exists():
+            return f"{part} is a link to {part.readlink()}, which is not there; mount that, or remove the link"
+    return ""
 
 
 def code_of(error: type[EnginebenchError]) -> str:

@@ -25,9 +25,10 @@ def make_inputs(
     """The input set: `input_set.count` different inputs, each mapping a name to a C-contiguous array.
 
     `tensors` are the inputs as compiled. One whose values were said is filled with them. Where the set has items, the
-    files of the others are read from `folder`, in which each is named by its sha256. Otherwise each array is drawn from its own generator, seeded by (seed, position in the set,
-    name), so that an engine's order of inputs changes nothing: floats are standard normal; integers uniform from 0 up
-    to the bound, excluded, that `requested` brings by name; bools fair.
+    files of the others are read from `folder`, in which each is named by its sha256. Otherwise each array is drawn from
+    its own generator, seeded by (seed, position in the set, name), so that an engine's order of inputs changes nothing:
+    floats are standard normal; integers uniform from 0 up to the bound, excluded, that `requested` brings by name;
+    bools fair.
     Raises `UnsupportedSettingsError` for an open dimension, a shape other than the requested one or an empty input
     set; when drawing, for an element type that cannot be drawn or a bound that does not fit; when reading, for a file
     that is missing, damaged or of another shape or type, and for an item that does not fill every input.

@@ -18,7 +18,7 @@ from enginebench_controller.authority import certificates
 from enginebench_controller.authority.bundle import Bundle
 from enginebench_controller.authority.certificates import CLOCK_SKEW, Issuer
 from enginebench_controller.authority.issued import Issued, Kind, Role, State, read_issued, write_issued
-from enginebench_controller.authority.private_files import PRIVATE_FOLDER, write_private
+from enginebench_controller.authority.private_files import PRIVATE_FOLDER, make_private_folder, write_private
 from enginebench_controller.errors import InputError
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -137,7 +137,7 @@ class Authority:
         return self._certificate().not_valid_after_utc
 
     def _create(self, name: str, days: int) -> None:
-        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        make_private_folder(self.folder.parent)
         begin = self.clock()
         issuer = certificates.authority_certificate(
             certificates.make_key(), name, begin - CLOCK_SKEW, begin + timedelta(days=days)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from enginebench_controller.authority.issued import Issued, Kind
-from enginebench_controller.authority.private_files import PRIVATE_FOLDER, write_private
+from enginebench_controller.authority.private_files import make_private_folder, write_private
 from enginebench_controller.errors import InputError
 
 
@@ -32,7 +32,7 @@ class Bundle:
     def write(self, folder: Path) -> None:
         """Write the files into a folder for their owner only. Raises `InputError` where that cannot be."""
         try:
-            folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+            make_private_folder(folder)
             for name, content in self.files().items():
                 write_private(folder / name, content)
         except OSError as error:

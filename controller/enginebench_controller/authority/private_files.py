@@ -1,4 +1,4 @@
-"""Files for their owner only: made with mode 0600 from the first byte, whole or not at all."""
+"""Files and folders for their owner only: made with mode 0600 from the first byte, whole or not at all."""
 
 import os
 import uuid
@@ -7,6 +7,24 @@ from pathlib import Path
 
 PRIVATE = 0o600
 PRIVATE_FOLDER = 0o700
+
+
+def make_private_folder(path: Path) -> None:
+    """Make a folder, and those above it that are missing, for their owner only, whatever the umask says.
+
+    One that is there stays as it is. Raises `OSError`.
+    """
+    if path.is_dir():
+        return
+    if not path.parent.exists():
+        make_private_folder(path.parent)
+    try:
+        path.mkdir(PRIVATE_FOLDER)
+    except FileExistsError:
+        if not path.is_dir():  # another process was quicker, or it is no folder
+            raise
+    else:
+        path.chmod(PRIVATE_FOLDER)
 
 
 def write_private(path: Path, content: bytes) -> None:

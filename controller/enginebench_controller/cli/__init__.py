@@ -5,8 +5,11 @@ Data goes to stdout, progress and remarks to stderr; the exit codes are those of
 
 import importlib.metadata
 import logging
+import os
+import resource
 import sys
 from collections.abc import Sequence
+from errno import EMFILE, ENFILE
 from importlib import import_module
 from typing import Annotated
 
@@ -89,6 +92,10 @@ def log_what_happens(
         logs.set_up(log_format)
 
 
+def _is_verbose() -> bool:
+    return "--verbose" in sys.argv or bool(os.environ.get("ENGINEBENCH_VERBOSE"))
+
+
 def main() -> None:
     """Run the command line; every foreseen error becomes one sentence on stderr and its exit code."""
     with telling_how_it_ends():
@@ -96,6 +103,9 @@ def main() -> None:
 
 
 def _run() -> None:
+    if not _is_verbose():
+        # gRPC's core writes its own lines to standard error, also for errors that the sentences here explain.
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     try:
         command = without_types(typer.main.get_command(make_app(sys.argv[1:])))
         code = command(prog_name="enginebench", standalone_mode=False) or ExitCode.OK
@@ -121,6 +131,10 @@ def _run() -> None:
         sys.stdout = None  # keeps the interpreter from flushing into the closed pipe
         sys.exit(int(ExitCode.OK))
     except OSError as error:
+        if error.errno in {EMFILE, ENFILE}:
+            most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+            complain(f"no more files can be opened ({most} at once here): allow this process more with `ulimit -n`")
+            sys.exit(int(ExitCode.USAGE))
         if error.filename is None:  # of no file that anybody named: a mistake of ours
             raise
         complain(f"cannot use {error.filename}: {error.strerror}; mind its name, whose it is, and the room left there")

@@ -11,6 +11,8 @@ from enginebench_controller.documents.store_check import check_document
 from enginebench_controller.errors import ExitCode
 from enginebench_controller.home import default_home
 
+_OF_OTHERS = 0o077
+
 group = typer.Typer(no_args_is_help=True, help="The file that holds all results: checking it, copying it.")
 
 
@@ -31,6 +33,8 @@ def check(json: Json = False) -> int:
             [table, UNKNOWN if count is None else f"{count:,}"] for table, count in found.rows.items()
         ]
         print_table(str(store.path), [("table", False), ("rows", True)], rows)
+    if store.path.exists() and store.path.parent.stat().st_mode & _OF_OTHERS:
+        remark(f"others on this machine can look into {store.path.parent}; `chmod 700 {store.path.parent}` forbids it")
     for problem in found.problems:
         remark(problem)
     if found.problems:

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from enginebench_controller.authority.private_files import make_private_folder
 from enginebench_controller.errors import InputError, StoreError
 from enginebench_controller.inputs.image_file import SUFFIXES as IMAGE_SUFFIXES
 from enginebench_controller.inputs.image_file import ImageOptions, prepare_images, read_image
@@ -277,7 +278,7 @@ def _checked(values: NDArray[Any], tensor: InputTensor, label: str) -> NDArray[A
 def _write(name: str, values: NDArray[Any], store_in: Path) -> tuple[InputFile, Path]:
     """Write a tensor as .npy under its digest, whole or not at all. Raises `StoreError`."""
     try:
-        store_in.mkdir(parents=True, exist_ok=True)
+        make_private_folder(store_in)
         number, draft = tempfile.mkstemp(prefix=".incoming-", dir=store_in)
         try:
             with os.fdopen(number, "w+b") as file:

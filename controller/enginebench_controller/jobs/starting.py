@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from enginebench_controller.authority.private_files import make_private_folder
 from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.home import HOME_VARIABLE, Home
 from enginebench_controller.jobs.folder import JobFolder, JobOrder
@@ -30,7 +31,7 @@ def start_job(
     identity = uuid.uuid4().hex[:12]
     folder = JobFolder(home.path.absolute() / JOBS_FOLDER / identity)
     try:
-        folder.path.mkdir(parents=True)
+        make_private_folder(folder.path)
         _furnish(folder, JobOrder(title, tuple(arguments), time.time_ns(), _document(plan), compare_with), plan)
         process = _start(folder, home, [*arguments, *([str(folder.plan_file)] if plan else [])])
     except OSError as error:

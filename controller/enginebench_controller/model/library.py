@@ -20,7 +20,8 @@ from errno import EEXIST, ENOSPC, ENOTEMPTY
 from pathlib import Path
 from typing import NoReturn
 
-from enginebench_controller.errors import ModelError, StoreError
+from enginebench_controller.authority.private_files import make_private_folder
+from enginebench_controller.errors import ModelError, StoreError, leads_nowhere
 from enginebench_controller.model.description import SUFFIXES, missing_file
 from enginebench_controller.model.model_files import SourceFile, collect_files, hash_file, version_digest
 from enginebench_controller.model.weight_count import WeightCount, count_weights
@@ -71,7 +72,7 @@ class ModelLibrary:
             return self._from_zoo(text)
         if Path(text).is_file():
             return self.add(Path(text))
-        if os.sep in text or Path(text).suffix.lower() in SUFFIXES:
+        if os.sep in text or Path(text).is_symlink() or Path(text).suffix.lower() in SUFFIXES:
             raise missing_file(Path(text))
         return self._by_name(text) or self._by_digest(text) or self._refuse(text)
 
@@ -160,6 +161,8 @@ class ModelLibrary:
         try:
             return sorted(self._root.iterdir())
         except FileNotFoundError:
+            if lost := leads_nowhere(self._root):
+                raise StoreError(f"cannot read the model library {self._root}: {lost}") from None
             return []
         except OSError as error:
             raise StoreError(f"cannot read the model library {self._root}: {error.strerror}") from error
@@ -210,7 +213,7 @@ class ModelLibrary:
     def scratch(self) -> Iterator[Path]:
         """A folder on the library's own disk, gone afterwards. Raises `StoreError` when there can be none."""
         with self._writing("write to"):
-            self._root.mkdir(parents=True, exist_ok=True)
+            make_private_folder(self._root)
             self._sweep()
             folder = Path(tempfile.mkdtemp(prefix=".incoming-", dir=self._root))
         try:

@@ -34,9 +34,7 @@ class GivenShape:
 def parse_shape(text: str) -> GivenShape:
     """Read `1x3x224x224` or `int64:1x128`. Raises `ModelError` with the form expected."""
     if digits := re.search(rf"\d{{{_MAX_DIGITS + 1},}}", text):
-        raise ModelError(
-            f"{len(digits[0])} digits make no size of a tensor: no machine could hold it; give a smaller one"
-        )
+        raise ModelError(f"a size of {len(digits[0])} digits is more than any machine could hold; give a smaller one")
     match = _SHAPE.fullmatch(text.strip())
     dims = tuple(int(size) for size in match["dims"].lower().split("x")) if match else ()
     dtype = match["dtype"] if match else None

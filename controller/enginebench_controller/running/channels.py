@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+from enginebench_controller.errors import InputError
 from enginebench_controller.home import default_home
 from enginebench_controller.running.client_certificate import client_credentials
-from enginebench_controller.running.target_address import host_and_port, uses_tls
+from enginebench_controller.running.target_address import host_and_port, refuse_unknown_host, uses_tls
 
 # keepalive_timeout_ms alone leaves a stopped peer unnoticed for a minute: the transport's own ping timer decides.
 CHANNEL_OPTIONS = (
@@ -31,5 +32,9 @@ def open_channel(library: Any, address: str, tls: Path | None = None) -> Any:
     """
     if not uses_tls(address):
         return library.insecure_channel(host_and_port(address), options=CHANNEL_OPTIONS)
-    credentials = client_credentials(tls or default_home().tls)
+    try:
+        credentials = client_credentials(tls or default_home().tls)
+    except InputError:
+        refuse_unknown_host(address)  # which no certificate would help
+        raise
     return library.secure_channel(host_and_port(address), credentials, options=CHANNEL_OPTIONS)

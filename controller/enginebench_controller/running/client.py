@@ -169,7 +169,7 @@ class AgentClient:
         if obstacle.remedy != START:
             return f"{where} cannot be used, as {obstacle.cause}: {obstacle.remedy}"
         return (
-            f"{where} does not answer: start `enginebench-agent serve` there, "
+            f"{where} does not answer{obstacle.because}: start `enginebench-agent serve` there, "
             "or check the address with `enginebench targets list`"
         )
 

@@ -38,8 +38,14 @@ def _check_in_force(pem: bytes, folder: Path) -> None:
         certificate = x509.load_pem_x509_certificate(pem)
     except ValueError as error:
         raise InputError(f"{folder / FILE_NAMES[-1]} is damaged ({error}): copy it again") from error
-    if datetime.now(UTC) >= certificate.not_valid_after_utc:
+    if (now := datetime.now(UTC)) < certificate.not_valid_before_utc:
         raise InputError(
-            f"your certificate in {folder} ended at {certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC: "
-            "renew it with `enginebench ca renew NAME --install` where the certificate authority is"
+            f"your certificate in {folder} is valid from {certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC on, and "
+            f"the clock of this machine says {now:%Y-%m-%d %H:%M} UTC: set the clock"
+        )
+    if now >= certificate.not_valid_after_utc:
+        raise InputError(
+            f"your certificate in {folder} ended at {certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC, and the "
+            f"clock of this machine says {now:%Y-%m-%d %H:%M} UTC: renew it with `enginebench ca renew NAME --install` "
+            "where the certificate authority is, or set the clock"
         )

@@ -11,7 +11,7 @@ from time import monotonic
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from enginebench_controller.errors import InputError
+from enginebench_controller.errors import InputError, UnreachableError
 from enginebench_controller.records import Target
 from enginebench_controller.running.channels import open_channel
 from enginebench_controller.running.obstacles import START, Obstacle, find_obstacle
@@ -69,7 +69,7 @@ def _ask(target: Target, limit_s: float, tls: Path | None) -> HealthAnswer:
     begun_s = monotonic()
     try:
         health, obstacle = asyncio.run(_answer_through(target.address, limit_s, tls))
-    except (InputError, SshError) as error:
+    except (InputError, SshError, UnreachableError) as error:
         health, obstacle = Health.UNREACHABLE, Obstacle(str(error), "")
     seconds = monotonic() - begun_s
     if obstacle is None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from enginebench_controller import logs
+from enginebench_controller.authority.private_files import make_private_folder
 from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.records import LOCAL_TARGET, Target
 
@@ -29,7 +30,7 @@ async def local_agent(home: Path, *, trusted_models: Iterable[str] = ()) -> Asyn
     Only one at a time: a second command waits, because two benchmarks on one machine would disturb each other.
     Raises `EnginebenchError` with the agent's own words when it does not start.
     """
-    home.mkdir(parents=True, exist_ok=True)
+    make_private_folder(home)
     lock = FileLock(home / "local-agent.lock", thread_local=False)
     await _acquire(lock)
     try:

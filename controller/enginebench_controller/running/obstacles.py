@@ -14,13 +14,26 @@ class Obstacle:
     cause: str
     remedy: str = START
 
+    @property
+    def because(self) -> str:
+        """The cause in brackets, where it says more than that there is no connection."""
+        return "" if self == FAILED else f" ({self.cause})"
+
 
 NOTHING_LISTENS = Obstacle("nothing listens on this port")
 NOTHING_BEHIND_SSH = Obstacle("nothing that speaks plain text listens on this port of that machine's loopback")
+UNKNOWN_NAME = Obstacle(
+    "no machine of this name is known here", "correct the address, or make the name known in DNS or /etc/hosts"
+)
+NO_DESCRIPTORS = Obstacle(
+    "this process may not have more files open", "allow it more (`ulimit -n` shows how many), or ask fewer at once"
+)
+NO_WAY = Obstacle("there is no way to this machine", "see to the network between, or correct the address")
 FAILED = Obstacle("the connection failed")
 HUNG_UP_ON_TLS = Obstacle(
     "it hung up on your certificate",
-    "have it issued by the authority of that agent, and look whether an agent listens there at all",
+    "have it issued by the authority of that agent, and look whether an agent listens there at all, and what its clock "
+    "says",
 )
 HUNG_UP_ON_PLAIN_TEXT = Obstacle(
     "it hung up on plain text", f"where that agent has TLS files, write {TLS_PREFIX} before the address"
@@ -29,7 +42,12 @@ HUNG_UP_ON_PLAIN_TEXT = Obstacle(
 # What gRPC's core says, in lower case, the more telling first.
 _OBSTACLES = {
     "certificate has expired": Obstacle(
-        "its certificate has ended", "renew it with `enginebench ca renew NAME` and copy the files there"
+        "its certificate has ended by the clock of this machine",
+        "renew it with `enginebench ca renew NAME` and copy the files there, or set the clock of this machine",
+    ),
+    "certificate is not yet valid": Obstacle(
+        "its certificate is not valid yet by the clock of this machine",
+        "set the clock of this machine, or that of the machine where it was issued and issue it anew",
     ),
     "hostname verification": Obstacle(
         "its certificate names another host",
@@ -44,11 +62,13 @@ _OBSTACLES = {
         "start that agent with TLS files, or reach it through an SSH tunnel at 127.0.0.1",
     ),
     # c-ares and the system's resolver say it in their own words each.
-    "errors resolving": Obstacle("no machine of this name is known"),
-    "dns resolution failed": Obstacle("no machine of this name is known"),
+    "errors resolving": UNKNOWN_NAME,
+    "dns resolution failed": UNKNOWN_NAME,
+    "name resolution": UNKNOWN_NAME,
+    "too many open files": NO_DESCRIPTORS,
     "connection refused": NOTHING_LISTENS,
-    "no route to host": Obstacle("there is no way to this machine"),
-    "network is unreachable": Obstacle("there is no way to this machine"),
+    "no route to host": NO_WAY,
+    "network is unreachable": NO_WAY,
 }
 # Only while connecting: a connection that was there and broke tells nothing about certificates.
 _CONNECTING = "failed to connect"

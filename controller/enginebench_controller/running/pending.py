@@ -16,6 +16,7 @@ from typing import BinaryIO, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
+from enginebench_controller.authority.private_files import make_private_folder
 from enginebench_controller.errors import InputError
 from enginebench_controller.planning.expand import Job
 from enginebench_controller.running.execution import Interleave
@@ -82,7 +83,7 @@ def written(home: Path, pending: Pending) -> Iterator[Claim]:
     """Write a plan down, durably, and claim it for as long as the block lasts. Raises `InputError` where it cannot."""
     path = home / FOLDER / f"{pending.jobs[0].outcome_id}.json"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private_folder(path.parent)
         stream = _put(path, _form().dump_json(pending))
     except OSError as error:
         raise InputError(f"the plan cannot be written to {path.parent} ({error.strerror}): make room there") from error

@@ -11,6 +11,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from enginebench_controller.authority.private_files import make_private_folder
 from enginebench_controller.errors import AgentError, InputError
 from enginebench_controller.records import Block, BlockSamples
 
@@ -39,7 +40,7 @@ class SampleFile:
         self._stretches: list[_Stretch] = []
         self._end = 0
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_private_folder(folder)
             self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115  # closed by __exit__
         except OSError as error:
             raise self._unusable(error) from error

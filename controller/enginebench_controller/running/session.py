@@ -15,6 +15,7 @@ from enginebench_controller.records import LOCAL_TARGET, Target, TargetSnapshot
 from enginebench_controller.running.client import AgentClient
 from enginebench_controller.running.local_agent import local_agent
 from enginebench_controller.running.skew import skew_sentence
+from enginebench_controller.running.target_address import check_address
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,10 @@ async def _target(home: Home, name: str, stack: contextlib.AsyncExitStack, trust
 
 
 def _check_known(name: str, known: Collection[str]) -> None:
-    if name in known or name == LOCAL_TARGET or ":" in name:
+    if name in known or name == LOCAL_TARGET:
+        return
+    if ":" in name:
+        check_address(name)
         return
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else "add it with `enginebench targets add NAME HOST:PORT`"

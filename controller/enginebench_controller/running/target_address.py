@@ -6,13 +6,18 @@ An address is HOST:PORT. Beyond this machine it means mutual TLS; on loopback it
 
 import contextlib
 import ipaddress
+import re
+import socket
 import time
 
-from enginebench_controller.errors import InputError
+from enginebench_controller.errors import InputError, UnreachableError
 from enginebench_controller.records import LOCAL_TARGET, Target
 from enginebench_controller.running.ssh import MAX_PORT, SCHEME, SshPlace, is_ssh
 
 TLS_PREFIX = "tls://"
+_HOST = re.compile(r"[^\s/:@\[\]]+|\[[0-9A-Fa-f:.]+(%\w+)?\]")
+"""A name, or a number; those with colons in brackets, as gRPC takes a bare one for a name and a port."""
+
 UNIX_PREFIX = "unix:"
 """The near end of a tunnel."""
 
@@ -26,15 +31,43 @@ def new_target(name: str, address: str, *, tls: bool = False) -> Target:
         raise InputError(f"{name!r} cannot name a target: use letters, digits, '-', '_' or '.', and not 'local'")
     if is_ssh(address):
         return Target(name, SshPlace.parse(address).address, time.time_ns())
+    check_address(address)
     bare = host_and_port(address)
-    host, _, port = bare.rpartition(":")
-    if not host or any(map(str.isspace, host)) or not port.isdecimal() or not 0 < int(port) <= MAX_PORT:
-        raise InputError(
-            f"{address!r} is not an address: write HOST:PORT, such as nuc.local:50151, or ssh://USER@HOST for an agent "
-            "that listens on loopback there"
-        )
     secured = (tls or bare != address) and _is_loopback(bare)
     return Target(name, TLS_PREFIX + bare if secured else bare, time.time_ns())
+
+
+def check_address(address: str) -> None:
+    """Raise `InputError` for what cannot be the address of an agent."""
+    if is_ssh(address):
+        SshPlace.parse(address)
+        return
+    scheme, separator, _ = address.rpartition("://")
+    if separator and scheme + separator != TLS_PREFIX:
+        raise InputError(
+            f"{address[:200]!r} is no address of an agent, which does not speak {scheme[:20]}: write HOST:PORT, such "
+            "as nuc.local:50151"
+        )
+    host, _, port = host_and_port(address).rpartition(":")
+    if host and port.isdecimal() and not 0 < int(port[:20]) <= MAX_PORT:
+        raise InputError(f"{address[:200]!r} is not an address: {port[:20]} is no port, which are 1 to {MAX_PORT}")
+    if not host or not port.isdecimal() or not _HOST.fullmatch(host):
+        raise InputError(
+            f"{address[:200]!r} is not an address: write HOST:PORT, such as nuc.local:50151, or ssh://USER@HOST for an "
+            "agent that listens on loopback there"
+        )
+
+
+def refuse_unknown_host(address: str) -> None:
+    """Raise `UnreachableError` where no machine has the name in the address. Takes as long as the resolver does."""
+    host = host_and_port(address).rpartition(":")[0].strip("[]")
+    try:
+        socket.getaddrinfo(host, None)
+    except (socket.gaierror, UnicodeError):
+        raise UnreachableError(
+            f"no machine called {host!r} is known here: correct the address, or make the name known in DNS or "
+            "/etc/hosts"
+        ) from None
 
 
 def uses_tls(address: str) -> bool:

@@ -6,15 +6,20 @@ open database, or that opens and closes the file as bytes while it is open, lose
 nothing is ever held, and nobody else touches the file.
 """
 
+import logging
+import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from errno import EACCES, ENOTDIR, EPERM, EROFS
+from functools import cache
 from pathlib import Path
 
 import duckdb
 from filelock import FileLock, Timeout
 
-from enginebench_controller.errors import StoreError
+from enginebench_controller.authority.private_files import make_private_folder
+from enginebench_controller.errors import StoreError, leads_nowhere
 from enginebench_controller.store import migrations
 from enginebench_controller.store.durable import copy_file
 from enginebench_controller.store.failures import explain, held_by_another_process, locked_out
@@ -33,6 +38,9 @@ _READING = _CONFIG | {"lock_configuration": "true"}
 # Each thread, and each group of rows that waits to be written, costs some 5 MB of memory while samples stream in.
 _WRITING = _CONFIG | {"threads": "1", "write_buffer_row_group_count": "1"}
 _RETRY_S = 0.1
+_CANNOT_WRITE = {EROFS, EACCES, EPERM}
+
+_log = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -59,7 +67,7 @@ def reading(
     `confined` adds to DuckDB's configuration, which is locked then. Raises `StoreError` like `transaction`.
     """
     config = _READING | dict(confined or {})
-    with _explained(path), _existing(path, timeout_s, config) if path.exists() else _empty(config) as connection:
+    with _explained(path), _existing(path, timeout_s, config) if is_there(path) else _empty(config) as connection:
         yield connection
 
 
@@ -72,7 +80,7 @@ def as_it_is(path: Path, timeout_s: float, called: Path | None = None) -> Iterat
     name = called or path
     with (
         _explained(name),
-        _gate(path, timeout_s),
+        _gate(path, timeout_s, reading=True),
         _connect(path, timeout_s, _READING, read_only=True) as connection,
     ):
         migrations.pending(connection, name)
@@ -85,8 +93,11 @@ def at_rest(path: Path, timeout_s: float, *, may_be_damaged: bool = False) -> It
 
     Raises `StoreError` when that is impossible; a file that `may_be_damaged` only has to be nobody else's.
     """
-    with _explained(path), _gate(path, timeout_s):
-        if path.exists():
+    with _explained(path), _gate(path, timeout_s, reading=True) as is_held:
+        log = path.with_name(path.name + ".wal")
+        if not is_held and log.exists():
+            raise StoreError(f"{log} holds what was written last, and cannot be folded in where nothing can be written")
+        if path.exists() and is_held:
             try:
                 _connect(path, timeout_s, _WRITING).close()  # which folds the log in
             except duckdb.Error as error:
@@ -97,7 +108,7 @@ def at_rest(path: Path, timeout_s: float, *, may_be_damaged: bool = False) -> It
 
 @contextmanager
 def _existing(path: Path, timeout_s: float, config: dict[str, str]) -> Iterator[duckdb.DuckDBPyConnection]:
-    with _gate(path, timeout_s), _connect_up_to_date(path, timeout_s, config) as connection:
+    with _gate(path, timeout_s, reading=True), _connect_up_to_date(path, timeout_s, config) as connection:
         yield connection
 
 
@@ -143,19 +154,47 @@ def _explained(path: Path) -> Iterator[None]:
         raise StoreError(explain(error, path)) from error
 
 
+def is_there(path: Path) -> bool:
+    """Whether there are results. Raises `StoreError` or `OSError` where a link or something else hides them."""
+    if path.exists():
+        return True
+    if lost := leads_nowhere(path):
+        raise StoreError(f"the results in {path} cannot be read: {lost}")
+    if path.parent.exists() and not path.parent.is_dir():
+        raise NotADirectoryError(ENOTDIR, os.strerror(ENOTDIR), str(path.parent))
+    return False
+
+
 @contextmanager
-def _gate(path: Path, timeout_s: float) -> Iterator[None]:
-    """Hold the lock file beside the results. A new lock object each time, so that threads exclude each other too."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+def _gate(path: Path, timeout_s: float, *, reading: bool = False) -> Iterator[bool]:
+    """Hold the lock file beside the results. A new lock object each time, so that threads exclude each other too.
+
+    Where that file cannot be written, whoever is only `reading` goes on without, and gets False: DuckDB has a lock of
+    its own, which keeps a writer away who comes by another way.
+    """
+    if lost := leads_nowhere(path):
+        raise StoreError(f"{path} cannot be used: {lost}")
+    make_private_folder(path.parent)
     lock = FileLock(path.with_name(path.name + ".lock"), timeout=timeout_s, fallback_to_soft=False)
     try:
         lock.acquire()
     except Timeout:
         raise StoreError(locked_out(path, timeout_s)) from None
+    except OSError as error:
+        if not reading or error.errno not in _CANNOT_WRITE:
+            raise
+        _tell_read_only(path.parent)
+        yield False
+        return
     try:
-        yield
+        yield True
     finally:
         lock.release()
+
+
+@cache
+def _tell_read_only(folder: Path) -> None:
+    _log.warning("%s cannot be written: its results are only read, and nothing can be stored there", folder)
 
 
 def _connect(

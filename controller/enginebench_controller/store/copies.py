@@ -11,9 +11,10 @@ from contextlib import suppress
 from itertools import chain, count
 from pathlib import Path
 
+from enginebench_controller.authority.private_files import make_private_folder
 from enginebench_controller.errors import InputError, StoreError
 from enginebench_controller.store.checking import check
-from enginebench_controller.store.connection import as_it_is, at_rest
+from enginebench_controller.store.connection import as_it_is, at_rest, is_there
 from enginebench_controller.store.durable import copy_file, sync_folder
 
 _WAL = ".wal"
@@ -25,7 +26,7 @@ def backup(path: Path, timeout_s: float, wanted: Path) -> Path:
     Raises `InputError` where there are no results yet, or a file is there already; `StoreError` when the results
     cannot be used, or are damaged, or the copy cannot be written.
     """
-    if not path.exists():
+    if not is_there(path):
         raise InputError(f"there are no results in {path} yet, so there is nothing to back up")
     copy = wanted / f"{path.stem}-{_stamp()}{path.suffix}" if wanted.is_dir() else wanted
     if copy.exists():
@@ -112,7 +113,7 @@ def _copy(source: Path, target: Path) -> None:
 
 def _make_folder(path: Path) -> None:
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        make_private_folder(path)
     except OSError as error:
         raise StoreError(f"{path} cannot be made: {error.strerror}") from error
 

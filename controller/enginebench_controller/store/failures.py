@@ -13,9 +13,15 @@ _SENTENCES = {
     "File too large": _DISK_FULL,
     "Permission denied": _NO_PERMISSION,
     "Operation not permitted": _NO_PERMISSION,
-    "Read-only file system": _NO_PERMISSION,
-    "not a valid DuckDB database file": "{path} is not a DuckDB file; move it away, or name another folder in "
-    "ENGINEBENCH_HOME",
+    "Read-only file system": "{path} lies on a read-only file system, where results can be looked at and nothing be "
+    "stored; name another folder in ENGINEBENCH_HOME",
+    "Too many open files": "{path} cannot be opened, as this process may not have more files open; allow it more "
+    "(`ulimit -n` shows how many)",
+    "Could not read enough bytes": "{path} is cut off: there are {size} bytes left, and what it held does not end "
+    "there; put a backup in its place with `enginebench store restore FILE`, which keeps the cut file, or move it away "
+    "to begin anew",
+    "not a valid DuckDB database file": "{path} is not a DuckDB file; move it away, put a backup in its place with "
+    "`enginebench store restore FILE`, or name another folder in ENGINEBENCH_HOME",
     "replaying WAL file": "{path}.wal, which holds what was written last, is damaged; put a backup in place with "
     "`enginebench store restore FILE`, which keeps both files, or move {path}.wal away to go on without it",
     "computed checksum": "{path} is damaged on the disk; put a backup in its place with "
@@ -34,8 +40,15 @@ def explain(error: Exception, path: Path) -> str:
         return _held(text, path)
     for words, sentence in _SENTENCES.items():
         if words in text:
-            return sentence.format(path=path)
+            return sentence.format(path=path, size=_size(path))
     return f"the results in {path} could not be used: {text.splitlines()[0] if text else type(error).__name__}"
+
+
+def _size(path: Path) -> str:
+    try:
+        return f"{path.stat().st_size:,}"
+    except OSError:
+        return "no"
 
 
 def held_by_another_process(error: Exception) -> bool:

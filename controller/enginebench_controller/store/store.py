@@ -37,7 +37,7 @@ from enginebench_controller.store import (
 )
 from enginebench_controller.store.cell_rows import Headline, MeasuredCell
 from enginebench_controller.store.checking import StoreCheck, check
-from enginebench_controller.store.connection import as_it_is, reading, transaction
+from enginebench_controller.store.connection import as_it_is, is_there, reading, transaction
 from enginebench_controller.store.experiments import Contender, Experiment
 from enginebench_controller.store.ladders import LadderEntry
 from enginebench_controller.store.latencies import LatencyCurve
@@ -345,7 +345,7 @@ class Store:
 
     def check(self) -> StoreCheck:
         """Read every value there is, and look for what belongs to nothing; the file stays as it is."""
-        if not self.path.exists():
+        if not is_there(self.path):
             return StoreCheck({}, ())
         with as_it_is(self.path, self._timeout_s) as connection:
             return check(connection)
