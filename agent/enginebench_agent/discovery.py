@@ -27,7 +27,7 @@ from enginebench_proto.v1.engine_pb2 import (
 )
 
 CHILDREN_AT_ONCE = 2
-SLOW_SECONDS = 5.0
+SLOW_SECONDS = 3.0
 """After this long a child is waited for beside others: one that hangs keeps nobody from being asked."""
 
 MAX_ANSWERS = 1_000

@@ -2,14 +2,13 @@
 
 import asyncio
 import sys
-import sysconfig
 import time
-import venv
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from agent_process import ONLY_FAKE, AgentProcess, connected
+from plugged import Environment
 from scripted_runs import PRELUDE
 
 from enginebench_agent.config import AgentConfig, EnvironmentConfig
@@ -38,25 +37,6 @@ HANGS = "import time; time.sleep(600)"
 DIES = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
 LINGERS = f"import time; time.sleep(2)\n{GOOD}"
 PLUGINS = {"good": GOOD, "raises": RAISES, "hangs": HANGS, "dies": DIES}
-
-
-class Environment:
-    """A virtual environment that sees what the tests see, and plugins of its own."""
-
-    def __init__(self, folder: Path, *, with_enginebench: bool = True) -> None:
-        venv.create(folder, with_pip=False, symlinks=True)
-        self.python = folder / "bin" / "python"
-        self._site = Path(sysconfig.get_path("purelib", vars={"base": str(folder), "platbase": str(folder)}))
-        if with_enginebench:
-            paths = [path for path in sys.path if path and Path(path).is_dir()]
-            (self._site / "tests.pth").write_text("\n".join(paths))
-
-    def add_plugin(self, name: str, source: str) -> None:
-        metadata = self._site / f"{name}_plugin-1.0.dist-info"
-        metadata.mkdir()
-        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}-plugin\nVersion: 1.0\n")
-        (metadata / "entry_points.txt").write_text(f"[enginebench]\n{name} = {name}_plugin\n")
-        (self._site / f"{name}_plugin.py").write_text(source)
 
 
 @pytest.fixture

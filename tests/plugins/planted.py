@@ -1,6 +1,8 @@
 """A sound engine in plain NumPy, and engines that each break the contract in one way."""
 
+import os
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter_ns
@@ -296,3 +298,81 @@ class FileOption(SoundEngine):
 class TwinDevices(SoundEngine):
     def devices(self) -> Sequence[spec.Device]:
         return [spec.Device("CPU", "one"), spec.Device("CPU", "two")]
+
+
+# Engines that misbehave beyond the contract: what they do to an agent and to its clock. `plugin` makes a module of one.
+
+
+def plugin(engine: str, before: str = "") -> str:
+    """The source of a plugin whose engine is this expression in names of this module, after the statements `before`."""
+    return (
+        f"{before}\nimport planted\nfrom enginebench_plugins import spec\n\n"
+        f"@spec.hookimpl\ndef enginebench_engine():\n    return planted.{engine}\n"
+    )
+
+
+def changed_clock(factor: float) -> str:
+    """Statements after which every clock of Python's that a loop may read runs at `factor` of its speed."""
+    names = ("perf_counter", "monotonic")
+    lines = [f"time.{name} = lambda true=time.{name}: true() * {factor}" for name in names]
+    lines += [f"time.{name}_ns = lambda true=time.{name}_ns: int(true() * {factor})" for name in names]
+    return "\n".join(["import time", *lines])
+
+
+@dataclass
+class DaemonLeft(SoundEngine):
+    """Starts a process that leaves session, group, environment and parent behind, and sleeps for `seconds`."""
+
+    seconds: str
+
+    def devices(self) -> Sequence[spec.Device]:
+        self._start()
+        return super().devices()
+
+    def compile(self, model: Any, source: spec.ModelSource, settings: spec.Settings) -> SoundModel:
+        self._start()
+        return super().compile(model, source, settings)
+
+    def _start(self) -> None:
+        if (child := os.fork()) == 0:
+            os.setsid()
+            if os.fork() == 0:
+                os.execve("/bin/sleep", ["sleep", self.seconds], {})
+            os._exit(0)
+        os.waitpid(child, 0)
+
+
+class MillionDevices(SoundEngine):
+    def devices(self) -> Sequence[spec.Device]:
+        return [spec.Device(f"CPU.{number}", "one of many") for number in range(1_000_000)]
+
+
+class Verbose(SoundEngine):
+    """A megabyte wherever a text may stand."""
+
+    def info(self) -> spec.EngineInfo:
+        long = "x" * 1_000_000
+        option = spec.OptionSpec(f"o{long}", str, long, (long,))
+        return replace(super().info(), version=long, options=(option,) * 1_000)
+
+    def devices(self) -> Sequence[spec.Device]:
+        long = "x" * 1_000_000
+        return [spec.Device(long, long, properties={long: long})]
+
+
+class VerboseReason(SoundEngine):
+    def info(self) -> spec.EngineInfo:
+        raise RuntimeError("x" * 1_000_000)
+
+
+class ProcessEnded(SoundEngine):
+    """Ends the process, as if all were well."""
+
+    def devices(self) -> Sequence[spec.Device]:
+        os._exit(0)
+
+
+class Hanging(SoundEngine):
+    def devices(self) -> Sequence[spec.Device]:
+        time.sleep(600)
+        return ()

@@ -1,0 +1,158 @@
+"""Plugins that lie about time, leave processes behind, or tell too much: marked or refused, and nothing is left."""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from agent_process import ENDLESS_MS, ONLY_FAKE, AgentProcess, Client, connected, eventually, is_alive, make_spec
+from plugged import PLANTED, Environment
+
+from enginebench_proto.v1 import agent_pb2, engine_pb2, run_pb2
+
+sys.path.append(str(PLANTED))
+import planted
+
+BROKEN, TIMED_OUT = engine_pb2.UNAVAILABLE_KIND_BROKEN, engine_pb2.UNAVAILABLE_KIND_TIMED_OUT
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Environment:
+    return Environment(tmp_path / "venv")
+
+
+def serving(environment: Environment, *engines: str, seconds: int = 60) -> str:
+    """The agent.toml of an agent with these engines of an environment, beside the fake one."""
+    third = f"[environments.third]\npython = '{environment.python}'\nengines = {list(engines)!r}\n"
+    return f"discovery_seconds = {seconds}\n{ONLY_FAKE}{third}"
+
+
+def of_third(model: bytes, run_id: str, engine: str, **changes: object) -> run_pb2.RunSpec:
+    spec = make_spec(model, run_id, engine=engine, environment="third", device="CPU", **changes)
+    spec.configuration.options.clear()
+    return spec
+
+
+@pytest.mark.fault(25)
+@pytest.mark.parametrize(("factor", "duration_ms"), [(0.5, 300), (0.9, 2500), (1.2, 1500)])
+async def test_a_changed_clock_fails_the_measurement_and_no_other(
+    start_agent: Callable[..., AgentProcess], environment: Environment, model: bytes, factor: float, duration_ms: int
+) -> None:
+    environment.add_plugin("wrong", planted.plugin("SoundEngine()", planted.changed_clock(factor)))
+    environment.add_plugin("right", planted.plugin("SoundEngine()"))
+    async with connected(start_agent(config=serving(environment, "wrong", "right"))) as client:
+        await client.upload(model)
+        wrong = await client.run(of_third(model, "wrong", "wrong", duration_ms=duration_ms))
+        right = await client.run(of_third(model, "right", "right", duration_ms=50))
+    assert wrong.result.failure.kind == run_pb2.FAILURE_KIND_INFERENCE_FAILED
+    assert "something in it changes Python's clock" in wrong.result.failure.message
+    assert not wrong.result.HasField("measurement") and wrong.blocks == ()
+    assert right.result.outcome == run_pb2.OUTCOME_OK, right.result.failure
+
+
+def sleepers(seconds: str) -> list[int]:
+    """Processes that sleep for so long."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if words[:2] == [b"sleep", seconds.encode()]:
+            found.append(int(path.parent.name))
+    return [pid for pid in found if is_alive(pid)]
+
+
+@pytest.fixture
+def seconds(tmp_path: Path) -> str:
+    """How long the daemons of this test sleep; nobody else's do."""
+    return f"{100_000 + hash(str(tmp_path)) % 1_000_000}.5"
+
+
+@pytest.mark.fault(24)
+async def test_no_process_that_a_plugin_started_outlives_its_child(
+    start_agent: Callable[..., AgentProcess], environment: Environment, model: bytes, seconds: str
+) -> None:
+    environment.add_plugin("leaves", planted.plugin(f"DaemonLeft({seconds!r})"))
+    agent = start_agent(config=serving(environment, "leaves"))
+    async with connected(agent) as client:
+        assert any(engine.name == "leaves" and engine.HasField("available") for engine in await client.engines())
+        assert sleepers(seconds) == [], "after the list of engines"
+        await client.upload(model)
+        assert (await client.run(of_third(model, "ends", "leaves"))).result.outcome == run_pb2.OUTCOME_OK
+        assert sleepers(seconds) == [], "after a run"
+        await _begun(client, model, "cancelled", seconds)
+        await client.cancel("cancelled")
+        assert sleepers(seconds) == [], "after a cancellation"
+        await _begun(client, model, "killed", seconds)
+        (child,) = agent.children()
+        os.kill(child, signal.SIGKILL)
+        await client.watch("killed")
+        assert sleepers(seconds) == [], "after a kill"
+        assert (await client.outcome("killed")).result.failure.signal == "SIGKILL"
+        await client.run(of_third(model, "late", "leaves", duration_ms=ENDLESS_MS, timeout_ns=1_500_000_000))
+        assert sleepers(seconds) == [], "after a time limit"
+        await _begun(client, model, "orphaned", seconds)
+        agent.kill()
+        await eventually(lambda: sleepers(seconds) == [])
+    assert agent.children() == []
+
+
+async def _begun(client: Client, model: bytes, run_id: str, seconds: str) -> None:
+    await client.start(of_third(model, run_id, "leaves", duration_ms=ENDLESS_MS))
+    await client.wait_for_phase(run_id, "warm_up")
+    assert sleepers(seconds)
+
+
+@pytest.mark.fault(18)
+async def test_plugins_that_tell_too_much_or_nothing_are_bounded_and_leave_the_others_alone(
+    start_agent: Callable[..., AgentProcess], environment: Environment
+) -> None:
+    names = {"many": "MillionDevices()", "long": "Verbose()", "reason": "VerboseReason()", "ends": "ProcessEnded()"}
+    for name, engine in (names | {"good": "SoundEngine()"}).items():
+        environment.add_plugin(name, planted.plugin(engine))
+    environment.add_plugin("../x y", planted.plugin("SoundEngine()"), module="odd_plugin", distribution="odd")
+    for distribution in ("one", "two"):
+        environment.add_plugin("twice", planted.plugin("SoundEngine()"), module=distribution, distribution=distribution)
+    environment.add_plugin("fake", planted.plugin("SoundEngine()"), module="mine", distribution="a-stranger")
+    config = serving(environment, *names, "good", "../x y", "twice", "fake")
+    async with connected(start_agent(config=config)) as client:
+        listed = await client.engines()
+    assert sum(engine.ByteSize() for engine in listed) < 100_000
+    engines = {(engine.environment.name, engine.name): engine for engine in listed}
+    reasons = {name: engine.unavailable.reason for (_, name), engine in engines.items() if engine.unavailable.reason}
+    many, long = engines["third", "many"].available, engines["third", "long"].available
+    assert (len(many.devices), many.more_devices) == (64, 999_936)
+    assert max(map(len, (long.version, long.devices[0].full_name, long.options[0].name))) == 100
+    assert (len(long.options), len(long.options[0].help), len(long.options[0].choices[0])) == (64, 500, 100)
+    assert "RuntimeError: xxx" in reasons["reason"] and len(reasons["reason"]) == 500
+    assert "ended its process with exit code 0 while it was asked" in reasons["ends"]
+    assert "of odd 1.0 has a name that no engine may have" in reasons["../x y"]
+    assert "one 1.0, two 1.0; uninstall all but one" in reasons["twice"]
+    assert "a-stranger 1.0, enginebench" in reasons["fake"]
+    assert engines["third", "good"].HasField("available") and engines["default", "fake"].HasField("available")
+
+
+@pytest.mark.fault(18)
+async def test_plugins_that_hang_keep_nobody_else_waiting(
+    start_agent: Callable[..., AgentProcess], environment: Environment, model: bytes
+) -> None:
+    for name in ("hangs", "hangs-too"):
+        environment.add_plugin(name, planted.plugin("Hanging()"), module=name.replace("-", "_") + "_plugin")
+    environment.add_plugin("right", planted.plugin("SoundEngine()"))
+    async with connected(start_agent(config=serving(environment, "hangs", "hangs-too", "right", seconds=12))) as client:
+        await client.upload(model)
+        begin = time.monotonic()
+        assert (await client.run(make_spec(model))).result.outcome == run_pb2.OUTCOME_OK
+        request = agent_pb2.ListEnginesRequest(within_ns=8_000_000_000)
+        early = {engine.name: engine for engine in (await client.agent.ListEngines(request)).engines}
+        assert time.monotonic() - begin < 11
+        assert early["right"].HasField("available") and early["fake"].HasField("available")
+        asked = {name for name, engine in early.items() if "has not answered yet" in engine.unavailable.reason}
+        assert asked == {"hangs", "hangs-too"}
+        whole = {engine.name: engine for engine in await client.engines()}
+    assert {whole[name].unavailable.kind for name in asked} == {TIMED_OUT}
+    assert "did not answer within 12 s" in whole["hangs"].unavailable.reason
