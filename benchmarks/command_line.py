@@ -1,14 +1,20 @@
 """`enginebench` as a user starts it, whose every answer is a document or a sentence."""
 
+import asyncio
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from enginebench_controller.running.local_agent import local_agent
 
 TIMEOUT_S = 1800
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -36,3 +42,16 @@ class CommandLine:
         if "Traceback" in done.stderr:
             raise RuntimeError(f"enginebench {' '.join(map(str, arguments))} broke: {done.stderr[-1000:]}")
         return json.loads(done.stdout) if done.stdout.strip() else (done.stderr.strip().splitlines() or [""])[-1]
+
+
+async def agent_apart(home: Path, environments: Path, work: Callable[[CommandLine], Found]) -> Found:
+    """Do work with one agent for all its commands, so that its engines are discovered once.
+
+    Its home is one of its own, with the user's `environments`: the user's store and library stay as they are.
+    """
+    (home / "agent").mkdir(parents=True, exist_ok=True)
+    link = home / "agent" / "environments"
+    if not link.exists():
+        link.symlink_to(environments.resolve(), target_is_directory=True)
+    async with local_agent(home) as target:
+        return await asyncio.to_thread(work, CommandLine(home, target.address))

@@ -14,11 +14,10 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from benchmarks.command_line import CommandLine
+from benchmarks.command_line import CommandLine, agent_apart
 from benchmarks.coverage_models import Model, models
 from benchmarks.coverage_tables import tables
 from benchmarks.setting import RESULTS, Setting
-from enginebench_controller.running.local_agent import local_agent
 
 PAGE = Path(__file__).parents[1] / "docs" / "coverage.md"
 FOLDER = RESULTS / "coverage"
@@ -34,8 +33,8 @@ def measure(setting: Setting) -> list[Row]:
     home = FOLDER / "home"
     if not (FOLDER / "parts").exists():
         shutil.rmtree(home, ignore_errors=True)
-    _share_environments(home, setting)
-    rows = asyncio.run(_with_agent(home, lambda address: list(_rows(setting, CommandLine(home, address)))))
+    environments = setting.home.agent_data / "environments"
+    rows = asyncio.run(agent_apart(home, environments, lambda cli: list(_rows(setting, cli))))
     shutil.rmtree(FOLDER / "parts")
     return rows
 
@@ -43,20 +42,6 @@ def measure(setting: Setting) -> list[Row]:
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
     """What each engine made of each model, and how its profiles join with others."""
     return tables(rows)
-
-
-async def _with_agent(home: Path, work: Callable[[str], list[Row]]) -> list[Row]:
-    """One agent for all commands, so that its engines are discovered once."""
-    async with local_agent(home) as target:
-        return await asyncio.to_thread(work, target.address)
-
-
-def _share_environments(home: Path, setting: Setting) -> None:
-    """A home of its own, so that the user's store and library stay as they are, with the user's environments."""
-    (home / "agent").mkdir(parents=True, exist_ok=True)
-    link = home / "agent" / "environments"
-    if not link.exists():
-        link.symlink_to(setting.home.agent_data.resolve() / "environments", target_is_directory=True)
 
 
 def _rows(setting: Setting, cli: CommandLine) -> Iterator[Row]:
