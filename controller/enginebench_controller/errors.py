@@ -42,6 +42,16 @@ class ModelError(InputError):
         super().__init__("".join(character if character.isprintable() else "\ufffd" for character in text))
 
 
+class UnknownModelError(ModelError):
+    """No model is meant by what the user wrote, or several are; `choices` lists these, a line each."""
+
+    def __init__(self, text: str, choices: str = "") -> None:
+        super().__init__(text)
+        if choices:
+            lines = "\n".join("".join(c if c.isprintable() else "\ufffd" for c in one) for one in choices.split("\n"))
+            self.args = (f"{self.args[0]}:\n{lines}",)
+
+
 class PlanError(InputError):
     """The plan asks for something impossible; the text gives every reason, a line each."""
 

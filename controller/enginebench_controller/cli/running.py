@@ -27,7 +27,7 @@ from enginebench_controller.cli.progress import announcing
 from enginebench_controller.cli.resuming import remind
 from enginebench_controller.cli.tables import print_measurements
 from enginebench_controller.documents.benchmarks import benchmark_document
-from enginebench_controller.errors import InputError
+from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.home import HOME_VARIABLE, Home, default_home
 from enginebench_controller.planning.plan import Plan, make_plan, plan_toml, read_plan
 from enginebench_controller.records import Benchmark
@@ -187,4 +187,7 @@ def _print_outcome(home: Home, benchmark: Benchmark, *, as_json: bool) -> int:
         print_json(benchmark_document(benchmark, measurements, snapshots, models))
     else:
         print_measurements(f"{benchmark.name} ({benchmark.id})", measurements, models)
-    return concluded(soundness(measurements, models))
+    left_out = benchmark.plan.get("left_out", ())
+    for sentence in left_out:
+        remark(sentence)
+    return max(concluded(soundness(measurements, models)), int(ExitCode.SOME_FAILED) if left_out else 0)

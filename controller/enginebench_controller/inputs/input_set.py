@@ -7,9 +7,9 @@ How files are named:
 - A model with several: one file for each input, `<sample>.<input>.npy` (or `.png` …), or one `<sample>.npz` that holds
   an array for each. Where an input's name has a character that file names cannot have, `_` stands for it.
 
-Files are taken in the order of their names. An array has the shape of the run's input with any first size, or without
-the batch: it is as many samples as its first size says. Samples are stacked to the run's batch, starting over with the
-first one to fill the last batch. Inputs that share no first dimension cannot be stacked and must come as they are.
+Files are taken in the order of their names. An array has the shape of the run's input with any size of the batch, or
+is without the batch: it is as many samples as the batch in it has. Samples are stacked to the run's batch, starting
+over with the first one to fill the last batch. Inputs that share no batch cannot be stacked and must come as they are.
 """
 
 import hashlib
@@ -173,7 +173,14 @@ class _Reader:
         member = self._member(tensor, path) if path.suffix.lower() == NPZ else None
         array = open_array(path, member)
         rows = self._rows(tensor, array)
-        return rows, lambda: _checked(array.read(), tensor, array.label).reshape(rows, *self._rest(tensor))
+
+        def read() -> NDArray[Any]:
+            values = _checked(array.read(), tensor, array.label)
+            if self._stacks and array.shape != self._rest(tensor):
+                values = np.moveaxis(values, tensor.batch_axis or 0, 0)
+            return values.reshape(rows, *self._rest(tensor))
+
+        return rows, read
 
     def _image(self, tensor: InputTensor, path: Path) -> Callable[[], NDArray[Any]]:
         preparation = prepare_images(tensor, _dtype(tensor), self._options)
@@ -198,13 +205,16 @@ class _Reader:
             )
         if array.shape == rest:
             return 1
-        if self._stacks and array.shape[1:] == rest and array.shape[0] > 0:
-            return array.shape[0]
-        expected = f"{rest} for one sample, or (N, {', '.join(map(str, rest))}) for N" if self._stacks else str(rest)
+        is_batch = len(array.shape) == len(tensor.shape) and _without_batch(tensor, array.shape) == rest
+        if self._stacks and is_batch and array.shape[tensor.batch_axis or 0] > 0:
+            return array.shape[tensor.batch_axis or 0]
+        several = [str(size) for size in rest]
+        several.insert(tensor.batch_axis or 0, "N")
+        expected = f"{rest} for one sample, or ({', '.join(several)}) for N" if self._stacks else str(rest)
         raise InputError(f"{array.label} has the shape {array.shape}; input {tensor.name!r} takes {expected}")
 
     def _rest(self, tensor: InputTensor) -> tuple[int, ...]:
-        return tensor.shape[1:] if self._stacks else tensor.shape
+        return _without_batch(tensor, tensor.shape) if self._stacks else tensor.shape
 
 
 class _Stack:
@@ -212,6 +222,7 @@ class _Stack:
 
     def __init__(self, inputs: Sequence[InputTensor], samples: int) -> None:
         self._batch = _batch(inputs)
+        self._axes = {tensor.name: tensor.batch_axis or 0 for tensor in inputs}
         self._samples = samples
         self._count = self._number(inputs)
 
@@ -236,7 +247,7 @@ class _Stack:
                 yield next(rows)
             else:
                 chosen = list(itertools.islice(rows, self._batch))
-                yield {name: np.stack([sample[name] for sample in chosen]) for name in chosen[0]}
+                yield {name: np.stack([sample[name] for sample in chosen], self._axes[name]) for name in chosen[0]}
 
     def _number(self, inputs: Sequence[InputTensor]) -> int:
         size_bytes = sum(math.prod(tensor.shape) * _dtype(tensor).itemsize for tensor in inputs)
@@ -245,10 +256,14 @@ class _Stack:
 
 
 def _batch(inputs: Iterable[InputTensor]) -> int | None:
-    """The first size that all inputs share, or None."""
-    firsts = {tensor.shape[:1] for tensor in inputs}
-    shared = firsts.pop() if len(firsts) == 1 else ()
-    return shared[0] if shared else None
+    """The batch that all inputs share, or None."""
+    sizes = {tensor.items for tensor in inputs}
+    return sizes.pop() if len(sizes) == 1 else None
+
+
+def _without_batch(tensor: InputTensor, shape: tuple[int, ...]) -> tuple[int, ...]:
+    axis = tensor.batch_axis or 0
+    return shape[:axis] + shape[axis + 1 :]
 
 
 def _dtype(tensor: InputTensor) -> "np.dtype[Any]":

@@ -4,9 +4,9 @@ The rules, in order:
 
 1. Which dimension of an input is the batch: the one `--batch-axis` says; one called so (batch, batch_size, bs); one
    that is called as another input's batch is; an open first dimension, unless its name is that of a sequence or of
-   something else in another input; one called N or B behind a sequence. Where no input has one, a fixed first dimension
-   that all inputs share is the model's fixed batch; asked for another, the binding says so in `fixed_batch`, and the caller may
-   rewrite the model.
+   something else in another input; one called N or B behind a sequence. Where no input has one, a fixed first
+   dimension that all inputs share is the model's fixed batch; asked for another, the binding says so in
+   `fixed_batch`, and the caller may rewrite the model.
 2. `--shape` gives one input whole. Its sizes must equal the model's fixed ones; they close the dimensions of the same
    name everywhere, and one without a name for itself alone. At the place of the batch it may repeat the batch or say 1
    and leave it to `--batch`; any other number contradicts `--batch` and is refused.

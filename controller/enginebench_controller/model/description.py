@@ -7,7 +7,7 @@ from pathlib import Path
 import onnx
 from onnx import helper
 
-from enginebench_controller.errors import ModelError, leads_nowhere
+from enginebench_controller.errors import ModelError, UnknownModelError, leads_nowhere
 from enginebench_controller.model.bounded import bounded
 from enginebench_controller.model.contradictions import told_as_invalid
 from enginebench_controller.model.embedding import onnx_integer_bounds
@@ -55,10 +55,10 @@ def format_of(path: Path) -> ModelFormat:
 def missing_file(path: Path) -> ModelError:
     """What is to be raised where a model file should be and is not: nothing, or a folder."""
     if path.is_dir():
-        return ModelError(f"{path} is a folder; name a model file in it, such as {path / 'model.onnx'}")
+        return UnknownModelError(f"{path} is a folder; name a model file in it, such as {path / 'model.onnx'}")
     if lost := leads_nowhere(path):
-        return ModelError(f"there is no model file {path}: {lost}")
-    return ModelError(f"there is no model file {path}; check the path")
+        return UnknownModelError(f"there is no model file {path}: {lost}")
+    return UnknownModelError(f"there is no model file {path}; check the path")
 
 
 @bounded

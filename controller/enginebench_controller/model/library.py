@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from enginebench_controller.authority.private_files import make_private_folder
-from enginebench_controller.errors import ModelError, StoreError, leads_nowhere
+from enginebench_controller.errors import ModelError, StoreError, UnknownModelError, leads_nowhere
 from enginebench_controller.model.description import SUFFIXES, missing_file
 from enginebench_controller.model.model_files import SourceFile, collect_files, hash_file, version_digest
 from enginebench_controller.model.weight_count import WeightCount, count_weights
@@ -64,9 +64,9 @@ class ModelLibrary:
         return self._read(digest)
 
     def resolve(self, text: str) -> ModelVersion:
-        """The version meant by a "zoo:NAME", a file (added if need be), a name (the newest) or a digest's start.
+        """The version meant by a "zoo:NAME", a file (added if need be), a name or a digest's start.
 
-        Raises `ModelError` with the nearest name when nothing fits.
+        Raises `UnknownModelError` with the nearest name when nothing fits, or with the digests where several do.
         """
         if text.startswith(PREFIX):
             return self._from_zoo(text)
@@ -139,14 +139,21 @@ class ModelLibrary:
         return self._read(model.digest)
 
     def _by_name(self, text: str) -> ModelVersion | None:
-        return next((version for version in self.versions() if version.name == text), None)
+        found = [version for version in self.versions() if version.name == text]
+        if len(found) > 1:
+            short = _short_digests([version.digest for version in found])
+            listed = "\n".join(
+                f"  - {short[one.digest]}: {one.format}, {one.derivation or f'added {_day(one)}'}" for one in found
+            )
+            raise UnknownModelError(f"{len(found)} model versions are called {text!r}; say which by its digest", listed)
+        return found[0] if found else None
 
     def _by_digest(self, text: str) -> ModelVersion | None:
         if not _DIGEST_PREFIX.fullmatch(text.lower()):
             return None
         found = [version for version in self.versions() if version.digest.startswith(text.lower())]
         if len(found) > 1:
-            raise ModelError(f"{len(found)} model versions start with {text}: give more digits")
+            raise UnknownModelError(f"{len(found)} model versions start with {text}: give more digits")
         return found[0] if found else None
 
     def _refuse(self, text: str) -> NoReturn:
@@ -155,7 +162,7 @@ class ModelLibrary:
         names = sorted({version.name for version in self.versions()})
         near = get_close_matches(text, names, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else "`enginebench models list` shows what there is"
-        raise ModelError(f"no model is called {text!r}, and there is no such file; {hint}")
+        raise UnknownModelError(f"no model is called {text!r}, and there is no such file; {hint}")
 
     def _entries(self) -> list[Path]:
         try:
@@ -234,6 +241,16 @@ class ModelLibrary:
         except OSError as error:
             remedy = "free some space" if error.errno == ENOSPC else "check that the folder can be written"
             raise StoreError(f"cannot {what} the model library {self._root}: {error.strerror}; {remedy}") from error
+
+
+def _short_digests(digests: Sequence[str]) -> dict[str, str]:
+    """The shortest starts that tell the digests apart, of at least six digits."""
+    length = next(n for n in range(6, 65) if len({digest[:n] for digest in digests}) == len(digests))
+    return {digest: digest[:length] for digest in digests}
+
+
+def _day(version: ModelVersion) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(version.created_at_unix_ns / 1e9))
 
 
 def _checked_name(name: str | None) -> str | None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from enginebench_controller.errors import InputError, ModelError
+from enginebench_controller.errors import InputError, ModelError, UnknownModelError
 from enginebench_controller.home import Home
 from enginebench_controller.inputs.input_set import prepare
 from enginebench_controller.model.binding import bind
@@ -30,6 +30,7 @@ class Binder:
         self._shapes = parse_shapes(plan.shapes, plan.batch_axis)
         self._digests = dict(digests or {})
         self._versions: dict[str, ModelVersion] = {}
+        self._unreadable: dict[str, ModelError] = {}
         self._bound: dict[tuple[str, int], BoundModel] = {}
 
     @property
@@ -43,9 +44,20 @@ class Binder:
         return tuple(self._versions.values())
 
     def resolve(self, names: Sequence[str]) -> None:
-        """Find every model before anything is started. Raises `ModelError` for the first that is not there."""
+        """Find every model before anything is started.
+
+        Raises `UnknownModelError` for the first that is not there, and `ModelError` where none of them can be read: one
+        of several that cannot is told of when it is bound.
+        """
         for name in names:
-            self._version(name)
+            try:
+                self._version(name)
+            except UnknownModelError:
+                raise
+            except ModelError as error:
+                self._unreadable[name] = error
+        if self._unreadable and not self._versions:
+            raise next(iter(self._unreadable.values()))
 
     def __call__(self, name: str, batch: int) -> BoundModel:
         """The model version and inputs for one batch. Raises `ModelError`, and `InputError` for given inputs."""
@@ -77,6 +89,8 @@ class Binder:
         return replace(model, assumptions=(*model.assumptions, *said), input_set=prepared, input_paths=paths)
 
     def _version(self, name: str) -> ModelVersion:
+        if name in self._unreadable:
+            raise self._unreadable[name]
         if name not in self._versions:
             self._versions[name] = self._resolve(name)
         return self._versions[name]

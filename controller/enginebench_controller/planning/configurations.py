@@ -68,6 +68,7 @@ def configurations(
 ) -> Iterator[Configuration]:
     """Every combination of a plan's axes on one device, possible or not."""
     axes = itertools.product(plan.cores or (usable_cores(snapshot) or 1,), plan.streams, plan.precision, plan.hint)
+    stop = plan.stop_rule()
     for core_count, streams, precision, hint in axes:
         for load, requests, arrivals in _loads(plan, core_count, streams, hint):
             yield Configuration(
@@ -84,7 +85,7 @@ def configurations(
                 # The seed stays that of the plan: an open loop draws its arrivals with it.
                 input_set=replace(model.input_set or InputSet(count=plan.inputs), seed=plan.seed),
                 options=options,
-                stop=plan.stop_rule(),
+                stop=stop,
                 output_batch_axes=model.output_batch_axes,
             )
 
@@ -115,20 +116,23 @@ def _requests(plan: Plan, load: Load, cores: int, streams: int, hint: Hint) -> t
     return plan.requests or (max(2, streams, wanted),)
 
 
-def impossible(  # noqa: PLR0911  # one reason a line
-    configuration: Configuration, snapshot: TargetSnapshot, engine: Engine, device: Mapping[str, Any]
-) -> str | None:
-    """Why a configuration cannot be, or None."""
-    available = engine["available"]
+def contradiction(configuration: Configuration, snapshot: TargetSnapshot) -> str | None:
+    """Why a configuration cannot be on a target, whatever the engine, or None."""
     usable = usable_cores(snapshot)
     if usable is not None and configuration.cores > usable:
         return f"{configuration.cores} cores are asked for, and the target has {_cores_in_words(snapshot, usable)}"
+    if configuration.streams > 1 and configuration.load is Load.SYNC:
+        return f"{configuration.streams} streams need `--load async`: one request at a time uses only one"
+    return None
+
+
+def impossible(configuration: Configuration, engine: Engine, device: Mapping[str, Any]) -> str | None:
+    """Why an engine cannot do what a configuration asks for, or None."""
+    available = engine["available"]
     if configuration.precision not in ("default", *device["precisions"]):
         return f"it cannot execute in {configuration.precision}; it has {', '.join(device['precisions'])}"
     if configuration.streams > 1 and not available["multiple_streams"]:
         return f"it runs one stream, and {configuration.streams} are asked for"
-    if configuration.streams > 1 and configuration.load is Load.SYNC:
-        return f"{configuration.streams} streams need `--load async`: one request at a time uses only one"
     if _load_of_the_engine(configuration.load) not in available["loads"]:
         return f"it cannot carry the load {configuration.load}; it has {', '.join(available['loads'])}"
     if configuration.hint is not Hint.NONE and configuration.hint not in available["hints"]:

@@ -1,9 +1,10 @@
 """From a plan to jobs: every configuration, and the reasons why some of them cannot be."""
 
 import itertools
+import math
 import random
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from enginebench_controller.inputs.image_file import ImageOptions
 from enginebench_controller.planning.configurations import (
     BoundModel,
     configurations,
+    contradiction,
     describe_load,
     impossible,
 )
@@ -31,6 +33,9 @@ from enginebench_controller.records import (
 
 MAX_INTERLEAVED = 64
 """So many runs an agent lets take turns."""
+
+MAX_CONFIGURATIONS = 10_000
+"""So many take a day at the least, and seconds to plan."""
 
 
 Bind = Callable[[str, int], BoundModel]
@@ -64,10 +69,15 @@ class Job:
 
 @dataclass(frozen=True)
 class Expansion:
-    """All jobs of a plan, and what a person should know about them."""
+    """All jobs of a plan, and what a person should know about them.
+
+    `left_out` are those of the notes that tell of models which nothing can be made of: the others run, and the command
+    counts as failed in part.
+    """
 
     jobs: tuple[Job, ...]
     notes: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
 
 
 def in_random_order(jobs: Sequence[Job], seed: int) -> tuple[Job, ...]:
@@ -83,59 +93,105 @@ def in_random_order(jobs: Sequence[Job], seed: int) -> tuple[Job, ...]:
 def expand(plan: Plan, snapshots: Sequence[TargetSnapshot], bind: Bind) -> Expansion:
     """Multiply the plan out over what the targets offer, or each of its rungs.
 
-    Raises `PlanError` with every reason when any configuration is impossible, so that nothing runs by halves.
+    Raises `PlanError` with every reason when any configuration is impossible, so that nothing runs by halves: all but
+    what one of "all" engines cannot do, or a model of several that nothing can be made of, which are left out.
     """
-    refusals: dict[str, None] = {}
-    notes: dict[str, None] = {}
-    jobs = [job for grid in plan.grids() for job in _grid(grid, snapshots, bind, refusals, notes)]
+    _refuse_too_many(plan, snapshots)
+    told = _Told()
+    jobs = [job for grid in plan.grids() for job in _grid(grid, snapshots, bind, told)]
     if plan.interleave:
-        refusals |= dict.fromkeys(_crowds(jobs))
-    if refusals:
-        raise PlanError("nothing was run, because:\n" + "\n".join(f"  - {reason}" for reason in refusals))
+        told.refusals.update(dict.fromkeys(_crowds(jobs)))
+    if told.refusals:
+        raise PlanError("nothing was run, because:\n" + _listed(told.refusals))
+    if not jobs and told.unable:
+        raise PlanError("nothing was run, because no engine here can do it; ask for less:\n" + _listed(told.unable))
     missing = [f"{rung.name} is not available: {rung.unavailable}" for rung in plan.rungs if rung.unavailable]
-    return Expansion(tuple(jobs), (*notes, *missing))
+    return Expansion(tuple(jobs), (*told.left_out, *told.notes, *told.unable, *missing), tuple(told.left_out))
 
 
-def _grid(
-    plan: Plan, snapshots: Sequence[TargetSnapshot], bind: Bind, refusals: dict[str, None], notes: dict[str, None]
-) -> Iterator[Job]:
-    refusals |= dict.fromkeys([*_contradictions(plan), *_ownerless_options(plan, snapshots)])
-    bound = _bound_models(plan, bind, refusals, notes)
+@dataclass(frozen=True)
+class _Told:
+    """Sentences in the order they came up, each once: why nothing runs at all, what is to be known, what engines of
+    "all" cannot do, and which models are left out."""
+
+    refusals: dict[str, None] = field(default_factory=dict)
+    notes: dict[str, None] = field(default_factory=dict)
+    unable: dict[str, None] = field(default_factory=dict)
+    left_out: dict[str, None] = field(default_factory=dict)
+
+    def cannot(self, plan: Plan, reason: str) -> None:
+        """An engine cannot do what it is asked: refused where it was named, left out where all were meant."""
+        (self.unable if plan.engines == ("all",) else self.refusals)[reason] = None
+
+
+def _listed(reasons: Iterable[str]) -> str:
+    return "\n".join(f"  - {reason}" for reason in reasons)
+
+
+def _refuse_too_many(plan: Plan, snapshots: Sequence[TargetSnapshot]) -> None:
+    """Raise `PlanError` for a plan that comes to more than anybody waits for, before any of it is made."""
+    most = sum(_size(grid, snapshot) for grid in plan.grids() for snapshot in snapshots)
+    if most > MAX_CONFIGURATIONS:
+        raise PlanError(
+            f"the plan multiplies out to {most:,} configurations, and at most {MAX_CONFIGURATIONS:,} are run at once: "
+            "give fewer values, or make several plans of it"
+        )
+
+
+def _size(plan: Plan, snapshot: TargetSnapshot) -> int:
+    """How many configurations a plan has on a target if none is impossible."""
+    engines = select_engines(plan.engines, snapshot.engines, snapshot.target)[0]
+    all_devices = plan.devices == ("all",)
+    places = sum(len(one["available"]["devices"]) if all_devices else max(1, len(plan.devices)) for one in engines)
+    requests, rates = len(plan.requests) or 1, len(plan.rate) or 1
+    each = {Load.SYNC: 1, Load.ASYNC: requests, Load.OPEN_LOOP: requests * rates}
+    loads = sum(each[load] for load in plan.load)
+    axes = (plan.models, plan.batch, plan.cores or (1,), plan.streams, plan.precision, plan.hint)
+    return places * loads * math.prod(map(len, axes))
+
+
+def _grid(plan: Plan, snapshots: Sequence[TargetSnapshot], bind: Bind, told: _Told) -> Iterator[Job]:
+    told.refusals.update(dict.fromkeys([*_contradictions(plan), *_ownerless_options(plan, snapshots)]))
+    bound = _bound_models(plan, bind, told)
     for snapshot, (name, batch) in itertools.product(snapshots, bound):
         model = bound[name, batch]
-        for engine in _engines(plan, snapshot, model.version, refusals, notes):
-            yield from _jobs(plan, snapshot, engine, model, batch, refusals)
+        for engine in _engines(plan, snapshot, model.version, told):
+            yield from _jobs(plan, snapshot, engine, model, batch, told)
 
 
-def _bound_models(
-    plan: Plan, bind: Bind, refusals: dict[str, None], notes: dict[str, None]
-) -> dict[tuple[str, int], BoundModel]:
+def _bound_models(plan: Plan, bind: Bind, told: _Told) -> dict[tuple[str, int], BoundModel]:
+    """The models fit for each batch; one of several that is fit for none is left out."""
     bound = {}
-    for name, batch in itertools.product(plan.models, plan.batch):
+    failed: dict[str, dict[int, ModelError]] = defaultdict(dict)
+    for name, batch in itertools.product(dict.fromkeys(plan.models), plan.batch):
         try:
             bound[name, batch] = bind(name, batch)
         except ModelError as error:
-            if len(plan.models) * len(plan.batch) == 1:
-                raise
-            refusals[f"{name}, batch {batch}: {error}"] = None
+            failed[name][batch] = error
         else:
-            notes |= dict.fromkeys(f"{name}: {text}" for text in bound[name, batch].assumptions)
+            told.notes.update(dict.fromkeys(f"{name}: {text}" for text in bound[name, batch].assumptions))
+    for name, errors in failed.items():
+        if len(plan.models) * len(plan.batch) == 1:
+            raise errors[plan.batch[0]]
+        if bound and len(errors) == len(plan.batch):
+            told.left_out[f"{name} is left out: {next(iter(errors.values()))}"] = None
+        else:
+            told.refusals.update({f"{name}, batch {batch}: {error}": None for batch, error in errors.items()})
     return bound
 
 
-def _engines(
-    plan: Plan, snapshot: TargetSnapshot, version: ModelVersion, refusals: dict[str, None], notes: dict[str, None]
-) -> Iterator[Engine]:
+def _engines(plan: Plan, snapshot: TargetSnapshot, version: ModelVersion, told: _Told) -> Iterator[Engine]:
     engines, problems = select_engines(plan.engines, snapshot.engines, snapshot.target)
-    refusals |= dict.fromkeys(problems)
+    told.refusals.update(dict.fromkeys(problems))
     for engine in engines:
         if version.format in engine["available"]["formats"]:
             yield engine
         elif plan.engines == ("all",):
-            notes[f"{engine['name']} is left out: it does not read {version.format} ({version.name})"] = None
+            told.notes[f"{engine['name']} is left out: it does not read {version.format} ({version.name})"] = None
         else:
             formats = ", ".join(engine["available"]["formats"])
-            refusals[f"{engine['name']} does not read {version.format} ({version.name}); it reads {formats}"] = None
+            sentence = f"{engine['name']} does not read {version.format} ({version.name}); it reads {formats}"
+            told.refusals[sentence] = None
 
 
 def _jobs(
@@ -144,24 +200,27 @@ def _jobs(
     engine: Engine,
     model: BoundModel,
     batch: int,
-    refusals: dict[str, None],
+    told: _Told,
 ) -> Iterator[Job]:
     ref = EngineRef(engine["name"], engine["environment"], engine["available"]["version"])
-    options = _options(plan, engine, refusals)
-    for device in _devices(plan, engine, snapshot.target, refusals):
+    options = _options(plan, engine, told.refusals)
+    for device in _devices(plan, engine, snapshot.target, told):
         for configuration in configurations(plan, snapshot, device["name"], batch, model, options):
-            problem = impossible(configuration, snapshot, engine, device)
-            if problem:
-                refusals[f"{engine['name']} on {snapshot.target} {device['name']}: {problem}"] = None
+            where = f"{engine['name']} on {snapshot.target} {device['name']}"
+            if problem := contradiction(configuration, snapshot):
+                told.refusals[f"{where}: {problem}"] = None
+                continue
+            if problem := impossible(configuration, engine, device):
+                told.cannot(plan, f"{where}: {problem}")
                 continue
             resources = tuple(device["resources"])
             yield Job(snapshot.target, ref, model.version, configuration, resources, model.input_paths)
 
 
-def _devices(plan: Plan, engine: Engine, target: str, refusals: dict[str, None]) -> list[Mapping[str, Any]]:
+def _devices(plan: Plan, engine: Engine, target: str, told: _Told) -> list[Mapping[str, Any]]:
     devices = engine["available"]["devices"]
     if not devices:
-        refusals[f"{engine['name']} found no device on target {target!r}"] = None
+        told.cannot(plan, f"{engine['name']} found no device on target {target!r}")
     if not plan.devices:
         return next(([device] for device in devices if device["name"] == "CPU"), devices[:1])
     if plan.devices == ("all",):
@@ -170,7 +229,7 @@ def _devices(plan: Plan, engine: Engine, target: str, refusals: dict[str, None])
     for name in plan.devices:
         if name.lower() not in by_name:
             known = ", ".join(device["name"] for device in devices)
-            refusals[f"{engine['name']} on target {target!r} has no device {name!r}; it has {known}"] = None
+            told.cannot(plan, f"{engine['name']} on target {target!r} has no device {name!r}; it has {known or 'none'}")
     return [by_name[name.lower()] for name in plan.devices if name.lower() in by_name]
 
 

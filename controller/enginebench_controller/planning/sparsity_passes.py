@@ -46,7 +46,7 @@ def with_sparsities(
             "such as deepsparse; write --engine deepsparse, or ask for no sparsity"
         )
     notes = (f"{name} is left out: it cannot impose sparsity" for name in unable)
-    return Expansion(jobs, (*expansion.notes, *notes))
+    return Expansion(jobs, (*expansion.notes, *notes), expansion.left_out)
 
 
 def _imposing(snapshots: Sequence[TargetSnapshot]) -> Iterator[tuple[str, str, str]]:

@@ -1,11 +1,13 @@
 """A benchmark from plan to stored results; profiles are in profiling.py."""
 
 import asyncio
+import contextlib
 import logging
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version as distribution_version
 
 from enginebench_controller import logs
 from enginebench_controller.errors import EnginebenchError, InputError
@@ -14,7 +16,7 @@ from enginebench_controller.model.bounded import in_thread
 from enginebench_controller.planning.binder import Binder
 from enginebench_controller.planning.expand import Expansion, expand, in_random_order
 from enginebench_controller.planning.plan import Plan, make_plan, parse_duration_ns
-from enginebench_controller.records import Benchmark, BlockSamples, Measurement
+from enginebench_controller.records import LOCAL_TARGET, Benchmark, BlockSamples, Measurement, TargetSnapshot
 from enginebench_controller.running import execution
 from enginebench_controller.running.execution import Interleave, Keep
 from enginebench_controller.running.pending import Claim, Pending, pending_jobs, written
@@ -46,6 +48,7 @@ def order_again(benchmark: Benchmark, *, trusted: bool = False) -> Order:
     """The order that repeats a benchmark. Raises `InputError` when its plan is of another version."""
     document = dict(benchmark.plan)
     digests = document.pop("digests", None)
+    document.pop("left_out", None)
     return Order(make_plan(document, f"the plan of benchmark {benchmark.id}"), benchmark.id, digests, trusted)
 
 
@@ -67,7 +70,7 @@ async def run_in_session(home: Home, order: Order, session: Session, binder: Bin
     expansion = await in_thread(expand, order.plan, session.snapshots, binder)
     if not expansion.jobs:
         raise InputError("the plan comes to nothing: no engine on these targets reads these models")
-    benchmark = _new_benchmark(order, binder.digests)
+    benchmark = _new_benchmark(order, binder.digests, expansion.left_out)
     pending = _pending(benchmark, expansion, order.plan)
     with written(home.path, pending) as claim:
         try:
@@ -84,8 +87,23 @@ async def plan_only(home: Home, order: Order) -> Expansion:
     """What a plan would run, without running or storing it. Raises as `run_benchmark` does before it runs."""
     binder = Binder(home, order.plan, order.digests)
     await in_thread(binder.resolve, _models(order.plan))
-    async with open_session(home, order.plan.targets) as session:
-        return await in_thread(expand, order.plan, session.snapshots, binder)
+    async with contextlib.AsyncExitStack() as stack:
+        snapshots = await asyncio.to_thread(_last_words_of_this_machine, home, order.plan)
+        if snapshots is None:
+            snapshots = (await stack.enter_async_context(open_session(home, order.plan.targets))).snapshots
+        return await in_thread(expand, order.plan, snapshots, binder)
+
+
+def _last_words_of_this_machine(home: Home, plan: Plan) -> tuple[TargetSnapshot, ...] | None:
+    """What the agent of this machine said last, where nobody else is asked and it is of this version.
+
+    To ask it anew would start one, which has to wait for whoever uses the machine.
+    """
+    if set(plan.targets) - {LOCAL_TARGET} or any(one.name == LOCAL_TARGET for one in home.store.targets()):
+        return None
+    ours = distribution_version("enginebench")
+    found = tuple(one for one in home.store.snapshots() if one.target == LOCAL_TARGET)
+    return found if found and found[0].host.get("agent_version") == ours else None
 
 
 def _models(plan: Plan) -> list[str]:
@@ -93,13 +111,15 @@ def _models(plan: Plan) -> list[str]:
     return list(dict.fromkeys([*plan.models, *(name for grid in plan.grids() for name in grid.models)]))
 
 
-def _new_benchmark(order: Order, digests: dict[str, str]) -> Benchmark:
+def _new_benchmark(order: Order, digests: dict[str, str], left_out: Sequence[str]) -> Benchmark:
     name = order.plan.name or ", ".join(model.rpartition("/")[2] for model in order.plan.models)
     return Benchmark(
         id=uuid.uuid4().hex[:12],
         name=name,
         created_at_unix_ns=time.time_ns(),
-        plan=order.plan.document() | {"order_seed": order.plan.seed_of_order(), "digests": digests},
+        plan=order.plan.document()
+        | {"order_seed": order.plan.seed_of_order(), "digests": digests}
+        | ({"left_out": list(left_out)} if left_out else {}),
         rerun_of=order.rerun_of,
     )
 

@@ -69,7 +69,7 @@ def _begun(job: Job, benchmark_id: str, measurement_id: str, results: Sequence[r
 
 def _ending(job: Job, results: Sequence[run_pb2.RunResult]) -> tuple[Failure | None, Status]:
     for index, result in enumerate(results):
-        if (failure := outcome.failure_of(result)) is not None:
+        if (failure := outcome.failure_of(job, result)) is not None:
             which = f"process {index + 1} of {job.configuration.stop.processes}: " if index else ""
             return replace(failure, message=which + failure.message), outcome.status_of(result)
     return None, Status.OK

@@ -77,7 +77,7 @@ def _show_state(view: JobView) -> None:
         st.caption(inert(view.facts), width="content")
     if view.is_active:
         st.progress(view.share or 0.0, text=inert(view.progress or view.explanation))
-        st.caption(inert(view.doing) or "Planning …")
+        st.caption(inert(view.doing))
     elif view.explanation:
         st.caption(view.explanation)
 

@@ -154,7 +154,11 @@ def _progress(job: Job) -> str:
 
 def _doing(job: Job) -> str:
     running = [f"{cell.title}: {cell.doing}" for cell in job.progress.cells if cell.state is CellState.RUNNING]
-    return job.progress.doing or "; ".join(running)
+    if job.progress.total is None:
+        otherwise = "Planning …"
+    else:
+        otherwise = "Finishing …" if job.progress.done >= job.progress.total else "Between two cells …"
+    return job.progress.doing or "; ".join(running) or otherwise
 
 
 def _tallies(found: Sequence[Cell]) -> tuple[tuple[str, str], ...]:
