@@ -5,10 +5,11 @@ import time
 from pathlib import Path
 
 import pytest
-from agent_process import eventually
+from agent_process import eventually, is_alive
 from scripted_runs import Bench, finished
 
 from enginebench_agent import attempt, child, spool
+from enginebench_agent.resident import ResidentSet
 from enginebench_proto.v1 import configuration_pb2, run_pb2
 
 TWO_BLOCKS = "block(0)\nblock(1, 5)\n"
@@ -158,3 +159,34 @@ async def test_a_reader_gets_the_rest_after_the_run_was_forgotten(bench: Bench) 
     await anext(reading)
     bench.spool.remove("run-1")
     assert len([part async for part in reading]) == 4
+
+
+@pytest.mark.parametrize("phase", ["read", "compile", "first_inference", "steady_state", "teardown"])
+async def test_a_child_that_ends_as_if_all_were_well_has_a_sentence(bench: Bench, phase: str) -> None:
+    failure = (await bench.run(f"phase({phase!r})\nblock(0)\nos._exit(0)")).failure
+    assert failure.message == f"the engine ended its process with exit code 0 in phase {phase}, without a result"
+
+
+async def test_a_child_that_cannot_be_bound_is_not_left_behind(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = []
+
+    def refuse(pid: int, limits: object) -> None:
+        started.append(pid)
+        raise PermissionError("no prlimit here")
+
+    monkeypatch.setattr(child, "impose", refuse)
+    failure = (await bench.run("time.sleep(60)")).failure
+    assert "no prlimit here" in failure.detail
+    assert len(started) == 1 and not is_alive(started[0])
+
+
+async def test_a_child_whose_memory_cannot_be_watched_did_not_run_out_of_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(_: ResidentSet) -> None:
+        raise RuntimeError("no /proc here")
+
+    monkeypatch.setattr(ResidentSet, "sample_until_exceeded", fail)
+    failure = (await bench.run("time.sleep(60)")).failure
+    assert failure.kind == run_pb2.FAILURE_KIND_INTERNAL
+    assert "could not watch how much memory" in failure.message and "no /proc here" in failure.detail

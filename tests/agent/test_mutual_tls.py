@@ -1,5 +1,7 @@
 """Mutual TLS in the agent: when it starts, how it follows its files, and what it writes down."""
 
+import asyncio
+import contextlib
 import json
 import socket
 import ssl
@@ -14,10 +16,12 @@ from agent_process import AgentProcess, Client, eventually, make_spec, run_comma
 from cryptography import x509
 
 from certified import Certified, credentials
+from enginebench_agent import server
 from enginebench_agent.audit import AuditLog
 from enginebench_agent.authorization import THIS_MACHINE
 from enginebench_agent.errors import SetupError
-from enginebench_agent.tls.material import load_material
+from enginebench_agent.tls.credentials import server_credentials
+from enginebench_agent.tls.material import MaterialFolder, load_material
 from enginebench_controller.authority.issued import Role
 from enginebench_proto.v1 import agent_pb2, agent_pb2_grpc
 
@@ -276,3 +280,47 @@ def test_the_audit_log_has_a_bound(tmp_path: Path) -> None:
 def test_a_loopback_agent_loads_no_cryptography(agent: AgentProcess) -> None:
     maps = Path(f"/proc/{agent.pid}/maps").read_text()
     assert "cryptography" not in maps
+
+
+@pytest.mark.fault(22)
+def test_it_does_not_start_with_a_clients_certificate(tmp_path: Path, own: Certified, tls: Path) -> None:
+    client = own.client("anna")
+    for name in ("crt", "key"):
+        (tls / f"agent.{name}").write_bytes((client / f"client.{name}").read_bytes())
+    (tls / "agent.key").chmod(0o600)
+    says = refusal(tmp_path, tls)
+    assert "is a client's certificate" in says and "`enginebench ca issue agent NAME --host HOST`" in says
+
+
+async def _silent_seconds(port: int, said: bytes, drip: bytes = b"") -> float:
+    """How long a connection lasts that says so much, and then a byte now and then."""
+    begin = asyncio.get_running_loop().time()
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(said)
+    with contextlib.suppress(ConnectionError):
+        async with asyncio.timeout(20):
+            while drip or not reader.at_eof():
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(0.1):
+                        if not await reader.read(4096):
+                            break
+                writer.write(drip)
+    writer.close()
+    return asyncio.get_running_loop().time() - begin
+
+
+@pytest.mark.fault(23)
+@pytest.mark.parametrize("is_secure", [True, False])
+async def test_handshakes_that_never_end_are_dropped(tls: Path, is_secure: bool) -> None:
+    key = "grpc.server_handshake_timeout_ms"
+    assert dict(server.SERVER_OPTIONS)[key] == 10_000
+    served = grpc.aio.server(options=[*((k, v) for k, v in server.SERVER_OPTIONS if k != key), (key, 500)])
+    credentials = server_credentials(MaterialFolder(tls))
+    port = served.add_secure_port("127.0.0.1:0", credentials) if is_secure else served.add_insecure_port("127.0.0.1:0")
+    await served.start()
+    hello = bytes.fromhex("1603010200010001fc0303") if is_secure else b"PRI * HTTP/2.0\r\n"
+    lasted = await asyncio.gather(
+        *(_silent_seconds(port, said, drip) for said, drip in ((b"", b""), (hello, b""), (hello, hello[:1])))
+    )
+    await served.stop(None)
+    assert max(lasted) < 5, "by default it would be two minutes"

@@ -9,6 +9,7 @@ import grpc
 import pytest
 from agent_process import ENDLESS_MS, ONLY_FAKE, AgentProcess, Client, connected, digest, eventually, make_spec, refused
 
+from enginebench_agent.cache import FileCache
 from enginebench_agent.errors import DiskFullError
 from enginebench_agent.quota import EVICTED_SUFFIX, Quota
 from enginebench_proto.v1 import model_pb2
@@ -128,3 +129,10 @@ def test_without_a_bound_of_the_owner_it_is_a_share_of_the_disk(tmp_path: Path) 
     assert quota.make_room(1, 0, lambda _: False) == []
     with pytest.raises(DiskFullError, match="max_cache_bytes"):
         quota.make_room(1 << 60, 0, lambda _: False)
+
+
+def test_files_that_no_run_needs_any_more_leave_nothing_in_memory(tmp_path: Path) -> None:
+    cache = FileCache(tmp_path)
+    with cache.pinned(["0" * 64, "1" * 64]), cache.pinned(["1" * 64]):
+        assert len(cache._pins) == 2
+    assert len(cache._pins) == 0

@@ -1,5 +1,6 @@
 """Records survive the way over the wire and back."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -25,7 +26,7 @@ from enginebench_controller.records import (
     StopRule,
     WarmUp,
 )
-from enginebench_proto.v1 import engine_pb2, measurement_pb2, run_pb2
+from enginebench_proto.v1 import device_pb2, engine_pb2, measurement_pb2, run_pb2
 
 CONFIGURATION = Configuration(
     device="GPU.0",
@@ -133,3 +134,18 @@ def test_an_unavailable_engine_keeps_its_reason() -> None:
     engine = convert.from_engine(message)
     assert engine["available"] is None
     assert engine["unavailable"] == {"kind": "broken", "reason": "libvino.so is missing", "detail": ""}
+
+
+def test_what_an_engine_says_of_itself_is_bounded_whatever_its_agent_lets_pass() -> None:
+    long = "x" * 100_000
+    device = device_pb2.Device(full_name=long, precisions=[long] * 100, properties={long: long})
+    option = engine_pb2.EngineOption(name=long, help=long, choices=[long])
+    available = engine_pb2.AvailableEngine(version=long, options=[option] * 100, more_devices=7)
+    available.devices.extend(device_pb2.Device(name=str(number)) for number in range(1_000))
+    available.devices[0].CopyFrom(device)
+    told = convert.from_engine(engine_pb2.Engine(name=long, available=available))
+    assert len(json.dumps(told)) < 200_000
+    assert (len(told["available"]["devices"]), told["available"]["more_devices"]) == (64, 936 + 7)
+    unavailable = engine_pb2.UnavailableEngine(reason=long, detail=long)
+    told = convert.from_engine(engine_pb2.Engine(unavailable=unavailable))
+    assert (len(told["unavailable"]["reason"]), len(told["unavailable"]["detail"])) == (500, 16_384)

@@ -10,6 +10,7 @@ import pytest
 
 from enginebench_controller.errors import AgentError, EnginebenchError, UnreachableError
 from enginebench_controller.records import ModelFile
+from enginebench_controller.running import client as client_module
 from enginebench_controller.running.client import AgentClient
 from enginebench_proto.v1 import model_pb2, model_pb2_grpc
 
@@ -60,3 +61,24 @@ async def test_an_upload_is_tried_again_unless_the_agent_says_why_not(
         with pytest.raises(EnginebenchError) as raised:
             await client.upload(file, path, 0, lambda *_: None)
     assert type(raised.value) is error
+
+
+async def test_a_connection_that_cannot_be_made_leaves_no_tunnel(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = []
+
+    @asynccontextmanager
+    async def tunnel(_: str) -> AsyncIterator[str]:
+        try:
+            yield "unix:/nowhere"
+        finally:
+            closed.append(True)
+
+    def refuse(*_: object) -> None:
+        raise UnreachableError("no certificate to show")
+
+    monkeypatch.setattr(client_module, "reachable", tunnel)
+    monkeypatch.setattr(client_module, "open_channel", refuse)
+    with pytest.raises(UnreachableError, match="no certificate"):
+        async with AgentClient("nuc", "ssh://nuc"):
+            raise AssertionError("not reached")
+    assert closed == [True]

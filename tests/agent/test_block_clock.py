@@ -1,0 +1,114 @@
+"""The agent's clock beside a child's: a lie is found, and what messages take is none."""
+
+import time
+
+import pytest
+
+from enginebench_agent import block_clock
+from enginebench_agent.block_clock import BlockClock
+from enginebench_proto.v1 import measurement_pb2, run_pb2
+from enginebench_proto.v1.worker_pb2 import WorkerMessage
+
+MS = 1_000_000
+
+
+class Play:
+    """A child whose clock runs at `factor`, and an agent that hears it; both live in a time of their own."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, factor: float = 1.0) -> None:
+        self.now_ns = 1_000 * MS
+        monkeypatch.setattr(block_clock, "time", self)
+        self._factor = factor
+        self.clock = BlockClock()
+        self._begin_ns: int | None = None
+
+    def perf_counter_ns(self) -> int:
+        return self.now_ns
+
+    def _told(self, time_ns: int) -> int:
+        return int(time_ns * self._factor)
+
+    def phase(self) -> None:
+        self._send(WorkerMessage(phase=run_pb2.PhaseStarted(name="steady_state")), self.now_ns)
+
+    def block(self, duration_ms: float = 100, pause_ms: float = 1, delay_ms: float = 0.1) -> None:
+        """A pause, a block, and its message after a delay."""
+        begin_ns = self.now_ns + int(pause_ms * MS)
+        end_ns = begin_ns + int(duration_ms * MS)
+        self._begin_ns = begin_ns if self._begin_ns is None else self._begin_ns
+        block = measurement_pb2.Block(
+            begin_ns=self._told(begin_ns) - self._told(self._begin_ns),
+            duration_ns=self._told(end_ns) - self._told(begin_ns),
+        )
+        self._send(WorkerMessage(part=run_pb2.ResultPart(block=block)), end_ns, delay_ms)
+        self.now_ns = max(self.now_ns - int(delay_ms * MS), end_ns)
+
+    def _send(self, message: WorkerMessage, sent_ns: int, delay_ms: float = 0.1) -> None:
+        self.clock.wait()
+        message.sent_ns = self._told(sent_ns)
+        self.now_ns = sent_ns + int(delay_ms * MS)
+        self.clock.hear(message)
+
+
+@pytest.mark.parametrize("factor", [0.5, 0.9, 1.15, 2.0])
+def test_a_clock_of_another_speed_is_found(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
+    play = Play(monkeypatch, factor)
+    play.phase()
+    for _ in range(20):
+        play.block()
+    seen_ns, told_ns = play.clock.difference_ns() or (0, 0)
+    assert told_ns / seen_ns == pytest.approx(factor, rel=0.02)
+
+
+def test_a_single_block_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    play = Play(monkeypatch, 0.5)
+    play.phase()
+    play.block()
+    assert play.clock.difference_ns() is not None
+
+
+@pytest.mark.parametrize("blocks", [1, 3, 20])
+def test_pauses_and_one_late_message_are_no_lie(monkeypatch: pytest.MonkeyPatch, blocks: int) -> None:
+    play = Play(monkeypatch)
+    play.phase()
+    for number in range(blocks):
+        play.block(pause_ms=500 * (number % 3), delay_ms=19 if number == blocks - 1 else 0.1)
+    assert play.clock.difference_ns() is None
+
+
+def test_a_lie_is_measured_by_the_blocks_however_long_the_pauses_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    play = Play(monkeypatch, 0.9)
+    play.phase()
+    for _ in range(20):
+        play.block(pause_ms=2_000)
+    assert play.clock.difference_ns() is not None
+
+
+def test_what_the_agent_itself_was_late_for_is_no_lie(monkeypatch: pytest.MonkeyPatch) -> None:
+    play = Play(monkeypatch)
+    play.phase()
+    play.block()
+    play.now_ns += 300 * MS  # its disk took so long
+    play.clock.wait()
+    play.block(delay_ms=250)
+    assert play.clock.difference_ns() is None
+
+
+def test_a_child_that_tells_nothing_of_its_clock_is_not_judged() -> None:
+    clock = BlockClock()
+    clock.wait()
+    clock.hear(WorkerMessage(part=run_pb2.ResultPart(block=measurement_pb2.Block())))
+    assert clock.difference_ns() is None
+
+
+async def test_the_delays_of_the_loop_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    import asyncio
+
+    clock = BlockClock()
+    monkeypatch.setattr(block_clock, "LOOK_SECONDS", 0.01)
+    looking = asyncio.create_task(clock.measure_delays())
+    await asyncio.sleep(0)
+    time.sleep(0.2)  # the loop does nothing meanwhile
+    await asyncio.sleep(0.02)
+    looking.cancel()
+    assert clock._delay_ns >= 150 * MS
