@@ -76,13 +76,18 @@ class Readback(Generic[T]):
 
 @dataclass(frozen=True)
 class Effective:
-    """What the engine really uses. None means unknown; the worker then observes what it can (threads)."""
+    """What the engine really uses. None means unknown; the worker then observes what it can (threads).
+
+    `prepared` says in short sentences what was done to the model before the engine got it: "IR version 10 restamped as
+    9".
+    """
 
     threads: Readback[int] | None = None
     streams: Readback[int] | None = None
     precision: Readback[str] | None = None
     provider: Readback[str] | None = None
     isa: Readback[str] | None = None
+    prepared: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -470,8 +470,10 @@ def _assert_well_formed(effective: spec.Effective) -> None:
         if readback is not None:
             assert isinstance(readback.value, str)
             assert readback.value
-    for readback in vars(effective).values():
-        assert readback is None or readback.source in set(spec.Source)
+    for name, readback in vars(effective).items():
+        if name != "prepared" and readback is not None:
+            assert readback.source in set(spec.Source)
+    assert all(isinstance(sentence, str) and sentence for sentence in effective.prepared)
     assert effective.precision is None or effective.precision.value in PRECISION_WORDS
 
 

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from contract_models import Arrays, ContractModel
 
 from enginebench_plugins import spec
 from enginebench_plugins.deepsparse.importing import import_deepsparse, missing
+from enginebench_plugins.deepsparse.network import restamp
 from enginebench_plugins.deepsparse.profile import layers_of
 
 
@@ -42,6 +44,28 @@ class TestDeepSparse(EngineContract):
         self.infer(engine, model, 3, model.inputs_for(3, seed=1))
         assert model.path.read_bytes() == before
         assert list(tmp_path.iterdir()) == [model.path]
+
+    def test_a_newer_stamp_on_what_it_knows_is_lowered_and_told(self, engine: spec.Engine, tmp_path: Path) -> None:
+        given, newer = self.classifier(tmp_path), tmp_path / "newer.onnx"
+        model = onnx.load(str(given.path))
+        model.ir_version = 11
+        model.opset_import[0].version = 21
+        model.opset_import.append(onnx.helper.make_opsetid("ai.onnx.ml", 5))
+        onnx.save(model, str(newer))
+        restamped = replace(given, path=newer)
+        inputs = restamped.inputs_for(2, seed=1)
+        (outputs,) = self.infer(engine, restamped, 2, inputs)
+        self.assert_same(outputs, restamped.reference(inputs))
+        with self.compiled(engine, restamped.source(2), self.settings()) as compiled:
+            assert compiled.effective().prepared == (
+                "operator set ONNX 21 restamped as 19, which computes these nodes alike",
+                "operator set ai.onnx.ml 5 left out, for no node uses it",
+                "IR version 11 restamped as 9",
+            )
+
+    def test_a_model_that_it_reads_is_given_as_it_is(self, engine: spec.Engine, tmp_path: Path) -> None:
+        with self.compiled(engine, self.classifier(tmp_path).source(1), self.settings()) as compiled:
+            assert compiled.effective().prepared == ()
 
     def test_operators_that_went_to_the_fallback_are_told(self, engine: spec.Engine, tmp_path: Path) -> None:
         whole, partly = self.classifier(tmp_path), self.embedding(tmp_path)
@@ -118,6 +142,37 @@ class TestDeepSparse(EngineContract):
 def _record(name: str, time_ms: float, origins: str = "<none>", size: int = 1) -> dict[str, Any]:
     dims = dict.fromkeys(("batches", "channels", "z", "y", "x"), size)
     return {"name": name, "average_run_time_in_ms": time_ms, "canonical_name": origins, "output_dims": dims}
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        onnx.helper.make_node("Gelu", ["x"], ["y"]),
+        onnx.helper.make_node("GroupNormalization", ["x", "s", "b"], ["y"], num_groups=1),
+        onnx.helper.make_node("DequantizeLinear", ["x", "s"], ["y"], block_size=2),
+        onnx.helper.make_node("DFT", ["x", "n", "axis"], ["y"]),
+    ],
+    ids=lambda node: node.op_type,
+)
+@pytest.mark.parametrize("in_a_body", [False, True])
+def test_a_stamp_stays_where_an_operator_is_truly_newer(node: onnx.NodeProto, *, in_a_body: bool) -> None:
+    nodes = [node]
+    if in_a_body:
+        branch = onnx.helper.make_graph([node], "branch", [], [])
+        nodes = [onnx.helper.make_node("If", ["x"], ["y"], then_branch=branch, else_branch=branch)]
+    model = onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", [], []), ir_version=8)
+    model.opset_import[0].version = 21
+    assert restamp(model) == ()
+    assert model.opset_import[0].version == 21
+
+
+def test_a_type_that_no_older_version_has_keeps_every_stamp() -> None:
+    int4 = onnx.TensorProto(name="w", data_type=22, dims=[2], raw_data=b"\x21")
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Cast", ["w"], ["y"], to=1)], "g", [], [], [int4])
+    model = onnx.helper.make_model(graph, ir_version=10)
+    model.opset_import[0].version = 21
+    assert restamp(model) == ()
+    assert model.ir_version == 10
 
 
 def test_layers_of_analyses_are_joined_by_their_place() -> None:

@@ -71,6 +71,7 @@ class CompiledNetwork(spec.CompiledModel):
             precision=None if precision is None else spec.Readback(precision, spec.Source.ASSUMED),
             provider=spec.Readback(_provider(self._engine.fraction_of_supported_ops), spec.Source.ENGINE_API),
             isa=spec.Readback(instruction_set(self._deepsparse), spec.Source.ENGINE_API),
+            prepared=self._network.prepared,
         )
 
     def create_request(self) -> spec.InferRequest:

@@ -2,7 +2,7 @@
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,16 @@ from enginebench_plugins.onnx_model import node_labels, output_names, run_inputs
 
 LARGEST_FILE_BYTES = 1 << 30
 """Beyond this, weights are written beside the model: protobuf refuses files of 2 GiB."""
+
+IR_VERSION = 9
+OPERATOR_SETS = {"": 19, "ai.onnx.ml": 3}
+"""The newest that DeepSparse 1.8 reads, tried with files of one operator; it takes any number for other domains."""
+
+NEWEST_ELEMENT_TYPE = onnx.TensorProto.FLOAT8E5M2FNUZ
+"""Of IR version 9. What a later version says with a new type, no earlier one can say."""
+
+CHANGED_MEANING = frozenset({"DFT", "GridSample", "GroupNormalization"})
+"""Operators that a set after 19 computes otherwise without any new attribute or input."""
 
 FLOATING = {
     onnx.TensorProto.FLOAT: "f32",
@@ -34,6 +44,8 @@ class Network:
     """The model's own floating precision; None when it has no floats."""
     readers: Mapping[str, str]
     """The node that reads a tensor, by its label, for tensors that only one reads."""
+    prepared: tuple[str, ...] = ()
+    """What was changed besides shapes, in short sentences."""
 
     @property
     def batch(self) -> int | None:
@@ -43,18 +55,70 @@ class Network:
 
 
 def write_network(model: Any, source: spec.ModelSource) -> Network:
-    """Fix the shapes of this run in the model, and write it.
+    """Fix the shapes of this run in the model, restamp what DeepSparse knows under an older version, and write it.
 
     DeepSparse's own `input_shapes` is not used, for it writes the shapes into the caller's file. Raises
     `UnsupportedSettingsError` for shapes the model cannot have.
     """
     inputs = run_inputs(model, source)
     _fix(model, inputs)
+    prepared = restamp(model)
     folder = tempfile.TemporaryDirectory(prefix="enginebench-deepsparse-")
     path = Path(folder.name) / "model.onnx"
     weights_bytes = sum(len(weight.raw_data) for weight in model.graph.initializer)
     onnx.save(model, str(path), save_as_external_data=weights_bytes > LARGEST_FILE_BYTES, location="weights.bin")
-    return Network(folder, path, inputs, output_names(model), _precision(model), _only_readers(model))
+    return Network(folder, path, inputs, output_names(model), _precision(model), _only_readers(model), prepared)
+
+
+def restamp(model: Any) -> tuple[str, ...]:
+    """Lower, in place, versions newer than DeepSparse reads where everything in the model is in the older ones too.
+
+    Returns a sentence for each. What is truly newer stays as it is, so that DeepSparse refuses it in its own words.
+    """
+    if any(each.data_type > NEWEST_ELEMENT_TYPE for each in model.graph.initializer):
+        return ()
+    sentences = [*_restamp_operator_sets(model)]
+    if model.ir_version > IR_VERSION:
+        sentences.append(f"IR version {model.ir_version} restamped as {IR_VERSION}")
+        model.ir_version = IR_VERSION
+    return tuple(sentences)
+
+
+def _restamp_operator_sets(model: Any) -> Iterator[str]:
+    nodes = list(_nodes([*model.graph.node, *(node for each in model.functions for node in each.node)]))
+    for given in list(model.opset_import):
+        domain = "" if given.domain == "ai.onnx" else given.domain
+        newest = OPERATOR_SETS.get(domain, given.version)
+        if given.version <= newest:
+            continue
+        name = domain or "ONNX"
+        used = [node for node in nodes if (node.domain or "") in {domain, given.domain}]
+        if not used:
+            model.opset_import.remove(given)
+            yield f"operator set {name} {given.version} left out, for no node uses it"
+        elif all(_is_known(node, domain, newest) for node in used):
+            yield f"operator set {name} {given.version} restamped as {newest}, which computes these nodes alike"
+            given.version = newest
+
+
+def _nodes(nodes: Iterable[Any]) -> Iterator[Any]:
+    """Nodes with those of their bodies."""
+    for node in nodes:
+        yield node
+        for attribute in node.attribute:
+            for body in (attribute.g, *attribute.graphs):
+                yield from _nodes(body.node)
+
+
+def _is_known(node: Any, domain: str, version: int) -> bool:
+    """Whether an older operator set says the same with this node: its schema has all that the node uses."""
+    try:
+        schema = onnx.defs.get_schema(node.op_type, version, domain)
+    except onnx.defs.SchemaError:
+        return False
+    names = {attribute.name for attribute in node.attribute}
+    fits = names <= schema.attributes.keys() and len(node.input) <= schema.max_input
+    return fits and node.op_type not in CHANGED_MEANING
 
 
 def instruction_set(deepsparse: Any) -> str:
