@@ -1,6 +1,6 @@
 """What several plugins need to know of an ONNX file: its inputs for this run and the names of its outputs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +61,15 @@ def source_names(model: Any) -> SourceNames:
     return SourceNames(
         types={label: node.op_type for label, node in labelled},
         makers={name: label for label, node in labelled for name in node.output if name},
+        within={name: label for label, node in labelled for name in _names_within(node)},
     )
+
+
+def _names_within(node: Any) -> Iterator[str]:
+    for attribute in node.attribute:
+        for inner in attribute.g.node if attribute.HasField("g") else ():
+            yield from filter(None, (inner.name, *inner.output))
+            yield from _names_within(inner)
 
 
 def run_inputs(model: Any, source: spec.ModelSource) -> tuple[spec.TensorSpec, ...]:

@@ -1,7 +1,7 @@
 """The names of a model's nodes and tensors, and how to find them in names that an engine made of them."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 SEPARATORS = "_/"
 """What engines put between a name of the model and what they add to it: "r1_nchwc", "n0/WithoutBiases"."""
@@ -9,10 +9,14 @@ SEPARATORS = "_/"
 
 @dataclass(frozen=True)
 class SourceNames:
-    """The nodes of a graph as given: their types by label, and the labels of those that make each tensor."""
+    """The nodes of a graph as given: their types by label, and the labels of those that make each tensor.
+
+    `within` has the names of nodes and tensors in the bodies of control flow, with the label of the node around them.
+    """
 
     types: Mapping[str, str]
     makers: Mapping[str, str]
+    within: Mapping[str, str] = field(default_factory=dict)
 
     def node_in(self, made: str) -> str | None:
         """The label of the node that a name begins with or whose output it begins with; of several the longest.

@@ -51,6 +51,9 @@ def named_time(layers: Iterable[spec.LayerProfile]) -> float:
         ("BiasGelu", "BiasGelu", ["g"], ("gelu",)),
         ("ReorderOutput_token_3", "ReorderOutput", ["r1"], ()),
         ("InsertedCast_r1", "Cast", ["r1"], ()),
+        ("InsertedPrecisionFreeCast_r1_nchwc", "Conv", ["reorder_token_0"], ("relu",)),
+        ("add", "Add", ["InsertedPrecisionFreeCast_g"], ("gelu",)),
+        ("InsertedPrecisionFreeCast_r1", "Cast", ["r1"], ()),
         ("conv_cast", "Cast", ["cast"], ()),
         ("Transpose_token_4", "Transpose", ["conv_nhwc"], ()),
         ("Transpose", "Transpose", ["turned"], ("Transpose",)),
@@ -180,3 +183,47 @@ def test_a_trace_that_ended_too_early_is_no_profile(tmp_path: Path) -> None:
     trace.write_text(json.dumps([run]))
     with pytest.raises(RuntimeError, match="1 of 2 inferences: profile fewer"):
         layers_of(trace, 2)
+
+
+def test_nodes_taken_out_of_branches_and_functions_are_led_back_to_the_node_whose_they_were(tmp_path: Path) -> None:
+    """The conditions are constant and the functions the model's own, so that the runtime has neither If nor call."""
+    inner = helper.make_node("If", ["yes"], ["deep"], "inner", **_both("Tanh", "Sigmoid", "x", "t"))
+    product = helper.make_node("MatMul", ["deep", "w"], ["p"], "product")
+    taken = helper.make_graph(
+        [inner, product], "taken", [], [helper.make_tensor_value_info("p", TensorProto.FLOAT, None)]
+    )
+    choice = helper.make_node(
+        "If", ["yes"], ["c"], "choice", then_branch=taken, else_branch=_both("Relu", "Relu", "x", "e")["then_branch"]
+    )
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    steps = [helper.make_node("Exp", ["a"], ["b"]), helper.make_node("MatMul", ["b", "m"], ["out"])]
+    function = helper.make_function("own", "Step", ["a", "m"], ["out"], steps, imports[:1])
+    calls = [
+        helper.make_node("Step", [given, "w"], [made], made, domain="own") for given, made in (("c", "d"), ("d", "y"))
+    ]
+    graph = helper.make_graph(
+        [choice, *calls], "inlined",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, 4])],
+        [numpy_helper.from_array(np.array(True), "yes"), numpy_helper.from_array(np.eye(4, dtype="f"), "w")],
+    )  # fmt: skip
+    onnx.save(helper.make_model(graph, functions=[function], opset_imports=imports, ir_version=8), tmp_path / "m.onnx")
+    source = spec.ModelSource(tmp_path / "m.onnx", spec.ModelFormat.ONNX)
+    layers = profile(source, {"x": np.ones((4, 4), "f")})
+    assert [(layer.type, layer.source_nodes) for layer in layers] == [
+        ("Tanh", ("choice",)),
+        ("MatMul", ("choice",)),
+        ("Exp", ("d",)),
+        ("MatMul", ("d",)),
+        ("Exp", ("y",)),
+        ("MatMul", ("y",)),
+    ], "nodes of functions have no names"
+
+
+def _both(then: str, other: str, given: str, made: str) -> dict[str, onnx.GraphProto]:
+    """The branches of an If, each of one node."""
+    value = [helper.make_tensor_value_info(made, TensorProto.FLOAT, None)]
+    return {
+        f"{side}_branch": helper.make_graph([helper.make_node(operator, [given], [made])], side, [], value)
+        for side, operator in (("then", then), ("else", other))
+    }

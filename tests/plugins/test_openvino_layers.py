@@ -13,10 +13,11 @@ import openvino
 import pytest
 from contract import compiled
 from contract_models import ContractModel
+from onnx import TensorProto, helper, numpy_helper
 
 from enginebench_plugins import spec
 from enginebench_plugins.openvino.counters import single_times_ns
-from enginebench_plugins.openvino.original_names import source_nodes
+from enginebench_plugins.openvino.original_names import OriginalNames, source_nodes
 from enginebench_plugins.openvino.plugin import OpenVino
 from enginebench_plugins.openvino.runtime_model import RuntimeLayer, executed_isa, executed_precision
 
@@ -100,7 +101,7 @@ def test_layers_are_joined_by_their_tensors_and_weights_have_their_own_names(
 
 
 def test_what_the_reader_or_the_device_made_is_not_taken_for_a_node() -> None:
-    known = {"conv": ("c",), "conv_1": ("d",), "relu": ("r",), "x": ("x",), "sum_2": ("s",)}
+    known = OriginalNames({"conv": ("c",), "conv_1": ("d",), "relu": ("r",), "x": ("x",), "sum_2": ("s",)})
     stated = ("conv/WithoutBiases", "Multiply_17731", "conv", "relu")
     assert source_nodes(stated, known) == ("conv", "relu")
     assert source_nodes(("Reshape_15", "Reshape_15_flatten_reshape"), known) == ()
@@ -119,6 +120,42 @@ def test_nodes_without_a_name_or_with_a_shared_one_are_told_by_their_outputs(
     origins = [set(each.source_nodes) for each in executed]
     assert {"c1", "r1"} in origins
     assert {"same", "r2"} in origins
+
+
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+@pytest.mark.parametrize("operator", ["LSTM", "GRU"])
+def test_recurrent_layers_are_led_back_to_their_node(
+    engine: OpenVino, tmp_path: Path, operator: str, direction: str
+) -> None:
+    """What runs bears no name of the file: "LSTMSequence_52", and of two directions not even that one."""
+    gates, both = {"LSTM": 4, "GRU": 3}[operator], 2 if direction == "bidirectional" else 1
+    nodes, weights, value = [], [], "x"
+    for number, size in ((1, 3), (2, 8)):
+        shapes = {f"W{number}": (both, gates * 8, size), f"R{number}": (both, gates * 8, 8)}
+        weights += [numpy_helper.from_array(np.full(shape, 0.1, "f"), name) for name, shape in shapes.items()]
+        name = f"layer{number}"
+        nodes += [
+            helper.make_node(
+                operator, [value, *shapes], [f"{name}.y"], name, hidden_size=8, direction=direction
+            ),
+            helper.make_node("ReduceSum", [f"{name}.y", "one"], [f"{name}.sum"], f"{name}.add", keepdims=0),
+        ]  # fmt: skip
+        value = f"{name}.sum"
+    weights.append(numpy_helper.from_array(np.array([1], np.int64), "one"))
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [5, 2, size]) for name, size in (("x", 3), (value, 8))
+    ]
+    graph = helper.make_graph(nodes, "recurrent", ends[:1], ends[1:], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "r.onnx")
+    source = spec.ModelSource(tmp_path / "r.onnx", spec.ModelFormat.ONNX)
+    network = compiled(engine, source, profiling=True)
+    layers = network.profile([{"x": np.ones((5, 2, 3), "f")}], 2).layers
+    network.close()
+    found = [set(layer.source_nodes) for layer in layers if layer.type == "RNNSeq"]
+    assert len(found) == 2 * both
+    for number in (1, 2):
+        own = {f"layer{number}", f"layer{number}.y", f"layer{number}.add", f"layer{number}.sum"}
+        assert sum(bool(sources) and sources <= own for sources in found) == both
 
 
 def test_layers_of_openvinos_own_form_are_told_by_its_own_names(model: ContractModel, tmp_path: Path) -> None:

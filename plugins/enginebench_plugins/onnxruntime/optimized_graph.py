@@ -5,6 +5,7 @@ A node that was fused or rewritten keeps the name of a node, or of the tensor it
 stem.conv. Blocked tensors are called "reorder_token_7" and the like; all others keep their names in the model.
 """
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +27,12 @@ UNIQUE = "_token_"
 
 BLOCKED = "_nchwc"
 """The end of a name that is made of the name of a tensor."""
+
+WIDENED = "InsertedPrecisionFreeCast_"
+"""The beginning of a tensor's name that is computed in f32, as the processor has no kernels for the model's f16."""
+
+INLINED = re.compile(r"(_(?:if_(?:then|else)_branch|inlfunc_\w+?)(?:_token_\d+)?)_(.+)")
+"""A name within a branch that is always taken, or within a function, whose nodes the runtime takes into the graph."""
 
 LONGEST_VALUE = 80
 """Attributes with more characters are left out: tables, and kernels' code."""
@@ -57,9 +64,15 @@ class OptimizedGraph:
 
         Where it has another number of one name and type, or was not saved, the name alone tells the origin.
         """
+        executed = [(self._saved_name(*key), key[1]) for key in executed]
         alike = Counter(executed)
         unused = {key: iter(self._places[key]) for key, count in alike.items() if len(self._places[key]) == count}
         return [next(unused[key]) if key in unused else self._unsaved(*key) for key in executed]
+
+    def _saved_name(self, name: str, operator: str) -> str:
+        """A node without a name, as functions of the model's own have them, is executed as "Exp_3"."""
+        is_numbered = name.rpartition("_")[0] == operator and name.rpartition("_")[2].isdigit()
+        return "" if is_numbered and self._places[name, operator] == [] != self._places["", operator] else name
 
     def _unsaved(self, name: str, operator: str) -> OptimizedNode:
         known = (name,) if name else ()
@@ -73,18 +86,50 @@ def read_optimized_graph(path: Path, names: SourceNames) -> OptimizedGraph:
 
     nodes = onnx.load(str(path), load_external_data=False).graph.node
     taken = {node.name for node in nodes}
+    calls = _calls(nodes, names)
     read = (
         OptimizedNode(
             name=node.name,
             type=node.op_type,
             inputs=tuple(filter(None, node.input)),
             outputs=tuple(filter(None, node.output)),
-            source_nodes=source_nodes(node.name, node.op_type, node.output, names, taken),
+            source_nodes=_inlined(node, names, calls)
+            or source_nodes(node.name, node.op_type, node.output, names, taken),
             parameters=dict(_parameters(node)),
         )
         for node in nodes
     )
     return OptimizedGraph(read, names)
+
+
+def _calls(nodes: Iterable[Any], names: SourceNames) -> dict[str, str]:
+    """The label of the node whose branch or function each prefix stands for, told by whoever makes its output."""
+    found: dict[str, str] = {}
+    for node in nodes:
+        told = [label for output in node.output if (label := names.makers.get(output))]
+        # Only what comes out of a function has no name; whatever reads from a branch may be outside of it.
+        for name in (node.name, *node.output) if node.name else node.input:
+            if told and (match := INLINED.match(name)):
+                found.setdefault(match[1], told[0])
+    return found
+
+
+def _inlined(node: Any, names: SourceNames, calls: Mapping[str, str]) -> tuple[str, ...]:
+    """The node of the model that a node was taken out of; none for a node that is the model's own."""
+    found: dict[str, None] = {}
+    for name in (node.name, *node.output):
+        match = INLINED.match(name)
+        if match is None:
+            continue
+        label = _within(match[2], names) or calls.get(match[1])
+        found |= {label: None} if label else {}
+    return tuple(found)
+
+
+def _within(name: str, names: SourceNames) -> str | None:
+    while name not in names.within and (match := INLINED.match(name)):
+        name = match[2]
+    return names.within.get(name)
 
 
 def source_nodes(
@@ -97,7 +142,8 @@ def source_nodes(
     """
     if operator in REORDERS:
         return ()
-    told = [_named(name, names, taken), *(names.makers.get(output) for output in outputs)]
+    made = (names.makers.get(output.removeprefix(WIDENED)) for output in outputs)
+    told = [_named(name.removeprefix(WIDENED), names, taken), *made]
     found = dict.fromkeys(label for label in told if label is not None)
     return tuple(label for label in found if operator not in MOVERS or names.types[label] == operator)
 

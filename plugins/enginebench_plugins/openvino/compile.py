@@ -45,7 +45,7 @@ def compile_network(core: Any, model: Any, form: spec.ModelFormat, settings: spe
     def compile_with(settings: spec.Settings) -> Any:
         return core.compile_model(model, settings.device, configure(core, settings))
 
-    names = original_names(model, form) if settings.profiling else {}
+    names = original_names(model, form) if settings.profiling else None
     return CompiledNetwork(compile_with, model, settings, names)
 
 

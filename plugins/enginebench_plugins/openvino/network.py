@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 from enginebench_plugins import spec
@@ -37,10 +36,10 @@ class CompiledNetwork(spec.CompiledModel):
         compile_with: Callable[[spec.Settings], Any],
         model: Any,
         settings: spec.Settings,
-        names: OriginalNames = MappingProxyType({}),
+        names: OriginalNames | None = None,
     ) -> None:
         self._compile_with = compile_with
-        self._names = names
+        self._names = names or OriginalNames()
         self._settings = settings
         self._network = compile_with(settings)
         # The first conversion of an element type fills a table under a C++ lock that does not know the interpreter's:

@@ -1,12 +1,12 @@
 """Layers from OpenVINO's performance counters, joined with the runtime model."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from enginebench_plugins import spec
 from enginebench_plugins.openvino.counters import NS_PER_US, single_times_ns
-from enginebench_plugins.openvino.original_names import OriginalNames, source_nodes
+from enginebench_plugins.openvino.original_names import OriginalNames, origins
 from enginebench_plugins.openvino.request import NetworkRequest
 from enginebench_plugins.openvino.runtime_model import RuntimeLayer, runtime_layers
 from enginebench_plugins.profiled import Inferences
@@ -42,10 +42,11 @@ def profile_layers(
 
     Inferences(inferences.inputs, WARM_UP).run(request, read)
     latency_ns = inferences.run(request, lambda inference: read(WARM_UP + inference))
-    layers = {layer.name: layer for layer in runtime_layers(network)}
+    executed = runtime_layers(network)
+    layers, sources = {layer.name: layer for layer in executed}, origins(executed, names)
     averaged = network.get_property("EXECUTION_DEVICES") == ["CPU"]
     profiles = (
-        _described(_profile(order, name, counter, layers.get(name), averaged=averaged), layers.get(name), names)
+        _described(_profile(order, name, counter, layers.get(name), averaged=averaged), layers.get(name), sources)
         for order, (name, counter) in enumerate(counters.items())
     )
     return spec.ModelProfile(tuple(profiles), latency_ns)
@@ -80,7 +81,9 @@ def _profile(
     )
 
 
-def _described(profile: spec.LayerProfile, layer: RuntimeLayer | None, names: OriginalNames) -> spec.LayerProfile:
+def _described(
+    profile: spec.LayerProfile, layer: RuntimeLayer | None, sources: Mapping[str, tuple[str, ...]]
+) -> spec.LayerProfile:
     """The profile with what the runtime model tells of the layer; of a node that went into another one, nothing."""
     if layer is None:
         return profile
@@ -89,7 +92,7 @@ def _described(profile: spec.LayerProfile, layer: RuntimeLayer | None, names: Or
         type=layer.type or profile.type,
         precision=layer.precision,
         output_shapes=layer.output_shapes,
-        source_nodes=source_nodes(layer.original_names, names),
+        source_nodes=sources[layer.name],
         inputs=layer.inputs,
         outputs=layer.outputs,
         parameters=layer.parameters,

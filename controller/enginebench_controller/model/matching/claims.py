@@ -27,7 +27,8 @@ def claim_nodes(flow: DataFlow, layers: Sequence[Layer]) -> Claims:
     """Read every layer's names; the layers are in the order of execution. Layers that only hold data claim nothing.
 
     A reorder or a conversion often bears the name of the layer it is made for: it claims no more than nodes that
-    move or convert data themselves, and only where no layer that computes claims them.
+    move or convert data themselves, and only where no layer that computes claims them. Of control flow and functions,
+    which engines dissolve, it claims its part with the layers beside it.
     """
     names = NodeNames(flow)
     kinds = [unmatched_category(layer.type) for layer in layers]
@@ -47,7 +48,11 @@ def claim_nodes(flow: DataFlow, layers: Sequence[Layer]) -> Claims:
     }
     executed, idle = _by_state(layers, computing)
     taken = frozenset[int]().union(*executed.values())
-    moving, still = _by_state(layers, {position: nodes - taken for position, nodes in moves.items()})
+    left = {
+        position: frozenset(node for node in nodes if node not in taken or flow.graph.nodes[node].bodies)
+        for position, nodes in moves.items()
+    }
+    moving, still = _by_state(layers, left)
     return Claims(_ordered(executed | moving), _ordered(idle | still), tensors)
 
 
@@ -69,7 +74,7 @@ def _moves(flow: DataFlow, named: Iterable[int], layer: Layer) -> frozenset[int]
 
 
 def _rearranging(flow: DataFlow, nodes: Iterable[int]) -> frozenset[int]:
-    return frozenset(node for node in nodes if is_rearrangement(flow.op_type(node)))
+    return frozenset(node for node in nodes if is_rearrangement(flow.op_type(node)) or flow.graph.nodes[node].bodies)
 
 
 def _by_state(layers: Sequence[Layer], claims: Nodes) -> tuple[dict[int, frozenset[int]], dict[int, frozenset[int]]]:
