@@ -19,6 +19,7 @@ from enginebench_controller.errors import (
     OldAgentError,
     PlanError,
     StoreError,
+    UnknownModelError,
     UnreachableError,
 )
 from enginebench_controller.records import FailureKind
@@ -66,6 +67,10 @@ ERRORS: Mapping[type[EnginebenchError], Explanation] = {
     ModelError: Explanation(
         "A model file is missing, truncated or no model, or cannot be made to fit the configuration.",
         "Give another file, or the shapes the sentence asks for.",
+    ),
+    UnknownModelError: Explanation(
+        "No model is meant by a name, a digest or a path, or several are.",
+        "Give one of the digests the sentence lists, or see `enginebench models list`.",
     ),
     PlanError: Explanation(
         "The plan asks for something impossible; each reason has a line.",

@@ -41,6 +41,9 @@ _CACHE = re.compile(r"past|total|cache", re.I)
 _BATCH = re.compile(r".*batch.*|bs", re.I | re.S)
 _PERHAPS_BATCH = re.compile(r"n|b", re.I)
 """Behind a sequence these mean the batch; elsewhere any number of anything."""
+_GENERATED = re.compile(r".*\d", re.S)
+"""What tools call dimensions: "unk__12", "s0", "DynamicDimension.3". Equal sizes have different names there."""
+_SOUND = re.compile(r"wav|audio|sample|speech|signal", re.I)
 _ONE_LETTER_SEQUENCE = re.compile(r"l|s", re.I)
 
 MAX_INPUT_BYTES = 8 * 2**30
@@ -171,7 +174,8 @@ class _Binder:
         names = [name for axis, name in enumerate(item.dims or ()) if axis != own_axis and not self._closed(name)]
         if not names:
             return []
-        listed = ", ".join(f"{name!r}" if name else "one without a name" for name in names)
+        nameless = names.count(None)
+        listed = ", ".join([*map(repr, filter(None, names)), *([f"{nameless} without a name"] if nameless else [])])
         example = _joined(self._example(item))
         return [f"Input {item.name!r} has open dimensions ({listed}): give its sizes, --shape {item.name}={example}"]
 
@@ -192,10 +196,10 @@ class _Binder:
                 yield size
             elif axis == self._axes[item.name]:
                 yield self._batch
-            elif isinstance(size, str):
-                yield self._sizes.get(size) or _usual_size(dims, axis, self._batch)
+            elif isinstance(size, str) and size in self._sizes:
+                yield self._sizes[size]
             else:
-                yield _usual_size(dims, axis, self._batch)
+                yield _usual_size(item, axis, self._batch)
 
     def _shape(self, item: InputDescription) -> tuple[int, ...]:
         given = self._sizes_given(item)
@@ -220,6 +224,7 @@ def batch_axes(inputs: Iterable[InputDescription], given: Mapping[str, GivenShap
     axes = {name: axis for name, axis in {**told, **named}.items() if name in told or axis is not None}
     _join_by_name(axes, all_dims)
     others = {dim for name, axis in axes.items() for place, dim in enumerate(all_dims[name]) if place != axis}
+    others |= _other_counts(axes, all_dims)
     for name, dims in all_dims.items():
         if name not in axes and (axis := _open_axis(dims, others)) is not None:
             axes[name] = axis
@@ -230,6 +235,17 @@ def batch_axes(inputs: Iterable[InputDescription], given: Mapping[str, GivenShap
     shared = not any(axis is not None for axis in axes.values()) and len(firsts) == 1 and all(firsts)
     shared = shared and isinstance(next(iter(firsts)), int)
     return {**axes, **{name: 0 if shared and dims else None for name, dims in rest.items()}}
+
+
+def _other_counts(axes: Mapping[str, int | None], all_dims: Mapping[str, Dims]) -> set[str]:
+    """Names of first dimensions that are not the batch, such as num_nodes beside num_edges, or num_boxes beside batch.
+
+    Who names dimensions gives the same thing the same name.
+    """
+    firsts = {dims[0] for name, dims in all_dims.items() if name not in axes and dims and isinstance(dims[0], str)}
+    named = {one for one in firsts if not _GENERATED.fullmatch(one) and not _PERHAPS_BATCH.fullmatch(one)}
+    has_batch = any(axis is not None for axis in axes.values()) or any(map(_PERHAPS_BATCH.fullmatch, firsts))
+    return named if has_batch or len(named) > 1 else set()
 
 
 def _told(name: str, shape: GivenShape, dims: Dims) -> int | None:
@@ -367,8 +383,9 @@ def _default(name: str) -> int | None:
     return next((size for pattern, size in _DEFAULTS if name.isidentifier() and pattern.search(name)), None)
 
 
-def _usual_size(dims: Dims, axis: int, batch: int) -> int:
-    """What models usually have at an open place: images' sides, a state's batch, a length."""
+def _usual_size(item: InputDescription, axis: int, batch: int) -> int:
+    """What models usually have at an open place: images' sides, a state's batch, a second of sound, a length."""
+    dims = item.dims or ()
     name = dims[axis]
     if isinstance(name, str) and re.search(r"total", name, re.I):
         return 256  # a memory of 128 and a sequence of 128
@@ -378,6 +395,8 @@ def _usual_size(dims: Dims, axis: int, batch: int) -> int:
         return 224
     if name is None and len(dims) == 3 and axis == 1 and isinstance(dims[0], int) and isinstance(dims[2], int):
         return batch
+    if len(dims) < 3 and (_SOUND.search(item.name) or _SOUND.search(str(name))):
+        return 16_000
     return 3 if len(dims) == 4 and axis == 1 else 128
 
 

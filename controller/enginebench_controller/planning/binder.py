@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from enginebench_controller.errors import InputError, ModelError, UnknownModelError
 from enginebench_controller.home import Home
@@ -13,7 +14,9 @@ from enginebench_controller.model.rebatch import rebatch
 from enginebench_controller.model.shapes import parse_shapes
 from enginebench_controller.planning.configurations import BoundModel, input_set, with_values
 from enginebench_controller.planning.plan import Plan
-from enginebench_controller.records import ModelVersion
+from enginebench_controller.records import InputSet, ModelVersion
+
+T = TypeVar("T")
 
 
 class Binder:
@@ -67,15 +70,27 @@ class Binder:
 
     def _fit(self, name: str, batch: int) -> BoundModel:
         version = self._version(name)
-        bound = bind(describe(self._library.main_path(version)), batch, self._shapes)
+        shapes = self._meant_for(version, self._shapes)
+        bound = bind(describe(self._library.main_path(version)), batch, shapes)
         fit, inputs = version, bound.inputs
         if bound.fixed_batch is not None:
-            fit = rebatch(self._library, version, batch, self._shapes)
+            fit = rebatch(self._library, version, batch, shapes)
             inputs = tuple(one.with_items(batch) for one in inputs)
-        return self._with_inputs(BoundModel(fit, inputs, bound.assumptions, bound.output_batch_axes))
+        said = self._meant_for(version, self._plan.input_values)
+        chosen = input_set(self._plan, inputs, said)
+        return self._with_inputs(BoundModel(fit, inputs, bound.assumptions, bound.output_batch_axes), chosen)
 
-    def _with_inputs(self, model: BoundModel) -> BoundModel:
-        chosen = input_set(self._plan, model.inputs)
+    def _meant_for(self, version: ModelVersion, said: Mapping[str, T]) -> Mapping[str, T]:
+        """What was said of inputs, but for those that only another model of the plan has."""
+        own = describe(self._library.main_path(version))
+        foreign = said.keys() - {one.name for one in own.inputs} if own.inputs_known else set()
+        if not foreign:
+            return said
+        others = [one for one in self._versions.values() if one.digest != version.digest]
+        theirs = {one.name for other in others for one in describe(self._library.main_path(other)).inputs}
+        return {name: one for name, one in said.items() if name not in foreign & theirs}
+
+    def _with_inputs(self, model: BoundModel, chosen: InputSet) -> BoundModel:
         if self._plan.input_folder is None:
             return replace(model, input_set=chosen)
         folder = Path(self._plan.input_folder).expanduser()

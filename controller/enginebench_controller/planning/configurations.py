@@ -46,9 +46,9 @@ class BoundModel:
     input_paths: Mapping[str, Path] = field(default_factory=dict)
 
 
-def input_set(plan: Plan, inputs: Sequence[InputTensor]) -> InputSet:
+def input_set(plan: Plan, inputs: Sequence[InputTensor], values: Mapping[str, str]) -> InputSet:
     """The random inputs of a plan for a model, with what was said of single ones. Raises `InputError`."""
-    return with_values(InputSet(plan.seed, plan.inputs), given_values(inputs, plan.input_values))
+    return with_values(InputSet(plan.seed, plan.inputs), given_values(inputs, values))
 
 
 def with_values(inputs: InputSet, values: tuple[InputValues, ...]) -> InputSet:

@@ -102,7 +102,7 @@ def expand(plan: Plan, snapshots: Sequence[TargetSnapshot], bind: Bind) -> Expan
     if plan.interleave:
         told.refusals.update(dict.fromkeys(_crowds(jobs)))
     if told.refusals:
-        raise PlanError("nothing was run, because:\n" + _listed(told.refusals))
+        raise PlanError("nothing was run, because:\n" + _listed([*told.refusals, *told.unable]))
     if not jobs and told.unable:
         raise PlanError("nothing was run, because no engine here can do it; ask for less:\n" + _listed(told.unable))
     missing = [f"{rung.name} is not available: {rung.unavailable}" for rung in plan.rungs if rung.unavailable]

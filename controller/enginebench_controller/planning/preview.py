@@ -64,7 +64,7 @@ class _Looker:
         if not version.files:  # built when it is first used; those of the zoo run at every batch
             return BoundModel(version, ())
         bound = bind(_described(self._library.main_path(version)), batch, self._shapes)
-        chosen = input_set(self._plan, bound.inputs)
+        chosen = input_set(self._plan, bound.inputs, self._plan.input_values)
         return BoundModel(version, bound.inputs, bound.assumptions, bound.output_batch_axes, chosen)
 
     def _version(self, name: str) -> ModelVersion:

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from tiny_models import save, tiny_classifier, tiny_embedding
 
-from enginebench_controller.errors import ModelError, StoreError
+from enginebench_controller.errors import ModelError, StoreError, UnknownModelError
 from enginebench_controller.model import library as library_module
 from enginebench_controller.model.library import ModelLibrary
 from enginebench_controller.records import ModelVersion
@@ -229,11 +229,15 @@ def test_a_version_is_found_by_file_name_and_start_of_its_digest(library: ModelL
     assert [library.resolve(text) for text in ("tiny", version.digest[:6], version.digest.upper())] == [version] * 3
 
 
-def test_of_versions_with_one_name_the_newest_answers_to_it(library: ModelLibrary, tmp_path: Path) -> None:
+def test_a_name_of_two_versions_means_neither_and_lists_both(library: ModelLibrary, tmp_path: Path) -> None:
     old = library.add(save(tiny_classifier(), tmp_path / "a.onnx"), name="mine")
     new = library.add(save(tiny_embedding(), tmp_path / "b.onnx"), name="mine")
-    assert library.resolve("mine") == new
-    assert library.resolve(old.digest[:12]) == old
+    with pytest.raises(UnknownModelError, match="2 model versions are called 'mine'") as raised:
+        library.resolve("mine")
+    heading, *choices = str(raised.value).splitlines()
+    assert heading.endswith("say which by its digest:")
+    digests = [choice.removeprefix("  - ").partition(":")[0] for choice in choices]
+    assert [library.resolve(digest) for digest in digests] == [new, old]
 
 
 def test_known_content_takes_a_new_name(library: ModelLibrary, tmp_path: Path) -> None:
