@@ -1,7 +1,7 @@
 """A ladder as a table for the terminal."""
 
 from enginebench_controller.cli.console import UNKNOWN, print_table, remark
-from enginebench_controller.ladder.chart import percent
+from enginebench_controller.ladder.chart import gain_words
 from enginebench_controller.ladder.results import Gain, Ladder, RungResult
 from enginebench_controller.records import Interval
 from enginebench_controller.trust.parity import flags
@@ -50,4 +50,4 @@ def _with_interval(value: float | None, interval: Interval | None, factor: float
 
 
 def _gain(gain: Gain | None) -> str:
-    return UNKNOWN if gain is None else percent(gain)
+    return UNKNOWN if gain is None else gain_words(gain)

@@ -10,6 +10,7 @@ from enginebench_controller.cli.tables import failure_sentence
 from enginebench_controller.documents.benchmarks import Document
 from enginebench_controller.documents.prospects import part_document
 from enginebench_controller.prospects import Advice, Outcome, PruningProspects, Severity
+from enginebench_controller.stats.change import change_words
 from enginebench_controller.trust.parity import engine_label
 
 _STYLES = {Severity.WARNING: "yellow", Severity.GAIN: "green", Severity.NOTE: "cyan"}
@@ -60,7 +61,7 @@ def _row(one: Outcome) -> list[object]:
         _times(one.imposed_speedup),
         _ms(one.measured_ns),
         _times(one.measured_speedup),
-        UNKNOWN if one.error is None else f"{100 * one.error:+.1f} %",
+        UNKNOWN if one.error is None else change_words(1 + one.error),
         short(one.parameters),
         short(one.flops),
     ]

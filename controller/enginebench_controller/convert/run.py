@@ -31,21 +31,22 @@ def from_failure(message: run_pb2.Failure) -> Failure:
     name = run_pb2.FailureKind.Name(message.kind) if message.kind in run_pb2.FailureKind.values() else ""
     kind = name.removeprefix("FAILURE_KIND_").lower()
     known = kind in set(FailureKind)
+    why = cause(message.detail) if message.detail.strip() else last_words(message.stderr_tail)
     return Failure(
         kind=FailureKind(kind) if known else FailureKind.INTERNAL,
-        message=_told(message) + ("" if known else " (a kind of failure that is newer than this version)"),
+        message=_told(message, why) + ("" if known else " (a kind of failure that is newer than this version)"),
         detail=message.detail,
         signal=message.signal,
         exit_code=optional(message, "exit_code"),
         stderr_tail=message.stderr_tail,
         phase=message.phase,
+        cause=why,
     )
 
 
-def _told(message: run_pb2.Failure) -> str:
+def _told(message: run_pb2.Failure, why: str) -> str:
     """The agent's sentence with the cause out of the engine's own words, which may be many lines."""
     said, words = message.message, message.detail.strip()
-    why = cause(words) if words else last_words(message.stderr_tail)
     whole = said.replace(words, why) if words and words in said else said
     told = " ".join(whole.split())
     return told if not why or why in told else f"{told.rstrip('.')}: {why}"

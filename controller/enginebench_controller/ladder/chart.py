@@ -1,17 +1,20 @@
 """The notebook's bar chart as a file: a bar a rung, its interval, what it gained; a missing rung is named, not 0."""
 
+import textwrap
 from pathlib import Path
 from typing import Any
 
 from enginebench_controller.errors import InputError
 from enginebench_controller.ladder.results import Gain, Ladder, RungResult, speed_interval
 from enginebench_controller.ladder.steps import Kind
+from enginebench_controller.stats.change import change_words, factor_words
 
 SUFFIXES = (".svg", ".png")
 
 _WIDTH_INCHES, _ROW_INCHES, _FRAME_INCHES = 10.0, 0.52, 1.5
 _BAR, _BEST, _PALE = "#5b7fa6", "#2b5c8f", "#8a8a8a"
-_LONGEST_REASON = 90
+_LETTERS_IN_A_LINE = 95
+_LINES_OF_A_REASON = 3
 _SMALL: dict[str, Any] = {"fontsize": 9, "parse_math": False}
 """Names and reasons are other people's: a dollar sign in them is no formula."""
 _LABEL_ROOM = 1.5
@@ -54,7 +57,7 @@ _AXIS = {
     Kind.LATENCY: "median latency in ms (shorter is better)",
 }
 
-_LEGEND = "whiskers: 95 % interval; in %: faster than the rung before (≈ within the noise); ×: as fast as the first"
+_LEGEND = "whiskers: 95 % interval; then: on the rung before (≈ within the noise), and ×: as fast as the first"
 
 
 def _draw(axes: Any, row: int, rung: RungResult, ladder: Ladder, longest: float) -> None:
@@ -92,18 +95,18 @@ def _label(rung: RungResult, kind: Kind, value: float) -> str:
     over_previous, over_first = rung.gain_over_previous, rung.gain_over_first
     if over_previous is None or over_first is None:
         return number
-    return f"{number}   {percent(over_previous)}   ×{1 + over_first.share:.2f}"
+    return f"{number}   {gain_words(over_previous)}   {factor_words(1 + over_first.share)}"
 
 
-def percent(gain: Gain) -> str:
-    """A gain in percent, with a mark where it may be noise."""
-    return f"{'≈ ' if gain.is_within_noise else ''}{100 * gain.share:+.1f} %".replace("-", "−")
+def gain_words(gain: Gain) -> str:
+    """A gain in percent, or as a factor, with a mark where it may be noise."""
+    return f"{'≈ ' if gain.is_within_noise else ''}{change_words(1 + gain.share)}"
 
 
 def _missing(rung: RungResult) -> str:
     word = "not available" if rung.measurement is None else "failed"
-    text = f"{word}: {rung.reason}"
-    return text if len(text) <= _LONGEST_REASON else text[: _LONGEST_REASON - 1] + "…"
+    text = f"{word}: {rung.brief_reason}"
+    return "\n".join(textwrap.wrap(text, _LETTERS_IN_A_LINE, max_lines=_LINES_OF_A_REASON, placeholder=" …"))
 
 
 def _title(ladder: Ladder) -> str:

@@ -54,6 +54,12 @@ class RungResult:
     gain_over_first: Gain | None = None
 
     @property
+    def brief_reason(self) -> str:
+        """The reason for a chart, which has little room: the cause alone, where there is one."""
+        failure = self.measurement.failure if self.measurement else None
+        return (failure.cause if failure else "") or self.reason or ""
+
+    @property
     def seconds_per_image(self) -> float | None:
         """Wall clock ÷ images, as the notebooks print it."""
         return None if not self.fps else 1 / self.fps

@@ -35,7 +35,10 @@ class FailureKind(StrEnum):
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a run has no numbers: `message` is a sentence for a person, `detail` the engine's own words."""
+    """Why a run has no numbers: `message` is a sentence for a person, `detail` the engine's own words.
+
+    `cause` is the line of these words that tells, which the message holds, too; "" where there is none.
+    """
 
     kind: FailureKind
     message: str
@@ -44,3 +47,4 @@ class Failure:
     exit_code: int | None = None
     stderr_tail: str = ""
     phase: str = ""
+    cause: str = ""

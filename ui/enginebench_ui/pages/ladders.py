@@ -30,8 +30,8 @@ RUNG_COLUMNS = {
     "First inference (ms)": _NUMBER(format="%.1f", help="Measured apart, right after compiling; in no other number."),
     "Per image (ms)": _NUMBER(format="%.3f", help="Wall clock ÷ images."),
     "Median latency (ms)": _NUMBER(format="%.3f", help="Of one inference; a bigger batch takes longer."),
-    "On the one before (%)": _NUMBER(format="%+.1f", help="What it gained on the rung below that has numbers."),
-    "On the first (%)": _NUMBER(format="%+.1f", help="100 % is twice as fast as the first rung."),
+    "On the one before": _TEXT(help="What it gained on the rung below that has numbers; ≈ within the noise."),
+    "On the first": _TEXT(help="×2.00 is twice as fast as the first rung."),
     "Engine": _TEXT(width="small"),
     "Precision": _TEXT(help="What the engine really executed in, and how that is known."),
     "Remarks": _TEXT(width="large", help="Why there are no numbers, and what to know before trusting them."),
@@ -124,7 +124,7 @@ def _show_charts(ladder: Ladder) -> None:
             name = f"ladder-{measure.value.replace(' ', '-')}"
             st.markdown(f"**{measure.value.capitalize()}**")
             chart(ladder_figure(drawn, measure), key=name, alt=alternative(drawn, measure))
-    st.caption("Whiskers: 95 % interval. In %: on the rung before (≈ within the noise); ×: as fast as the first.")
+    st.caption("Whiskers: 95 % interval. Then: on the rung before (≈ within the noise), and ×: as fast as the first.")
 
 
 show()

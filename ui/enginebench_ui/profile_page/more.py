@@ -50,7 +50,7 @@ def show_pruning(profile: Profile, sweep: Sweep) -> None:
     number = st.column_config.NumberColumn
     times = {name: number(format="%.2f×") for name in ("Estimated ×", "Imposed ×", "Measured ×")}
     spent = {name: number(format="%.3f") for name in ("Estimated (ms)", "Imposed (ms)", "Measured (ms)")}
-    others = {"Zeros (%)": number(format="%.1f"), "Estimate's error (%)": number(format="%+.1f")}
+    others = {"Zeros (%)": number(format="%.1f"), "Estimate's error": st.column_config.TextColumn()}
     counts = {name: number(format="compact") for name in ("Parameters", "FLOPs (estimated)")}
     what = {"What": st.column_config.TextColumn(width=260)}
     table(outcome_rows(sweep.prospects), "outcomes", columns={**what, **times, **spent, **others, **counts})

@@ -11,6 +11,7 @@ from enginebench_controller.comparing.reports.page import render
 from enginebench_controller.comparing.settings import letter
 from enginebench_controller.comparing.words import UNKNOWN, how_sure, joined_sentence, milliseconds, percent
 from enginebench_controller.prospects import Advice
+from enginebench_controller.stats.change import change_words
 from enginebench_controller.trust.parity import engine_label
 
 _BARS = 12
@@ -119,8 +120,7 @@ def _cards(pair: ProfilePair, other: str) -> list[Card]:
 def _latency_card(pair: ProfilePair, other: str, medians: Sequence[str]) -> Card:
     if pair.latency_ratio is None:
         return Card("median latency without counters", UNKNOWN, "not known on both sides")
-    word = "less" if pair.latency_ratio < 1 else "more"
-    note = f"A {medians[0]} ms, {other} {medians[1]} ms: {abs(pair.latency_ratio - 1):.1%} {word}; one process each"
+    note = f"A {medians[0]} ms, {other} {medians[1]} ms: {change_words(pair.latency_ratio)}; one process each"
     return Card("median latency without counters", f"× {pair.latency_ratio:.3f}", note)
 
 

@@ -80,7 +80,7 @@ def test_rows_are_newest_first_with_the_change_from_the_point_before():
     rows = trend_rows(tracks(POINTS, {"fake"}), LENS)
 
     assert [row["Version"] for row in rows] == ["2.0", "1.0", "1.0"]
-    assert rows[0]["Change (%)"] == pytest.approx(100 * (3 / 4.02 - 1))
+    assert rows[0]["Change"] == "×0.75"
     assert [row["Difference"] for row in rows] == ["beyond noise", "within noise", None]
     assert rows[0]["Remarks"] == "this benchmark"
     assert rows[0]["Benchmark"] == "benchmark?id=b3"
@@ -94,7 +94,7 @@ def test_a_failure_is_a_gap_and_the_next_point_is_compared_with_the_one_before()
     assert trend_figure(shown, LENS).data[0].y[1] is None
     newest, failed, _ = trend_rows(shown, LENS)
     assert (failed["ms/item"], failed["Remarks"]) == (None, "crashed")
-    assert newest["Change (%)"] == 0
+    assert newest["Change"] == "×1.00"
 
 
 def test_what_really_ran_otherwise_is_remarked():

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import plotly.graph_objects as go
 
 from enginebench_controller.records import Interval, Status
+from enginebench_controller.stats.change import factor_words
 from enginebench_controller.stats.scaling import Figure
 from enginebench_controller.store.trends import TrendPoint
 from enginebench_ui.views.benchmark.drawing import LEGEND, MARGINS
@@ -98,9 +99,9 @@ def unlike_hosts(shown: Sequence[Track]) -> str | None:
     return f"the processors differ: {', '.join(shortened(model, 60) for model in models)}"
 
 
-def change(before: Value, after: Value) -> float | None:
-    """By which share a value changed; None where either is unknown."""
-    return None if not before.value or after.value is None else after.value / before.value - 1
+def change(before: Value, after: Value) -> str | None:
+    """What a value became of the one before, as a factor; None where either is unknown."""
+    return None if not before.value or after.value is None else factor_words(after.value / before.value)
 
 
 def difference(before: Value, after: Value) -> str | None:
@@ -194,7 +195,7 @@ def _row(track: Track, point: TrendPoint, before: TrendPoint | None, lens: Trend
         "± (%)": percent(values[Figure.TIME_PER_BATCH].half_width),
         "items/s": values[Figure.ITEMS_PER_S].value,
         "items/s ± (%)": percent(values[Figure.ITEMS_PER_S].half_width),
-        "Change (%)": percent(change(earlier, values[lens.figure])),
+        "Change": change(earlier, values[lens.figure]),
         "Difference": difference(earlier, values[lens.figure]),
         "Status": point.status.value,
         "Remarks": "; ".join(_remarks(point, before, lens.benchmark_id)) or None,

@@ -7,6 +7,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from enginebench_controller.stats.change import factor_words
 from enginebench_ui.views.ladders.rungs import Bar, Measure
 from enginebench_ui.views.magnitudes import number
 from enginebench_ui.views.palette import SERIES
@@ -63,7 +64,7 @@ def _heading(bar: Bar, unit: str) -> str:
     title = f"<b>{html.escape(bar.title)}</b>"
     if bar.value is None:
         return title
-    factor = None if bar.factor is None else f"×{bar.factor:.2f}"
+    factor = None if bar.factor is None else factor_words(bar.factor)
     best = "best" if bar.is_best else None
     return "  ·  ".join(filter(None, [f"{title}  {_value(bar, unit)}", bar.gain, factor, best]))
 

@@ -1,13 +1,14 @@
 """The rungs of one ladder: the value that a chart shows of each, and all of them in a table."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from enginebench_controller.ladder.chart import percent as gain_percent
+from enginebench_controller.ladder.chart import gain_words
 from enginebench_controller.ladder.results import Gain, Ladder, RungResult, judged_by, speed_interval
 from enginebench_controller.ladder.steps import Kind
+from enginebench_controller.stats.change import factor_words
 from enginebench_controller.trust.parity import engine_label, flags
-from enginebench_ui.views.text import Row, cells, milliseconds, percent, readback
+from enginebench_ui.views.text import Row, cells, milliseconds, readback
 
 NOT_AVAILABLE = "not available"
 
@@ -71,10 +72,15 @@ def missing_words(rung: RungResult) -> str:
     return f"{NOT_AVAILABLE if rung.measurement is None else 'failed'}: {rung.reason}"
 
 
+def _brief(rung: RungResult) -> str:
+    """The same for a chart, which has little room."""
+    return missing_words(replace(rung, reason=rung.brief_reason)) if rung.reason is not None else ""
+
+
 def _speed(ladder: Ladder, rung: RungResult) -> Bar:
     found = speed_interval(ladder.kind, rung)
     if found is None:
-        return Bar(rung.title, missing=missing_words(rung))
+        return Bar(rung.title, missing=_brief(rung))
     unit = 1.0 if ladder.kind is Kind.THROUGHPUT else 1e-6
     value, interval = found
     return Bar(
@@ -90,12 +96,17 @@ def _speed(ladder: Ladder, rung: RungResult) -> Bar:
 
 def _first_inference(rung: RungResult) -> Bar:
     if rung.first_inference_ns is None:
-        return Bar(rung.title, missing=missing_words(rung) or "not told by the engine's process")
+        return Bar(rung.title, missing=_brief(rung) or "not told by the engine's process")
     return Bar(rung.title, milliseconds(rung.first_inference_ns))
 
 
 def _gain(gain: Gain | None) -> str | None:
-    return None if gain is None else gain_percent(gain)
+    return None if gain is None else gain_words(gain)
+
+
+def _factor(gain: Gain | None) -> str | None:
+    """In a table not in per cent: a sign before a number would be taken for a formula by a spreadsheet."""
+    return None if gain is None else f"{'≈ ' if gain.is_within_noise else ''}{factor_words(1 + gain.share)}"
 
 
 def _row(rung: RungResult) -> Row:
@@ -108,8 +119,8 @@ def _row(rung: RungResult) -> Row:
         "First inference (ms)": milliseconds(rung.first_inference_ns),
         "Per image (ms)": None if rung.seconds_per_image is None else rung.seconds_per_image * 1e3,
         "Median latency (ms)": milliseconds(rung.latency_ns),
-        "On the one before (%)": None if over_previous is None else percent(over_previous.share),
-        "On the first (%)": None if over_first is None else percent(over_first.share),
+        "On the one before": _factor(over_previous),
+        "On the first": _factor(over_first),
         "Status": str(one.status) if one else NOT_AVAILABLE,
         "Remarks": "; ".join(_remarks(rung)),
         "Engine": engine_label(one) if one else None,

@@ -14,6 +14,7 @@ from enginebench_controller.prospects import (
     uniform,
 )
 from enginebench_controller.records import Profile
+from enginebench_controller.stats.change import factor_words
 from enginebench_controller.store.profile_entries import ProfileEntry
 from enginebench_ui.views.magnitudes import percent_text
 from enginebench_ui.views.profiles.summary import GOAL
@@ -103,7 +104,7 @@ def _row(one: Outcome) -> Row:
         "Imposed ×": one.imposed_speedup,
         "Measured (ms)": milliseconds(one.measured_ns),
         "Measured ×": one.measured_speedup,
-        "Estimate's error (%)": percent(one.error),
+        "Estimate's error": None if one.error is None else factor_words(1 + one.error),
         "Parameters": one.parameters,
         "FLOPs (estimated)": one.flops,
     }
