@@ -7,7 +7,7 @@ import typer
 
 from enginebench_controller.cli.console import confirmed, print_json, print_table, remark
 from enginebench_controller.cli.options import BenchmarkName, Json
-from enginebench_controller.cli.tables import instant, print_measurements
+from enginebench_controller.cli.tables import instant, print_failures, print_measurements
 from enginebench_controller.documents.benchmarks import benchmark_document, benchmark_list_document
 from enginebench_controller.errors import InputError
 from enginebench_controller.exchange.benchmarks import export_benchmarks, import_benchmarks
@@ -51,14 +51,21 @@ def show(
     benchmark: BenchmarkName,
     json: Json = False,
     blocks: Annotated[bool, typer.Option("--blocks", help="With --json: every block with its evidence.")] = False,
+    failures: Annotated[
+        bool, typer.Option("--failures", help="Only what failed, each with all of the engine's own words.")
+    ] = False,
 ) -> None:
     """Show one benchmark with its measurements."""
+    if failures and json:
+        raise InputError("--json has all of the engine's words already, under `failure`; leave --failures out")
     if blocks and not json:
         raise InputError("--blocks is for the document: write --json --blocks")
     store = default_home().store
     found = store.benchmark(benchmark)
     measurements, models = store.measurements(found.id), store.models()
-    if json:
+    if failures:
+        print_failures(measurements)
+    elif json:
         snapshots = store.benchmark_snapshots(found.id)
         print_json(benchmark_document(found, measurements, snapshots, models, with_blocks=blocks))
     else:

@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.text import Text
 
-from enginebench_controller.cli.console import UNKNOWN, plain, print_table, remark
+from enginebench_controller.cli.console import UNKNOWN, plain, print_table, remark, stdout
 from enginebench_controller.documents.reading_order import in_reading_order
 from enginebench_controller.planning.configurations import describe_load
 from enginebench_controller.records import (
@@ -62,6 +62,35 @@ def print_devices(snapshots: Iterable[TargetSnapshot], *, hidden: bool) -> None:
                 rows += _engine_rows(snapshot.target, engine)
     headings = ("target", "engine", "version", "environment", "device", "full name", "precisions")
     print_table("Devices", [(heading, False) for heading in headings], rows)
+
+
+def print_failures(measurements: Iterable[Measurement]) -> None:
+    """What failed, those of the same words together, with all that the engine and its process said."""
+    alike: dict[Failure, list[Measurement]] = {}
+    for one in in_reading_order(measurements):
+        if one.failure:
+            alike.setdefault(one.failure, []).append(one)
+    for failure, group in alike.items():
+        for one in group:
+            asked = one.configuration
+            where = f"{one.target}, {asked.device}, batch {asked.batch}, {asked.cores} cores, {_load(asked)}"
+            _line(f"{one.model_name} on {engine_label(one)} ({where})")
+        _line(f"  {failure_sentence(failure)}")
+        for heading, text in (
+            ("in its own words", failure.detail),
+            ("what its process wrote last", failure.stderr_tail),
+        ):
+            if text.strip():
+                _line(f"  {heading}:")
+                for line in text.strip().splitlines():
+                    _line(f"    {line}")
+        _line("")
+    if not alike:
+        remark("nothing failed")
+
+
+def _line(text: str) -> None:
+    stdout().print(plain(text), soft_wrap=True)
 
 
 def failure_sentence(failure: Failure) -> str:

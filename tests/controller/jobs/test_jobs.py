@@ -189,3 +189,12 @@ def test_a_clock_set_back_by_an_hour_neither_prolongs_a_job_nor_keeps_one_that_n
 
     assert (job(home, "a").state, job(home, "a").seconds_left) == (JobState.RUNNING, 10.0)
     assert job(home, "b").state is JobState.LOST
+
+
+def test_a_job_with_wrong_outputs_is_not_simply_done(home, plan):
+    done = ended(home, start_job(home, "wrong", ["run"], plan(batch=[2, 4], options={"fake.wrong": "ignored_input"})))
+
+    assert (done.state, done.exit_code) == (JobState.DONE, 1)
+    assert done.state_words == "done, with wrong outputs"
+    assert [cell.state for cell in done.progress.cells] == [CellState.WRONG, CellState.WRONG]
+    assert all(cell.reason.startswith("outputs: ") for cell in done.progress.cells)

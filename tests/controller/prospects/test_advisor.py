@@ -12,6 +12,7 @@ from enginebench_controller.records import (
     Coverage,
     Effective,
     EngineRef,
+    ModelVersion,
     Peak,
     PeakKind,
     ProfileNode,
@@ -217,3 +218,13 @@ def test_thresholds_are_parameters():
     assert only("dominant-layer", plain(), thresholds=Thresholds(dominant_layer=0.1))
     (found,) = only("int8-unused", plain(host=VNNI), thresholds=Thresholds(layers_named=2))
     assert len(found.layers) == 2
+
+
+def test_an_int8_version_that_exists_is_named_with_the_commands_that_compare_it():
+    known = ModelVersion("cd" * 32, "net-int8", "onnx", (), 1, "ab" * 32, "int8 QDQ")
+    (plainly,) = only("int8-unused", plain(host=VNNI))
+    (with_version,) = only("int8-unused", plain(host=VNNI), int8_versions=[known])
+
+    assert "`enginebench models quantize" in plainly.remedy
+    assert "there is an INT8 version already, net-int8" in with_version.remedy
+    assert "`enginebench run" in with_version.remedy and "quantize" not in with_version.remedy

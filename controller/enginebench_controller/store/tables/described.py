@@ -62,7 +62,8 @@ _HEAD = """\
 reading only; every DuckDB from 1.2 on opens it with `duckdb -readonly`. Units stand in the names: `_ns` are
 nanoseconds, `_unix_ns` nanoseconds since 1970 (`make_timestamp_ns(created_at_unix_ns)` makes a date of it). NULL means
 unknown, and never 0. JSON columns open with `configuration->>'$.options'`, lists with `unnest(time_ns)` or
-`list_avg(time_ns)`.
+`list_avg(time_ns)`. Rows with the status `inconclusive` have numbers, too, less sure than was asked for: say
+`WHERE status = 'ok'` where only sure ones are to count.
 
 This page is written by `python -m enginebench_controller.store.tables`, and a test holds it to the schema.
 """

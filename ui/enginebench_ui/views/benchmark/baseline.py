@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from enginebench_controller.comparing.pairing import Compared
-from enginebench_controller.records import Measurement, Status
+from enginebench_controller.records import Load, Measurement, Status
 from enginebench_controller.stats.comparison import PRACTICAL, Comparison, Verdict
 from enginebench_controller.stats.scaling import Figure
 from enginebench_ui.views.benchmark.figures import (
@@ -27,6 +27,8 @@ _VERDICTS = {
     Verdict.INCONCLUSIVE: "within noise",
 }
 _UNTOLD = "cannot be told"
+_NEAR = 1.1
+"""Figures that are no further apart need no word."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,24 @@ def _card(measurement: Measurement, figure: Figure, lens: Lens) -> Card:
         Figure.TIME_PER_BATCH: f"{latency}, which is of a whole batch.",
         Figure.ITEMS_PER_S: "Items of the whole steady state by wall clock, not the inverse of a latency.",
     }
-    return Card(UNITS[figure], number(found.value), interval_text(found.interval), explanations[figure])
+    apart = _apart(measurement) if figure is Figure.ITEMS_PER_S else ""
+    below = " · ".join(filter(None, (interval_text(found.interval), apart)))
+    return Card(UNITS[figure], number(found.value), below, explanations[figure])
+
+
+def _apart(measurement: Measurement) -> str:
+    """Why items/s are not what the batch ÷ the median latency comes to; "" where they are, to a tenth."""
+    asked, latency, rate = measurement.configuration, measurement.latency, measurement.throughput_items_per_s
+    if latency is None or not rate:
+        return ""
+    in_flight = rate / asked.batch * latency.median_ns / 1e9  # Little's law
+    if 1 / _NEAR < in_flight < _NEAR:
+        return ""
+    if asked.arrivals is not None:
+        return f"{asked.arrivals.rate_per_s:g} requests/s arrive, and a latency counts the wait"
+    if asked.load is not Load.SYNC:
+        return f"{count_of(asked.requests, 'request')} in flight, {in_flight:.2g} at work on average"
+    return f"the mean latency, {latency.mean_ns / 1e6:.3g} ms, is not the median: some take much longer or shorter"
 
 
 def _effective(measurement: Measurement) -> str:

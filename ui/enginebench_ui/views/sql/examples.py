@@ -1,4 +1,8 @@
-"""Questions that people ask of results, in SQL, with the chart that answers them best."""
+"""Questions that people ask of results, in SQL, with the chart that answers them best.
+
+A question about how fast something is asks for `status = 'ok'`: inconclusive rows have numbers that are less sure than
+was asked for, and the best of several would often be the least sure one.
+"""
 
 from dataclasses import dataclass
 
@@ -24,7 +28,7 @@ EXAMPLES = (
 SELECT model_name, engine,
   max(throughput_items_per_s) AS best_items_per_s
 FROM measurements
-WHERE throughput_items_per_s IS NOT NULL
+WHERE status = 'ok'
 GROUP BY ALL
 ORDER BY model_name, best_items_per_s DESC""",
         ChartKind.BARS,
@@ -37,7 +41,7 @@ ORDER BY model_name, best_items_per_s DESC""",
         """\
 SELECT engine, batch, min(median_ns) / 1e6 AS median_ms
 FROM measurements
-WHERE median_ns IS NOT NULL
+WHERE status = 'ok'
 GROUP BY ALL
 ORDER BY engine, batch""",
         ChartKind.LINES,
@@ -52,7 +56,7 @@ SELECT make_timestamp_ns(started_at_unix_ns) AS started,
   engine || ' ' || engine_version AS version,
   model_name, batch, cores, median_ns / 1e6 AS median_ms
 FROM measurements
-WHERE median_ns IS NOT NULL
+WHERE status = 'ok'
 ORDER BY started
 LIMIT 2000""",
         ChartKind.POINTS,

@@ -1,0 +1,145 @@
+"""What commands answer of results that are there: versions side by side, what failed, and how they end."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from typer.testing import CliRunner
+
+import invented
+import invented_profiles
+from enginebench_controller.cli import make_app
+from enginebench_controller.errors import EnginebenchError
+from enginebench_controller.records import Effective, Failure, FailureKind, ModelVersion, Readback, Source, Status
+from enginebench_controller.store.store import Store
+
+FP32, INT8 = "ab" * 32, "cd" * 32
+WORDS = "Exception from src/core.cpp:84:\nno kernel for 'stem'\nand the rest"
+NO_KERNEL = Failure(
+    FailureKind.COMPILE_FAILED, "fake failed while compiling m: no kernel for 'stem'", WORDS, stderr_tail="last"
+)
+U8 = Effective(precision=Readback("u8", Source.ENGINE_API), threads=Readback(2, Source.OBSERVED))
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(tmp_path))
+    store = Store(tmp_path / "results.duckdb")
+    store.save_model(ModelVersion(FP32, "net", "onnx", (), 1))
+    store.save_model(ModelVersion(INT8, "net-int8", "onnx", (), 2, FP32, "int8 QDQ, u8 × s8 (7 bits)"))
+    return store
+
+
+@pytest.fixture
+def answer(store):
+    """Runs a command; returns its exit code, what it printed as data, and its remarks."""
+
+    def run(*arguments):
+        done = CliRunner().invoke(make_app(), list(arguments), env={"COLUMNS": "200"})
+        if isinstance(done.exception, EnginebenchError):
+            return int(done.exception.exit_code), "", str(done.exception)
+        assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+        return done.exit_code, done.stdout, done.stderr
+
+    return run
+
+
+def add(store, benchmark, name, *measurements):
+    store.add_benchmark(invented.benchmark(benchmark, name))
+    for one in measurements:
+        known = replace(one, benchmark_id=benchmark)
+        raw = invented.samples(one.id, latency_ms=4.0 if one.model_digest == FP32 else 2.0)
+        store.add_measurement(known, raw if one.latency else ())
+
+
+def int8(identity, **fields):
+    return invented.measured(identity, latency_ms=2.0, model_digest=INT8, model_name="net-int8", effective=U8, **fields)
+
+
+def fp32(identity, **fields):
+    return invented.measured(identity, model_name="net", **fields)
+
+
+def test_an_int8_version_stands_beside_the_model_it_was_made_from(store, answer):
+    add(store, "b0000001", "grid", fp32("m1"), fp32("m2", batch=4))
+    add(store, "b0000002", "int8", int8("m3"), int8("m4", batch=4))
+
+    code, printed, remarks = answer("compare", "grid", "int8")
+    assert code == 0
+    assert printed.count("net → net-int8") == 2 and printed.count("faster") == 2
+    assert "fake 1.0 u8" in printed
+    assert (
+        "net-int8 is a version of net: int8 QDQ" in remarks and "outputs of net-int8 differ by at most 0.00%" in remarks
+    )
+
+    code, printed, _ = answer("compare", "grid", "int8", "--json")
+    document = json.loads(printed)
+    found = [(one["first"]["id"], one["second"]["id"], one["verdict"]) for one in document["comparisons"]]
+    assert (code, found) == (0, [("m1", "m3", "faster"), ("m2", "m4", "faster")])
+    assert document["comparisons"][0]["second"]["effective"]["precision"]["value"] == "u8"
+    assert document["outcome"] == {"sound": True, "without_numbers": [], "wrong_outputs": []}
+
+
+def test_what_can_be_compared_is_and_what_failed_is_named(store, answer, tmp_path):
+    failed = invented.failed("m3", engine="broken", failure=NO_KERNEL, model_name="net")
+    add(store, "b0000001", "duel", fp32("m1"), fp32("m2", engine="other"), failed)
+
+    code, printed, remarks = answer("compare", "duel", "--markdown", str(tmp_path / "x.md"))
+    assert code == 1 and "other 1.0" in printed
+    assert (
+        "failed: net on broken (local, CPU, batch 1): compile_failed: fake failed while compiling m: no kernel"
+        in remarks
+    )
+    assert remarks.rstrip().endswith("1 of 3 without numbers: net on broken (local, CPU, batch 1, 2 cores)")
+    assert "no kernel for" in (tmp_path / "x.md").read_text(encoding="utf-8")
+    assert answer("compare", "duel", "--fail-if", "slower>3%")[0] in (1, 4)
+
+
+def test_where_nothing_compares_the_failures_say_why(store, answer):
+    add(store, "b0000001", "lone", fp32("m1"), invented.failed("m2", failure=NO_KERNEL, model_name="net"))
+
+    code, _, said = answer("compare", "lone")
+    assert code == 2 and "there is nothing to compare in b0000001" in said and "no kernel for 'stem'" in said
+
+
+def test_a_profile_that_failed_is_named_and_the_others_are_compared(store, answer):
+    for place, layers in enumerate(({}, {}, {"layers": (), "status": Status.FAILED, "failure": NO_KERNEL})):
+        one = invented_profiles.profile(f"p000000{place}", name="pass", created_at_unix_ns=place, **layers)
+        store.add_profile(one)
+
+    code, printed, remarks = answer("compare", "pass")
+    assert code == 1 and "Profiles compared" in printed and "no kernel for 'stem'" in remarks
+    code, _, said = answer("advise", "pass")
+    assert code == 2 and "means 2 profiles" in said and "p00000" in said
+    store.remove_profile("p0000001")
+    code, _, remarks = answer("advise", "pass")
+    assert code == 0 and "no kernel for 'stem'" in remarks
+
+
+def test_wrong_outputs_end_a_comparison_as_a_failure_does(store, answer):
+    wrong = fp32("m3", engine="wrong", captured_outputs=(invented.outputs(shift=0.5),))
+    add(store, "b0000001", "duel", fp32("m1"), fp32("m2", engine="other"), wrong)
+
+    code, _, remarks = answer("compare", "duel")
+    assert code == 1
+    assert remarks.rstrip().endswith("1 of 3 with wrong outputs (≠): net on wrong 1.0 (local, CPU, batch 1, 2 cores)")
+    assert json.loads(answer("show", "duel", "--json")[1])["outcome"] == {
+        "sound": False,
+        "without_numbers": [],
+        "wrong_outputs": ["m3"],
+    }
+
+
+def test_all_of_the_words_of_what_failed(store, answer):
+    broken = [invented.failed(f"m{batch}", failure=NO_KERNEL, model_name="net", batch=batch) for batch in (1, 2)]
+    add(store, "b0000001", "duel", fp32("m0"), *broken)
+
+    code, printed, _ = answer("show", "duel", "--failures")
+    assert (
+        code == 0 and printed.count("net on fake-broken") == 2 and printed.count("Exception from src/core.cpp:84:") == 1
+    )
+    assert all(line in printed for line in ("and the rest", "what its process wrote last", "batch 2"))
+    assert "m0" not in printed
+    assert answer("show", "duel", "--failures", "--json")[0] == 2
+    add(store, "b0000002", "whole", fp32("m9"))
+    assert "nothing failed" in answer("show", "whole", "--failures")[2]
