@@ -60,7 +60,7 @@ def test_the_document_has_every_node_the_totals_and_the_convention(run, tmp_path
 def test_the_table_says_what_is_unknown(run, tmp_path: Path) -> None:
     result = run(model(tmp_path), "--batch", 3)
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in result.stdout.splitlines() if "│" in line]
-    assert rows[0][:5] == ["1", "best", "TopK", "–", "–"], "what is unknown comes first"
+    assert rows[0][:5] == ["1", "best", "TopK", "0", "–"], "what is unknown comes first"
     assert rows[1][:6] == ["0", "product", "MatMul", "60", "120", "20"]
     assert "coverage: 50.0 % of the nodes; unknown: TopK ×1" in result.stderr
     assert "1 MAC = 2 FLOPs" in result.stderr
