@@ -78,8 +78,8 @@ class Readback(Generic[T]):
 class Effective:
     """What the engine really uses. None means unknown; the worker then observes what it can (threads).
 
-    `prepared` says in short sentences what was done to the model before the engine got it: "IR version 10 restamped as
-    9".
+    `prepared` tells what was done to the model before the engine took it, each a short phrase without an engine's name:
+    "5 weights made by Constant nodes kept as weights".
     """
 
     threads: Readback[int] | None = None

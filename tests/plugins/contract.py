@@ -470,10 +470,11 @@ def _assert_well_formed(effective: spec.Effective) -> None:
         if readback is not None:
             assert isinstance(readback.value, str)
             assert readback.value
-    for name, readback in vars(effective).items():
-        if name != "prepared" and readback is not None:
-            assert readback.source in set(spec.Source)
-    assert all(isinstance(sentence, str) and sentence for sentence in effective.prepared)
+    readbacks = {name: value for name, value in vars(effective).items() if name != "prepared"}
+    for readback in readbacks.values():
+        assert readback is None or readback.source in set(spec.Source)
+    assert isinstance(effective.prepared, tuple)
+    assert all(isinstance(words, str) and words.strip() for words in effective.prepared)
     assert effective.precision is None or effective.precision.value in PRECISION_WORDS
 
 

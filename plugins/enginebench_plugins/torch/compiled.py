@@ -6,9 +6,10 @@ from typing import Any
 
 from enginebench_plugins import spec
 from enginebench_plugins.profiled import Inferences
-from enginebench_plugins.torch.devices import torch_device
+from enginebench_plugins.torch.devices import has_fast_bf16, has_fast_f16, torch_device
 from enginebench_plugins.torch.network import Network
-from enginebench_plugins.torch.precision import PrecisionWitness, cast_weights
+from enginebench_plugins.torch.operators.dtypes import from_array, to_array
+from enginebench_plugins.torch.precision import PrecisionWitness, cast_weights, compute_in_floats
 from enginebench_plugins.torch.profile import Forward, profile_modules, profile_operators
 
 
@@ -21,6 +22,9 @@ class CompiledNetwork(spec.CompiledModel):
         self._device = torch_device(torch, settings.device)
         self._settings = settings
         self._module = _placed(torch, network.module, self._device, settings)
+        self._prepared = (*network.prepared, *_without_slow_kernels(torch, self._module, self._device))
+        if (dtype := _mixed_dtype(torch, settings)) is not None:
+            cast_weights(torch, self._module, dtype)
         self._witness = PrecisionWitness(
             self._module, watch=bool(network.sources), assume=_mixed_dtype(torch, settings) is None
         )
@@ -42,6 +46,7 @@ class CompiledNetwork(spec.CompiledModel):
             precision=self._witness.precision(),
             provider=spec.Readback(_backend(self._torch, self._device), spec.Source.ENGINE_API),
             isa=spec.Readback(isa, spec.Source.ENGINE_API) if isa else None,
+            prepared=self._prepared,
         )
 
     def create_request(self) -> spec.InferRequest:
@@ -65,7 +70,8 @@ class CompiledNetwork(spec.CompiledModel):
             raise spec.UnsupportedSettingsError(
                 "a TorchScript program runs as a whole, without layers: profile the model's ONNX or .pt2 file"
             )
-        return profile_modules(self._module, self._network.sources, self.synchronize, self.create_request(), inferences)
+        network, request = self._network, self.create_request()
+        return profile_modules(self._module, network.sources, network.away, self.synchronize, request, inferences)
 
     def close(self) -> None:
         """Let go of the module and of the device memory it held."""
@@ -75,10 +81,14 @@ class CompiledNetwork(spec.CompiledModel):
 
     def run(self, inputs: spec.Tensors, forward: Forward | None = None) -> spec.Outputs:
         """One inference, outputs in host memory; by `forward` where the module itself is not to do it."""
-        arguments = [self._torch.from_numpy(inputs[tensor.name]).to(self._device) for tensor in self.inputs]
+        arguments = [self._given(inputs[tensor.name]) for tensor in self.inputs]
         with self._torch.inference_mode(), self._mixed_precision():
             named = self._network.name_outputs((forward or self._module)(*arguments))
-        return {name: _to_numpy(tensor) for name, tensor in named.items()}
+        return {name: to_array(tensor) for name, tensor in named.items()}
+
+    def _given(self, array: Any) -> Any:
+        tensor = from_array(array)
+        return tensor.to(self._device) if isinstance(tensor, self._torch.Tensor) else tensor
 
     def synchronize(self) -> None:
         """Wait for the device, whose kernels run behind the caller's back."""
@@ -133,9 +143,20 @@ def _placed(torch: Any, module: Any, device: Any, settings: spec.Settings) -> An
         module.eval()
     if settings.options.get("channels_last", False):
         module = module.to(memory_format=torch.channels_last)
-    if (dtype := _mixed_dtype(torch, settings)) is not None:
-        cast_weights(torch, module, dtype)
     return module
+
+
+def _without_slow_kernels(torch: Any, module: Any, device: Any) -> Iterator[str]:
+    """Keep a processor from types that it has no instructions for; says so where there were any."""
+    if device.type != "cpu":
+        return
+    slow = {
+        dtype
+        for dtype, is_fast in ((torch.bfloat16, has_fast_bf16(torch)), (torch.float16, has_fast_f16(torch)))
+        if not is_fast
+    }
+    if count := compute_in_floats(torch, module, slow):
+        yield f"{count} layers of 16 bits multiplied in f32, as this processor has no instructions for them"
 
 
 def _mixed_dtype(torch: Any, settings: spec.Settings) -> Any:
@@ -149,9 +170,3 @@ def _backend(torch: Any, device: Any) -> str:
     # The switch that `mkldnn.set_flags` sets has no public reader.
     onednn = torch.backends.mkldnn.is_available() and torch._C._get_mkldnn_enabled()
     return "cpu (oneDNN)" if onednn else "cpu"
-
-
-def _to_numpy(tensor: Any) -> Any:
-    tensor = tensor.detach().cpu()
-    # NumPy has no bfloat16.
-    return (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()

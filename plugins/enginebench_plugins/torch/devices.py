@@ -23,15 +23,23 @@ def _processor(torch: Any) -> spec.Device:
     return spec.Device(
         name="CPU",
         full_name=processor_name(),
-        precisions=(F32, BF16) if _has_fast_bf16(torch) else (F32,),
+        precisions=(F32, BF16) if has_fast_bf16(torch) else (F32,),
         properties={"cpu_capability": str(torch.backends.cpu.get_cpu_capability())},
     )
 
 
-def _has_fast_bf16(torch: Any) -> bool:
+def has_fast_bf16(torch: Any) -> bool:
     """Whether oneDNN computes bf16 on this processor; without it PyTorch emulates, far slower than f32."""
     try:
         return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    except (AttributeError, RuntimeError):
+        return False
+
+
+def has_fast_f16(torch: Any) -> bool:
+    """Whether oneDNN computes f16 on this processor."""
+    try:
+        return bool(torch.ops.mkldnn._is_mkldnn_fp16_supported())
     except (AttributeError, RuntimeError):
         return False
 

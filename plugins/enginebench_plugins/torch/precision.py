@@ -35,9 +35,9 @@ class PrecisionWitness:
         weights = {WORDS[str(p.dtype)] for p in self._module.parameters() if str(p.dtype) in WORDS}
         return spec.Readback(_word(weights), spec.Source.ASSUMED) if weights else None
 
-    def _note(self, _layer: Any, _inputs: Any, result: Any) -> None:
+    def _note(self, layer: Any, _inputs: Any, result: Any) -> None:
         first = result[0] if isinstance(result, tuple) else result
-        word = WORDS.get(str(getattr(first, "dtype", "")))
+        word = getattr(layer, "computes", None) or WORDS.get(str(getattr(first, "dtype", "")))
         if word is not None:
             self._seen.add(word)
         self._calls += 1
@@ -56,8 +56,30 @@ def cast_weights(torch: Any, module: Any, dtype: Any) -> None:
     Autocast would do so in every inference: it forgets what it cast when its block ends. Saved programs keep theirs.
     """
     for layer in module.modules():
-        if isinstance(layer, torch.nn.Linear | torch.nn.modules.conv._ConvNd):
+        if isinstance(layer, _layers(torch)):
             layer.to(dtype)
+
+
+def compute_in_floats(torch: Any, module: Any, dtypes: Iterable[Any]) -> int:
+    """Let layers whose weights are of these types multiply in float32, their results as before; returns how many.
+
+    PyTorch has no fast kernels for them on a processor without such instructions: one convolution takes seconds.
+    """
+    layers = [layer for layer in module.modules() if isinstance(layer, _layers(torch)) and layer.weight.dtype in dtypes]
+    for layer in layers:
+        dtype = layer.weight.dtype
+        layer.float()
+        layer.forward = _through_floats(layer.forward, dtype)
+        layer.computes = "f32"
+    return len(layers)
+
+
+def _through_floats(forward: Any, dtype: Any) -> Any:
+    return lambda x: forward(x.float()).to(dtype)
+
+
+def _layers(torch: Any) -> tuple[Any, ...]:
+    return torch.nn.Linear, torch.nn.modules.conv._ConvNd
 
 
 def _multiplying(module: Any) -> list[Any]:
@@ -69,7 +91,7 @@ def _is_leaf(layer: Any) -> bool:
 
 
 def _matches(layer: Any, parts: Iterable[str]) -> bool:
-    name = type(layer).__name__.lower()
+    name = layer._get_name().lower()
     return any(part in name for part in parts)
 
 

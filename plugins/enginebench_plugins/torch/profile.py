@@ -5,13 +5,13 @@ graph of an exported program calls operators and no modules, so that it is run n
 """
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from enginebench_plugins import spec
 from enginebench_plugins.profiled import Inferences
-from enginebench_plugins.torch.network import Origin
+from enginebench_plugins.torch.graph import Origin
 from enginebench_plugins.torch.precision import WORDS
 
 Forward = Callable[..., Any]
@@ -38,18 +38,41 @@ class _Layer:
 def profile_modules(
     module: Any,
     sources: Mapping[str, Origin],
+    away: Sequence[Origin],
     synchronize: Callable[[], None],
     request: spec.InferRequest,
     inferences: Inferences,
 ) -> spec.ModelProfile:
-    """Time the modules that `sources` maps to their nodes over all inferences."""
+    """Time the modules that `sources` maps to their nodes over all inferences; those `away` are listed after them."""
     layers = _Layers(synchronize)
     handles = layers.attach(module, sources)
     try:
-        return layers.profile(request, inferences)
+        profile = layers.profile(request, inferences)
     finally:
         for handle in handles:
             handle.remove()
+    taken = {layer.name for layer in profile.layers}
+    first = len(profile.layers)
+    return replace(
+        profile, layers=(*profile.layers, *(_away(origin, first + place, taken) for place, origin in enumerate(away)))
+    )
+
+
+def _away(origin: Origin, order: int, taken: set[str]) -> spec.LayerProfile:
+    """A node that was computed ahead, or that nothing needs."""
+    name = origin.label
+    while name in taken:
+        name = f"{name}#{order}"
+    taken.add(name)
+    return spec.LayerProfile(
+        name=name,
+        type=origin.type,
+        order=order,
+        state=spec.LayerState.OPTIMIZED_AWAY,
+        source_nodes=(origin.label,),
+        inputs=origin.inputs,
+        outputs=origin.outputs,
+    )
 
 
 def profile_operators(
@@ -103,7 +126,7 @@ class _Layers:
         handles = []
         for name, origin in sources.items():
             called = module.get_submodule(name)
-            layer = self.add(_Layer(name, type(called).__name__, origin, called.extra_repr()))
+            layer = self.add(_Layer(name, called._get_name(), origin, called.extra_repr()))
             handles.append(called.register_forward_pre_hook(self._before(layer)))
             handles.append(called.register_forward_hook(self._after(layer)))
         return handles
@@ -149,7 +172,7 @@ def _is_operator(node: Any) -> bool:
 
 def _operator(node: Any) -> _Layer:
     inputs = tuple(each.name for each in node.all_input_nodes)
-    return _Layer(node.name, str(node.target), Origin(node.name, inputs, (node.name,)))
+    return _Layer(node.name, str(node.target), Origin(node.name, str(node.target), inputs, (node.name,)))
 
 
 def _describe(layer: _Layer, result: Any) -> None:

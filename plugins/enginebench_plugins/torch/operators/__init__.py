@@ -1,0 +1,32 @@
+"""What each ONNX operator is in PyTorch, by subject: importing this room enters them all in the registry.
+
+A maker turns a node into a module or a function; graph.py, above, joins those to a network. A new operator is a
+function with `@operator("Name")` in the file of its subject.
+"""
+
+from enginebench_plugins.torch.operators import (
+    control,
+    convolving,
+    elementwise,
+    quantized,
+    recurrent,
+    reducing,
+    sampling,
+    shaping,
+    signals,
+)
+from enginebench_plugins.torch.operators.registry import entry, known
+
+__all__ = [
+    "control",
+    "convolving",
+    "elementwise",
+    "entry",
+    "known",
+    "quantized",
+    "recurrent",
+    "reducing",
+    "sampling",
+    "shaping",
+    "signals",
+]

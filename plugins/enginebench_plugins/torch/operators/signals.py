@@ -1,0 +1,137 @@
+"""Fourier transforms and windows, and random numbers."""
+
+import math
+from typing import Any
+
+import torch
+
+from enginebench_plugins.torch.operators.dtypes import dtype_of
+from enginebench_plugins.torch.operators.registry import MICROSOFT, Node, operator
+
+
+def _number(value: Any) -> Any:
+    return value[0] if isinstance(value, list) else value
+
+
+@operator("DFT", host={1: "", 2: "axis"})
+def _dft(node: Node) -> Any:
+    onesided, inverse = bool(node.get("onesided", 0)), bool(node.get("inverse", 0))
+    usual = 1 if node.opset < 20 else -2
+
+    def transform(x: Any, length: Any = None, axis: Any = None) -> Any:
+        along = (usual if axis is None else int(_number(axis))) % x.ndim
+        size = x.shape[along] if length is None else int(_number(length))
+        if onesided and inverse:
+            return torch.fft.irfft(torch.view_as_complex(x.contiguous()), size, along).unsqueeze(-1)
+        signal = torch.view_as_complex(x.contiguous()) if x.shape[-1] == 2 else x.squeeze(-1)
+        if onesided:
+            real = signal.real if signal.is_complex() else signal
+            return torch.view_as_real(torch.fft.rfft(real, size, along))
+        function = torch.fft.ifft if inverse else torch.fft.fft
+        return torch.view_as_real(function(signal, size, along))
+
+    return transform
+
+
+@operator("STFT", host={1: "", 3: ""})
+def _stft(node: Node) -> Any:
+    onesided = bool(node.get("onesided", 1))
+
+    def transform(x: Any, step: Any, window: Any = None, length: Any = None) -> Any:
+        size = window.numel() if length is None else int(_number(length))
+        real = x.squeeze(-1) if x.ndim == 3 and x.shape[-1] == 1 else x
+        signal = torch.view_as_complex(real.contiguous()) if real.ndim == 3 else real
+        frames = signal.unfold(1, size, int(_number(step)))
+        frames = frames if window is None else frames * window
+        half = onesided and not signal.is_complex()
+        return torch.view_as_real(torch.fft.rfft(frames, size) if half else torch.fft.fft(frames, size))
+
+    return transform
+
+
+_WINDOWS = {
+    "HannWindow": (0.5, 0.5, 0.0),
+    "HammingWindow": (25 / 46, 1 - 25 / 46, 0.0),
+    "BlackmanWindow": (0.42, 0.5, 0.08),
+}
+
+
+@operator(*_WINDOWS, host={0: ""})
+def _window(node: Node) -> Any:
+    (a, b, c), periodic = _WINDOWS[node.type], node.get("periodic", 1)
+    dtype = dtype_of(node.get("output_datatype", 1))
+
+    def window(size: Any) -> Any:
+        count = int(_number(size))
+        turns = torch.arange(count, dtype=torch.float64) * (2 * math.pi / max(1, count if periodic else count - 1))
+        return (a - b * torch.cos(turns) + c * torch.cos(2 * turns)).to(dtype)
+
+    return window
+
+
+@operator("MelWeightMatrix", host=dict.fromkeys(range(5), ""))
+def _mel(node: Node) -> Any:
+    dtype = dtype_of(node.get("output_datatype", 1))
+
+    def matrix(bins: Any, length: Any, rate: Any, low: Any, high: Any) -> Any:
+        bins, length, rate, low, high = map(_number, (bins, length, rate, low, high))
+        first, last = (2595 * math.log10(1 + hertz / 700) for hertz in (low, high))
+        step = (last - first) / (bins + 1)
+        hertz = [700 * (10 ** ((first + index * step) / 2595) - 1) for index in range(bins + 2)]
+        places = [math.floor((length + 1) * each / rate) for each in hertz]
+        result = torch.zeros(length // 2 + 1, bins)
+        for column in range(bins):
+            start, middle, end = places[column : column + 3]
+            for row in range(start, middle):
+                result[row, column] = (row - start) / (middle - start)
+            if start == middle:
+                result[middle, column] = 1
+            for row in range(middle, end):
+                result[row, column] = (end - row) / (end - middle)
+        return result.to(dtype)
+
+    return matrix
+
+
+@operator("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike")
+def _random(node: Node) -> Any:
+    wanted = node.get("dtype")
+
+    def draw(like: Any = None) -> Any:
+        shape = node.get("shape") if like is None else like.shape
+        dtype = dtype_of(wanted) if wanted else (torch.float32 if like is None else like.dtype)
+        if "Normal" in node.type:
+            values = torch.randn(tuple(shape)) * node.get("scale", 1.0) + node.get("mean", 0.0)
+        else:
+            low, high = node.get("low", 0.0), node.get("high", 1.0)
+            values = torch.rand(tuple(shape)) * (high - low) + low
+        return values.to(device=None if like is None else like.device, dtype=dtype)
+
+    return draw
+
+
+@operator("Bernoulli")
+def _bernoulli(node: Node) -> Any:
+    wanted = node.get("dtype")
+    return lambda x: torch.bernoulli(x.float()).to(dtype_of(wanted) if wanted else x.dtype)
+
+
+@operator("Multinomial")
+def _multinomial(node: Node) -> Any:
+    dtype = dtype_of(node.get("dtype", 6))
+    count = node.get("sample_size", 1)
+    return lambda x: torch.multinomial(torch.softmax(x, -1), count, replacement=True).to(dtype)
+
+
+@operator("Rfft", "Irfft", domain=MICROSOFT)
+def _rfft(node: Node) -> Any:
+    axes = tuple(range(-node.get("signal_ndim", 1), 0))
+    if node.type == "Rfft":
+        return lambda x: torch.view_as_real(torch.fft.rfftn(x, dim=axes))
+    return lambda x: torch.fft.irfftn(torch.view_as_complex(x.contiguous()), dim=axes)
+
+
+RANDOM = frozenset(
+    {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"}
+)
+"""Operators that are not to be computed ahead: each inference has numbers of its own."""
