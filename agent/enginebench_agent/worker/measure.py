@@ -6,6 +6,7 @@ from pathlib import Path
 
 from enginebench_agent import convert
 from enginebench_agent.worker import observe, phases
+from enginebench_agent.worker.afterwards import look_afterwards
 from enginebench_agent.worker.calibration import calibrate, collector_paused
 from enginebench_agent.worker.capture import run_each_input
 from enginebench_agent.worker.channel import Channel
@@ -51,6 +52,8 @@ def open_and_measure(job: Job, around: Surroundings, measurement: Measurement) -
         with collector_paused(), closing(load):
             _warm_up(session, load, around, known)
             threads = _steady_state(session, load, around, measurement, known.calibration.block_ns)
+            latency_ns = measurement.steady_state_ns / max(measurement.iterations, 1)
+            known.afterwards.CopyFrom(look_afterwards(session, known.captured_outputs, latency_ns))
         known.effective.CopyFrom(session.effective(threads))
     finally:
         if measurement.blocks:

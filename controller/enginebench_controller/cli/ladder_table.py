@@ -4,7 +4,7 @@ from enginebench_controller.cli.console import UNKNOWN, print_table, remark
 from enginebench_controller.ladder.chart import gain_words
 from enginebench_controller.ladder.results import Gain, Ladder, RungResult
 from enginebench_controller.records import Interval
-from enginebench_controller.trust.parity import flags
+from enginebench_controller.trust.parity import flags, status_words
 
 
 def print_ladder(ladder: Ladder) -> None:
@@ -31,7 +31,7 @@ def _flags(rung: RungResult) -> list[str]:
 
 
 def _row(rung: RungResult) -> list[object]:
-    status = str(rung.measurement.status) if rung.measurement else "not available"
+    status = status_words(rung.measurement) if rung.measurement else "not available"
     return [
         *(rung.name, rung.title),
         UNKNOWN if rung.first_inference_ns is None else f"{rung.first_inference_ns / 1e9:.4f}",

@@ -23,7 +23,7 @@ from enginebench_controller.records import (
     TargetSnapshot,
 )
 from enginebench_controller.trust.output_check import check_outputs
-from enginebench_controller.trust.parity import engine_label, flags, unequal_settings
+from enginebench_controller.trust.parity import engine_label, flags, marks, status_words, unequal_settings
 
 SOURCE_MARKS = {Source.ENGINE_API: "", Source.OBSERVED: "°", Source.ASSUMED: "?"}
 UNLIKE_OUTPUTS = "≠"
@@ -155,8 +155,8 @@ def _percent(share: float) -> str:
 
 def _status(m: Measurement, check: OutputCheck | None) -> Text:
     if check is not None and check.problem:
-        return Text(f"{m.status} {UNLIKE_OUTPUTS}", style="red")
-    return Text(m.status, style=STYLES[m.status])
+        return Text(f"{status_words(m)} {UNLIKE_OUTPUTS}", style="red")
+    return Text(status_words(m), style="yellow" if marks(m) else STYLES[m.status])
 
 
 def _remarks(measurements: Sequence[Measurement], checks: Mapping[str, OutputCheck]) -> Iterable[str]:
@@ -167,6 +167,8 @@ def _remarks(measurements: Sequence[Measurement], checks: Mapping[str, OutputChe
             yield f"  {m.status}: {where}: {failure_sentence(m.failure)}"
         if check is not None and check.problem:
             yield f"  {UNLIKE_OUTPUTS} outputs: {where}: {check.problem}"
+        if check is not None and check.remark:
+            yield f"  note: {where}: {check.remark}"
         for flag in flags(m):
             yield f"  note: {where}: {flag}"
 

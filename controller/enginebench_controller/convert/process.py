@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from enginebench_controller.convert.presence import optional
 from enginebench_controller.convert.run import from_effective, from_phases
-from enginebench_controller.records import Calibration, CapturedOutput, Process, StopReason, WarmUp
+from enginebench_controller.records import Afterwards, Calibration, CapturedOutput, Process, StopReason, WarmUp
 from enginebench_controller.records.float32_bytes import from_float32_bytes, to_float32_bytes
 from enginebench_proto.v1 import measurement_pb2, run_pb2
 
@@ -32,12 +32,23 @@ def from_process(index: int, result: run_pb2.RunResult) -> Process:
         cpu_time_ns=optional(message, "cpu_time_ns"),
         scheduled_arrivals=optional(message, "scheduled_arrivals"),
         unsent_arrivals=optional(message, "unsent_arrivals"),
+        afterwards=from_afterwards(message.afterwards) if message.HasField("afterwards") else None,
     )
 
 
 def from_calibration(message: measurement_pb2.Calibration) -> Calibration:
     """What measuring itself cost."""
     return Calibration(message.timer_ns, message.empty_loop_ns, message.block_ns)
+
+
+def from_afterwards(message: measurement_pb2.Afterwards) -> Afterwards:
+    """What the engine did after the timed blocks."""
+    return Afterwards(
+        optional(message, "late_difference"),
+        optional(message, "repeat_difference"),
+        tuple(message.seen_ns),
+        tuple(message.fresh_ns),
+    )
 
 
 def from_warm_up(message: measurement_pb2.WarmUp) -> WarmUp:

@@ -24,6 +24,7 @@ from enginebench_controller.records.json_form import (
     CONFIGURATION,
     EFFECTIVE,
     FAILURE,
+    GROUNDS,
     INTERVAL,
     LATENCY,
     MODEL_FILES,
@@ -35,7 +36,7 @@ from enginebench_controller.records.json_form import (
 from enginebench_controller.store.queries import BenchmarkEntry
 from enginebench_controller.trust.evidence_summary import summarize_evidence
 from enginebench_controller.trust.output_check import check_outputs
-from enginebench_controller.trust.parity import flags, unequal_settings
+from enginebench_controller.trust.parity import flags, marks, unequal_settings
 from enginebench_controller.trust.soundness import soundness
 
 SCHEMA_VERSION = 2
@@ -90,9 +91,11 @@ def measurement_document(
         "throughput_interval": INTERVAL.to_data(measurement.throughput_interval),
         "process_spread": finite(measurement.process_spread),
         "processes": PROCESSES.to_data(measurement.processes),
+        "grounds": GROUNDS.to_data(measurement.grounds),
         "evidence": _evidence(measurement.blocks),
         "output_check": OUTPUT_CHECK.to_data(output_check),
         "flags": list(flags(measurement)),
+        "marks": [mark.value for mark in marks(measurement)],
         **blocks,
     }
 

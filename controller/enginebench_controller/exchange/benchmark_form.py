@@ -18,6 +18,7 @@ from enginebench_controller.records import (
     Effective,
     EngineRef,
     Failure,
+    Grounds,
     Interval,
     LatencySummary,
     Measurement,
@@ -157,6 +158,7 @@ class MeasurementForm(MeasuredForm):
     throughput_interval: Interval | None
     process_spread: float | None
     interleaving_group: str | None
+    grounds: Grounds = Grounds()
     samples: tuple[SamplesForm, ...]
     captured_outputs: tuple[OutputForm, ...]
 
@@ -171,6 +173,7 @@ class MeasurementForm(MeasuredForm):
             process_spread=self.process_spread,
             captured_outputs=tuple(form.to_record() for form in self.captured_outputs),
             interleaving_group=self.interleaving_group,
+            grounds=self.grounds,
         )
 
     def to_samples(self) -> tuple[BlockSamples, ...]:

@@ -9,7 +9,7 @@ from enginebench_controller.exports.csv_table import cell
 from enginebench_controller.records import Interval, Measurement, ModelVersion, Readback
 from enginebench_controller.trust.evidence_summary import summarize_evidence
 from enginebench_controller.trust.output_check import check_outputs
-from enginebench_controller.trust.parity import flags
+from enginebench_controller.trust.parity import flags, marks
 
 Row = dict[str, Any]
 
@@ -48,6 +48,7 @@ def _row(measurement: Measurement, output_problem: str) -> Row:
         "disturbed_share": summarize_evidence(measurement.blocks).disturbed_share,
         "output_problem": output_problem or None,
         "flags": "; ".join(flags(measurement)) or None,
+        "marks": "; ".join(marks(measurement)) or None,
     }
 
 

@@ -7,7 +7,7 @@ from enginebench_controller.documents.benchmarks import engine_document
 from enginebench_controller.ladder.results import Gain, Ladder, RungResult
 from enginebench_controller.records import Interval, Measurement, ModelVersion
 from enginebench_controller.records.json_form import OUTPUT_CHECK
-from enginebench_controller.trust.parity import flags
+from enginebench_controller.trust.parity import flags, marks
 from enginebench_controller.trust.soundness import soundness
 
 SCHEMA_VERSION = 1
@@ -68,6 +68,7 @@ def _measurement(one: Measurement) -> dict[str, Any]:
         "options": dict(chosen.options),
         "images": one.iterations * chosen.batch if one.iterations else None,
         "flags": list(flags(one)),
+        "marks": [mark.value for mark in marks(one)],
     }
 
 

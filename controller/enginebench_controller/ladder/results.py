@@ -9,7 +9,7 @@ from enginebench_controller.ladder.steps import Kind
 from enginebench_controller.planning.plan import Plan, Rung, make_plan
 from enginebench_controller.records import Benchmark, Interval, Measurement, ModelVersion, OutputCheck
 from enginebench_controller.trust.output_check import check_outputs
-from enginebench_controller.trust.parity import unequal
+from enginebench_controller.trust.parity import Mark, marks, unequal
 
 FIRST_INFERENCE = "first_inference"
 """The phase of that name."""
@@ -89,8 +89,12 @@ class Ladder:
     @property
     def best(self) -> RungResult | None:
         """The rung with the most images a second or the lowest latency; the lower rung of equal ones."""
-        numbered = [rung for rung in self.rungs if _speed(self.kind, rung) is not None]
+        numbered = [rung for rung in self.rungs if _speed(self.kind, rung) is not None and not _is_impossible(rung)]
         return max(numbered, key=lambda rung: _speed(self.kind, rung) or 0.0, default=None)
+
+
+def _is_impossible(rung: RungResult) -> bool:
+    return rung.measurement is not None and Mark.IMPOSSIBLE in marks(rung.measurement)
 
 
 def ladder_of(benchmark: Benchmark, measurements: Sequence[Measurement], models: Iterable[ModelVersion] = ()) -> Ladder:

@@ -19,10 +19,18 @@ from enginebench_controller.records.configuration import (
 )
 from enginebench_controller.records.ending import Failure, FailureKind, Status
 from enginebench_controller.records.engine import Effective, EngineRef, Readback, Source
-from enginebench_controller.records.measurement import CapturedOutput, Measurement, OutputCheck
+from enginebench_controller.records.measurement import (
+    CapturedOutput,
+    Ceiling,
+    CeilingBasis,
+    Grounds,
+    Measurement,
+    OutputCheck,
+    OutputNoise,
+)
 from enginebench_controller.records.model import REBATCHED, ModelFile, ModelVersion
 from enginebench_controller.records.peaks import Peak, PeakKind, Rate
-from enginebench_controller.records.process import Calibration, Phase, Process, StopReason, WarmUp
+from enginebench_controller.records.process import Afterwards, Calibration, Phase, Process, StopReason, WarmUp
 from enginebench_controller.records.profile import (
     IMPOSED_SPARSITY,
     OPTIMIZATION_LEVEL,
@@ -42,6 +50,7 @@ __all__ = [
     "LOCAL_TARGET",
     "OPTIMIZATION_LEVEL",
     "REBATCHED",
+    "Afterwards",
     "ArrivalProcess",
     "Arrivals",
     "Benchmark",
@@ -49,6 +58,8 @@ __all__ = [
     "BlockSamples",
     "Calibration",
     "CapturedOutput",
+    "Ceiling",
+    "CeilingBasis",
     "Configuration",
     "Coverage",
     "Effective",
@@ -56,6 +67,7 @@ __all__ = [
     "Evidence",
     "Failure",
     "FailureKind",
+    "Grounds",
     "Hint",
     "InputFile",
     "InputSet",
@@ -72,6 +84,7 @@ __all__ = [
     "ModelVersion",
     "ModelWork",
     "OutputCheck",
+    "OutputNoise",
     "PassKind",
     "Peak",
     "PeakKind",

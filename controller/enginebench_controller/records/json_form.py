@@ -12,10 +12,12 @@ from typing import Any, Final, Generic, TypeVar
 from pydantic import TypeAdapter
 
 from enginebench_controller.records import (
+    Afterwards,
     Block,
     Configuration,
     Effective,
     Failure,
+    Grounds,
     Interval,
     LatencySummary,
     ModelFile,
@@ -69,10 +71,12 @@ def _present_stop_rule(stop: Any) -> Any:
     return {**stop, "processes": 1, "target_relative_half_width": 0.0} if isinstance(stop, Mapping) else stop
 
 
+AFTERWARDS: Final = JsonForm(lambda: TypeAdapter(Afterwards | None))
 BLOCK: Final = JsonForm(lambda: TypeAdapter(Block))
 CONFIGURATION: Final = JsonForm(lambda: TypeAdapter(Configuration), present_configuration)
 EFFECTIVE: Final = JsonForm(lambda: TypeAdapter(Effective))
 FAILURE: Final = JsonForm(lambda: TypeAdapter(Failure))
+GROUNDS: Final = JsonForm(lambda: TypeAdapter(Grounds))
 INTERVAL: Final = JsonForm(lambda: TypeAdapter(Interval | None))
 LATENCY: Final = JsonForm(lambda: TypeAdapter(LatencySummary))
 MODEL_FILES: Final = JsonForm(lambda: TypeAdapter(tuple[ModelFile, ...]))

@@ -1,6 +1,7 @@
 """Measurements: the outcome of one configuration, with the outputs that were captured."""
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,9 @@ class OutputCheck:
 
     `reference` is the measurement compared with; None for what shows without one. `problem` is a sentence, or empty
     where the outputs agree within `tolerance`, a bound on `max_relative_error`: the largest absolute difference ÷ the
-    reference's largest magnitude, over all captured elements of all outputs. `cosine` is the smallest of any output.
+    reference's largest magnitude, over all captured elements of the output that is farthest beyond its tolerance, or
+    nearest to it. `cosine` is the smallest of any output. `remark` is a sentence about what is no fault of an engine,
+    such as a difference that is within the noise of the model.
     """
 
     reference: str | None
@@ -28,6 +31,7 @@ class OutputCheck:
     cosine: float | None
     tolerance: float | None
     problem: str = ""
+    remark: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +44,55 @@ class CapturedOutput:
     shape: tuple[int, ...]
     stride: int
     values: NDArray[np.float32]
+
+
+class CeilingBasis(StrEnum):
+    """Where the most operations a second come from."""
+
+    CALIBRATED = "calibrated"
+    ESTIMATED = "estimated"
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """The most operations that the cores of a measurement can do in a second, and the fewest that an inference takes.
+
+    `flops` of an inference are those of its products without what an engine may spare: products with weights that are
+    zero, and what fast convolutions do without.
+    """
+
+    flops_per_s: float
+    flops: float
+    precision: str
+    cores: int
+    basis: CeilingBasis
+
+    def items_per_s(self, batch: int) -> float:
+        """The most items of inferences of this batch that there can be in a second."""
+        return batch * self.flops_per_s / self.flops
+
+
+@dataclass(frozen=True)
+class OutputNoise:
+    """How far rounding alone moves an output: the largest absolute change; None where it changes the shape."""
+
+    name: str
+    absolute: float | None
+
+
+@dataclass(frozen=True)
+class Grounds:
+    """What a measurement is judged by beyond its own numbers, worked out as it was stored.
+
+    `ceiling` is None where it is not known. `noise` is empty unless the outputs differed from another engine's by more
+    than the usual; `noise_unknown` says why it could not be found then. `random_operators` are those of the model that
+    make other values each time, or of its state; None where nobody can look into the model.
+    """
+
+    ceiling: Ceiling | None = None
+    noise: tuple[OutputNoise, ...] = ()
+    noise_unknown: str = ""
+    random_operators: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +129,7 @@ class Measurement:
     process_spread: float | None = None
     captured_outputs: tuple[CapturedOutput, ...] = ()
     interleaving_group: str | None = None
+    grounds: Grounds = field(default_factory=Grounds)
 
     @property
     def cpu_cores_used(self) -> float | None:

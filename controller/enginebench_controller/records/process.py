@@ -41,6 +41,22 @@ class Calibration:
 
 
 @dataclass(frozen=True)
+class Afterwards:
+    """What the engine did after the timed blocks, one inference at a time.
+
+    `late_difference`: how much outputs differ from those captured while warming up, the largest absolute difference ÷
+    the larger of the two largest magnitudes, from 0 to 2; `repeat_difference` the same between two inferences of one
+    input, one right after the other. `seen_ns` are latencies with inputs of the set, `fresh_ns` beside them with inputs
+    that the engine had never been given.
+    """
+
+    late_difference: float | None = None
+    repeat_difference: float | None = None
+    seen_ns: tuple[int, ...] = ()
+    fresh_ns: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class Process:
     """What one of a measurement's fresh processes did.
 
@@ -63,3 +79,4 @@ class Process:
     throughput_items_per_s: float | None = None
     scheduled_arrivals: int | None = None
     unsent_arrivals: int | None = None
+    afterwards: Afterwards | None = None

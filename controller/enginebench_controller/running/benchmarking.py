@@ -19,6 +19,7 @@ from enginebench_controller.planning.plan import Plan, make_plan, parse_duration
 from enginebench_controller.records import LOCAL_TARGET, Benchmark, BlockSamples, Measurement, TargetSnapshot
 from enginebench_controller.running import execution
 from enginebench_controller.running.execution import Interleave, Keep
+from enginebench_controller.running.grounds import Judging
 from enginebench_controller.running.pending import Claim, Pending, pending_jobs, written
 from enginebench_controller.running.remote_run import Bench, Reporter
 from enginebench_controller.running.session import Session, open_session
@@ -159,7 +160,10 @@ async def _execute(home: Home, claim: Claim, bench: Bench, undertakings: Sequenc
 def keeper(home: Home) -> Keep:
     """What puts measurements into the store of a home."""
 
+    judging = Judging(home)
+
     async def keep(measurement: Measurement, samples: Iterable[BlockSamples]) -> None:
+        measurement = await asyncio.to_thread(judging.with_grounds, measurement)
         await asyncio.to_thread(home.store.add_measurement, measurement, samples)
         failure = measurement.failure.kind if measurement.failure else "none"
         words = logs.told(id=measurement.id, target=measurement.target, status=measurement.status, failure=failure)

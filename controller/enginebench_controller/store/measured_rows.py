@@ -16,7 +16,7 @@ from enginebench_controller.records import (
     WarmUp,
 )
 from enginebench_controller.records.float32_bytes import from_float32_bytes, to_float32_bytes
-from enginebench_controller.records.json_form import EFFECTIVE, PERCENTILES, PHASES
+from enginebench_controller.records.json_form import AFTERWARDS, EFFECTIVE, PERCENTILES, PHASES
 from enginebench_controller.store.json_column import to_json
 from enginebench_controller.store.statements import Row
 
@@ -87,6 +87,7 @@ def to_process_row(process: Process) -> Row:
         "timer_ns": calibration.timer_ns if calibration else None,
         "empty_loop_ns": calibration.empty_loop_ns if calibration else None,
         "block_ns": calibration.block_ns if calibration else None,
+        "afterwards": to_json(AFTERWARDS.to_data(process.afterwards)) if process.afterwards else None,
         "phases": to_json(PHASES.to_data(process.phases)),
         "effective": to_json(EFFECTIVE.to_data(process.effective)),
     }
@@ -100,6 +101,7 @@ def from_process_row(row: Row) -> Process:
         stop_reason=StopReason(row["stop_reason"]) if row["stop_reason"] else None,
         warm_up=_from_warm_up_columns(row),
         calibration=_from_calibration_columns(row),
+        afterwards=AFTERWARDS.from_data(json.loads(row["afterwards"])) if row["afterwards"] else None,
         phases=PHASES.from_data(json.loads(row["phases"])),
         effective=EFFECTIVE.from_data(json.loads(row["effective"])),
     )

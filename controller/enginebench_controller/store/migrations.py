@@ -14,6 +14,7 @@ from enginebench_controller.store.schema import FIRST_SCHEMA
 from enginebench_controller.store.schema_2 import SECOND_SCHEMA
 from enginebench_controller.store.schema_3 import THIRD_SCHEMA
 from enginebench_controller.store.schema_4 import FOURTH_SCHEMA
+from enginebench_controller.store.schema_5 import FIFTH_SCHEMA
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration("processes, blocks with evidence, samples by block, captured outputs", SECOND_SCHEMA),
     Migration("profiles with source nodes, their work, and what layers were matched to", THIRD_SCHEMA),
     Migration("peaks of engines", FOURTH_SCHEMA),
+    Migration("what an engine did afterwards, and what measurements are judged by", FIFTH_SCHEMA),
 )
 """Step n of this list takes a file from schema version n-1 to n. Never change or reorder what has been released."""
 

@@ -6,6 +6,7 @@ from enginebench_controller.records import (
     Benchmark,
     Block,
     CapturedOutput,
+    Grounds,
     Measurement,
     ModelVersion,
     Process,
@@ -13,7 +14,7 @@ from enginebench_controller.records import (
     Target,
     TargetSnapshot,
 )
-from enginebench_controller.records.json_form import MODEL_FILES, PHASES
+from enginebench_controller.records.json_form import GROUNDS, MODEL_FILES, PHASES
 from enginebench_controller.store.json_column import to_json
 from enginebench_controller.store.measured_rows import (
     from_latency_columns,
@@ -126,6 +127,7 @@ def to_measurement_row(measurement: Measurement) -> Row:
         **to_throughput_columns(measurement.throughput_items_per_s, measurement.throughput_interval),
         "process_spread": measurement.process_spread,
         "interleaving_group": measurement.interleaving_group,
+        "grounds": to_json(GROUNDS.to_data(measurement.grounds)) if measurement.grounds != Grounds() else None,
         "phases": to_json(PHASES.to_data(measurement.phases)),
     }
 
@@ -154,6 +156,7 @@ def from_measurement_row(
         process_spread=row["process_spread"],
         captured_outputs=captured_outputs,
         interleaving_group=row["interleaving_group"],
+        grounds=GROUNDS.from_data(json.loads(row["grounds"])) if row["grounds"] else Grounds(),
     )
 
 

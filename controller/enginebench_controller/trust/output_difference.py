@@ -3,14 +3,21 @@
 Engines keep every `stride`-th element of an output; two strides meet at their least common multiple.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import lcm, prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from enginebench_controller.records import CapturedOutput
+
+NOISE_FACTOR = 2.0
+"""Two engines may each be as far off as rounding moves outputs, and in opposite directions."""
+
+STRINGS = "str"
+"""The element type of outputs of which digests are compared: equal or not."""
 
 Outputs = Sequence[CapturedOutput]
 Numbers = NDArray[np.float64]
@@ -20,13 +27,38 @@ Numbers = NDArray[np.float64]
 class Difference:
     """How outputs differ from a reference's: the errors as in `OutputCheck`, and a sentence where something is wrong.
 
-    The errors are None where shapes leave nothing to compare.
+    The errors are None where shapes leave nothing to compare. `tolerance` is that of the output farthest beyond, or
+    nearest to, its own; `remark` says of outputs what is no fault of an engine.
     """
 
     max_absolute_error: float | None = None
     max_relative_error: float | None = None
     cosine: float | None = None
+    tolerance: float | None = None
     problem: str = ""
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class Tolerated:
+    """What outputs may differ by: as a share of the largest value of each; by name, as a value, what is noise.
+
+    Noise of None is that of an output whose very shape depends on rounding.
+    """
+
+    relative: float
+    noise: Mapping[str, float | None] = field(default_factory=dict)
+
+    def of(self, output: str, largest: float) -> float:
+        """The error tolerated of one output, relative to its largest value."""
+        noise = self.noise.get(output, 0.0)
+        if noise is None:
+            return math.inf
+        return max(self.relative, NOISE_FACTOR * noise / largest if largest else 0.0)
+
+    def shape_is_open(self, output: str) -> bool:
+        """Whether rounding alone changes the output's shape."""
+        return output in self.noise and self.noise[output] is None
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +78,9 @@ class _Pair:
 def own_problem(outputs: Outputs, inputs: Sequence[object]) -> str:
     """What is wrong with outputs by themselves: a sentence, or empty.
 
-    `inputs` has a value for each input of the set, equal for equal inputs. Values that are no numbers are wrong, and so
-    are outputs that are the same for different inputs – unless all are integers, since a class may well stay the same.
+    `inputs` has a value for each input of the set, equal for equal inputs; none where the model takes no input. Values
+    that are no numbers are wrong, and so are outputs that are the same for different inputs – unless all are integers,
+    since a class may well stay the same.
     """
     broken = sum(int(np.count_nonzero(~np.isfinite(one.values))) for one in outputs)
     if broken:
@@ -57,7 +90,7 @@ def own_problem(outputs: Outputs, inputs: Sequence[object]) -> str:
     return ""
 
 
-def difference(reference: Outputs, other: Outputs, *, name: str, batch: int, tolerance: float) -> Difference:
+def difference(reference: Outputs, other: Outputs, *, name: str, batch: int, tolerated: Tolerated) -> Difference:
     """Compare outputs with those of the reference, which a person knows by `name`, on the inputs that both have.
 
     Outputs go together by name; where no name is common and both have equally many, in the order of their names.
@@ -65,29 +98,54 @@ def difference(reference: Outputs, other: Outputs, *, name: str, batch: int, tol
     couples, missing = _coupled(reference, other)
     if missing:
         return Difference(problem=f"output {missing[0]!r}, which {name} has, is missing")
-    if unlike := next((couple for couple in couples if couple[0].shape != couple[1].shape), None):
-        return Difference(problem=_shapes_differ(*unlike, name, batch))
+    if strings := next((one for one in couples if (one[0].dtype == STRINGS) != (one[1].dtype == STRINGS)), None):
+        return Difference(problem=f"output {strings[1].name!r} is {strings[1].dtype}, {name} has {strings[0].dtype}")
+    unlike = [couple for couple in couples if couple[0].shape != couple[1].shape]
+    if wrong := next((one for one in unlike if not tolerated.shape_is_open(one[0].name)), None):
+        return Difference(problem=_shapes_differ(*wrong, name, batch))
+    couples = [couple for couple in couples if couple[0].shape == couple[1].shape]
+    if texts := [couple for couple in couples if couple[0].dtype == STRINGS]:
+        couples = [couple for couple in couples if couple[0].dtype != STRINGS]
+        if problem := _strings_differ(texts, name):
+            return Difference(problem=problem)
     compared = {output: pairs for output, pairs in _pairs(couples, batch).items() if pairs}
     if not compared:
         return Difference()
-    relative = max(float(errors.max()) for pairs in compared.values() for errors in _errors(pairs))
+    tolerances = {output: tolerated.of(output, _scale(pairs)) for output, pairs in compared.items()}
+    relative = {output: max(float(one.max()) for one in _errors(pairs)) for output, pairs in compared.items()}
+    worst = max(compared, key=lambda output: (relative[output] / tolerances[output], relative[output]))
+    usual = all(relative[output] <= tolerated.relative for output in compared)
+    wrong_ones = {output: pairs for output, pairs in compared.items() if relative[output] > tolerances[output]}
     return Difference(
         max_absolute_error=max(_largest(pair.other - pair.reference) for pairs in compared.values() for pair in pairs),
-        max_relative_error=relative,
+        max_relative_error=relative[worst],
         cosine=min(_cosine(pairs) for pairs in compared.values()),
-        problem=_lost_batch(compared, name, batch, tolerance) or _wrong_values(relative, name, tolerance),
+        tolerance=tolerances[worst],
+        problem=_lost_batch(wrong_ones, name, batch, tolerances)
+        or _wrong_values(relative[worst], name, tolerances[worst]),
+        remark="" if usual else _within_noise(worst, relative[worst], tolerances[worst], name),
     )
+
+
+def outputs_are_alike(outputs: Outputs) -> bool:
+    """Whether all inputs have the very same outputs."""
+    by_input: dict[int, list[tuple[str, bytes]]] = {}
+    for one in outputs:
+        by_input.setdefault(one.input_index, []).append((one.name, one.values.tobytes()))
+    return len({tuple(sorted(one)) for one in by_input.values()}) == 1
+
+
+def largest_magnitude(output: CapturedOutput) -> float:
+    """Of the finite values captured; 0 without any."""
+    finite = output.values[np.isfinite(output.values)]
+    return float(np.abs(finite).max(initial=0.0))
 
 
 def _inputs_without_effect(outputs: Outputs, inputs: Sequence[object]) -> int:
     """How many different inputs there are, if all of them have the very same outputs; else 0."""
-    by_input: dict[int, list[tuple[str, bytes]]] = {}
-    for one in outputs:
-        by_input.setdefault(one.input_index, []).append((one.name, one.values.tobytes()))
-    different = {_input(inputs, index) for index in by_input}
-    continuous = any(one.dtype.startswith(("float", "bfloat")) for one in outputs)
-    alike = len({tuple(sorted(one)) for one in by_input.values()}) == 1
-    return len(different) if alike and continuous and len(different) > 1 else 0
+    different = {_input(inputs, one.input_index) for one in outputs}
+    continuous = any(one.dtype.startswith(("float", "bfloat", "complex")) for one in outputs)
+    return len(different) if len(different) > 1 and continuous and outputs_are_alike(outputs) else 0
 
 
 def _input(inputs: Sequence[object], index: int) -> object:
@@ -153,8 +211,12 @@ def _every(step: int, output: CapturedOutput) -> Numbers:
 
 def _errors(pairs: Sequence[_Pair]) -> list[Numbers]:
     """The absolute differences for each input ÷ the reference's largest magnitude, or the other's if that is 0."""
-    largest = max(_largest(pair.reference) for pair in pairs) or max(_largest(pair.other) for pair in pairs) or 1.0
-    return [np.abs(pair.other - pair.reference) / largest for pair in pairs]
+    return [np.abs(pair.other - pair.reference) / (_scale(pairs) or 1.0) for pair in pairs]
+
+
+def _scale(pairs: Sequence[_Pair]) -> float:
+    """The reference's largest magnitude; the other's if that is 0."""
+    return max(_largest(pair.reference) for pair in pairs) or max(_largest(pair.other) for pair in pairs)
 
 
 def _largest(values: Numbers) -> float:
@@ -170,11 +232,11 @@ def _cosine(pairs: Sequence[_Pair]) -> float:
     return min(1.0, max(-1.0, float(np.dot(one, other)) / lengths))
 
 
-def _lost_batch(compared: Mapping[str, Sequence[_Pair]], name: str, batch: int, tolerance: float) -> str:
+def _lost_batch(compared: Mapping[str, Sequence[_Pair]], name: str, batch: int, tolerances: Mapping[str, float]) -> str:
     for output, pairs in compared.items():
         if _repeats_one_item(pairs, batch):
             return f"all items of a batch have the same output {output!r}, unlike {name}'s: the batch axis is lost"
-        if _only_first_is_right(pairs, tolerance):
+        if _only_first_is_right(pairs, tolerances[output]):
             return f"only the first item of a batch has the output {output!r} of {name}: the batch axis is lost"
     return ""
 
@@ -206,5 +268,26 @@ def _wrong_values(relative: float, name: str, tolerance: float) -> str:
         return ""
     return (
         f"the outputs differ from those of {name} by up to {relative:.2g} of its largest value; "
-        f"{tolerance:g} is tolerated"
+        f"{tolerance:.3g} is tolerated"
     )
+
+
+def _within_noise(output: str, relative: float, tolerance: float, name: str) -> str:
+    """What to know of outputs that differ by more than the usual, and by no more than rounding can make of them."""
+    if relative > tolerance:
+        return ""
+    if math.isinf(tolerance):
+        return f"output {output!r} cannot be compared with that of {name}: rounding alone changes its shape"
+    return (
+        f"output {output!r} differs from that of {name} by {relative:.2g} of its largest value, which is within the "
+        f"noise of this model: rounding alone moves it by up to {tolerance / NOISE_FACTOR:.2g}"
+    )
+
+
+def _strings_differ(couples: Iterable[tuple[CapturedOutput, CapturedOutput]], name: str) -> str:
+    for reference, other in couples:
+        step = lcm(reference.stride, other.stride)
+        ours, theirs = _every(step, reference), _every(step, other)
+        if differing := int(np.count_nonzero(ours != theirs)):
+            return f"{differing:,} of {ours.size:,} strings of output {other.name!r} differ from those of {name}"
+    return ""

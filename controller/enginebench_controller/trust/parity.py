@@ -7,11 +7,14 @@ but never without saying so; every table, page and document takes its words from
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import StrEnum
+from statistics import median
 from typing import TypeVar
 
 from enginebench_controller.records import (
     ArrivalProcess,
     Arrivals,
+    CeilingBasis,
     Effective,
     Hint,
     Measurement,
@@ -33,6 +36,23 @@ SCHEDULE_TOLERANCE = 0.02
 
 SPREAD_TOLERANCE = 0.05
 """Medians of equal processes that are this far apart are worth a word."""
+
+MOSTLY_DISTURBED = 0.5
+"""Beyond this share of its time a measurement is called disturbed wherever its status stands."""
+
+SEVERAL_TIMES = 3.0
+"""An input that was never seen may take longer than others, since its memory is met for the first time; not so much."""
+
+LEAST_EXCESS_NS = 20_000
+"""Below, a first touch of memory and a wake-up may be all there is."""
+
+
+class Mark(StrEnum):
+    """What stands beside a status, because numbers with it are none to compare by."""
+
+    IMPOSSIBLE = "impossible"
+    DISTURBED = "disturbed"
+
 
 Subject = TypeVar("Subject", Measurement, Profile)
 
@@ -68,6 +88,8 @@ def doubts(measurement: Measurement) -> tuple[str, ...]:
     if measurement.latency is None:
         return ()
     sentences = (
+        _beyond_the_ceiling(measurement),
+        _slower_when_fresh(measurement),
         _too_many_cores(measurement),
         *_never_steady(measurement),
         *_drifted(measurement),
@@ -76,6 +98,21 @@ def doubts(measurement: Measurement) -> tuple[str, ...]:
         _unlike_processes(measurement),
     )
     return tuple(sentence for sentence in sentences if sentence)
+
+
+def marks(measurement: Measurement) -> tuple[Mark, ...]:
+    """Return what stands beside the status: numbers that cannot be, and those of a machine that did other things."""
+    if measurement.latency is None:
+        return ()
+    impossible = _beyond_the_ceiling(measurement) or _slower_when_fresh(measurement)
+    share = summarize_evidence(measurement.blocks).disturbed_share or 0.0
+    disturbed = share > MOSTLY_DISTURBED and not measurement.latency.excluded
+    return ((Mark.IMPOSSIBLE,) if impossible else ()) + ((Mark.DISTURBED,) if disturbed else ())
+
+
+def status_words(measurement: Measurement) -> str:
+    """Return the status with its marks: "ok", "ok, disturbed"."""
+    return ", ".join([measurement.status.value, *marks(measurement)])
 
 
 def flags(measurement: Measurement) -> tuple[str, ...]:
@@ -156,6 +193,54 @@ def _unequal(setting: str, group: Sequence[Subject], value_of: Callable[[Subject
 def _value(effective: Effective, setting: str) -> str:
     readback: Readback | None = getattr(effective, setting)
     return str(readback.value) if readback else "unknown"
+
+
+def _beyond_the_ceiling(measurement: Measurement) -> str | None:
+    """A rate at which so many cores cannot do the work that is in the model."""
+    ceiling, rate = measurement.grounds.ceiling, measurement.throughput_items_per_s
+    if ceiling is None or rate is None or rate <= ceiling.items_per_s(measurement.configuration.batch):
+        return None
+    done = rate / measurement.configuration.batch * ceiling.flops
+    cores = "1 core does" if ceiling.cores == 1 else f"{ceiling.cores} cores do"
+    how = {
+        CeilingBasis.CALIBRATED: "as calibrated",
+        CeilingBasis.ESTIMATED: "estimated from the instruction set and the highest frequency there is",
+    }[ceiling.basis]
+    return (
+        f"impossible: {rate:,.0f} items/s take at least {_flops(done)}, and {cores} at most "
+        f"{_flops(ceiling.flops_per_s)} in {ceiling.precision} ({how}); outputs may come from a memory of earlier ones"
+    )
+
+
+def _flops(per_s: float) -> str:
+    return f"{per_s / 1e12:.3g} TFLOP/s" if per_s >= 1e12 else f"{per_s / 1e9:.3g} GFLOP/s"
+
+
+def _slower_when_fresh(measurement: Measurement) -> str | None:
+    """Inputs never seen that all take several times as long as those that the load repeats, in most processes."""
+    pairs = [found for process in measurement.processes if (found := _fresh_and_seen_ns(process)) is not None]
+    slower = [(fresh, seen) for fresh, seen in pairs if _is_slower(fresh, seen)]
+    if 2 * len(slower) <= len(pairs):
+        return None
+    fresh, seen = (median(side) for side in zip(*slower, strict=True))
+    return (
+        f"impossible: an input that was never seen takes {fresh / 1e6:.3g} ms, {fresh / seen:.3g} times the "
+        f"{seen / 1e6:.3g} ms of those that were measured; outputs may come from a memory of earlier ones"
+    )
+
+
+def _is_slower(fresh_ns: float, seen_ns: float) -> bool:
+    return fresh_ns > SEVERAL_TIMES * seen_ns and fresh_ns - seen_ns > LEAST_EXCESS_NS
+
+
+def _fresh_and_seen_ns(process: Process) -> tuple[float, float] | None:
+    """The quickest inference of an input never seen, and the median beside it: other work on the machine delays single
+    inferences, and a memory of outputs spares none of the first kind.
+    """
+    found = process.afterwards
+    if found is None or not found.fresh_ns or not found.seen_ns:
+        return None
+    return min(found.fresh_ns), median(found.seen_ns)
 
 
 def _too_many_cores(measurement: Measurement) -> str | None:

@@ -29,7 +29,7 @@ READBACK_SOURCE_OBSERVED: ReadbackSource
 READBACK_SOURCE_ASSUMED: ReadbackSource
 
 class Measurement(_message.Message):
-    __slots__ = ("phases", "effective", "iterations", "batch", "steady_state_ns", "cpu_time_ns", "inputs", "input_set_sha256", "outputs", "calibration", "warm_up", "stop_reason", "blocks", "captured_outputs", "scheduled_arrivals", "unsent_arrivals")
+    __slots__ = ("phases", "effective", "iterations", "batch", "steady_state_ns", "cpu_time_ns", "inputs", "input_set_sha256", "outputs", "calibration", "warm_up", "stop_reason", "blocks", "captured_outputs", "scheduled_arrivals", "unsent_arrivals", "afterwards")
     PHASES_FIELD_NUMBER: _ClassVar[int]
     EFFECTIVE_FIELD_NUMBER: _ClassVar[int]
     ITERATIONS_FIELD_NUMBER: _ClassVar[int]
@@ -46,6 +46,7 @@ class Measurement(_message.Message):
     CAPTURED_OUTPUTS_FIELD_NUMBER: _ClassVar[int]
     SCHEDULED_ARRIVALS_FIELD_NUMBER: _ClassVar[int]
     UNSENT_ARRIVALS_FIELD_NUMBER: _ClassVar[int]
+    AFTERWARDS_FIELD_NUMBER: _ClassVar[int]
     phases: _containers.RepeatedCompositeFieldContainer[Phase]
     effective: Effective
     iterations: int
@@ -62,7 +63,22 @@ class Measurement(_message.Message):
     captured_outputs: _containers.RepeatedCompositeFieldContainer[CapturedOutput]
     scheduled_arrivals: int
     unsent_arrivals: int
-    def __init__(self, phases: _Optional[_Iterable[_Union[Phase, _Mapping]]] = ..., effective: _Optional[_Union[Effective, _Mapping]] = ..., iterations: _Optional[int] = ..., batch: _Optional[int] = ..., steady_state_ns: _Optional[int] = ..., cpu_time_ns: _Optional[int] = ..., inputs: _Optional[_Iterable[_Union[_configuration_pb2.InputTensor, _Mapping]]] = ..., input_set_sha256: _Optional[str] = ..., outputs: _Optional[_Iterable[_Union[OutputTensor, _Mapping]]] = ..., calibration: _Optional[_Union[Calibration, _Mapping]] = ..., warm_up: _Optional[_Union[WarmUp, _Mapping]] = ..., stop_reason: _Optional[_Union[StopReason, str]] = ..., blocks: _Optional[int] = ..., captured_outputs: _Optional[_Iterable[_Union[CapturedOutput, _Mapping]]] = ..., scheduled_arrivals: _Optional[int] = ..., unsent_arrivals: _Optional[int] = ...) -> None: ...
+    afterwards: Afterwards
+    def __init__(self, phases: _Optional[_Iterable[_Union[Phase, _Mapping]]] = ..., effective: _Optional[_Union[Effective, _Mapping]] = ..., iterations: _Optional[int] = ..., batch: _Optional[int] = ..., steady_state_ns: _Optional[int] = ..., cpu_time_ns: _Optional[int] = ..., inputs: _Optional[_Iterable[_Union[_configuration_pb2.InputTensor, _Mapping]]] = ..., input_set_sha256: _Optional[str] = ..., outputs: _Optional[_Iterable[_Union[OutputTensor, _Mapping]]] = ..., calibration: _Optional[_Union[Calibration, _Mapping]] = ..., warm_up: _Optional[_Union[WarmUp, _Mapping]] = ..., stop_reason: _Optional[_Union[StopReason, str]] = ..., blocks: _Optional[int] = ..., captured_outputs: _Optional[_Iterable[_Union[CapturedOutput, _Mapping]]] = ..., scheduled_arrivals: _Optional[int] = ..., unsent_arrivals: _Optional[int] = ..., afterwards: _Optional[_Union[Afterwards, _Mapping]] = ...) -> None: ...
+
+class Afterwards(_message.Message):
+    __slots__ = ("late_difference", "repeat_difference", "seen_ns", "fresh_ns", "inferences")
+    LATE_DIFFERENCE_FIELD_NUMBER: _ClassVar[int]
+    REPEAT_DIFFERENCE_FIELD_NUMBER: _ClassVar[int]
+    SEEN_NS_FIELD_NUMBER: _ClassVar[int]
+    FRESH_NS_FIELD_NUMBER: _ClassVar[int]
+    INFERENCES_FIELD_NUMBER: _ClassVar[int]
+    late_difference: float
+    repeat_difference: float
+    seen_ns: _containers.RepeatedScalarFieldContainer[int]
+    fresh_ns: _containers.RepeatedScalarFieldContainer[int]
+    inferences: int
+    def __init__(self, late_difference: _Optional[float] = ..., repeat_difference: _Optional[float] = ..., seen_ns: _Optional[_Iterable[int]] = ..., fresh_ns: _Optional[_Iterable[int]] = ..., inferences: _Optional[int] = ...) -> None: ...
 
 class Calibration(_message.Message):
     __slots__ = ("timer_ns", "empty_loop_ns", "block_ns")

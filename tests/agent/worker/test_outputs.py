@@ -6,6 +6,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from enginebench_agent.worker.failures import BrokenOutputError
+from enginebench_agent.worker.output_tensors import describe_outputs
 from enginebench_agent.worker.outputs import MAX_INPUTS, MAX_VALUES, capture, stride
 
 
@@ -71,7 +73,27 @@ def test_numbers_of_every_kind_become_float32_and_others_are_left_out() -> None:
     }
     kept = {each.name: float(np.frombuffer(each.values, "<f4")[0]) for each in capture(0, outputs)}
     assert math.isnan(kept.pop("nan"))
-    assert kept == {"bfloat16": 1.5, "bool": 1.0, "float16": 0.5, "large": math.inf}
+    digest_of_24_bits = kept.pop("strings")
+    assert digest_of_24_bits == int(digest_of_24_bits) < 2**24
+    assert kept == {"bfloat16": 1.5, "bool": 1.0, "complex": 0.0, "float16": 0.5, "large": math.inf}
+
+
+def test_equal_strings_are_kept_alike_and_others_not() -> None:
+    kinds = [np.array(["cat", "dog"]), np.array(["cat", "dog"], object), np.array([b"cat", b"dog"])]
+    kept = [capture(0, {"label": each})[0] for each in (*kinds, np.array(["cat", "cow"]))]
+    assert {each.dtype for each in kept} == {"str"}
+    assert kept[0].values == kept[1].values == kept[2].values
+    assert (kept[3].values[:4], kept[3].values[4:] == kept[0].values[4:]) == (kept[0].values[:4], False)
+
+
+def test_complex_numbers_are_kept_as_two_parts() -> None:
+    (kept,) = capture(0, {"y": np.array([1 + 2j, 3 - 4j], np.complex64)})
+    assert (list(kept.shape), np.frombuffer(kept.values, "<f4").tolist()) == ([2, 2], [1, 2, 3, -4])
+
+
+def test_an_array_of_other_objects_is_refused() -> None:
+    with pytest.raises(BrokenOutputError, match="array of Python objects as 'y', one of them dict; an output is"):
+        describe_outputs({"y": np.array([{}, "a"], object)})
 
 
 def test_only_the_first_inputs_of_a_large_set_are_kept() -> None:

@@ -1,5 +1,8 @@
 """Outputs that are compared: what is wrong is named in a sentence, and what only rounding explains is not."""
 
+import hashlib
+from dataclasses import replace
+
 import numpy as np
 import onnxruntime
 import openvino
@@ -9,9 +12,13 @@ import invented
 from controller.answers import INPUTS, captured, check, measured, rounded, scores
 from enginebench_controller.model.zoo import build_bytes, zoo_model
 from enginebench_controller.records import (
+    Afterwards,
     Configuration,
+    Grounds,
     InputFile,
     InputSet,
+    OutputNoise,
+    Process,
 )
 from enginebench_controller.trust.output_check import check_outputs
 
@@ -164,13 +171,127 @@ def test_a_coarser_precision_may_differ_more(precision, tolerance):
     assert bool(found.problem) == (tolerance < 0.02)
 
 
-def test_without_models_a_name_tells_a_quantized_one():
+def test_a_name_widens_no_tolerance():
     one, other = (
         measured(engine, values, model_name="resnet50-int8")
         for engine, values in (("onnxruntime", scores()), ("openvino", rounded(scores(), 0.08)))
     )
 
-    assert check(one, other)["openvino"].tolerance == 0.1
+    found = check(one, other)["openvino"]
+
+    assert (found.tolerance, bool(found.problem)) == (1e-3, True)
+
+
+def tiny(relative):
+    """Scores of some millionths, and those of an engine that is off by so much."""
+    small = scores() * 1e-7
+    return measured("onnxruntime", small), measured("openvino", rounded(small, relative))
+
+
+def test_what_is_within_the_noise_of_the_model_is_told_and_no_problem():
+    one, other = tiny(0.08)
+    noisy = replace(other, grounds=Grounds(noise=(OutputNoise("scores", 0.05 * float(np.abs(scores()).max()) * 1e-7),)))
+
+    found = check(one, noisy)["openvino"]
+
+    assert (found.problem, found.tolerance) == ("", pytest.approx(0.1, rel=0.01))
+    assert found.remark.startswith("output 'scores' differs from that of onnxruntime 1.0 by 0.0")
+    assert found.remark.endswith("the noise of this model: rounding alone moves it by up to 0.05")
+    assert check(one, other)["openvino"].problem  # without any noise found
+
+
+def test_what_is_beyond_the_noise_of_the_model_is_wrong():
+    one, other = tiny(0.5)
+    noisy = replace(other, grounds=Grounds(noise=(OutputNoise("scores", 0.05 * float(np.abs(scores()).max()) * 1e-7),)))
+
+    assert check(one, noisy)["openvino"].problem.endswith("of its largest value; 0.1 is tolerated")
+
+
+def test_the_noise_of_one_output_excuses_no_other():
+    quiet, loud = captured(scores()), captured(scores(1) * 1e-7, "tiny")
+    wrong = captured(rounded(scores(), 0.05))
+    noise = Grounds(noise=(OutputNoise("scores", 0.0), OutputNoise("tiny", 1e-7)))
+
+    found = check(
+        measured("onnxruntime", None, outputs=(*quiet, *loud)),
+        measured("x", None, outputs=(*wrong, *loud), grounds=noise),
+    )["x"]
+
+    assert (found.tolerance, bool(found.problem)) == (1e-3, True)
+
+
+def test_an_output_whose_shape_rounding_changes_is_not_compared():
+    few = [one[:3] for one in scores()]
+    open_shape = Grounds(noise=(OutputNoise("scores", None),))
+
+    assert "has the shape" in check(measured("onnxruntime", scores()), measured("x", few))["x"].problem
+    assert check(measured("onnxruntime", scores()), measured("x", few, grounds=open_shape))["x"].problem == ""
+
+
+def afterwards(late, repeat, random=()):
+    return {
+        "processes": (Process(0, afterwards=Afterwards(late_difference=late, repeat_difference=repeat)),),
+        "grounds": Grounds(random_operators=random),
+    }
+
+
+def test_outputs_that_changed_while_it_was_measured_are_wrong():
+    found = check(measured("alone", scores(), **afterwards(1.0, 0.0)))["alone"]
+
+    assert found.problem == (
+        "the outputs changed during the measurement: those of the same inputs differ by 1 of their largest value from "
+        "what came out while warming up"
+    )
+    assert check(measured("alone", scores(), **afterwards(1e-6, 1e-6)))["alone"].problem == ""
+
+
+def test_outputs_that_differ_each_time_are_wrong_unless_the_model_is_random():
+    def found(random):
+        return check(measured("alone", scores(), **afterwards(0.9, 0.8, random)))["alone"]
+
+    assert "differ by 0.8 of their largest value between two inferences of one input" in found(()).problem
+    assert (found(("RandomNormal",)).problem, found(None).problem) == ("", "")
+    assert found(("RandomNormal",)).remark == "the model has RandomNormal, so its outputs differ each time"
+    assert "nobody can tell whether the model is random" in found(None).remark
+
+
+def test_engines_that_draw_other_numbers_are_not_accused():
+    random = afterwards(0.9, 0.8, ("RandomNormal",))
+
+    found = check(measured("onnxruntime", scores(), **random), measured("x", scores(1), **random))["x"]
+
+    assert (found.problem, "not compared" in found.remark) == ("", True)
+
+
+def test_a_model_without_inputs_ignores_none():
+    same = np.repeat(scores()[:1], INPUTS, axis=0)
+
+    assert check(measured("alone", same, input_set_sha256=hashlib.sha256().hexdigest()))["alone"].problem == ""
+
+
+def test_what_every_engine_computes_is_the_model_and_no_ignored_input():
+    same = np.repeat(scores()[:1], INPUTS, axis=0)
+
+    checks = check(measured("onnxruntime", same), measured("openvino", same * np.float32(1.00001)))
+
+    assert [one.problem for one in checks.values()] == ["", ""]
+
+
+def test_strings_are_equal_or_not():
+    def strings(*digests):
+        return tuple(replace(one, dtype="str") for one in captured(np.array([digests], np.float32), "label"))
+
+    one, same, other = (
+        measured(engine, None, outputs=strings(*digests))
+        for engine, digests in (("onnxruntime", (7e6, 8e6)), ("same", (7e6, 8e6)), ("other", (7e6, 8e6 + 1)))
+    )
+
+    assert check(one, same)["same"].problem == ""
+    assert check(one, other)["other"].problem == (
+        "1 of 2 strings of output 'label' differ from those of onnxruntime 1.0"
+    )
+    numbers = measured("x", None, outputs=captured(np.array([[7e6, 8e6]], np.float32), "label"))
+    assert check(one, numbers)["x"].problem == "output 'label' is float32, onnxruntime 1.0 has str"
 
 
 def test_a_failure_has_no_check():

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from enginebench_controller.comparing.pairing import Compared
 from enginebench_controller.records import Interval, Measurement
 from enginebench_controller.stats.comparison import Verdict
-from enginebench_controller.trust.parity import flags
+from enginebench_controller.trust.parity import flags, status_words
 from enginebench_ui.views.compare_chart import COLOURS
 from enginebench_ui.views.dress import margins
 from enginebench_ui.views.magnitudes import number
@@ -129,7 +129,7 @@ def _row(letter: str, one: Measurement) -> Row:
         "p95 (ms)": milliseconds(latency.percentile_ns(95) if latency else None),
         "Precision": readback(one.effective.precision),
         "Threads": readback(one.effective.threads),
-        "Status": one.status.value,
+        "Status": status_words(one),
         "Measured": None if one.started_at_unix_ns is None else instant(one.started_at_unix_ns),
         "Remarks": "; ".join(flags(one)) or None,
     }

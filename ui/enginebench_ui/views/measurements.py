@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enginebench_controller.records import Failure, Measurement, ModelVersion, OutputCheck
 from enginebench_controller.trust.evidence_summary import summarize_evidence
 from enginebench_controller.trust.output_check import check_outputs
-from enginebench_controller.trust.parity import flags
+from enginebench_controller.trust.parity import flags, status_words
 from enginebench_ui.views.series import varying_axes
 from enginebench_ui.views.text import Row, cells, engine_label, milliseconds, percent, readback
 
@@ -84,7 +84,7 @@ def _row(measurement: Measurement, extra: Mapping[str, Callable[[Measurement], s
         "p95 (ms)": milliseconds(latency.percentile_ns(95) if latency else None),
         "p99 (ms)": milliseconds(latency.percentile_ns(99) if latency else None),
         "Items/s": measurement.throughput_items_per_s,
-        "Status": measurement.status.value,
+        "Status": status_words(measurement),
         "Outputs": outputs,
         "Disturbed (%)": percent(summarize_evidence(measurement.blocks).disturbed_share),
         "Remarks": "; ".join(_remarks(measurement)) or None,
@@ -101,7 +101,7 @@ def _outputs(identity: str, checks: Mapping[str, OutputCheck]) -> str | None:
     """Say how a measurement's outputs compare with another's; None where there was nothing to compare."""
     check = checks.get(identity)
     if check is not None and (check.problem or check.reference):
-        return check.problem or "agree"
+        return check.problem or check.remark or "agree"
     return "reference" if any(other.reference == identity for other in checks.values()) else None
 
 

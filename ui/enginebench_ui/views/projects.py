@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from enginebench_controller.records import LOCAL_TARGET, Configuration, Hint, Load, Measurement, Status
 from enginebench_controller.store.project_rows import Project
-from enginebench_controller.trust.parity import flags
+from enginebench_controller.trust.parity import flags, status_words
 from enginebench_ui.views.magnitudes import shortened
 from enginebench_ui.views.project_key import DIGEST_CHARACTERS, project_key
 from enginebench_ui.views.series import arrivals_text
@@ -145,7 +145,7 @@ def _sparsity(project: Project, known: KnownVersion | None) -> float | None:
 def _status(project: Project) -> str:
     """How the best ended; where there is none, how the others did, the worst first."""
     if project.best:
-        return project.best.status.value
+        return status_words(project.best)
     return next((one.value for one in (Status.FAILED, Status.CANCELLED) if project.counts.get(one)), "no numbers")
 
 

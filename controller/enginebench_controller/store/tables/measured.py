@@ -104,6 +104,7 @@ MEASURED = (
         process_spread: largest median of a process ÷ the smallest, less 1; NULL with a single process
         interleaving_group: measurements of the same group took turns, block by block
         percentiles: every percentile with its interval and the samples it takes
+        grounds: what it is judged by: the most operations a second there can be, the noise of its outputs
         """,
     ),
     table(
@@ -130,6 +131,7 @@ MEASURED = (
         block_ns: wished length of a block, in ns
         {_PHASES}
         effective: what the engine really used in this process
+        afterwards: whether outputs stayed the same, and the latencies of inputs never seen, after the steady state
         """,
     ),
     table(

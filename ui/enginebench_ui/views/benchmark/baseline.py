@@ -7,6 +7,7 @@ from enginebench_controller.comparing.pairing import Compared
 from enginebench_controller.records import Load, Measurement, Status
 from enginebench_controller.stats.comparison import PRACTICAL, Comparison, Verdict
 from enginebench_controller.stats.scaling import Figure
+from enginebench_controller.trust.parity import status_words
 from enginebench_ui.views.benchmark.figures import (
     UNITS,
     Lens,
@@ -174,7 +175,7 @@ def _comparison_row(
             "Time ÷ base": found.ratio if found else None,
             "95 % interval": f"{found.low:.3f} to {found.high:.3f}" if found and found.low and found.high else None,
             "It is": _told(found) if found else None,
-            "Status": measurement.status.value if measurement else "not measured",
+            "Status": status_words(measurement) if measurement else "not measured",
             "Remarks": _remarks(measurement, found.note if found else "", lens),
         }
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from enginebench_controller.records import Measurement
 from enginebench_controller.stats.scaling import Axis, Figure, Point, ScaledPoint, Scaling, scale
+from enginebench_controller.trust.parity import status_words
 from enginebench_ui.views.benchmark.figures import UNITS, Lens, figure_of
 from enginebench_ui.views.benchmark.lines import Cell, Line
 from enginebench_ui.views.magnitudes import number, times_text
@@ -99,7 +100,7 @@ def _rows(line: Line, axis: Axis, fixed: int, lens: Lens) -> Iterator[Row]:
             "items/s, speed-up": rate.speed_up,
             "items/s, efficiency (%)": percent(rate.efficiency),
             "Point": place_among(points[Figure.TIME_PER_ITEM], scaled[Figure.TIME_PER_ITEM]),
-            "Status": measurement.status.value if measurement else "not measured",
+            "Status": status_words(measurement) if measurement else "not measured",
             "Remarks": _remarks(measurement, lens),
         }
 

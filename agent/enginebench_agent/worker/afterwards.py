@@ -1,0 +1,158 @@
+"""What an engine does once the timed blocks are over: whether its outputs are still right, and its times its own.
+
+An engine that hands out what it computed for the same input before, or stops computing after a while, is as fast as it
+likes in the timed blocks, and shows here.
+"""
+
+import time
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from enginebench_agent.worker.inputs import make_inputs
+from enginebench_agent.worker.outputs import capture
+from enginebench_agent.worker.session import Session
+from enginebench_plugins.spec import InferRequest, Outputs, Tensors
+from enginebench_proto.v1.configuration_pb2 import InputSet
+from enginebench_proto.v1.measurement_pb2 import Afterwards, CapturedOutput
+
+MOST_LATE_INPUTS = 8
+"""Inputs whose outputs are looked at again."""
+
+MOST_PAIRS = 7
+FEWEST_PAIRS = 3
+"""Inferences with an input never seen, each beside one with an input of the set."""
+
+BUDGET_NS = 500_000_000
+"""For the inferences of either kind; the fewest are run whatever they take."""
+
+NOTHING_IN_COMMON = 2.0
+"""The largest difference that there can be, taken for outputs of other names and shapes too."""
+
+_OTHER_SEED = 0x5EED
+_NUDGE = 2.0**-10
+
+
+def look_afterwards(session: Session, captured: Sequence[CapturedOutput], latency_ns: float) -> Afterwards:
+    """Infer a few times more, one at a time, and report; `captured` came out while warming up.
+
+    `latency_ns` is about what an inference takes. Raises what an inference of the set's own inputs raises.
+    """
+    request = _Counted(session.requests[0])
+    late, repeat = _differences(request, session.inputs, captured, latency_ns)
+    seen, fresh = _times(request, session.inputs, _never_seen(session, _pairs(latency_ns)))
+    return Afterwards(
+        late_difference=late, repeat_difference=repeat, seen_ns=seen, fresh_ns=fresh, inferences=request.count
+    )
+
+
+class _Counted:
+    """A request that counts its inferences."""
+
+    def __init__(self, request: InferRequest) -> None:
+        self.count = 0
+        self.request = request
+
+    def infer(self, inputs: Tensors) -> Outputs:
+        """As the request itself."""
+        self.count += 1
+        return self.request.infer(inputs)
+
+
+def largest_difference(some: Sequence[CapturedOutput], others: Sequence[CapturedOutput]) -> float | None:
+    """As `Afterwards.late_difference` has it, for the outputs of one input; None without any output."""
+    found = {one.name: one for one in others}
+    if {one.name for one in some} != found.keys():
+        return NOTHING_IN_COMMON
+    return max((_difference(one, found[one.name]) for one in some), default=None)
+
+
+def _differences(
+    request: _Counted, inputs: Sequence[Tensors], captured: Sequence[CapturedOutput], latency_ns: float
+) -> tuple[float | None, float | None]:
+    known = sorted({one.input_index for one in captured})
+    affordable = max(1, min(MOST_LATE_INPUTS, int(BUDGET_NS / max(latency_ns, 1))))
+    chosen = known[:: -(-len(known) // affordable)] if known else []
+    late: list[float | None] = []
+    repeat: list[float | None] = []
+    for index in chosen:
+        first = capture(index, request.infer(inputs[index]))
+        late.append(largest_difference([one for one in captured if one.input_index == index], first))
+        if not repeat:
+            repeat.append(largest_difference(first, capture(index, request.infer(inputs[index]))))
+    return _largest(late), _largest(repeat)
+
+
+def _largest(values: Sequence[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _difference(one: CapturedOutput, other: CapturedOutput) -> float:
+    if list(one.shape) != list(other.shape):
+        return NOTHING_IN_COMMON
+    ours, theirs = (np.frombuffer(each.values, "<f4").astype(np.float64) for each in (one, other))
+    equal = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
+    if equal.all():
+        return 0.0
+    if not (np.isfinite(ours[~equal]).all() and np.isfinite(theirs[~equal]).all()):
+        return NOTHING_IN_COMMON
+    ours, theirs = ours[np.isfinite(ours)], theirs[np.isfinite(theirs)]
+    return float(np.abs(ours - theirs).max() / max(np.abs(ours).max(), np.abs(theirs).max()))
+
+
+def _pairs(latency_ns: float) -> int:
+    return max(FEWEST_PAIRS, min(MOST_PAIRS, int(BUDGET_NS / max(3 * latency_ns, 1))))
+
+
+def _never_seen(session: Session, count: int) -> list[Tensors]:
+    """Inputs like those of the set, and equal to none of them; empty where there are no others."""
+    input_set = session.job.configuration.input_set
+    if input_set.items:
+        drawn: Sequence[Tensors] = [
+            _nudged(session.inputs[index % len(session.inputs)], index) for index in range(count)
+        ]
+    else:
+        other = InputSet(seed=input_set.seed ^ _OTHER_SEED, count=count)
+        drawn = make_inputs(session.compiled.inputs, session.job.configuration.inputs, other)
+    return [one for one in drawn if not any(_same(one, known) for known in session.inputs)]
+
+
+def _nudged(tensors: Tensors, number: int) -> Tensors:
+    """Given inputs, each float a little larger and integers in another order: as good an input as the one given."""
+    return {name: _nudged_array(values, number + 1) for name, values in tensors.items()}
+
+
+def _nudged_array(values: NDArray[Any], number: int) -> NDArray[Any]:
+    if values.dtype.kind == "f":
+        return np.asarray(values * (1 + number * _NUDGE), dtype=values.dtype, order="C")
+    return np.ascontiguousarray(np.roll(values, number, axis=-1)) if values.ndim else values.copy()
+
+
+def _same(one: Mapping[str, NDArray[Any]], other: Mapping[str, NDArray[Any]]) -> bool:
+    return all(np.array_equal(values, other[name]) for name, values in one.items())
+
+
+def _times(request: _Counted, seen: Sequence[Tensors], fresh: Sequence[Tensors]) -> tuple["array[int]", "array[int]"]:
+    """Latencies of pairs of inferences, which of the two comes first changing from pair to pair.
+
+    Before each goes one that is not timed, as in the timed blocks, and the arrays are read, so that neither kind finds
+    its input in a nearer cache than the other.
+    """
+    times: tuple[array[int], array[int]] = (array("q"), array("q"))
+    for number, never in enumerate(fresh):
+        known = seen[number % len(seen)]
+        order = ((0, known), (1, never)) if number % 2 else ((1, never), (0, known))
+        for kind, tensors in order:
+            request.infer(seen[-1])
+            for values in tensors.values():
+                values.tobytes()
+            infer, read_clock = request.request.infer, time.perf_counter_ns
+            begin_ns = read_clock()
+            outputs = infer(tensors)
+            times[kind].append(read_clock() - begin_ns)
+            request.count += 1
+            del outputs
+    return times
