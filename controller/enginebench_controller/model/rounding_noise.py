@@ -32,7 +32,7 @@ from onnx import TensorProto, helper, inliner
 
 from enginebench_controller.errors import ModelError
 from enginebench_controller.model.seeded_inputs import seeded_inputs
-from enginebench_controller.model.shape_inference import bound_copy
+from enginebench_controller.model.shape_inference import bound_copy, named_sizes
 from enginebench_controller.records import InputTensor, OutputNoise
 
 ROUNDING = 2.0**-23
@@ -153,7 +153,9 @@ def moved_model(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -
     weights = {one.name for one in copy.graph.initializer}
     known = _Known({value.name for value in copy.graph.input} - weights)
     with contextlib.suppress(Exception):  # types are then known of what is declared only
-        _note_types(onnx.shape_inference.infer_shapes(bound_copy(model, shapes)).graph, known)
+        _note_types(
+            onnx.shape_inference.infer_shapes(bound_copy(model, shapes, named_sizes(model.graph, shapes))).graph, known
+        )
     _note_types(copy.graph, known)
     _move(copy.graph, known)
     return copy
