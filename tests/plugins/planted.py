@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from time import perf_counter_ns
 from typing import Any, ClassVar
 
@@ -122,6 +123,53 @@ class InputIgnored(SoundRequest):
     def infer(self, inputs: spec.Tensors) -> Arrays:
         self.answer = self.answer or super().infer(inputs)
         return self.answer
+
+
+class OutputsRemembered(SoundRequest):
+    """Computes each input once, and hands out what came of it whenever the same content comes again."""
+
+    def __init__(self, evaluator: ReferenceEvaluator) -> None:
+        super().__init__(evaluator)
+        self.memory: dict[bytes, Arrays] = {}
+
+    def infer(self, inputs: spec.Tensors) -> Arrays:
+        key = b"".join(blake2b(array).digest() for array in inputs.values())
+        if key not in self.memory:
+            self.memory[key] = super().infer(inputs)
+        return self.memory[key]
+
+
+class OutputsRememberedByIdentity(SoundRequest):
+    """Computes each array once, and hands out what came of it whenever the same memory comes again."""
+
+    def __init__(self, evaluator: ReferenceEvaluator) -> None:
+        super().__init__(evaluator)
+        self.memory: dict[tuple[int, ...], tuple[spec.Tensors, Arrays]] = {}
+
+    def infer(self, inputs: spec.Tensors) -> Arrays:
+        key = tuple(map(id, inputs.values()))
+        if key not in self.memory:
+            self.memory[key] = (dict(inputs), super().infer(inputs))
+        return self.memory[key][1]
+
+
+class ZerosLater(SoundRequest):
+    """Computes the first inferences, those that are looked at, and then hands out zeros."""
+
+    RIGHT = 40
+
+    def __init__(self, evaluator: ReferenceEvaluator) -> None:
+        super().__init__(evaluator)
+        self.count = 0
+        self.zeros: Arrays = {}
+
+    def infer(self, inputs: spec.Tensors) -> Arrays:
+        self.count += 1
+        if self.count < self.RIGHT:
+            outputs = super().infer(inputs)
+            self.zeros = {name: np.zeros_like(array) for name, array in outputs.items()}
+            return outputs
+        return self.zeros
 
 
 class BatchDropped(SoundRequest):

@@ -6,7 +6,7 @@ likes in the timed blocks, and shows here.
 
 import time
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -111,18 +111,21 @@ def _never_seen(session: Session, count: int) -> list[Tensors]:
     """Inputs like those of the set, and equal to none of them; empty where there are no others."""
     input_set = session.job.configuration.input_set
     if input_set.items:
-        drawn: Sequence[Tensors] = [
-            _nudged(session.inputs[index % len(session.inputs)], index) for index in range(count)
-        ]
+        said = {one.input for one in input_set.values}
+        given = (session.inputs[index % len(session.inputs)] for index in range(count))
+        drawn: Sequence[Tensors] = [_nudged(one, index, said) for index, one in enumerate(given)]
     else:
-        other = InputSet(seed=input_set.seed ^ _OTHER_SEED, count=count)
+        other = InputSet(seed=input_set.seed ^ _OTHER_SEED, count=count, values=input_set.values)
         drawn = make_inputs(session.compiled.inputs, session.job.configuration.inputs, other)
     return [one for one in drawn if not any(_same(one, known) for known in session.inputs)]
 
 
-def _nudged(tensors: Tensors, number: int) -> Tensors:
-    """Given inputs, each float a little larger and integers in another order: as good an input as the one given."""
-    return {name: _nudged_array(values, number + 1) for name, values in tensors.items()}
+def _nudged(tensors: Tensors, number: int, said: Container[str]) -> Tensors:
+    """Given inputs, each float a little larger and integers in another order: as good an input as the one given.
+
+    What was `said` to have certain values keeps them.
+    """
+    return {name: values if name in said else _nudged_array(values, number + 1) for name, values in tensors.items()}
 
 
 def _nudged_array(values: NDArray[Any], number: int) -> NDArray[Any]:

@@ -20,7 +20,7 @@ import json
 import resource
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ from onnx import TensorProto, helper, inliner
 from enginebench_controller.errors import ModelError
 from enginebench_controller.model.seeded_inputs import seeded_inputs
 from enginebench_controller.model.shape_inference import bound_copy, named_sizes
-from enginebench_controller.records import InputTensor, OutputNoise
+from enginebench_controller.records import InputTensor, InputValues, OutputNoise
 
 ROUNDING = 2.0**-23
 """The distance of two neighbouring float32 values, relative to the larger."""
@@ -86,6 +86,7 @@ class NoiseOrder:
     path: str
     inputs: tuple[InputTensor, ...]
     seed: int = 0
+    values: tuple[InputValues, ...] = ()
 
 
 def rounding_noise(order: NoiseOrder, time_limit_s: float = TIME_LIMIT_S) -> tuple[OutputNoise, ...]:
@@ -117,28 +118,44 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY_BYTES, MOST_MEMORY_BYTES))
     order = json.loads(sys.stdin.read())
     inputs = tuple(InputTensor(**one | {"shape": tuple(one["shape"])}) for one in order["inputs"])
+    values = tuple(InputValues(**one) for one in order["values"])
     try:
-        found = find_noise(Path(order["path"]), inputs, order["seed"])
+        found = find_noise(NoiseOrder(order["path"], inputs, order["seed"], values))
         print(json.dumps({"noise": [asdict(one) for one in found]}))
     except Exception as error:  # whatever a stranger's model brings about is a reason
         print(json.dumps({"error": next(iter(str(error).splitlines()), type(error).__name__)}))
 
 
-def find_noise(path: Path, inputs: Sequence[InputTensor], seed: int) -> tuple[OutputNoise, ...]:
-    """The noise of every output of the model at `path`, in this process. Raises what ONNX and its runtime raise."""
+def find_noise(order: NoiseOrder) -> tuple[OutputNoise, ...]:
+    """The noise of every output of the model, in this process. Raises what ONNX and its runtime raise."""
     from onnxruntime import GraphOptimizationLevel as Levels  # noqa: PLC0415  # takes its time
 
+    path = Path(order.path)
     plain, optimized = _session(str(path), Levels.ORT_DISABLE_ALL), _session(str(path), Levels.ORT_ENABLE_ALL)
-    model = moved_model(onnx.load(path), {one.name: one.shape for one in inputs})
+    model = moved_model(onnx.load(path), {one.name: one.shape for one in order.inputs})
     moved = _session(_with_outside_data(model, path), Levels.ORT_DISABLE_ALL)
     largest: dict[str, float | None] = {}
     for draw in range(DRAWS):
-        given = seeded_inputs(inputs, seed + draw)
+        given = {**seeded_inputs(order.inputs, order.seed + draw), **_said(order, draw)}
         expected = _run(plain, given)
         for found in (_run(optimized, given), _run(moved, given)):
             for name, values in expected.items():
                 largest[name] = _larger(largest.get(name, 0.0), _distance(values, found[name]))
     return tuple(OutputNoise(name, absolute) for name, absolute in largest.items())
+
+
+def _said(order: NoiseOrder, draw: int) -> Arrays:
+    """The inputs whose values were said: numbers from the lowest to the highest."""
+    generator = np.random.default_rng(order.seed + draw)
+    tensors = {one.name: one for one in order.inputs}
+    return {one.input: _between(tensors[one.input], one, generator) for one in order.values if one.input in tensors}
+
+
+def _between(tensor: InputTensor, said: InputValues, generator: np.random.Generator) -> NDArray[Any]:
+    dtype = np.dtype(tensor.dtype)
+    if dtype.kind == "f":
+        return generator.uniform(said.lowest, said.highest, tensor.shape).astype(dtype)
+    return generator.integers(int(said.lowest), int(said.highest), tensor.shape, endpoint=True).astype(dtype)
 
 
 def moved_model(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> onnx.ModelProto:

@@ -159,7 +159,7 @@ class Judging:
 
 
 def _order(path: Path, asked: Configuration) -> NoiseOrder:
-    return NoiseOrder(str(path), asked.inputs, asked.input_set.seed)
+    return NoiseOrder(str(path), asked.inputs, asked.input_set.seed, asked.input_set.values)
 
 
 def _resources(target: TargetSnapshot, measurement: Measurement) -> Sequence[str] | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from enginebench_controller.records import REBATCHED, Load, Measurement, ModelVersion, OutputCheck
 from enginebench_controller.trust.output_difference import (
+    Batch,
     Difference,
     Tolerated,
     difference,
@@ -150,7 +151,7 @@ def _difference(reference: Measurement, one: Measurement, known: _Known) -> Diff
         reference.captured_outputs,
         one.captured_outputs,
         name=engine_label(reference),
-        batch=one.configuration.batch,
+        batch=Batch(one.configuration.batch, one.configuration.output_batch_axis),
         tolerated=known.tolerated(reference, one),
     )
 
@@ -246,6 +247,7 @@ def _precision(one: Measurement) -> str:
 
 def _inputs(one: Measurement) -> Sequence[object]:
     """Given inputs by their contents; random ones are taken to differ; what takes no input has the same each time."""
-    if one.input_set_sha256 == _NO_INPUTS:
+    asked = one.configuration
+    if one.input_set_sha256 == _NO_INPUTS or asked.input_set.is_constant(asked.inputs):
         return [()] * len(one.captured_outputs)
     return [tuple(file.sha256 for file in item) for item in one.configuration.input_set.items]

@@ -4,7 +4,7 @@ Engines keep every `stride`-th element of an output; two strides meet at their l
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import lcm, prod
 
@@ -40,6 +40,18 @@ class Difference:
 
 
 @dataclass(frozen=True)
+class Batch:
+    """How many items an inference has, and which dimension of an output, by its name and shape, holds them."""
+
+    size: int
+    axis_of: Callable[[str, tuple[int, ...]], int | None]
+
+    def axis(self, output: CapturedOutput) -> int | None:
+        """The dimension of the items; None where there is only one, or where nobody can tell."""
+        return self.axis_of(output.name, output.shape) if self.size > 1 else None
+
+
+@dataclass(frozen=True)
 class Tolerated:
     """What outputs may differ by: as a share of the largest value of each; by name, as a value, what is noise.
 
@@ -65,7 +77,7 @@ class Tolerated:
 class _Pair:
     """One output of both runs for one input: the elements captured by both and finite in both, float64 (elements,).
 
-    `item` tells of which item of the batch each is, int64 (elements,); None where the first dimension is not the batch.
+    `item` tells of which item of the batch each is, int64 (elements,); None where no dimension is known to hold them.
     `whole` if every element of the output is there.
     """
 
@@ -90,7 +102,7 @@ def own_problem(outputs: Outputs, inputs: Sequence[object]) -> str:
     return ""
 
 
-def difference(reference: Outputs, other: Outputs, *, name: str, batch: int, tolerated: Tolerated) -> Difference:
+def difference(reference: Outputs, other: Outputs, *, name: str, batch: Batch, tolerated: Tolerated) -> Difference:
     """Compare outputs with those of the reference, which a person knows by `name`, on the inputs that both have.
 
     Outputs go together by name; where no name is common and both have equally many, in the order of their names.
@@ -176,15 +188,18 @@ def _partners(reference: Sequence[str], other: Sequence[str]) -> Mapping[str, st
     return {name: name if name in other else None for name in reference}
 
 
-def _shapes_differ(reference: CapturedOutput, other: CapturedOutput, name: str, batch: int) -> str:
+def _shapes_differ(reference: CapturedOutput, other: CapturedOutput, name: str, batch: Batch) -> str:
     sentence = f"output {other.name!r} has the shape {other.shape}, {name} has {reference.shape}"
-    without = {reference.shape[1:], (1, *reference.shape[1:])}
-    if batch > 1 and reference.shape[:1] == (batch,) and other.shape in without:
+    axis = batch.axis(reference)
+    if axis is None:
+        return sentence
+    before, after = reference.shape[:axis], reference.shape[axis + 1 :]
+    if other.shape in {(*before, *after), (*before, 1, *after)}:
         return f"{sentence}: the batch axis is lost"
     return sentence
 
 
-def _pairs(couples: Iterable[tuple[CapturedOutput, CapturedOutput]], batch: int) -> dict[str, list[_Pair]]:
+def _pairs(couples: Iterable[tuple[CapturedOutput, CapturedOutput]], batch: Batch) -> dict[str, list[_Pair]]:
     """The pairs of each output by its name, those without anything to compare left out."""
     by_name: dict[str, list[_Pair]] = {}
     for reference, other in couples:
@@ -193,15 +208,16 @@ def _pairs(couples: Iterable[tuple[CapturedOutput, CapturedOutput]], batch: int)
     return by_name
 
 
-def _pair(reference: CapturedOutput, other: CapturedOutput, batch: int) -> _Pair:
+def _pair(reference: CapturedOutput, other: CapturedOutput, batch: Batch) -> _Pair:
     step = lcm(reference.stride, other.stride)
     ours, theirs = _every(step, reference), _every(step, other)
     both = min(ours.size, theirs.size)
     ours, theirs = ours[:both], theirs[:both]
     finite = np.isfinite(ours) & np.isfinite(theirs)
-    item = None
-    if batch > 1 and reference.shape[:1] == (batch,):
-        item = (np.arange(both, dtype=np.int64) * step // max(prod(reference.shape[1:]), 1))[finite]
+    item, axis = None, batch.axis(reference)
+    if axis is not None:
+        within = max(prod(reference.shape[axis + 1 :]), 1)
+        item = (np.arange(both, dtype=np.int64) * step // within % reference.shape[axis])[finite]
     return _Pair(ours[finite], theirs[finite], item, step == 1 and bool(finite.all()))
 
 
@@ -232,9 +248,11 @@ def _cosine(pairs: Sequence[_Pair]) -> float:
     return min(1.0, max(-1.0, float(np.dot(one, other)) / lengths))
 
 
-def _lost_batch(compared: Mapping[str, Sequence[_Pair]], name: str, batch: int, tolerances: Mapping[str, float]) -> str:
+def _lost_batch(
+    compared: Mapping[str, Sequence[_Pair]], name: str, batch: Batch, tolerances: Mapping[str, float]
+) -> str:
     for output, pairs in compared.items():
-        if _repeats_one_item(pairs, batch):
+        if _repeats_one_item(pairs, batch.size):
             return f"all items of a batch have the same output {output!r}, unlike {name}'s: the batch axis is lost"
         if _only_first_is_right(pairs, tolerances[output]):
             return f"only the first item of a batch has the output {output!r} of {name}: the batch axis is lost"
@@ -244,8 +262,13 @@ def _lost_batch(compared: Mapping[str, Sequence[_Pair]], name: str, batch: int, 
 def _repeats_one_item(pairs: Sequence[_Pair], batch: int) -> bool:
     if not all(pair.whole and pair.item is not None for pair in pairs):
         return False
-    reference_alike = all(_alike(pair.reference.reshape(batch, -1)) for pair in pairs)
-    return not reference_alike and all(_alike(pair.other.reshape(batch, -1)) for pair in pairs)
+    reference_alike = all(_alike(_by_item(pair, pair.reference, batch)) for pair in pairs)
+    return not reference_alike and all(_alike(_by_item(pair, pair.other, batch)) for pair in pairs)
+
+
+def _by_item(pair: _Pair, values: Numbers, batch: int) -> Numbers:
+    """The values of a whole output with a row for each item."""
+    return values if pair.item is None else values[np.argsort(pair.item, kind="stable")].reshape(batch, -1)
 
 
 def _alike(rows: Numbers) -> bool:

@@ -31,7 +31,7 @@ def saved(path, nodes, weights=(), outputs=(("y", TensorProto.FLOAT),), opset=18
 def relative(model):
     """The noise of the model's first output, and the largest value of that."""
     path, inputs = model
-    (noise, *_) = find_noise(path, inputs, 0)
+    (noise, *_) = find_noise(NoiseOrder(str(path), inputs))
     session = onnxruntime.InferenceSession(str(path))
     x = np.random.default_rng(1).standard_normal(inputs[0].shape).astype(np.float32)
     return noise.absolute / np.abs(session.run(None, {"x": x})[0]).max()
@@ -119,7 +119,7 @@ def test_a_shape_that_rounding_decides_has_no_noise_but_none(tmp_path):
         tmp_path / "m.onnx", nodes, [("share", np.float32(1 / WIDTH))], outputs=(("y", TensorProto.INT64),)
     )
 
-    (noise,) = find_noise(path, inputs, 0)
+    (noise,) = find_noise(NoiseOrder(str(path), inputs))
 
     assert noise.absolute is None
 
@@ -136,7 +136,7 @@ def test_sizes_are_not_moved(tmp_path):
     ]
     path, inputs = saved(tmp_path / "m.onnx", nodes, [("one", np.float32(1))])
 
-    assert [one.absolute for one in find_noise(path, inputs, 0)] == [0.0]
+    assert [one.absolute for one in find_noise(NoiseOrder(str(path), inputs))] == [0.0]
 
 
 def test_it_is_found_in_a_process_of_its_own(tmp_path):
@@ -145,7 +145,7 @@ def test_it_is_found_in_a_process_of_its_own(tmp_path):
     (noise,) = rounding_noise(NoiseOrder(str(path), inputs))
 
     assert noise.name == "y"
-    assert noise.absolute == pytest.approx(find_noise(path, inputs, 0)[0].absolute, rel=0.9)
+    assert noise.absolute == pytest.approx(find_noise(NoiseOrder(str(path), inputs))[0].absolute, rel=0.9)
 
 
 def test_what_cannot_be_run_or_takes_too_long_has_a_reason(tmp_path):

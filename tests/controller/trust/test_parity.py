@@ -4,11 +4,15 @@ from dataclasses import replace
 
 import invented
 from enginebench_controller.records import (
+    Afterwards,
     ArrivalProcess,
     Arrivals,
+    Ceiling,
+    CeilingBasis,
     Configuration,
     Effective,
     EngineRef,
+    Grounds,
     Hint,
     Load,
     Process,
@@ -17,10 +21,13 @@ from enginebench_controller.records import (
     WarmUp,
 )
 from enginebench_controller.trust.parity import (
+    Mark,
     doubts,
     engine_label,
     flags,
+    marks,
     requested_is_not_effective,
+    status_words,
     unequal_settings,
 )
 
@@ -186,3 +193,62 @@ def test_flags_are_the_settings_and_the_doubts():
 
     assert flags(unlike) == requested_is_not_effective(unlike) + doubts(unlike)
     assert len(flags(unlike)) == 2
+
+
+def rate(items_per_s, basis=CeilingBasis.ESTIMATED):
+    ceiling = Ceiling(flops_per_s=1e12, flops=1e9, precision="f32", cores=2, basis=basis)
+    return quiet(throughput_items_per_s=items_per_s, grounds=Grounds(ceiling=ceiling))
+
+
+def test_a_rate_beyond_what_cores_can_do_is_impossible():
+    assert (doubts(rate(999.0)), marks(rate(999.0))) == ((), ())
+    assert marks(rate(59_139.0)) == (Mark.IMPOSSIBLE,)
+    assert doubts(rate(59_139.0)) == (
+        "impossible: 59,139 items/s take at least 59.1 TFLOP/s, and 2 cores do at most 1 TFLOP/s in f32 (estimated "
+        "from the instruction set and the highest frequency there is); outputs may come from a memory of earlier ones",
+    )
+    assert "(as calibrated)" in doubts(rate(59_139.0, CeilingBasis.CALIBRATED))[0]
+
+
+def probed(*processes):
+    """A measurement of processes, each with its latencies of inputs seen and never seen, in microseconds."""
+    seen_and_fresh = (
+        Afterwards(seen_ns=tuple(1000 * one for one in seen), fresh_ns=tuple(1000 * one for one in fresh))
+        for seen, fresh in processes
+    )
+    return replace(quiet(), processes=tuple(Process(index, afterwards=one) for index, one in enumerate(seen_and_fresh)))
+
+
+def test_inputs_never_seen_that_take_several_times_as_long_are_impossible():
+    cached = ([16] * 7, [300] * 7)
+
+    assert doubts(probed(cached)) == (
+        "impossible: an input that was never seen takes 0.3 ms, 18.8 times the 0.016 ms of those that were measured; "
+        "outputs may come from a memory of earlier ones",
+    )
+    assert marks(probed(cached, cached, ([16] * 7, [16] * 7))) == (Mark.IMPOSSIBLE,)
+
+
+def test_single_inferences_that_were_held_up_are_no_memory():
+    held_up = ([16] * 7, [16, 900, 900, 900, 900, 900, 900])
+    first_touch = ([4] * 7, [16] * 7)
+    twice = ([1000] * 7, [2500] * 7)
+
+    assert not any(doubts(probed(one)) for one in (held_up, first_touch, twice))
+    assert doubts(probed(([16] * 7, [300] * 7), held_up, held_up)) == ()
+    assert doubts(probed(([], []))) == ()
+
+
+def test_a_measurement_that_was_mostly_disturbed_says_so_beside_its_status():
+    blocks = [replace(one, duration_ns=100, disturbances=()) for one in invented.measured("m1").blocks[:10]]
+    noisy = [replace(one, disturbances=("steal 12 %",)) if place < 6 else one for place, one in enumerate(blocks)]
+
+    def of(blocks, **fields):
+        return replace(quiet(), blocks=tuple(blocks), **fields)
+
+    assert status_words(of(noisy)) == "ok, disturbed"
+    assert status_words(of(noisy[1:])) == "ok, disturbed"
+    assert status_words(of(noisy[2:])) == "ok"
+    again = replace(quiet().latency, excluded=60)
+    assert status_words(of(noisy, latency=again)) == "ok"
+    assert status_words(invented.failed("m2")) == "failed"
