@@ -113,6 +113,35 @@ def test_weights_of_another_type_than_inputs_and_outputs_make_the_precision_mixe
     assert precision == spec.Readback(word, spec.Source.ASSUMED)
 
 
+@pytest.mark.parametrize(("integers", "floats", "word"), [(2, 0, "int8"), (1, 1, "int8 (1 of 2 products)")])
+def test_products_between_quantized_tensors_are_told_as_int8(
+    engine: OnnxRuntime, tmp_path: Path, integers: int, floats: int, word: str
+) -> None:
+    """As a quantizer leaves them: QuantizeLinear and DequantizeLinear around the products of floats."""
+    nodes, name = [], "x"
+    for number in range(integers + floats):
+        weight, made = "f", f"y{number}"
+        if number < integers:
+            quantized = [f"q{number}", "scale", "zero"]
+            nodes += [
+                helper.make_node("QuantizeLinear", [name, "scale", "zero"], [f"q{number}"]),
+                helper.make_node("DequantizeLinear", quantized, [f"d{number}"]),
+                helper.make_node("DequantizeLinear", [f"w{number}", "scale", "zero"], [f"v{number}"]),
+            ]
+            name, weight = f"d{number}", f"v{number}"
+        nodes.append(helper.make_node("MatMul", [name, weight], [made]))
+        name = made
+    held = [helper.make_tensor(f"w{number}", TensorProto.UINT8, [2, 2], [1, 2, 3, 4]) for number in range(integers)]
+    held += [
+        helper.make_tensor("scale", TensorProto.FLOAT, [], [0.1]),
+        helper.make_tensor("zero", TensorProto.UINT8, [], [0]),
+        helper.make_tensor("f", TensorProto.FLOAT, [2, 2], [1, 2, 3, 4]),
+    ]
+    x, y = (helper.make_tensor_value_info(end, TensorProto.FLOAT, [2, 2]) for end in ("x", name))
+    precision = compiled(engine, save_graph(tmp_path, nodes, [x], [y], held)).effective().precision
+    assert precision == spec.Readback(word, spec.Source.ASSUMED)
+
+
 def test_scales_in_f32_leave_an_f16_model_what_it_is(engine: OnnxRuntime, tmp_path: Path) -> None:
     weights = [
         helper.make_tensor("w", TensorProto.FLOAT16, [2, 2], [1] * 4),

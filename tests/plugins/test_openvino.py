@@ -17,7 +17,7 @@ import pytest
 from contract import EngineContract, compiled
 from contract_models import ContractModel
 from in_flight import Results, run_rotating
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from openvino import opset15 as opset
 
 from enginebench_plugins import spec
@@ -252,6 +252,36 @@ def test_ports_have_the_names_of_the_model_as_read(
         np.testing.assert_allclose(found[name], array, err_msg=name)
     request.close()
     network.close()
+
+
+def test_a_branch_that_only_the_runs_sizes_decide_is_read_with_them(engine: OpenVino, tmp_path: Path) -> None:
+    """As exporters write a squeeze: with open sizes either branch may run, and nobody knows the rank behind."""
+
+    def one(operator: str, made: str) -> onnx.GraphProto:
+        inputs = ["x", "zero"] if operator == "Squeeze" else ["x"]
+        value = helper.make_tensor_value_info(made, TensorProto.FLOAT, None)
+        return helper.make_graph([helper.make_node(operator, inputs, [made])], made, [], [value])
+
+    nodes = [
+        helper.make_node("Shape", ["x"], ["sizes"]),
+        helper.make_node("Gather", ["sizes", "zero"], ["first"]),
+        helper.make_node("Equal", ["first", "one"], ["single"]),
+        helper.make_node("If", ["single"], ["a"], then_branch=one("Squeeze", "s"), else_branch=one("Identity", "i")),
+        helper.make_node("Conv", ["a", "w"], ["y"]),
+    ]
+    weights = {"zero": np.array([0]), "one": np.array([1]), "w": np.ones((2, 3, 1), "f")}
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["a", "b", "c", "d"])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    held = [numpy_helper.from_array(array, name) for name, array in weights.items()]
+    graph = helper.make_graph(nodes, "squeezed", [x], [y], held)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    open_source = spec.ModelSource(tmp_path / "m.onnx", spec.ModelFormat.ONNX)
+    with pytest.raises(RuntimeError, match="Conv"):
+        engine.read(open_source)
+    source = replace(open_source, inputs=(spec.TensorSpec("x", "float32", (1, 4, 3, 5)),))
+    network = engine.compile(engine.convert(engine.read(source), source), source, spec.Settings())
+    outputs = network.create_request().infer({"x": np.ones((1, 4, 3, 5), "f")})
+    np.testing.assert_allclose(outputs["y"], np.full((4, 2, 5), 3, "f"))
 
 
 @pytest.mark.parametrize("load", list(spec.Load))

@@ -40,14 +40,17 @@ def test_the_layers_that_take_the_time_decide_the_precision() -> None:
     assert executed_precision([layer("Convolution", "bf16"), layer("Softmax", "f32")]) == "bf16"
     assert executed_precision([layer("Convolution", "bf16"), layer("FullyConnected", "f32")]) == "mixed"
     assert executed_precision([layer("Eltwise", "f32"), layer("Reorder", "bf16")]) == "f32"
-    assert executed_precision([layer("Convolution", "u8"), layer("FullyConnected", "f32")]) == "f32"
+    assert executed_precision([layer("Convolution", "u8"), layer("Eltwise", "f32")]) == "int8"
+    assert executed_precision([layer("Convolution", "u8"), layer("FullyConnected", "f32")]) == "int8 (1 of 2 products)"
+    assert executed_precision([layer("Eltwise", "u8"), layer("Softmax", "f32")]) == "f32"
     assert executed_precision([layer("Gather", "i32")]) is None
 
 
 def test_weights_stored_in_f16_that_are_widened_on_the_way_are_not_taken_for_the_precision() -> None:
     assert executed_precision([layer("FullyConnected", "f16", "brgemm_avx2_f32")]) == "f32"
     assert executed_precision([layer("FullyConnected", "f16", "brgemm_avx512_amx_f16")]) == "f16"
-    assert executed_precision([layer("Convolution", "u8", "brgconv_avx2_i8"), layer("MatMul", "f32")]) == "f32"
+    assert executed_precision([layer("FullyConnected", "u8", "brgemm_avx2_f32")]) == "f32", "stored so, and no more"
+    assert executed_precision([layer("Convolution", "u8", "brgconv_avx2_i8")]) == "int8"
 
 
 def test_the_instruction_set_is_the_highest_that_a_kernel_names() -> None:

@@ -25,6 +25,7 @@ NEWEST_ELEMENT_TYPE = onnx.TensorProto.FLOAT8E5M2FNUZ
 CHANGED_MEANING = frozenset({"DFT", "GridSample", "GroupNormalization"})
 """Operators that a set after 19 computes otherwise without any new attribute or input."""
 
+INTEGERS = frozenset({onnx.TensorProto.INT8, onnx.TensorProto.UINT8})
 FLOATING = {
     onnx.TensorProto.FLOAT: "f32",
     onnx.TensorProto.FLOAT16: "f16",
@@ -142,6 +143,11 @@ def _only_readers(model: Any) -> dict[str, str]:
 
 
 def _precision(model: Any) -> str | None:
+    """The model's own types, in which DeepSparse computes; "int8" where activations and weights are quantized."""
+    if any(node.op_type == "QuantizeLinear" for node in model.graph.node) and any(
+        weight.data_type in INTEGERS and len(weight.dims) > 1 for weight in model.graph.initializer
+    ):
+        return "int8"
     values = [*model.graph.input, *model.graph.output]
     elements = {value.type.tensor_type.elem_type for value in values}
     elements |= {weight.data_type for weight in model.graph.initializer}

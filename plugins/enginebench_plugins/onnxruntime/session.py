@@ -25,6 +25,19 @@ STORED = {1: "f32", 10: "f16", 16: "bf16", 2: "int8", 3: "int8", 21: "int8", 22:
 """What weights are stored in, by the numbers of onnx.proto; the last four are integers of eight and of four bits."""
 
 
+INT8 = "int8"
+
+INTEGER_PRODUCTS = (
+    *("ConvInteger", "DynamicQuantizeLSTM", "DynamicQuantizeMatMul", "MatMulInteger", "MatMulIntegerToFloat"),
+    *("QAttention", "QGemm", "QLinearConv", "QLinearMatMul"),
+)
+PRODUCTS = (
+    *("Attention", "Conv", "ConvTranspose", "FusedConv", "FusedGemm", "FusedMatMul", "GRU", "Gemm", "LSTM", "MatMul"),
+    *("MultiHeadAttention", "RNN"),
+)
+"""Operators that the time goes into, in integers and in floats."""
+
+
 class CompiledSession(spec.CompiledModel):
     """A session and, when it is profiled, what it records."""
 
@@ -53,8 +66,10 @@ class CompiledSession(spec.CompiledModel):
 
     @cached_property
     def _precision(self) -> spec.Readback[str] | None:
-        found = {*_floating([*self._session.get_inputs(), *self._session.get_outputs()]), *_stored(self._path)}
-        return _assumed(found)
+        stored = list(_stored(self._path))
+        found = {*_floating([*self._session.get_inputs(), *self._session.get_outputs()]), *stored}
+        quantized = _quantized(_operators(self._session), stored.count(INT8))
+        return spec.Readback(quantized, spec.Source.ASSUMED) if quantized else _assumed(found)
 
     def create_request(self) -> spec.InferRequest:
         """A request; a session may be run from several threads at once."""
@@ -115,6 +130,28 @@ def _providers(session: Any) -> str:
     for subgraph in session.get_provider_graph_assignment_info():
         nodes[subgraph.ep_name] += len(subgraph.get_nodes())
     return ",".join(name for name, _ in nodes.most_common()) or str(session.get_providers()[0])
+
+
+def _operators(session: Any) -> Counter[str]:
+    """The operators that were given to providers, before those between integers are fused; none before 1.24."""
+    if not hasattr(session, "get_provider_graph_assignment_info"):
+        return Counter()
+    assigned = session.get_provider_graph_assignment_info()
+    return Counter(node.op_type for subgraph in assigned for node in subgraph.get_nodes())
+
+
+def _quantized(operators: Counter[str], weights: int) -> str | None:
+    """ "int8" where products are computed in integers, with how many unless it is all; None where none are.
+
+    They are those of operators between integers and, where activations are quantized, those with one of the `weights`
+    stored so: the runtime fuses them with the DequantizeLinear before and the QuantizeLinear behind.
+    """
+    own = sum(operators[name] for name in INTEGER_PRODUCTS)
+    others = sum(operators[name] for name in PRODUCTS)
+    fused = min(max(weights - own, 0), others) if operators["QuantizeLinear"] else 0
+    if not own + fused:
+        return None
+    return INT8 if own + fused == own + others else f"{INT8} ({own + fused} of {own + others} products)"
 
 
 def _run_inputs(declared: Iterable[Any], source: spec.ModelSource) -> tuple[spec.TensorSpec, ...]:

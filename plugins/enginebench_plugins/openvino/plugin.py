@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cached_property
+from importlib.util import find_spec
 from typing import Any
 
 from enginebench_plugins import spec
@@ -68,8 +69,22 @@ class OpenVino(spec.Engine):
         return find_devices(self._core)
 
     def read(self, source: spec.ModelSource) -> Any:
-        """The `openvino.Model`. Raises the reader's `RuntimeError` for a file that is no model."""
-        return self._core.read_model(str(source.path))
+        """The `openvino.Model`. Raises the reader's `RuntimeError` for a file that is no model.
+
+        The reader of ONNX files works out shapes as it goes, and fails on some loops and branches where sizes are open:
+        then it is given the model with the sizes of this run.
+        """
+        try:
+            return self._core.read_model(str(source.path))
+        except RuntimeError:
+            content = _with_shapes(source) if source.format is spec.ModelFormat.ONNX else None
+            if content is None:
+                raise
+            try:
+                return self._core.read_model(content)
+            except RuntimeError:
+                pass
+            raise  # what it says of the file as given
 
     def convert(self, model: Any, source: spec.ModelSource) -> Any:
         """The model with the shapes of this run. Raises `UnsupportedSettingsError` for shapes it cannot take."""
@@ -87,6 +102,26 @@ class OpenVino(spec.Engine):
     @cached_property
     def _core(self) -> Any:
         return import_openvino().Core()
+
+
+def _with_shapes(source: spec.ModelSource) -> bytes | None:
+    """The model with the sizes of this run; None where they change nothing, or the package onnx is not there."""
+    if find_spec("onnx") is None:
+        return None
+    from enginebench_plugins.onnx_model import read_onnx
+
+    shapes = {tensor.name: tensor.shape for tensor in source.inputs}
+    try:
+        model = read_onnx(source.path)
+        changed = False
+        for value in model.graph.input:
+            dims = value.type.tensor_type.shape.dim
+            for dim, size in zip(dims, shapes.get(value.name, ()), strict=False):
+                if size is not None and not dim.HasField("dim_value"):
+                    dim.dim_value, changed = size, True
+        return bytes(model.SerializeToString()) if changed else None
+    except Exception:  # what is wrong with the file, OpenVINO's reader has said
+        return None
 
 
 def import_openvino() -> Any:

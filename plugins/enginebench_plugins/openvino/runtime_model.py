@@ -27,6 +27,9 @@ TOLD_APART = frozenset(
 
 FLOATING = {"f32": "f32", "fp32": "f32", "bf16": "bf16", "f16": "f16", "fp16": "f16"}
 
+INT8 = "int8"
+INTEGERS = frozenset({"i8", "u8", "s8", "i4", "u4"})
+
 INSTRUCTION_SETS = ("amx", "avx512", "avx2_vnni", "avx2", "avx", "sse", "sve", "asimd", "neon")
 """Parts of the names of kernels, such as `brgconv_avx2_f32`: the highest instruction set of each family first."""
 
@@ -56,23 +59,30 @@ def runtime_layers(network: Any) -> list[RuntimeLayer]:
 
 
 def executed_precision(layers: Sequence[RuntimeLayer]) -> str | None:
-    """The floating precision of the layers that compute, "mixed" for several, None where none is floating."""
-    heavy = [layer for layer in layers if _kind(layer) in HEAVY_TYPES]
-    computing = heavy or [layer for layer in layers if _kind(layer) not in DATA_TYPES]
-    found = {word for layer in computing if (word := _computing_word(layer))}
+    """The precision of the layers that compute, "mixed" for several floating ones, None where none is floating.
+
+    Where products are computed in integers: "int8", with how many of them unless it is all.
+    """
+    heavy = list(filter(None, (_computing_word(layer) for layer in layers if _kind(layer) in HEAVY_TYPES)))
+    integers = heavy.count(INT8)
+    if integers:
+        return INT8 if integers == len(heavy) else f"{INT8} ({integers} of {len(heavy)} products)"
+    others = (_computing_word(layer) for layer in layers if _kind(layer) not in DATA_TYPES)
+    found = {word for word in heavy or others if word and word != INT8}
     if not found:
         return None
     return found.pop() if len(found) == 1 else "mixed"
 
 
 def _computing_word(layer: RuntimeLayer) -> str | None:
-    """In what a layer computes, None for integers.
+    """In what a layer computes, None for integers that are no product's.
 
-    The kernel's name ends with it. The precision of a fully connected layer whose weights are stored in FP16 is that of
-    the weights, though its kernel `brgemm_avx2_f32` widens them on the way (2026.4).
+    The kernel's name ends with it. The precision of a fully connected layer whose weights are stored in FP16, or in
+    INT8 for the storage alone, is that of the weights, though its kernel `brgemm_avx2_f32` widens them (2026.4).
     """
-    stated = FLOATING.get(layer.precision.lower())
-    return stated and FLOATING.get(layer.kernel.lower().rpartition("_")[2], stated)
+    stated = layer.precision.lower()
+    word = INT8 if stated in INTEGERS else FLOATING.get(stated)
+    return word and FLOATING.get(layer.kernel.lower().rpartition("_")[2], word)
 
 
 def executed_isa(layers: Sequence[RuntimeLayer]) -> str | None:
