@@ -9,7 +9,7 @@ import pytest
 import invented
 import opened_pages
 from controller.comparing.chains import ENGINE, OTHER_ENGINE, chain, layer
-from enginebench_controller.records import Configuration, EngineRef
+from enginebench_controller.records import Configuration, Effective, EngineRef, ModelVersion, Readback, Source
 from enginebench_controller.store.store import BenchmarkBundle, Store
 from enginebench_ui.pages import COMPARE
 from enginebench_ui.views.project_key import project_key
@@ -253,3 +253,24 @@ def test_all_failed_is_a_page_without_charts(store):
 def test_a_damaged_store_is_a_banner(filled):
     filled.path.write_bytes(b"not a database")
     assert opened().error
+
+
+def test_a_model_stands_beside_its_int8_version_with_verdict_and_remark(store):
+    made = "int8 QDQ, u8 × s8 (7 bits)"
+    store.save_model(ModelVersion("ab" * 32, "net", "onnx", (), 1))
+    store.save_model(ModelVersion("cd" * 32, "net-int8", "onnx", (), 2, "ab" * 32, made))
+    u8 = Effective(precision=Readback("u8", Source.ENGINE_API))
+    fields = {"model_digest": "cd" * 32, "model_name": "net-int8", "effective": u8}
+    both = (invented.measured("m1", model_name="net"), invented.measured("m2", latency_ms=2.0, **fields))
+    samples = {"m1": invented.samples("m1"), "m2": invented.samples("m2", latency_ms=2.0)}
+    store.add_bundles([BenchmarkBundle(invented.benchmark(), both, (invented.snapshot(),), samples)])
+
+    app = opened(view=INFERENCE)
+    assert [key_.partition("~")[0] for key_ in chosen(app)] == ["ab" * 6, "cd" * 6]
+    (unlike,) = (text for text in texts(app.warning) if "not the same work" in text)
+    assert f"net-int8 is a version of net: {made}" in unlike
+    assert "outputs of net-int8 differ by at most 0.00%" in unlike
+    assert "u8 on fake" in unlike
+    assert any("B is faster" in text for text in texts(app.markdown))
+    points = next(table for table in tables(app) if "Precision" in table and "Point" in table)
+    assert [word.split()[0] for word in points["Precision"]] == ["f32", "u8"]

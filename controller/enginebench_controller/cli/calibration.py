@@ -19,6 +19,7 @@ from enginebench_controller.home import default_home
 from enginebench_controller.jobs.reporting import ProgressWriter
 from enginebench_controller.jobs.telling import own_folder
 from enginebench_controller.records import Peak, PeakKind
+from enginebench_controller.records.cause import cause
 from enginebench_controller.running.calibrating import CalibrationOrder, EngineCalibration, calibrate
 from enginebench_controller.stats.peaks import best_peaks
 
@@ -99,7 +100,7 @@ def _row(peak: Peak) -> list[object]:
     start = [engine.name, engine.version or UNKNOWN, engine.environment, peak.device, peak.cores]
     subject = peak.precision or _size(peak.working_set_bytes)
     if peak.rate is None:
-        return [*start, subject, UNKNOWN, UNKNOWN, peak.failure or UNKNOWN]
+        return [*start, subject, UNKNOWN, UNKNOWN, cause(peak.failure or "") or UNKNOWN]
     unit = "Gop" if peak.kind is PeakKind.FLOPS else "GB"
     marks = "~" * peak.may_be_winograd + "*" * peak.rate.disturbed
     interval = f"{peak.rate.low_per_s / 1e9:.1f} to {peak.rate.high_per_s / 1e9:.1f}"

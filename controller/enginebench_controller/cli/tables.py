@@ -22,6 +22,7 @@ from enginebench_controller.records import (
     Status,
     TargetSnapshot,
 )
+from enginebench_controller.records.cause import cause
 from enginebench_controller.trust.output_check import check_outputs
 from enginebench_controller.trust.parity import engine_label, flags, marks, status_words, unequal_settings
 
@@ -176,7 +177,7 @@ def _remarks(measurements: Sequence[Measurement], checks: Mapping[str, OutputChe
 def _engine_rows(target: str, engine: Mapping[str, Any]) -> list[list[object]]:
     available = engine["available"]
     if available is None:
-        reason = Text(f"unavailable: {plain(engine['unavailable']['reason'])}", style="yellow")
+        reason = Text(f"unavailable: {plain(cause(engine['unavailable']['reason']))}", style="yellow")
         return [[target, engine["name"], UNKNOWN, engine["environment"], UNKNOWN, reason, ""]]
     start = [target, engine["name"], available["version"], engine["environment"]]
     rows: list[list[object]] = [

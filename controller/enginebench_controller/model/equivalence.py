@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from enginebench_controller.model.seeded_inputs import seeded_inputs
 from enginebench_controller.model.skeleton import load_skeleton
 from enginebench_controller.records import InputTensor
+from enginebench_controller.records.cause import cause
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -54,7 +55,7 @@ def compare_item_by_item(
             for chunk in _chunks(items, seeded_inputs(source_inputs, seed=2), _axes(source_inputs), source_batch, batch)
         ]
     except Exception as error:  # ONNX Runtime's exceptions share no other base
-        raise DifferenceError(f"ONNX Runtime cannot run it: {_first_line(error)}") from error
+        raise DifferenceError(f"ONNX Runtime cannot run it: {_why(error)}") from error
     tolerance = _TOLERANCE_QUANTIZED if _is_quantized(source) else _TOLERANCE
     for name, value in found.items():
         _compare_output(name, value, [run[name] for run in runs], batch, source_batch, tolerance)
@@ -128,5 +129,5 @@ def _is_quantized(path: Path) -> bool:
     return any("Quantize" in name or "Integer" in name or name.startswith("QLinear") for name in names)
 
 
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)
+def _why(error: Exception) -> str:
+    return cause(str(error)) or type(error).__name__

@@ -15,6 +15,7 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 from enginebench_controller.model.equivalence import open_session
 from enginebench_controller.model.seeded_inputs import seeded_inputs
 from enginebench_controller.records import InputTensor
+from enginebench_controller.records.cause import cause
 
 _PER_CHANNEL_OPSET = 13
 _MATRIX_OPERATORS = ["Conv", "Gemm", "MatMul"]
@@ -42,8 +43,8 @@ def quantized(
     except QuantizationError:
         raise
     except Exception as error:  # the quantizer raises whatever its parts raise
-        first_line = next(iter(str(error).splitlines()), type(error).__name__)
-        raise QuantizationError(f"ONNX Runtime's quantizer says: {first_line}") from error
+        why = cause(str(error)) or type(error).__name__
+        raise QuantizationError(f"ONNX Runtime's quantizer says: {why}") from error
 
 
 def _quantized(

@@ -18,6 +18,7 @@ from enginebench_controller.model.equivalence import DifferenceError, compare_it
 from enginebench_controller.model.library import ModelLibrary
 from enginebench_controller.model.shapes import NO_BATCH
 from enginebench_controller.records import REBATCHED, ModelVersion
+from enginebench_controller.records.cause import cause
 
 _SHAPE_INPUT = {"Reshape": 1, "Expand": 1, "ConstantOfShape": 0, "Resize": 3}
 """Which input of these operators is a shape; exporters freeze the batch into it."""
@@ -229,7 +230,7 @@ def _infer_outputs(model: onnx.ModelProto, batches: tuple[int, int], place: int)
     try:
         inferred = shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
     except (shape_inference.InferenceError, ValueError) as error:
-        raise DifferenceError(f"its shapes no longer fit ({str(error).splitlines()[0][:300]})") from error
+        raise DifferenceError(f"its shapes no longer fit ({cause(str(error))})") from error
     for value, new, old in zip(model.graph.output, inferred.graph.output, stated.output, strict=True):
         known = new if new.type.tensor_type.HasField("shape") else old
         value.CopyFrom(known)

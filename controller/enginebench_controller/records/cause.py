@@ -78,9 +78,13 @@ def _told(lines: Iterable[str]) -> list[str]:
 
 
 def _without_place(line: str) -> str:
-    """The line without marks of a log, places in source code and the folders of long paths."""
-    bare = _PLACE.sub("", _CHECK.sub("", _TAGS.sub("", line.strip())))
-    return _LONG_PATH.sub("…/", " ".join(bare.split()))
+    """The line without marks of a log, places in source code and the folders of long paths.
+
+    Of "Assertion at planner.hpp:120" the place is all there is to go by.
+    """
+    words = " ".join(_TAGS.sub("", line.strip()).split())
+    bare = " ".join(_PLACE.sub("", _CHECK.sub("", words)).split())
+    return _LONG_PATH.sub("…/", words if bare.isalpha() else bare)
 
 
 def _sentences(said: Sequence[str]) -> str:

@@ -33,6 +33,8 @@ def show_warnings(benchmark: WholeBenchmark) -> None:
     """Show where engines did not really run the same, and what failed."""
     for sentence in benchmark.unequal:
         st.warning(f"Not a comparison of equals: {inert(sentence)}", icon=":material/balance:")
+    for wrong, sentence in benchmark.wrong:
+        st.error(f"**≠ outputs: {inert(wrong)}** {inert(sentence)}", icon=":material/error:")
     for failure in benchmark.failures[:_MOST_FAILURES]:
         _show_failure(failure)
     if others := benchmark.failures[_MOST_FAILURES:]:

@@ -7,7 +7,7 @@ from enginebench_controller.documents.reading_order import in_reading_order
 from enginebench_controller.records import Measurement, ModelVersion
 from enginebench_controller.store.store import BenchmarkBundle
 from enginebench_controller.trust.output_check import check_outputs
-from enginebench_controller.trust.parity import unequal_settings
+from enginebench_controller.trust.parity import engine_label, unequal_settings
 from enginebench_ui.views.benchmark.lines import Line, lines_of
 from enginebench_ui.views.measurements import FailureView, failure_views, measurement_rows
 from enginebench_ui.views.originals import of_originals
@@ -31,6 +31,12 @@ class WholeBenchmark:
     failures: tuple[FailureView, ...]
     unequal: tuple[str, ...]
     problems: Mapping[str, str]
+
+    @property
+    def wrong(self) -> tuple[tuple[str, str], ...]:
+        """Whose outputs are wrong, and what is wrong with them; each once, though many configurations share it."""
+        found = ((one, self.problems.get(one.id)) for one in self.measurements)
+        return tuple(dict.fromkeys((f"{one.model_name} on {engine_label(one)}", why) for one, why in found if why))
 
     @property
     def id(self) -> str:
