@@ -27,6 +27,7 @@ from benchmarks.storm_players import (
     tiny_model,
     wait_until_answering,
 )
+from enginebench_controller.errors import ExitCode
 from enginebench_controller.home import Home
 from enginebench_plugins.processor import processor_name
 
@@ -120,7 +121,7 @@ def _resumed(home: Home) -> int:
     command = [sys.executable, "-m", "enginebench_controller", "resume", "--json"]
     variables = os.environ | {"ENGINEBENCH_HOME": str(home.path)}
     done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
-    if done.returncode:
+    if done.returncode not in (ExitCode.OK, ExitCode.SOME_FAILED):  # a storm makes runs fail
         raise RuntimeError(f"enginebench resume failed: {done.stderr}{done.stdout}")
     return len(json.loads(done.stdout)["plans"])
 

@@ -238,6 +238,9 @@ def _measured(plan: Plan, name: str, fps: float | None) -> Measurement:
     return replace(one, throughput_items_per_s=fps, throughput_interval=_around(fps, 0.03), latency=latency, **common)
 
 
+BROKEN = Failure(FailureKind.COMPILE_FAILED, "", cause="no kernel for 'stem'")
+
+
 def _around(value: float, share: float) -> Interval:
     return Interval(value * (1 - share), value * (1 + share), 0.95, IntervalMethod.PROCESSES_T)
 
@@ -289,8 +292,30 @@ def test_a_rung_with_other_outputs_is_told(planned: Any, home: Home) -> None:
     right, wrong = (_measured(plan, name, 50) for name in ("pytorch", "openvino"))
     wrong = replace(wrong, captured_outputs=(outputs(shift=1.0),))
     benchmark = Benchmark("b0000001", "", 1, plan.document())
-    found = {rung.name: rung for rung in ladder_of(benchmark, [right, wrong], home.library.versions()).rungs}
+    climbed = ladder_of(benchmark, [right, replace(wrong, throughput_items_per_s=500.0)], home.library.versions())
+    found = {rung.name: rung for rung in climbed.rungs}
     assert found["openvino"].output_check and found["openvino"].output_check.problem
+    assert found["openvino"].status_words == "ok ≠"
+    assert climbed.best is found["pytorch"], "a fast wrong answer is no result"
+    outcome = ladder_document(climbed, home.library.versions())["outcome"]
+    assert (outcome["sound"], outcome["wrong_outputs"]) == (False, ["m-openvino"])
+
+
+def test_a_rung_that_was_mostly_disturbed_says_so_and_a_long_reason_gives_its_cause_first(
+    planned: Any, tmp_path: Path
+) -> None:
+    plan = planned(WITHOUT_GPU, cores=1)
+    busy = _measured(plan, "pytorch", 50)
+    busy = replace(busy, blocks=tuple(replace(one, disturbances=("other processes 30 %",)) for one in busy.blocks))
+    broken = _measured(plan, "openvino", None)
+    broken = replace(broken, failure=replace(BROKEN, message=f"{'openvino failed so ' * 30}: no kernel"))
+    climbed = ladder_of(Benchmark("b0000001", "", 1, plan.document()), [busy, broken], [])
+
+    found = {rung.name: rung for rung in climbed.rungs}
+    assert found["pytorch"].status_words == "ok, disturbed"
+    assert found["openvino"].brief_reason == "no kernel for 'stem'"
+    write_chart(climbed, tmp_path / "ladder.svg")
+    assert "failed: no kernel for" in (tmp_path / "ladder.svg").read_text(encoding="utf-8")
 
 
 def test_a_benchmark_without_rungs_is_no_ladder() -> None:

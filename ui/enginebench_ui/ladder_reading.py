@@ -24,4 +24,4 @@ def _ladders(path: str, generation: str) -> tuple[LadderEntry, ...]:
 def _ladder(path: str, generation: str, benchmark_id: str) -> Ladder:
     store = store_at(path)
     benchmark = store.benchmark(benchmark_id)
-    return ladder_of(benchmark, store.measurements(benchmark.id, with_blocks=False), store.models())
+    return ladder_of(benchmark, store.measurements(benchmark.id, with_blocks=True), store.models())

@@ -42,7 +42,7 @@ EXITS: Mapping[int, Explanation] = {
     ExitCode.SOME_FAILED: Explanation(
         "Some configurations came to no numbers, or an engine's outputs are wrong (`≠`); all the others can be used. "
         "So end `run`, `rerun`, `resume`, `ladder`, `profile`, `compare` and the jobs of the pages; the last line and "
-        "`outcome` in the document of `--json` say which.",
+        "`outcome` in the document of `--json` say which. `resume` judges what it collected.",
         "Read the line of each, and `enginebench show ID --failures`; `enginebench rerun ID` measures all again.",
     ),
     ExitCode.USAGE: Explanation(

@@ -4,7 +4,7 @@ from enginebench_controller.cli.console import UNKNOWN, print_table, remark
 from enginebench_controller.ladder.chart import gain_words
 from enginebench_controller.ladder.results import Gain, Ladder, RungResult
 from enginebench_controller.records import Interval
-from enginebench_controller.trust.parity import flags, status_words
+from enginebench_controller.trust.parity import flags
 
 
 def print_ladder(ladder: Ladder) -> None:
@@ -31,14 +31,13 @@ def _flags(rung: RungResult) -> list[str]:
 
 
 def _row(rung: RungResult) -> list[object]:
-    status = status_words(rung.measurement) if rung.measurement else "not available"
     return [
         *(rung.name, rung.title),
         UNKNOWN if rung.first_inference_ns is None else f"{rung.first_inference_ns / 1e9:.4f}",
         UNKNOWN if rung.seconds_per_image is None else f"{rung.seconds_per_image:.5f}",
         _with_interval(rung.fps, rung.fps_interval, 1.0, 1),
         _with_interval(rung.latency_ns, rung.latency_interval, 1e-6, 3),
-        *(_gain(rung.gain_over_previous), _gain(rung.gain_over_first), status),
+        *(_gain(rung.gain_over_previous), _gain(rung.gain_over_first), rung.status_words),
     ]
 
 

@@ -57,9 +57,12 @@ def resume(
 
 
 def _judged(home: Home, found: Sequence[TakenUp | Waiting]) -> Soundness:
-    """Whether what was taken up can be used; outputs are checked against those of the whole benchmark."""
+    """Whether what was collected can be used; outputs are checked against those of the whole benchmark.
+
+    What an interruption left without anything is not judged: that it is missing is what the table says.
+    """
     taken = [one for one in found if isinstance(one, TakenUp)]
-    ids = {id_ for one in taken for id_ in (*one.collected, *one.interrupted)}
+    ids = {id_ for one in taken for id_ in one.collected}
     stored = [one for plan in taken for one in home.store.measurements(plan.id)]
     profiles = home.store.whole_profiles(ids - {one.id for one in stored})
     return soundness([*stored, *profiles], home.store.models(), ids)

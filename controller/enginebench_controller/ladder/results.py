@@ -14,6 +14,8 @@ from enginebench_controller.trust.parity import Mark, marks, unequal
 FIRST_INFERENCE = "first_inference"
 """The phase of that name."""
 
+NOT_AVAILABLE = "not available"
+
 
 @dataclass(frozen=True)
 class Gain:
@@ -54,6 +56,24 @@ class RungResult:
     gain_over_first: Gain | None = None
 
     @property
+    def has_wrong_outputs(self) -> bool:
+        """Whether it computes something else than its model does."""
+        return self.output_check is not None and bool(self.output_check.problem)
+
+    @property
+    def is_unusable(self) -> bool:
+        """Whether its number stands for nothing, however good it is."""
+        return self.has_wrong_outputs or bool(self.measurement and Mark.IMPOSSIBLE in marks(self.measurement))
+
+    @property
+    def status_words(self) -> str:
+        """How it ended, and what stands beside that because its number is none to compare by."""
+        if self.measurement is None:
+            return NOT_AVAILABLE
+        status = f"{self.measurement.status} ≠" if self.has_wrong_outputs else str(self.measurement.status)
+        return ", ".join([status, *marks(self.measurement)])
+
+    @property
     def brief_reason(self) -> str:
         """The reason for a chart, which has little room: the cause alone, where there is one."""
         failure = self.measurement.failure if self.measurement else None
@@ -88,13 +108,12 @@ class Ladder:
 
     @property
     def best(self) -> RungResult | None:
-        """The rung with the most images a second or the lowest latency; the lower rung of equal ones."""
-        numbered = [rung for rung in self.rungs if _speed(self.kind, rung) is not None and not _is_impossible(rung)]
+        """The rung with the most images a second or the lowest latency; the lower rung of equal ones.
+
+        One whose outputs are wrong is not, nor one that cannot be: a fast wrong answer is no result.
+        """
+        numbered = [rung for rung in self.rungs if _speed(self.kind, rung) is not None and not rung.is_unusable]
         return max(numbered, key=lambda rung: _speed(self.kind, rung) or 0.0, default=None)
-
-
-def _is_impossible(rung: RungResult) -> bool:
-    return rung.measurement is not None and Mark.IMPOSSIBLE in marks(rung.measurement)
 
 
 def ladder_of(benchmark: Benchmark, measurements: Sequence[Measurement], models: Iterable[ModelVersion] = ()) -> Ladder:

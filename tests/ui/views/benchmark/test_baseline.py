@@ -6,7 +6,7 @@ import pytest
 
 import invented
 from enginebench_controller.comparing.cells import compare_cells
-from enginebench_controller.records import Configuration, Interval, IntervalMethod, Status
+from enginebench_controller.records import Arrivals, Configuration, Interval, IntervalMethod, Load, Status
 from enginebench_controller.stats.comparison import Verdict
 from enginebench_controller.stats.scaling import Figure
 from enginebench_ui.views.benchmark.baseline import cell_view, comparison_rows, distribution_rows, remarks_on, unlike
@@ -39,6 +39,24 @@ def test_the_cards_are_the_three_figures_with_their_intervals():
     assert any(invented.UNSTEADY in remark for remark in view.remarks)
     assert view.remarks[-1] == "the outputs differ"
     assert "threads 2 (observed)" in view.effective
+
+
+@pytest.mark.parametrize(
+    ("rate", "fields", "words"),
+    [
+        (1000.0, {}, ""),
+        (2000.0, {"load": Load.ASYNC, "requests": 2}, "2 requests in flight, 2 at work on average"),
+        (100.0, {"load": Load.OPEN_LOOP, "arrivals": Arrivals(25.0)}, "25 requests/s arrive, and a latency"),
+        (500.0, {}, "is not the median: some take much longer or shorter"),
+    ],
+)
+def test_items_a_second_that_are_not_the_batch_by_the_latency_say_why(rate, fields, words):
+    """Batch 4 in about 4 ms: 1000 items/s one after the other."""
+    chosen = Configuration("CPU", 4, 2, **fields)
+    measurement = replace(measured("m1"), configuration=chosen, throughput_items_per_s=rate)
+    card = cell_view(*lines(measurement), CELL, Lens()).cards[2]
+
+    assert words in card.interval and (" · " in card.interval) == bool(words)
 
 
 def test_the_mean_has_its_own_value_and_interval_and_throughput_stays():

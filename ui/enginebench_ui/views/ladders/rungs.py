@@ -4,13 +4,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from enginebench_controller.ladder.chart import gain_words
-from enginebench_controller.ladder.results import Gain, Ladder, RungResult, judged_by, speed_interval
+from enginebench_controller.ladder.results import NOT_AVAILABLE, Gain, Ladder, RungResult, judged_by, speed_interval
 from enginebench_controller.ladder.steps import Kind
 from enginebench_controller.stats.change import factor_words
-from enginebench_controller.trust.parity import engine_label, flags, status_words
+from enginebench_controller.trust.parity import engine_label, flags
 from enginebench_ui.views.text import Row, cells, milliseconds, readback
-
-NOT_AVAILABLE = "not available"
 
 
 class Measure(StrEnum):
@@ -121,7 +119,7 @@ def _row(rung: RungResult) -> Row:
         "Median latency (ms)": milliseconds(rung.latency_ns),
         "On the one before": _factor(over_previous),
         "On the first": _factor(over_first),
-        "Status": status_words(one) if one else NOT_AVAILABLE,
+        "Status": rung.status_words,
         "Remarks": "; ".join(_remarks(rung)),
         "Engine": engine_label(one) if one else None,
         "Device": one.configuration.device if one else None,
