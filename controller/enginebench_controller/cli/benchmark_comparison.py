@@ -90,7 +90,7 @@ def print_compared(title: str, comparing: Comparing) -> None:
     columns += [("first", False), ("second", False), ("ratio", True), ("95 % interval", False), ("p", True)]
     print_table(title, [*columns, ("the second is", False)], [_row(one) for one in compared])
     remark("ratio: the second's median latency ÷ the first's; p is corrected for the number of comparisons")
-    for line in dict.fromkeys([*(line for one in compared for line in _lines(one)), *failures(comparing.given)]):
+    for line in dict.fromkeys([*_notes(compared), *failures(comparing.given)]):
         remark(line)
 
 
@@ -107,9 +107,11 @@ def _row(compared: Compared) -> list[object]:
     ]
 
 
-def _lines(compared: Compared) -> list[str]:
-    where = (
-        f"{side_words(compared.first)} and {side_words(compared.second)}, batch {compared.first.configuration.batch}"
-    )
-    said = [*compared.remarks, compared.comparison.note]
-    return [f"  note: {where}: {sentence}" for sentence in said if sentence]
+def _notes(compared: Sequence[Compared]) -> Iterator[str]:
+    """What limits the verdicts, each with whom it is of; what holds for all pairs is said once."""
+    said = [tuple(filter(None, (*one.remarks, one.comparison.note))) for one in compared]
+    of_all = set(said[0]).intersection(*said) if len(said) > 1 else set()
+    yield from (f"  note: {sentence}" for sentence in said[0] if sentence in of_all)
+    for one, sentences in zip(compared, said, strict=True):
+        where = f"{side_words(one.first)} and {side_words(one.second)}, batch {one.first.configuration.batch}"
+        yield from (f"  note: {where}: {sentence}" for sentence in sentences if sentence not in of_all)
