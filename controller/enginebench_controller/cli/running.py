@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +28,12 @@ from enginebench_controller.cli.progress import announcing
 from enginebench_controller.cli.resuming import remind
 from enginebench_controller.cli.tables import print_measurements
 from enginebench_controller.documents.benchmarks import benchmark_document
-from enginebench_controller.errors import ExitCode, InputError
+from enginebench_controller.errors import InputError
 from enginebench_controller.home import HOME_VARIABLE, Home, default_home
 from enginebench_controller.planning.plan import Plan, make_plan, plan_toml, read_plan
 from enginebench_controller.records import Benchmark
 from enginebench_controller.running.benchmarking import Order, order_again, plan_only, run_benchmark
-from enginebench_controller.trust.soundness import soundness
+from enginebench_controller.trust.soundness import Soundness, soundness
 
 DEMO = {
     "name": "demo",
@@ -148,10 +149,10 @@ def rerun(
 def demo(json: Json = False) -> None:
     """Measure two real networks on every engine of this machine, and say where to look."""
     benchmark = _run(default_home(), Order(make_plan(DEMO, "demo")))
-    code = _print_outcome(default_home(), benchmark, as_json=json)
+    found = _print_outcome(default_home(), benchmark, as_json=json)
     remark("")
     remark(f"look at it again with `enginebench show {benchmark.id}`, or on a page with `enginebench ui`{_where()}")
-    raise typer.Exit(code)
+    raise typer.Exit(concluded(found))
 
 
 def _where() -> str:
@@ -171,7 +172,7 @@ def _plan(models: list[str], fields: dict[str, Any]) -> Plan:
 
 
 def _carry_out(home: Home, order: Order, *, as_json: bool) -> None:
-    raise typer.Exit(_print_outcome(home, _run(home, order), as_json=as_json))
+    raise typer.Exit(concluded(_print_outcome(home, _run(home, order), as_json=as_json)))
 
 
 def _run(home: Home, order: Order) -> Benchmark:
@@ -180,14 +181,11 @@ def _run(home: Home, order: Order) -> Benchmark:
         return asyncio.run(run_benchmark(home, order, announce))
 
 
-def _print_outcome(home: Home, benchmark: Benchmark, *, as_json: bool) -> int:
+def _print_outcome(home: Home, benchmark: Benchmark, *, as_json: bool) -> Soundness:
     measurements, models = home.store.measurements(benchmark.id), home.store.models()
     if as_json:
         snapshots = home.store.benchmark_snapshots(benchmark.id)
         print_json(benchmark_document(benchmark, measurements, snapshots, models))
     else:
         print_measurements(f"{benchmark.name} ({benchmark.id})", measurements, models)
-    left_out = benchmark.plan.get("left_out", ())
-    for sentence in left_out:
-        remark(sentence)
-    return max(concluded(soundness(measurements, models)), int(ExitCode.SOME_FAILED) if left_out else 0)
+    return replace(soundness(measurements, models), left_out=tuple(benchmark.plan.get("left_out", ())))

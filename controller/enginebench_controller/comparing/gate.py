@@ -9,6 +9,7 @@ from enginebench_controller.comparing.layer_rows import LayerRow
 from enginebench_controller.comparing.pairing import Compared
 from enginebench_controller.comparing.profiles import ProfileComparison, ProfilePair
 from enginebench_controller.comparing.settings import letter
+from enginebench_controller.comparing.words import model_words
 from enginebench_controller.errors import InputError
 from enginebench_controller.planning.configurations import describe_load
 from enginebench_controller.records import Measurement, Profile
@@ -78,7 +79,7 @@ def _of_profiles(pair: str, found: ProfilePair, condition: Condition) -> Iterato
 
 def _of_measurements(compared: Compared, condition: Condition) -> Check:
     chosen = compared.first.configuration
-    work = f"{compared.first.model_name}, {chosen.device}, batch {chosen.batch}, cores {chosen.cores}"
+    work = f"{model_words(compared)}, {chosen.device}, batch {chosen.batch}, cores {chosen.cores}"
     pair = f"{engine_label(compared.second)} against {engine_label(compared.first)}"
     if condition.metric is Metric.MEMORY:
         outcome, sentence = _memory(_peaks(compared.first), _peaks(compared.second), condition.limit)

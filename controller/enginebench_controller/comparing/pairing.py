@@ -43,13 +43,11 @@ def pairs_within(measurements: Collection[Measurement], models: Collection[Model
     def of_family(one: Measurement) -> object:
         return (_where(one), root.get(one.model_digest), *_work(one), *_engine(one), one.engine.environment)
 
+    known = {model.digest: model for model in models}
     for group in _by_work([one for one in measurements if one.model_digest in root], of_family).values():
-        oldest_first = sorted(
-            group, key=lambda one: len(list(lineage(one.model_digest, {m.digest: m for m in models})))
-        )
-        yield from (
-            (one, other) for one, other in itertools.combinations(oldest_first, 2) if one.model_name != other.model_name
-        )
+        original_first = sorted(group, key=lambda one: len(list(lineage(one.model_digest, known))))
+        pairs = itertools.combinations(original_first, 2)
+        yield from ((one, other) for one, other in pairs if one.model_name != other.model_name)
 
 
 def pairs_across(

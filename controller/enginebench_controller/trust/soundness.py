@@ -18,17 +18,18 @@ class Soundness:
     """What of some measurements, or profiles, cannot be used.
 
     `without_numbers` failed or were cancelled; `wrong` have outputs that are not what the model computes, with the
-    sentence that says so by measurement id.
+    sentence that says so by measurement id. `left_out` says of models that never came so far why.
     """
 
     total: int
     without_numbers: tuple[Measurement | Profile, ...]
     wrong: tuple[Measurement | Profile, ...]
     problems: Mapping[str, str]
+    left_out: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         """Whether all can be used."""
-        return not self.without_numbers and not self.wrong
+        return not self.without_numbers and not self.wrong and not self.left_out
 
     @property
     def sentence(self) -> str:
@@ -36,7 +37,7 @@ class Soundness:
         failed = f"{len(self.without_numbers)} of {self.total} without numbers: {_names(self.without_numbers)}"
         wrong = f"{len(self.wrong)} of {self.total} with wrong outputs (≠): {_names(self.wrong)}"
         parts = ((self.without_numbers, failed), (self.wrong, wrong))
-        return "; ".join(words for found, words in parts if found)
+        return "; ".join([*(words for found, words in parts if found), *self.left_out])
 
     @property
     def document(self) -> dict[str, object]:
@@ -45,6 +46,7 @@ class Soundness:
             "sound": bool(self),
             "without_numbers": [one.id for one in self.without_numbers],
             "wrong_outputs": [one.id for one in self.wrong],
+            "left_out": list(self.left_out),
         }
 
 
