@@ -44,12 +44,12 @@ class UnavailableError(EngineUnavailableError):
 
 
 def exception_text(error: BaseException) -> str:
-    """The exception's own words, always valid as UTF-8; with the name of its type where they are none, or only one.
+    """The exception's own words, always valid as UTF-8; the name of its type where it has none.
 
-    A `KeyError` says no more than the key.
+    A `KeyError` says the key and nothing else, so that its name stands before it.
     """
-    words = str(error).strip()
-    return printable(words if " " in words else ": ".join(filter(None, (type(error).__name__, words))))
+    words = str(error).strip() or type(error).__name__
+    return printable(f"{type(error).__name__}: {words}" if isinstance(error, KeyError) else words)
 
 
 def printable(text: str) -> str:

@@ -51,3 +51,7 @@ def test_words_that_are_no_utf8_still_travel() -> None:
     failure = to_failure(ValueError("file \udcff\udc80"), "read", "torch", "net.onnx")
     assert failure.SerializeToString()
     assert failure.detail == "file ??"
+
+
+def test_a_missing_key_says_that_it_is_one():
+    assert to_failure(KeyError("weights"), "convert", "torch", "net.onnx").detail == "KeyError: 'weights'"
