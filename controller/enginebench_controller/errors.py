@@ -61,9 +61,13 @@ class StoreError(EnginebenchError):
 
 
 class UnreachableError(EnginebenchError):
-    """A target does not answer."""
+    """A target does not answer. `lasting` where it will not in a moment either."""
 
     exit_code = ExitCode.UNREACHABLE
+
+    def __init__(self, text: str, *, lasting: bool = False) -> None:
+        super().__init__(text)
+        self.lasting = lasting
 
 
 class AgentError(EnginebenchError):

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,7 @@ from enginebench_controller.home import HOME_VARIABLE, Home, default_home
 from enginebench_controller.planning.plan import Plan, make_plan, plan_toml, read_plan
 from enginebench_controller.records import Benchmark
 from enginebench_controller.running.benchmarking import Order, order_again, plan_only, run_benchmark
-from enginebench_controller.trust.soundness import Soundness, soundness
+from enginebench_controller.trust.soundness import Soundness, of_benchmark
 
 DEMO = {
     "name": "demo",
@@ -188,4 +187,4 @@ def _print_outcome(home: Home, benchmark: Benchmark, *, as_json: bool) -> Soundn
         print_json(benchmark_document(benchmark, measurements, snapshots, models))
     else:
         print_measurements(f"{benchmark.name} ({benchmark.id})", measurements, models)
-    return replace(soundness(measurements, models), left_out=tuple(benchmark.plan.get("left_out", ())))
+    return of_benchmark(benchmark, measurements, models)

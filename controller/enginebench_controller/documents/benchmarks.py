@@ -37,7 +37,7 @@ from enginebench_controller.store.queries import BenchmarkEntry
 from enginebench_controller.trust.evidence_summary import summarize_evidence
 from enginebench_controller.trust.output_check import check_outputs
 from enginebench_controller.trust.parity import flags, marks, unequal_settings
-from enginebench_controller.trust.soundness import soundness
+from enginebench_controller.trust.soundness import of_benchmark
 
 SCHEMA_VERSION = 2
 """2: percentiles are a list with intervals, inputs are an `input_set`, and an export holds samples by the block."""
@@ -67,7 +67,7 @@ def benchmark_document(
         "targets": [target_document(snapshot) for snapshot in snapshots],
         "measurements": described,
         "remarks": list(unequal_settings(measurements)),
-        "outcome": soundness(measurements, known).document,
+        "outcome": of_benchmark(benchmark, measurements, known).document,
     }
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -12,7 +13,7 @@ import grpc
 from enginebench_controller.errors import AgentError, OldAgentError, UnreachableError
 from enginebench_controller.records import InputFile, ModelFile
 from enginebench_controller.running.channels import open_channel
-from enginebench_controller.running.obstacles import START, Obstacle, find_obstacle
+from enginebench_controller.running.obstacles import PASSING, START, Obstacle, find_obstacle
 from enginebench_controller.running.skew import OWN_VERSION, shown_version
 from enginebench_controller.running.tunnel import reachable
 from enginebench_proto.v1 import (
@@ -28,6 +29,9 @@ T = TypeVar("T")
 
 CHUNK_BYTES = 256 * 1024
 CALL_SECONDS = 15.0
+FIRST_CONTACT_SECONDS = 5.0
+"""A target that does not answer for this long is not there: an agent has started by then, on a slow board too."""
+FIRST_CONTACT_PAUSE_SECONDS = 0.3
 DISCOVERY_SECONDS = 180.0
 GONE = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
 STATUS_LOST = "Internal error from Core"
@@ -69,11 +73,21 @@ class AgentClient:
             await self._channel.close()
 
     async def host(self) -> Any:
-        """The target's `HostFacts` message."""
-        request = agent_pb2.GetHostRequest()
-        host = (await self._call(self._agent.GetHost(request, timeout=CALL_SECONDS))).host
+        """The target's `HostFacts` message; asked for again where it does not answer at once."""
+        host = await self._first_answer()
         self._agent_version = shown_version(host.agent_version)
         return host
+
+    async def _first_answer(self) -> Any:
+        """Ask again as long as the target may be just starting. Later calls are tried again where they are made."""
+        deadline = time.monotonic() + FIRST_CONTACT_SECONDS
+        while True:
+            try:
+                return (await self._call(self._agent.GetHost(agent_pb2.GetHostRequest(), timeout=CALL_SECONDS))).host
+            except UnreachableError as error:
+                if error.lasting or time.monotonic() >= deadline:
+                    raise
+            await asyncio.sleep(FIRST_CONTACT_PAUSE_SECONDS)
 
     async def engines(self, *, refresh: bool = False, within_s: float | None = None) -> Sequence[Any]:
         """The target's `Engine` messages, hidden ones included. The first call waits for discovery.
@@ -157,7 +171,8 @@ class AgentClient:
         if error.code() == grpc.StatusCode.ABORTED:
             return UnreachableError(f"target {self.name!r}: {error.details()}")
         if error.code() in GONE:
-            return UnreachableError(self._unreachable(find_obstacle(error.details(), self.address)))
+            obstacle = find_obstacle(error.details(), self.address)
+            return UnreachableError(self._unreachable(obstacle), lasting=obstacle not in PASSING)
         if error.code() == grpc.StatusCode.UNIMPLEMENTED:
             return self._too_old(error.details() or "")
         if error.code() == grpc.StatusCode.NOT_FOUND:

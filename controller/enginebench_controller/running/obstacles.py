@@ -23,13 +23,15 @@ class Obstacle:
 NOTHING_LISTENS = Obstacle("nothing listens on this port")
 NOTHING_BEHIND_SSH = Obstacle("nothing that speaks plain text listens on this port of that machine's loopback")
 UNKNOWN_NAME = Obstacle(
-    "no machine of this name is known here", "correct the address, or make the name known in DNS or /etc/hosts"
+    "no machine of this name is known", "correct the address, or make the name known in DNS or /etc/hosts"
 )
 NO_DESCRIPTORS = Obstacle(
     "this process may not have more files open", "allow it more (`ulimit -n` shows how many), or ask fewer at once"
 )
 NO_WAY = Obstacle("there is no way to this machine", "see to the network between, or correct the address")
 FAILED = Obstacle("the connection failed")
+PASSING = frozenset({NOTHING_LISTENS, NOTHING_BEHIND_SSH, NO_WAY, FAILED})
+"""Those that a machine which is just starting gets over by itself."""
 HUNG_UP_ON_TLS = Obstacle(
     "it hung up on your certificate",
     "have it issued by the authority of that agent, and look whether an agent listens there at all, and what its clock "

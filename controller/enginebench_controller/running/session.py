@@ -60,10 +60,12 @@ async def open_session(
 
 @contextlib.asynccontextmanager
 async def open_client(home: Home, name: str, *, trusted_models: Sequence[str] = ()) -> AsyncIterator[AgentClient]:
-    """Connect to one target, named as for `open_session`, without asking it anything. Raises `InputError`."""
+    """Connect to one target, named as for `open_session`, once it answers. Raises as that does."""
     async with contextlib.AsyncExitStack() as stack:
         target = await _target(home, name, stack, trusted_models)
-        yield await stack.enter_async_context(AgentClient(target.name, target.address, home.tls))
+        client = await stack.enter_async_context(AgentClient(target.name, target.address, home.tls))
+        await client.host()
+        yield client
 
 
 def check_targets(home: Home, names: Iterable[str]) -> None:

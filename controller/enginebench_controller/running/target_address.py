@@ -66,7 +66,8 @@ def refuse_unknown_host(address: str) -> None:
     except (socket.gaierror, UnicodeError):
         raise UnreachableError(
             f"no machine called {host!r} is known here: correct the address, or make the name known in DNS or "
-            "/etc/hosts"
+            "/etc/hosts",
+            lasting=True,
         ) from None
 
 

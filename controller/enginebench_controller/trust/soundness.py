@@ -4,9 +4,9 @@ The one rule behind exit code 1, the last line of a command, and what a document
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from enginebench_controller.records import Measurement, ModelVersion, Profile
+from enginebench_controller.records import Benchmark, Measurement, ModelVersion, Profile
 from enginebench_controller.trust.output_check import check_outputs
 from enginebench_controller.trust.parity import engine_label
 
@@ -69,6 +69,13 @@ def soundness(
         wrong=tuple(one for one in asked if one.id in problems),
         problems=problems,
     )
+
+
+def of_benchmark(
+    benchmark: Benchmark, measurements: Sequence[Measurement], models: Iterable[ModelVersion]
+) -> Soundness:
+    """As `soundness`, of all that the benchmark was to measure."""
+    return replace(soundness(measurements, models), left_out=tuple(benchmark.plan.get("left_out", ())))
 
 
 def _names(found: Sequence[Measurement | Profile]) -> str:
