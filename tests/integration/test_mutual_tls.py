@@ -1,16 +1,19 @@
 """`enginebench` and an agent over mutual TLS: set up by commands, used, and told in a sentence when it cannot be."""
 
 import json
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from agent_server import AgentProcess
-from certified import Certified
-from enginebench_controller.authority.issued import Role
+from certified import DAY, Certified
+from enginebench_controller.authority.issued import Kind, Role
 from enginebench_controller.cli import make_app
 from enginebench_controller.errors import InputError, UnreachableError
 from enginebench_controller.running.client import AgentClient
@@ -101,6 +104,76 @@ async def test_why_it_is_not_let_in_is_a_sentence(own: Certified, agent: AgentPr
     known = own.client("somebody")
     assert "its certificate names another host" in await told(known, secured(agent).replace("127.0.0.1", "localhost"))
     assert "write tls:// before the address" in await told(known, agent.address)
+
+
+@pytest.mark.fault(29)
+async def test_certificates_of_another_time_are_told_as_such(tmp_path: Path) -> None:
+    own = Certified(tmp_path)
+    tomorrow = own._at(datetime.now(UTC) + DAY)
+    later = own.written(tomorrow.issue(Kind.CLIENT, "later", 10, role=Role.RUN))
+    agent = AgentProcess(
+        tmp_path / "data",
+        "--tls",
+        str(own.written(tomorrow.issue(Kind.AGENT, "agent", 10, hosts=["127.0.0.1"]))),
+        config=ONLY_FAKE,
+    )
+    try:
+        with pytest.raises(UnreachableError, match="its certificate is not valid yet by the clock of this machine"):
+            async with AgentClient("nuc", secured(agent), own.client("me")) as connection:
+                await connection.host()
+        with pytest.raises(InputError, match=r"your certificate in .* is valid from .*: set the clock"):
+            async with AgentClient("nuc", secured(agent), later):
+                pass
+    finally:
+        agent.stop()
+
+
+@pytest.mark.fault(29)
+@pytest.mark.parametrize(
+    ("address", "code", "told"),
+    [
+        ("no-such-machine.invalid:50151", 3, "no machine called 'no-such-machine.invalid' is known here"),
+        ("http://127.0.0.1:50151", 2, "which does not speak http: write HOST:PORT"),
+        ("192.0.2.1:99999", 2, "99999 is no port, which are 1 to 65535"),
+        ("127.0.0.1:0", 2, "0 is no port"),
+        ("127.0.0.1:1", 3, "does not answer (nothing listens on this port)"),
+        ("tls://127.0.0.1:50151", 2, "there is no certificate to show"),
+    ],
+)
+def test_an_address_that_leads_nowhere_is_told_with_its_true_cause(
+    bench: Bench, address: str, code: int, told: str
+) -> None:
+    done = bench.cli("devices", "--target", address, expect=code)
+    assert told in done.stderr
+    assert "I0000" not in done.stderr and "E0000" not in done.stderr
+
+
+@pytest.mark.fault(29)
+@pytest.mark.parametrize("address", ["http://nuc:50151", "nuc:99999", "nuc:0", "nuc", ":50151", "::1:50151", "a/b:1"])
+def test_what_is_no_address_is_no_target(address: str) -> None:
+    with pytest.raises(InputError, match=r"address"):
+        new_target("nuc", address)
+
+
+@pytest.mark.fault(32)
+def test_a_target_that_is_just_starting_is_waited_for(bench: Bench, tmp_path: Path) -> None:
+    agent = AgentProcess(tmp_path / "data", config=ONLY_FAKE)
+    agent.stop()
+    asking = subprocess.Popen(
+        [sys.executable, "-m", "enginebench_controller", "devices", "--target", agent.address, "--hidden"],
+        env=bench.variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    time.sleep(1.5)
+    agent.restart()
+    try:
+        shown, told = asking.communicate(timeout=60)
+    finally:
+        agent.stop()
+    assert asking.returncode == 0, told
+    assert "fake" in shown
 
 
 @pytest.mark.fault(14)

@@ -18,7 +18,7 @@ import typer
 from enginebench_controller import logs
 from enginebench_controller.cli.console import complain
 from enginebench_controller.cli.usage import usage_sentence, without_types
-from enginebench_controller.errors import INTERRUPTED, EnginebenchError, ExitCode, code_of
+from enginebench_controller.errors import INTERRUPTED, EnginebenchError, ExitCode, InputError, code_of
 from enginebench_controller.jobs.telling import telling_how_it_ends
 
 MODULES = {
@@ -41,6 +41,11 @@ MODULES = {
     "pages": ("ui",),
 }
 """The modules with commands, in the order of the help, and the first words of what each registers."""
+
+_FILES, _FEWEST_FILES = 1024, 64
+"""How many files a command would like to have open at once, and with how many it gets along."""
+
+_NO_MORE_FILES = "no more files can be opened, as this process may have {} at once: allow it more with `ulimit -n`"
 
 _INTERRUPTED = "interrupted; what was finished is stored"
 
@@ -92,6 +97,20 @@ def log_what_happens(
         logs.set_up(log_format)
 
 
+def _allow_files() -> None:
+    """Let this process have the files open that it needs. Raises `InputError` where it may not.
+
+    Beforehand, since DuckDB and gRPC end the process without a word of ours where they get none.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= _FILES:
+        return
+    allowed = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    if allowed < _FEWEST_FILES:
+        raise InputError(_NO_MORE_FILES.format(allowed))
+
+
 def _is_verbose() -> bool:
     return "--verbose" in sys.argv or bool(os.environ.get("ENGINEBENCH_VERBOSE"))
 
@@ -107,6 +126,7 @@ def _run() -> None:
         # gRPC's core writes its own lines to standard error, also for errors that the sentences here explain.
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     try:
+        _allow_files()
         command = without_types(typer.main.get_command(make_app(sys.argv[1:])))
         code = command(prog_name="enginebench", standalone_mode=False) or ExitCode.OK
         if code == INTERRUPTED:  # what typer makes of Ctrl-C
@@ -132,8 +152,7 @@ def _run() -> None:
         sys.exit(int(ExitCode.OK))
     except OSError as error:
         if error.errno in {EMFILE, ENFILE}:
-            most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-            complain(f"no more files can be opened ({most} at once here): allow this process more with `ulimit -n`")
+            complain(_NO_MORE_FILES.format(resource.getrlimit(resource.RLIMIT_NOFILE)[0]))
             sys.exit(int(ExitCode.USAGE))
         if error.filename is None:  # of no file that anybody named: a mistake of ours
             raise

@@ -1,5 +1,6 @@
 """A file that cannot be used is a sentence that names it, and stays as it is."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from filelock import FileLock
 
 import invented
 from enginebench_controller.errors import StoreError
@@ -99,3 +101,96 @@ def test_a_query_reaches_no_file_and_no_setting(tmp_path):
             with pytest.raises(duckdb.Error):
                 connection.execute(attempt)
     assert not (tmp_path / "stolen.csv").exists()
+
+
+@pytest.mark.fault(30)
+@pytest.mark.parametrize("left", [12, 4096, 20_000, 0.5])
+def test_a_store_that_is_cut_off_is_told_with_what_is_left_and_replaced_by_a_backup(tmp_path, left):
+    store = Store(tmp_path / "results.duckdb")
+    store.add_benchmark(invented.benchmark())
+    copy = store.backup(tmp_path / "copy.duckdb")
+    whole = store.path.stat().st_size
+    os.truncate(store.path, left if left > 1 else int(whole * left))
+    shown = rf"{store.path} is cut off: there are [\d,]+ bytes left.*enginebench store restore FILE"
+
+    with pytest.raises(StoreError, match=shown):
+        store.benchmarks()
+        store.add_benchmark(invented.benchmark("second"))
+    store.restore(copy)
+    assert len(store.benchmarks()) == 1
+
+
+@pytest.mark.fault(30)
+def test_a_link_that_leads_nowhere_is_not_taken_for_nothing(tmp_path):
+    (tmp_path / "home").symlink_to(tmp_path / "unmounted")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "results.duckdb").symlink_to(tmp_path / "lost.duckdb")
+
+    for path in (tmp_path / "home" / "results.duckdb", tmp_path / "other" / "results.duckdb"):
+        store = Store(path)
+        for use in (store.benchmarks, store.check, lambda one=store: one.add_benchmark(invented.benchmark())):
+            with pytest.raises(StoreError, match=r"is a link to .*, which is not there; mount that"):
+                use()
+    (tmp_path / "unmounted").mkdir()
+    assert Store(tmp_path / "home" / "results.duckdb").benchmarks() == ()
+
+
+@pytest.mark.fault(30)
+def test_a_file_in_the_place_of_the_home_is_not_taken_for_nothing(tmp_path):
+    (tmp_path / "home").write_text("")
+
+    with pytest.raises(StoreError, match="is not a folder"):
+        Store(tmp_path / "home" / "results.duckdb").benchmarks()
+
+
+@pytest.mark.fault(31)
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES])
+def test_where_nothing_can_be_written_results_are_read_all_the_same(tmp_path, monkeypatch, caplog, number):
+    store = Store(tmp_path / "results.duckdb")
+    store.add_benchmark(invented.benchmark())
+
+    def refused(lock: FileLock, *_: object) -> None:
+        raise OSError(number, os.strerror(number), str(lock.lock_file))
+
+    monkeypatch.setattr(FileLock, "acquire", refused)
+    assert len(store.benchmarks()) == 1
+    assert store.check().problems == ()
+    assert store.backup(tmp_path / "copy.duckdb").exists()
+    assert "its results are only read" in caplog.text
+    with pytest.raises(StoreError, match=r"read-only file system|no permission"):
+        store.add_benchmark(invented.benchmark("second"))
+
+
+READ_ONLY = """
+mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" || exit 77
+export ENGINEBENCH_HOME="$1"
+"$2" -m enginebench_controller list && "$2" -m enginebench_controller query "SELECT count(*) AS found FROM benchmarks" \
+  && ! "$2" -m enginebench_controller targets add nuc nuc:1
+"""
+
+
+@pytest.mark.fault(31)
+def test_a_home_on_a_read_only_file_system_is_listed_and_queried(tmp_path):
+    Store(tmp_path / "results.duckdb").add_benchmark(invented.benchmark())
+    command = ["unshare", "--mount", "--map-root-user", "sh", "-c", READ_ONLY, "sh", str(tmp_path), sys.executable]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode in {1, 77} and "found" not in done.stdout:
+        pytest.skip("no file system can be mounted here")
+
+    assert done.returncode == 0, done.stderr
+    assert invented.benchmark().name in done.stdout
+    assert "its results are only read" in done.stderr
+    assert "lies on a read-only file system" in done.stderr
+
+
+@pytest.mark.fault(33)
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o777])
+def test_a_home_is_its_owners_whatever_the_umask(tmp_path, umask):
+    before = os.umask(umask)
+    try:
+        Store(tmp_path / "new" / "home" / "results.duckdb").add_benchmark(invented.benchmark())
+    finally:
+        os.umask(before)
+
+    assert (tmp_path / "new" / "home").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
