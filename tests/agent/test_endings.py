@@ -1,8 +1,12 @@
 """Judgement without a process: how ends of children are read, events thinned, errors mapped, leases granted."""
 
 import asyncio
+import errno
+import resource
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -10,7 +14,7 @@ import pytest
 from agent_process import refused
 
 from enginebench_agent import endings
-from enginebench_agent.child import ChildExit
+from enginebench_agent.child import ChildExit, ChildStartError, spawned
 from enginebench_agent.errors import AgentError, ErrorCode, NotFoundError
 from enginebench_agent.event_log import MAX_EVENTS, EventLog
 from enginebench_agent.interception import STATUS_OF_CODE, ErrorInterceptor
@@ -118,3 +122,27 @@ async def test_unexpected_errors_reach_the_log_and_not_the_caller(caplog: pytest
 
 async def _all(events: AsyncIterator[run_pb2.RunEvent]) -> list[run_pb2.RunEvent]:
     return [event async for event in events]
+
+
+@pytest.mark.fault(30)
+async def test_what_the_machine_did_not_give_is_not_blamed_on_the_environment(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        with pytest.raises(ChildStartError) as refused_start:
+            async with spawned(Path(sys.executable), ["list"], tmp_path, stdin=None):
+                pass
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert refused_start.value.number == errno.EMFILE
+    told = endings.of_unstartable(str(refused_start.value), refused_start.value.number).message
+    assert "may not have more files open" in told and "remove it" not in told
+
+
+@pytest.mark.fault(30)
+async def test_an_interpreter_that_is_gone_is_blamed_on_the_environment(tmp_path: Path) -> None:
+    with pytest.raises(ChildStartError) as refused_start:
+        async with spawned(tmp_path / "python", ["list"], tmp_path, stdin=None):
+            pass
+    told = endings.of_unstartable(str(refused_start.value), refused_start.value.number).message
+    assert "the environment of this engine is broken; remove it and add it again" in told

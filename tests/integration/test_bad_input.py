@@ -1,5 +1,6 @@
 """Bad input gets one clear sentence – what, where, what to do – exit 2, and nothing half-written."""
 
+import resource
 import socket
 import subprocess
 import sys
@@ -150,3 +151,53 @@ def test_a_port_in_use(tmp_path: Path, start_agent: Callable[..., AgentProcess])
         [*command, "--data-dir", str(tmp_path / "second")], capture_output=True, text=True, check=False, timeout=60
     )
     assert second.returncode == 2 and port in second.stderr and "Traceback" not in second.stderr
+
+
+@pytest.mark.fault(30)
+@pytest.mark.parametrize("files", [8, 18, 40])
+def test_too_few_files_that_may_be_open_are_told_before_a_library_fails(bench: Bench, files: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "enginebench_controller", "list"],
+        env=bench.variables,
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (files, files)),
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: no more files can be opened, as this process may have {files} at once")
+
+
+@pytest.mark.fault(30)
+def test_a_low_limit_that_may_be_raised_is_raised(bench: Bench) -> None:
+    command = ["sh", "-c", f"ulimit -Sn 12; exec {sys.executable} -m enginebench_controller list"]
+    done = subprocess.run(command, env=bench.variables, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.fault(30)
+def test_a_model_that_is_a_link_to_nothing_is_told_so(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "net.onnx").symlink_to(tmp_path / "unmounted.onnx")
+    for command in (("flops",), ("models", "add"), ("run",)):
+        done = bench.cli(*command, tmp_path / "net.onnx", expect=2)
+        assert f"net.onnx is a link to {tmp_path / 'unmounted.onnx'}, which is not there" in done.stderr
+
+
+@pytest.mark.fault(33)
+def test_a_home_that_others_can_look_into_is_told_by_the_check(bench: Bench) -> None:
+    bench.cli("targets", "add", "nuc", "127.0.0.1:9")
+    assert "chmod 700" not in bench.cli("store", "check").stderr
+    bench.home.chmod(0o755)
+    assert f"chmod 700 {bench.home}" in bench.cli("store", "check").stderr
+
+
+@pytest.mark.fault(33)
+def test_the_lines_of_grpc_itself_stay_out_unless_asked_for(bench: Bench) -> None:
+    ask = "import os, sys; sys.argv[1:] = {}; import enginebench_controller.cli as c; c._quieten_grpc(); "
+    ask += "print(os.environ.get('GRPC_VERBOSITY'))"
+    for words, expected in ((["list"], "NONE"), (["--verbose", "list"], "None")):
+        variables = {name: value for name, value in bench.variables.items() if name != "GRPC_VERBOSITY"}
+        done = subprocess.run(
+            [sys.executable, "-c", ask.format(words)], env=variables, capture_output=True, text=True, check=True
+        )
+        assert done.stdout.strip() == expected

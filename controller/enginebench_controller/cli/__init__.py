@@ -111,8 +111,10 @@ def _allow_files() -> None:
         raise InputError(_NO_MORE_FILES.format(allowed))
 
 
-def _is_verbose() -> bool:
-    return "--verbose" in sys.argv or bool(os.environ.get("ENGINEBENCH_VERBOSE"))
+def _quieten_grpc() -> None:
+    """Keep the lines that gRPC's core writes off standard error, also for errors that sentences of ours explain."""
+    if "--verbose" not in sys.argv and not os.environ.get("ENGINEBENCH_VERBOSE"):
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 
 def main() -> None:
@@ -122,9 +124,7 @@ def main() -> None:
 
 
 def _run() -> None:
-    if not _is_verbose():
-        # gRPC's core writes its own lines to standard error, also for errors that the sentences here explain.
-        os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    _quieten_grpc()
     try:
         _allow_files()
         command = without_types(typer.main.get_command(make_app(sys.argv[1:])))
