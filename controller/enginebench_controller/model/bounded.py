@@ -40,7 +40,7 @@ class Bounds:
     """What one reading may take: memory beyond that of the process itself, and time."""
 
     memory_bytes: int = 900 * 2**20
-    seconds: float = 25.0
+    seconds: float = 40.0
 
 
 READING = Bounds()

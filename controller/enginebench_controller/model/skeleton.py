@@ -21,6 +21,9 @@ KEPT_PAYLOAD_BYTES = 64 * 1024
 
 _MAX_KEPT_BYTES = 512 * 1024 * 1024
 _MAX_DEPTH = 100
+_OUT_OF_MEMORY, _TOO_DEEP = "alloc failed", "MaxDepth"
+"""Words of protobuf, which has one error for all."""
+
 MAX_NODES = 200_000
 """Engines take minutes for fewer. Each costs some 2 kB where shapes are inferred."""
 
@@ -103,6 +106,10 @@ def load_skeleton(path: Path, *, located: bool = False) -> onnx.ModelProto:
     except _EndlessError as error:
         raise _endless(error, path) from error
     except (_MalformedError, DecodeError) as error:
+        if _OUT_OF_MEMORY in str(error):
+            raise MemoryError from error
+        if _TOO_DEEP in str(error):
+            raise _endless(_EndlessError(f"nests its graphs more than {_MAX_DEPTH} messages deep"), path) from error
         reason = error if isinstance(error, _MalformedError) else "its content does not parse"
         raise ModelError(
             f"{path} is not a whole ONNX model: {reason}; download or export it again, and check that Git LFS did "
@@ -143,7 +150,7 @@ def refuse_endless(model: onnx.ModelProto, path: Path) -> None:
 
 
 def _endless(error: "_EndlessError", path: Path) -> ModelError:
-    return ModelError(f"{path} {error}; export it anew, with fewer nodes and functions")
+    return ModelError(f"{path} {error}; export it anew, with fewer nodes, functions and graphs within graphs")
 
 
 def _count_unfolded(model: onnx.ModelProto) -> None:
@@ -203,7 +210,7 @@ class _Walk:
     def message(self, kind: _Message, end: int, depth: int = 0) -> bytes:
         """The message from the current position to `end`, without its big payloads."""
         if depth > _MAX_DEPTH:
-            raise _MalformedError(f"its graphs are nested more than {_MAX_DEPTH} deep")
+            raise _EndlessError(f"nests its graphs more than {_MAX_DEPTH} messages deep")
         begin = self._file.tell()
         kept = bytearray()
         payload = bytearray()

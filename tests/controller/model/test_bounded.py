@@ -53,11 +53,7 @@ def chain(path: Path, nodes: int) -> Path:
     node = onnx.GraphProto(node=[helper.make_node("Relu", ["x"], ["x"])]).SerializeToString()
     y = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])
     content = node * nodes + onnx.GraphProto(name="g", input=[y], output=[y]).SerializeToString()
-    length, encoded = len(content), bytearray()
-    while length:
-        encoded.append(length & 0x7F | (0x80 if length > 0x7F else 0))
-        length >>= 7
-    path.write_bytes(begin + b"\x3a" + encoded + content)  # ModelProto.graph
+    path.write_bytes(begin + message(7, content))
     return path
 
 
@@ -157,6 +153,47 @@ def test_functions_that_call_each_other_in_a_circle_are_refused(tmp_path, names)
     path = saved(tmp_path / "m.onnx", [helper.make_node("f", ["x"], ["y"], domain=OURS)], [1], functions)
 
     with pytest.raises(ModelError, match="never ends to unfold: its function"):
+        describe(path)
+
+
+def message(field: int, content: bytes) -> bytes:
+    """A message within another one, as protobuf writes it."""
+    return varint(field << 3 | 2) + varint(len(content)) + content
+
+
+def varint(number: int) -> bytes:
+    encoded = bytearray()
+    while number > 0x7F:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*encoded, number])
+
+
+@pytest.mark.fault(27)
+@pytest.mark.parametrize("levels", [60, 1000])
+def test_graphs_within_graphs_without_end_are_refused(tmp_path, levels):
+    graph = onnx.GraphProto(name="body", node=[helper.make_node("Identity", ["x"], ["o"])]).SerializeToString()
+    for _ in range(levels):
+        branch = onnx.AttributeProto(name="then_branch", type=onnx.AttributeProto.GRAPH).SerializeToString()
+        node = helper.make_node("If", ["c"], ["o"]).SerializeToString() + message(5, branch + message(6, graph))
+        graph = message(1, node)
+    begin = onnx.ModelProto(ir_version=8, opset_import=OPSETS).SerializeToString()
+    path = tmp_path / "m.onnx"
+    path.write_bytes(begin + message(7, graph))
+
+    with pytest.raises(ModelError, match="nests its graphs more than 100 messages deep"):
+        describe(path)
+
+
+@pytest.mark.fault(27)
+def test_small_bytes_that_take_much_memory_are_refused_as_such(tmp_path):
+    body = onnx.FunctionProto(name="f", domain=OURS).SerializeToString() + message(7, b"") * 30_000
+    begin = onnx.ModelProto(ir_version=8, opset_import=OPSETS).SerializeToString()
+    graph = onnx.GraphProto(name="g", node=[helper.make_node("Relu", ["x"], ["y"])]).SerializeToString()
+    path = tmp_path / "m.onnx"
+    path.write_bytes(begin + message(7, graph) + message(25, body) * 1500)
+
+    with pytest.raises(ModelError, match="takes more than 900 MiB of memory to look at"):
         describe(path)
 
 
