@@ -32,6 +32,9 @@ from enginebench_proto.v1 import configuration_pb2, device_pb2, engine_pb2, meas
 K = TypeVar("K")
 V = TypeVar("V")
 
+MAX_READBACK_CHARS = 100
+"""Of a provider, a precision or an instruction set, as an engine tells it."""
+
 _HINTS = {
     Hint.NONE: configuration_pb2.HINT_NONE,
     Hint.LATENCY: configuration_pb2.HINT_LATENCY,
@@ -245,7 +248,7 @@ def _to_integer(readback: Readback[int] | None) -> measurement_pb2.IntegerReadba
 def _to_text(readback: Readback[str] | None) -> measurement_pb2.TextReadback | None:
     if readback is None:
         return None
-    return measurement_pb2.TextReadback(value=readback.value, source=_SOURCES[readback.source])
+    return measurement_pb2.TextReadback(value=readback.value[:MAX_READBACK_CHARS], source=_SOURCES[readback.source])
 
 
 def _from_integer(message: measurement_pb2.Effective, field: str) -> Readback[int] | None:

@@ -27,6 +27,8 @@ def part() -> None:
     if prctl is None:
         return
     signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
+    for number in _AWAITED:
+        signal.signal(number, signal.SIG_DFL)  # whoever started the agent may have had them ignored
     prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
     keeper = os.getpid()

@@ -7,13 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import replace
 from importlib.metadata import EntryPoint, distributions, entry_points
 from itertools import islice
-from typing import get_args
+from typing import TypeVar, get_args
 
 import pluggy
 
 from enginebench_agent import convert
 from enginebench_agent.worker.failures import (
     MAX_DETAIL_CHARS,
+    MAX_NAME_CHARS,
     MAX_REASON_CHARS,
     UnavailableError,
     exception_text,
@@ -21,6 +22,8 @@ from enginebench_agent.worker.failures import (
 )
 from enginebench_plugins import spec
 from enginebench_proto.v1 import engine_pb2
+
+T = TypeVar("T")
 
 GROUP = "enginebench"
 
@@ -128,25 +131,30 @@ def _first(devices: Sequence[spec.Device]) -> tuple[tuple[spec.Device, ...], int
 
 
 def _bounded_info(info: spec.EngineInfo) -> spec.EngineInfo:
-    options = tuple(_bounded_option(option) for option in info.options[:MAX_LISTED])
-    return replace(info, version=shortened(info.version), options=options)
+    options = tuple(_bounded_option(option) for option in islice(info.options, MAX_LISTED))
+    return replace(info, version=_bounded(info.version), options=options)
 
 
 def _bounded_option(option: spec.OptionSpec) -> spec.OptionSpec:
-    choices = tuple(shortened(each) if isinstance(each, str) else each for each in option.choices[:MAX_LISTED])
-    return replace(option, name=shortened(option.name), help=shortened(option.help, MAX_REASON_CHARS), choices=choices)
+    choices = tuple(map(_bounded, islice(option.choices, MAX_LISTED)))
+    return replace(option, name=_bounded(option.name), help=_bounded(option.help, MAX_REASON_CHARS), choices=choices)
 
 
 def _bounded_device(device: spec.Device) -> spec.Device:
-    properties = [(shortened(name), shortened(value)) for name, value in islice(device.properties.items(), MAX_LISTED)]
+    properties = islice(device.properties.items(), MAX_LISTED)
     return replace(
         device,
-        name=shortened(device.name),
-        full_name=shortened(device.full_name),
-        precisions=device.precisions[:MAX_LISTED],
-        resources=tuple(map(shortened, device.resources[:MAX_LISTED])),
-        properties=dict(properties),
+        name=_bounded(device.name),
+        full_name=_bounded(device.full_name),
+        precisions=tuple(islice(device.precisions, MAX_LISTED)),
+        resources=tuple(map(_bounded, islice(device.resources, MAX_LISTED))),
+        properties={_bounded(name): _bounded(value) for name, value in properties},
     )
+
+
+def _bounded(value: T, most: int = MAX_NAME_CHARS) -> T:
+    """A text that is not too long; what is no text is told from one elsewhere."""
+    return shortened(value, most) if isinstance(value, str) else value  # type: ignore[return-value]  # a str is one
 
 
 _NOT_INSTALLED = engine_pb2.UNAVAILABLE_KIND_NOT_INSTALLED

@@ -5,6 +5,7 @@ how many processes a measurement has, and how a person's inputs were prepared.
 """
 
 from enginebench_controller.convert.block import from_block, from_samples, to_block, to_samples
+from enginebench_controller.convert.bounds import short
 from enginebench_controller.convert.job import from_configuration, to_configuration, to_model
 from enginebench_controller.convert.peaks import from_peak
 from enginebench_controller.convert.process import from_captured_output, from_process, to_captured_output
@@ -26,6 +27,7 @@ __all__ = [
     "from_phases",
     "from_process",
     "from_samples",
+    "short",
     "to_block",
     "to_captured_output",
     "to_configuration",

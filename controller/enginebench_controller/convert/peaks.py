@@ -1,5 +1,6 @@
 """What a calibration found."""
 
+from enginebench_controller.convert.bounds import short
 from enginebench_controller.records import EngineRef, Peak, PeakKind, Rate
 from enginebench_proto.v1 import peaks_pb2
 
@@ -12,7 +13,7 @@ def from_peak(message: peaks_pb2.Peak, target: str) -> Peak | None:
         return None
     return Peak(
         target=target,
-        engine=EngineRef(message.engine, message.environment, message.engine_version or None),
+        engine=EngineRef(message.engine, message.environment, short(message.engine_version) or None),
         device=message.device,
         cores=message.cores,
         kind=_KINDS[message.kind],

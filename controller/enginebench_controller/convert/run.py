@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from enginebench_controller.convert.bounds import MAX_DETAIL_CHARS, MAX_MESSAGE_CHARS, short
 from enginebench_controller.convert.presence import optional
 from enginebench_controller.records import Effective, Failure, FailureKind, Phase, Readback, Source, Status
 from enginebench_controller.records.cause import cause, last_words
@@ -32,15 +33,16 @@ def from_failure(message: run_pb2.Failure) -> Failure:
     kind = name.removeprefix("FAILURE_KIND_").lower()
     known = kind in set(FailureKind)
     why = cause(message.detail) if message.detail.strip() else last_words(message.stderr_tail)
+    text = short(_told(message, why), MAX_MESSAGE_CHARS)
     return Failure(
         kind=FailureKind(kind) if known else FailureKind.INTERNAL,
-        message=_told(message, why) + ("" if known else " (a kind of failure that is newer than this version)"),
-        detail=message.detail,
-        signal=message.signal,
+        message=text if known else f"{text} (a kind of failure that is newer than this version)",
+        detail=short(message.detail, MAX_DETAIL_CHARS),
+        signal=short(message.signal),
         exit_code=optional(message, "exit_code"),
-        stderr_tail=message.stderr_tail,
-        phase=message.phase,
-        cause=why,
+        stderr_tail=short(message.stderr_tail, MAX_DETAIL_CHARS),
+        phase=short(message.phase),
+        cause=short(why, MAX_MESSAGE_CHARS),
     )
 
 
@@ -64,7 +66,8 @@ def from_readback(
 ) -> Readback | None:
     """A value with its source; None when the source is not one this version knows."""
     source = _SOURCES.get(message.source)
-    return None if source is None else Readback(message.value, source)
+    value = short(message.value) if isinstance(message.value, str) else message.value
+    return None if source is None else Readback(value, source)
 
 
 def from_phases(messages: Any) -> tuple[Phase, ...]:

@@ -1,17 +1,11 @@
 """What a target says of itself: host facts and engines, as plain data."""
 
-from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
+from enginebench_controller.convert.bounds import MAX_DETAIL_CHARS, MAX_LISTED, MAX_REASON_CHARS, short, shorts
 from enginebench_controller.convert.presence import optional
 from enginebench_proto.v1 import engine_pb2, host_pb2
-
-MAX_NAME_CHARS = 100
-MAX_REASON_CHARS = 500
-MAX_DETAIL_CHARS = 16_384
-MAX_LISTED = 64
-"""What a sound agent tells at most, of texts and of lists. Others are cut here, and what is left out is counted."""
 
 
 def from_host(message: host_pb2.HostFacts) -> dict[str, Any]:
@@ -34,10 +28,10 @@ def from_engine(message: engine_pb2.Engine) -> dict[str, Any]:
     else:
         state["unavailable"] = _from_unavailable(message.unavailable)
     return {
-        "name": _short(message.name),
-        "environment": _short(message.environment.name),
-        "python_version": _short(message.environment.python_version),
-        "distribution": _short(message.distribution, MAX_REASON_CHARS),
+        "name": short(message.name),
+        "environment": short(message.environment.name),
+        "python_version": short(message.environment.python_version),
+        "distribution": short(message.distribution, MAX_REASON_CHARS),
         "hidden": message.hidden,
         **state,
     }
@@ -46,29 +40,29 @@ def from_engine(message: engine_pb2.Engine) -> dict[str, Any]:
 def _from_available(message: engine_pb2.AvailableEngine) -> Any:
     options = [
         {
-            "name": _short(option.name),
-            "type": _short(option.type),
-            "choices": _shorts(option.choices),
-            "help": _short(option.help, MAX_REASON_CHARS),
+            "name": short(option.name),
+            "type": short(option.type),
+            "choices": shorts(option.choices),
+            "help": short(option.help, MAX_REASON_CHARS),
             "profile_only": option.profile_only,
         }
         for option in message.options[:MAX_LISTED]
     ]
     devices = [
         {
-            "name": _short(device.name),
-            "full_name": _short(device.full_name),
-            "precisions": _shorts(device.precisions),
-            "resources": _shorts(device.resources),
-            "properties": {_short(k): _short(v) for k, v in islice(device.properties.items(), MAX_LISTED)},
+            "name": short(device.name),
+            "full_name": short(device.full_name),
+            "precisions": shorts(device.precisions),
+            "resources": shorts(device.resources),
+            "properties": {short(k): short(v) for k, v in islice(device.properties.items(), MAX_LISTED)},
         }
         for device in message.devices[:MAX_LISTED]
     ]
     return {
-        "version": _short(message.version),
-        "formats": _shorts(message.formats),
-        "loads": _shorts(message.loads),
-        "hints": _shorts(message.hints),
+        "version": short(message.version),
+        "formats": shorts(message.formats),
+        "loads": shorts(message.loads),
+        "hints": shorts(message.hints),
         "multiple_streams": message.multiple_streams,
         "profiling": message.profiling,
         "options": options,
@@ -80,13 +74,5 @@ def _from_available(message: engine_pb2.AvailableEngine) -> Any:
 def _from_unavailable(message: engine_pb2.UnavailableEngine) -> Any:
     known = message.kind in engine_pb2.UnavailableKind.values()  # a newer agent may have more of them
     kind = engine_pb2.UnavailableKind.Name(message.kind if known else 0).removeprefix("UNAVAILABLE_KIND_").lower()
-    reason, detail = _short(message.reason, MAX_REASON_CHARS), _short(message.detail, MAX_DETAIL_CHARS)
+    reason, detail = short(message.reason, MAX_REASON_CHARS), short(message.detail, MAX_DETAIL_CHARS)
     return {"kind": kind, "reason": reason, "detail": detail}
-
-
-def _shorts(texts: Sequence[str]) -> list[str]:
-    return list(map(_short, texts[:MAX_LISTED]))
-
-
-def _short(text: str, most: int = MAX_NAME_CHARS) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"

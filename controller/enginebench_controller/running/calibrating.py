@@ -132,7 +132,7 @@ def _share_of(reporter: CalibrationReporter, number: int, total: int) -> _OnShar
 async def _carry_out(client: AgentClient, spec: run_pb2.RunSpec, version: str, on_share: _OnShare) -> EngineCalibration:
     result = await _run(client, spec, on_share)
     return EngineCalibration(
-        engine=EngineRef(spec.engine, spec.environment, result.engine_version or version),
+        engine=EngineRef(spec.engine, spec.environment, convert.short(result.engine_version) or version),
         device=spec.configuration.device,
         cores=spec.configuration.cores,
         peaks=_peaks(result.peaks, client.name),

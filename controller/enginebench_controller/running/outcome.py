@@ -175,7 +175,7 @@ def status_of(result: run_pb2.RunResult) -> Status:
 
 def engine_of(job: Job, result: run_pb2.RunResult) -> EngineRef:
     """The engine with the version that really ran, where it got so far."""
-    return replace(job.engine, version=result.engine_version or job.engine.version)
+    return replace(job.engine, version=convert.short(result.engine_version) or job.engine.version)
 
 
 def _status_of_failure(failure: Failure | None) -> Status:
