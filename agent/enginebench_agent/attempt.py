@@ -180,10 +180,9 @@ class Attempt:
         resident.sample()
         resident.fill(result.measurement.phases)
         resident.fill(result.profile.phases)
-        if result.HasField("measurement") and (difference := self._clock.difference_ns()) is not None:
-            result.failure.CopyFrom(endings.of_clock(*difference, self._run.phase))
-            result.outcome = OUTCOME_FAILED
-            result.ClearField("measurement")
+        if _has_numbers(result) and (difference := self._clock.difference_ns()) is not None:
+            failure = endings.of_clock(*difference, self._run.phase)
+            result = RunResult(outcome=OUTCOME_FAILED, failure=failure, engine_version=result.engine_version)
         self._result = self._run.complete(result)
 
     def _check_counts(self, measurement: Measurement) -> None:
@@ -192,6 +191,10 @@ class Attempt:
             raise _UnsoundError(
                 f"It tells of {told[0]} blocks with {told[1]} samples, but sent {self._blocks} with {self._samples}."
             )
+
+
+def _has_numbers(result: RunResult) -> bool:
+    return result.HasField("measurement") or result.HasField("profile") or bool(result.peaks)
 
 
 class _UnsoundError(Exception):

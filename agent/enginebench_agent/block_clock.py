@@ -42,6 +42,7 @@ class BlockClock:
         self._readings: list[_Reading] = []
         self._blocks_ns = 0
         self._start: tuple[int, int] | None = None  # of a phase: when sent by the child's clock, when it came
+        self._first_start: tuple[int, int] | None = None
         self._first_end_ns = 0  # told, on the scale that begins with the steady state
         self._first_block_end_ns = 0  # told, on the scale that begins with the first block
         self._delay_ns = FEWEST_DELAY_NS
@@ -59,6 +60,11 @@ class BlockClock:
             self._earliest_ns = self._now_ns
         if message.HasField("phase"):
             self._start = (message.sent_ns, self._now_ns) if message.sent_ns else None
+            self._first_start = self._first_start or self._start
+        elif message.part.HasField("result") and not self._readings and self._first_start is not None:
+            # A profile or a calibration has no blocks: all of it, from its first phase on, is taken for one.
+            self._start = self._first_start
+            self._end_block(message.sent_ns, 0, message.sent_ns - self._start[0])
         elif message.part.HasField("block"):
             block = message.part.block
             self._end_block(message.sent_ns, block.begin_ns + block.duration_ns, block.duration_ns)

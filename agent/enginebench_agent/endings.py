@@ -96,10 +96,10 @@ def of_oversize(reason: str, phase: str) -> Failure:
 
 
 def of_clock(seen_ns: int, told_ns: int, phase: str) -> Failure:
-    """A child whose blocks took longer or shorter by the agent's clock than it tells."""
+    """A child that counted another time than the agent did for what it measured."""
     return Failure(
         kind=FAILURE_KIND_INFERENCE_FAILED,
-        message=f"the engine's process counted {told_ns / 1e9:.3f} s for blocks that took {seen_ns / 1e9:.3f} s by the "
+        message=f"the engine's process counted {told_ns / 1e9:.3f} s while {seen_ns / 1e9:.3f} s went by on the "
         "agent's clock: something in it changes Python's clock (time.perf_counter_ns), so its times do not count; "
         "use a plugin that leaves the clock alone",
         phase=phase,

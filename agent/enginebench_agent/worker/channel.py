@@ -62,4 +62,4 @@ class Channel:
 
     def result(self, result: RunResult) -> None:
         """Send the outcome, when all blocks are sent."""
-        write_frame(self._stream, WorkerMessage(part=ResultPart(result=result)))
+        write_frame(self._stream, WorkerMessage(part=ResultPart(result=result), sent_ns=time.perf_counter_ns()))
