@@ -46,7 +46,7 @@ async def test_a_changed_clock_fails_the_run_and_no_other(
     environment.add_plugin("right", planted.plugin("SoundEngine()"))
     async with connected(start_agent(config=serving(environment, *factors, "right"))) as client:
         await client.upload(model)
-        wrong = [await client.run(of_third(model, name, name, duration_ms=2_500)) for name in factors]
+        wrong = [await client.run(of_third(model, name, name, duration_ms=4_000)) for name in factors]
         wrong.append(await client.run(of_third(model, "profile", "half", kind=run_pb2.RUN_KIND_PROFILE)))
         right = [await client.run(of_third(model, "right", "right", duration_ms=50))]
         right.append(await client.run(of_third(model, "right-profile", "right", kind=run_pb2.RUN_KIND_PROFILE)))
