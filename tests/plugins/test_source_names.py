@@ -4,7 +4,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from enginebench_plugins.onnx_model import name_nodes, node_labels, source_names
+from enginebench_plugins.onnx_model import graph_inputs, name_nodes, node_labels, source_names
 from enginebench_plugins.source_names import SourceNames
 
 
@@ -25,6 +25,12 @@ def test_a_node_without_a_name_is_called_after_its_output_and_a_taken_label_gets
     assert name_nodes(model)
     assert [node.name for node in model.graph.node] == ["first", "b", "c", "first#3", "b#4"]
     assert not name_nodes(model)
+
+
+def test_an_input_s_dimension_is_open_where_a_file_says_minus_one_and_nothing_is_a_size() -> None:
+    value = helper.make_tensor_value_info("x", TensorProto.FLOAT, [-1, "n", None, 0, 3])
+    (tensor,) = graph_inputs(helper.make_model(helper.make_graph([], "graph", [value], [])))
+    assert tensor.shape == (None, None, None, 0, 3)
 
 
 @pytest.mark.parametrize(
