@@ -59,6 +59,8 @@ _OPTION_TYPES: dict[str, type[bool] | type[int] | type[float] | type[str]] = {
     "str": str,
 }
 _COUNTS = ("batch", "cores", "streams", "requests")
+_MOST_PHRASES, _PHRASE_LENGTH = 20, 200
+"""Of what was prepared: a plugin may say more than anybody would read."""
 
 
 def to_device(device: Device) -> device_pb2.Device:
@@ -224,6 +226,7 @@ def to_effective(effective: Effective, affinity: Sequence[int] = ()) -> measurem
         provider=_to_text(effective.provider),
         isa=_to_text(effective.isa),
         affinity=affinity,
+        prepared=[str(phrase)[:_PHRASE_LENGTH] for phrase in effective.prepared[:_MOST_PHRASES]],
     )
 
 
@@ -235,6 +238,7 @@ def from_effective(message: measurement_pb2.Effective) -> tuple[Effective, tuple
         precision=_from_text(message, "precision"),
         provider=_from_text(message, "provider"),
         isa=_from_text(message, "isa"),
+        prepared=tuple(message.prepared),
     )
     return effective, tuple(message.affinity)
 

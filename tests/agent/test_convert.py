@@ -110,6 +110,13 @@ def test_effective_values_return_and_unknown_ones_stay_unknown(
     assert convert.from_effective(convert.to_effective(effective, affinity)) == (effective, affinity)
 
 
+def test_what_was_prepared_travels_as_far_as_anybody_would_read() -> None:
+    effective = spec.Effective(prepared=("5 weights folded", "w" * 1000, *["more"] * 100))
+    (told, _) = convert.from_effective(convert.to_effective(effective))
+    assert told.prepared[0] == "5 weights folded"
+    assert len(told.prepared[1]) == 200 and len(told.prepared) == 20
+
+
 @given(LAYERS)
 def test_layers_return(layer: spec.LayerProfile) -> None:
     assert convert.from_layer(convert.to_layer(layer)) == layer

@@ -109,10 +109,12 @@ def test_unknown_readbacks_stay_unknown() -> None:
     message = measurement_pb2.Effective(
         threads=measurement_pb2.IntegerReadback(value=2, source=measurement_pb2.READBACK_SOURCE_OBSERVED),
         affinity=[0, 1],
+        prepared=["5 weights folded"],
     )
     effective = convert.from_effective(message)
     assert effective.threads is not None and (effective.threads.value, effective.threads.source) == (2, Source.OBSERVED)
     assert effective.precision is None and effective.affinity == (0, 1)
+    assert effective.preparation == "Prepared: 5 weights folded"
 
 
 @pytest.mark.fault(20)

@@ -39,6 +39,8 @@ def print_summary(profile: Profile) -> None:
         remark(f"  {profile.status}: {failure_sentence(profile.failure)}")
     if profile.unmatched_reason:
         remark(f"  layers are not matched to source nodes: {profile.unmatched_reason}")
+    if profile.effective.prepared:
+        remark(f"  {profile.effective.preparation}")
 
 
 def print_types(profile: Profile) -> None:

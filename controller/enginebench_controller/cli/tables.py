@@ -172,6 +172,8 @@ def _remarks(measurements: Sequence[Measurement], checks: Mapping[str, OutputChe
             yield f"  note: {where}: {check.remark}"
         for flag in flags(m):
             yield f"  note: {where}: {flag}"
+        if m.effective.prepared:
+            yield f"  {m.model_name} on {engine_label(m)}: {m.effective.preparation}"
 
 
 def _engine_rows(target: str, engine: Mapping[str, Any]) -> list[list[object]]:

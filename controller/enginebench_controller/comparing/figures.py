@@ -84,6 +84,7 @@ _FIGURES: dict[str, Callable[[Profile], str]] = {
     "target": _target,
     "configuration": _configuration,
     "effective": _effective,
+    "prepared": lambda one: "; ".join(one.effective.prepared) or UNKNOWN,
     "median latency without counters": _latency,
     "profiled ÷ unprofiled latency": lambda one: number(figures.profiled_to_unprofiled(one)),
     "Σ layers": _layers,

@@ -58,7 +58,7 @@ def from_effective(message: measurement_pb2.Effective) -> Effective:
     """What the engine really used; fields the agent left out stay None."""
     fields = ("threads", "streams", "precision", "provider", "isa")
     readbacks = {name: from_readback(getattr(message, name)) for name in fields if message.HasField(name)}
-    return Effective(**readbacks, affinity=tuple(message.affinity))
+    return Effective(**readbacks, affinity=tuple(message.affinity), prepared=tuple(message.prepared))
 
 
 def from_readback(

@@ -89,7 +89,7 @@ def _effective(measurement: Measurement) -> Row:
         known: Readback | None = getattr(got, name)
         columns |= {f"effective_{name}": known.value if known else None}
         columns |= {f"effective_{name}_source": known.source.value if known else None}
-    return columns
+    return columns | {"prepared": "; ".join(got.prepared) or None}
 
 
 def _latency(measurement: Measurement) -> Row:

@@ -31,7 +31,10 @@ class Readback:
 
 @dataclass(frozen=True)
 class Effective:
-    """What the engine really used; None where unknown. `affinity` lists logical processors."""
+    """What the engine really used; None where unknown. `affinity` lists logical processors.
+
+    `prepared` holds a short phrase for each thing done to the model before the engine took it.
+    """
 
     threads: Readback | None = None
     streams: Readback | None = None
@@ -39,3 +42,9 @@ class Effective:
     provider: Readback | None = None
     isa: Readback | None = None
     affinity: tuple[int, ...] = ()
+    prepared: tuple[str, ...] = ()
+
+    @property
+    def preparation(self) -> str:
+        """What was done to the model, in one line; empty where nothing was."""
+        return f"Prepared: {'; '.join(self.prepared)}" if self.prepared else ""

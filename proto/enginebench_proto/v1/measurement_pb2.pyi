@@ -186,20 +186,22 @@ class Phase(_message.Message):
     def __init__(self, name: _Optional[str] = ..., duration_ns: _Optional[int] = ..., peak_rss_bytes: _Optional[int] = ...) -> None: ...
 
 class Effective(_message.Message):
-    __slots__ = ("threads", "streams", "precision", "provider", "isa", "affinity")
+    __slots__ = ("threads", "streams", "precision", "provider", "isa", "affinity", "prepared")
     THREADS_FIELD_NUMBER: _ClassVar[int]
     STREAMS_FIELD_NUMBER: _ClassVar[int]
     PRECISION_FIELD_NUMBER: _ClassVar[int]
     PROVIDER_FIELD_NUMBER: _ClassVar[int]
     ISA_FIELD_NUMBER: _ClassVar[int]
     AFFINITY_FIELD_NUMBER: _ClassVar[int]
+    PREPARED_FIELD_NUMBER: _ClassVar[int]
     threads: IntegerReadback
     streams: IntegerReadback
     precision: TextReadback
     provider: TextReadback
     isa: TextReadback
     affinity: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, threads: _Optional[_Union[IntegerReadback, _Mapping]] = ..., streams: _Optional[_Union[IntegerReadback, _Mapping]] = ..., precision: _Optional[_Union[TextReadback, _Mapping]] = ..., provider: _Optional[_Union[TextReadback, _Mapping]] = ..., isa: _Optional[_Union[TextReadback, _Mapping]] = ..., affinity: _Optional[_Iterable[int]] = ...) -> None: ...
+    prepared: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, threads: _Optional[_Union[IntegerReadback, _Mapping]] = ..., streams: _Optional[_Union[IntegerReadback, _Mapping]] = ..., precision: _Optional[_Union[TextReadback, _Mapping]] = ..., provider: _Optional[_Union[TextReadback, _Mapping]] = ..., isa: _Optional[_Union[TextReadback, _Mapping]] = ..., affinity: _Optional[_Iterable[int]] = ..., prepared: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class IntegerReadback(_message.Message):
     __slots__ = ("value", "source")

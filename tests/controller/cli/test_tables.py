@@ -86,3 +86,10 @@ def test_a_typical_table_fits_a_wide_terminal(printed):
     lines, _ = printed(*measurements)
 
     assert max(map(len, lines)) <= TERMINAL_COLUMNS
+
+
+def test_what_was_prepared_stands_once_below_the_table(printed):
+    measurement = invented.measured("m1")
+    told = replace(measurement, effective=replace(measurement.effective, prepared=("5 weights folded", "inlined")))
+    _, remarks = printed(told, replace(told, id="m2", configuration=replace(told.configuration, batch=4)), measurement)
+    assert remarks.count("Prepared: 5 weights folded; inlined") == 1

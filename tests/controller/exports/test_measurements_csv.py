@@ -2,6 +2,7 @@
 
 import csv
 import io
+from dataclasses import replace
 
 import pytest
 
@@ -46,3 +47,9 @@ def test_wrong_outputs_and_formulas_are_told_and_made_harmless():
 
 def test_nothing_is_an_empty_text():
     assert measurements_csv([]) == ""
+
+
+def test_what_was_prepared_is_a_column():
+    measurement = invented.measured("m1")
+    prepared = replace(measurement, effective=replace(measurement.effective, prepared=("5 weights folded", "inlined")))
+    assert [row["prepared"] for row in rows([prepared, measurement])] == ["5 weights folded; inlined", ""]

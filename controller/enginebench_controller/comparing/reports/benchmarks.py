@@ -90,6 +90,8 @@ def _remarks(compared: Sequence[Compared]) -> Iterator[str]:
         if sentence
     )
     yield from dict.fromkeys(said)
+    sides = (side for one in compared for side in (one.first, one.second) if side.effective.prepared)
+    yield from dict.fromkeys(f"{one.model_name} on {engine_label(one)}: {one.effective.preparation}" for one in sides)
 
 
 def _mark(compared: Compared) -> IntervalMark:

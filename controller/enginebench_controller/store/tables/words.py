@@ -33,7 +33,7 @@ SUBJECT = """
     status: ok, inconclusive (numbers, but less sure than was asked for), failed or cancelled
     failure_kind: why there are no numbers: crashed, compile_failed, out_of_memory, timed_out, …
     configuration: everything that was asked for
-    effective: what the engine really used, each value with how that is known (engine_api, observed, assumed)
+    effective: what the engine really used, each value with how it is known, and what was prepared in the model
     failure: the failure with its sentence, signal and the end of what the engine printed
 """
 """The columns that `measurements` and `profiles` share."""

@@ -150,7 +150,7 @@ def _effective(measurement: Measurement) -> str:
     samples = measurement.latency.samples if measurement.latency else 0
     count = len(measurement.processes)
     processes = "1 process" if count == 1 else f"{count} processes"
-    return " · ".join((*words, f"{samples:,} inferences in {processes}"))
+    return " · ".join(filter(None, (*words, f"{samples:,} inferences in {processes}", got.preparation)))
 
 
 def _comparison_row(

@@ -102,6 +102,7 @@ def facts(profile: Profile) -> tuple[tuple[str, str], ...]:
         ("Target", f"{profile.target}, {profile.host.get('cpu_model') or UNKNOWN}"),
         ("Run", f"{instant(profile.created_at_unix_ns)}, {_inferences(profile)}"),
         *((("Engine options", _options(profile)),) if asked.options else ()),
+        *((("Prepared", "; ".join(got.prepared)),) if got.prepared else ()),
     )
 
 
