@@ -67,7 +67,7 @@ LAYERS = st.builds(
 ALLOWED = (
     OptionSpec("optimize", int, "", choices=(0, 1, 2)),
     OptionSpec("arena", bool, ""),
-    OptionSpec("share", float, ""),
+    OptionSpec("share", float, "", profile_only=True),
     OptionSpec("mode", str, "", choices=("eager", "graph")),
 )
 SETTINGS = st.builds(

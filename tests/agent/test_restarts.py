@@ -105,7 +105,7 @@ async def test_a_damaged_spool_file_is_set_aside_and_the_others_are_served(
 async def test_what_an_agent_of_version_0_1_left_is_served_after_the_upgrade(
     start_agent: Callable[..., AgentProcess], tmp_path: Path
 ) -> None:
-    """The files in `spool_0_1` were written by that version and stay as they are: they have no checksums, and are read all the same."""
+    """The files in `spool_0_1` are of that version and stay as they are: without checksums, and read all the same."""
     shutil.copytree(Path(__file__).parent / "spool_0_1", tmp_path / "agent" / "spool")
     async with connected(start_agent()) as client:
         outcome = await client.outcome("left-behind")

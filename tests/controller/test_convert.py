@@ -20,6 +20,7 @@ from enginebench_controller.records import (
     InputFile,
     InputSet,
     InputTensor,
+    InputValues,
     Load,
     Source,
     StopReason,
@@ -39,7 +40,13 @@ CONFIGURATION = Configuration(
     requests=6,
     arrivals=Arrivals(12.5, ArrivalProcess.CONSTANT),
     inputs=(InputTensor("ids", "int64", (4, 128), 30522), InputTensor("image", "float32", (4, 3, 224, 224))),
-    input_set=InputSet(7, 1, "cats", ((InputFile("ids", "a" * 64, 10), InputFile("image", "b" * 64, 2**33)),)),
+    input_set=InputSet(
+        7,
+        1,
+        "cats",
+        ((InputFile("ids", "a" * 64, 10), InputFile("image", "b" * 64, 2**33)),),
+        values=(InputValues("sr", -(2**62), 2**63 - 1), InputValues("scale", 0.5, 1.0)),
+    ),
     options={"level": "all"},
     stop=StopRule(1, 2, 3, 4, 0.05, processes=1, block_ns=6, retry_noisy=True),
 )
@@ -151,3 +158,12 @@ def test_what_an_engine_says_of_itself_is_bounded_whatever_its_agent_lets_pass()
     unavailable = engine_pb2.UnavailableEngine(reason=long, detail=long)
     told = convert.from_engine(engine_pb2.Engine(unavailable=unavailable))
     assert (len(told["unavailable"]["reason"]), len(told["unavailable"]["detail"])) == (500, 16_384)
+
+
+def test_an_option_for_profiles_only_is_told_as_such() -> None:
+    options = [
+        engine_pb2.EngineOption(name=name, profile_only=only) for name, only in (("deep", True), ("plain", False))
+    ]
+    message = engine_pb2.Engine(name="x", available=engine_pb2.AvailableEngine(options=options))
+    found = convert.from_engine(message)["available"]["options"]
+    assert {one["name"]: one["profile_only"] for one in found} == {"deep": True, "plain": False}

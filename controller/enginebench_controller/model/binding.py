@@ -19,7 +19,7 @@ open batch.
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
@@ -43,6 +43,8 @@ _PERHAPS_BATCH = re.compile(r"n|b", re.I)
 """Behind a sequence these mean the batch; elsewhere any number of anything."""
 _GENERATED = re.compile(r".*\d", re.S)
 """What tools call dimensions: "unk__12", "s0", "DynamicDimension.3". Equal sizes have different names there."""
+_LENGTH = re.compile(r"(^|[^a-z])(len|lens|length|lengths)([^a-z]|$)", re.I)
+_COUNTS = frozenset({"int32", "int64", "uint32", "uint64"})
 _SOUND = re.compile(r"wav|audio|sample|speech|signal", re.I)
 _ONE_LETTER_SEQUENCE = re.compile(r"l|s", re.I)
 
@@ -57,13 +59,15 @@ class Binding:
     """Inputs without open dimensions. `fixed_batch` is the model's own batch where it is not the one asked for.
 
     With `fixed_batch` set, `inputs` still have the model's own batch. `assumptions` are sentences for the report.
-    `output_batch_axes` tells, by output, which dimension is the batch, as far as the model's own names do.
+    `output_batch_axes` tells, by output, which dimension is the batch, as far as the model's own names do. `lengths`
+    are the inputs that tell how long another one is, with its size: drawn from 0 and 1, they would cut it to nothing.
     """
 
     inputs: tuple[InputTensor, ...]
     fixed_batch: int | None = None
     assumptions: tuple[str, ...] = ()
     output_batch_axes: Mapping[str, int] = field(default_factory=dict)
+    lengths: Mapping[str, int] = field(default_factory=dict)
 
 
 def bind(description: ModelDescription, batch: int, shapes: Shapes | None = None) -> Binding:
@@ -80,7 +84,9 @@ def bind(description: ModelDescription, batch: int, shapes: Shapes | None = None
         for item, tensor in zip(description.inputs, binding.inputs, strict=True)
         if item.dims and tensor.batch_axis is not None
     }
-    return _within_memory(replace(binding, output_batch_axes=dict(_named_axes(description, names))))
+    lengths = dict(_lengths(description.inputs, binding.inputs))
+    axes = dict(_named_axes(description, names))
+    return _within_memory(replace(binding, output_batch_axes=axes, lengths=lengths))
 
 
 def given_shapes(inputs: Iterable[InputTensor]) -> dict[str, GivenShape]:
@@ -220,8 +226,10 @@ def batch_axes(inputs: Iterable[InputDescription], given: Mapping[str, GivenShap
     """
     all_dims = {item.name: item.dims or () for item in inputs}
     told = {name: _told(name, shape, all_dims[name]) for name, shape in given.items() if shape.batch_axis is not None}
-    named = {name: _first(dims, _BATCH) for name, dims in all_dims.items() if name not in told}
-    axes = {name: axis for name, axis in {**told, **named}.items() if name in told or axis is not None}
+    axes: dict[str, int | None] = dict(told)
+    for find in (_named_batch, _behind_a_sequence):
+        found = {name: axis for name, dims in all_dims.items() if (axis := find(dims)) is not None}
+        axes = {**found, **axes}
     _join_by_name(axes, all_dims)
     others = {dim for name, axis in axes.items() for place, dim in enumerate(all_dims[name]) if place != axis}
     others |= _other_counts(axes, all_dims)
@@ -260,6 +268,10 @@ def _told(name: str, shape: GivenShape, dims: Dims) -> int | None:
     return axis
 
 
+def _named_batch(dims: Dims) -> int | None:
+    return _first(dims, _BATCH)
+
+
 def _first(dims: Dims, pattern: re.Pattern[str]) -> int | None:
     return next((axis for axis, dim in enumerate(dims) if isinstance(dim, str) and pattern.fullmatch(dim)), None)
 
@@ -273,19 +285,26 @@ def _join_by_name(axes: dict[str, int | None], all_dims: Mapping[str, Dims]) -> 
             axes[name] = axis
 
 
-def _open_axis(dims: Dims, others: set[int | str | None]) -> int | None:
-    """An open first dimension, or one called N behind a sequence."""
+def _behind_a_sequence(dims: Dims) -> int | None:
+    """A dimension called N or B behind one that is a sequence, by its name or by its fixed size above 1."""
     if not dims:
         return None
+    is_steps = dims[0] not in {0, 1} if isinstance(dims[0], int) else _is_sequence(dims)
+    return _first(dims, _PERHAPS_BATCH) if is_steps else None
+
+
+def _is_sequence(dims: Dims) -> bool:
+    """Whether the first dimension is called one; four dimensions are pictures, of which there may be a sequence."""
     first = dims[0]
-    is_sequence = (
-        isinstance(first, str)
-        and len(dims) < 4
-        and bool(_ONE_LETTER_SEQUENCE.fullmatch(first) or _SEQUENCE.search(first))
-    )
-    if isinstance(first, int) or is_sequence:
-        return _first(dims, _PERHAPS_BATCH) if is_sequence or first != 1 else None
-    return None if first is not None and first in others else 0
+    named = isinstance(first, str) and bool(_ONE_LETTER_SEQUENCE.fullmatch(first) or _SEQUENCE.search(first))
+    return named and len(dims) < 4
+
+
+def _open_axis(dims: Dims, others: Collection[int | str | None]) -> int | None:
+    """An open first dimension that is nothing else."""
+    if not dims or isinstance(dims[0], int) or _is_sequence(dims):
+        return None
+    return None if dims[0] is not None and dims[0] in others else 0
 
 
 def _join_by_size(axes: dict[str, int | None], all_dims: Mapping[str, Dims], told: Mapping[str, int | None]) -> None:
@@ -302,6 +321,30 @@ def _named_axes(description: ModelDescription, names: set[int | str | None]) -> 
         found = [axis for axis, dim in enumerate(output.dims or ()) if isinstance(dim, str) and dim in names]
         if len(found) == 1:
             yield output.name, found[0]
+
+
+def _lengths(inputs: Sequence[InputDescription], bound: Sequence[InputTensor]) -> Iterator[tuple[str, int]]:
+    """The integer inputs that are called lengths, each with the first open size of the input that it may tell of.
+
+    That is the input whose name it begins with, or else the first that has one.
+    """
+    sizes = {
+        tensor.name: size
+        for item, tensor in zip(inputs, bound, strict=True)
+        for size in _open_sizes(item, tensor)
+        if len(tensor.shape) > 1
+    }
+    for tensor in bound:
+        counts = tensor.dtype in _COUNTS and tensor.integer_bound is None and len(tensor.shape) < 2
+        if counts and _LENGTH.search(tensor.name):
+            own = [size for name, size in sizes.items() if tensor.name.startswith(name)]
+            if found := own or list(sizes.values()):
+                yield tensor.name, found[0]
+
+
+def _open_sizes(item: InputDescription, tensor: InputTensor) -> list[int]:
+    axes = enumerate(item.dims or (None,) * len(tensor.shape))
+    return [tensor.shape[axis] for axis, dim in axes if axis != tensor.batch_axis and not isinstance(dim, int)][:1]
 
 
 def _bind_given(given: Mapping[str, GivenShape], batch: int) -> Binding:

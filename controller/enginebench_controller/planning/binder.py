@@ -1,9 +1,8 @@
 """Fitting the models of a plan to its batches, with derived copies where a fixed batch has to be rewritten."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 from enginebench_controller.errors import InputError, ModelError, UnknownModelError
 from enginebench_controller.home import Home
@@ -12,11 +11,16 @@ from enginebench_controller.model.binding import bind
 from enginebench_controller.model.description import describe
 from enginebench_controller.model.rebatch import rebatch
 from enginebench_controller.model.shapes import parse_shapes
-from enginebench_controller.planning.configurations import BoundModel, input_set, with_values
+from enginebench_controller.model.signature import ModelDescription
+from enginebench_controller.planning.configurations import (
+    BoundModel,
+    input_set,
+    length_assumptions,
+    meant_for,
+    with_values,
+)
 from enginebench_controller.planning.plan import Plan
 from enginebench_controller.records import InputSet, ModelVersion
-
-T = TypeVar("T")
 
 
 class Binder:
@@ -70,25 +74,21 @@ class Binder:
 
     def _fit(self, name: str, batch: int) -> BoundModel:
         version = self._version(name)
-        shapes = self._meant_for(version, self._shapes)
-        bound = bind(describe(self._library.main_path(version)), batch, shapes)
+        own = describe(self._library.main_path(version))
+        shapes = meant_for(own, self._others(version), self._shapes)
+        bound = bind(own, batch, shapes)
         fit, inputs = version, bound.inputs
         if bound.fixed_batch is not None:
             fit = rebatch(self._library, version, batch, shapes)
             inputs = tuple(one.with_items(batch) for one in inputs)
-        said = self._meant_for(version, self._plan.input_values)
-        chosen = input_set(self._plan, inputs, said)
-        return self._with_inputs(BoundModel(fit, inputs, bound.assumptions, bound.output_batch_axes), chosen)
+        said = meant_for(own, self._others(version), self._plan.input_values)
+        chosen = input_set(self._plan, bound, inputs, said)
+        told = (*bound.assumptions, *length_assumptions(chosen, said))
+        return self._with_inputs(BoundModel(fit, inputs, told, bound.output_batch_axes), chosen)
 
-    def _meant_for(self, version: ModelVersion, said: Mapping[str, T]) -> Mapping[str, T]:
-        """What was said of inputs, but for those that only another model of the plan has."""
-        own = describe(self._library.main_path(version))
-        foreign = said.keys() - {one.name for one in own.inputs} if own.inputs_known else set()
-        if not foreign:
-            return said
-        others = [one for one in self._versions.values() if one.digest != version.digest]
-        theirs = {one.name for other in others for one in describe(self._library.main_path(other)).inputs}
-        return {name: one for name, one in said.items() if name not in foreign & theirs}
+    def _others(self, version: ModelVersion) -> Iterator[ModelDescription]:
+        """The other models of the plan."""
+        return (describe(self._library.main_path(one)) for one in self.versions if one.digest != version.digest)
 
     def _with_inputs(self, model: BoundModel, chosen: InputSet) -> BoundModel:
         if self._plan.input_folder is None:

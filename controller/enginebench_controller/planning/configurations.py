@@ -2,12 +2,14 @@
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from enginebench_controller.inputs.given_values import given_values
+from enginebench_controller.model.binding import Binding
+from enginebench_controller.model.signature import ModelDescription
 from enginebench_controller.planning.plan import Plan
 from enginebench_controller.planning.selection import Engine
 from enginebench_controller.records import (
@@ -21,6 +23,8 @@ from enginebench_controller.records import (
     ModelVersion,
     TargetSnapshot,
 )
+
+T = TypeVar("T")
 
 
 def describe_load(configuration: Configuration) -> str:
@@ -46,9 +50,26 @@ class BoundModel:
     input_paths: Mapping[str, Path] = field(default_factory=dict)
 
 
-def input_set(plan: Plan, inputs: Sequence[InputTensor], values: Mapping[str, str]) -> InputSet:
-    """The random inputs of a plan for a model, with what was said of single ones. Raises `InputError`."""
-    return with_values(InputSet(plan.seed, plan.inputs), given_values(inputs, values))
+def meant_for(own: ModelDescription, others: Iterable[ModelDescription], said: Mapping[str, T]) -> Mapping[str, T]:
+    """What was said of inputs, but for those that only another model of the plan has."""
+    foreign = said.keys() - {one.name for one in own.inputs} if own.inputs_known else set()
+    theirs = {one.name for other in others for one in other.inputs} if foreign else set()
+    return {name: one for name, one in said.items() if name not in foreign & theirs}
+
+
+def input_set(plan: Plan, bound: Binding, inputs: Sequence[InputTensor], said: Mapping[str, str]) -> InputSet:
+    """The random inputs of a plan for a bound model, with what was said of single ones. Raises `InputError`.
+
+    Lengths of which nobody says anything are those of the whole inputs, unless files bring them.
+    """
+    lengths = {} if plan.input_folder else {name: str(size) for name, size in bound.lengths.items()}
+    return with_values(InputSet(plan.seed, plan.inputs), given_values(inputs, {**lengths, **said}))
+
+
+def length_assumptions(inputs: InputSet, said: Mapping[str, str]) -> tuple[str, ...]:
+    """Sentences on the inputs whose values nobody said."""
+    taken = (one for one in inputs.values if one.input not in said)
+    return tuple(f"input {one.input!r} is a length and was set to {one.lowest}; --input changes it" for one in taken)
 
 
 def with_values(inputs: InputSet, values: tuple[InputValues, ...]) -> InputSet:

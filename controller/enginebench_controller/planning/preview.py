@@ -1,6 +1,6 @@
 """What a plan would come to, told at once: without building, rewriting or uploading anything."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -12,7 +12,7 @@ from enginebench_controller.model.library import ModelLibrary
 from enginebench_controller.model.shapes import parse_shapes
 from enginebench_controller.model.signature import ModelDescription
 from enginebench_controller.model.zoo import PREFIX, zoo_model
-from enginebench_controller.planning.configurations import BoundModel, input_set
+from enginebench_controller.planning.configurations import BoundModel, input_set, length_assumptions, meant_for
 from enginebench_controller.planning.expand import Expansion, expand
 from enginebench_controller.planning.plan import Plan
 from enginebench_controller.planning.sparsity_passes import with_sparsities
@@ -63,9 +63,17 @@ class _Looker:
         version = self._version(name)
         if not version.files:  # built when it is first used; those of the zoo run at every batch
             return BoundModel(version, ())
-        bound = bind(_described(self._library.main_path(version)), batch, self._shapes)
-        chosen = input_set(self._plan, bound.inputs, self._plan.input_values)
-        return BoundModel(version, bound.inputs, bound.assumptions, bound.output_batch_axes, chosen)
+        own = _described(self._library.main_path(version))
+        bound = bind(own, batch, meant_for(own, self._others(version), self._shapes))
+        said = meant_for(own, self._others(version), self._plan.input_values)
+        chosen = input_set(self._plan, bound, bound.inputs, said)
+        told = (*bound.assumptions, *length_assumptions(chosen, said))
+        return BoundModel(version, bound.inputs, told, bound.output_batch_axes, chosen)
+
+    def _others(self, version: ModelVersion) -> Iterator[ModelDescription]:
+        for one in map(self._version, self._plan.models):
+            if one.files and one.digest != version.digest:
+                yield _described(self._library.main_path(one))
 
     def _version(self, name: str) -> ModelVersion:
         if name.startswith(PREFIX):

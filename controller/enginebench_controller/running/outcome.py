@@ -7,21 +7,19 @@ from typing import Any
 from enginebench_controller import convert
 from enginebench_controller.planning.expand import Job
 from enginebench_controller.records import (
-    Configuration,
     EngineRef,
     Failure,
     FailureKind,
-    InputTensor,
     Measurement,
     Profile,
     Status,
     StopRule,
 )
+from enginebench_controller.trust.drawn_inputs import drawn_inputs
 from enginebench_proto.v1 import run_pb2
 
 _MAY_FOLLOW_FROM_INPUTS = {FailureKind.INFERENCE_FAILED, FailureKind.CRASHED}
 _FIRST_OF_EACH_INPUT = {"first_inference", "warm_up"}
-_MOST_NAMED = 6
 
 RESTARTED = "it was restarted during each of {} attempts"
 
@@ -91,39 +89,14 @@ def failure_of(job: Job, result: run_pb2.RunResult) -> Failure | None:
     """Why a run has no numbers; None when it has. Drawn inputs that may be the reason are named."""
     if result.HasField("failure"):
         failure = convert.from_failure(result.failure)
-        return replace(failure, message=failure.message + _drawn_inputs(job.configuration, failure))
+        may_follow = failure.kind in _MAY_FOLLOW_FROM_INPUTS and failure.phase in _FIRST_OF_EACH_INPUT
+        drawn = drawn_inputs(job.configuration) if may_follow else ""
+        return replace(failure, message=f"{failure.message.rstrip('.')}. {drawn}") if drawn else failure
     if result.outcome not in run_pb2.Outcome.values():
         return Failure(
             FailureKind.INTERNAL, "the agent is newer and ended the run in a way unknown here: upgrade enginebench here"
         )
     return None
-
-
-def _drawn_inputs(configuration: Configuration, failure: Failure) -> str:
-    """What to say of inputs whose drawn values an engine may have failed at: its first inference with them did."""
-    if failure.kind not in _MAY_FOLLOW_FROM_INPUTS or failure.phase not in _FIRST_OF_EACH_INPUT:
-        return ""
-    said = {one.input for one in configuration.input_set.values}
-    drawn = [] if configuration.input_set.items else [one for one in configuration.inputs if one.name not in said]
-    ranges = [(one, _range(one)) for one in drawn]
-    named = [f"{one.name} from {words}" for one, words in ranges if words]
-    if not named:
-        return ""
-    example = next(one.name for one, words in ranges if words)
-    listed = ", ".join(named[:_MOST_NAMED]) + (
-        f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
-    )
-    remedy = f"give one by --input {example}=VALUE, or all by --inputs FOLDER"
-    return f" Values were drawn, which may be why: {listed}; {remedy}."
-
-
-def _range(tensor: InputTensor) -> str:
-    """What values were drawn from, where an engine may fail at some: "" for tensors of floating-point numbers."""
-    if tensor.dtype == "bool":
-        return "false and true"
-    if not tensor.dtype.startswith(("float", "bfloat")):
-        return "0 and 1" if tensor.integer_bound in {None, 2} else f"0 to {(tensor.integer_bound or 2) - 1}"
-    return "" if tensor.shape else "around 0"
 
 
 def agent_lost(job: Job, why: str) -> Failure:

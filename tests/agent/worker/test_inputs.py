@@ -11,7 +11,15 @@ import pytest
 
 from enginebench_agent.worker.inputs import digest_inputs, make_inputs
 from enginebench_plugins.spec import TensorSpec, UnsupportedSettingsError
-from enginebench_proto.v1.configuration_pb2 import InputFile, InputItem, InputSet, InputTensor
+from enginebench_proto.v1.configuration_pb2 import (
+    InputFile,
+    InputItem,
+    InputSet,
+    InputTensor,
+    InputValues,
+    IntegerRange,
+    NumberRange,
+)
 
 IMAGE = TensorSpec("image", "float32", (2, 3, 8, 8))
 TOKENS = TensorSpec("tokens", "int64", (2, 16))
@@ -203,3 +211,59 @@ def test_a_set_of_files_needs_its_folder_and_as_many_inputs_as_it_says(tmp_path:
     input_set.count = 2
     with pytest.raises(UnsupportedSettingsError, match="to hold 2 inputs, but files are named for 1"):
         make_inputs([IMAGE], [], input_set, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "expected"),
+    [
+        ("int64", {"integers": {"lowest": 16000, "highest": 16000}}, {16000}),
+        ("bool", {"integers": {"lowest": 1, "highest": 1}}, {True}),
+        ("uint8", {"integers": {"lowest": 0, "highest": 2}}, {0, 1, 2}),
+        ("float16", {"numbers": {"lowest": 0.5, "highest": 0.5}}, {0.5}),
+    ],
+)
+def test_an_input_is_filled_with_what_was_said(dtype: str, value: dict[str, Any], expected: set[Any]) -> None:
+    said = InputSet(seed=3, count=4, values=[InputValues(input="x", **value)])
+    drawn = make_inputs([TensorSpec("x", dtype, (2, 30)), IMAGE], [], said)
+    assert {one for tensors in drawn for one in np.unique(tensors["x"])} == expected
+    assert drawn[0]["x"].dtype.name == dtype
+    others = make_inputs([IMAGE], [], SET)
+    assert all((one["image"] == other["image"]).all() for one, other in zip(drawn, others, strict=True))
+
+
+def test_numbers_of_a_range_lie_in_it_and_differ_within_a_set() -> None:
+    values = InputValues(input="x", numbers=NumberRange(lowest=-1, highest=3))
+    drawn = make_inputs([TensorSpec("x", "float32", (500,))], [], InputSet(seed=3, count=2, values=[values]))
+    assert -1 <= drawn[0]["x"].min() < -0.9 and 2.9 < drawn[0]["x"].max() <= 3
+    assert (drawn[0]["x"] != drawn[1]["x"]).any()
+
+
+def test_values_fill_an_empty_and_a_scalar_input() -> None:
+    said = InputSet(
+        count=1, values=[InputValues(input=name, integers=IntegerRange(lowest=7, highest=7)) for name in "ab"]
+    )
+    (made,) = make_inputs([TensorSpec("a", "int64", ()), TensorSpec("b", "int64", (0, 4))], [], said)
+    assert (made["a"].item(), made["b"].shape) == (7, (0, 4))
+
+
+def test_files_and_values_make_one_input_set(tmp_path: Path) -> None:
+    content = np.ones((2, 3, 8, 8), np.float32)
+    stored = BytesIO()
+    np.save(stored, content)
+    sha256 = hashlib.sha256(stored.getvalue()).hexdigest()
+    (tmp_path / sha256).write_bytes(stored.getvalue())
+    item = InputItem(files=[InputFile(input="image", sha256=sha256, size_bytes=len(stored.getvalue()))])
+    values = InputValues(input="tokens", integers=IntegerRange(lowest=5, highest=5))
+    (made,) = make_inputs([TOKENS, IMAGE], [], InputSet(count=1, items=[item], values=[values]), tmp_path)
+    assert list(made) == ["tokens", "image"]
+    assert (made["tokens"] == 5).all() and (made["image"] == content).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "lowest", "match"),
+    [("y", "int64", 1, "does not have"), ("x", "int8", 200, "cannot hold"), ("x", "float32", 1, "floating-point")],
+)
+def test_values_that_an_input_cannot_hold_are_refused(name: str, dtype: str, lowest: int, match: str) -> None:
+    values = InputValues(input=name, integers=IntegerRange(lowest=lowest, highest=lowest))
+    with pytest.raises(UnsupportedSettingsError, match=match):
+        make_inputs([TensorSpec("x", dtype, (2,))], [], InputSet(count=1, values=[values]))

@@ -255,3 +255,16 @@ def test_a_file_must_say_which_of_several_inputs_it_is(folder: Path) -> None:
 def test_an_npz_must_hold_the_models_input(folder: Path) -> None:
     np.savez(folder / "a.npz", left=rows(2), right=rows(2))
     assert "holds no array 'x', the name of the model's input; it holds 'left', 'right'" in refusal(folder, VECTOR)
+
+
+def test_samples_are_stacked_along_the_batch_wherever_it_is(folder: Path) -> None:
+    tensor = InputTensor("x", "float32", (7, 2, 3), None, 1)
+    one, several = rows(7), rows(21).reshape(7, 3, 3)
+    np.save(folder / "a.npy", one)
+    np.save(folder / "b.npy", several)
+    prepared, paths = prepare(folder, [tensor], ImageOptions(), folder / "out")
+    first, second = (np.load(paths[files[0].sha256]) for files in prepared.items)
+    assert first.shape == second.shape == (7, 2, 3)
+    assert (first[:, 0] == one).all() and (first[:, 1] == several[:, 0]).all() and (second[:, 1] == several[:, 2]).all()
+    np.save(folder / "a.npy", rows(4))
+    assert "takes (7, 3) for one sample, or (7, N, 3) for N" in refusal(folder, tensor)

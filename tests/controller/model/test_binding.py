@@ -1,10 +1,25 @@
 """Every open dimension is closed by a rule, or the person learns what to give."""
 
+import re
+
 import pytest
 
 from enginebench_controller.errors import ModelError
-from enginebench_controller.model.binding import GivenShape, bind, parse_shape, parse_shapes, split_shapes
-from enginebench_controller.model.signature import Dims, InputDescription, ModelDescription, ModelFormat
+from enginebench_controller.model.binding import (
+    GivenShape,
+    bind,
+    given_shapes,
+    parse_shape,
+    parse_shapes,
+    split_shapes,
+)
+from enginebench_controller.model.signature import (
+    Dims,
+    InputDescription,
+    ModelDescription,
+    ModelFormat,
+    OutputDescription,
+)
 from enginebench_controller.records import InputTensor
 
 
@@ -138,3 +153,103 @@ def test_nameless_and_repeated_shapes_are_refused() -> None:
         split_shapes(["1x3"])
     with pytest.raises(ModelError, match="gives 'a' twice"):
         split_shapes(["a=1x3", "a=1x4"])
+
+
+def axes(description: ModelDescription, batch: int = 1, **given: GivenShape | tuple[int, ...]) -> list[int | None]:
+    return [item.batch_axis for item in bind(description, batch, given).inputs]
+
+
+def test_dimensions_without_a_name_are_each_their_own() -> None:
+    assert shapes(model(("x", (None, 3, None, None))), 2, x=(1, 3, 48, 192)) == [(2, 3, 48, 192)]
+
+
+@pytest.mark.parametrize("dims", [("?", 3, "p2o.DynamicDimension.1", "p2o.DynamicDimension.2"), (None, None, None)])
+def test_the_shape_that_a_refusal_shows_can_be_given(dims: Dims) -> None:
+    description = model(("x", dims), ("state", (2, None, 64)))
+    with pytest.raises(ModelError, match="open dimensions") as raised:
+        bind(description, 1)
+    shown = dict(text.split("=") for text in re.findall(r"--shape (\w+=[\dx]+)", str(raised.value)))
+    assert bind(description, 1, parse_shapes(shown)).inputs[1].shape == (2, 1, 64)
+
+
+def test_a_size_of_0_is_a_size() -> None:
+    description = model(("past", ("batch", "past_len", 4)), ("x", (1, 0, 3)))
+    assert shapes(description, 1, past=(1, 0, 4)) == [(1, 0, 4), (1, 0, 3)]
+    assert parse_shape("0x4") == GivenShape((0, 4))
+    assert shapes(model(("x", (0, 4))), 1) == [(0, 4)]
+
+
+@pytest.mark.parametrize(
+    "dims", [(7, "N", 10), ("seq_len", "batch", 10), (1, "batch_size", 10), ("T", "B", 10), ("sequence", "bs")]
+)
+def test_a_batch_that_is_not_in_front_is_known_by_its_name(dims: Dims) -> None:
+    sizes = (7 if dims[0] == 7 else 1 if dims[0] == 1 else 8, 5, *(10 for _ in dims[2:]))
+    bound = bind(model(("x", dims)), 5, {"x": sizes})
+    (item,) = bound.inputs
+    assert (item.batch_axis, item.items, bound.fixed_batch) == (1, 5, None)
+
+
+def test_a_dimension_called_as_the_batch_of_another_input_is_the_batch() -> None:
+    description = model(("x", ("N", 3)), ("state", (2, "N", 8)), ("sr", ()))
+    assert axes(description, 4) == [0, 1, None]
+    assert shapes(description, 4) == [(4, 3), (2, 4, 8), ()]
+
+
+def test_time_steps_are_not_taken_for_items() -> None:
+    description = model(("x", ("seq_len", 10)))
+    assert axes(description) == [None]
+    with pytest.raises(ModelError, match=r"cannot run at batch 4: .*--batch-axis x=1"):
+        bind(description, 4)
+    assert axes(model(("frames", ("num_frames", 3, 8, 8)))) == [0]
+
+
+def test_counts_of_different_things_are_not_the_batch() -> None:
+    graph = model(("nodes", ("num_nodes", 8)), ("edges", ("num_edges", 2)))
+    assert shapes(graph, 1, nodes=(24, 8), edges=(52, 2)) == [(24, 8), (52, 2)]
+    assert axes(graph, nodes=(24, 8), edges=(52, 2)) == [None, None]
+    assert axes(model(("a", ("unk__1", 8)), ("b", ("unk__2", 8)))) == [0, 0]  # generated names tell nothing
+
+
+def test_the_batch_axis_may_be_said() -> None:
+    description = model(("x", (7, 3, 10)), ("state", (1, 3, 20)))
+    given = parse_shapes({}, {"x": 1})
+    assert bind(description, 3, given).fixed_batch is None
+    other = bind(description, 4, given)
+    assert (other.fixed_batch, [item.batch_axis for item in other.inputs]) == (3, [1, 1])
+    assert [item.with_items(4).shape for item in other.inputs] == [(7, 4, 10), (1, 4, 20)]
+    without = bind(model(("x", (7, 10))), 1, parse_shapes({}, {"x": "none"}))
+    assert (without.fixed_batch, without.inputs[0].items) == (None, None)
+
+
+def test_a_batch_axis_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ModelError, match="--batch-axis x=2: 'x' is Nx3, so its dimensions are 0 to 1"):
+        bind(model(("x", ("N", 3))), 1, parse_shapes({}, {"x": 2}))
+    with pytest.raises(ModelError, match="--batch-axis names 'y', which is no input of the model"):
+        bind(model(("x", ("N", 3))), 1, parse_shapes({}, {"y": 0}))
+
+
+def test_what_was_bound_binds_again() -> None:
+    bound = bind(model(("x", (7, "N", 10)), ("anchors", ("num_boxes", 4)), ("sr", ())), 5, {"anchors": (10, 4)})
+    description = model(("x", (7, "N", 10)), ("anchors", ("num_boxes", 4)), ("sr", ()))
+    assert bind(description, 5, given_shapes(bound.inputs)).inputs == bound.inputs
+
+
+def test_outputs_have_the_batch_where_their_names_say() -> None:
+    inputs = (InputDescription("x", "float32", ("T", "N", 10)),)
+    outputs = (
+        OutputDescription("y", "float32", ("T", 1, "N", 20)),
+        OutputDescription("z", "float32", ("N", 3)),
+        OutputDescription("other", "float32", (None, 3)),
+    )
+    bound = bind(ModelDescription(ModelFormat.ONNX, inputs, outputs), 4)
+    assert bound.output_batch_axes == {"y": 2, "z": 0}
+
+
+def test_lengths_are_those_of_what_they_tell_of() -> None:
+    inputs = (
+        InputDescription("audio", "float32", ("batch", "frames", 80)),
+        InputDescription("audio_len", "int64", ("batch",)),
+        InputDescription("mask", "int64", ("batch", "frames")),
+        InputDescription("wavelength", "float32", ()),
+    )
+    assert bind(ModelDescription(ModelFormat.ONNX, inputs), 2, {"audio": (1, 50, 80)}).lengths == {"audio_len": 50}

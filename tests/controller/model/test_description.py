@@ -142,3 +142,15 @@ def test_other_files_are_refused_with_the_suffixes_known(tmp_path: Path) -> None
         describe(tmp_path / "model.tflite")
     with pytest.raises(ModelError, match=r"no model file .*absent\.onnx"):
         describe(tmp_path / "absent.onnx")
+
+
+@pytest.mark.parametrize("name", ["?", "", " ", "-1", "None", "unk", "dynamic"])
+def test_what_is_written_for_no_name_is_no_name(tmp_path: Path, name: str) -> None:
+    nodes = [helper.make_node("Relu", ["x"], ["y"])]
+    model = make_model(nodes, [("x", [name, 3, name, "unk__12"])], [("y", [None] * 4)])
+    assert describe(save(model, tmp_path / "x.onnx")).inputs[0].dims == (None, 3, None, "unk__12")
+
+
+def test_a_size_of_0_is_no_open_dimension(tmp_path: Path) -> None:
+    model = make_model([helper.make_node("Relu", ["x"], ["y"])], [("x", [1, 0, 4])], [("y", [1, 0, 4])])
+    assert describe(save(model, tmp_path / "x.onnx")).inputs[0].dims == (1, 0, 4)

@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 from tiny_models import make_model, save, tiny_classifier
 
 from enginebench_controller.errors import ModelError
-from enginebench_controller.model.binding import bind
+from enginebench_controller.model.binding import bind, parse_shapes
 from enginebench_controller.model.derive import quantize
 from enginebench_controller.model.description import describe
 from enginebench_controller.model.library import ModelLibrary
@@ -167,3 +167,23 @@ def test_other_formats_are_refused(library: ModelLibrary, tmp_path: Path) -> Non
     openvino.save_model(model, tmp_path / "m.xml")
     with pytest.raises(ModelError, match="openvino_ir and cannot be rewritten for batch 2; only ONNX"):
         rebatch(library, library.add(tmp_path / "m.xml"), 2)
+
+
+def test_a_batch_in_the_second_dimension_is_rewritten_there(library: ModelLibrary, tmp_path: Path) -> None:
+    """Time-major: seven steps of three items, mixed over time by a matrix product."""
+    mix = np.random.default_rng(1).standard_normal((7, 7)).astype(np.float32)
+    weights = {"mix": mix, "f": np.array([7, -1]), "b": np.array([7, 3, 10])}
+    nodes = [
+        helper.make_node("Reshape", ["x", "f"], ["flat"]),
+        helper.make_node("MatMul", ["mix", "flat"], ["mixed"]),
+        helper.make_node("Reshape", ["mixed", "b"], ["y"]),
+    ]
+    model = make_model(nodes, [("x", [7, 3, 10])], [("y", [7, 3, 10])], weights)
+    version = add(library, tmp_path, model)
+    derived = rebatch(library, version, 5, parse_shapes({}, {"x": 1}))
+    assert describe(library.main_path(derived)).inputs[0].dims == (7, 5, 10)
+    x = np.random.default_rng(2).standard_normal((7, 5, 10)).astype(np.float32)
+    expected = np.tensordot(mix, x, axes=1)
+    np.testing.assert_allclose(run(library, derived, x), expected, rtol=1e-4, atol=1e-5)
+    with pytest.raises(ModelError, match=r"if its 7 are items, or say where the batch is .*--batch-axis x=1"):
+        rebatch(library, version, 5)

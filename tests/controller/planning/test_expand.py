@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from enginebench_controller.errors import InputError, ModelError
+from enginebench_controller.errors import InputError, ModelError, PlanError
 from enginebench_controller.planning.configurations import BoundModel
 from enginebench_controller.planning.expand import Expansion, expand, in_random_order
 from enginebench_controller.planning.plan import make_plan
@@ -211,3 +211,40 @@ def test_selection_of_engines(selection: str, chosen: list[tuple[str, str]]) -> 
         engines = [e for e in engines if e["environment"] != "same"]
     found, problems = select_engines([selection], engines, "nuc")
     assert ([(e["name"], e["environment"]) for e in found], problems) == (chosen, [])
+
+
+def test_what_one_of_all_engines_cannot_do_is_left_out_and_said() -> None:
+    able, unable = engine("vino", hints=["none", "throughput"]), engine("ort")
+    expansion = expanded(target(able, unable), hint=["throughput"])
+    assert [job.engine.name for job in expansion.jobs] == ["vino"]
+    assert expansion.notes == ("ort on nuc CPU: it does not know the hint throughput; it has none",)
+    assert "ort on nuc CPU: it does not know" in refusal(
+        target(able, unable), hint=["throughput"], engines=["ort", "vino"]
+    )
+
+
+def test_where_no_engine_can_every_reason_is_told() -> None:
+    text = refusal(target(engine("ort"), engine("torch")), devices=["GPU"])
+    assert text.startswith("nothing was run, because no engine here can do it") and "ort on" in text and "torch" in text
+
+
+def test_a_model_of_several_that_nothing_can_be_made_of_is_left_out() -> None:
+    def bind(name: str, _batch: int) -> BoundModel:
+        if name == "damaged":
+            raise ModelError("damaged is cut off")
+        return BoundModel(ONNX, INPUTS)
+
+    plan = make_plan({"models": ["net", "damaged"], "batch": [1, 4]}, "run")
+    expansion = expand(plan, [target(engine("ort"))], bind)
+    assert [job.configuration.batch for job in expansion.jobs] == [1, 4]
+    assert expansion.left_out == ("damaged is left out: damaged is cut off",)
+    assert set(expansion.left_out) <= set(expansion.notes)
+
+
+def test_a_plan_of_too_many_configurations_is_refused_by_its_number_before_anything_is_bound() -> None:
+    def bind(_name: str, _batch: int) -> BoundModel:
+        raise AssertionError("nothing is to be bound")
+
+    fields = {"models": ["net"], "batch": list(range(1, 1001)), "cores": list(range(1, 101))}
+    with pytest.raises(PlanError, match="multiplies out to 200,000 configurations"):
+        expand(make_plan(fields, "run"), [target(engine("ort"), engine("vino"))], bind)

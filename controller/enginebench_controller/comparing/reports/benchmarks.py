@@ -91,7 +91,7 @@ def _remarks(compared: Sequence[Compared]) -> Iterator[str]:
     )
     yield from dict.fromkeys(said)
     sides = (side for one in compared for side in (one.first, one.second) if side.effective.prepared)
-    yield from dict.fromkeys(f"{one.model_name} on {engine_label(one)}: {one.effective.preparation}" for one in sides)
+    yield from dict.fromkeys(f"{side_words(one)}: {one.effective.preparation}" for one in sides)
 
 
 def _mark(compared: Compared) -> IntervalMark:
