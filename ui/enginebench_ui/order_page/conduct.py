@@ -12,6 +12,7 @@ from enginebench_ui.views.ordering.fields import (
     THOROUGHNESS_HELP,
     Fields,
     Thoroughness,
+    by_input,
     listed,
     options,
     shapes,
@@ -72,6 +73,13 @@ def choose_inputs() -> Fields:
                 bind="query-params",
                 help="For inputs with open dimensions, which otherwise take usual sizes.",
             )
+            axis = st.text_input(
+                "Batch axes",
+                key="batch_axis",
+                placeholder="frames=1, state=none",
+                bind="query-params",
+                help="Which dimension is the batch, counted from 0, where the model's names do not tell.",
+            )
         with right:
             folder = st.text_input(
                 "Folder of inputs",
@@ -80,10 +88,23 @@ def choose_inputs() -> Fields:
                 bind="query-params",
                 help="A folder on this machine of .npy, .npz or image files, to be taken instead of random inputs.",
             )
+            values = st.text_input(
+                "Values of inputs",
+                key="values",
+                placeholder="sr=16000, mask=ones, ids=0..30521",
+                bind="query-params",
+                help="A number, ones, zeros, or a range, for single inputs; the others stay as they are.",
+            )
             given = st.text_area(
                 "Engine options", key="options", placeholder="openvino.enable_cpu_pinning=true", height=121
             )
-    said = {"input_folder": folder.strip(), "shapes": shapes(shape), "options": options(given)}
+    said = {
+        "input_folder": folder.strip(),
+        "shapes": shapes(shape),
+        "batch_axis": by_input(axis, "Batch axes"),
+        "input_values": by_input(values, "Values of inputs"),
+        "options": options(given),
+    }
     return {"inputs": count, "seed": seed} | stated(said)
 
 

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Any
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.model.shapes import split_shapes
+from enginebench_controller.model.shapes import split_by_input, split_shapes
 from enginebench_controller.planning.plan import Plan
 from enginebench_controller.records import LOCAL_TARGET, Hint, Load
 
@@ -58,6 +58,11 @@ def listed(text: str) -> list[str]:
 def shapes(text: str) -> dict[str, str]:
     """Return the shapes of "x=1x3x224x224, y=8". Raises `InputError`."""
     return split_shapes(listed(text))
+
+
+def by_input(text: str, field: str) -> dict[str, str]:
+    """Return what is said of each input in "sr=16000, mask=ones". Raises `InputError`."""
+    return split_by_input(listed(text), f"{field}:", "INPUT=VALUE")
 
 
 def options(text: str) -> dict[str, str]:
