@@ -1,13 +1,15 @@
 """Profiles as tables for the terminal. Times are shown in milliseconds; unknown is shown as –."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 from enginebench_controller.cli.console import UNKNOWN, print_table, remark
 from enginebench_controller.cli.flops_table import short
 from enginebench_controller.cli.tables import failure_sentence, instant
+from enginebench_controller.model.counted_model import is_at_most
 from enginebench_controller.model.layer_rooflines import rooflines
-from enginebench_controller.model.roofline import Roofline
-from enginebench_controller.records import Coverage, Layer, ModelWork, Peak, Profile
+from enginebench_controller.model.roofline import ABOVE_THE_ROOF, Roofline
+from enginebench_controller.records import Coverage, Layer, ModelWork, Peak, Profile, ProfileNode
 from enginebench_controller.stats import profiles as figures
 from enginebench_controller.stats.profiles import TypeTime
 from enginebench_controller.trust.parity import engine_label
@@ -61,6 +63,7 @@ def print_layers(profile: Profile, peaks: Sequence[Peak], most: int) -> None:
     remark("± half of the mean's 95 % interval over the inferences of this pass; FLOPs count zeros, and a MAC is 2")
     if has_roofs:
         remark("of roof: share of what this engine can attain here; *: counts work that Winograd or zeros save")
+        _remark_notes([places[id(layer)] for layer in slowest[:most]])
     elif profile.work is not None:
         remark("how near to this machine's peaks that is, is shown after `enginebench targets calibrate`")
     if len(slowest) > most:
@@ -104,7 +107,7 @@ def _summary(profile: Profile) -> Mapping[str, str]:
         "Σ layers ÷ unprofiled latency": _number(figures.layers_to_latency(profile)),
         "profiled inferences": UNKNOWN if profile.iterations is None else str(profile.iterations),
         **_matched(profile.coverage),
-        **_work(profile.work),
+        **_work(profile.work, profile.nodes),
         "model size, peak memory": f"{_bytes(profile.model_size_bytes)}, {_bytes(profile.peak_rss_bytes)}",
         **({"engine options": options} if options else {}),
     }
@@ -119,12 +122,14 @@ def _matched(coverage: Coverage | None) -> Mapping[str, str]:
     }
 
 
-def _work(work: ModelWork | None) -> Mapping[str, str]:
+def _work(work: ModelWork | None, nodes: Sequence[ProfileNode]) -> Mapping[str, str]:
     if work is None:
         return {"FLOPs of an inference": UNKNOWN, "parameters": UNKNOWN}
     known = f", known for {_percent(work.coverage)} % of the nodes" if work.coverage != 1 else ""
+    operators = dict.fromkeys(node.op_type for node in nodes if node.macs is None)
+    unknown = f"; {', '.join(operators)} may have most of them" if operators and work.flops is None else ""
     return {
-        "FLOPs of an inference": f"{short(work.flops)}{known}",
+        "FLOPs of an inference": f"{'≤ ' if is_at_most(nodes) else ''}{short(work.flops)}{known}{unknown}",
         "parameters": f"{short(work.parameters)}, {short(work.nonzero_parameters)} of them not zero",
     }
 
@@ -154,10 +159,19 @@ def _layer_row(layer: Layer, total: float | None, place: Roofline | None) -> Map
     }
 
 
+def _remark_notes(places: Iterable[Roofline | None]) -> None:
+    """Why layers lie above their roof, but for those with a star, whose remark stands already."""
+    above = [place for place in places if place and (place.share or 0) > 1 and not place.dense_equivalent]
+    notes = Counter(note for place in above for note in place.notes)
+    for note, layers in notes.items():
+        remark(f"!: {layers} of these layers {'is' if layers == 1 else 'are'} {ABOVE_THE_ROOF[note]}")
+
+
 def _of_roof(place: Roofline | None) -> str:
     if place is None or place.share is None:
         return UNKNOWN
-    return f"{100 * place.share:.0f}%{'*' if place.dense_equivalent else ''}"
+    mark = "*" if place.dense_equivalent else "!" if place.share > 1 else ""
+    return f"{100 * place.share:.0f}%{mark}"
 
 
 def _half_width(layer: Layer, mean: float | None) -> str:

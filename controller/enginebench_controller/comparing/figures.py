@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from enginebench_controller.comparing.words import UNKNOWN, milliseconds, number, percent
+from enginebench_controller.model.counted_model import is_at_most
 from enginebench_controller.planning.configurations import describe_load
 from enginebench_controller.records import Profile, Readback
 from enginebench_controller.stats import profiles as figures
@@ -62,7 +63,7 @@ def _work(profile: Profile) -> str:
     if work is None or work.flops is None:
         return UNKNOWN
     known = "" if work.coverage == 1 else f" (of {percent(work.coverage)} % of the nodes)"
-    return f"{work.flops / 1e9:.3f} G{known}"
+    return f"{'≤ ' if is_at_most(profile.nodes) else ''}{work.flops / 1e9:.3f} G{known}"
 
 
 def _parameters(profile: Profile) -> str:

@@ -1,9 +1,10 @@
 """The work in a model, node by node, as records that profiles have too: what a profile is in theory."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from enginebench_controller.model.flops import ModelCost, NodeCost, model_cost, node_costs
+from enginebench_controller.model.flops import Method, ModelCost, NodeCost, model_cost, node_costs
 from enginebench_controller.model.source_graph import SourceNode, read_source_graph
 from enginebench_controller.records import ModelWork, ProfileNode
 
@@ -50,6 +51,11 @@ def counted_node(node: SourceNode, cost: NodeCost) -> ProfileNode:
         activation_bytes=cost.activation_bytes,
         method=cost.method.value,
     )
+
+
+def is_at_most(nodes: Iterable[ProfileNode]) -> bool:
+    """Whether the work of these nodes is a bound: of branches between which the data decide, the larger counts."""
+    return any(node.method == Method.AT_MOST for node in nodes)
 
 
 def counted_work(total: ModelCost) -> ModelWork:

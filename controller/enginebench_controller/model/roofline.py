@@ -12,7 +12,7 @@ Bytes count each weight and activation once, as if nothing was in a register or 
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -64,6 +64,18 @@ class Note(StrEnum):
     """Beyond the roof, whose own interval is wide: the machine's speed changes, and it was faster in this run."""
     UNEXPLAINED = "unexplained"
     """Beyond the roof, and nothing here says why."""
+
+
+ABOVE_THE_ROOF: Mapping[Note, str] = {
+    Note.WINOGRAD: "counted as plain convolutions, which Winograd's trick does in fewer operations",
+    Note.SPARSE: "counted with the zeros that the engine leaves out",
+    Note.IN_CACHE: "faster than data of their size are moved: a nearer cache held them",
+    Note.TOO_SHORT: "so short that the engine's counter tells their rate in a few steps only",
+    Note.BUSY_CALIBRATION: "above a roof that was measured while the machine was busy: calibrate anew",
+    Note.UNSTEADY_CALIBRATION: "above a roof whose own interval is wide: the machine's speed changes",
+    Note.UNEXPLAINED: "above the roof for reasons unknown",
+}
+"""What a remark says of layers with this note."""
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,7 @@ class ModelWork:
     """What one inference of the whole model asks for; None where unknown.
 
     `parameters` counts each weight once, however many nodes read it. `flops` is the sum over the nodes that are known,
-    which are `coverage` of all that compute.
+    which are `coverage` of all that compute; None where one of the others may have products (see flops.ModelCost).
     """
 
     macs: int | None

@@ -67,6 +67,24 @@ def test_the_share_of_the_roof_is_a_column_only_where_there_is_a_roof(printed):
     assert [(row["of roof"], row["bound by"]) for row in rows[:2]] == [("10%", "compute"), ("–", "–")]
 
 
+def test_a_layer_above_its_roof_is_marked_and_a_remark_says_why(printed):
+    low = (peak(PeakKind.FLOPS, 1_000e9, precision="f32"), PEAKS[1])
+    rows, remarks = printed(print_layers, COMPUTED, low, 20)
+    assert rows[0]["of roof"].endswith("%!")
+    assert "!: 1 of these layers is" in remarks
+    rows, remarks = printed(print_layers, COMPUTED, PEAKS, 20)
+    assert "!" not in rows[0]["of roof"] + remarks
+
+
+def test_work_of_the_larger_branch_and_unknown_work_are_told(printed):
+    nodes = (replace(PROFILE.nodes[0], method="at most"), *PROFILE.nodes[1:])
+    rows, _ = printed(print_summary, replace(PROFILE, nodes=nodes))
+    assert {row["figure"]: row["value"] for row in rows}["FLOPs of an inference"].startswith("≤ 6.91 k")
+    rows, _ = printed(print_summary, replace(PROFILE, work=replace(PROFILE.work, macs=None, flops=None)))
+    told = {row["figure"]: row["value"] for row in rows}["FLOPs of an inference"]
+    assert told.startswith("–") and told.endswith("; Odd may have most of them")
+
+
 def test_types_have_their_share_and_precisions(printed):
     (conv, reorder), _ = printed(print_types, PROFILE)
     assert (conv["type"], conv["layers"], conv["%"], conv["precisions"]) == ("Conv", "1", "64.3", "f32 ×1")

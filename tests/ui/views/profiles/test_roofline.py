@@ -84,6 +84,14 @@ def test_winograd_and_sparse_are_labelled_and_have_a_mark_of_their_own():
     assert trace.text == ("sparse",)
 
 
+def test_layers_above_their_roof_have_a_remark():
+    fast = work("fast", 1, 200_000_000_000, 100_000)
+    assert any(
+        "above" in remark or "faster" in remark or "so short" in remark for remark in view(profile(fast)).remarks
+    )
+    assert not view(profile(COMPUTE)).remarks
+
+
 def test_of_thousands_the_slowest_are_drawn_and_that_is_said():
     subject = profile(*(work(f"l{place}", 1 + place / 1000, 1000, 1000, order=place) for place in range(3000)))
     found = view(subject)

@@ -57,9 +57,30 @@ def test_a_sweep_estimates_time_and_speed_up_and_says_from_what():
     sweep = sweep_of(passes())
     card = cards(*measured_cards(baseline(), sweep.prospects))["Estimated, pruned"]
 
-    assert (card.value, card.below) == ("11.0 ms/batch", "2.91× as fast with 90 % zeros")
+    assert (card.value, card.below) == (
+        "11.0 ms/batch",
+        "2.91× as fast as the sweep's 32.0 ms dense, with 90 % zeros",
+    )
     assert "optimization level 0, where the dense model took 32.0 ms" in card.known_from
     assert "Nothing ran like that" in card.known_from
+
+
+def test_an_estimate_says_where_its_sweep_ran_otherwise_than_the_profile_beside_it():
+    four = replace(baseline(), configuration=Configuration("CPU", batch=4, cores=1))
+    below = cards(*measured_cards(four, sweep_of(passes()).prospects))["Estimated, pruned"].below
+    assert below == "2.91× as fast as the sweep's 32.0 ms dense at batch 1, 2 cores, with 90 % zeros"
+
+
+def test_work_of_the_larger_branch_is_marked_and_unknown_work_named():
+    nodes = (replace(conv(0, flops=8000), method="at most"), relu(1))
+    profile = one_pass(nodes, three_layers((36, 4, 72)))
+    flops = work_cards(profile.work, nodes)[0]
+    assert flops.value.startswith("≤ ")
+    assert "the larger one counts" in flops.known_from
+    unknown = replace(conv(0), op_type="Loop", macs=None, flops=None, method="unknown")
+    flops = work_cards(replace(profile.work, macs=None, flops=None), (unknown,))[0]
+    assert flops.value == "unknown"
+    assert "Loop may have most of it" in flops.known_from
 
 
 def test_pruned_work_is_counted_at_the_batch_of_the_profile_and_not_of_the_sweep():

@@ -6,12 +6,13 @@ Communications of the ACM 52 (4), 2009.
 
 import html
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
-from enginebench_controller.model.roofline import Bound, Note, Roofline, Roofs, roof_precision, roofs_of
+from enginebench_controller.model.roofline import ABOVE_THE_ROOF, Bound, Note, Roofline, Roofs, roof_precision, roofs_of
 from enginebench_controller.records import Peak, Profile
 from enginebench_ui.views.dress import margins
 from enginebench_ui.views.magnitudes import magnitude, milliseconds_text, percent_text, shortened
@@ -158,12 +159,11 @@ def _remarks(layers: Sequence[LayerView], placed: Sequence[LayerView], shown: Se
     absent = len(timed) - len(placed)
     if absent:
         yield f"{absent} of {len(timed)} timed layers are not drawn: they do no operations, or their work is unknown."
-    busy = sum(Note.BUSY_CALIBRATION in layer.place.notes for layer in placed if layer.place)
-    if busy:
-        yield f"{count_of(busy, 'layer')} above a roof that was measured while the machine was busy: calibrate anew."
-    unexplained = sum(Note.UNEXPLAINED in layer.place.notes for layer in placed if layer.place)
-    if unexplained:
-        yield f"{count_of(unexplained, 'layer')} above the roof for reasons unknown; the details of a layer tell more."
+    above = [layer.place for layer in placed if layer.place and (layer.place.share or 0) > 1]
+    notes = Counter(note for place in above for note in place.notes)
+    for note, number in notes.items():
+        if note not in (Note.WINOGRAD, Note.SPARSE):  # these stand at their points
+            yield f"{count_of(number, 'layer')} {ABOVE_THE_ROOF[note]}."
     if len(shown) < len(placed):
         part = sum(layer.time_ns or 0.0 for layer in shown) / (sum(layer.time_ns or 0.0 for layer in placed) or 1.0)
         yield f"The slowest {len(shown)} of {len(placed)} layers are drawn, {percent_text(part)} of their time."

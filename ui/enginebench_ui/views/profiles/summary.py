@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from enginebench_controller.model.counted_model import CountedModel
+from enginebench_controller.model.counted_model import CountedModel, is_at_most
 from enginebench_controller.prospects import Outcome, Policy, PruningProspects, uniform, without_zeros
 from enginebench_controller.records import ModelWork, Profile, ProfileNode
 from enginebench_controller.stats import profiles as figures
@@ -30,7 +30,7 @@ def measured_cards(profile: Profile, prospects: PruningProspects | None) -> tupl
     chosen = None if prospects is None else chosen_outcome(prospects)
     return (
         _speed(profile),
-        *(() if chosen is None else (_estimated(chosen),)),
+        *(() if chosen is None else (_estimated(chosen, profile),)),
         *work_cards(profile.work, profile.nodes, chosen),
     )
 
@@ -47,11 +47,16 @@ def work_cards(work: ModelWork | None, nodes: Sequence[ProfileNode], chosen: Out
     flops = _pruned(work.flops, nodes, sparsities, "flops")
     parameters = _pruned(work.parameters, nodes, sparsities, "parameters")
     known = "" if work.coverage in (None, 1) else f" Known for {percent_text(work.coverage)} of the nodes."
+    bound = is_at_most(nodes)
+    if bound:
+        known += " At most: which branch of an If runs is decided by the data, and the larger one counts."
+    if work.flops is None and (unknown := dict.fromkeys(node.op_type for node in nodes if node.macs is None)):
+        known += f" Unknown, as {', '.join(unknown)} may have most of it; `enginebench flops` says why."
     zeros = f"{percent_text(share, 0)} zeros"
     return (
         Card(
             "FLOPs, dense",
-            magnitude(work.flops, "FLOP"),
+            f"{'≤ ' if bound else ''}{magnitude(work.flops, 'FLOP')}",
             f"{magnitude(flops, 'FLOP')} with {zeros}, estimated",
             f"Counted in the model: a multiply-add is 2.{known} Pruned is an estimate, linear in the zeros: {zeros}.",
         ),
@@ -136,13 +141,26 @@ def _speed(profile: Profile) -> Card:
     )
 
 
-def _estimated(chosen: Outcome) -> Card:
+def _estimated(chosen: Outcome, shown: Profile) -> Card:
+    """The estimate, beside the time that it starts from: that of a sweep's dense pass is seldom the one measured."""
     estimate = chosen.estimate
     if estimate is None:
         return Card("Estimated, pruned", UNKNOWN, known_from="The dense pass of the sweep has no times.")
     value = f"{milliseconds_text(estimate.time_ns).removesuffix(' ms')} ms/batch"
-    below = f"{times_text(estimate.speedup)} as fast with {percent_text(chosen.sparsity, 0)} zeros"
+    dense = f"the sweep's {milliseconds_text(chosen.dense_ns)} dense{_elsewhere(chosen.profile, shown)}"
+    below = f"{times_text(estimate.speedup)} as fast as {dense}, with {percent_text(chosen.sparsity, 0)} zeros"
     return Card("Estimated, pruned", value, below, estimate_basis(chosen))
+
+
+def _elsewhere(swept: Profile, shown: Profile) -> str:
+    """What the sweep ran with that the profile shown did not."""
+    one, other = swept.configuration, shown.configuration
+    differing = [
+        *([f"batch {one.batch}"] if one.batch != other.batch else []),
+        *([f"{one.cores} cores"] if one.cores != other.cores else []),
+        *([engine_label(swept)] if swept.engine != shown.engine else []),
+    ]
+    return f" at {', '.join(differing)}" if differing else ""
 
 
 def _pruned(
