@@ -34,7 +34,7 @@ WHAT_IS_WRONG = {
         "rank has to be known",
         "Unsupported input type dynamic",
     ],
-    ("silero-vad-v6", "onnxruntime"): ["If_0", "rnn/LSTM", "Input X must have 3 dimensions only"],
+    ("silero-vad-v6", "onnxruntime"): ["If_0", "rnn/LSTM", "LSTM node", "Input X must have 3 dimensions only"],
     ("silero-vad-v6", "deepsparse"): ["decoder/Squeeze", "Dimension of input 2 must be 1 instead of 2"],
     ("nakdimon", "openvino"): ["forward_lstm/PartitionedCall/while_loop", "canonical inputs size (16)"],
     ("nemo128", "openvino"): ["Node(STFT): image", "must be static with the rank equal to 3"],
@@ -104,7 +104,7 @@ def test_what_is_wrong_and_where_in_the_model_stays(model, engine):
 )
 def test_of_every_real_text_one_line_without_places_in_source_code(real):
     line = cause(real["text"])
-    assert line and "\n" not in line and len(line) < 500
+    assert line and "\n" not in line and len(line) < 700
     assert not any(words in line for words in WHERE_IT_STOOD)
     assert not line.endswith(":")
 
@@ -116,7 +116,7 @@ def test_of_strangers_words(text, line):
 
 def test_both_ends_of_a_long_text_stay():
     line = cause(f"node 'first' {'x ' * 5000} tensor 'last' is missing")
-    assert line.startswith("node 'first'") and line.endswith("tensor 'last' is missing") and len(line) < 500
+    assert line.startswith("node 'first'") and line.endswith("tensor 'last' is missing") and len(line) < 700
 
 
 @pytest.mark.parametrize("evil", ["a::" * 300_000, "a<" * 300_000 + "(", "(" * 500_000, "/a" * 400_000, "[" * 500_000])

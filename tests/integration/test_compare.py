@@ -114,3 +114,27 @@ def test_wrong_input_is_one_sentence(bench: Bench, arguments: tuple[str, ...], s
     done = bench.cli("compare", *arguments, expect=2)
     assert sentence in done.stderr
     assert done.stderr.count("error:") == 1
+
+
+def test_a_model_and_its_int8_version_stand_side_by_side(
+    bench: Bench, tmp_path: Path, shared_agent: AgentProcess
+) -> None:
+    model, target = tiny_model(tmp_path / "net.onnx", features=16), shared_agent.address
+    bench.cli("models", "add", model)
+    bench.cli("models", "quantize", "net")
+    for name in ("net", "net-int8"):
+        measured = ("--engine", "onnxruntime", "--batch", "1,2", "--target", target, "--name", f"{name} grid")
+        bench.cli("run", name, *measured, *QUICK)
+
+    document = bench.json("compare", "net grid", "net-int8 grid")
+    found = document["comparisons"]
+    assert [(one["first"]["model"]["name"], one["second"]["configuration"]["batch"]) for one in found] == [
+        ("net", 1),
+        ("net-batch2", 2),
+    ]
+    assert all(one["verdict"] for one in found)
+    said = [remark for one in found for remark in one["remarks"]]
+    assert any(remark.startswith("net-int8 is a version of net: int8 QDQ") for remark in said)
+    assert any(remark.startswith("outputs of net-int8 differ by at most") for remark in said)
+    printed = bench.cli("compare", "net grid", "net-int8 grid")
+    assert "net → net-int8" in printed.stdout and "is a version of net: int8 QDQ" in printed.stderr

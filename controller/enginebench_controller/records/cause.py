@@ -7,8 +7,8 @@ frames say where it happened; what remains says what. The whole text is kept bes
 import re
 from collections.abc import Iterable, Sequence
 
-_LONGEST_CAUSE = 320
-_LONGEST_CONTEXT = 160
+_LONGEST_CAUSE = 400
+_LONGEST_PART, _LONGEST_CONTEXT = 160, 240
 _LONGEST_PATH = 60
 _MOST_LINES, _LONGEST_LINE = 200, 2000
 """From either end, so that what is somebody else's text costs no time to read."""
@@ -45,7 +45,7 @@ def cause(text: str) -> str:
     if not said:
         said, announced = (announced[-1:] or [f"{one} failed" for one in checks[-1:]]), announced[:-1]
     context = [one for one in announced if _NAMED.search(one)] or announced[:1]
-    where = f" ({_short('; '.join(context), _LONGEST_CONTEXT)})" if context else ""
+    where = f" ({_fitting(context)})" if context else ""
     return _short(_sentences(said), _LONGEST_CAUSE) + where
 
 
@@ -85,6 +85,16 @@ def _without_place(line: str) -> str:
     words = " ".join(_TAGS.sub("", line.strip()).split())
     bare = " ".join(_PLACE.sub("", _CHECK.sub("", words)).split())
     return _LONG_PATH.sub("…/", words if bare.isalpha() else bare)
+
+
+def _fitting(context: Sequence[str]) -> str:
+    """The first announcement, and the next as long as there is room: names are not cut for the sake of more of them."""
+    kept, *others = [_short(one, _LONGEST_PART) for one in context]
+    for one in others:
+        if len(kept) + len(one) > _LONGEST_CONTEXT:
+            break
+        kept = f"{kept}; {one}"
+    return kept
 
 
 def _sentences(said: Sequence[str]) -> str:
