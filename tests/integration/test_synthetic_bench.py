@@ -102,7 +102,9 @@ def test_a_planted_wrong_engine_is_named(
 ) -> None:
     quick = ("--processes", "1", "--duration", "100ms", "--warmup", "50ms", "--interval", "0%", "--batch", "4")
     run = ("run", model, "--engine", "fake,onnxruntime", "--target", shared_agent.address, "--cores", "1")
-    document = bench.json(*run, *quick, "--option", f"fake.wrong={wrong}")
+    document = bench.json(*run, *quick, "--option", f"fake.wrong={wrong}", expect=1)
+    named = {one["id"]: one["engine"]["name"] for one in document["measurements"]}
+    assert [named[one] for one in document["outcome"]["wrong_outputs"]] == ["fake"]
     problems = {one["engine"]["name"]: one["output_check"]["problem"] for one in document["measurements"]}
     assert words in problems["fake"]
     assert problems["onnxruntime"] == ""
