@@ -76,12 +76,12 @@ def profile(
     remind(default_home())
     with announcing() as announce:
         profiles = asyncio.run(run_profiles(default_home(), order, announce))
-    peaks = default_home().store.peaks()
+    peaks, judged = default_home().store.peaks(), soundness(profiles)
     if json:
-        print_json(profiles_document(profiles, peaks))
+        print_json({**profiles_document(profiles, peaks), "outcome": judged.document})
     else:
         _print(profiles, peaks, most)
-    raise typer.Exit(concluded(soundness(profiles)))
+    raise typer.Exit(concluded(judged))
 
 
 def _print(profiles: Sequence[Profile], peaks: Sequence[Peak], most: int) -> None:
