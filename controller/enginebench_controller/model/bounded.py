@@ -6,7 +6,9 @@ ended. It is spawned, never forked, at the first reading, and serves the later o
 """
 
 import asyncio
+import atexit
 import contextlib
+import fcntl
 import functools
 import importlib
 import os
@@ -159,6 +161,13 @@ def _asked(call: tuple[Any, ...], bounds: Bounds, subject: str) -> Any:
     raise answer
 
 
+@atexit.register
+def _end_idle() -> None:
+    """Leave no process to those who look at once when a command has ended."""
+    while _idle:
+        _idle.pop().kill()
+
+
 def _free_reader() -> "_Reader":
     while _idle:
         with contextlib.suppress(IndexError):  # another thread took it
@@ -253,8 +262,22 @@ def serve() -> None:
             call, bounds, subject = connection.recv()
             _limit_memory(own_bytes + bounds.memory_bytes)
             signal.setitimer(signal.ITIMER_REAL, bounds.seconds)
-            connection.send(_answer(call, bounds, subject))
+            with _ending_with_asker(connection.fileno()):
+                answer = _answer(call, bounds, subject)
+            connection.send(answer)
             signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+@contextlib.contextmanager
+def _ending_with_asker(descriptor: int) -> Iterator[None]:
+    """Let the kernel end this process, whatever it computes, once the other end of its socket is gone."""
+    calm = fcntl.fcntl(descriptor, fcntl.F_GETFL)
+    fcntl.fcntl(descriptor, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(descriptor, fcntl.F_SETFL, calm | os.O_ASYNC)  # SIGIO, which nobody handles
+    try:
+        yield
+    finally:
+        fcntl.fcntl(descriptor, fcntl.F_SETFL, calm)
 
 
 def _answer(call: tuple[Any, ...], bounds: Bounds, subject: str) -> tuple[bool, Any]:

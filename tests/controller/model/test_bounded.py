@@ -293,3 +293,21 @@ def test_ctrl_c_ends_a_reading_within_two_seconds(tmp_path, arguments):
         process.wait()
         assert process.stderr is not None
         process.stderr.close()
+
+
+@pytest.mark.fault(27)
+def test_a_reading_ends_with_the_command_that_was_killed(tmp_path):
+    program = "from enginebench_controller.model import bounded; "
+    program += "bounded._asked(('time', 'sleep', (60,), {}), bounded.READING, 'm.onnx')"
+    process = subprocess.Popen([sys.executable, "-c", program])
+    try:
+        deadline = time.monotonic() + 30
+        while not (readers := psutil.Process(process.pid).children()):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        time.sleep(2.0)
+    finally:
+        process.kill()
+        process.wait()
+    _, alive = psutil.wait_procs(readers, timeout=5)
+    assert not alive
