@@ -2,6 +2,8 @@
 results can be compared."""
 
 import hashlib
+import math
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -152,6 +154,8 @@ def _limits(dtype: "np.dtype[Any]") -> tuple[float, float]:
 def _draw(tensor: TensorSpec, bound: int | None, seed: int, index: int) -> NDArray[Any]:
     dtype = _dtype(tensor)
     shape = tuple(size for size in tensor.shape if size is not None)
+    if math.prod(shape) * dtype.itemsize > sys.maxsize:  # NumPy calls it an array that is too big, a ValueError
+        raise MemoryError(f"no memory holds input '{tensor.name}' of shape {shape}")
     generator = _generator(seed, index, tensor.name)
     if dtype.kind == "f":
         drawn = np.float64 if dtype == np.float64 else np.float32

@@ -267,3 +267,11 @@ def test_values_that_an_input_cannot_hold_are_refused(name: str, dtype: str, low
     values = InputValues(input=name, integers=IntegerRange(lowest=lowest, highest=lowest))
     with pytest.raises(UnsupportedSettingsError, match=match):
         make_inputs([TensorSpec("x", dtype, (2,))], [], InputSet(count=1, values=[values]))
+
+
+@pytest.mark.fault(26)
+@pytest.mark.parametrize("shape", [(2**31, 2**31), (2**62, 2), (2**40,) * 8])
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool"])
+def test_an_input_that_no_memory_holds_is_a_want_of_memory(shape: tuple[int, ...], dtype: str) -> None:
+    with pytest.raises(MemoryError):
+        make_inputs([TensorSpec("x", dtype, shape)], [], InputSet(seed=1, count=1))
