@@ -46,7 +46,7 @@ class ChildExit:
 class ChildStartError(Exception):
     """The interpreter of an environment cannot be started; the text says which and why, `number` is the errno."""
 
-    def __init__(self, text: str, number: int | None) -> None:
+    def __init__(self, text: str, number: int | None = None) -> None:
         super().__init__(text)
         self.number = number
 

@@ -81,7 +81,7 @@ def of_cancellation(phase: str) -> Failure:
     return Failure(kind=FAILURE_KIND_CANCELLED, message=f"the run was cancelled {_where(phase)}", phase=phase)
 
 
-def of_unstartable(reason: str, number: int | None) -> Failure:
+def of_unstartable(reason: str, number: int | None = None) -> Failure:
     """An environment whose interpreter cannot be started, for the cause of that errno."""
     return Failure(
         kind=FAILURE_KIND_ENGINE_UNAVAILABLE,
