@@ -1,10 +1,12 @@
 """Whether a refusal is the engine's own: what its own tool says of the same file, without anything of ours.
 
-OpenVINO has `benchmark_app` and `ovc`, and both must refuse. DeepSparse has `deepsparse.benchmark`, which gets the file
-with an IR version that it reads, for it knows the operators of newer files. ONNX Runtime's wheel has no tool, so a bare
-session stands for what people write. PyTorch has none: every refusal there is ours.
+OpenVINO has `benchmark_app` and `ovc`, and both must refuse. ONNX Runtime's wheel has no tool, and that of DeepSparse
+breaks over inputs that it cannot make up, so a bare session and a bare `Engine` stand for what people write, with the
+inputs of the trial; DeepSparse's gets the file in an IR version that it reads. PyTorch has no tool: every refusal there
+is ours.
 """
 
+import re
 import subprocess
 import sys
 import tempfile
@@ -14,50 +16,47 @@ from pathlib import Path
 import onnx
 
 from benchmarks.peers import QUIET
-from benchmarks.real_files import RealModel
+from benchmarks.real_files import RealModel, write_samples
+from enginebench_plugins.onnx_model import graph_inputs
 
 TIMEOUT_S = 300
 DEEPSPARSE_IR_VERSION = 8
-BARE_SESSION = "import sys, onnxruntime; onnxruntime.InferenceSession(sys.argv[1], providers=['CPUExecutionProvider'])"
+_INPUTS = "import sys, numpy; inputs = dict(numpy.load(sys.argv[2])); "
+BARE = {
+    "onnxruntime": _INPUTS + "import onnxruntime; "
+    "onnxruntime.InferenceSession(sys.argv[1], providers=['CPUExecutionProvider']).run(None, inputs)",
+    "deepsparse": _INPUTS + "import deepsparse; "
+    "deepsparse.Engine(sys.argv[1], None).run([inputs[name] for name in sys.argv[3:]], val_inp=False)",
+}
+BENCHMARK_APP = "import sys; from openvino.tools.benchmark.main import main; sys.exit(main())"
+PLACE = re.compile(r"Traceback|\d+# ")
+TELLING = re.compile("error|assert|exception|refuse|fail|unsupported|not supported", re.IGNORECASE)
 
 
 def own_words(engine: str, model: RealModel, deepsparse_python: Path | None) -> str:
-    """The last line of the engine's own tool where that refuses the file too; empty where it does not."""
+    """What the engine's own tool says where that refuses the file too; empty where it does not."""
     with tempfile.TemporaryDirectory() as folder:
         words = [_words(command) for command in _commands(engine, model, Path(folder), deepsparse_python)]
     return words[-1] if words and all(words) else ""
 
 
 def _commands(engine: str, model: RealModel, folder: Path, deepsparse_python: Path | None) -> list[list[str]]:
-    if engine == "onnxruntime":
-        return [[sys.executable, "-c", BARE_SESSION, str(model.path)]]
     if engine == "openvino":
-        shapes = [f"{name}[{shape.replace('x', ',')}]" for name, shape in model.shapes.items()]
-        app = [
-            sys.executable,
-            "-m",
-            "openvino.tools.benchmark.main",
-            "-m",
-            str(model.path),
-            "-niter",
-            "1",
-            "-api",
-            "sync",
-            "-hint",
-            "none",
-        ]
+        shapes = ",".join(f"{name}[{shape.replace('x', ',')}]" for name, shape in model.shapes.items())
+        app = [sys.executable, "-c", BENCHMARK_APP, "-m", str(model.path), "-niter", "1", "-api", "sync"]
         ovc = [sys.executable, "-m", "openvino.tools.ovc", str(model.path), "--output_model", str(folder / "converted")]
-        with_shapes = (["-shape", ",".join(shapes)], ["--input", ",".join(shapes)]) if shapes else ([], [])
-        return [[*app, *with_shapes[0]], [*ovc, *with_shapes[1]]]
-    if engine == "deepsparse" and deepsparse_python:
-        path = _restamped(model, folder)
-        tool = [str(deepsparse_python), "-m", "deepsparse.benchmark.benchmark_model", str(path), "--quiet"]
-        return [[*tool, "--batch_size", "-1", "--scenario", "sync", "--time", "1", "--warmup_time", "0"]]
-    return []
+        return [[*app, *(["-shape", shapes] if shapes else [])], [*ovc, *(["--input", shapes] if shapes else [])]]
+    python = {"onnxruntime": sys.executable, "deepsparse": deepsparse_python and str(deepsparse_python)}.get(engine)
+    if not python:
+        return []
+    path = _restamped(model, folder) if engine == "deepsparse" else model.path
+    inputs = graph_inputs(onnx.load(str(path), load_external_data=False))
+    sample = write_samples(model, folder) / "0.npz"
+    return [[python, "-c", BARE[engine], str(path), str(sample), *(one.name for one in inputs)]]
 
 
 def _words(command: Sequence[str]) -> str:
-    """The last line of a tool that ended otherwise than well; empty for one that did."""
+    """The telling line of a tool that did not end well; empty for one that did."""
     variables: Mapping[str, str] = {"PATH": "/usr/bin:/bin", **QUIET}
     try:
         done = subprocess.run(
@@ -65,8 +64,11 @@ def _words(command: Sequence[str]) -> str:
         )
     except subprocess.TimeoutExpired:
         return f"it had not ended after {TIMEOUT_S} s"
+    if not done.returncode:
+        return ""
     lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-    return (lines or [f"exit status {done.returncode}"])[-1] if done.returncode else ""
+    telling = [line for line in lines if TELLING.search(line) and not PLACE.match(line)]
+    return (telling or lines or [f"exit status {done.returncode}"])[-1]
 
 
 def _restamped(model: RealModel, folder: Path) -> Path:

@@ -24,7 +24,8 @@ from benchmarks.setting import DEEPSPARSE, RESULTS
 from enginebench_controller.home import default_home
 from enginebench_plugins.processor import processor_name
 
-PAGE = Path(__file__).parents[1] / "docs" / "real-models.md"
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "real-models.md"
 FOLDER = RESULTS / "real_models"
 PEER = "onnxruntime"
 ENGINES = (PEER, "openvino", "torch", DEEPSPARSE)
@@ -265,7 +266,7 @@ def _words(row: Row) -> str:
 
 
 def _short(text: str) -> str:
-    plain = " ".join(text.split()).replace("|", "\\|")
+    plain = " ".join(text.replace(f"{ROOT}/", "").split()).replace("|", "\\|")
     return plain if len(plain) <= LONGEST_REASON else f"{plain[: LONGEST_REASON - 1]}…"
 
 
