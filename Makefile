@@ -82,11 +82,9 @@ docs: $(VENV)/.stamp
 
 setup: $(VENV)/.stamp $(DEEPSPARSE_STAMP)
 
-# onnx2torch asks for torchvision, which it needs for two operators only; see docs/engines.md.
 $(VENV)/.stamp: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python $(PIP_INSTALL) --constraint constraints.txt --editable '.[dev]'
-	$(BIN)/python $(PIP_INSTALL) --constraint constraints.txt --no-deps onnx2torch
 	touch $@
 
 $(DEEPSPARSE_STAMP): $(VENV)/.stamp

@@ -49,7 +49,7 @@ def openvino_loop(model: Path, cores: int) -> tuple[Infer, tuple[int, ...]]:
 
 
 def torch_loop(model: Path, cores: int) -> tuple[Infer, tuple[int, ...]]:
-    """The module that onnx2torch makes, in inference mode."""
+    """The module that the plugin makes, in inference mode."""
     import torch  # noqa: PLC0415
 
     from enginebench_plugins import spec  # noqa: PLC0415
@@ -62,7 +62,7 @@ def torch_loop(model: Path, cores: int) -> tuple[Infer, tuple[int, ...]]:
 
     def infer(array: np.ndarray) -> Any:
         with torch.inference_mode():
-            return module(torch.from_numpy(array)).numpy()
+            return module(torch.from_numpy(array))[0].numpy()
 
     return infer, network.inputs[0].shape
 

@@ -17,9 +17,6 @@ PINS = {
     for name, version in re.findall(r"^([\w.-]+)==(\S+)$", (ROOT / "constraints.txt").read_text(), re.M)
 }
 DEVELOPMENT = frozenset({"dev"})
-LEFT_OUT = {("onnx2torch", "torchvision")}
-"""Installed without it on purpose: see docs/engines.md."""
-
 BASE = {"grpcio", "grpcio-health-checking", "grpcio-reflection", "protobuf", "pluggy", "typing-extensions"}
 """The last is what grpcio itself needs."""
 
@@ -36,13 +33,12 @@ def _needed(name: str, extras: frozenset[str] = frozenset()) -> Iterator[tuple[s
             environments = [{"extra": extra} for extra in of or {""}]
             if requirement.marker is None or any(requirement.marker.evaluate(one) for one in environments):
                 needed = canonicalize_name(requirement.name)
-                if (who, needed) not in LEFT_OUT:
-                    yield who, requirement
-                    waiting.append((needed, frozenset(requirement.extras)))
+                yield who, requirement
+                waiting.append((needed, frozenset(requirement.extras)))
 
 
 def _all_needed() -> list[tuple[str, Requirement]]:
-    return [*_needed("enginebench", DEVELOPMENT), *_needed("onnx2torch")]
+    return list(_needed("enginebench", DEVELOPMENT))
 
 
 def test_whatever_is_needed_is_pinned_and_installed_in_the_version_pinned() -> None:

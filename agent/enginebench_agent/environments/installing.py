@@ -14,9 +14,6 @@ from enginebench_agent.errors import SetupError
 SHOWN_LINES = 15
 DISTRIBUTION = "enginebench"
 
-# onnx2torch asks for torchvision, of which it needs two operators and which has no CPU build on every platform.
-WITHOUT_DEPENDENCIES = {"torch": ("onnx2torch",)}
-
 _NOT_INSTALLED = "pip could not install it; nothing was kept"
 _ENGINE = re.compile(r"([A-Za-z0-9_-]+)\s*((?:[=<>!~]=?=?\s*[^\s;\[\]@]+)?)")
 
@@ -62,8 +59,6 @@ def install(python: Path, engine: EngineRequirement | None, packages: tuple[str,
     pinned = [engine.name + engine.specifier] if engine is not None and engine.specifier else []
     tell(f"installing {' '.join([f'{DISTRIBUTION} {distribution.version}', *wanted, *pinned, *packages])}")
     _pip(python, [*own_requirement(distribution, wanted, scratch), *pinned, *packages], _NOT_INSTALLED)
-    if engine is not None and (alone := WITHOUT_DEPENDENCIES.get(engine.name)):
-        _pip(python, ["--no-deps", *alone], _NOT_INSTALLED)
 
 
 def reinstall(python: Path, name: str, scratch: Path) -> None:

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 OPSET = 13
 IR_VERSION = 8
-"""The newest that every engine's importer reads: DeepSparse's onnx 1.14 and onnx2torch among them."""
+"""The newest that every engine's importer reads, DeepSparse's onnx 1.14 among them."""
 
 _STEPS = 1 << 16
 """Weights lie on a grid of this many steps, so that their mean is taken out in whole numbers."""

@@ -1,1 +1,1 @@
-"""PyTorch as an engine: ONNX through onnx2torch, TorchScript and exported programs as they are."""
+"""PyTorch as an engine: ONNX as modules, one a node, TorchScript and exported programs as they are."""

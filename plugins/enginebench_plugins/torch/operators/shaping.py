@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from enginebench_plugins.torch.operators.dtypes import dtype_of
+from enginebench_plugins.torch.operators.dtypes import dtype_of, to_array
 from enginebench_plugins.torch.operators.registry import Made, Node, on_host, operator
 
 NUMPY_PAD = {"reflect": "reflect", "edge": "edge", "wrap": "wrap"}
@@ -382,7 +382,7 @@ def _unique(node: Node) -> Any:
     axis, in_order = node.get("axis"), node.get("sorted", 1)
 
     def unique(x: Any) -> Any:
-        array = x.cpu().numpy() if isinstance(x, torch.Tensor) else x
+        array = to_array(x)
         values, first, inverse, counts = np.unique(array, True, True, True, axis=axis)
         inverse = inverse.reshape(-1)
         if not in_order:
@@ -390,7 +390,7 @@ def _unique(node: Node) -> Any:
             values = np.take(values, order, 0 if axis is None else axis)
             first, counts, inverse = first[order], counts[order], np.argsort(order)[inverse]
         device = _device(x)
-        kept = torch.from_numpy(values).to(device) if isinstance(x, torch.Tensor) else values
+        kept = torch.from_numpy(values).to(device, x.dtype) if isinstance(x, torch.Tensor) else values
         rest = (torch.from_numpy(np.ascontiguousarray(each)).long().to(device) for each in (first, inverse, counts))
         results = (kept, *rest)
         return results[: len(node.outputs)] if len(node.outputs) > 1 else kept
@@ -415,6 +415,8 @@ def _depth_to_space(node: Node) -> Any:
 @operator("SpaceToDepth")
 def _space_to_depth(node: Node) -> Any:
     size = node.get("blocksize")
+    if node.get("mode", "DCR") == "CRD":
+        return torch.nn.PixelUnshuffle(size)
 
     def collect(x: Any) -> Any:
         n, c, h, w = x.shape

@@ -22,6 +22,7 @@ def _dft(node: Node) -> Any:
         along = (usual if axis is None else int(_number(axis))) % x.ndim
         size = x.shape[along] if length is None else int(_number(length))
         if onesided and inverse:
+            size = 2 * (x.shape[along] - 1) if length is None else size
             return torch.fft.irfft(torch.view_as_complex(x.contiguous()), size, along).unsqueeze(-1)
         signal = torch.view_as_complex(x.contiguous()) if x.shape[-1] == 2 else x.squeeze(-1)
         if onesided:
@@ -76,13 +77,13 @@ def _mel(node: Node) -> Any:
     def matrix(bins: Any, length: Any, rate: Any, low: Any, high: Any) -> Any:
         bins, length, rate, low, high = map(_number, (bins, length, rate, low, high))
         first, last = (2595 * math.log10(1 + hertz / 700) for hertz in (low, high))
-        step = (last - first) / (bins + 1)
+        step = (last - first) / (bins + 2)
         hertz = [700 * (10 ** ((first + index * step) / 2595) - 1) for index in range(bins + 2)]
         places = [math.floor((length + 1) * each / rate) for each in hertz]
         result = torch.zeros(length // 2 + 1, bins)
         for column in range(bins):
             start, middle, end = places[column : column + 3]
-            for row in range(start, middle):
+            for row in range(start, middle + 1 if middle > start else start):
                 result[row, column] = (row - start) / (middle - start)
             if start == middle:
                 result[middle, column] = 1

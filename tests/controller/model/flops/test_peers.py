@@ -39,13 +39,15 @@ def test_products_are_those_of_pytorchs_counter(tmp_path: Path, name: str) -> No
     torch = pytest.importorskip("torch")
     from torch.utils.flop_counter import FlopCounterMode
 
-    from enginebench_plugins.torch.importing import import_onnx2torch
+    from enginebench_plugins import spec
+    from enginebench_plugins.torch.graph import convert_graph
 
     path = tmp_path / "model.onnx"
     path.write_bytes(build_bytes(ZOO[name]))
     graph = read_source_graph(path, {}, 2)
-    network = import_onnx2torch().convert(onnx.load(path)).eval()
     tensors = [graph.tensors[name] for name in graph.inputs]
+    given = [spec.TensorSpec(name, str(graph.tensors[name].dtype), graph.tensors[name].shape) for name in graph.inputs]
+    network = convert_graph(onnx.load(path), given).module.eval()
     inputs = [torch.ones(tensor.shape, dtype=getattr(torch, tensor.dtype)) for tensor in tensors]
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         network(*inputs)

@@ -1,0 +1,155 @@
+"""Every ONNX operator in PyTorch, by the node tests that the ONNX project ships."""
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import torch
+
+from enginebench_plugins import spec
+from enginebench_plugins.torch.graph import convert_graph
+from enginebench_plugins.torch.operators.dtypes import from_array, to_array
+
+NOT_COVERED = frozenset(
+    {
+        # Trees and text tables of classical machine learning: no PyTorch would run them.
+        "ai.onnx.ml.ArrayFeatureExtractor",
+        "ai.onnx.ml.Binarizer",
+        "ai.onnx.ml.LabelEncoder",
+        "ai.onnx.ml.TreeEnsemble",
+        "TfIdfVectorizer",
+        # Training, and files of images within a graph.
+        "ai.onnx.preview.training.Adagrad",
+        "ai.onnx.preview.training.Adam",
+        "ai.onnx.preview.training.Momentum",
+        "ImageDecoder",
+    }
+)
+"""Operators that are not in PyTorch: none may join them."""
+UNLIKE = frozenset({"Bernoulli"})
+"""Its tests expect certain random numbers."""
+FAILING = frozenset(
+    {
+        "test_attention_4d_causal_bf16",  # by no more than bf16 rounds
+        "test_cast_FLOAT_to_UINT2",
+        "test_castlike_FLOAT_to_FLOAT4E2M1",
+        "test_castlike_FLOAT_to_FLOAT8E5M2FNUZ",  # beyond the ends of the type
+        "test_castlike_FLOAT_to_FLOAT8E5M2_expanded",
+        "test_dequantizelinear_float4e2m1",
+        "test_quantizelinear_uint2",
+        "test_training_dropout_default",  # random
+    }
+)
+"""Tests of other operators that fail: none may join them."""
+TESTS_OF_AN_OPERATOR = 3
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    if isinstance(value, list | tuple):
+        for each in value:
+            yield from _flat(each)
+    else:
+        yield value
+
+
+def _given(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_given(each) for each in value]
+    return None if value is None else from_array(_array(value))
+
+
+def _array(value: Any) -> Any:
+    """Some tests give tensors as the file format has them."""
+    return onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else np.array(value)
+
+
+def _run(model: Any, inputs: Any) -> list[Any]:
+    named = zip(model.graph.input, inputs, strict=False)
+    specs = [spec.TensorSpec(value.name, "float32", _array(array).shape) for value, array in named if _is_tensor(value)]
+    others = [value for value in model.graph.input if not _is_tensor(value)]
+    specs += [spec.TensorSpec(value.name, "float32", ()) for value in others]
+    order = [value.name for value in model.graph.input]
+    specs.sort(key=lambda each: order.index(each.name))
+    with torch.no_grad():
+        outputs = convert_graph(model, specs).module(*map(_given, inputs))
+    return list(_flat([to_array(each) for each in outputs]))
+
+
+def _is_tensor(value: Any) -> bool:
+    return bool(value.type.HasField("tensor_type"))
+
+
+def _same(got: Any, expected: Any, case: Any) -> bool:
+    got, expected = np.asarray(got), _array(expected)
+    if got.shape != expected.shape:
+        return False
+    if expected.dtype.kind in "OUS":
+        return [str(each) for each in got.ravel()] == [_text(each) for each in expected.ravel()]
+    if expected.dtype.kind in "fV":
+        close = {"rtol": max(case.rtol, 1e-3), "atol": max(case.atol, 1e-5), "equal_nan": True}
+        return bool(np.allclose(got.astype(np.float64), expected.astype(np.float64), **close))
+    return bool((got == expected).all())
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _passes(case: Any) -> bool:
+    inputs, outputs = case.data_sets[0]
+    try:
+        got, expected = _run(case.model, list(inputs)), list(_flat(list(outputs)))
+        pairs = zip(got, expected, strict=True)
+        return all(want is None or _same(have, want, case) for have, want in pairs)
+    except (ArithmeticError, AttributeError, LookupError, NotImplementedError, RuntimeError, TypeError, ValueError):
+        return False
+
+
+def _operators(case: Any) -> set[str]:
+    return {f"{node.domain}.{node.op_type}".lstrip(".") for node in case.model.graph.node}
+
+
+@pytest.fixture(scope="module")
+def verdicts() -> dict[str, dict[str, bool]]:
+    """By operator: its first tests, those spread over its types and attributes, and whether they pass."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from onnx.backend.test.case.node import collect_testcases
+
+        by_operator: dict[str, list[Any]] = {}
+        for case in collect_testcases(None):
+            if len(operators := _operators(case)) == 1:
+                by_operator.setdefault(operators.pop(), []).append(case)
+        chosen = {name: _spread(cases, TESTS_OF_AN_OPERATOR) for name, cases in by_operator.items()}
+        found = {name: {case.name: _passes(case) for case in cases} for name, cases in chosen.items()}
+    torch.set_num_threads(threads)
+    return found
+
+
+def _spread(cases: list[Any], count: int) -> list[Any]:
+    return cases[:: max(1, len(cases) // count)]
+
+
+def test_every_operator_that_has_tests_is_covered_but_those_listed(verdicts: dict[str, dict[str, bool]]) -> None:
+    assert len(verdicts) > 180
+    assert {name for name, tests in verdicts.items() if not any(tests.values())} <= NOT_COVERED | UNLIKE
+
+
+def test_their_tests_pass_but_those_listed(verdicts: dict[str, dict[str, bool]]) -> None:
+    covered = [tests for name, tests in verdicts.items() if name not in NOT_COVERED | UNLIKE]
+    assert sum(map(len, covered)) > 400
+    assert {test for tests in covered for test, passes in tests.items() if not passes} <= FAILING
+
+
+def test_an_operator_nobody_knows_is_refused_by_its_name() -> None:
+    node = onnx.helper.make_node("Frobnicate", ["x"], ["y"], domain="elsewhere")
+    value = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph([node], "g", [value("x", 1, [1])], [value("y", 1, [1])])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("elsewhere", 3)])
+    with pytest.raises(NotImplementedError, match=r"elsewhere\.Frobnicate \(opset 3\)"):
+        convert_graph(model, [spec.TensorSpec("x", "float32", (1,))])
