@@ -107,7 +107,6 @@ def _text(shape: Sequence[int | None]) -> str:
 def _tensor_spec(value: Any) -> spec.TensorSpec:
     tensor = value.type.tensor_type
     dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-    sizes = (
-        dim.dim_value if dim.HasField("dim_value") else -1 for dim in tensor.shape.dim
-    )  # -1 by some exporters, too
+    # Some exporters write -1 where a size is open.
+    sizes = (dim.dim_value if dim.HasField("dim_value") else -1 for dim in tensor.shape.dim)
     return spec.TensorSpec(value.name, str(dtype), tuple(size if size >= 0 else None for size in sizes))

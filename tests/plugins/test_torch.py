@@ -212,3 +212,93 @@ def test_a_layer_names_its_node_or_the_output_of_one_without_a_name(tmp_path: Pa
     layers = compiled(Torch(), _with_odd_names(tmp_path, ["d", "s1"])).profile([TENSORS], 2).layers
     assert [layer.source_nodes for layer in layers] == [("layer1.0.relu",), ("b",), ("drop",), ("add",), ("split",)]
     assert all(layer.state is spec.LayerState.EXECUTED for layer in layers)
+
+
+def _prepared_model(folder: Path) -> spec.ModelSource:
+    """A weight that nodes make, a reshape that follows from sizes, uneven padding, a branch, a loop and a function."""
+    declare = helper.make_tensor_value_info
+    half = helper.make_graph(
+        [helper.make_node("Mul", ["n", "two"], ["grown"]), helper.make_node("Identity", ["go"], ["going"])],
+        "body",
+        [declare(name, *kind) for name, kind in {"i": (7, []), "go": (9, []), "n": (1, None)}.items()],
+        [declare("going", TensorProto.BOOL, []), declare("grown", TensorProto.FLOAT, None)],
+    )
+    branches = {
+        f"{name}_branch": helper.make_graph(
+            [helper.make_node(op, ["summed"], [f"{name}_out"])],
+            name,
+            [],
+            [declare(f"{name}_out", TensorProto.FLOAT, None)],
+        )
+        for name, op in {"then": "Neg", "else": "Abs"}.items()
+    }
+    constant = helper.make_node("Constant", [], ["weight"], "kernel", value=_ones((2, 1, 2, 2)))
+    nodes = [
+        constant,
+        helper.make_node("Conv", ["x", "weight"], ["c"], "conv", auto_pad="SAME_UPPER"),
+        helper.make_node("Shape", ["c"], ["sizes"], "sizes"),
+        helper.make_node("Gather", ["sizes", "zero"], ["batch"], "gather"),
+        helper.make_node("Concat", ["batch", "rest"], ["target"], "target", axis=0),
+        helper.make_node("Reshape", ["c", "target"], ["flat"], "reshape"),
+        helper.make_node("Loop", ["three", "", "flat"], ["doubled"], "loop", body=half),
+        helper.make_node("twice", ["doubled"], ["summed"], "called", domain="ours"),
+        helper.make_node("ReduceSum", ["x"], ["total"], "total", keepdims=0),
+        helper.make_node("Greater", ["total", "nothing"], ["positive"], "positive"),
+        helper.make_node("If", ["positive"], ["y"], "branch", **branches),
+    ]
+    weights = {"zero": [0], "rest": [-1], "three": 3, "two": np.float32(2), "nothing": np.float32(0)}
+    graph = helper.make_graph(
+        nodes,
+        "prepared",
+        [declare("x", TensorProto.FLOAT, ["n", 1, 4, 4])],
+        [declare("y", TensorProto.FLOAT, None)],
+        [onnx.numpy_helper.from_array(np.asarray(value), name) for name, value in weights.items()],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ours", 1)]
+    twice = helper.make_function(
+        "ours", "twice", ["a"], ["b"], [helper.make_node("Add", ["a", "a"], ["b"])], [helper.make_opsetid("", 17)]
+    )
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8, functions=[twice]), folder / "prepared.onnx")
+    inputs = (spec.TensorSpec("x", "float32", (2, 1, 4, 4)),)
+    return spec.ModelSource(folder / "prepared.onnx", spec.ModelFormat.ONNX, inputs)
+
+
+def _ones(shape: tuple[int, ...]) -> onnx.TensorProto:
+    return onnx.numpy_helper.from_array(np.ones(shape, dtype=np.float32))
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_what_other_engines_fold_and_nest_is_run_too(tmp_path: Path, sign: int) -> None:
+    source = _prepared_model(tmp_path)
+    x = sign * np.arange(32, dtype=np.float32).reshape(2, 1, 4, 4)
+    (got,) = compiled(Torch(), source).create_request().infer({"x": x}).values()
+    padded = np.pad(x, ((0, 0), (0, 0), (0, 1), (0, 1)))
+    windows = padded[..., :-1, :-1] + padded[..., 1:, :-1] + padded[..., :-1, 1:] + padded[..., 1:, 1:]
+    expected = 16 * np.repeat(windows, 2, axis=1).reshape(2, -1)
+    np.testing.assert_allclose(got, -expected if sign > 0 else np.abs(expected), rtol=1e-5)
+
+
+def test_executed_modules_stand_for_nodes_and_the_rest_was_optimized_away(tmp_path: Path) -> None:
+    program = compiled(Torch(), _prepared_model(tmp_path))
+    layers = program.profile([{"x": np.ones((2, 1, 4, 4), dtype=np.float32)}], 2).layers
+    by_state: dict[spec.LayerState, list[str]] = {}
+    for layer in layers:
+        by_state.setdefault(layer.state, []).extend(layer.source_nodes)
+    executed = ["conv", "reshape", "loop", "called", "total", "positive", "branch"]
+    assert by_state[spec.LayerState.EXECUTED] == executed
+    assert by_state[spec.LayerState.OPTIMIZED_AWAY] == ["kernel", "sizes", "gather", "target"]
+    prepared = "; ".join(program.effective().prepared)
+    for words in ("weights made by Constant nodes", "sizes of tensors", "uneven padding of Conv", "functions"):
+        assert words in prepared
+
+
+@pytest.mark.parametrize("dtype", ["float16", "uint16", "uint32", "uint64", "int8", "bool", "bfloat16"])
+def test_inputs_of_every_type_are_taken(tmp_path: Path, dtype: str) -> None:
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    nodes = [helper.make_node("Cast", ["x"], ["f"], to=1), helper.make_node("Concat", ["x", "x"], ["y"], axis=0)]
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(nodes, "g", [value("x", kind, [3])], [value("f", 1, [3]), value("y", kind, [6])])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    source = spec.ModelSource(tmp_path / "m.onnx", spec.ModelFormat.ONNX)
+    outputs = compiled(Torch(), source).create_request().infer({"x": np.array([0, 1, 1]).astype(dtype)})
+    assert outputs["f"].tolist() == [0, 1, 1] and outputs["y"].astype(np.float32).tolist() == [0, 1, 1, 0, 1, 1]

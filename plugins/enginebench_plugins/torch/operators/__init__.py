@@ -5,6 +5,7 @@ function with `@operator("Name")` in the file of its subject.
 """
 
 from enginebench_plugins.torch.operators import (
+    attending,
     control,
     convolving,
     elementwise,
@@ -18,6 +19,7 @@ from enginebench_plugins.torch.operators import (
 from enginebench_plugins.torch.operators.registry import entry, known
 
 __all__ = [
+    "attending",
     "control",
     "convolving",
     "elementwise",

@@ -417,7 +417,7 @@ def _skip_normalization(node: Node) -> Any:
     epsilon, simple = node.get("epsilon", 1e-12), "Simplified" in node.type
 
     def normalize(x: Any, skip: Any, scale: Any, *rest: Any) -> Any:
-        beta, bias = (None, *rest[:1]) if simple else (*rest, None, None)[:2]
+        beta, bias = (None, *rest, None)[:2] if simple else (*rest, None, None)[:2]
         total = x + skip if bias is None else x + skip + bias
         width = (total.shape[-1],)
         if simple:
