@@ -16,7 +16,7 @@ from pathlib import Path
 import onnx
 
 from benchmarks.peers import QUIET
-from benchmarks.real_files import RealModel, write_samples
+from benchmarks.real_files import UNREADABLE, RealModel, write_samples
 from enginebench_plugins.onnx_model import graph_inputs
 
 TIMEOUT_S = 300
@@ -36,7 +36,10 @@ TELLING = re.compile("error|assert|exception|refuse|fail|unsupported|not support
 def own_words(engine: str, model: RealModel, deepsparse_python: Path | None) -> str:
     """What the engine's own tool says where that refuses the file too; empty where it does not."""
     with tempfile.TemporaryDirectory() as folder:
-        words = [_words(command) for command in _commands(engine, model, Path(folder), deepsparse_python)]
+        try:
+            words = [_words(command) for command in _commands(engine, model, Path(folder), deepsparse_python)]
+        except UNREADABLE as error:
+            return f"no ONNX file: {error}"
     return words[-1] if words and all(words) else ""
 
 

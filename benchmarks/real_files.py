@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime
+from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from enginebench_plugins import spec
@@ -33,6 +34,7 @@ GUESSED_SIZES = (224, 32, 16_000, 48, 128, 512, 640)
 GUESSED_VALUES = {r"^sr$|rate": "16000", r"len(gth)?s?$|_len": "{last}", r"mask": "ones", r"token_type": "zeros"}
 """What inputs of unknown make need, by their names; `{last}` is the last size of the first input."""
 
+UNREADABLE = (DecodeError, ValueError, TypeError, KeyError)
 _WORDS = {"zeros": "0", "ones": "1"}
 _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
 
@@ -164,7 +166,10 @@ def read_member(archive: Path, name: str) -> bytes:
 
 def _guess(path: Path) -> Mapping[str, Any]:
     """Sizes and values with which ONNX Runtime runs the file, tried in turn; the first ones where none does."""
-    inputs = _inputs(path)
+    try:
+        inputs = _inputs(path)
+    except UNREADABLE:  # what the product says of it is part of the trial
+        return {}
     guesses = [guess(inputs, size, last_only=last) for last in (False, True) for size in GUESSED_SIZES]
     return next((one for one in guesses if _fits(path, inputs, one)), guesses[0])
 

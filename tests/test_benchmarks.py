@@ -20,6 +20,7 @@ from benchmarks import big_store, real_files, real_models  # noqa: E402
 from benchmarks.__main__ import PARTS, page_of  # noqa: E402
 from benchmarks.markdown import fill, markdown_table  # noqa: E402
 from benchmarks.ours import _toml  # noqa: E402
+from benchmarks.own_words import own_words  # noqa: E402
 from benchmarks.ratio import paired_ratio, spread_ratio, variation  # noqa: E402
 from benchmarks.real_files import RealModel  # noqa: E402
 
@@ -179,6 +180,14 @@ def test_an_unknown_file_is_tried_with_shapes_until_it_runs(tmp_path: Path) -> N
     onnx.save(model, str(tmp_path / "odd.onnx"))
     (odd,) = real_files.found(tmp_path)
     assert odd.shapes == {"sound": "1x1x16000", "state": "2x1x8"}
+
+
+def test_a_file_that_is_no_model_is_left_to_the_product_to_refuse(tmp_path: Path) -> None:
+    (tmp_path / "broken.onnx").write_bytes(b"\x0a\xff\xff")
+    (broken,) = real_files.found(tmp_path)
+    assert broken.shape_options == []
+    assert own_words("onnxruntime", broken, None).startswith("no ONNX file: ")
+    assert own_words("torch", broken, None) == ""
 
 
 def test_a_note_beside_files_says_what_they_need(tmp_path: Path) -> None:
