@@ -107,3 +107,13 @@ def test_names_in_the_table_compute_nothing_in_a_spreadsheet():
 def test_what_was_made_is_kept_apart_by_kind():
     made = [Made(MadeKind.PROFILE, "p1"), Made(MadeKind.BENCHMARK, "b1"), Made(MadeKind.PROFILE, "p2")]
     assert made_kinds(made) == {MadeKind.PROFILE: ["p1", "p2"], MadeKind.BENCHMARK: ["b1"]}
+
+
+def test_what_a_job_does_is_told_before_between_and_after_its_cells():
+    def doing(*states: CellState, total: int | None = 2) -> str:
+        cells = tuple(cell(one, state) for one, state in enumerate(states))
+        return job_view(replace(RUNNING, progress=Progress(cells=cells, total=total)), NOW).doing
+
+    assert doing(total=None) == "Planning …"
+    assert doing(CellState.OK, CellState.QUEUED) == "Between two cells …"
+    assert doing(CellState.OK, CellState.FAILED) == "Finishing …"

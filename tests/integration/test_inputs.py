@@ -1,0 +1,102 @@
+"""What a model is fed: values that somebody said, values that were drawn, and models that cannot be fed at all."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+import onnx
+import pytest
+from filelock import FileLock
+from onnx import TensorProto, helper, numpy_helper
+from typer.testing import CliRunner
+
+from agent.agent_process import AgentProcess
+from enginebench_controller.cli import make_app
+from enginebench_controller.errors import UnreachableError
+from enginebench_controller.home import Home
+from enginebench_controller.planning.plan import make_plan
+from enginebench_controller.records import LOCAL_TARGET
+from enginebench_controller.running import session
+from enginebench_controller.running.benchmarking import Order, plan_only
+from integration.bench import QUICK, Bench
+
+
+def rated_model(path: Path) -> Path:
+    """It multiplies `x` by a gain that `sr` selects: of two for 8,000 and 16,000, and of none for 0 and 1."""
+    weights = {"gains": np.array([1, 2], np.float32), "step": np.array(8000), "first": np.array(1)}
+    nodes = [
+        helper.make_node("Max", ["sr", "first"], ["positive"]),
+        helper.make_node("Div", ["step", "positive"], ["fraction"]),
+        helper.make_node("Gather", ["gains", "fraction"], ["gain"]),
+        helper.make_node("Mul", ["x", "gain"], ["y"]),
+    ]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 16]) for name in "xy")
+    sr = helper.make_tensor_value_info("sr", TensorProto.INT64, [])
+    stored = [numpy_helper.from_array(values, name) for name, values in weights.items()]
+    graph = helper.make_graph(nodes, "rated", [x, sr], [y], stored)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def test_a_failure_at_a_drawn_value_names_it_and_the_value_can_be_given(
+    bench: Bench, tmp_path: Path, shared_agent: AgentProcess
+) -> None:
+    model = rated_model(tmp_path / "rated.onnx")
+    order = ("run", model, "--engine", "onnxruntime", "--target", shared_agent.address, *QUICK)
+    (failed,) = bench.json(*order, expect=1)["measurements"]
+    assert failed["failure"]["kind"] == "inference_failed"
+    assert "sr from 0 and 1; give one by --input sr=VALUE" in failed["failure"]["message"]
+    (given,) = bench.json(*order, "--input", "sr=16000")["measurements"]
+    (range_,) = bench.json(*order, "--input", "sr=15000..16000")["measurements"]
+    assert given["configuration"]["input_set"]["name"] == "random with sr=16000"
+    assert range_["configuration"]["input_set"]["name"] == "random with sr=15000..16000"
+    assert given["input_set_sha256"] != range_["input_set_sha256"]
+    target = ("--engine", "onnxruntime", "--target", shared_agent.address)
+    profiled = bench.json("profile", model, *target, "--iterations", "2", "--input", "sr=16000")
+    assert profiled["profiles"][0]["status"] == "ok"
+
+
+def test_one_damaged_model_of_several_is_named_and_the_others_run(
+    bench: Bench, model: Path, tmp_path: Path, shared_agent: AgentProcess
+) -> None:
+    damaged = tmp_path / "damaged.onnx"
+    damaged.write_bytes(model.read_bytes()[:200])
+    order = (model, damaged, "--engine", "fake", "--target", shared_agent.address, *QUICK, "--json")
+    done = bench.cli("run", *order, expect=1)
+    assert "damaged.onnx is left out: " in done.stderr and "is cut off" in done.stderr
+    (listed,) = bench.json("list")["benchmarks"]
+    assert [one["status"] for one in bench.json("show", listed["id"])["measurements"]] == ["ok"]
+    missing = bench.cli("run", model, tmp_path / "missing.onnx", "--engine", "fake", *QUICK, expect=2)
+    assert "there is no model file" in missing.stderr
+
+
+async def test_a_dry_run_waits_for_nobody_who_uses_this_machine(
+    bench: Bench, model: Path, shared_agent: AgentProcess
+) -> None:
+    bench.cli("run", model, "--engine", "fake", "--target", shared_agent.address, "--dry-run")
+    home = Home(bench.home)
+    (seen,) = home.store.snapshots()
+    home.store.save_snapshot(replace(seen, target=LOCAL_TARGET))
+    with FileLock(bench.home / "local-agent.lock"):
+        expansion = await plan_only(home, Order(make_plan({"models": [str(model)], "engines": ["fake"]}, "run")))
+    assert [job.target for job in expansion.jobs] == [LOCAL_TARGET]
+
+
+def test_who_is_trusted_reaches_the_agent_of_this_machine(
+    bench: Bench, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, trusted = Home(bench.home), []
+
+    def local_agent(_home: Path, *, trusted_models: Sequence[str]) -> NoReturn:
+        trusted.append(tuple(trusted_models))
+        raise UnreachableError("not today")
+
+    monkeypatch.setattr(session, "local_agent", local_agent)
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(bench.home))
+    for command in ("run", "profile"):
+        for options in ([], ["--trust"]):
+            CliRunner().invoke(make_app(), [command, str(model), *options])
+    digest = home.library.resolve(str(model)).digest
+    assert trusted == [(), (digest,), (), (digest,)]
