@@ -1,0 +1,144 @@
+"""What a measurement is judged by is found as it is stored: its ceiling, random operators, and noise where needed."""
+
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import invented
+from enginebench_controller.home import Home
+from enginebench_controller.records import CapturedOutput, Configuration, Effective, Grounds, InputTensor
+from enginebench_controller.running.grounds import Judging
+from enginebench_controller.trust.output_check import check_outputs
+
+ENGINE = {
+    "name": "fake",
+    "environment": "default",
+    "available": {"version": "1.0", "devices": [{"name": "CPU", "resources": ["cpu"]}]},
+}
+ASKED = Configuration("CPU", 1, cores=2, inputs=(InputTensor("x", "float32", (1, 64)),))
+
+
+@pytest.fixture
+def home(tmp_path):
+    found = Home(tmp_path / "home")
+    snapshot = invented.snapshot()
+    engines = tuple({**ENGINE, "name": name, "unavailable": None} for name in ("fake", "other"))
+    found.store.add_benchmark(
+        invented.benchmark(), [replace(snapshot, host={**snapshot.host, "isa": ["avx2"]}, engines=engines)]
+    )
+    return found
+
+
+def added(home, nodes, weights):
+    """A model of these nodes in the library and the store."""
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 64])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(value, name) for name, value in weights.items()],
+    )
+    path = home.path / "m.onnx"
+    path.parent.mkdir(exist_ok=True)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
+    version = home.library.add(path)
+    home.store.save_model(version)
+    return version
+
+
+WEIGHTS = {"w": np.full((64, 16), 0.01, np.float32), "far": np.float32(13), "one": np.float32(1)}
+NEAR_ZERO = [
+    helper.make_node("MatMul", ["x", "w"], ["z"]),
+    helper.make_node("Add", ["z", "far"], ["high"]),
+    helper.make_node("Sigmoid", ["high"], ["near"]),
+    helper.make_node("Sub", ["one", "near"], ["y"]),
+]
+
+
+def measured(engine, version, values, **fields):
+    outputs = tuple(
+        CapturedOutput(index, "y", "float32", one.shape, 1, one.astype(np.float32)) for index, one in enumerate(values)
+    )
+    return invented.measured(
+        f"of-{engine}",
+        engine=engine,
+        model_digest=version.digest,
+        configuration=ASKED,
+        captured_outputs=outputs,
+        **fields,
+    )
+
+
+def small(relative=0.0):
+    drawn = np.random.default_rng(0).uniform(1e-6, 2e-6, (4, 16))
+    return drawn * (1 + relative * np.random.default_rng(1).uniform(-1, 1, drawn.shape))
+
+
+def test_noise_is_found_where_outputs_differ_and_only_there(home):
+    version, judging = added(home, NEAR_ZERO, WEIGHTS), Judging(home)
+    first, second = (
+        judging.with_grounds(measured(name, version, small(off))) for name, off in (("fake", 0), ("other", 0.05))
+    )
+
+    check = check_outputs([first, second])["of-other"]
+
+    assert (first.grounds.noise, len(second.grounds.noise)) == ((), 1)
+    assert (check.problem, "within the noise of this model" in check.remark) == ("", True)
+
+
+def test_what_is_stored_already_counts_when_a_run_goes_on(home):
+    version = added(home, NEAR_ZERO, WEIGHTS)
+    home.store.add_measurement(Judging(home).with_grounds(measured("fake", version, small())))
+
+    assert Judging(home).with_grounds(measured("other", version, small(0.05))).grounds.noise
+    assert not Judging(home).with_grounds(measured("other", version, small())).grounds.noise
+
+
+def test_the_noise_of_a_model_excuses_no_wrong_engine(home):
+    version, judging = added(home, NEAR_ZERO[:1] + [helper.make_node("Identity", ["z"], ["y"])], WEIGHTS), Judging(home)
+    right = np.random.default_rng(0).normal(size=(4, 16))
+
+    found = [judging.with_grounds(measured(n, version, v)) for n, v in (("fake", right), ("other", right * 1.01))]
+
+    assert found[1].grounds.noise
+    assert "differ" in check_outputs(found)["of-other"].problem
+
+
+def test_the_ceiling_is_that_of_the_model_and_its_target(home):
+    version = added(home, NEAR_ZERO, WEIGHTS)
+
+    found = Judging(home).with_grounds(measured("fake", version, small())).grounds
+
+    assert (found.ceiling.flops, found.ceiling.cores, found.ceiling.precision) == (2 * 64 * 16, 2, "f32")
+    assert found.random_operators == ()
+
+
+@pytest.mark.parametrize("fields", [{"configuration": replace(ASKED, device="GPU")}, {"effective": Effective()}])
+def test_other_devices_have_no_ceiling_and_unknown_precisions_the_highest(home, fields):
+    version = added(home, NEAR_ZERO, WEIGHTS)
+    found = Judging(home).with_grounds(replace(measured("fake", version, small()), **fields)).grounds.ceiling
+
+    assert found is None if "configuration" in fields else found.precision == "int8"
+
+
+def test_random_operators_are_known(home):
+    nodes = [helper.make_node("RandomNormalLike", ["x"], ["n"]), helper.make_node("Add", ["x", "n"], ["y"])]
+    nodes += [
+        helper.make_node("Dropout", ["x", "", "train"], ["d"]),
+        helper.make_node("Dropout", ["x", "", "no"], ["e"]),
+    ]
+    version = added(home, nodes, {"train": np.array(True), "no": np.array(False)})
+
+    found = Judging(home).with_grounds(measured("fake", version, small()))
+
+    assert found.grounds.random_operators == ("Dropout", "RandomNormalLike")
+
+
+def test_what_is_unknown_stops_no_storing(home):
+    stranger = invented.measured("m9", engine="fake")
+
+    assert Judging(home).with_grounds(stranger).grounds == Grounds()
+    assert Judging(home).with_grounds(invented.failed("m8")).grounds == Grounds()
