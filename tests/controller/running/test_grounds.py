@@ -98,7 +98,7 @@ def test_what_is_stored_already_counts_when_a_run_goes_on(home):
 
 
 def test_the_noise_of_a_model_excuses_no_wrong_engine(home):
-    version, judging = added(home, NEAR_ZERO[:1] + [helper.make_node("Identity", ["z"], ["y"])], WEIGHTS), Judging(home)
+    version, judging = added(home, [NEAR_ZERO[0], helper.make_node("Identity", ["z"], ["y"])], WEIGHTS), Judging(home)
     right = np.random.default_rng(0).normal(size=(4, 16))
 
     found = [judging.with_grounds(measured(n, version, v)) for n, v in (("fake", right), ("other", right * 1.01))]
