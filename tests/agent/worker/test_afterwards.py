@@ -117,6 +117,26 @@ def test_of_files_a_little_is_changed_and_nothing_of_what_was_said() -> None:
     assert all(np.allclose(each["x"], 1, atol=0.01) and each["rate"] == [16000] for each in fresh)
 
 
+class Particular(Recording):
+    """Takes ones and nothing else."""
+
+    def infer(self, inputs: Tensors) -> Mapping[str, Any]:
+        if not (inputs["x"] == 1).all():
+            raise ValueError("no ones")
+        return super().infer(inputs)
+
+
+def test_a_changed_file_that_is_no_input_of_the_model_fails_no_run() -> None:
+    inputs: list[Tensors] = [{"x": np.ones((2, 3), np.float32)}]
+    one = session(inputs, configuration.InputSet(count=1, items=[configuration.InputItem()]), "x")
+    one.requests = [Particular()]
+    assert not look_afterwards(one, [], 1000.0).fresh_ns
+    one = session(inputs, configuration.InputSet(seed=0, count=1), "x")
+    one.requests = [Particular()]
+    with pytest.raises(ValueError, match="no ones"):
+        look_afterwards(one, [], 1000.0)
+
+
 def test_a_slow_engine_is_asked_less() -> None:
     inputs: list[Tensors] = [{"x": np.full((2, 3), float(index), np.float32)} for index in range(8)]
     captured = [each for index, one in enumerate(inputs) for each in capture(index, {"y": one["x"] * 2})]
