@@ -250,7 +250,8 @@ def test_a_profile_that_was_removed_is_gone_although_it_was_looked_at(store):
 
 def test_every_model_of_the_library_has_a_flops_profile_without_being_run(store, tmp_path):
     version = default_home().library.add(save(tiny_classifier(), tmp_path / "tiny.onnx"), "tiny")
-    assert list(table(opened(PROFILES, show="FLOPS"))["Model"]) == ["tiny"]
+    listed = table(opened(PROFILES, show="FLOPS"))
+    assert (list(listed["Model"]), list(listed["FLOPs"])) == (["tiny"], ["4.29 kFLOP"])
 
     app = opened(PROFILE, model=version.digest)
     assert texts(app.title) == ["FLOPS"]

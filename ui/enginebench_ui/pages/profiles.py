@@ -1,16 +1,23 @@
 """The list of performance profiles: baselines by name, the FLOPS profile of every model, and pruning passes."""
 
+import time
+from collections.abc import Callable
+
 import streamlit as st
 
+from enginebench_controller.errors import ModelError
+from enginebench_controller.records import ModelVersion
 from enginebench_ui import profile_reading, reading
 from enginebench_ui.pages import NEW_PROFILE, PROFILE, PROJECTS
 from enginebench_ui.showing import nothing_yet
-from enginebench_ui.views.profiles.listing import Kind, Listing, baselines, sweep_passes, theoretical
+from enginebench_ui.views.profiles.listing import Kind, Listing, baselines, sweep_passes, theoretical, work_text
 from enginebench_ui.views.text import count_of
 
 BIND = "query-params"
 MOST_WITHOUT_SCROLLING = 15
 SCROLLING_PX = 600
+COUNTING_S = 2.0
+"""How long the list of FLOPS profiles counts models that nobody has counted yet; the next look goes on."""
 COLUMNS = {
     "Name": st.column_config.TextColumn(width=150),
     "Model": st.column_config.TextColumn(width=150),
@@ -23,6 +30,9 @@ COLUMNS = {
     ),
     "Dense (ms)": st.column_config.NumberColumn(
         format="%.3f", help="Measured: the median of the dense pass, with the engine's counters."
+    ),
+    "FLOPs": st.column_config.TextColumn(
+        help="Counted at the model's own batch, a multiply-add is 2; empty where it is unknown or not counted yet."
     ),
     "Size (MB)": st.column_config.NumberColumn(format="%.1f"),
 }
@@ -51,11 +61,26 @@ def show() -> None:
         _show_how_to_begin(kind)
 
 
+def _counting() -> Callable[[ModelVersion], str | None]:
+    """Counts models until the page has waited long enough; what was counted once is known from then on."""
+    until_s = time.monotonic() + COUNTING_S
+
+    def flops(model: ModelVersion) -> str | None:
+        if time.monotonic() > until_s:
+            return None
+        try:
+            return work_text(profile_reading.theory(model, None))
+        except ModelError:
+            return None
+
+    return flops
+
+
 def _listing(kind: Kind, search: str) -> tuple[Listing, bool]:
     """What to list, and whether there would be anything without the search."""
     if kind is Kind.FLOPS:
         models = profile_reading.models()
-        return theoretical(models, search), bool(models)
+        return theoretical(models, search, _counting()), bool(models)
     entries = profile_reading.entries()
     shape = baselines if kind is Kind.BASELINE else sweep_passes
     found = shape(entries, search)

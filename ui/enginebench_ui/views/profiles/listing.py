@@ -4,9 +4,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from enginebench_controller.model.counted_model import CountedModel, is_at_most
 from enginebench_controller.prospects import sweeps
 from enginebench_controller.records import ModelVersion
 from enginebench_controller.store.profile_entries import ProfileEntry
+from enginebench_ui.views.magnitudes import magnitude
 from enginebench_ui.views.text import Row, cells, instant, milliseconds, percent
 
 MOST_LISTED = 2000
@@ -46,11 +48,17 @@ def sweep_passes(entries: Iterable[ProfileEntry], search: str = "") -> Listing:
     )
 
 
-def theoretical(models: Sequence[ModelVersion], search: str = "") -> Listing:
-    """A row a model version, newest first."""
+def theoretical(
+    models: Sequence[ModelVersion], search: str = "", flops: Callable[[ModelVersion], str | None] = lambda _model: None
+) -> Listing:
+    """A row a model version, newest first; `flops` is asked for the work of those that are shown, None is not known."""
     newest = sorted(models, key=lambda one: (-one.created_at_unix_ns, one.digest))
     return _listing(
-        newest, search, lambda one: f"{one.name}\n{one.digest}", _model_row, lambda one: {"model": one.digest}
+        newest,
+        search,
+        lambda one: f"{one.name}\n{one.digest}",
+        lambda one: _model_row(one, flops(one)),
+        lambda one: {"model": one.digest},
     )
 
 
@@ -122,9 +130,15 @@ def _sweep_row(passes: Sequence[ProfileEntry]) -> Row:
     }
 
 
-def _model_row(model: ModelVersion) -> Row:
+def work_text(counted: CountedModel) -> str:
+    """The operations of one inference at the model's own batch, marked where the larger branch of an If counts."""
+    return f"{'≤ ' if is_at_most(counted.nodes) else ''}{magnitude(counted.work.flops, 'FLOP')}"
+
+
+def _model_row(model: ModelVersion, flops: str | None) -> Row:
     return {
         "Model": model.name,
+        "FLOPs": flops,
         "Format": model.format,
         "Size (MB)": model.size_bytes / 1e6,
         "Made by": model.derivation,
