@@ -94,8 +94,11 @@ def slower_in_int8(subject: Subject) -> Iterator[Advice]:
 
 
 def is_int8(subject: Subject) -> bool:
-    """Whether the model was quantized: a layer ran in 8 bits, or the graph says so."""
-    if any(roof_precision(layer.precision) == "int8" for _, layer, _ in subject.timed):
+    """Whether the model was quantized: a product ran in 8 bits, or the graph says so.
+
+    What only moves or looks up bytes, such as those of a text or a picture, is no sign.
+    """
+    if any(roof_precision(subject.profile.layers[at].precision) == "int8" for at in subject.products()):
         return True
     return any(node.op_type in QUANTIZERS or node.op_type.startswith("QLinear") for node in subject.profile.nodes)
 

@@ -228,3 +228,10 @@ def test_an_int8_version_that_exists_is_named_with_the_commands_that_compare_it(
     assert "`enginebench models quantize" in plainly.remedy
     assert "there is an INT8 version already, net-int8" in with_version.remedy
     assert "`enginebench run" in with_version.remedy and "quantize" not in with_version.remedy
+
+
+def test_a_model_that_takes_bytes_is_no_int8_model():
+    nodes = (node(0, "Gather"), *NODES[1:])
+    bytes_first = (replace(EVEN[0], type="Gather", precision="u8"), *EVEN[1:])
+    assert only("int8-unused", plain(bytes_first, nodes=nodes, host=VNNI))
+    assert not only("float-in-int8", plain(bytes_first, nodes=nodes))
