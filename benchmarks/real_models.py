@@ -193,8 +193,9 @@ def _profiled(profile: Mapping[str, Any]) -> Row:
 def cause(failure: Mapping[str, Any]) -> str:
     """The line of a failure that says why, without the places in sources that some engines begin with."""
     lines = [line.strip() for line in (failure["detail"] or failure["message"]).splitlines() if line.strip()]
+    summary = [line for line in lines if line.startswith("-- Conversion is failed for")]
     told = [line for line in lines if not line.startswith(("Exception from", "Check '", "FrontEnd API", "Traceback"))]
-    return (told or lines or [failure["message"]])[0]
+    return (summary or told or lines or [failure["message"]])[0]
 
 
 def page(models: Sequence[RealModel], rows: Sequence[Row]) -> str:
