@@ -42,23 +42,30 @@ def compare_item_by_item(
     """Run both models on the same seeded items and compare every output, item by item.
 
     Inputs tell which of their dimensions is the batch. The source runs as often as its batch needs; places
-    left over hold other random items, so that a model which mixes the items of a batch is found out. Raises
-    `DifferenceError`.
+    left over hold other random items, and it runs once more with its items in reverse, so that a model which mixes the
+    items of a batch is found out, be it a sequence that is read from its beginning. Raises `DifferenceError`.
     """
     source_batch, batch = _batch(source_inputs), _batch(derived_inputs)
     items = seeded_inputs(derived_inputs, seed=1)
     try:
         expected_session, session = open_session(source), open_session(derived)
         found = dict(zip(_output_names(session), session.run(None, items), strict=True))
-        runs = [
+        axes = _axes(source_inputs)
+        chunks = _chunks(items, seeded_inputs(source_inputs, seed=2), axes, source_batch, batch)
+        reverse = {
+            name: array if axes[name] is None else np.flip(array, axes[name]) for name, array in chunks[0].items()
+        }
+        *runs, backwards = (
             dict(zip(_output_names(expected_session), expected_session.run(None, chunk), strict=True))
-            for chunk in _chunks(items, seeded_inputs(source_inputs, seed=2), _axes(source_inputs), source_batch, batch)
-        ]
+            for chunk in (*chunks, reverse)
+        )
     except Exception as error:  # ONNX Runtime's exceptions share no other base
         raise DifferenceError(f"ONNX Runtime cannot run it: {_why(error)}") from error
     tolerance = _TOLERANCE_QUANTIZED if _is_quantized(source) else _TOLERANCE
     for name, value in found.items():
-        _compare_output(name, value, [run[name] for run in runs], batch, source_batch, tolerance)
+        axis = _compare_output(name, value, [run[name] for run in runs], batch, source_batch, tolerance)
+        if axis is not None:
+            _compare_values(name, np.flip(backwards[name], axis), runs[0][name], tolerance)
 
 
 def _chunks(
@@ -82,8 +89,11 @@ def _portion(array: NDArray[Any], filler: NDArray[Any], axis: int | None, start:
 
 def _compare_output(
     name: str, found: NDArray[Any], runs: list[NDArray[Any]], batch: int, source_batch: int, tolerance: float
-) -> None:
-    """Compare item by item; an output without a place for every item must be the same whatever the items are."""
+) -> int | None:
+    """Compare item by item; an output without a place for every item must be the same whatever the items are.
+
+    Returns which dimension holds the items, None for none.
+    """
     first = runs[0]
     if (axis := _axis_of(first.shape, found.shape, source_batch, batch)) is not None:
         _compare_values(name, found, np.take(np.concatenate(runs, axis), np.arange(batch), axis), tolerance)
@@ -92,6 +102,7 @@ def _compare_output(
             _compare_values(name, found, expected, tolerance)
     else:
         raise DifferenceError(f"output {name!r} came out as {found.shape}, which has no place for every item")
+    return axis
 
 
 def _axis_of(first: tuple[int, ...], found: tuple[int, ...], source_batch: int, batch: int) -> int | None:

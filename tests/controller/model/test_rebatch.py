@@ -187,3 +187,12 @@ def test_a_batch_in_the_second_dimension_is_rewritten_there(library: ModelLibrar
     np.testing.assert_allclose(run(library, derived, x), expected, rtol=1e-4, atol=1e-5)
     with pytest.raises(ModelError, match=r"if its 7 are items, or say where the batch is .*--batch-axis x=1"):
         rebatch(library, version, 5)
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_steps_of_a_sequence_are_no_items(library: ModelLibrary, tmp_path: Path, batch: int) -> None:
+    """The first steps of a sequence come out alike however many there are, since none knows of those after it."""
+    nodes = [helper.make_node("CumSum", ["x", "axis"], ["y"])]
+    model = make_model(nodes, [("x", [7, 5])], [("y", [7, 5])], {"axis": np.array(0)})
+    with pytest.raises(ModelError, match="differs from what the source gives for each item alone"):
+        rebatch(library, add(library, tmp_path, model), batch)
