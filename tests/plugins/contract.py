@@ -33,7 +33,7 @@ from enginebench_agent.cores import physical_cores
 from enginebench_plugins import spec
 
 ABSURD = 64
-PRECISION_WORDS = {"f32", "bf16", "f16", "mixed"}
+PRECISION_WORDS = {"f32", "bf16", "f16", "int8", "mixed"}
 OPTION_TYPES = (bool, int, float, str)
 FILE_WORDS = ("path", "file", "dir", "folder", "cache", "library", "prefix")
 RELEASE_CYCLES = 4
