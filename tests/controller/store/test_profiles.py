@@ -61,7 +61,7 @@ def test_a_profile_is_found_by_id_name_and_start_of_an_id_unless_several_are_mea
     store.add_profile(invented_profiles.profile("p1bbbbbb", name="second"))
 
     assert [store.profile(named).id for named in ("p1aaaaaa", "second", "p1b")] == ["p1aaaaaa", "p1bbbbbb", "p1bbbbbb"]
-    with pytest.raises(InputError, match=r"'p1' means 2 profiles; name one by its id: p1aaaaaa, p1bbbbbb"):
+    with pytest.raises(InputError, match=r"'p1' means 2 profiles; name one by its id: p1aaaa \(.*\), p1bbbb \("):
         store.profile("p1")
     for unknown in ("nope", ""):
         with pytest.raises(InputError, match=f"no profile '{unknown}'; `enginebench profiles list` shows"):

@@ -148,7 +148,7 @@ def test_an_unknown_benchmark_is_refused_with_what_to_do(filled, named):
 def test_an_ambiguous_name_is_refused_with_the_ids(filled):
     filled.add_benchmark(invented.benchmark("b0000002"))
 
-    with pytest.raises(InputError, match="means 2 benchmarks; name one by its id: b0000001, b0000002"):
+    with pytest.raises(InputError, match=r"means 2 benchmarks; name one by its id: b0000001 \(.*\), b0000002 \("):
         filled.benchmark("invented")
 
 
