@@ -86,6 +86,7 @@ class _World:
 
 
 FOLDED = "{} that depend on no input computed ahead"
+RESTORED = "quantized weights restored to floats ahead"
 INLINED = "functions taken for what they are made of"
 WEIGHTS = "weights made by Constant nodes kept as weights"
 SHAPES = "sizes of tensors computed ahead for the shapes of this run"
@@ -215,7 +216,8 @@ class _Builder:
             return False
         self.constants.update({name: result for name, result in zip(node.outputs, results, strict=False) if name})
         if self._labels:
-            self._world.remarks[FOLDED.format("nodes")] += 1
+            restored = node.type == "DequantizeLinear"
+            self._world.remarks[RESTORED if restored else FOLDED.format("nodes")] += 1
         return True
 
     def _call(self, node: Node, module: Any, arguments: list[Any], origin: Origin | None) -> None:
