@@ -282,6 +282,7 @@ def test_a_branch_that_only_the_runs_sizes_decide_is_read_with_them(engine: Open
     network = engine.compile(engine.convert(engine.read(source), source), source, spec.Settings())
     outputs = network.create_request().infer({"x": np.ones((1, 4, 3, 5), "f")})
     np.testing.assert_allclose(outputs["y"], np.full((4, 2, 5), 3, "f"))
+    assert network.effective().prepared == ("read with the sizes of this run",)
 
 
 @pytest.mark.parametrize("load", list(spec.Load))

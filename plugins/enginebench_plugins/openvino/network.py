@@ -7,7 +7,7 @@ from typing import Any
 
 from enginebench_plugins import spec
 from enginebench_plugins.openvino.original_names import OriginalNames
-from enginebench_plugins.openvino.plugin import SHARED_MEMORY, import_openvino
+from enginebench_plugins.openvino.plugin import PREPARED, SHARED_MEMORY, import_openvino
 from enginebench_plugins.openvino.profile import profile_layers
 from enginebench_plugins.openvino.request import ConcurrentRequest, NetworkRequest
 from enginebench_plugins.openvino.runtime_model import (
@@ -41,6 +41,7 @@ class CompiledNetwork(spec.CompiledModel):
         self._compile_with = compile_with
         self._names = names or OriginalNames()
         self._settings = settings
+        self._prepared = (str(model.get_rt_info(PREPARED).value),) if model.has_rt_info(PREPARED) else ()
         self._network = compile_with(settings)
         # Compiling is the longest part of a profile, and belongs to the time of compiling.
         self._unused = compile_with(self._one_stream()) if settings.profiling else None
@@ -72,6 +73,7 @@ class CompiledNetwork(spec.CompiledModel):
             precision=_stated(executed_precision(layers)),
             provider=_stated(_provider(self._network)),
             isa=_stated(executed_isa(layers)),
+            prepared=self._prepared,
         )
 
     def create_request(self) -> spec.InferRequest:

@@ -81,9 +81,12 @@ class OpenVino(spec.Engine):
             if content is None:
                 raise
             try:
-                return self._core.read_model(content)
+                model = self._core.read_model(content)
             except RuntimeError:
                 pass
+            else:
+                model.set_rt_info("read with the sizes of this run", PREPARED)
+                return model
             raise  # what it says of the file as given
 
     def convert(self, model: Any, source: spec.ModelSource) -> Any:
@@ -102,6 +105,10 @@ class OpenVino(spec.Engine):
     @cached_property
     def _core(self) -> Any:
         return import_openvino().Core()
+
+
+PREPARED = ["enginebench", "prepared"]
+"""Where a model read says what was done to it: OpenVINO carries such notes along."""
 
 
 def _with_shapes(source: spec.ModelSource) -> bytes | None:
