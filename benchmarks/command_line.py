@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from enginebench_controller.errors import INTERRUPTED
 from enginebench_controller.running.local_agent import local_agent
 
 TIMEOUT_S = 1800
@@ -34,13 +35,15 @@ class CommandLine:
     def try_json(self, *arguments: object) -> Any:
         """The document, or the last sentence of a command that prints none.
 
-        Raises `RuntimeError` for a traceback: a refusal is a sentence.
+        Raises `RuntimeError` for a traceback, as a refusal is a sentence, and for a command that somebody ended.
         """
         command = [sys.executable, "-m", "enginebench_controller", *map(str, arguments), "--json"]
         variables = os.environ | {"ENGINEBENCH_HOME": str(self.home)}
         done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
         if "Traceback" in done.stderr:
             raise RuntimeError(f"enginebench {' '.join(map(str, arguments))} broke: {done.stderr[-1000:]}")
+        if done.returncode < 0 or done.returncode == INTERRUPTED:
+            raise RuntimeError(f"enginebench {' '.join(map(str, arguments))} was ended: {done.stderr[-200:]}")
         return json.loads(done.stdout) if done.stdout.strip() else (done.stderr.strip().splitlines() or [""])[-1]
 
 
