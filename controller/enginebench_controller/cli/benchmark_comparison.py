@@ -16,7 +16,7 @@ from enginebench_controller.planning.configurations import describe_load
 from enginebench_controller.records import Benchmark, Measurement, Profile
 from enginebench_controller.stats.comparison import Verdict
 from enginebench_controller.trust.parity import engine_label
-from enginebench_controller.trust.soundness import Soundness, soundness
+from enginebench_controller.trust.soundness import Soundness, left_out, soundness
 
 STYLES = {Verdict.FASTER: "green", Verdict.SLOWER: "red", Verdict.SAME: "bold", Verdict.INCONCLUSIVE: "yellow"}
 
@@ -44,7 +44,7 @@ def compare_benchmarks(home: Home, benchmarks: Sequence[Benchmark], practical: f
         why = "no two measurements with numbers had the same work"
         raise InputError("\n".join([f"there is nothing to compare in {names}: {why}", *failures(given)]))
     compared = compare_pairs(pairs, home.store.block_samples, models, practical)
-    return Comparing(compared, given, soundness(given, models))
+    return Comparing(compared, given, replace(soundness(given, models), left_out=left_out(benchmarks)))
 
 
 def compare_measurements(home: Home, measurements: Sequence[Measurement], practical: float) -> Comparing:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated
 
 import typer
@@ -17,7 +17,7 @@ from enginebench_controller.home import Home, default_home
 from enginebench_controller.running.collecting import Wish
 from enginebench_controller.running.resuming import TakenUp, Waiting, look, missing_outcomes
 from enginebench_controller.running.resuming import resume as resume_all
-from enginebench_controller.trust.soundness import Soundness, soundness
+from enginebench_controller.trust.soundness import Soundness, left_out, soundness
 
 SCHEMA_VERSION = 1
 
@@ -65,7 +65,8 @@ def _judged(home: Home, found: Sequence[TakenUp | Waiting]) -> Soundness:
     ids = {id_ for one in taken for id_ in one.collected}
     stored = [one for plan in taken for one in home.store.measurements(plan.id)]
     profiles = home.store.whole_profiles(ids - {one.id for one in stored})
-    return soundness([*stored, *profiles], home.store.models(), ids)
+    begun = [home.store.benchmark(id_) for id_ in dict.fromkeys(one.benchmark_id for one in stored)]
+    return replace(soundness([*stored, *profiles], home.store.models(), ids), left_out=left_out(begun))
 
 
 def remind(home: Home) -> None:

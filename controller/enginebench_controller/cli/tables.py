@@ -22,7 +22,7 @@ from enginebench_controller.records import (
     Status,
     TargetSnapshot,
 )
-from enginebench_controller.records.cause import cause
+from enginebench_controller.records.cause import cause, last_words
 from enginebench_controller.trust.output_check import check_outputs
 from enginebench_controller.trust.parity import engine_label, flags, marks, status_words, unequal_settings
 
@@ -96,7 +96,9 @@ def _line(text: str) -> None:
 
 def failure_sentence(failure: Failure) -> str:
     """What happened; `show --failures` prints the engine's own words whole."""
-    return f"{failure.kind}: {failure.message}"
+    why = failure.cause or cause(failure.detail) or last_words(failure.stderr_tail)
+    known = not why or failure.cause or why in failure.message  # what older versions stored has no cause of its own
+    return f"{failure.kind}: {failure.message if known else failure.message.rstrip('.') + ': ' + why}"
 
 
 def instant(unix_ns: int) -> str:

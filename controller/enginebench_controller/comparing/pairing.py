@@ -3,6 +3,7 @@ benchmark, version against version across two.
 """
 
 import itertools
+import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ from enginebench_controller.records import REBATCHED, BlockSamples, Measurement,
 from enginebench_controller.records.model import families, lineage
 from enginebench_controller.stats.comparison import PRACTICAL, Comparison, Side, compare, corrected
 from enginebench_controller.trust.output_check import check_outputs
-from enginebench_controller.trust.parity import unequal
+from enginebench_controller.trust.parity import doubts, engine_label, marks, unequal
 
 Pair = tuple[Measurement, Measurement]
 
@@ -140,6 +141,9 @@ def remarks(first: Measurement, second: Measurement, models: Collection[ModelVer
         yield from _versions(first, second, {model.digest: model for model in models})
         yield from _rounded(first, second, checks)
     yield from unequal([first, second])
+    for one in (first, second):
+        if found := marks(one):
+            yield f"{one.model_name} on {engine_label(one)} is {' and '.join(found)}: {'; '.join(doubts(one))}"
     yield from dict.fromkeys(check.problem for check in checks.values() if check.problem)
 
 
@@ -167,11 +171,12 @@ def _rounded(first: Measurement, second: Measurement, checks: Mapping[str, Outpu
     """How far outputs are apart that are to be the same but for rounding: a gain in speed is paid for with that."""
     for one in (first, second):
         check = checks.get(one.id)
-        if check and not check.problem and check.max_relative_error is not None and check.tolerance:
+        tolerance = check.tolerance if check and check.tolerance and math.isfinite(check.tolerance) else None
+        if check and tolerance and not check.problem and check.max_relative_error is not None:
             yield (
                 f"outputs of {one.model_name} differ by at most {check.max_relative_error:.2%} of the largest value "
                 f"from those of {(second if one is first else first).model_name}, on the inputs measured "
-                f"({check.tolerance:.0%} is what rounding explains)"
+                f"({100 * tolerance:.3g}% is what rounding explains)"
             )
 
 

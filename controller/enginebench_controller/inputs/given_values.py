@@ -90,7 +90,10 @@ def _integers(tensor: InputTensor, ends: tuple[int | float, int | float]) -> Inp
 
 
 def _limits(dtype: str) -> tuple[int, int]:
-    limits = np.iinfo(dtype)
+    try:
+        limits = np.iinfo(dtype)
+    except (TypeError, ValueError):
+        raise InputError(f"--input cannot fill inputs of {dtype}, which NumPy does not have; leave it out") from None
     return int(limits.min), min(int(limits.max), _WIDEST_INTEGER)
 
 

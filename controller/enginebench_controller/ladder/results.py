@@ -121,7 +121,7 @@ def ladder_of(benchmark: Benchmark, measurements: Sequence[Measurement], models:
 
     `models`, all those of the store, tell which versions are to compute the same.
     """
-    document = {key: value for key, value in benchmark.plan.items() if key != "digests"}
+    document = {key: value for key, value in benchmark.plan.items() if key not in {"digests", "left_out"}}
     if not document.get("ladder"):
         raise InputError(f"{benchmark.name} ({benchmark.id}) is no ladder; `enginebench show` shows it")
     plan = make_plan(document, f"the plan of benchmark {benchmark.id}")

@@ -1,7 +1,7 @@
 """The operators of a model that make other values each time, or remember what was before."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import onnx
@@ -24,11 +24,11 @@ def random_operators(path: Path, model_format: str) -> tuple[str, ...] | None:
         return None
     model = load_skeleton(path)
     constants = {one.name: one for one in model.graph.initializer}
-    found = _random(model.graph.node, constants)
-    return tuple(sorted({*found, *(name for one in model.functions for name in _random(one.node, constants))}))
+    bodies = (model.graph.node, *(one.node for one in model.functions))
+    return tuple(sorted({name for nodes in bodies for name in _random(nodes, constants, path.parent)}))
 
 
-def _random(nodes: Iterator[onnx.NodeProto], constants: dict[str, onnx.TensorProto]) -> Iterator[str]:
+def _random(nodes: Sequence[onnx.NodeProto], constants: dict[str, onnx.TensorProto], folder: Path) -> Iterator[str]:
     made = {
         node.output[0]: one.t
         for node in nodes
@@ -36,17 +36,17 @@ def _random(nodes: Iterator[onnx.NodeProto], constants: dict[str, onnx.TensorPro
         if node.op_type == "Constant" and one.HasField("t")
     }
     for node in nodes:
-        if node.op_type in _DRAWING or (node.op_type == "Dropout" and _trains(node, constants | made)):
+        if node.op_type in _DRAWING or (node.op_type == "Dropout" and _trains(node, constants | made, folder)):
             yield node.op_type
         for one in node.attribute:
             if one.HasField("g"):
                 inner = {tensor.name: tensor for tensor in one.g.initializer}
-                yield from _random(one.g.node, constants | made | inner)
+                yield from _random(one.g.node, constants | made | inner, folder)
 
 
-def _trains(node: onnx.NodeProto, constants: dict[str, onnx.TensorProto]) -> bool:
+def _trains(node: onnx.NodeProto, constants: dict[str, onnx.TensorProto], folder: Path) -> bool:
     """Whether a Dropout drops anything: its third input says so, and is False where there is none."""
     if len(node.input) < 3 or not node.input[2]:
         return False
     told = constants.get(node.input[2])
-    return told is None or bool(numpy_helper.to_array(told).any())
+    return told is None or bool(numpy_helper.to_array(told, base_dir=str(folder)).any())

@@ -55,6 +55,7 @@ def rebatch(library: ModelLibrary, version: ModelVersion, batch: int, shapes: Sh
 def _derivation(batch: int, bound: Binding) -> str:
     """What is done, with the places of the batch where it is not in front."""
     axes = [f"{item.name}={item.batch_axis}" for item in bound.inputs if item.items is not None and item.batch_axis]
+    axes += [f"{item.name}={NO_BATCH}" for item in bound.inputs if item.items is None and item.shape]
     return f"{REBATCHED}{batch}" + (f", batch axis {', '.join(axes)}" if axes else "")
 
 

@@ -87,6 +87,8 @@ class NoiseOrder:
     inputs: tuple[InputTensor, ...]
     seed: int = 0
     values: tuple[InputValues, ...] = ()
+    files: tuple[Mapping[str, str], ...] = ()
+    """Where given inputs lie, an item each."""
 
 
 def rounding_noise(order: NoiseOrder, time_limit_s: float = TIME_LIMIT_S) -> tuple[OutputNoise, ...]:
@@ -120,7 +122,7 @@ def main() -> None:
     inputs = tuple(InputTensor(**one | {"shape": tuple(one["shape"])}) for one in order["inputs"])
     values = tuple(InputValues(**one) for one in order["values"])
     try:
-        found = find_noise(NoiseOrder(order["path"], inputs, order["seed"], values))
+        found = find_noise(NoiseOrder(order["path"], inputs, order["seed"], values, tuple(order["files"])))
         print(json.dumps({"noise": [asdict(one) for one in found]}))
     except Exception as error:  # whatever a stranger's model brings about is a reason
         print(json.dumps({"error": next(iter(str(error).splitlines()), type(error).__name__)}))
@@ -136,12 +138,18 @@ def find_noise(order: NoiseOrder) -> tuple[OutputNoise, ...]:
     moved = _session(_with_outside_data(model, path), Levels.ORT_DISABLE_ALL)
     largest: dict[str, float | None] = {}
     for draw in range(DRAWS):
-        given = {**seeded_inputs(order.inputs, order.seed + draw), **_said(order, draw)}
+        given = {**seeded_inputs(order.inputs, order.seed + draw), **_said(order, draw), **_given(order, draw)}
         expected = _run(plain, given)
         for found in (_run(optimized, given), _run(moved, given)):
             for name, values in expected.items():
                 largest[name] = _larger(largest.get(name, 0.0), _distance(values, found[name]))
     return tuple(OutputNoise(name, absolute) for name, absolute in largest.items())
+
+
+def _given(order: NoiseOrder, draw: int) -> Arrays:
+    """The inputs that lie in files."""
+    item = order.files[draw % len(order.files)] if order.files else {}
+    return {name: np.load(file, allow_pickle=False) for name, file in item.items()}
 
 
 def _said(order: NoiseOrder, draw: int) -> Arrays:

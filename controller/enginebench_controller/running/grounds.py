@@ -7,8 +7,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from enginebench_controller.errors import EnginebenchError, ModelError
+from enginebench_controller.errors import ModelError
 from enginebench_controller.home import Home
+from enginebench_controller.model.binding import given_shapes
 from enginebench_controller.model.ceiling import ceiling, fewest_flops
 from enginebench_controller.model.flops import node_costs
 from enginebench_controller.model.random_operators import random_operators
@@ -34,17 +35,6 @@ _PROCESSOR = ["cpu"]
 
 _INTEGER_PRODUCTS = ("QLinear", "Quantize", "Dequantize", "Integer", "DynamicQuantize")
 
-_UNREADABLE = (
-    EnginebenchError,
-    ArithmeticError,
-    LookupError,
-    MemoryError,
-    OSError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
-
 
 class Judging:
     """Gives measurements their grounds. What is found of a model, or of a target, is found once."""
@@ -68,7 +58,7 @@ class Judging:
         with self._lock:
             try:
                 return self._judged(measurement)
-            except _UNREADABLE as error:
+            except Exception as error:  # whatever a stranger's model brings about: what was measured is stored
                 _log.warning("a measurement is stored without what it is judged by", exc_info=error)
                 return measurement
 
@@ -87,7 +77,10 @@ class Judging:
 
     def _random_operators(self, model: ModelVersion, path: Path) -> tuple[str, ...] | None:
         if model.digest not in self._random:
-            self._random[model.digest] = random_operators(path, model.format)
+            try:
+                self._random[model.digest] = random_operators(path, model.format)
+            except Exception:  # its ceiling can be known all the same
+                self._random[model.digest] = None
         return self._random[model.digest]
 
     def _ceiling(self, measurement: Measurement, path: Path) -> Ceiling | None:
@@ -112,12 +105,13 @@ class Judging:
     def _work(self, measurement: Measurement, path: Path) -> tuple[float, bool]:
         """The fewest operations of an inference, and whether some of its products may be of integers."""
         asked = measurement.configuration
-        key = (measurement.model_digest, asked.batch, tuple((one.name, one.shape) for one in asked.inputs))
+        shapes = given_shapes(asked.inputs)
+        key = (measurement.model_digest, asked.batch, tuple(shapes.items()))
         if key not in self._works:
             try:
-                graph = read_source_graph(path, {one.name: one.shape for one in asked.inputs}, asked.batch)
+                graph = read_source_graph(path, shapes, asked.batch)
                 self._works[key] = (fewest_flops(graph, node_costs(graph)), _has_integers(graph))
-            except _UNREADABLE:
+            except Exception:  # a model that cannot be read has no ceiling
                 self._works[key] = (0.0, False)
         return self._works[key]
 
@@ -152,14 +146,15 @@ class Judging:
         key = (measurement.model_digest, measurement.input_set_sha256)
         if key not in self._noise:
             try:
-                self._noise[key] = rounding_noise(_order(path, asked))
+                self._noise[key] = rounding_noise(_order(path, asked, self._home.path / "inputs"))
             except ModelError as error:
                 self._noise[key] = str(error)
         return self._noise[key]
 
 
-def _order(path: Path, asked: Configuration) -> NoiseOrder:
-    return NoiseOrder(str(path), asked.inputs, asked.input_set.seed, asked.input_set.values)
+def _order(path: Path, asked: Configuration, folder: Path) -> NoiseOrder:
+    files = tuple({one.input: str(folder / one.sha256) for one in item} for item in asked.input_set.items)
+    return NoiseOrder(str(path), asked.inputs, asked.input_set.seed, asked.input_set.values, files)
 
 
 def _resources(target: TargetSnapshot, measurement: Measurement) -> Sequence[str] | None:

@@ -119,7 +119,15 @@ def _connect_up_to_date(path: Path, timeout_s: float, config: dict[str, str]) ->
             cleanup.pop_all()
             return connection
     # One process cannot hold a file for reading and for writing, so the first connection is closed by now.
-    _up_to_date(path, timeout_s).close()
+    try:
+        _up_to_date(path, timeout_s).close()
+    except (duckdb.Error, OSError) as error:
+        if "Read-only file system" not in str(error):
+            raise
+        raise StoreError(
+            f"{path} was made by an older enginebench and lies on a read-only file system, where its tables cannot be "
+            "brought up to date: copy its folder to where it can be written, and name that in ENGINEBENCH_HOME"
+        ) from None
     return _connect(path, timeout_s, config, read_only=True)
 
 

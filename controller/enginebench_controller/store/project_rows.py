@@ -9,8 +9,10 @@ from dataclasses import dataclass
 
 import duckdb
 
-from enginebench_controller.records import Measurement, Status
+from enginebench_controller.records import Measurement, Process, Status
 from enginebench_controller.store import originals
+from enginebench_controller.store.measured_rows import from_process_row
+from enginebench_controller.store.queries import parts
 from enginebench_controller.store.rows import from_measurement_row
 from enginebench_controller.store.statements import Row, rows
 
@@ -27,7 +29,7 @@ class ParameterCount:
 class Project:
     """A model version on an engine, in one environment, of a target.
 
-    `best` is the measurement with the largest throughput, whatever its configuration, without processes, blocks and
+    `best` is the measurement with the largest throughput, whatever its configuration, without blocks and
     outputs; None where no measurement has numbers. `counts` are all measurements by how they ended. `begun_at_unix_ns`
     and `last_at_unix_ns` are the starts of the first and the last one, None where unknown. `counted` is known of models
     that were profiled.
@@ -70,10 +72,14 @@ _PROJECTS = f"""
 
 def projects(connection: duckdb.DuckDBPyConnection) -> tuple[Project, ...]:
     """Return all projects, by model and then the fastest first."""
-    return tuple(map(_project, rows(connection, _PROJECTS)))
+    found = rows(connection, _PROJECTS)
+    processes = parts(
+        connection, "processes", "process", from_process_row, [row["id"] for row in found if row["id"] is not None]
+    )
+    return tuple(_project(row, tuple(processes[row["id"]])) for row in found)
 
 
-def _project(row: Row) -> Project:
+def _project(row: Row, processes: tuple[Process, ...]) -> Project:
     return Project(
         model_digest=row["digest"],
         model_name=row["newest_name"],
@@ -83,7 +89,7 @@ def _project(row: Row) -> Project:
         counts={Status(status): count for status, count in row["counts"].items()},
         begun_at_unix_ns=row["begun_at_unix_ns"],
         last_at_unix_ns=row["last_at_unix_ns"],
-        best=None if row["id"] is None else from_measurement_row(row),
+        best=None if row["id"] is None else from_measurement_row(row, processes),
         counted=_counted(row),
     )
 

@@ -141,16 +141,16 @@ def _measurements(
 ) -> tuple[Measurement, ...]:
     """Put measurements together with their parts, each kind of which is asked for once, not once a measurement."""
     ids = [row["id"] for row in found]
-    processes = _parts(connection, "processes", "process", from_process_row, ids)
-    blocks = _parts(connection, "blocks", "process, block", from_block_row, ids if with_blocks else [])
-    outputs = _parts(connection, "captured_outputs", "position", from_output_row, ids)
+    processes = parts(connection, "processes", "process", from_process_row, ids)
+    blocks = parts(connection, "blocks", "process, block", from_block_row, ids if with_blocks else [])
+    outputs = parts(connection, "captured_outputs", "position", from_output_row, ids)
     return tuple(
         from_measurement_row(row, tuple(processes[row["id"]]), tuple(blocks[row["id"]]), tuple(outputs[row["id"]]))
         for row in found
     )
 
 
-def _parts(
+def parts(
     connection: duckdb.DuckDBPyConnection, table: str, order: str, read: Callable[[Row], Part], ids: Sequence[str]
 ) -> defaultdict[str, list[Part]]:
     """What belongs to measurements, in order, by their id."""

@@ -10,6 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from enginebench_controller.records import REBATCHED, Load, Measurement, ModelVersion, OutputCheck
 from enginebench_controller.trust.output_difference import (
     Batch,
@@ -118,7 +120,7 @@ def _checks(group: Sequence[Measurement], models: Models) -> Iterator[tuple[str,
     known = _Known(models, _noise(group))
     problems = {one.id: _own_problem(one, known) for one in group}
     if _ignored_by_the_model(group, problems):
-        problems = dict.fromkeys(problems, "")
+        problems = {one.id: _changed(one, known) for one in group}
     reference = _reference([one for one in group if not problems[one.id]] or group, known)
     for one in group:
         if one is reference:
@@ -161,8 +163,13 @@ def _own_problem(one: Measurement, known: _Known) -> str:
 
 
 def _ignored_by_the_model(group: Sequence[Measurement], problems: Mapping[str, str]) -> bool:
-    """Whether different engines all give the same for every input: then it is the model that does."""
-    same = all(outputs_are_alike(one.captured_outputs) and problems[one.id] for one in group)
+    """Whether different engines all give the same numbers for every input: then it is the model that does."""
+    same = all(
+        outputs_are_alike(one.captured_outputs)
+        and problems[one.id]
+        and all(np.isfinite(output.values).all() for output in one.captured_outputs)
+        for one in group
+    )
     return same and len({one.engine.name for one in group}) > 1
 
 

@@ -75,7 +75,12 @@ def of_benchmark(
     benchmark: Benchmark, measurements: Sequence[Measurement], models: Iterable[ModelVersion]
 ) -> Soundness:
     """As `soundness`, of all that the benchmark was to measure."""
-    return replace(soundness(measurements, models), left_out=tuple(benchmark.plan.get("left_out", ())))
+    return replace(soundness(measurements, models), left_out=left_out([benchmark]))
+
+
+def left_out(benchmarks: Iterable[Benchmark]) -> tuple[str, ...]:
+    """Why models of these benchmarks never came so far, a sentence each."""
+    return tuple(sentence for one in benchmarks for sentence in one.plan.get("left_out", ()))
 
 
 def _names(found: Sequence[Measurement | Profile]) -> str:

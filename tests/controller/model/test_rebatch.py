@@ -189,6 +189,16 @@ def test_a_batch_in_the_second_dimension_is_rewritten_there(library: ModelLibrar
         rebatch(library, version, 5)
 
 
+def test_copies_for_other_inputs_without_a_batch_are_other_copies(library: ModelLibrary, tmp_path: Path) -> None:
+    model = make_model(
+        [helper.make_node("Add", ["x", "s"], ["y"])], [("x", [1, 4]), ("s", [1, 4])], [("y", [1, 4])], {}
+    )
+    version = add(library, tmp_path, model)
+    both, one = rebatch(library, version, 3), rebatch(library, version, 3, parse_shapes({}, {"s": "none"}))
+    assert [item.dims for item in describe(library.main_path(both)).inputs] == [(3, 4), (3, 4)]
+    assert [item.dims for item in describe(library.main_path(one)).inputs] == [(3, 4), (1, 4)]
+
+
 @pytest.mark.parametrize("batch", [1, 3])
 def test_steps_of_a_sequence_are_no_items(library: ModelLibrary, tmp_path: Path, batch: int) -> None:
     """The first steps of a sequence come out alike however many there are, since none knows of those after it."""

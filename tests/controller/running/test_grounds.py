@@ -9,7 +9,15 @@ from onnx import TensorProto, helper, numpy_helper
 
 import invented
 from enginebench_controller.home import Home
-from enginebench_controller.records import CapturedOutput, Configuration, Effective, Grounds, InputTensor
+from enginebench_controller.records import (
+    CapturedOutput,
+    Configuration,
+    Effective,
+    Grounds,
+    InputFile,
+    InputSet,
+    InputTensor,
+)
 from enginebench_controller.running.grounds import Judging
 from enginebench_controller.trust.output_check import check_outputs
 
@@ -122,6 +130,34 @@ def test_other_devices_have_no_ceiling_and_unknown_precisions_the_highest(home, 
     found = Judging(home).with_grounds(replace(measured("fake", version, small()), **fields)).grounds.ceiling
 
     assert found is None if "configuration" in fields else found.precision == "int8"
+
+
+def test_the_noise_is_that_of_the_inputs_that_were_given(home):
+    """A product of inputs of a millionth rounds in its own digits, not in those of drawn ones."""
+    version = added(home, [NEAR_ZERO[0], helper.make_node("Identity", ["z"], ["y"])], WEIGHTS)
+    (home.path / "inputs").mkdir(exist_ok=True)
+    np.save(home.path / "inputs" / "ab", np.full((1, 64), 1e-6, np.float32))
+    (home.path / "inputs" / "ab.npy").rename(home.path / "inputs" / "ab")
+    given = InputSet(count=1, items=((InputFile("x", "ab", 1),),))
+
+    def noise(input_set):
+        judging, asked = Judging(home), replace(ASKED, input_set=input_set)
+        found = [
+            judging.with_grounds(replace(measured(name, version, small(off)), configuration=asked))
+            for name, off in (("fake", 0), ("other", 0.05))
+        ]
+        return found[1].grounds.noise[0].absolute
+
+    assert noise(given) < noise(ASKED.input_set) / 1000
+
+
+def test_what_a_model_brings_about_loses_no_measurement(home):
+    version = added(home, NEAR_ZERO, WEIGHTS)
+    home.library.main_path(version).write_bytes(b"\xff" * 100)
+
+    found = Judging(home).with_grounds(measured("fake", version, small()))
+
+    assert (found.id, found.grounds.ceiling, found.grounds.random_operators) == ("of-fake", None, None)
 
 
 def test_random_operators_are_known(home):

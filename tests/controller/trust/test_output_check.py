@@ -277,6 +277,15 @@ def test_what_every_engine_computes_is_the_model_and_no_ignored_input():
     assert [one.problem for one in checks.values()] == ["", ""]
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_what_every_engine_gets_wrong_is_wrong_all_the_same(value):
+    nothing = np.full_like(scores(), value)
+
+    checks = check(measured("onnxruntime", nothing), measured("openvino", nothing))
+
+    assert all("NaN or infinite" in one.problem for one in checks.values())
+
+
 def test_strings_are_equal_or_not():
     def strings(*digests):
         return tuple(replace(one, dtype="str") for one in captured(np.array([digests], np.float32), "label"))

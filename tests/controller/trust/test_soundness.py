@@ -17,13 +17,13 @@ def right(identity, **fields):
 def test_numbers_that_are_unsure_can_be_used():
     found = soundness([right("m1"), right("m2", status=Status.INCONCLUSIVE)])
     assert found and found.sentence == ""
-    assert found.document == {"sound": True, "without_numbers": [], "wrong_outputs": []}
+    assert found.document == {"sound": True, "without_numbers": [], "wrong_outputs": [], "left_out": []}
 
 
 def test_what_failed_and_what_is_wrong_are_named_apart():
     found = soundness([right("m1"), right("m2"), wrong(), invented.failed("m4")])
     assert not found
-    assert found.document == {"sound": False, "without_numbers": ["m4"], "wrong_outputs": ["m3"]}
+    assert found.document == {"sound": False, "without_numbers": ["m4"], "wrong_outputs": ["m3"], "left_out": []}
     assert found.sentence == (
         "1 of 4 without numbers: invented on fake-broken (local, CPU, batch 1, 2 cores); "
         "1 of 4 with wrong outputs (≠): invented on wrong 1.0 (local, CPU, batch 1, 2 cores)"

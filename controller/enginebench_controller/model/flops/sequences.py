@@ -140,9 +140,14 @@ def fourier_transform(work: Work) -> Count:
     What FFTW's benchmark counts for any algorithm (Frigo and Johnson, "The design and implementation of FFTW3", 2005).
     """
     given, made = work.input(), work.output()
-    axis = work.integer("axis", -2)
-    if work.has_input(2):  # an input from opset 20 on
-        (axis,) = work.graph.constants.get(work.node.inputs[2], (0,))
+    axis = work.integer("axis", 1)
+    if work.graph.opsets.get("", 20) >= 20:  # an input from then on, with another default
+        axis = -2
+        if work.has_input(2):
+            known = work.graph.constants.get(work.node.inputs[2])
+            if known is None:
+                raise UnknownWorkError("its axis depends on the data")
+            (axis,) = known
     length = max(given[axis], made[axis])
     return _transforms(math.prod(made[:-1]) // max(made[axis], 1), length, is_real=min(given[-1], made[-1]) == 1)
 

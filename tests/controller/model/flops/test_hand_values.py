@@ -236,6 +236,9 @@ def test_fourier_transforms_count_as_in_the_benchmark_of_fftw(tmp_path: Path) ->
     given = {"axis": np.array(1, np.int64), "step": np.array(4, np.int64), "long": np.array(8, np.int64)}
     layer = node("DFT", ["x"], axis=1)
     assert cost_of(layer, tmp_path, [("x", [2, 16, 2])]).flops == 2 * 5 * 16 * 4
+    assert cost_of(node("DFT", ["x"]), tmp_path, [("x", [2, 16, 4, 2])]).flops == 2 * 4 * 5 * 16 * 4, "axis 1, of old"
+    unknown = cost_of(node("DFT", ["x", "", "axis"]), tmp_path, [("x", [2, 16, 2]), ("axis", [])], opset=20)
+    assert (unknown.flops, unknown.reason) == (None, "its axis depends on the data")
     layer = node("DFT", ["x", "", "axis"], onesided=1)
     assert cost_of(layer, tmp_path, [("x", [2, 16, 1])], {"axis": given["axis"]}, opset=20).flops == 5 * 16 * 4
     layer = node("STFT", ["x", "step", "window", "long"])
