@@ -148,7 +148,7 @@ class Discovery:
             return
         wanted = [each for each in listed if environment.engines is None or each.name in environment.engines]
         for name in _expected(environment):
-            del self._found[environment.name, name]
+            self._found.pop((environment.name, name), None)
         self._find([_entry(environment, each.name, _being_asked(config)) for each in wanted])
         self._find(_absent(environment, listed))
         await asyncio.gather(*(self._ask_engine(environment, each, config) for each in wanted))

@@ -29,8 +29,11 @@ def send(**message):
     write_frame(pipe, worker_pb2.WorkerMessage(**message))
 def phase(name):
     send(phase=run_pb2.PhaseStarted(name=name))
+ends_ns = [time.perf_counter_ns()]
 def block(index, samples=10):
-    send(part=run_pb2.ResultPart(block=measurement_pb2.Block(index=index, iterations=samples)))
+    ends_ns.append(time.perf_counter_ns())  # as the agent clocks blocks, too
+    times = dict(begin_ns=ends_ns[-2] - ends_ns[0], duration_ns=ends_ns[-1] - ends_ns[-2])
+    send(part=run_pb2.ResultPart(block=measurement_pb2.Block(index=index, iterations=samples, **times)))
     values = measurement_pb2.Samples(latency_ns=[1000 * index + 1] * samples, block=index)
     send(part=run_pb2.ResultPart(samples=values))
 def result(blocks=0, iterations=0, outcome=run_pb2.OUTCOME_OK, phases=()):

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import psutil
 import torch
 
 from agent_server import AgentProcess
@@ -171,9 +172,10 @@ def _order(bench: Bench, document: dict[str, object]) -> list[int]:
 
 
 def _runs(agent: AgentProcess) -> set[int]:
-    """The process ids of the children that carry out runs."""
+    """The process ids of the children that carry out runs, without those that keep them."""
     found = set()
-    for pid in agent.children():
+    keepers = {child.pid for child in psutil.Process(agent.process.pid).children()}
+    for pid in {*agent.children()} - keepers:
         command = Path(f"/proc/{pid}/cmdline")
         if command.exists() and b"\0run\0" in command.read_bytes():
             found.add(pid)

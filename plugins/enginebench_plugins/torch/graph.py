@@ -9,7 +9,6 @@ import warnings
 from collections import ChainMap, Counter
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import getitem
 from typing import Any
 
 import onnx
@@ -140,6 +139,7 @@ class _Builder:
             inputs=tuple("" if name in self._absent else name for name in proto.input),
             outputs=tuple(proto.output),
             constants=self.constants,
+            types=self._world.types,
         )
         label = self._labels.get(id(proto))
         origin = None
@@ -229,7 +229,7 @@ class _Builder:
         else:
             for place, name in enumerate(node.outputs):
                 if name:
-                    self._values[name] = self._graph.call_function(getitem, (made, place))
+                    self._values[name] = self._graph.call_function(_result, (made, place))
         if origin is not None:
             self.sources[target] = origin
 
@@ -357,6 +357,11 @@ class _Function(torch.nn.Module):  # type: ignore[misc]  # torch has no types he
     def forward(self, *values: Any) -> Any:
         results = self.body(*values)
         return results if self._results > 1 else results[0]
+
+
+def _result(results: Any, place: int) -> Any:
+    """One of a node's outputs; an operator asked for its first alone may return that bare."""
+    return results[place] if isinstance(results, tuple | list) else results
 
 
 def _domain(domain: str) -> str:
@@ -510,7 +515,11 @@ def _inferred(model: Any, inputs: Sequence[spec.TensorSpec]) -> tuple[dict[str, 
         inferred = onnx.shape_inference.infer_shapes(skeleton, data_prop=True).graph
     except (onnx.shape_inference.InferenceError, ValueError, RuntimeError):
         return shapes, types
-    for value in _values(inferred):
+    values = list(_values(inferred))
+    seen = Counter(value.name for value in values)
+    for value in values:
+        if seen[value.name] > 1:  # both branches of an If may call a tensor of theirs so
+            continue
         tensor = value.type.tensor_type
         types[value.name] = tensor.elem_type
         if tensor.HasField("shape") and all(dim.HasField("dim_value") for dim in tensor.shape.dim):

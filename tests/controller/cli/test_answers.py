@@ -77,7 +77,7 @@ def test_an_int8_version_stands_beside_the_model_it_was_made_from(store, answer)
     found = [(one["first"]["id"], one["second"]["id"], one["verdict"]) for one in document["comparisons"]]
     assert (code, found) == (0, [("m1", "m3", "faster"), ("m2", "m4", "faster")])
     assert document["comparisons"][0]["second"]["effective"]["precision"]["value"] == "u8"
-    assert document["outcome"] == {"sound": True, "without_numbers": [], "wrong_outputs": []}
+    assert document["outcome"] == {"sound": True, "without_numbers": [], "wrong_outputs": [], "left_out": []}
 
 
 def test_what_can_be_compared_is_and_what_failed_is_named(store, answer, tmp_path):
@@ -127,6 +127,7 @@ def test_wrong_outputs_end_a_comparison_as_a_failure_does(store, answer):
         "sound": False,
         "without_numbers": [],
         "wrong_outputs": ["m3"],
+        "left_out": [],
     }
 
 

@@ -362,7 +362,9 @@ def _batch_normalization(node: Node) -> Any:
     epsilon, momentum = node.get("epsilon", 1e-5), node.get("momentum", 0.9)
     if not node.get("training_mode", 0):
 
-        def normalize(x: Any, scale: Any, bias: Any, mean: Any, variance: Any) -> Any:
+        def normalize(x: Any, *rest: Any) -> Any:
+            kind = torch.promote_types(x.dtype, torch.promote_types(rest[0].dtype, rest[2].dtype))
+            scale, bias, mean, variance = (each.to(kind) for each in rest)  # since opset 15 of types of their own
             return functional.batch_norm(x, mean, variance, scale, bias, False, 0.0, epsilon)
 
         return normalize
@@ -380,7 +382,8 @@ def _batch_normalization(node: Node) -> Any:
 @operator("InstanceNormalization")
 def _instance_normalization(node: Node) -> Any:
     epsilon = node.get("epsilon", 1e-5)
-    return lambda x, scale, bias: functional.instance_norm(x, None, None, scale, bias, True, 0.0, epsilon)
+    # Not torch.nn.functional's, which refuses images of one point.
+    return lambda x, scale, bias: torch.instance_norm(x, scale, bias, None, None, True, 0.0, epsilon, True)
 
 
 @operator("LayerNormalization")
@@ -436,7 +439,7 @@ def _group_normalization(node: Node) -> Any:
     def normalize(x: Any, scale: Any, bias: Any) -> Any:
         if scale.numel() != x.shape[1]:  # opset 18 had one a group
             scale, bias = (each.repeat_interleave(x.shape[1] // groups) for each in (scale, bias))
-        return functional.group_norm(x, groups, scale, bias, epsilon)
+        return torch.group_norm(x, groups, scale, bias, epsilon)
 
     return normalize
 

@@ -238,7 +238,7 @@ def _cast(node: Node) -> Any:
     target = node.get("to")
     if isinstance(target, str):  # opset 1 spells it
         target = TensorProto.DataType.Value(target)
-    return _caster(target)
+    return _caster(target, saturate=bool(node.get("saturate", 1)))
 
 
 @operator("CastLike")
@@ -251,11 +251,13 @@ def _cast_like(node: Node) -> Any:
     return cast_like
 
 
-def _caster(target: int) -> Any:
+def _caster(target: int, *, saturate: bool = True) -> Any:
     if target == TensorProto.STRING:
         return _to_text
     dtype = dtype_of(target)
-    bits = {TensorProto.INT4: (-8, 7), TensorProto.UINT4: (0, 15)}.get(target)
+    bits: tuple[float, float] | None = {TensorProto.INT4: (-8, 7), TensorProto.UINT4: (0, 15)}.get(target)
+    if saturate and "float8" in str(dtype):
+        bits = (torch.finfo(dtype).min, torch.finfo(dtype).max)
 
     def cast(x: Any) -> Any:
         if isinstance(x, np.ndarray):

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from onnx import TensorProto
 
 from enginebench_plugins.torch.operators.convolving import average_pool, convolution, convolved, global_pool
 from enginebench_plugins.torch.operators.dtypes import dtype_of
@@ -55,10 +56,12 @@ def restored(x: Any, scale: Any, zero: Any = None) -> Any:
 def _quantize(node: Node) -> Any:
     axis, block, target = node.get("axis", 1), node.get("block_size", 0), node.get("output_dtype", 0)
     dtype = dtype_of(target) if target else None
+    kind = target or node.kind(2)
+    bits = {TensorProto.INT4: (-8, 7), TensorProto.UINT4: (0, 15)}.get(kind)
 
     def quantize(x: Any, scale: Any, zero: Any = None) -> Any:
         zero = None if zero is None else _along(x, zero, axis, block)
-        return quantized(x, _along(x, scale, axis, block), zero, dtype)
+        return quantized(x, _along(x, scale, axis, block), zero, dtype, bits)
 
     return quantize
 
@@ -273,7 +276,8 @@ def _qgemm(node: Node) -> Any:
         y_zero: Any = None,
     ) -> Any:  # fmt: skip
         left = restored(a, a_scale, a_zero)
-        right = restored(b, b_scale, b_zero)
+        columns = 0 if node.get("transB", 0) else 1
+        right = restored(b, _along(b, b_scale, columns), None if b_zero is None else _along(b, b_zero, columns))
         left, right = left.t() if node.get("transA", 0) else left, right.t() if node.get("transB", 0) else right
         alpha = node.get("alpha", 1.0)
         result = alpha * (left @ right)

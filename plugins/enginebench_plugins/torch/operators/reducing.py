@@ -183,7 +183,7 @@ def _gemm(node: Node) -> Any:
     known = weight is not None and weight.dtype.is_floating_point and (bias is not None or not node.has(2))
     if known and not turn_a and alpha == beta == 1.0:
         weight = weight if turn_b else weight.t()
-        if bias is None or bias.numel() in {1, weight.shape[0]}:
+        if bias is None or bias.numel() == 1 or bias.shape[-1] == bias.numel() == weight.shape[0]:
             return Made(
                 _linear(weight, None if bias is None else bias.reshape(-1).expand(weight.shape[0]).clone()), (0,)
             )

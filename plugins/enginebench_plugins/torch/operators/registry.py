@@ -31,6 +31,7 @@ class Node:
     outputs: tuple[str, ...]
     constants: Values = field(default_factory=dict)
     subgraph: Callable[[str], "Body"] = no_subgraph
+    types: Mapping[str, int] = field(default_factory=dict)
 
     def get(self, name: str, default: Any = None) -> Any:
         """An attribute."""
@@ -39,6 +40,10 @@ class Node:
     def constant(self, index: int) -> Any:
         """The value of an input where it is known ahead, else None."""
         return self.constants.get(self.inputs[index]) if self.has(index) else None
+
+    def kind(self, index: int) -> int:
+        """ONNX's number for the element type of an input, 0 where it is not known: four bits lie in eight."""
+        return self.types.get(self.inputs[index], 0) if self.has(index) else 0
 
     def has(self, index: int) -> bool:
         """Whether this input is given."""

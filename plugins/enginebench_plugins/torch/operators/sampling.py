@@ -18,7 +18,7 @@ Numbers = Any
 def _resize(node: Node) -> Any:
     if node.opset < 11:  # scales came second, places were those of the smaller image
         mode = node.get("mode", "nearest")
-        old = _Resizing(mode=mode, places="asymmetric", nearest="floor")
+        old = _Resizing(mode=mode, places="asymmetric", nearest="simple")
         return lambda x, scales: old(x, None, scales, None)
     resizing = _Resizing(
         mode=node.get("mode", "nearest"),
@@ -59,7 +59,8 @@ class _Resizing:
             sizes, factors = self._wanted([x.shape[axis] for axis in axes], sizes)
         else:
             factors = list(scales)
-            sizes = [int(np.floor(x.shape[axis] * factor)) for axis, factor in zip(axes, factors, strict=True)]
+            # In float32, as ONNX multiplies: 10 times 0.7 is 7 there, and less in Python.
+            sizes = [int(np.float32(x.shape[axis]) * np.float32(by)) for axis, by in zip(axes, factors, strict=True)]
         given = dict(zip(axes, zip(sizes, factors, strict=True), strict=True))
         changed = {
             axis: each for axis, each in given.items() if each[1] != 1 or each[0] != x.shape[axis] or
@@ -104,7 +105,7 @@ class _Resizing:
             places = "half_pixel"
         if self._mode == "nearest":
             larger = all(factor == int(factor) for _, factor in changed.values())
-            same = places == "asymmetric" and self._nearest == "floor"
+            same = places == "asymmetric" and self._nearest in {"floor", "simple"}
             half = places == "half_pixel" and self._nearest in {"round_prefer_floor", "round_prefer_ceil"}
             return "nearest" if larger and (same or half) else None
         if places not in {"half_pixel", "align_corners"} or self._outside:
@@ -117,11 +118,14 @@ class _Resizing:
     def _axis_by_axis(self, x: Any, changed: dict[int, tuple[int, float]], ends: dict[int, tuple[float, float]]) -> Any:
         """By one product a resized axis. Its rows say how much of which old point a new point is."""
         kind, outside = x.dtype, None
-        values = x if kind.is_floating_point else x.to(torch.float32)
+        values = x if kind.is_floating_point or self._mode == "nearest" else x.to(torch.float32)
         for axis, (size, factor) in changed.items():
             matrix, beyond = self._weights(x.shape[axis], size, factor, ends.get(axis, (0.0, 1.0)))
-            weights = torch.from_numpy(matrix).to(device=x.device, dtype=values.dtype)
-            values = torch.tensordot(values, weights, ([axis], [1])).movedim(-1, axis)
+            if self._mode == "nearest":  # a product would round large integers, and spread infinities
+                values = values.index_select(axis, torch.from_numpy(matrix.argmax(1)).to(x.device))
+            else:
+                weights = torch.from_numpy(matrix).to(device=x.device, dtype=values.dtype)
+                values = torch.tensordot(values, weights, ([axis], [1])).movedim(-1, axis)
             if beyond.any():
                 mask = torch.from_numpy(beyond).reshape([-1 if each == axis else 1 for each in range(x.ndim)])
                 outside = mask if outside is None else outside | mask
@@ -129,10 +133,10 @@ class _Resizing:
             values = torch.where(
                 outside.to(x.device), torch.full_like(values[:1].flatten()[:1], self._extrapolated), values
             )
-        if kind.is_floating_point:
+        if values.dtype == kind:
             return values
         limits = torch.iinfo(kind)
-        return (values if self._mode == "nearest" else values.clamp(limits.min, limits.max)).to(kind)
+        return values.clamp(limits.min, limits.max).to(kind)
 
     def _matrix(self, old: int, new: int, factor: float, ends: tuple[float, float]) -> tuple[Numbers, Numbers]:
         places = self._old_places(old, new, factor, ends)
@@ -152,11 +156,12 @@ class _Resizing:
 
     def _old_places(self, old: int, new: int, factor: float, ends: tuple[float, float]) -> Numbers:
         """Where in the old image each new point lies."""
-        numbers, length = np.arange(new, dtype=np.float64), factor * old
-        centres = (numbers + 0.5) / factor
+        by = np.float32(factor)  # ties fall as they do in float32
+        numbers, length = np.arange(new, dtype=np.float32), by * np.float32(old)
+        centres = (numbers + np.float32(0.5)) / by
         start, end = ends
         table: dict[str, Callable[[], Numbers]] = {
-            "asymmetric": lambda: numbers / factor,
+            "asymmetric": lambda: numbers / by,
             "align_corners": lambda: numbers * (old - 1) / (length - 1) if length != 1 else np.zeros(new),
             "tf_half_pixel_for_nn": lambda: centres,
             "tf_crop_and_resize": lambda: (
@@ -164,15 +169,16 @@ class _Resizing:
                 if new > 1
                 else np.full(1, 0.5 * (start + end) * (old - 1))
             ),
+            "half_pixel": lambda: centres - 0.5,
             "half_pixel_symmetric": lambda: old / 2 * (1 - new / length) + centres - 0.5,
             "pytorch_half_pixel": lambda: centres - 0.5 if new > 1 else np.full(1, -0.5),
         }
-        return table.get(self._places, lambda: centres - 0.5)()
+        return table.get(self._places, table["half_pixel"])()
 
     def _taps(self, place: float, factor: float) -> list[tuple[int, float]]:
         """Old points and how much each counts."""
         if self._mode == "nearest":
-            return [(self._rounded(place), 1.0)]
+            return [(self._rounded(place, factor), 1.0)]
         spread = 1 / factor if self._antialias and factor < 1 else 1.0
         reach = spread * (1 if self._mode == "linear" else 2)
         weigh = self._linear if self._mode == "linear" else self._cubed
@@ -182,8 +188,10 @@ class _Resizing:
         total = sum(weights) if spread != 1 else 1.0
         return [(column, weight / total) for column, weight in zip(columns, weights, strict=True)]
 
-    def _rounded(self, place: float) -> int:
+    def _rounded(self, place: float, factor: float) -> int:
         match self._nearest:
+            case "simple":  # of opset 10
+                return int(np.floor(place) if factor >= 1 else np.ceil(place))
             case "floor":
                 return int(np.floor(place))
             case "ceil":

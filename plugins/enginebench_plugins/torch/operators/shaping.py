@@ -158,7 +158,7 @@ def _slice(_node: Node) -> Any:
 def _clamped(part: slice, size: int) -> tuple[int, int, int]:
     """`slice.indices` for a step backwards, where an end far below zero means: through the first element."""
     stop = part.stop if part.stop >= -size else None
-    return slice(part.start, stop, part.step).indices(size)
+    return slice(max(part.start, -size), stop, part.step).indices(size)
 
 
 def _taken(x: Any, axis: int, places: Sequence[int]) -> Any:
@@ -275,8 +275,9 @@ def _scatter_nd(node: Node) -> Any:
         for axis in range(depth):
             rows = rows * x.shape[axis] + _positive(places[:, axis], x.shape[axis])
         tail = x.shape[depth:]
-        flat = x.reshape(int(np.prod(x.shape[:depth], dtype=np.int64)), -1)
-        news = updates.reshape(len(rows), -1)
+        width = int(np.prod(tail, dtype=np.int64))  # -1 means nothing where there are no elements
+        flat = x.reshape(int(np.prod(x.shape[:depth], dtype=np.int64)), width)
+        news = updates.reshape(len(rows), width)
         if reduction == "none":
             flat = flat.index_copy(0, rows, news)
         elif reduction == "add":
@@ -308,13 +309,24 @@ def _tensor_scatter(node: Node) -> Any:
 def _constant_of_shape(node: Node) -> Any:
     value = node.get("value")
     value = torch.zeros(1) if value is None else value
+    if isinstance(value, np.ndarray):
+        return lambda shape: np.full(tuple(shape), value.ravel()[0], dtype=object)
+    return _Filled(value)
 
-    def filled(shape: Sequence[int]) -> Any:
-        if isinstance(value, np.ndarray):
-            return np.full(tuple(shape), value.ravel()[0], dtype=object)
-        return value.reshape(()).expand(tuple(shape)).clone()
 
-    return filled
+class _Filled(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
+    """As many copies of a value as a shape asks for, on the device that the module is on."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__()
+        self.register_buffer("value", value.reshape(()))
+
+    def _get_name(self) -> str:
+        return "ConstantOfShape"
+
+    def forward(self, shape: Sequence[int]) -> Any:
+        """A new tensor."""
+        return self.value.expand(tuple(shape)).clone()
 
 
 @operator("Range")
@@ -489,7 +501,7 @@ def _cumulated(node: Node, cumulate: Any, first: int) -> Any:
         along = _single(axis)
         x = x.flip(along) if reverse else x
         result = cumulate(x, along, dtype=x.dtype)
-        if exclusive:
+        if exclusive and x.shape[along]:
             result = result.roll(1, along)
             result.select(along, 0).fill_(first)
         return result.flip(along) if reverse else result
