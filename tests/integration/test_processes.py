@@ -174,8 +174,9 @@ def _order(bench: Bench, document: dict[str, object]) -> list[int]:
 def _runs(agent: AgentProcess) -> set[int]:
     """The process ids of the children that carry out runs, without those that keep them."""
     found = set()
-    keepers = {child.pid for child in psutil.Process(agent.process.pid).children()}
-    for pid in {*agent.children()} - keepers:
+    children = {*agent.children()}
+    keepers = {child.pid for child in psutil.Process(agent.process.pid).children()}  # and those that keep nothing yet
+    for pid in children - keepers:
         command = Path(f"/proc/{pid}/cmdline")
         if command.exists() and b"\0run\0" in command.read_bytes():
             found.add(pid)
