@@ -34,7 +34,7 @@ class Bench:
         assert expect is None or done.returncode == expect, (done.returncode, done.stdout, done.stderr)
         return done
 
-    def json(self, *arguments: object, expect: int = 0, timeout: float = 120) -> Any:
+    def json(self, *arguments: object, expect: int | None = 0, timeout: float = 120) -> Any:
         """Run `enginebench … --json` and parse what it prints."""
         return json.loads(self.cli(*arguments, "--json", expect=expect, timeout=timeout).stdout)
 

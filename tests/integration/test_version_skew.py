@@ -33,7 +33,7 @@ def test_an_older_agent_measures_and_is_told_to_be_upgraded(bench: Bench, model:
     told = f"target 'nuc' has an older agent (it has enginebench 0.0.9, this is {THIS})"
     assert done.stderr.count(told) == 1
     assert "upgrade the agent on nuc" in done.stderr
-    assert " ok " in done.stdout
+    assert "│ ok" in done.stdout
 
 
 def test_what_an_older_agent_cannot_do_is_a_sentence_that_says_whom_to_upgrade(
@@ -67,7 +67,7 @@ def test_a_newer_agent_measures_and_this_side_is_told_to_be_upgraded(
     assert lunar["unavailable"] == {"kind": "unspecified", "reason": "The moon is not full.", "detail": ""}
     assert f"a newer agent (it has enginebench 9.9.9, this is {THIS})" in done.stderr
     assert "upgrade enginebench here" in done.stderr
-    assert " ok " in done.stdout
+    assert "│ ok" in done.stdout
 
 
 def test_versions_that_speak_one_wire_say_nothing(bench: Bench, agent: AgentProcess) -> None:
