@@ -67,7 +67,7 @@ def test_a_derived_model_runs_and_names_its_parent(bench: Bench, model: Path, sh
     quantized = bench.json("models", "quantize", model)
     assert pruned["parent_digest"] == quantized["parent_digest"]
     arguments = ("--engine", "onnxruntime,openvino", "--target", shared_agent.address, "--batch", "1,4")
-    # OpenVINO 2026.4 multiplies these few bytes wrongly at batch 4 on some processors, and the command then ends with 1.
+    # OpenVINO 2026.4 multiplies these few bytes wrongly at batch 4 on some processors; the command then ends with 1.
     versions = (pruned["digest"][:12], quantized["digest"][:12])
     document = bench.json("run", *versions, *arguments, *QUICK, expect=None)
     assert [m["status"] for m in document["measurements"]] == ["ok"] * 8
