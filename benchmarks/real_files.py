@@ -51,12 +51,14 @@ class RealModel:
     licence: str = ""
     about: str = ""
     shapes: Mapping[str, str] = field(default_factory=dict)
+    batch_axes: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def shape_options(self) -> list[str]:
-        """`--shape` for every input that has one."""
-        return [word for name, shape in self.shapes.items() for word in ("--shape", f"{name}={shape}")]
+        """`--shape` and `--batch-axis` for every input that has one."""
+        said = (("--shape", self.shapes), ("--batch-axis", self.batch_axes))
+        return [word for option, texts in said for name, text in texts.items() for word in (option, f"{name}={text}")]
 
 
 def listed(cache: Path, only: Sequence[str] = ()) -> Iterator[RealModel]:
@@ -68,7 +70,8 @@ def listed(cache: Path, only: Sequence[str] = ()) -> Iterator[RealModel]:
         if not only or entry["name"] in only:
             known = {key: entry.get(key, "") for key in ("name", "sha256", "package", "version", "licence", "about")}
             path = _fetched(entry, cache)
-            yield RealModel(path=path, shapes=entry.get("shapes", {}), values=entry.get("values", {}), **known)
+            fed = {key: entry.get(key, {}) for key in ("shapes", "batch_axes", "values")}
+            yield RealModel(path=path, **fed, **known)
 
 
 def found(folder: Path, only: Sequence[str] = ()) -> Iterator[RealModel]:
@@ -80,8 +83,8 @@ def found(folder: Path, only: Sequence[str] = ()) -> Iterator[RealModel]:
         if not only or path.stem in only:
             digest = hashlib.sha256(path.read_bytes()).hexdigest()
             entry = entries.get(path.stem) or _guess(path)
-            shapes, values = entry.get("shapes", {}), entry.get("values", {})
-            yield RealModel(path.stem, path, digest, shapes=shapes, values=values)
+            fed = {key: entry.get(key, {}) for key in ("shapes", "batch_axes", "values")}
+            yield RealModel(path.stem, path, digest, **fed)
 
 
 def write_samples(model: RealModel, folder: Path) -> Path:
