@@ -119,8 +119,8 @@ def _noise(group: Iterable[Measurement]) -> dict[str, Noise]:
 def _checks(group: Sequence[Measurement], models: Models) -> Iterator[tuple[str, OutputCheck]]:
     known = _Known(models, _noise(group))
     problems = {one.id: _own_problem(one, known) for one in group}
-    if _ignored_by_the_model(group, problems):
-        problems = {one.id: _changed(one, known) for one in group}
+    for one in _ignored_by_the_model(group, problems, known):
+        problems[one.id] = _changed(one, known)
     reference = _reference([one for one in group if not problems[one.id]] or group, known)
     for one in group:
         if one is reference:
@@ -162,15 +162,29 @@ def _own_problem(one: Measurement, known: _Known) -> str:
     return own_problem(one.captured_outputs, _inputs(one)) or _changed(one, known)
 
 
-def _ignored_by_the_model(group: Sequence[Measurement], problems: Mapping[str, str]) -> bool:
-    """Whether different engines all give the same numbers for every input: then it is the model that does."""
-    same = all(
-        outputs_are_alike(one.captured_outputs)
-        and problems[one.id]
-        and all(np.isfinite(output.values).all() for output in one.captured_outputs)
+def _ignored_by_the_model(
+    group: Sequence[Measurement], problems: Mapping[str, str], known: _Known
+) -> list[Measurement]:
+    """Those that give the same numbers for every input as another engine does, too, but for rounding: the model does.
+
+    An engine that has a problem bears witness only if it gives the same for all inputs itself.
+    """
+    alike = {
+        one.id
         for one in group
-    )
-    return same and len({one.engine.name for one in group}) > 1
+        if problems[one.id]
+        and outputs_are_alike(one.captured_outputs)
+        and all(np.isfinite(output.values).all() for output in one.captured_outputs)
+    }
+    witnesses = [one for one in group if one.id in alike or not problems[one.id]]
+    return [
+        one
+        for one in group
+        if one.id in alike
+        and any(
+            other.engine.name != one.engine.name and not _difference(other, one, known).problem for other in witnesses
+        )
+    ]
 
 
 def _changed(one: Measurement, known: _Known) -> str:
