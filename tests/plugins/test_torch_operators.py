@@ -15,7 +15,7 @@ from enginebench_plugins.torch.operators.dtypes import from_array, to_array
 
 NOT_COVERED = frozenset(
     {
-        # Trees and text tables of classical machine learning: no PyTorch would run them.
+        # Trees and text tables of classical machine learning, which ONNX Runtime runs and this does not.
         "ai.onnx.ml.ArrayFeatureExtractor",
         "ai.onnx.ml.Binarizer",
         "ai.onnx.ml.LabelEncoder",
