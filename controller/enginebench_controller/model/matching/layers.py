@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from enginebench_controller.model.matching.between import between
 from enginebench_controller.model.matching.claims import claim_nodes
 from enginebench_controller.model.matching.dataflow import DataFlow
 from enginebench_controller.model.matching.kinship import kin
@@ -31,9 +32,11 @@ def match_layers(graph: SourceGraph, layers: Sequence[Layer]) -> Matching:
     ranked = sorted(range(len(layers)), key=lambda position: (layers[position].order, layers[position].name))
     in_order = [layers[position] for position in ranked]
     claims = claim_nodes(flow, in_order)
-    akin = kin(flow, in_order, claims)
-    ownership = share_nodes(flow, replace(claims, executed={**claims.executed, **akin}))
-    named = frozenset(ownership.of_node).difference(*akin.values())
+    told = {**claims.executed, **kin(flow, in_order, claims)}
+    told |= between(flow, in_order, told)
+    ownership = share_nodes(flow, replace(claims, executed=told))
+    guessed = (nodes for layer, nodes in told.items() if layer not in claims.executed)
+    named = frozenset(ownership.of_node).difference(*guessed)
     place_nodes(flow, claims.tensors, ownership)
     groups = _groups(ownership, ranked)
     matched = {layer for group in groups for layer in group.layers}

@@ -290,3 +290,38 @@ def test_times_are_conserved_to_the_nanosecond() -> None:
 
 def test_without_times_there_is_no_share() -> None:
     assert match(BLOCK).matched_share is None
+
+
+GELU = graph("""
+    conv1: Conv(x, w_1) -> c1
+    div: Div(c1, w_root) -> d
+    erf: Erf(d) -> e
+    add: Add(e, w_one) -> a
+    mul: Mul(c1, a) -> m
+    conv2: Conv(m, w_2) -> y
+""")
+FUSED = (
+    layer("c1_nchwc", "Conv", "conv1", writes="reorder_token_1"),
+    layer("Gelu_token_0", "Gelu", reads="reorder_token_1", writes="reorder_token_2"),
+)
+
+
+def test_a_layer_that_nothing_names_stands_for_what_is_between_its_neighbours() -> None:
+    read = layer("y_nchwc", "Conv", "conv2", reads="reorder_token_2", writes="y")
+    assert named_groups(profile(GELU, *FUSED, read))["Gelu_token_0"] == "div erf add mul"
+
+
+def test_what_moves_data_is_looked_through_on_the_way_to_a_neighbour() -> None:
+    moved = layer("ReorderOutput", "ReorderOutput", reads="reorder_token_2", writes="plain")
+    read = layer("conv", "Conv", "conv2", reads="plain", writes="y")
+    matched = profile(GELU, *FUSED, moved, read)
+    assert named_groups(matched)["Gelu_token_0"] == "div erf add mul"
+    assert matched.matching.group_of_layer[2] is None
+
+
+def test_of_two_nameless_layers_in_a_row_nobody_can_tell_what_each_does() -> None:
+    other = layer("Unheard", "Unheard", reads="reorder_token_2", writes="reorder_token_3")
+    read = layer("y_nchwc", "Conv", "conv2", reads="reorder_token_3", writes="y")
+    matched = profile(GELU, *FUSED, other, read).matching
+    assert matched.group_of_layer[1] is None
+    assert matched.group_of_layer[2] is None
