@@ -68,13 +68,16 @@ def infer_tensors(
     _state(model.graph, given or {})
     tensors = _inferred(model)
     values = stated_values(model.graph)
+    asked: set[object] = {None}
     for _ in range(_MAX_ROUNDS):
         if _is_complete(model.graph, tensors):
+            values |= known_values(model, tensors) if depth else {}  # the graph around a body asks for them
             break
         values |= known_values(model, tensors)
         fixed = _fix(model.graph, values)
-        settled = _settled(model, tensors, values, sizes, depth)
-        if not fixed and not settled:
+        known = len(values)
+        settled = _settled(model, tensors, values, sizes, depth, asked)
+        if not fixed and not settled and len(values) == known:
             break
         tensors |= settled
         model.graph.value_info.extend(declared(name, tensor) for name, tensor in settled.items())
@@ -178,15 +181,26 @@ def _constants(nodes: Iterable[onnx.NodeProto], values: Mapping[str, NDArray[np.
 
 
 def _settled(
-    model: onnx.ModelProto, tensors: Mapping[str, Tensor], values: Values, sizes: Sizes, depth: int
+    model: onnx.ModelProto,
+    tensors: Mapping[str, Tensor],
+    values: Values,
+    sizes: Sizes,
+    depth: int,
+    asked: set[object],
 ) -> dict[str, Tensor]:
-    """The outputs of control flow whose shape was unknown, and is told by its bodies. Adds what values are known."""
+    """The outputs of control flow whose shape was unknown, and is told by its bodies. Adds what values are known.
+
+    A branch that is certain to be taken is asked for these even where its shapes are known: sizes come out of it, too.
+    It is `asked` again where more is known of what it reads.
+    """
     found: dict[str, Tensor] = {}
     for node in model.graph.node if depth < _MAX_DEPTH else ():
         rule = _OUTCOMES.get(node.op_type) if node.domain in {"", "ai.onnx"} else None
         unknown = {name for name in node.output if name and (name not in tensors or tensors[name].shape is None)}
-        if rule is None or not unknown:
+        question = (node.output[0], len(known_around(node, values))) if _may_tell(node, values) else None
+        if rule is None or not (unknown or question not in asked):
             continue
+        asked.add(question)
         outcome = rule(_Control(model, node, tensors, values, sizes, depth))
         found |= {
             name: tensor
@@ -194,6 +208,10 @@ def _settled(
             if name in unknown and tensor is not None and tensor.shape is not None
         }
     return found
+
+
+def _may_tell(node: onnx.NodeProto, values: Values) -> bool:
+    return node.op_type == "If" and node.input[0] in values and not values.keys() >= set(filter(None, node.output))
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,27 @@ def test_the_branch_of_a_constant_condition_is_counted(tmp_path: Path) -> None:
     assert cost.weight_bytes == 64 + 1, "the body reads a weight from around it, and the node its condition"
 
 
+def test_sizes_that_come_out_of_a_branch_are_known(tmp_path: Path) -> None:
+    """As where an exporter pads a list of repeats to the rank of what is repeated."""
+    three = branch(helper.make_node("Identity", ["three"], ["a"]))
+    longer = branch(helper.make_node("Concat", ["one", "three"], ["b"], axis=0))
+    for body in (three, longer):
+        body.output[0].CopyFrom(value(body.output[0].name, INT64, None))
+    nodes = [
+        helper.make_node("Size", ["three"], ["rank"]),
+        helper.make_node("Less", ["rank", "three_axes"], ["short"]),
+        helper.make_node("If", ["short"], ["repeats"], then_branch=longer, else_branch=three),
+        helper.make_node("Cast", ["repeats"], ["whole"], to=INT64),
+        helper.make_node("Tile", ["x", "whole"], ["tiled"]),
+        helper.make_node("MatMul", ["tiled", "w"], ["y"]),
+    ]
+    repeats, one = np.array([1, 3, 1], np.int64), np.array([1], np.int64)
+    weights = {"w": WEIGHT, "three": repeats, "one": one, "three_axes": np.array(3, np.int64)}
+    graph = read(make_model(nodes, [("x", [1, 2, 4])], [("y", None)], weights), tmp_path)
+    assert graph.shape("y") == (1, 6, 4)
+    assert node_costs(graph)[-1].macs == 6 * 4 * 4
+
+
 def test_of_branches_that_differ_the_larger_one_counts_and_is_marked(tmp_path: Path) -> None:
     relu, tanh = helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Tanh", ["x"], ["b"])
     copy = helper.make_node("Identity", ["x"], ["c"])
