@@ -1,6 +1,7 @@
 """The files of the trial, taken out of packages by name or found in a folder, with what their inputs need."""
 
 import hashlib
+import math
 import re
 import subprocess
 import sys
@@ -8,8 +9,10 @@ import tarfile
 import tempfile
 import tomllib
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +36,9 @@ GUESSED_SIZES = (224, 32, 16_000, 48, 128, 512, 640)
 
 GUESSED_VALUES = {r"^sr$|rate": "16000", r"len(gth)?s?$|_len": "{last}", r"mask": "ones", r"token_type": "zeros"}
 """What inputs of unknown make need, by their names; `{last}` is the last size of the first input."""
+
+MOST_GUESSED_ELEMENTS = 1 << 24
+"""Sizes are not tried with which the inputs alone would take most of the memory."""
 
 UNREADABLE = (DecodeError, ValueError, TypeError, KeyError)
 _WORDS = {"zeros": "0", "ones": "1"}
@@ -75,16 +81,23 @@ def listed(cache: Path, only: Sequence[str] = ()) -> Iterator[RealModel]:
 
 
 def found(folder: Path, only: Sequence[str] = ()) -> Iterator[RealModel]:
-    """The .onnx files below a folder. `real_models.toml` there may give `shapes` and `values` by name; else guesses."""
+    """The .onnx files below a folder. `real_models.toml` there may give `shapes` and `values` by name; else guesses.
+
+    A file is called as it is, or by its whole path where another one is called so, too.
+    """
     notes = folder / LIST.name
     given = tomllib.loads(notes.read_text(encoding="utf-8"))["model"] if notes.exists() else []
     entries = {entry["name"]: entry for entry in given}
-    for path in sorted(folder.rglob("*.onnx")):
-        if not only or path.stem in only:
+    paths = sorted(folder.rglob("*.onnx"))
+    alike = Counter(path.stem for path in paths)
+    for path in paths:
+        whole = "-".join(path.relative_to(folder).with_suffix("").parts)
+        name = path.stem if alike[path.stem] == 1 else whole
+        if not only or name in only:
             digest = hashlib.sha256(path.read_bytes()).hexdigest()
-            entry = entries.get(path.stem) or _guess(path)
+            entry = entries.get(name) or _guess(path)
             fed = {key: entry.get(key, {}) for key in ("shapes", "batch_axes", "values")}
-            yield RealModel(path.stem, path, digest, **fed)
+            yield RealModel(name, path, digest, **fed)
 
 
 def write_samples(model: RealModel, folder: Path) -> Path:
@@ -169,20 +182,52 @@ def read_member(archive: Path, name: str) -> bytes:
 
 def _guess(path: Path) -> Mapping[str, Any]:
     """Sizes and values with which ONNX Runtime runs the file, tried in turn; the first ones where none does."""
+    print(f"  {path.name}: which sizes does it run with?", flush=True)
     try:
-        inputs = _inputs(path)
+        model = onnx.load(str(path), load_external_data=False)
+        inputs, names = graph_inputs(model), dimension_names(model)
     except UNREADABLE:  # what the product says of it is part of the trial
         return {}
-    guesses = [guess(inputs, size, last_only=last) for last in (False, True) for size in GUESSED_SIZES]
-    return next((one for one in guesses if _fits(path, inputs, one)), guesses[0])
+    guesses = [guess(inputs, size, items, names) for items in Items for size in GUESSED_SIZES]
+    session = _session(path)
+    return next((one for one in guesses if session and _fits(session, path, inputs, one)), guesses[0])
 
 
-def guess(inputs: Sequence[spec.TensorSpec], size: int, *, last_only: bool = False) -> dict[str, dict[str, str]]:
-    """One item of everything, with `size` for every other open dimension, and the values that names ask for.
+class Items(Enum):
+    """Which open dimensions are of one item: the first ones, all but the last of an input, or none."""
 
-    With `last_only` all open dimensions are 1 but an input's last one: states hold the batch in their middle.
-    """
-    shapes = {one.name: _guessed_shape(one.shape, size, last_only=last_only) for one in inputs if None in one.shape}
+    FIRST = auto()
+    """A dimension that is called like the first of all is of one item wherever it is."""
+    ALL_BUT_LAST = auto()
+    """States hold the batch in their middle."""
+    NONE = auto()
+    """A graph of molecules or a list of boxes."""
+
+
+Names = Mapping[str, Sequence[str]]
+"""What dimensions are called, by the input: empty for one without a name."""
+
+
+def dimension_names(model: onnx.ModelProto) -> Names:
+    """The names of dimensions that mean the same in all inputs."""
+    shapes = {value.name: value.type.tensor_type.shape.dim for value in model.graph.input}
+    return {name: [dim.dim_param if dim.dim_param != "?" else "" for dim in dims] for name, dims in shapes.items()}
+
+
+def guess(
+    inputs: Sequence[spec.TensorSpec], size: int, items: Items = Items.FIRST, names: Names | None = None
+) -> dict[str, dict[str, str]]:
+    """One item of everything, with `size` for every other open dimension, and the values that inputs' names ask for."""
+    names = names or {}
+    of_items = {one for one in (set(names.get(inputs[0].name, ())[:1]) if inputs else set()) if one}
+    elsewhere = {name for each in names.values() for name in each[1:] if name} - of_items
+    shapes = {}
+    for one in inputs:
+        called = names.get(one.name) or [""] * len(one.shape)
+        is_one = [_is_of_item(axis, one.shape, called[axis], items, of_items, elsewhere) for axis in range(len(called))]
+        if None in one.shape:
+            sizes = (known or (1 if single else size) for known, single in zip(one.shape, is_one, strict=True))
+            shapes[one.name] = "x".join(map(str, sizes))
     last = next((one.shape[-1] or size for one in inputs if one.shape), size)
     values = {
         one.name: value.format(last=last)
@@ -193,16 +238,31 @@ def guess(inputs: Sequence[spec.TensorSpec], size: int, *, last_only: bool = Fal
     return {"shapes": shapes, "values": values}
 
 
-def _guessed_shape(shape: Sequence[int | None], size: int, *, last_only: bool) -> str:
-    of_items = {0, *(range(len(shape) - 1) if last_only else ())}
-    return "x".join(str(known or (1 if axis in of_items else size)) for axis, known in enumerate(shape))
+def _is_of_item(
+    axis: int, shape: Sequence[int | None], name: str, items: Items, of_items: Set[str], elsewhere: Set[str]
+) -> bool:
+    match items:
+        case Items.FIRST:
+            return name in of_items or (axis == 0 and name not in elsewhere)
+        case Items.ALL_BUT_LAST:
+            return axis < len(shape) - 1
+    return False
 
 
-def _fits(path: Path, inputs: Sequence[spec.TensorSpec], entry: Mapping[str, Any]) -> bool:
+def _session(path: Path) -> Any:
+    """A session of ONNX Runtime; None where it has none for the file."""
     onnxruntime.set_default_logger_severity(4)
-    model = RealModel(path.stem, path, "", shapes=entry["shapes"], values=entry["values"])
     try:
-        session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    except Exception:  # its words are asked for later
+        return None
+
+
+def _fits(session: Any, path: Path, inputs: Sequence[spec.TensorSpec], entry: Mapping[str, Any]) -> bool:
+    model = RealModel(path.stem, path, "", shapes=entry["shapes"], values=entry["values"])
+    if sum(math.prod(_shape(one, model)) for one in inputs) > MOST_GUESSED_ELEMENTS:
+        return False
+    try:
         session.run(None, feed(inputs, model, seed=0))
     except Exception:  # whatever it refuses, these are not its shapes
         return False

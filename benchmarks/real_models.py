@@ -88,7 +88,12 @@ def main() -> None:
 
     def work(cli: CommandLine) -> list[Row]:
         trial = Trial(cli, folder, python if python.exists() else None)
-        return [row for model in models for row in _of_model(trial, model, arguments.engine, again=arguments.again)]
+        begin, rows = time.perf_counter(), []
+        for count, model in enumerate(models, start=1):
+            rows += _of_model(trial, model, arguments.engine, again=arguments.again)
+            left_s = (time.perf_counter() - begin) / count * (len(models) - count)
+            print(f"{model.name}: {count} of {len(models)}, about {left_s / 60:.0f} min left", flush=True)
+        return rows
 
     rows = asyncio.run(agent_apart(folder / "home", environments, work))
     text = page(models, rows)
@@ -250,9 +255,12 @@ def _cell(row: Row) -> str:
 
 
 def _sentences(rows: Sequence[Row]) -> Iterator[str]:
+    left_out = [row for row in rows if row["engine"] == PEER and row["status"] != "ran"]
+    counted = [row for row in rows if row["model"] not in {one["model"] for one in left_out}]
     groups = {
-        "### Refusals of the engines' own": [row for row in rows if row["status"] != "ran" and row.get("own")],
-        "### Failures that are not": [row for row in rows if row["status"] != "ran" and not row.get("own")],
+        "### Left out, as ONNX Runtime does not run them": left_out,
+        "### Refusals of the engines' own": [row for row in counted if row["status"] != "ran" and row.get("own")],
+        "### Failures that are not": [row for row in counted if row["status"] != "ran" and not row.get("own")],
         "### Outputs that differ": [row for row in rows if row.get("problem")],
         "### Profiles that failed": [row for row in rows if row.get("profile")],
     }

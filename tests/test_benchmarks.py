@@ -182,6 +182,40 @@ def test_an_unknown_file_is_tried_with_shapes_until_it_runs(tmp_path: Path) -> N
     assert odd.shapes == {"sound": "1x1x16000", "state": "2x1x8"}
 
 
+def test_dimensions_of_one_name_are_guessed_to_be_of_one_size() -> None:
+    """Of a graph of atoms no dimension is of one item, and one that is called like the batch is, wherever it lies."""
+    atoms, edges = spec.TensorSpec("atoms", "int64", (None,)), spec.TensorSpec("edges", "int64", (2, None))
+    lengths = spec.TensorSpec("lengths", "float32", (None,))
+    names = {"atoms": ["atoms"], "edges": ["", "edges"], "lengths": ["edges"]}
+    inputs = (atoms, edges, lengths)
+    assert real_files.guess(inputs, 32, names=names)["shapes"] == {"atoms": "1", "edges": "2x32", "lengths": "32"}
+    all_alike = real_files.guess(inputs, 32, real_files.Items.NONE, names)["shapes"]
+    assert all_alike == {"atoms": "32", "edges": "2x32", "lengths": "32"}
+    sound, state = spec.TensorSpec("sound", "float32", (None, None)), spec.TensorSpec("state", "float32", (2, None, 8))
+    called = {"sound": ["batch", "samples"], "state": ["", "batch", ""]}
+    assert real_files.guess((sound, state), 48, names=called)["shapes"] == {"sound": "1x48", "state": "2x1x8"}
+
+
+def test_files_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "model.onnx").write_bytes(b"\x0a\xff\xff")
+    (tmp_path / "other.onnx").write_bytes(b"\x0a\xff\xff")
+    assert [model.name for model in real_files.found(tmp_path)] == ["one-model", "other", "two-model"]
+    assert [model.name for model in real_files.found(tmp_path, ["two-model"])] == ["two-model"]
+
+
+def test_a_file_that_onnx_runtime_does_not_run_is_left_out_with_its_reason() -> None:
+    rows = [
+        {"model": "a", "engine": "onnxruntime", "status": "failed", "reason": "no such operator", "own": "yes"},
+        {"model": "a", "engine": "torch", "status": "failed", "reason": "unknown"},
+    ]
+    text = real_models.page([RealModel("a", Path("a.onnx"), "0" * 64)], rows)
+    assert "### Left out, as ONNX Runtime does not run them\n\n- **a**, onnxruntime: no such operator" in text
+    assert "### Failures" not in text
+    assert "### Refusals" not in text
+
+
 def test_a_file_that_is_no_model_is_left_to_the_product_to_refuse(tmp_path: Path) -> None:
     (tmp_path / "broken.onnx").write_bytes(b"\x0a\xff\xff")
     (broken,) = real_files.found(tmp_path)
