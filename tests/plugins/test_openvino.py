@@ -285,6 +285,79 @@ def test_a_branch_that_only_the_runs_sizes_decide_is_read_with_them(engine: Open
     assert network.effective().prepared == ("read with the sizes of this run",)
 
 
+def saved(path: Path, nodes: list[onnx.NodeProto], inputs: dict[str, list[object]], **weights: np.ndarray) -> Path:
+    """A model of opset 17 with the output y."""
+    given = [
+        helper.make_tensor_value_info(name, TensorProto.BOOL if not shape else TensorProto.FLOAT, shape)
+        for name, shape in inputs.items()
+    ]
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    held = [numpy_helper.from_array(array, name) for name, array in weights.items()]
+    graph = helper.make_graph(nodes, "made", given, [y], held)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def test_a_branch_within_a_branch_is_decided_by_the_runs_sizes_and_what_cannot_run_gives_no_number(
+    engine: OpenVino, tmp_path: Path
+) -> None:
+    """As a voice model has them: a branch a sample rate, the frames of the other of which have another length."""
+
+    def chosen(prefix: str, size: str) -> onnx.GraphProto:
+        def one(operator: str, made: str) -> onnx.GraphProto:
+            inputs = ["x", "zero"] if operator == "Squeeze" else ["x"]
+            value = helper.make_tensor_value_info(made, TensorProto.FLOAT, None)
+            return helper.make_graph([helper.make_node(operator, inputs, [made])], made, [], [value])
+
+        squeezed, kept = one("Squeeze", f"{prefix}s"), one("Identity", f"{prefix}i")
+        nodes = [
+            helper.make_node("Shape", ["x"], [f"{prefix}sizes"]),
+            helper.make_node("Gather", [f"{prefix}sizes", "zero"], [f"{prefix}first"]),
+            helper.make_node("Equal", [f"{prefix}first", size], [f"{prefix}single"]),
+            helper.make_node("If", [f"{prefix}single"], [f"{prefix}a"], then_branch=squeezed, else_branch=kept),
+            helper.make_node("Conv", [f"{prefix}a", "w"], [f"{prefix}y"]),
+        ]
+        return helper.make_graph(
+            nodes, prefix, [], [helper.make_tensor_value_info(f"{prefix}y", TensorProto.FLOAT, None)]
+        )
+
+    nodes = [helper.make_node("If", ["rate"], ["y"], then_branch=chosen("t", "one"), else_branch=chosen("e", "two"))]
+    weights = {"zero": np.array([0]), "one": np.array([1]), "two": np.array([2]), "w": np.ones((2, 3, 1), "f")}
+    path = saved(tmp_path / "m.onnx", nodes, {"x": ["a", "b", "c", "d"], "rate": []}, **weights)
+    inputs = (spec.TensorSpec("x", "float32", (1, 4, 3, 5)), spec.TensorSpec("rate", "bool", ()))
+    source = spec.ModelSource(path, spec.ModelFormat.ONNX, inputs)
+    network = engine.compile(engine.convert(engine.read(source), source), source, spec.Settings())
+    request = network.create_request()
+    x = np.ones((1, 4, 3, 5), "f")
+    np.testing.assert_allclose(request.infer({"x": x, "rate": np.array(True)})["y"], np.full((4, 2, 5), 3, "f"))
+    assert np.isnan(request.infer({"x": x, "rate": np.array(False)})["y"]).all()
+    assert network.effective().prepared == (
+        "read with the sizes of this run, 8 nodes that follow from them computed ahead, "
+        "not-a-number for 1 branches that cannot run in them",
+    )
+
+
+def test_a_spectrum_is_read_without_the_axis_and_the_length_that_its_exporter_left_out(
+    engine: OpenVino, tmp_path: Path
+) -> None:
+    nodes = [
+        helper.make_node("STFT", ["x", "hop", "window"], ["parts"]),
+        helper.make_node("ReduceSumSquare", ["parts"], ["y"], axes=[-1], keepdims=0),
+    ]
+    window = np.hanning(16).astype("f")
+    path = saved(tmp_path / "m.onnx", nodes, {"x": ["batch", "samples"]}, hop=np.array(8), window=window)
+    source = spec.ModelSource(path, spec.ModelFormat.ONNX, (spec.TensorSpec("x", "float32", (1, 64)),))
+    network = engine.compile(engine.convert(engine.read(source), source), source, spec.Settings())
+    x = np.random.default_rng(1).standard_normal((1, 64)).astype("f")
+    frames = np.stack([x[0, start : start + 16] * window for start in range(0, 49, 8)])
+    expected = np.abs(np.fft.rfft(frames)) ** 2
+    found = network.create_request().infer({"x": x})["y"][0]
+    np.testing.assert_allclose(found[:, :9], expected, rtol=0.05, atol=0.05)
+    assert network.effective().prepared == (
+        "read with the sizes of this run, 1 STFT with its axis and frame length written out",
+    )
+
+
 @pytest.mark.parametrize("load", list(spec.Load))
 def test_memory_is_shared_unless_it_is_not_to_be(engine: OpenVino, model: ContractModel, load: spec.Load) -> None:
     one, other = (model.inputs_for(1, seed) for seed in (1, 2))

@@ -1,6 +1,6 @@
 """The hook, and what OpenVINO offers as an engine."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from importlib.util import find_spec
 from typing import Any
@@ -72,20 +72,17 @@ class OpenVino(spec.Engine):
         """The `openvino.Model`. Raises the reader's `RuntimeError` for a file that is no model.
 
         The reader of ONNX files works out shapes as it goes, and fails on some loops and branches where sizes are open:
-        then it is given the model with the sizes of this run.
+        then it is given the model with the sizes of this run, and with what follows from them.
         """
         try:
             return self._core.read_model(str(source.path))
         except RuntimeError:
-            content = _with_shapes(source) if source.format is spec.ModelFormat.ONNX else None
-            if content is None:
-                raise
-            try:
-                model = self._core.read_model(content)
-            except RuntimeError:
-                pass
-            else:
-                model.set_rt_info("read with the sizes of this run", PREPARED)
+            for content, told in _prepared(source):
+                try:
+                    model = self._core.read_model(content)
+                except RuntimeError:
+                    continue
+                model.set_rt_info(told, PREPARED)
                 return model
             raise  # what it says of the file as given
 
@@ -111,24 +108,13 @@ PREPARED = ["enginebench", "prepared"]
 """Where a model read says what was done to it: OpenVINO carries such notes along."""
 
 
-def _with_shapes(source: spec.ModelSource) -> bytes | None:
-    """The model with the sizes of this run; None where they change nothing, or the package onnx is not there."""
-    if find_spec("onnx") is None:
-        return None
-    from enginebench_plugins.onnx_model import read_onnx
+def _prepared(source: spec.ModelSource) -> Iterable[tuple[bytes, str]]:
+    """Forms of an ONNX file that are easier to read; none where the package onnx is not there."""
+    if source.format is not spec.ModelFormat.ONNX or find_spec("onnx") is None:
+        return ()
+    from enginebench_plugins.openvino.folding import prepared_models
 
-    shapes = {tensor.name: tensor.shape for tensor in source.inputs}
-    try:
-        model = read_onnx(source.path)
-        changed = False
-        for value in model.graph.input:
-            dims = value.type.tensor_type.shape.dim
-            for dim, size in zip(dims, shapes.get(value.name, ()), strict=False):
-                if size is not None and not dim.HasField("dim_value"):
-                    dim.dim_value, changed = size, True
-        return bytes(model.SerializeToString()) if changed else None
-    except Exception:  # what is wrong with the file, OpenVINO's reader has said
-        return None
+    return prepared_models(source)
 
 
 def import_openvino() -> Any:
