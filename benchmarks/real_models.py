@@ -88,12 +88,17 @@ def main() -> None:
 
     def work(cli: CommandLine) -> list[Row]:
         trial = Trial(cli, folder, python if python.exists() else None)
-        begin, rows = time.perf_counter(), []
-        for count, model in enumerate(models, start=1):
-            rows += _of_model(trial, model, arguments.engine, again=arguments.again)
-            left_s = (time.perf_counter() - begin) / count * (len(models) - count)
-            print(f"{model.name}: {count} of {len(models)}, about {left_s / 60:.0f} min left", flush=True)
-        return rows
+        engines = _engines(trial, arguments.engine)
+        for model in models if arguments.again else ():
+            for what in (*engines, "flops"):
+                trial.forget(model, what)
+        waiting = [model for model in models if not _is_answered(trial, model, engines)]
+        begin = time.perf_counter()
+        for count, model in enumerate(waiting, start=1):
+            _answer(trial, model, engines)
+            left_min = (time.perf_counter() - begin) / count * (len(waiting) - count) / 60
+            print(f"  {count} of {len(waiting)}, about {left_min:.0f} min left", flush=True)
+        return [row for model in models for row in _rows(trial, model, engines)]
 
     rows = asyncio.run(agent_apart(folder / "home", environments, work))
     text = page(models, rows)
@@ -113,17 +118,25 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _of_model(trial: Trial, model: RealModel, asked: Sequence[str], *, again: bool) -> Iterator[Row]:
-    engines = [engine for engine in ENGINES if not asked or engine in asked]
-    if trial.deepsparse_python is None:
-        engines = [engine for engine in engines if engine != DEEPSPARSE]
-    if again:
-        for what in (*engines, "flops"):
-            trial.forget(model, what)
-    counted = trial.kept(model, "flops") or trial.keep(model, "flops", _flops(trial, model))
-    missing = [engine for engine in engines if trial.kept(model, engine) is None]
-    if missing:
+def _engines(trial: Trial, asked: Sequence[str]) -> list[str]:
+    there = (engine for engine in ENGINES if engine != DEEPSPARSE or trial.deepsparse_python is not None)
+    return [engine for engine in there if not asked or engine in asked]
+
+
+def _is_answered(trial: Trial, model: RealModel, engines: Sequence[str]) -> bool:
+    return all(trial.kept(model, what) is not None for what in (*engines, "flops"))
+
+
+def _answer(trial: Trial, model: RealModel, engines: Sequence[str]) -> None:
+    """Find what is not known of a model yet."""
+    if trial.kept(model, "flops") is None:
+        trial.keep(model, "flops", _flops(trial, model))
+    if missing := [engine for engine in engines if trial.kept(model, engine) is None]:
         _try(trial, model, missing)
+
+
+def _rows(trial: Trial, model: RealModel, engines: Sequence[str]) -> Iterator[Row]:
+    counted = trial.kept(model, "flops") or {}
     for engine in engines:
         yield {**counted, **(trial.kept(model, engine) or {}), "model": model.name, "engine": engine}
 
