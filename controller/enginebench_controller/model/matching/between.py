@@ -21,7 +21,7 @@ def between(flow: DataFlow, layers: Sequence[Layer], claims: Nodes) -> dict[int,
     taken = frozenset[int]().union(*claims.values())
     writers = _by_tensor(layers, lambda layer: layer.outputs)
     readers = _by_tensor(layers, lambda layer: layer.inputs)
-    found = {}
+    found: dict[int, frozenset[int]] = {}
     for position, layer in enumerate(layers):
         if not is_executed(layer) or position in claims or _category(layer) is not LayerCategory.ENGINE_MADE:
             continue
