@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 
 from enginebench_plugins.torch.operators.registry import Body, Made, Node, functions, on_host, operator
@@ -247,47 +246,3 @@ def _split_to_sequence(node: Node) -> Any:
         return list(x.split(on_host(sizes), axis))
 
     return split
-
-
-@operator("StringNormalizer")
-def _string_normalizer(node: Node) -> Any:
-    action, exact = node.get("case_change_action", "NONE"), node.get("is_case_sensitive", 0)
-    stops = [word if exact else word.lower() for word in node.get("stopwords") or []]
-
-    def normalize(text: Any) -> Any:
-        words = [word for word in text.ravel() if (word if exact else word.lower()) not in stops]
-        change = {"LOWER": str.lower, "UPPER": str.upper}.get(action, str)
-        words = [change(word) for word in words] or [""]
-        return np.array(words, dtype=object).reshape((1, -1) if text.ndim == 2 else (-1,))
-
-    return normalize
-
-
-functions({"StringConcat": lambda a, b: np.asarray(a + b, dtype=object)})
-
-
-@operator("StringSplit")
-def _string_split(node: Node) -> Any:
-    separator, most = node.get("delimiter") or None, node.get("maxsplit")
-
-    def split(text: Any) -> Any:
-        parts = [word.split(separator, -1 if most is None else most) for word in text.ravel()]
-        widest = max(map(len, parts), default=0)
-        filled = [[*words, *[""] * (widest - len(words))] for words in parts]
-        counts = torch.tensor([len(words) for words in parts], dtype=torch.int64).reshape(text.shape)
-        return np.array(filled, dtype=object).reshape(*text.shape, widest), counts
-
-    return split
-
-
-@operator("RegexFullMatch")
-def _regex(node: Node) -> Any:
-    import re
-
-    pattern = re.compile(node.get("pattern", ""))
-
-    def match(text: Any) -> Any:
-        found = [pattern.fullmatch(word) is not None for word in text.ravel()]
-        return torch.tensor(found, dtype=torch.bool).reshape(text.shape)
-
-    return match
