@@ -60,7 +60,7 @@ def assert_same(
     inputs: Mapping[str, Any],
     outputs: int = 1,
     constants: Mapping[str, Any] | None = None,
-    opset: int | None = None,
+    version: int | None = None,
     tolerance: float = 1e-5,
     **attributes: Any,
 ) -> list[Any]:
@@ -69,7 +69,7 @@ def assert_same(
     arrays = {name: np.asarray(array) for name, array in inputs.items() if array is not None}
     names = [name if array is not None else "" for name, array in inputs.items()] + list(constants or {})
     node = onnx.helper.make_node(kind, names, [f"y{place}" for place in range(outputs)], domain=domain, **attributes)
-    model = model_of([node], arrays, constants or {}, {} if opset is None else {domain: opset})
+    model = model_of([node], arrays, constants or {}, {} if version is None else {domain: version})
     return assert_equal(run_torch(model, arrays), run_onnxruntime(model, arrays), tolerance)
 
 

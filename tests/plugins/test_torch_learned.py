@@ -138,7 +138,7 @@ def test_ensembles_with_sets(dtype: Any, targets: int, aggregate: int) -> None:
     x = np.array([[1.2, 3.4], [8, 4.4], [np.nan, np.nan], [3.7, 4.2]], dtype)
     for transform in (0, 3):
         attributes = _ensemble(dtype, targets, aggregate_function=aggregate, post_transform=transform)
-        assert_same(f"{ML}TreeEnsemble", {"x": x}, opset=5, **attributes)
+        assert_same(f"{ML}TreeEnsemble", {"x": x}, version=5, **attributes)
 
 
 @pytest.mark.parametrize(("number", "runtimes"), [(1, 2), (2, 1)])
@@ -286,18 +286,18 @@ ENCODINGS: list[tuple[Any, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("opset", [2, 4])
+@pytest.mark.parametrize("version", [2, 4])
 @pytest.mark.parametrize(("x", "mapping"), ENCODINGS)
-def test_labels_are_mapped(x: Any, mapping: dict[str, Any], opset: int) -> None:
-    assert_same(f"{ML}LabelEncoder", {"x": x}, opset=opset, **mapping)
+def test_labels_are_mapped(x: Any, mapping: dict[str, Any], version: int) -> None:
+    assert_same(f"{ML}LabelEncoder", {"x": x}, version=version, **mapping)
 
 
 def test_labels_are_mapped_by_tensors_and_as_before() -> None:
     small = {"values_tensor": tensor(np.array([1, 2], np.int16)), "default_tensor": tensor(np.array([9], np.int16))}
-    assert_same(f"{ML}LabelEncoder", {"x": _text("a", "c")}, opset=4, keys_tensor=tensor(_text("a", "b")), **small)
+    assert_same(f"{ML}LabelEncoder", {"x": _text("a", "c")}, version=4, keys_tensor=tensor(_text("a", "b")), **small)
     for x in (_text("a", "b", "z"), np.array([0, 1, 5])):
         words = {"default_int64": -3, "default_string": "no"}
-        assert_same(f"{ML}LabelEncoder", {"x": x}, opset=1, classes_strings=["b", "a"], **words)
+        assert_same(f"{ML}LabelEncoder", {"x": x}, version=1, classes_strings=["b", "a"], **words)
         assert_same(f"{ML}CategoryMapper", {"x": x}, cats_strings=["b", "a"], cats_int64s=[5, 1], **words)
 
 

@@ -39,6 +39,9 @@ FAILING = frozenset(
         "test_castlike_FLOAT_to_FLOAT8E5M2FNUZ",  # beyond the ends of the type
         "test_castlike_FLOAT_to_FLOAT8E5M2_expanded",
         "test_dequantizelinear_float4e2m1",
+        # Its places count in an image smaller than the one it asks for; ONNX Runtime, and who pooled a larger one, has
+        # them in that one.
+        "test_maxunpool_export_with_output_shape",
         "test_quantizelinear_uint2",
         "test_training_dropout_default",  # random
     }

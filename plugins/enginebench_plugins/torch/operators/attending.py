@@ -14,11 +14,15 @@ def _heads(x: Any, count: int) -> Any:
     return x.reshape(*x.shape[:2], count, -1).transpose(1, 2)
 
 
-def _attended(node: Node, q: Any, k: Any, v: Any, mask: Any = None, added: Any = None) -> Any:
-    """The values weighed for each query, heads joined. `mask` is of keys that count, `added` goes to the scores."""
+def _attended(node: Node, q: Any, k: Any, v: Any, mask: Any, added: Any, before: int) -> Any:
+    """The values weighed for each query, heads joined. `mask` is of keys that count, `added` goes to the scores.
+
+    `before` keys are older than the first query.
+    """
     bias = _as_bias(mask, q, k, node.get("mask_filter_value", -10000.0))
     if node.get("unidirectional", 0):
-        causal = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device).tril(k.shape[2] - q.shape[2])
+        causal = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device).tril(before)
+        causal[-1] = True  # the runtime leaves it open, which shows where there are more keys than queries
         future = torch.zeros_like(causal, dtype=q.dtype).masked_fill(~causal, float("-inf"))
         bias = future if bias is None else bias + future
     if added is not None:
@@ -31,8 +35,10 @@ def _as_bias(mask: Any, q: Any, k: Any, beyond: float) -> Any:
     """What a mask adds to the scores: of 0 and 1 a key, or a query and key; or the length of each item."""
     if mask is None:
         return None
-    if mask.ndim == 1:
-        mask = torch.arange(k.shape[2], device=k.device) < mask[: q.shape[0]].unsqueeze(-1)
+    if mask.ndim == 1:  # ends, and behind them the starts where there are any
+        places, count = torch.arange(k.shape[2], device=k.device), q.shape[0]
+        kept = places < mask[:count].unsqueeze(-1)
+        mask = kept & (places >= mask[count:].unsqueeze(-1)) if len(mask) == 2 * count else kept
     kept = (mask[:, None, None] if mask.ndim == 2 else mask[:, None] if mask.ndim == 3 else mask).bool()
     return torch.zeros(kept.shape, dtype=q.dtype, device=q.device).masked_fill(~kept, beyond)
 
@@ -50,7 +56,7 @@ def _from_one(node: Node, x: Any, weight: Any, bias: Any, mask: Any, past: Any, 
     sizes = node.get("qkv_hidden_sizes") or [joined.shape[-1] // 3] * 3
     q, k, v = (_heads(part, heads) for part in joined.split(list(sizes), -1))
     k, v, present = _with_past(k, v, past)
-    result = _attended(node, q, k, v, mask, added)
+    result = _attended(node, q, k, v, mask, added, 0 if past is None else past.shape[3])
     return (result, present)[: len(node.outputs)] if len(node.outputs) > 1 else result
 
 
@@ -84,7 +90,7 @@ def _multi_head(node: Node) -> Any:
         if query.ndim == 5:  # all three in one: [batch, length, heads, 3, width]
             q, k, v = (query[:, :, :, place].transpose(1, 2) for place in range(3))
         else:
-            parts = [query, key, value]
+            parts = [query, key, value] if key.ndim != 5 else [query, *(part.flatten(2) for part in key.unbind(3))]
             if bias is not None:
                 widths = [query.shape[-1], query.shape[-1], bias.shape[0] - 2 * query.shape[-1]]
                 more = bias.split(widths)
@@ -92,7 +98,7 @@ def _multi_head(node: Node) -> Any:
             q, k, v = (_heads(x, heads) if x.ndim == 3 else x for x in parts)
         if past_key is not None:
             k, v = torch.cat((past_key, k), 2), torch.cat((past_value, v), 2)
-        result = _attended(node, q, k, v, mask, added)
+        result = _attended(node, q, k, v, mask, added, 0 if past_key is None else past_key.shape[2])
         return (result, k, v)[: len(node.outputs)] if len(node.outputs) > 1 else result
 
     return attend

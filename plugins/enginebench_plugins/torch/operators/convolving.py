@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from enginebench_plugins.torch.operators.registry import Made, Node, operator
+from enginebench_plugins.torch.operators.registry import MICROSOFT, Made, Node, operator
 from enginebench_plugins.torch.operators.shaping import padded
 
 CONVOLUTIONS = (None, torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d)
@@ -206,6 +206,7 @@ def _deformed(node: Node, x: Any, weight: Any, offsets: Any, bias: Any = None, m
     return result if bias is None else result + bias.reshape(-1, 1, 1)
 
 
+@operator("CausalConvWithState", domain=MICROSOFT)
 @operator("CausalConvWithState")
 def _causal_convolution(node: Node) -> Any:
     def convolve(x: Any, weight: Any, bias: Any = None, state: Any = None) -> Any:

@@ -111,7 +111,8 @@ def _tensor_scatter(node: Node) -> Any:
 
 @operator("NonZero")
 def _non_zero(_node: Node) -> Any:
-    return lambda x: torch.nonzero(x).t() if x.ndim else torch.zeros((0, int(x != 0)), dtype=torch.int64)
+    # A single value is taken for a vector of one, as ONNX Runtime has it.
+    return lambda x: torch.nonzero(x if x.ndim else x.reshape(1)).t()
 
 
 @operator("Compress")

@@ -158,11 +158,10 @@ def _max_unpool(node: Node) -> Any:
             (size - 1) * stride - before - after + each
             for size, stride, (before, after), each in zip(x.shape[2:], strides, pairs, kernel, strict=True)
         ]
-        # The places count in the image that was pooled.
-        image = torch.zeros(int(np.prod([*x.shape[:2], *usual])), dtype=x.dtype, device=x.device)
-        image[places.reshape(-1)] = x.reshape(-1)
-        image = image.reshape(*x.shape[:2], *usual)
+        # The places count in the image that is made, as exporters have them.
         wanted = usual if shape is None else list(shape)[2:]
-        return on_image(image, tuple((0, more - size) for size, more in zip(usual, wanted, strict=True)))
+        image = torch.zeros(int(np.prod([*x.shape[:2], *wanted])), dtype=x.dtype, device=x.device)
+        image[places.reshape(-1)] = x.reshape(-1)
+        return image.reshape(*x.shape[:2], *wanted)
 
     return unpool

@@ -15,10 +15,10 @@ def _sum(x: Any, axes: Any, keep: bool) -> Any:
 
 
 def _mean(x: Any, axes: Any, keep: bool) -> Any:
+    if not _count(x, axes):  # nothing, as ONNX Runtime has it
+        return _sum(x, axes, keep)
     if x.is_floating_point():
         return x.mean(axes, keepdim=keep)
-    if not _count(x, axes):
-        return _sum(x, axes, keep)
     return torch.div(_sum(x, axes, keep), _count(x, axes), rounding_mode="trunc").to(x.dtype)
 
 

@@ -171,7 +171,7 @@ class _Resizing:
             ),
             "half_pixel": lambda: centres - 0.5,
             "half_pixel_symmetric": lambda: old / 2 * (1 - new / length) + centres - 0.5,
-            "pytorch_half_pixel": lambda: centres - 0.5 if new > 1 else np.full(1, -0.5),
+            "pytorch_half_pixel": lambda: centres - 0.5 if new > 1 else np.zeros(1),
         }
         return table.get(self._places, table["half_pixel"])()
 

@@ -162,9 +162,9 @@ def _tokenizer(node: Node) -> Any:
     def tokenize(text: Any) -> Any:
         found = [words(each) for each in text.ravel()]
         widest = max(map(len, found), default=0)
-        lines = [[*each, *[padding] * (widest - len(each))] for each in found]
-        lines = [["\x02", *line, "\x03"] for line in lines] if marks and widest else lines
-        width = len(lines[0]) if lines else 0
-        return np.array(lines, dtype=object).reshape(*text.shape, width)
+        marked = [["\x02", *each, "\x03"] for each in found] if marks and widest else found
+        widest = max(map(len, marked), default=0)
+        lines = [[*each, *[padding] * (widest - len(each))] for each in marked]
+        return np.array(lines, dtype=object).reshape(*text.shape, widest)
 
     return tokenize
