@@ -1,12 +1,17 @@
 """The operators of classical machine learning in PyTorch, beside ONNX Runtime."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from beside_onnxruntime import assert_same, model_of, run_torch
+from beside_onnxruntime import assert_equal, assert_same, model_of, run_onnxruntime, run_torch
+from contract import compiled
+
+from enginebench_plugins import spec
+from enginebench_plugins.torch.plugin import Torch
 
 ML = "ai.onnx.ml/"
 TRANSFORMS = ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT"]
@@ -332,3 +337,29 @@ def test_words_are_filtered_and_their_case_changed() -> None:
                     "locale": "C",
                 }
                 assert_same("StringNormalizer", {"x": x}, **attributes)
+
+
+def test_each_node_is_a_layer_and_text_comes_out_as_text(tmp_path: Path) -> None:
+    trees = _trees("class", 3, lambda _tree: range(3), ["BRANCH_LEQ"])
+    make = onnx.helper.make_node
+    nodes = [
+        make("Scaler", ["x"], ["scaled"], "scaler", domain="ai.onnx.ml", offset=[0.5], scale=[2.0]),
+        make(
+            "TreeEnsembleClassifier", ["scaled"], ["label", "scores"], "trees", domain="ai.onnx.ml",
+            classlabels_strings=["a", "b", "c"], **trees,
+        ),
+        make("LabelEncoder", ["label"], ["named"], "names", domain="ai.onnx.ml", keys_strings=["a", "b", "c"],
+             values_strings=["x", "y", "z"]),
+        make("Identity", ["named"], ["text"], "last"),
+    ]  # fmt: skip
+    x = _features(3)
+    model = model_of(nodes, {"x": x}, {}, {})
+    model.graph.output.append(onnx.ValueInfoProto(name="scores"))
+    path = tmp_path / "trees.onnx"
+    onnx.save(model, path)
+    program = compiled(Torch(), spec.ModelSource(path, spec.ModelFormat.ONNX))
+    outputs = program.create_request().infer({"x": x})
+    assert_equal(list(outputs.values()), run_onnxruntime(model, {"x": x}))
+    layers = program.profile([{"x": x}], 2).layers
+    assert [layer.source_nodes for layer in layers] == [("scaler",), ("trees",), ("names",), ("last",)]
+    assert [layer.state for layer in layers] == [spec.LayerState.EXECUTED] * 4
