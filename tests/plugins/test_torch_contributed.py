@@ -7,6 +7,9 @@ import numpy as np
 import onnx
 import pytest
 from beside_onnxruntime import assert_equal, assert_same, model_of, run_onnxruntime, run_torch
+from onnxruntime.capi._pybind_state import get_all_opkernel_def
+
+from enginebench_plugins.torch.operators import known
 
 MS = "com.microsoft/"
 RANDOM = np.random.default_rng(0)
@@ -430,3 +433,35 @@ def test_images_become_points(mode: str, places: str) -> None:
     for size in ((1, 1), (1, 4), (3, 1), (7, 7)):
         inputs = _inputs(_floats(1, 1, 4, 5), None, None, _whole(1, 1, *size))
         assert_same("Resize", inputs, mode=mode, coordinate_transformation_mode=places, tolerance=1e-4)
+
+
+BY_THE_STANDARD = frozenset({("", "Attention"), ("", "RotaryEmbedding")})
+"""What the standard defines by other operators, which PyTorch runs."""
+NOT_COVERED = frozenset(
+    {
+        # Of maps, which no model may take in here.
+        ("ai.onnx.ml", "CastMap"), ("ai.onnx.ml", "DictVectorizer"),
+        # Whole searches with a model within, and what only those hold.
+        *(("com.microsoft", name) for name in ("BeamSearch", "BifurcationDetector", "DecoderMaskedMultiHeadAttention",
+                                               "GreedySearch", "NGramHashMapping", "Sampling", "VarlenNGramHashMapping",
+                                               "WhisperBeamSearch")),
+        # Layers of few language models.
+        *(("com.microsoft", name) for name in ("BranchwiseRMSNorm", "EngramGate", "HyperConnectionPostMix",
+                                               "HyperConnectionPreMix", "LinearAttention", "LinearAttentionGate",
+                                               "MRotaryEmbedding", "MoE", "QMoE", "SparseAttention")),
+        # Internal, or written by no tool that is known.
+        *(("com.microsoft", name) for name in ("AttnLSTM", "DynamicTimeWarping", "MatMulFpQ4", "MaxpoolWithMask",
+                                               "MurmurHash3", "SparseToDenseMatMul", "WordConvEmbedding")),
+        ("", "MemcpyFromHost"), ("", "MemcpyToHost"),
+    }
+)  # fmt: skip
+"""Operators that ONNX Runtime runs and PyTorch does not: none may join them. Nor does it run those whose weights lie in
+blocks as one processor wants them (`com.microsoft.nchwc`)."""
+
+
+def test_what_the_runtime_runs_and_pytorch_does_not_is_listed() -> None:
+    kernels = [each for each in get_all_opkernel_def() if each.provider == "CPUExecutionProvider"]
+    names = {("" if each.domain == "ai.onnx" else each.domain, each.op_name) for each in kernels}
+    names = {(domain, name) for domain, name in names if domain != "com.microsoft.nchwc"}
+    assert len(names) > 200
+    assert names - known() - BY_THE_STANDARD == NOT_COVERED
