@@ -7,7 +7,7 @@ what follows from them. Bodies of If, Loop and Scan and functions become modules
 import keyword
 import warnings
 from collections import ChainMap, Counter
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,13 +16,14 @@ import torch
 
 from enginebench_plugins import spec
 from enginebench_plugins.onnx_model import node_labels, output_names
+from enginebench_plugins.torch.held_values import attribute_value, attributes_of, constant_value, weights_of
+from enginebench_plugins.torch.known_ahead import has_unsigned, inferred
 from enginebench_plugins.torch.operators import entry
-from enginebench_plugins.torch.operators.dtypes import DTYPES, from_proto
+from enginebench_plugins.torch.operators.dtypes import DTYPES
 from enginebench_plugins.torch.operators.registry import Body, Call, Made, Node, on_host, widened
 from enginebench_plugins.torch.operators.signals import RANDOM
+from enginebench_plugins.torch.reading_order import in_order, read_around
 
-_SMALL = 1024
-"""Elements of a weight that may tell a shape."""
 _MOST_GROWTH_BYTES = 64 << 20
 """What computing a node ahead may add to memory."""
 
@@ -53,21 +54,21 @@ class Converted:
 
 def convert_graph(model: Any, inputs: Sequence[spec.TensorSpec]) -> Converted:
     """Raises `NotImplementedError` for an operator that nothing is known of."""
-    shapes, types = _inferred(model, inputs)
+    shapes, types = inferred(model, inputs)
     world = _World(
         opsets={_domain(opset.domain): opset.version for opset in model.opset_import},
         functions={(_domain(each.domain), each.name): each for each in model.functions},
         shapes=shapes,
         types=types,
-        unsigned=_has_unsigned(model),
+        unsigned=has_unsigned(model),
         folds=bool(inputs),
     )
     nodes = list(model.graph.node)  # protobuf makes a new object of a node whenever it is asked for
     labels = dict(zip(map(id, nodes), node_labels(model), strict=True))
-    builder = _Builder(world, [each.name for each in inputs], _weights(model.graph), labels)
+    builder = _Builder(world, [each.name for each in inputs], weights_of(model.graph), labels)
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of text, which PyTorch has no tensors for
-        module = builder.finish(_in_order(nodes), output_names(model))
+        module = builder.finish(in_order(nodes), output_names(model))
     return Converted(module, builder.sources, builder.away(), _told(world))
 
 
@@ -135,7 +136,7 @@ class _Builder:
         node = Node(
             type=proto.op_type,
             opset=self._world.opsets.get(domain, 1),
-            attributes=_attributes(proto, self._given),
+            attributes=attributes_of(proto, self._given),
             inputs=tuple("" if name in self._absent else name for name in proto.input),
             outputs=tuple(proto.output),
             constants=self.constants,
@@ -160,7 +161,7 @@ class _Builder:
     def _is_known_ahead(self, node: Node) -> bool:
         """Put down what a node makes where that is told by the file."""
         if node.type == "Constant":
-            self.constants[node.outputs[0]] = _constant(node)
+            self.constants[node.outputs[0]] = constant_value(node)
             if self._labels:
                 self._world.remarks[WEIGHTS] += 1
             return True
@@ -270,15 +271,15 @@ class _Builder:
     def _body(self, graph: Any, *, branch: bool) -> Body:
         """A subgraph: it knows the constants around it, and captures the rest of what it reads there."""
         own = [value.name for value in graph.input]
-        weights = _weights(graph)
-        names = dict.fromkeys(_read_around(graph.node, {*own, *weights}, [value.name for value in graph.output]))
+        weights = weights_of(graph)
+        names = dict.fromkeys(read_around(graph.node, {*own, *weights}, [value.name for value in graph.output]))
         captured = [name for name in names if name not in self.constants]
         outer = {name: value for name, value in self.constants.items() if name not in own}
         # A loop may come to a tensor with another shape each time.
         shapes = self._world.shapes if branch else {}
         world = replace(self._world, folds=True, shapes=shapes)
         inner = _Builder(world, [*own, *captured], ChainMap(dict(weights), outer), attributes=self._given)
-        module = inner.finish(_in_order(graph.node), [value.name for value in graph.output])
+        module = inner.finish(in_order(graph.node), [value.name for value in graph.output])
         return Body(module, tuple(captured), len(own))
 
     def _function(self, node: Node, proto: Any, domain: str) -> Made:
@@ -290,7 +291,7 @@ class _Builder:
         formals = dict(zip(function.input, (*node.inputs, *[""] * len(function.input)), strict=False))
         known = {formal: self.constants[name] for formal, name in formals.items() if name in self.constants}
         read = [place for place, formal in enumerate(function.input) if formals[formal] and formal not in known]
-        attributes = {each.name: _attribute(each, {}) for each in function.attribute_proto} | dict(node.attributes)
+        attributes = {each.name: attribute_value(each, {}) for each in function.attribute_proto} | dict(node.attributes)
         world = replace(
             self._world,
             opsets={**self._world.opsets, **{_domain(each.domain): each.version for each in function.opset_import}},
@@ -303,7 +304,7 @@ class _Builder:
         )
         outputs = [name if index < len(node.outputs) and node.outputs[index] else "" for index, name in
                    enumerate(function.output)][: len(node.outputs)]  # fmt: skip
-        module = inner.finish(_in_order(function.node), outputs)
+        module = inner.finish(in_order(function.node), outputs)
         if self._labels:
             self._world.remarks[INLINED] += 1
         return Made(_Function(node.type, module, len(node.outputs)), tuple(read))
@@ -370,168 +371,3 @@ def _domain(domain: str) -> str:
 
 def _bytes(value: Any) -> int:
     return int(getattr(value, "nbytes", 0))
-
-
-def _attributes(proto: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    """A node's attributes by name; those that refer to a function's own are looked up, or left out."""
-    found = {}
-    for each in proto.attribute:
-        if each.ref_attr_name:
-            if each.ref_attr_name in given:
-                found[each.name] = given[each.ref_attr_name]
-        else:
-            found[each.name] = _attribute(each, given)
-    return found
-
-
-def _attribute(each: Any, _given: Mapping[str, Any]) -> Any:
-    value = onnx.helper.get_attribute_value(each)
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    if isinstance(value, onnx.TensorProto):
-        return from_proto(value)
-    if isinstance(value, onnx.GraphProto):
-        return value
-    if each.type in {onnx.AttributeProto.STRINGS, onnx.AttributeProto.INTS, onnx.AttributeProto.FLOATS}:
-        return [one.decode("utf-8", "replace") if isinstance(one, bytes) else one for one in value]
-    return value
-
-
-def _constant(node: Node) -> Any:
-    """What a Constant node holds, by the attribute that it holds it in."""
-    ((name, value),) = node.attributes.items()
-    if name == "sparse_value":
-        return _dense(value)
-    if name.startswith("value_string"):
-        import numpy as np
-
-        return np.array(value, dtype=object)
-    if name == "value":
-        return value
-    return torch.tensor(value, dtype=torch.int64 if name.startswith("value_int") else torch.float32)
-
-
-def _dense(sparse: Any) -> Any:
-    values, places = from_proto(sparse.values), from_proto(sparse.indices)
-    whole = torch.zeros(tuple(sparse.dims), dtype=values.dtype)
-    if places.ndim == 2:
-        whole[tuple(places.unbind(1))] = values
-    else:
-        whole.view(-1)[places] = values
-    return whole
-
-
-def _weights(graph: Any) -> dict[str, Any]:
-    dense = {weight.name: from_proto(weight) for weight in graph.initializer}
-    return dense | {sparse.values.name: _dense(sparse) for sparse in graph.sparse_initializer}
-
-
-def _subgraphs(node: Any) -> Iterator[Any]:
-    for each in node.attribute:
-        if each.type == onnx.AttributeProto.GRAPH:
-            yield each.g
-        elif each.type == onnx.AttributeProto.GRAPHS:
-            yield from each.graphs
-
-
-def _read_around(nodes: Iterable[Any], own: set[str], outputs: Iterable[str] = ()) -> Iterator[str]:
-    """What the nodes of a body read that the body does not make, `own` being its inputs and weights."""
-    made = set(own)
-    nodes = list(nodes)
-    for node in nodes:
-        made.update(node.output)
-    for node in nodes:
-        yield from (name for name in _reads(node) if name not in made)
-    yield from (name for name in outputs if name not in made)
-
-
-def _reads(node: Any) -> Iterator[str]:
-    """What a node reads, the bodies within it included."""
-    yield from filter(None, node.input)
-    for graph in _subgraphs(node):
-        own = {value.name for value in graph.input} | {weight.name for weight in graph.initializer}
-        yield from _read_around(graph.node, own, [value.name for value in graph.output])
-
-
-def _in_order(nodes: Sequence[Any]) -> list[Any]:
-    """Each node after those that make what it reads, and otherwise as the file has them."""
-    makers = {name: place for place, node in enumerate(nodes) for name in node.output if name}
-    waiting = [{makers[name] for name in _reads(node) if name in makers} for node in nodes]
-    if all(max(needed, default=-1) < place for place, needed in enumerate(waiting)):
-        return list(nodes)
-    readers: dict[int, list[int]] = {}
-    for place, needed in enumerate(waiting):
-        for maker in needed:
-            readers.setdefault(maker, []).append(place)
-    ready = [place for place, needed in enumerate(waiting) if not needed]
-    order = []
-    for place in ready:  # grows while it is gone through
-        order.append(nodes[place])
-        for reader in readers.get(place, ()):
-            waiting[reader].discard(place)
-            if not waiting[reader]:
-                ready.append(reader)
-    if len(order) < len(nodes):
-        raise ValueError("the model's nodes read from each other in a circle")
-    return order
-
-
-def _has_unsigned(model: Any) -> bool:
-    """Whether integers occur for which PyTorch lacks kernels."""
-    few = {onnx.TensorProto.UINT16, onnx.TensorProto.UINT32, onnx.TensorProto.UINT64}
-    values = (value.type.tensor_type.elem_type for value in (*model.graph.input, *model.graph.output))
-    casts = (each.i for node in model.graph.node for each in node.attribute if each.name in {"to", "dtype"})
-    tensors = (each.t.data_type for node in model.graph.node for each in node.attribute)
-    weights = (weight.data_type for weight in model.graph.initializer)
-    return any(kind in few for kinds in (values, casts, tensors, weights) for kind in kinds)
-
-
-def _inferred(model: Any, inputs: Sequence[spec.TensorSpec]) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
-    """The shapes that follow from those of the inputs, and element types, by ONNX's own inference.
-
-    Weights are told by their shapes alone. What the file itself says of shapes within is left out: it may be of another
-    batch.
-    """
-    skeleton = onnx.ModelProto(ir_version=model.ir_version)
-    skeleton.opset_import.extend(model.opset_import)
-    skeleton.functions.extend(model.functions)
-    graph = skeleton.graph
-    graph.name = model.graph.name
-    graph.node.extend(model.graph.node)
-    given = {tensor.name: tensor.shape for tensor in inputs}
-    for value in model.graph.input:
-        if value.name in given:
-            kind = value.type.tensor_type.elem_type
-            graph.input.append(onnx.helper.make_tensor_value_info(value.name, kind, list(given[value.name])))
-    for weight in model.graph.initializer:
-        graph.input.append(onnx.helper.make_tensor_value_info(weight.name, weight.data_type, list(weight.dims)))
-        if torch.Size(weight.dims).numel() <= _SMALL:
-            graph.initializer.append(weight)
-    for value in model.graph.output:
-        graph.output.append(onnx.ValueInfoProto(name=value.name))
-    shapes = {name: tuple(size or 0 for size in shape) for name, shape in given.items()}
-    types = {value.name: value.type.tensor_type.elem_type for value in graph.input}
-    try:
-        inferred = onnx.shape_inference.infer_shapes(skeleton, data_prop=True).graph
-    except (onnx.shape_inference.InferenceError, ValueError, RuntimeError):
-        return shapes, types
-    values = list(_values(inferred))
-    seen = Counter(value.name for value in values)
-    for value in values:
-        if seen[value.name] > 1:  # both branches of an If may call a tensor of theirs so
-            continue
-        tensor = value.type.tensor_type
-        types[value.name] = tensor.elem_type
-        if tensor.HasField("shape") and all(dim.HasField("dim_value") for dim in tensor.shape.dim):
-            shapes[value.name] = tuple(dim.dim_value for dim in tensor.shape.dim)
-    return shapes, types
-
-
-def _values(graph: Any) -> Iterator[Any]:
-    """What is told of the tensors of a graph and of those in the branches within it."""
-    yield from graph.value_info
-    yield from graph.output
-    for node in graph.node:
-        if node.op_type == "If":
-            for branch in _subgraphs(node):
-                yield from _values(branch)

@@ -1,12 +1,11 @@
 """Branches and loops, whose bodies are modules of their own, and the sequences and optional values they pass on."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 
-from enginebench_plugins.torch.operators.registry import Body, Made, Node, functions, on_host, operator
+from enginebench_plugins.torch.operators.registry import Body, Made, Node, OnDevice, functions, on_host, operator
 
 
 def _bodies(node: Node, *names: str) -> tuple[list[Body], tuple[str, ...]]:
@@ -65,6 +64,7 @@ class _Loop(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
     def __init__(self, body: Body, node: Node) -> None:
         super().__init__()
         self.body = body.module
+        self.register_buffer("place", torch.empty(0))  # what is counted lies where the module lies
         self._carried = body.inputs - 2
         self._has_count, self._has_condition = node.has(0), node.has(1)
 
@@ -80,7 +80,8 @@ class _Loop(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
         collected: list[tuple[Any, ...]] = []
         number = 0
         while condition and (count is None or number < count):
-            going, *results = self.body(torch.tensor(number), torch.tensor(condition), *carried, *captured)
+            told = (torch.tensor(value, device=self.place.device) for value in (number, condition))
+            going, *results = self.body(*told, *carried, *captured)
             condition = bool(going)
             carried = results[: self._carried]
             collected.append(tuple(results[self._carried :]))
@@ -101,7 +102,7 @@ def _loop(node: Node) -> Any:
     if scans > 0:
         kinds = _scanned_kinds(node.get("body"), scans)
         loop._whole = lambda carried, scanned: _single(  # type: ignore[method-assign]
-            [*carried, *(scanned or [torch.zeros(shape, dtype=dtype) for shape, dtype in kinds])]
+            [*carried, *(scanned or [loop.place.new_zeros(shape, dtype=dtype) for shape, dtype in kinds])]
         )
     return Made(loop, reads, captured)
 
@@ -221,12 +222,22 @@ functions(
         "SequenceAt": lambda values, place: values[int(place)],
         "SequenceInsert": _inserted,
         "SequenceErase": _erased,
-        "SequenceLength": lambda values: torch.tensor(len(values)),
         "Optional": lambda value=None: value,
         "OptionalGetElement": lambda value: value,
-        "OptionalHasElement": lambda value=None: torch.tensor(value is not None),
     }
 )
+
+
+_TOLD: dict[str, Callable[..., Any]] = {
+    "SequenceLength": len,
+    "OptionalHasElement": lambda value=None: value is not None,
+}
+
+
+@operator(*_TOLD)
+def _told(node: Node) -> Any:
+    tell = _TOLD[node.type]
+    return OnDevice(node.type, lambda device, *values: torch.tensor(tell(*values), device=device))
 
 
 @operator("ConcatFromSequence")
@@ -247,47 +258,3 @@ def _split_to_sequence(node: Node) -> Any:
         return list(x.split(on_host(sizes), axis))
 
     return split
-
-
-@operator("StringNormalizer")
-def _string_normalizer(node: Node) -> Any:
-    action, exact = node.get("case_change_action", "NONE"), node.get("is_case_sensitive", 0)
-    stops = [word if exact else word.lower() for word in node.get("stopwords") or []]
-
-    def normalize(text: Any) -> Any:
-        words = [word for word in text.ravel() if (word if exact else word.lower()) not in stops]
-        change = {"LOWER": str.lower, "UPPER": str.upper}.get(action, str)
-        words = [change(word) for word in words] or [""]
-        return np.array(words, dtype=object).reshape((1, -1) if text.ndim == 2 else (-1,))
-
-    return normalize
-
-
-functions({"StringConcat": lambda a, b: np.asarray(a + b, dtype=object)})
-
-
-@operator("StringSplit")
-def _string_split(node: Node) -> Any:
-    separator, most = node.get("delimiter") or None, node.get("maxsplit")
-
-    def split(text: Any) -> Any:
-        parts = [word.split(separator, -1 if most is None else most) for word in text.ravel()]
-        widest = max(map(len, parts), default=0)
-        filled = [[*words, *[""] * (widest - len(words))] for words in parts]
-        counts = torch.tensor([len(words) for words in parts], dtype=torch.int64).reshape(text.shape)
-        return np.array(filled, dtype=object).reshape(*text.shape, widest), counts
-
-    return split
-
-
-@operator("RegexFullMatch")
-def _regex(node: Node) -> Any:
-    import re
-
-    pattern = re.compile(node.get("pattern", ""))
-
-    def match(text: Any) -> Any:
-        found = [pattern.fullmatch(word) is not None for word in text.ravel()]
-        return torch.tensor(found, dtype=torch.bool).reshape(text.shape)
-
-    return match

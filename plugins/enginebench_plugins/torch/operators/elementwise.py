@@ -11,7 +11,7 @@ from onnx import TensorProto
 from torch.nn import functional
 
 from enginebench_plugins.torch.operators.dtypes import dtype_of
-from enginebench_plugins.torch.operators.registry import MICROSOFT, Made, Node, functions, operator
+from enginebench_plugins.torch.operators.registry import MICROSOFT, Made, Node, functions, operator, single
 
 
 def _divide(a: Any, b: Any) -> Any:
@@ -110,16 +110,9 @@ def _clip(node: Node) -> Any:
     def clip(x: Any, least: Any = None, most: Any = None) -> Any:
         if least is None and most is None:
             return x
-        return torch.clamp(x, _single(least), _single(most))
+        return torch.clamp(x, single(least), single(most))
 
     return clip
-
-
-def _single(value: Any) -> Any:
-    """Files hold single values in lists of one."""
-    while isinstance(value, list):
-        value = value[0]
-    return value
 
 
 @operator("LeakyRelu")

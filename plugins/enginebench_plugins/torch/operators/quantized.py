@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from onnx import TensorProto
 
-from enginebench_plugins.torch.operators.convolving import average_pool, convolution, convolved, global_pool
+from enginebench_plugins.torch.operators.convolving import convolution, convolved
 from enginebench_plugins.torch.operators.dtypes import dtype_of
 from enginebench_plugins.torch.operators.recurrent import Recurrent, cell_of
 from enginebench_plugins.torch.operators.registry import MICROSOFT, Made, Node, operator
@@ -18,7 +18,7 @@ IN_FLOATS = "quantized {} computed in f32"
 _BOUNDS = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
 
 
-def _along(x: Any, values: Any, axis: int, block: int = 0) -> Any:
+def along(x: Any, values: Any, axis: int, block: int = 0) -> Any:
     """One value a channel, or a block, laid where the channels of `x` are."""
     if values.ndim == 0 or values.numel() == 1:
         return values.reshape(())
@@ -60,8 +60,8 @@ def _quantize(node: Node) -> Any:
     bits = {TensorProto.INT4: (-8, 7), TensorProto.UINT4: (0, 15)}.get(kind)
 
     def quantize(x: Any, scale: Any, zero: Any = None) -> Any:
-        zero = None if zero is None else _along(x, zero, axis, block)
-        return quantized(x, _along(x, scale, axis, block), zero, dtype, bits)
+        zero = None if zero is None else along(x, zero, axis, block)
+        return quantized(x, along(x, scale, axis, block), zero, dtype, bits)
 
     return quantize
 
@@ -72,8 +72,8 @@ def _dequantize(node: Node) -> Any:
     axis, block, target = node.get("axis", 1), node.get("block_size", 0), node.get("output_dtype", 0)
 
     def dequantize(x: Any, scale: Any, zero: Any = None) -> Any:
-        zero = None if zero is None else _along(x, zero, axis, block)
-        floats = restored(x, _along(x, scale, axis, block), zero)
+        zero = None if zero is None else along(x, zero, axis, block)
+        floats = restored(x, along(x, scale, axis, block), zero)
         return floats.to(dtype_of(target)) if target else floats
 
     return dequantize
@@ -96,9 +96,10 @@ def _shifted(x: Any, zero: Any, axis: int) -> Any:
     """Integers less their zero point, in floats."""
     if zero is None:
         return x.float()
-    return x.float() - _along(x, zero, axis).float()
+    return x.float() - along(x, zero, axis).float()
 
 
+@operator("MatMulInteger16", domain=MICROSOFT)
 @operator("MatMulInteger")
 def _matmul_integer(node: Node) -> Any:
     weight, zero = node.constant(1), node.constant(3)
@@ -171,26 +172,41 @@ class _QuantizedLayer(torch.nn.Module):  # type: ignore[misc]  # torch has no ty
         return quantized(self.layer(restored(x, scale, zero)), out_scale, out_zero)
 
 
+class _ChannelsLast(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
+    """A layer for images whose channels stand last."""
+
+    def __init__(self, layer: Any) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: Any) -> Any:
+        return self.layer(x.movedim(-1, 1)).movedim(1, -1)
+
+
 @operator("QLinearConv")
 @operator("QLinearConv", domain=MICROSOFT)
 def _qlinear_conv(node: Node) -> Any:
+    last = node.get("channels_last", 0)
     known = [node.constant(index) for index in (1, 3, 4, 5)]
     remark = IN_FLOATS.format("QLinearConv")
     scale, weight, w_scale, w_zero = known
     bias = node.constant(8)
     if all(each is not None for each in known) and (bias is not None or not node.has(8)):
-        floats = restored(weight, _along(weight, w_scale, 0), _along(weight, w_zero, 0))
+        floats = restored(weight, along(weight, w_scale, 0), along(weight, w_zero, 0))
         made = convolution(
             node, floats, None if bias is None else bias.float() * scale.reshape(()) * w_scale.reshape(-1)
         )
-        return Made(_QuantizedLayer("QLinearConv", made.call), (0, 1, 2, 6, 7), remark=remark)
+        layer = _ChannelsLast(made.call) if last else made.call
+        return Made(_QuantizedLayer("QLinearConv", layer), (0, 1, 2, 6, 7), remark=remark)
 
     def convolve(
         x: Any, x_scale: Any, x_zero: Any, w: Any, w_scale: Any, w_zero: Any, y_scale: Any, y_zero: Any, b: Any = None
     ) -> Any:
-        floats = restored(w, _along(w, w_scale, 0), _along(w, w_zero, 0))
+        floats = restored(w, along(w, w_scale, 0), along(w, w_zero, 0))
         bias = None if b is None else b.float() * x_scale.reshape(()) * w_scale.reshape(-1)
-        return quantized(convolved(node, restored(x, x_scale, x_zero), floats, bias), y_scale, y_zero)
+        image = restored(x, x_scale, x_zero)
+        result = convolved(node, image.movedim(-1, 1) if last else image, floats, bias)
+        return quantized(result.movedim(1, -1) if last else result, y_scale, y_zero)
 
     return Made(convolve, tuple(range(len(node.inputs))), remark=remark)
 
@@ -199,92 +215,11 @@ def _qlinear_conv(node: Node) -> Any:
 @operator("QLinearMatMul", domain=MICROSOFT)
 def _qlinear_matmul(_node: Node) -> Any:
     def product(a: Any, a_scale: Any, a_zero: Any, b: Any, b_scale: Any, b_zero: Any, y_scale: Any, y_zero: Any) -> Any:
-        left = restored(a, _along(a, a_scale, -2), _along(a, a_zero, -2))
-        right = restored(b, _along(b, b_scale, -1), _along(b, b_zero, -1))
+        left = restored(a, along(a, a_scale, -2), along(a, a_zero, -2))
+        right = restored(b, along(b, b_scale, -1), along(b, b_zero, -1))
         return quantized(torch.matmul(left.float(), right.float()), y_scale, y_zero)
 
     return Made(product, tuple(range(8)), remark=IN_FLOATS.format("QLinearMatMul"))
-
-
-@operator("QLinearAdd", "QLinearMul", domain=MICROSOFT)
-def _qlinear_pair(node: Node) -> Any:
-    compute = torch.add if node.type == "QLinearAdd" else torch.mul
-
-    def pair(
-        a: Any, a_scale: Any, a_zero: Any, b: Any, b_scale: Any, b_zero: Any, y_scale: Any, y_zero: Any = None
-    ) -> Any:
-        return quantized(compute(restored(a, a_scale, a_zero), restored(b, b_scale, b_zero)), y_scale, y_zero, a.dtype)
-
-    return Made(pair, tuple(range(len(node.inputs))), remark=IN_FLOATS.format(node.type))
-
-
-@operator("QLinearSigmoid", "QLinearLeakyRelu", domain=MICROSOFT)
-def _qlinear_activation(node: Node) -> Any:
-    slope = node.get("alpha", 0.01)
-
-    def activate(x: Any) -> Any:
-        return torch.sigmoid(x) if node.type == "QLinearSigmoid" else torch.nn.functional.leaky_relu(x, slope)
-
-    def run(x: Any, scale: Any, zero: Any, y_scale: Any, y_zero: Any = None) -> Any:
-        return quantized(activate(restored(x, scale, zero)), y_scale, y_zero, x.dtype)
-
-    return Made(run, tuple(range(len(node.inputs))), remark=IN_FLOATS.format(node.type))
-
-
-@operator("QLinearSoftmax", domain=MICROSOFT)
-def _qlinear_softmax(node: Node) -> Any:
-    def run(x: Any, scale: Any, zero: Any, y_scale: Any, y_zero: Any = None) -> Any:
-        axis, floats = node.get("axis", -1), restored(x, scale, zero)
-        if node.get("opset", 13) < 13:
-            at = axis % x.ndim
-            floats = torch.softmax(floats.flatten(at), -1).reshape(x.shape)
-        else:
-            floats = torch.softmax(floats, axis)
-        return quantized(floats, y_scale, y_zero, x.dtype)
-
-    return Made(run, tuple(range(len(node.inputs))), remark=IN_FLOATS.format(node.type))
-
-
-@operator("QLinearConcat", domain=MICROSOFT)
-def _qlinear_concat(node: Node) -> Any:
-    def join(y_scale: Any, y_zero: Any, *parts: Any) -> Any:
-        floats = [restored(*parts[start : start + 3]) for start in range(0, len(parts), 3)]
-        return quantized(torch.cat(floats, node.get("axis")), y_scale, y_zero)
-
-    return Made(join, tuple(range(len(node.inputs))), remark=IN_FLOATS.format(node.type))
-
-
-@operator("QLinearGlobalAveragePool", "QLinearAveragePool", domain=MICROSOFT)
-def _qlinear_pool(node: Node) -> Any:
-    pool = (average_pool if node.type == "QLinearAveragePool" else global_pool)(
-        replace(node, type=node.type.removeprefix("QLinear"))
-    )
-    last = bool(node.get("channels_last", 0))
-
-    def run(x: Any, scale: Any, zero: Any, y_scale: Any, y_zero: Any = None) -> Any:
-        floats = restored(x, scale, zero)
-        pooled = pool(floats.movedim(-1, 1)).movedim(1, -1) if last else pool(floats)
-        return quantized(pooled, y_scale, y_zero, x.dtype)
-
-    return Made(run, tuple(range(len(node.inputs))), remark=IN_FLOATS.format(node.type))
-
-
-@operator("QGemm", domain=MICROSOFT)
-def _qgemm(node: Node) -> Any:
-    def gemm(
-        a: Any, a_scale: Any, a_zero: Any, b: Any, b_scale: Any, b_zero: Any, c: Any = None, y_scale: Any = None,
-        y_zero: Any = None,
-    ) -> Any:  # fmt: skip
-        left = restored(a, a_scale, a_zero)
-        columns = 0 if node.get("transB", 0) else 1
-        right = restored(b, _along(b, b_scale, columns), None if b_zero is None else _along(b, b_zero, columns))
-        left, right = left.t() if node.get("transA", 0) else left, right.t() if node.get("transB", 0) else right
-        alpha = node.get("alpha", 1.0)
-        result = alpha * (left @ right)
-        result = result if c is None else result + c.float() * (alpha * a_scale * b_scale)
-        return result if y_scale is None else quantized(result, y_scale, y_zero, a.dtype)
-
-    return Made(gemm, tuple(range(len(node.inputs))), remark=IN_FLOATS.format("QGemm"))
 
 
 @operator("MatMulIntegerToFloat", domain=MICROSOFT)
@@ -360,46 +295,3 @@ def rounded(x: Any) -> Any:
 
 def _column(values: Any) -> Any:
     return values.float().reshape(values.shape[0], 1, -1)
-
-
-@operator("MatMulNBits", domain=MICROSOFT)
-def _matmul_bits(node: Node) -> Any:
-    rows, columns = node.get("K"), node.get("N")
-    bits, block = node.get("bits", 4), node.get("block_size")
-
-    def unpacked(packed: Any, scales: Any, zeros: Any) -> Any:
-        blocks = -(-rows // block)
-        values = _unpack(packed.reshape(columns, blocks, -1), bits)[..., :block]
-        if zeros is None:
-            shift = torch.tensor(float(2 ** (bits - 1)), device=packed.device)
-        elif zeros.dtype == torch.uint8:
-            shift = _unpack(zeros.reshape(columns, -1), bits)[:, :blocks].reshape(columns, blocks, 1).float()
-        else:
-            shift = zeros.reshape(columns, blocks, 1)
-        weight = (values.to(scales.dtype) - shift.to(scales.dtype)) * scales.reshape(columns, blocks, 1)
-        return weight.reshape(columns, -1)[:, :rows]
-
-    remark = f"weights of {bits} bits unpacked to floats ahead for {{}}".format("MatMulNBits")
-    known = [node.constant(index) for index in (1, 2, 3)]
-    if known[0] is not None and known[1] is not None and (known[2] is not None or not node.has(3)) and not node.has(4):
-        with torch.device("meta"):
-            layer = torch.nn.Linear(rows, columns, bias=False)
-        layer.weight = torch.nn.Parameter(unpacked(*known), requires_grad=False)
-        if not node.has(5):
-            return Made(layer, (0,), remark=remark)
-
-    def product(a: Any, packed: Any, scales: Any, zeros: Any = None, groups: Any = None, bias: Any = None) -> Any:
-        if groups is not None:
-            raise NotImplementedError("MatMulNBits with g_idx is not supported")
-        result = torch.matmul(a, unpacked(packed, scales, zeros).t().to(a.dtype))
-        return result if bias is None else result + bias
-
-    return Made(product, tuple(range(len(node.inputs))), remark=IN_FLOATS.format("MatMulNBits"))
-
-
-def _unpack(packed: Any, bits: int) -> Any:
-    """The numbers in each byte, the lowest first."""
-    if bits == 8:
-        return packed
-    shifts = torch.arange(0, 8, bits, dtype=torch.uint8, device=packed.device)
-    return ((packed.unsqueeze(-1) >> shifts) & (2**bits - 1)).flatten(-2)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from enginebench_plugins.torch.operators.registry import MICROSOFT, Made, Node, operator
+from enginebench_plugins.torch.operators.registry import Made, Node, operator, single
 
 
 def _sum(x: Any, axes: Any, keep: bool) -> Any:
@@ -15,6 +15,8 @@ def _sum(x: Any, axes: Any, keep: bool) -> Any:
 
 
 def _mean(x: Any, axes: Any, keep: bool) -> Any:
+    if not _count(x, axes):  # nothing, as ONNX Runtime has it
+        return _sum(x, axes, keep)
     if x.is_floating_point():
         return x.mean(axes, keepdim=keep)
     return torch.div(_sum(x, axes, keep), _count(x, axes), rounding_mode="trunc").to(x.dtype)
@@ -199,18 +201,6 @@ def _gemm(node: Node) -> Any:
     return gemm
 
 
-@operator("FusedMatMul", "TransposeMatMul", domain=MICROSOFT)
-def _fused_matmul(node: Node) -> Any:
-    alpha = node.get("alpha", 1.0)
-    turn_a, turn_b = node.get("transA", 0), node.get("transB", 0)
-
-    def matmul(a: Any, b: Any) -> Any:
-        product = torch.matmul(a.transpose(-1, -2) if turn_a else a, b.transpose(-1, -2) if turn_b else b)
-        return product if alpha == 1 else product * alpha
-
-    return matmul
-
-
 @operator("Einsum")
 def _einsum(node: Node) -> Any:
     equation = node.get("equation").replace(" ", "")
@@ -231,11 +221,26 @@ def _loss(node: Node) -> Any:
     return loss
 
 
-@operator("MeanVarianceNormalization")
-def _mean_variance(node: Node) -> Any:
-    axes = tuple(node.get("axes", (0, 2, 3)))
+def _cumulated(node: Node, cumulate: Any, first: int) -> Any:
+    exclusive, reverse = node.get("exclusive", 0), node.get("reverse", 0)
 
-    def normalize(x: Any) -> Any:
-        return (x - x.mean(axes, keepdim=True)) / (x.std(axes, correction=0, keepdim=True) + 1e-9)
+    def run(x: Any, axis: Any) -> Any:
+        along = single(axis)
+        x = x.flip(along) if reverse else x
+        result = cumulate(x, along, dtype=x.dtype)
+        if exclusive and x.shape[along]:
+            result = result.roll(1, along)
+            result.select(along, 0).fill_(first)
+        return result.flip(along) if reverse else result
 
-    return normalize
+    return run
+
+
+@operator("CumSum", host={1: ""})
+def _cumulative_sum(node: Node) -> Any:
+    return _cumulated(node, torch.cumsum, 0)
+
+
+@operator("CumProd", host={1: ""})
+def _cumulative_product(node: Node) -> Any:
+    return _cumulated(node, torch.cumprod, 1)

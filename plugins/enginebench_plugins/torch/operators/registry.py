@@ -10,6 +10,7 @@ Values = Mapping[str, Any]
 """Tensors by name, as far as they are known before the network runs."""
 
 MICROSOFT = "com.microsoft"
+LEARNED = "ai.onnx.ml"
 
 
 def no_subgraph(name: str) -> "Body":
@@ -136,9 +137,37 @@ class Call(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
         return self._kind
 
 
+class OnDevice(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
+    """A function of a device and plain numbers as a module: what it makes lies where the module lies."""
+
+    def __init__(self, kind: str, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self._kind, self._function = kind, function
+        self.register_buffer("place", torch.empty(0))
+
+    def _get_name(self) -> str:
+        return self._kind
+
+    def forward(self, *numbers: Any) -> Any:
+        """The tensor."""
+        return self._function(self.place.device, *numbers)
+
+
 def on_host(value: Any) -> Any:
     """A tensor as a Python number or a list of them."""
     return value.tolist() if hasattr(value, "tolist") else value
+
+
+def single(value: Any) -> Any:
+    """The number itself: files hold single values in lists of one."""
+    while isinstance(value, list):
+        value = value[0]
+    return value
+
+
+def device_of(value: Any) -> Any:
+    """Where a tensor lies; text lies with the processor."""
+    return value.device if isinstance(value, torch.Tensor) else "cpu"
 
 
 UNSIGNED = frozenset({torch.uint16, torch.uint32, torch.uint64})

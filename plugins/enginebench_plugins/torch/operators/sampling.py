@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from enginebench_plugins.torch.operators.registry import Node, operator
+from enginebench_plugins.torch.operators.registry import MICROSOFT, Node, operator
 
 Numbers = Any
 """A NumPy array of floats."""
@@ -171,7 +171,7 @@ class _Resizing:
             ),
             "half_pixel": lambda: centres - 0.5,
             "half_pixel_symmetric": lambda: old / 2 * (1 - new / length) + centres - 0.5,
-            "pytorch_half_pixel": lambda: centres - 0.5 if new > 1 else np.full(1, -0.5),
+            "pytorch_half_pixel": lambda: centres - 0.5 if new > 1 else np.zeros(1),
         }
         return table.get(self._places, table["half_pixel"])()
 
@@ -211,6 +211,7 @@ class _Resizing:
         return a * d**3 - 5 * a * d**2 + 8 * a * d - 4 * a if d < 2 else 0.0
 
 
+@operator("GridSample", domain=MICROSOFT)
 @operator("GridSample")
 def _grid_sample(node: Node) -> Any:
     mode = {"linear": "bilinear", "cubic": "bicubic"}.get(node.get("mode", "linear"), node.get("mode", "linear"))
@@ -274,6 +275,44 @@ def _corners(image: Any, rows: Any, columns: Any) -> tuple[list[Any], list[Any]]
     down, along = (rows - low_row)[:, None], (columns - low_column)[None, :]
     points = [image[:, r][:, :, c] for r in (low_row, high_row) for c in (low_column, high_column)]
     return [(1 - down) * (1 - along), (1 - down) * along, down * (1 - along), down * along], points
+
+
+@operator("CropAndResize", domain=MICROSOFT, host={3: ""})
+def _crop_and_resize(node: Node) -> Any:
+    nearest, outside = node.get("mode", "bilinear") == "nearest", node.get("extrapolation_value", 0.0)
+
+    def places(starts: Any, ends: Any, cells: int, size: int) -> Any:
+        """Where the points of each region lie, corners on corners; a single point lies in the middle."""
+        if cells == 1:
+            return (0.5 * (starts + ends) * (size - 1)).unsqueeze(1)
+        step = (ends - starts) * (size - 1) / (cells - 1)
+        between = (starts * (size - 1)).unsqueeze(1) + torch.arange(cells, device=starts.device) * step.unsqueeze(1)
+        return torch.cat((between[:, :-1], (ends * (size - 1)).unsqueeze(1)), 1)
+
+    def crop(x: Any, regions: Any, batch: Any, shape: Sequence[int]) -> Any:
+        rows, columns = (
+            places(regions[:, axis], regions[:, axis + 2], shape[axis], x.shape[axis + 2]) for axis in (0, 1)
+        )
+        beyond = ((rows < 0) | (rows > x.shape[2] - 1)).unsqueeze(2)
+        beyond = beyond | ((columns < 0) | (columns > x.shape[3] - 1)).unsqueeze(1)
+        images, high, wide = batch.long().reshape(-1, 1, 1), x.shape[2] - 1, x.shape[3] - 1
+
+        def at(vertical: Any, horizontal: Any) -> Any:
+            y, z = vertical.long().clamp(0, high).unsqueeze(2), horizontal.long().clamp(0, wide).unsqueeze(1)
+            return x[images, :, y, z]
+
+        if nearest:  # halves away from zero
+            result = at((rows + 0.5).floor(), (columns + 0.5).floor())
+        else:
+            down, along = (rows - rows.floor())[:, :, None, None], (columns - columns.floor())[:, None, :, None]
+            above, below = (
+                torch.lerp(at(row, columns.floor()), at(row, columns.ceil()), along)
+                for row in (rows.floor(), rows.ceil())
+            )
+            result = torch.lerp(above, below, down)
+        return result.masked_fill(beyond.unsqueeze(3), outside).movedim(3, 1)
+
+    return crop
 
 
 @operator("MaxRoiPool")

@@ -1,4 +1,4 @@
-"""Operators that move elements: shapes, joining and cutting, gathering and scattering."""
+"""Operators that move elements: shapes, joining and cutting, padding."""
 
 import functools
 from collections.abc import Sequence
@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from enginebench_plugins.torch.operators.dtypes import dtype_of, to_array
-from enginebench_plugins.torch.operators.registry import Made, Node, on_host, operator
+from enginebench_plugins.torch.operators.dtypes import dtype_of
+from enginebench_plugins.torch.operators.registry import MICROSOFT, Node, device_of, operator, single
 
 NUMPY_PAD = {"reflect": "reflect", "edge": "edge", "wrap": "wrap"}
 TORCH_PAD = {"reflect": "reflect", "edge": "replicate", "wrap": "circular"}
@@ -50,6 +50,7 @@ def _squeeze(_node: Node) -> Any:
     return squeeze
 
 
+@operator("ExpandDims", domain=MICROSOFT, host={1: ""})
 @operator("Unsqueeze", host={1: "axes"})
 def _unsqueeze(_node: Node) -> Any:
     def unsqueeze(x: Any, axes: Sequence[int] | int) -> Any:
@@ -72,16 +73,12 @@ def _transpose(node: Node) -> Any:
 @operator("Shape")
 def _shape(node: Node) -> Any:
     start, end = node.get("start", 0), node.get("end")
-    return lambda x: torch.tensor(list(x.shape)[start:end], dtype=torch.int64, device=_device(x))
+    return lambda x: torch.tensor(list(x.shape)[start:end], dtype=torch.int64, device=device_of(x))
 
 
 @operator("Size")
 def _size(_node: Node) -> Any:
-    return lambda x: torch.tensor(int(np.prod(x.shape, dtype=np.int64)), dtype=torch.int64, device=_device(x))
-
-
-def _device(x: Any) -> Any:
-    return x.device if isinstance(x, torch.Tensor) else "cpu"
+    return lambda x: torch.tensor(int(np.prod(x.shape, dtype=np.int64)), dtype=torch.int64, device=device_of(x))
 
 
 @operator("Expand", host={1: "shape"})
@@ -99,15 +96,11 @@ def _tile(node: Node) -> Any:
     def tile(x: Any, repeats: Any, axis: Any = None) -> Any:
         if node.opset < 6:
             times = [1] * x.ndim
-            times[_number(axis)] = _number(repeats)
+            times[int(single(axis))] = int(single(repeats))
             repeats = times
         return np.tile(x, repeats) if isinstance(x, np.ndarray) else x.repeat(*repeats) if repeats else x
 
     return tile
-
-
-def _number(value: Any) -> int:
-    return int(value[0] if isinstance(value, list | tuple) else value)
 
 
 @operator("Concat")
@@ -134,6 +127,7 @@ def _split(node: Node) -> Any:
     return split
 
 
+@operator("DynamicSlice", host={1: "", 2: "", 3: ""})
 @operator("Slice", host={1: "starts", 2: "ends", 3: "axes", 4: "steps"})
 def _slice(_node: Node) -> Any:
     def cut(x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> Any:
@@ -167,6 +161,7 @@ def _taken(x: Any, axis: int, places: Sequence[int]) -> Any:
     return x.index_select(axis, torch.tensor(places, dtype=torch.int64, device=x.device))
 
 
+@operator("Pad", domain=MICROSOFT, host={1: "pads", 2: "value"})
 @operator("Pad", host={1: "pads", 2: "value", 3: "axes"})
 def _pad(node: Node) -> Any:
     mode = node.get("mode", "constant")
@@ -174,18 +169,13 @@ def _pad(node: Node) -> Any:
 
     def pad(x: Any, pads: Any, value: Any = None, axes: Any = None) -> Any:
         pads = old_names if pads is None else pads
+        pads = pads[0] if isinstance(pads[0], list) else pads
         begins, ends = pads[: len(pads) // 2], pads[len(pads) // 2 :]
         each = dict(zip(range(x.ndim) if axes is None else axes, zip(begins, ends, strict=True), strict=True))
         around = {axis % x.ndim: amount for axis, amount in each.items() if amount != (0, 0)}
-        return padded(x, around, mode, _single(value))
+        return padded(x, around, mode, single(value) or 0)
 
     return pad
-
-
-def _single(value: Any) -> Any:
-    while isinstance(value, list):
-        value = value[0]
-    return 0 if value is None else value
 
 
 def padded(x: Any, around: dict[int, tuple[int, int]], mode: str, value: Any = 0) -> Any:
@@ -205,209 +195,6 @@ def padded(x: Any, around: dict[int, tuple[int, int]], mode: str, value: Any = 0
         places = np.pad(places, (max(0, before), max(0, after)), mode=NUMPY_PAD[mode])  # type: ignore[call-overload]
         x = _taken(x, axis, places.tolist())
     return x
-
-
-@operator("Gather")
-def _gather(node: Node) -> Any:
-    axis, indices = node.get("axis", 0), node.constant(1)
-    if indices is not None and indices.ndim == 0:
-        place = int(indices)
-        return Made(lambda x: np.take(x, place, axis) if isinstance(x, np.ndarray) else x.select(axis, place), (0,))
-
-    def gather(x: Any, places: Any) -> Any:
-        if isinstance(x, np.ndarray):
-            return np.take(x, places.numpy(), axis)
-        return x[(*(slice(None),) * (axis % x.ndim), places if places.dtype == torch.int64 else places.long())]
-
-    return gather
-
-
-@operator("GatherElements")
-def _gather_elements(node: Node) -> Any:
-    axis = node.get("axis", 0)
-    return lambda x, indices: torch.gather(x, axis, _positive(indices, x.shape[axis]))
-
-
-def _positive(indices: Any, size: int) -> Any:
-    indices = indices.long()
-    return torch.where(indices < 0, indices + size, indices)
-
-
-@operator("GatherND")
-def _gather_nd(node: Node) -> Any:
-    batch = node.get("batch_dims", 0)
-
-    def gather(x: Any, indices: Any) -> Any:
-        lead = tuple(x.shape[:batch])
-        rows = int(np.prod(lead, dtype=np.int64))
-        flat, places = x.reshape(rows, *x.shape[batch:]), indices.reshape(rows, -1, indices.shape[-1]).long()
-        row = torch.arange(rows, device=x.device).reshape(-1, 1).expand(places.shape[:2])
-        taken = flat[(row, *places.unbind(-1))]
-        return taken.reshape(*lead, *indices.shape[batch:-1], *taken.shape[2:])
-
-    return gather
-
-
-REDUCTIONS = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
-
-
-@operator("ScatterElements", "Scatter")
-def _scatter_elements(node: Node) -> Any:
-    axis, reduction = node.get("axis", 0), node.get("reduction", "none")
-
-    def scatter(x: Any, indices: Any, updates: Any) -> Any:
-        places = _positive(indices, x.shape[axis])
-        if reduction == "none":
-            return x.scatter(axis, places, updates)
-        return x.scatter_reduce(axis, places, updates, REDUCTIONS[reduction])
-
-    return scatter
-
-
-@operator("ScatterND")
-def _scatter_nd(node: Node) -> Any:
-    reduction = node.get("reduction", "none")
-
-    def scatter(x: Any, indices: Any, updates: Any) -> Any:
-        depth = indices.shape[-1]
-        places = indices.reshape(-1, depth).long()
-        rows = torch.zeros(len(places), dtype=torch.int64, device=x.device)
-        for axis in range(depth):
-            rows = rows * x.shape[axis] + _positive(places[:, axis], x.shape[axis])
-        tail = x.shape[depth:]
-        width = int(np.prod(tail, dtype=np.int64))  # -1 means nothing where there are no elements
-        flat = x.reshape(int(np.prod(x.shape[:depth], dtype=np.int64)), width)
-        news = updates.reshape(len(rows), width)
-        if reduction == "none":
-            flat = flat.index_copy(0, rows, news)
-        elif reduction == "add":
-            flat = flat.index_add(0, rows, news)
-        else:
-            flat = flat.index_reduce(0, rows, news, REDUCTIONS[reduction])
-        return flat.reshape(*x.shape[:depth], *tail)
-
-    return scatter
-
-
-@operator("TensorScatter")
-def _tensor_scatter(node: Node) -> Any:
-    axis, circular = node.get("axis", -2), node.get("mode", "linear") == "circular"
-
-    def scatter(past: Any, update: Any, starts: Any = None) -> Any:
-        result, length = past.clone(), update.shape[axis]
-        for row in range(past.shape[0]):
-            start = 0 if starts is None else int(starts[row])
-            places = torch.arange(start, start + length, device=past.device)
-            places = places % past.shape[axis] if circular else places
-            result[row].index_copy_((axis % past.ndim) - 1, places, update[row])
-        return result
-
-    return scatter
-
-
-@operator("ConstantOfShape", host={0: ""})
-def _constant_of_shape(node: Node) -> Any:
-    value = node.get("value")
-    value = torch.zeros(1) if value is None else value
-    if isinstance(value, np.ndarray):
-        return lambda shape: np.full(tuple(shape), value.ravel()[0], dtype=object)
-    return _Filled(value)
-
-
-class _Filled(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
-    """As many copies of a value as a shape asks for, on the device that the module is on."""
-
-    def __init__(self, value: Any) -> None:
-        super().__init__()
-        self.register_buffer("value", value.reshape(()))
-
-    def _get_name(self) -> str:
-        return "ConstantOfShape"
-
-    def forward(self, shape: Sequence[int]) -> Any:
-        """A new tensor."""
-        return self.value.expand(tuple(shape)).clone()
-
-
-@operator("Range")
-def _range(node: Node) -> Any:
-    def numbers(start: Any, limit: Any, delta: Any) -> Any:
-        first, last, step = on_host(start), on_host(limit), on_host(delta)
-        first, last, step = (value[0] if isinstance(value, list) else value for value in (first, last, step))
-        count = max(0, int(np.ceil((last - first) / step)))
-        places = torch.arange(count, dtype=torch.float64 if start.is_floating_point() else torch.int64)
-        return (first + places * step).to(device=start.device, dtype=start.dtype)
-
-    return numbers
-
-
-@operator("OneHot", host={1: ""})
-def _one_hot(node: Node) -> Any:
-    axis = node.get("axis", -1)
-
-    def one_hot(indices: Any, depth: Any, values: Any) -> Any:
-        size = int(depth[0] if isinstance(depth, list) else depth)
-        places = indices.long()
-        hot = torch.where(places < 0, places + size, places).unsqueeze(-1)
-        chosen = hot == torch.arange(size, device=indices.device)
-        return torch.where(chosen, values[1], values[0]).movedim(-1, axis)
-
-    return one_hot
-
-
-@operator("EyeLike")
-def _eye_like(node: Node) -> Any:
-    offset, target = node.get("k", 0), node.get("dtype")
-
-    def eye(x: Any) -> Any:
-        dtype = x.dtype if target is None else dtype_of(target)
-        ones = torch.ones(x.shape, device=x.device)
-        return (ones.tril(offset) * ones.triu(offset)).to(dtype)
-
-    return eye
-
-
-@operator("Trilu", host={1: ""})
-def _trilu(node: Node) -> Any:
-    cut = torch.triu if node.get("upper", 1) else torch.tril
-    return lambda x, offset=None: cut(x, _single(offset))
-
-
-@operator("NonZero")
-def _non_zero(_node: Node) -> Any:
-    return lambda x: torch.nonzero(x).t() if x.ndim else torch.zeros((0, int(x != 0)), dtype=torch.int64)
-
-
-@operator("Compress")
-def _compress(node: Node) -> Any:
-    axis = node.get("axis")
-
-    def compress(x: Any, condition: Any) -> Any:
-        flat, along = (x.reshape(-1), 0) if axis is None else (x, axis)
-        return flat.index_select(along, condition[: flat.shape[along]].nonzero().reshape(-1))
-
-    return compress
-
-
-@operator("Unique")
-def _unique(node: Node) -> Any:
-    axis, in_order = node.get("axis"), node.get("sorted", 1)
-
-    def unique(x: Any) -> Any:
-        array = to_array(x)
-        values, first, inverse, counts = np.unique(array, True, True, True, axis=axis)
-        inverse = inverse.reshape(-1)
-        if not in_order:
-            order = np.argsort(first)
-            values = np.take(values, order, 0 if axis is None else axis)
-            first, counts, inverse = first[order], counts[order], np.argsort(order)[inverse]
-        device = _device(x)
-        kept = torch.from_numpy(values).to(device, x.dtype) if isinstance(x, torch.Tensor) else values
-        rest = (torch.from_numpy(np.ascontiguousarray(each)).long().to(device) for each in (first, inverse, counts))
-        results = (kept, *rest)
-        return results[: len(node.outputs)] if len(node.outputs) > 1 else kept
-
-    return unique
 
 
 @operator("DepthToSpace")
@@ -494,29 +281,11 @@ def _center_crop_pad(node: Node) -> Any:
     return crop_or_pad
 
 
-def _cumulated(node: Node, cumulate: Any, first: int) -> Any:
-    exclusive, reverse = node.get("exclusive", 0), node.get("reverse", 0)
-
-    def run(x: Any, axis: Any) -> Any:
-        along = _single(axis)
-        x = x.flip(along) if reverse else x
-        result = cumulate(x, along, dtype=x.dtype)
-        if exclusive and x.shape[along]:
-            result = result.roll(1, along)
-            result.select(along, 0).fill_(first)
-        return result.flip(along) if reverse else result
-
-    return run
-
-
-@operator("CumSum", host={1: ""})
-def _cumulative_sum(node: Node) -> Any:
-    return _cumulated(node, torch.cumsum, 0)
-
-
-@operator("CumProd", host={1: ""})
-def _cumulative_product(node: Node) -> Any:
-    return _cumulated(node, torch.cumprod, 1)
+@operator("Trilu", domain=MICROSOFT, host={1: ""})
+@operator("Trilu", host={1: ""})
+def _trilu(node: Node) -> Any:
+    cut = torch.triu if node.get("upper", 1) else torch.tril
+    return lambda x, offset=None: cut(x, single(offset) or 0)
 
 
 @operator("BitCast")

@@ -6,11 +6,7 @@ from typing import Any
 import torch
 
 from enginebench_plugins.torch.operators.dtypes import dtype_of
-from enginebench_plugins.torch.operators.registry import MICROSOFT, Node, operator
-
-
-def _number(value: Any) -> Any:
-    return value[0] if isinstance(value, list) else value
+from enginebench_plugins.torch.operators.registry import MICROSOFT, Node, OnDevice, operator, single
 
 
 @operator("DFT", host={1: "", 2: "axis"})
@@ -19,8 +15,8 @@ def _dft(node: Node) -> Any:
     usual = 1 if node.opset < 20 else -2
 
     def transform(x: Any, length: Any = None, axis: Any = None) -> Any:
-        along = (usual if axis is None else int(_number(axis))) % x.ndim
-        size = x.shape[along] if length is None else int(_number(length))
+        along = (usual if axis is None else int(single(axis))) % x.ndim
+        size = x.shape[along] if length is None else int(single(length))
         if onesided and inverse:
             size = 2 * (x.shape[along] - 1) if length is None else size
             return torch.fft.irfft(torch.view_as_complex(x.contiguous()), size, along).unsqueeze(-1)
@@ -39,10 +35,10 @@ def _stft(node: Node) -> Any:
     onesided = bool(node.get("onesided", 1))
 
     def transform(x: Any, step: Any, window: Any = None, length: Any = None) -> Any:
-        size = window.numel() if length is None else int(_number(length))
+        size = window.numel() if length is None else int(single(length))
         real = x.squeeze(-1) if x.ndim == 3 and x.shape[-1] == 1 else x
         signal = torch.view_as_complex(real.contiguous()) if real.ndim == 3 else real
-        frames = signal.unfold(1, size, int(_number(step)))
+        frames = signal.unfold(1, size, int(single(step)))
         frames = frames if window is None else frames * window
         half = onesided and not signal.is_complex()
         return torch.view_as_real(torch.fft.rfft(frames, size) if half else torch.fft.fft(frames, size))
@@ -62,20 +58,22 @@ def _window(node: Node) -> Any:
     (a, b, c), periodic = _WINDOWS[node.type], node.get("periodic", 1)
     dtype = dtype_of(node.get("output_datatype", 1))
 
-    def window(size: Any) -> Any:
-        count = int(_number(size))
-        turns = torch.arange(count, dtype=torch.float64) * (2 * math.pi / max(1, count if periodic else count - 1))
+    def window(device: Any, size: Any) -> Any:
+        count = int(single(size))
+        turns = torch.arange(count, dtype=torch.float64, device=device) * (
+            2 * math.pi / max(1, count if periodic else count - 1)
+        )
         return (a - b * torch.cos(turns) + c * torch.cos(2 * turns)).to(dtype)
 
-    return window
+    return OnDevice(node.type, window)
 
 
 @operator("MelWeightMatrix", host=dict.fromkeys(range(5), ""))
 def _mel(node: Node) -> Any:
     dtype = dtype_of(node.get("output_datatype", 1))
 
-    def matrix(bins: Any, length: Any, rate: Any, low: Any, high: Any) -> Any:
-        bins, length, rate, low, high = map(_number, (bins, length, rate, low, high))
+    def matrix(device: Any, bins: Any, length: Any, rate: Any, low: Any, high: Any) -> Any:
+        bins, length, rate, low, high = map(single, (bins, length, rate, low, high))
         first, last = (2595 * math.log10(1 + hertz / 700) for hertz in (low, high))
         step = (last - first) / (bins + 2)
         hertz = [700 * (10 ** ((first + index * step) / 2595) - 1) for index in range(bins + 2)]
@@ -89,26 +87,26 @@ def _mel(node: Node) -> Any:
                 result[middle, column] = 1
             for row in range(middle, end):
                 result[row, column] = (end - row) / (end - middle)
-        return result.to(dtype)
+        return result.to(device, dtype)
 
-    return matrix
+    return OnDevice(node.type, matrix)
 
 
 @operator("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike")
 def _random(node: Node) -> Any:
     wanted = node.get("dtype")
 
-    def draw(like: Any = None) -> Any:
+    def draw(device: Any, like: Any = None) -> Any:
         shape = node.get("shape") if like is None else like.shape
         dtype = dtype_of(wanted) if wanted else (torch.float32 if like is None else like.dtype)
         if "Normal" in node.type:
-            values = torch.randn(tuple(shape)) * node.get("scale", 1.0) + node.get("mean", 0.0)
+            values = torch.randn(tuple(shape), device=device) * node.get("scale", 1.0) + node.get("mean", 0.0)
         else:
             low, high = node.get("low", 0.0), node.get("high", 1.0)
-            values = torch.rand(tuple(shape)) * (high - low) + low
-        return values.to(device=None if like is None else like.device, dtype=dtype)
+            values = torch.rand(tuple(shape), device=device) * (high - low) + low
+        return values.to(dtype)
 
-    return draw
+    return OnDevice(node.type, draw)
 
 
 @operator("Bernoulli")
