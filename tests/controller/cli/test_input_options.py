@@ -1,4 +1,4 @@
-"""What a model is fed is said alike wherever one is run: each command takes the same options, and they reach its plan."""
+"""What a model is fed is said alike wherever one is run: each command takes the options, and they reach its plan."""
 
 from pathlib import Path
 from typing import Any, NoReturn
