@@ -89,7 +89,7 @@ def test_what_can_be_compared_is_and_what_failed_is_named(store, answer, tmp_pat
     code, printed, remarks = answer("compare", "duel", "--markdown", str(tmp_path / "x.md"))
     assert code == 1 and "other 1.0" in printed
     assert (
-        "failed: net on broken (local, CPU, batch 1): compile_failed: fake failed while compiling m: no kernel"
+        "failed: net on broken (local, CPU, batch 1, 2 cores): compile_failed: fake failed while compiling m: no kernel"
         in remarks
     )
     assert remarks.rstrip().endswith("1 of 3 without numbers: net on broken (local, CPU, batch 1, 2 cores)")
