@@ -41,7 +41,7 @@ WANTED_RUN = {"openvino": 0.95, "torch": 0.90, DEEPSPARSE: 0.75}
 WANTED_MATCHED = 0.95
 MATCHED_OF = (PEER, "openvino", "torch")
 UNKNOWN = "–"
-LONGEST_REASON = 220
+LONGEST_REASON = 700
 
 Row = dict[str, Any]
 
@@ -209,11 +209,8 @@ def _profiled(profile: Mapping[str, Any]) -> Row:
 
 
 def cause(failure: Mapping[str, Any]) -> str:
-    """The line of a failure that says why, without the places in sources that some engines begin with."""
-    lines = [line.strip() for line in (failure["detail"] or failure["message"]).splitlines() if line.strip()]
-    summary = [line for line in lines if line.startswith("-- Conversion is failed for")]
-    told = [line for line in lines if not line.startswith(("Exception from", "Check '", "FrontEnd API", "Traceback"))]
-    return (summary or told or lines or [failure["message"]])[0]
+    """The line of the engine's words that says why; where it had none, the whole sentence."""
+    return str((failure["detail"] and failure["cause"]) or failure["message"])
 
 
 def page(models: Sequence[RealModel], rows: Sequence[Row]) -> str:

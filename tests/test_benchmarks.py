@@ -1,5 +1,6 @@
 """What the benchmarks of the harness compute and write; that they run is seen by `make benchmarks QUICK=1`."""
 
+import json
 import math
 import random
 import sys
@@ -7,6 +8,7 @@ import tarfile
 import tomllib
 import zipfile
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 
 import onnx
@@ -24,8 +26,10 @@ from benchmarks.own_words import own_words  # noqa: E402
 from benchmarks.ratio import paired_ratio, spread_ratio, variation  # noqa: E402
 from benchmarks.real_files import RealModel  # noqa: E402
 
+from enginebench_controller import convert  # noqa: E402
 from enginebench_controller.home import Home  # noqa: E402
 from enginebench_plugins import spec  # noqa: E402
+from enginebench_proto.v1 import run_pb2  # noqa: E402
 
 
 def test_a_ratio_is_that_of_the_rounds_whatever_they_have_in_common() -> None:
@@ -131,11 +135,14 @@ def test_a_page_says_of_every_cell_what_happened_and_why() -> None:
 
 
 def test_the_cause_of_a_failure_is_not_the_place_in_the_sources() -> None:
-    detail = (
-        "Exception from src/inference/src/cpp/core.cpp:84:\nCheck 'false' failed at x.cpp:1:\nSTFT is unknown\nmore"
-    )
-    assert real_models.cause({"detail": detail, "message": "failed while reading"}) == "STFT is unknown"
-    assert real_models.cause({"detail": "", "message": "timed out"}) == "timed out"
+    texts = json.loads((Path(__file__).parent / "controller" / "failure_texts.json").read_text(encoding="utf-8"))
+    (words,) = (one["text"] for one in texts if (one["model"], one["engine"]) == ("nemo128", "openvino"))
+    told = run_pb2.Failure(kind=run_pb2.FAILURE_KIND_COMPILE_FAILED, message="cannot read it", detail=words)
+    said = real_models.cause(asdict(convert.from_failure(told)))
+    assert said.startswith("Unsupported input type dynamic. Shape of signal input must be static")
+    assert "Node(STFT): image" in said and "-- " not in said
+    ended = run_pb2.Failure(kind=run_pb2.FAILURE_KIND_CRASHED, message="it ended", stderr_tail="Assertion at x.cpp:1")
+    assert real_models.cause(asdict(convert.from_failure(ended))) == "it ended: Assertion at x.cpp:1"
 
 
 def test_the_list_is_as_varied_as_it_is_to_be() -> None:

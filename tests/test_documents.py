@@ -28,3 +28,11 @@ def test_the_page_of_the_errors_is_up_to_date() -> None:
         [sys.executable, ROOT / "docs" / "errors.py"], capture_output=True, text=True, check=True, timeout=60
     ).stdout
     assert (ROOT / "docs" / "errors.md").read_text(encoding="utf-8") == printed, "run: make docs"
+
+
+def test_the_errors_say_that_wrong_outputs_end_a_command_as_failures_do() -> None:
+    rows = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8").splitlines()
+    rule = next(row for row in rows if row.startswith("| 1 |"))
+    assert "≠" in rule
+    assert [name for name in ("run", "rerun", "resume", "ladder", "compare") if f"`{name}`" not in rule] == []
+    assert "jobs" in rule and "`--json`" in rule and "last line" in rule

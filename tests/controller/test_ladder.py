@@ -315,7 +315,8 @@ def test_a_rung_that_was_mostly_disturbed_says_so_and_a_long_reason_gives_its_ca
     assert found["pytorch"].status_words == "ok, disturbed"
     assert found["openvino"].brief_reason == "no kernel for 'stem'"
     write_chart(climbed, tmp_path / "ladder.svg")
-    assert "failed: no kernel for" in (tmp_path / "ladder.svg").read_text(encoding="utf-8")
+    drawn = (tmp_path / "ladder.svg").read_text(encoding="utf-8")
+    assert "failed: no kernel for" in drawn and "50 FPS   ok, disturbed" in drawn
 
 
 def test_a_benchmark_without_rungs_is_no_ladder() -> None:

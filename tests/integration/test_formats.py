@@ -71,3 +71,4 @@ def test_a_derived_model_runs_and_names_its_parent(bench: Bench, model: Path, sh
     versions = (pruned["digest"][:12], quantized["digest"][:12])
     document = bench.json("run", *versions, *arguments, *QUICK, expect=None)
     assert [m["status"] for m in document["measurements"]] == ["ok"] * 8
+    assert not [m["flags"] for m in document["measurements"] if "impossible" in m["marks"]], "zeros and INT8 are true"

@@ -58,6 +58,22 @@ def test_a_failure_at_a_drawn_value_names_it_and_the_value_can_be_given(
     assert profiled["profiles"][0]["status"] == "ok"
 
 
+def test_items_are_counted_along_the_axis_that_was_said(
+    bench: Bench, tmp_path: Path, shared_agent: AgentProcess
+) -> None:
+    """Seven steps of a sequence, then the batch: each inference is of four items and takes 2 ms."""
+    model = tmp_path / "steps.onnx"
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [7, "width", 10]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "steps", [x], [y])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), model)
+    slow = ("--engine", "fake", "--option", "fake.latency_us=2000", "--target", shared_agent.address, *QUICK)
+    (found,) = bench.json("run", model, "--batch-axis", "x=1", "--batch", "4", *slow)["measurements"]
+    (tensor,) = found["configuration"]["inputs"]
+    assert (tensor["shape"], tensor["batch_axis"], found["configuration"]["batch"]) == ([7, 4, 10], 1, 4)
+    items = found["throughput_items_per_s"] * found["latency"]["mean_ns"] / 1e9
+    assert items == pytest.approx(4, rel=0.2)
+
+
 def test_one_damaged_model_of_several_is_named_and_the_others_run(
     bench: Bench, model: Path, tmp_path: Path, shared_agent: AgentProcess
 ) -> None:

@@ -1,9 +1,7 @@
 """`enginebench` and an agent over mutual TLS: set up by commands, used, and told in a sentence when it cannot be."""
 
+import asyncio
 import json
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -156,24 +154,18 @@ def test_what_is_no_address_is_no_target(address: str) -> None:
 
 
 @pytest.mark.fault(32)
-def test_a_target_that_is_just_starting_is_waited_for(bench: Bench, tmp_path: Path) -> None:
+async def test_a_target_that_is_just_starting_is_waited_for(tmp_path: Path) -> None:
     agent = AgentProcess(tmp_path / "data", config=ONLY_FAKE)
     agent.stop()
-    asking = subprocess.Popen(
-        [sys.executable, "-m", "enginebench_controller", "devices", "--target", agent.address, "--hidden"],
-        env=bench.variables,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    time.sleep(1.5)
-    agent.restart()
-    try:
-        shown, told = asking.communicate(timeout=60)
-    finally:
-        agent.stop()
-    assert asking.returncode == 0, told
-    assert "fake" in shown
+    async with AgentClient("nuc", agent.address) as client:
+        asking = asyncio.create_task(client.host())
+        await asyncio.sleep(0.5)
+        assert not asking.done(), "nothing listens there, and that was taken for the last word"
+        await asyncio.to_thread(agent.restart)
+        try:
+            assert (await asking).agent_version
+        finally:
+            agent.stop()
 
 
 @pytest.mark.fault(14)

@@ -103,6 +103,18 @@ def test_resuming_can_finish_what_was_begun(bench: Bench, model: Path, agent: Ag
     assert all(len(one.processes) == 3 for one in measured(bench).values())
 
 
+def test_wrong_outputs_end_run_resume_and_rerun_with_1(bench: Bench, model: Path, agent: AgentProcess) -> None:
+    wrong = ("--option", "fake.wrong=ignored_input", "--batch", "2", *QUICK, "--processes", "2")
+    arguments = ("run", model, *SLEEPING, "--target", agent.address, *wrong)
+    kill_when(lambda: spooled(agent, "-0-0.blocks"), bench, *arguments, "--duration", "1s")
+    resumed = bench.json("resume", "--finish", expect=1)
+    (collected,) = resumed["plans"][0]["collected"]
+    assert resumed["outcome"]["wrong_outputs"] == [collected]
+    assert bench.cli("run", *arguments[1:], expect=1).stderr.rstrip().splitlines()[-1].startswith("1 of 1 with wrong")
+    again = bench.json("rerun", bench.json("list")["benchmarks"][0]["id"], expect=1)
+    assert again["outcome"]["wrong_outputs"] == [one["id"] for one in again["measurements"]]
+
+
 @pytest.mark.fault(3)
 def test_an_interleaved_benchmark_is_collected_and_finished_too(bench: Bench, model: Path, agent: AgentProcess) -> None:
     measuring = (*QUICK, "--processes", "2", "--duration", "1s", "--block", "50ms", "--interleave")

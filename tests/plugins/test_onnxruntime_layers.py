@@ -185,6 +185,30 @@ def test_a_trace_that_ended_too_early_is_no_profile(tmp_path: Path) -> None:
         layers_of(trace, 2)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_every_layer_of_a_gelu_is_led_back_whether_it_is_given_fused_or_dissolved(tmp_path: Path, dtype: str) -> None:
+    """In f16 there is no kernel for it: the runtime widens it, and takes the operator's own definition to pieces."""
+    weights = {"w": np.eye(8, dtype=dtype), **{n: np.array(v, dtype) for n, v in (("r", 2**0.5), ("1", 1), ("h", 0.5))}}
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["a"], "first"),
+        helper.make_node("Div", ["a", "r"], ["b"], "div"),
+        helper.make_node("Erf", ["b"], ["c"], "erf"),
+        helper.make_node("Add", ["c", "1"], ["d"], "add"),
+        helper.make_node("Mul", ["a", "d"], ["e"], "mul"),
+        helper.make_node("Mul", ["e", "h"], ["f"], "fused"),
+        helper.make_node("MatMul", ["f", "w"], ["g"], "second"),
+        helper.make_node("Gelu", ["g"], ["y"], "given"),
+    ]
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    x, y = (helper.make_tensor_value_info(name, kind, [4, 8]) for name in "xy")
+    stored = [numpy_helper.from_array(values, name) for name, values in weights.items()]
+    graph = helper.make_graph(nodes, "gelu", [x], [y], stored)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), tmp_path / "m.onnx")
+    layers = profile(spec.ModelSource(tmp_path / "m.onnx", spec.ModelFormat.ONNX), {"x": np.ones((4, 8), dtype)})
+    computing = [layer for layer in layers if layer.type != "Cast"]
+    assert {layer.source_nodes for layer in computing} == {("first",), ("fused",), ("second",), ("given",)}
+
+
 def test_nodes_taken_out_of_branches_and_functions_are_led_back_to_the_node_whose_they_were(tmp_path: Path) -> None:
     """The conditions are constant and the functions the model's own, so that the runtime has neither If nor call."""
     inner = helper.make_node("If", ["yes"], ["deep"], "inner", **_both("Tanh", "Sigmoid", "x", "t"))

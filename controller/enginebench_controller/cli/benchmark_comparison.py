@@ -69,7 +69,7 @@ def failures(outcomes: Iterable[Measurement | Profile]) -> list[str]:
     """A line for each that has no numbers, with the reason."""
     return [
         f"  {one.status}: {one.model_name} on {engine_label(one)} ({one.target}, {one.configuration.device}, "
-        f"batch {one.configuration.batch}): {failure_sentence(one.failure) if one.failure else 'no reason was kept'}"
+        f"{one.configuration.size}): {failure_sentence(one.failure) if one.failure else 'no reason was kept'}"
         for one in outcomes
         if not one.status.has_numbers
     ]
@@ -113,5 +113,5 @@ def _notes(compared: Sequence[Compared]) -> Iterator[str]:
     of_all = set(said[0]).intersection(*said) if len(said) > 1 else set()
     yield from (f"  note: {sentence}" for sentence in said[0] if sentence in of_all)
     for one, sentences in zip(compared, said, strict=True):
-        where = f"{side_words(one.first)} and {side_words(one.second)}, batch {one.first.configuration.batch}"
+        where = f"{side_words(one.first)} and {side_words(one.second)}, {one.first.configuration.size}"
         yield from (f"  note: {where}: {sentence}" for sentence in sentences if sentence not in of_all)

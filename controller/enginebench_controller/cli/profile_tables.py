@@ -72,7 +72,7 @@ def print_layers(profile: Profile, peaks: Sequence[Peak], most: int) -> None:
 
 def _title(profile: Profile) -> str:
     asked = profile.configuration
-    where = f"{asked.device}, batch {asked.batch}, {asked.cores} cores, {asked.precision}"
+    where = f"{asked.device}, {asked.size}, {asked.precision}"
     return f"{profile.name}: {profile.model_name} on {engine_label(profile)}, {where}"
 
 

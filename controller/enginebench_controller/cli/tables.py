@@ -74,7 +74,7 @@ def print_failures(measurements: Iterable[Measurement]) -> None:
     for failure, group in alike.items():
         for one in group:
             asked = one.configuration
-            where = f"{one.target}, {asked.device}, batch {asked.batch}, {asked.cores} cores, {_load(asked)}"
+            where = f"{one.target}, {asked.device}, {asked.size}, {_load(asked)}"
             _line(f"{one.model_name} on {engine_label(one)} ({where})")
         _line(f"  {failure_sentence(failure)}")
         for heading, text in (
@@ -164,7 +164,7 @@ def _status(m: Measurement, check: OutputCheck | None) -> Text:
 
 def _remarks(measurements: Sequence[Measurement], checks: Mapping[str, OutputCheck]) -> Iterable[str]:
     for m in measurements:
-        where = f"{m.model_name} on {engine_label(m)} ({m.target}, batch {m.configuration.batch})"
+        where = f"{m.model_name} on {engine_label(m)} ({m.target}, {m.configuration.size})"
         check = checks.get(m.id)
         if m.failure:
             yield f"  {m.status}: {where}: {failure_sentence(m.failure)}"

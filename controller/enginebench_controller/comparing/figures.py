@@ -32,7 +32,7 @@ def _target(profile: Profile) -> str:
 def _configuration(profile: Profile) -> str:
     asked = profile.configuration
     options = "".join(f", {name}={value}" for name, value in asked.options.items())
-    words = f"{asked.device}, batch {asked.batch}, {asked.cores} cores, {asked.precision}, {describe_load(asked)}"
+    words = f"{asked.device}, {asked.size}, {asked.precision}, {describe_load(asked)}"
     return words + options
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from enginebench_controller.errors import InputError
 from enginebench_controller.ladder.results import Gain, Ladder, RungResult, speed_interval
 from enginebench_controller.ladder.steps import Kind
+from enginebench_controller.records import Status
 from enginebench_controller.stats.change import change_words, factor_words
 
 SUFFIXES = (".svg", ".png")
@@ -93,9 +94,12 @@ def _label(rung: RungResult, kind: Kind, value: float) -> str:
     digits = f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
     number = f"{digits} {'FPS' if kind is Kind.THROUGHPUT else 'ms'}"
     over_previous, over_first = rung.gain_over_previous, rung.gain_over_first
-    if over_previous is None or over_first is None:
-        return number
-    return f"{number}   {gain_words(over_previous)}   {factor_words(1 + over_first.share)}"
+    words = [number]
+    if over_previous is not None and over_first is not None:
+        words += [gain_words(over_previous), factor_words(1 + over_first.share)]
+    if rung.status_words != Status.OK:
+        words.append(rung.status_words)
+    return "   ".join(words)
 
 
 def gain_words(gain: Gain) -> str:

@@ -57,7 +57,7 @@ class Job:
     def title(self) -> str:
         """A line for progress displays: what is always said, and the axes that are not at their defaults."""
         chosen = self.configuration
-        axes = [f"batch {chosen.batch}, {chosen.cores} cores"]
+        axes = [chosen.size]
         axes += [f"{chosen.streams} streams"] if chosen.streams > 1 else []
         axes += [chosen.precision] if chosen.precision != "f32" else []
         axes += [describe_load(chosen)] if chosen.load is not Load.SYNC else []

@@ -152,6 +152,11 @@ class Configuration:
     output_batch_axes: Mapping[str, int] = field(default_factory=dict)
     """Which dimension of an output is the batch, as far as the model's own names tell."""
 
+    @property
+    def size(self) -> str:
+        """Batch and cores in words, as sentences and headings about one configuration have them."""
+        return f"batch {self.batch}, {self.cores} {'core' if self.cores == 1 else 'cores'}"
+
     def output_batch_axis(self, name: str, shape: tuple[int, ...]) -> int | None:
         """Which dimension of an output holds the items of the batch; None where none can be told to.
 

@@ -53,4 +53,4 @@ def _words(found: Benchmark | Measurement | Profile) -> str:
     asked = found.configuration
     engine = " ".join(filter(None, (found.engine.name, found.engine.version)))
     ended = "" if found.status.has_numbers else f", {found.status}"
-    return f"{engine} on {found.model_name}, {asked.device}, batch {asked.batch}, {asked.cores} cores{ended}"
+    return f"{engine} on {found.model_name}, {asked.device}, {asked.size}{ended}"

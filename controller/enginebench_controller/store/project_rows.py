@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import duckdb
 
-from enginebench_controller.records import Measurement, Process, Status
+from enginebench_controller.records import Block, Measurement, Process, Status
 from enginebench_controller.store import originals
-from enginebench_controller.store.measured_rows import from_process_row
+from enginebench_controller.store.measured_rows import from_block_row, from_process_row
 from enginebench_controller.store.queries import parts
 from enginebench_controller.store.rows import from_measurement_row
 from enginebench_controller.store.statements import Row, rows
@@ -29,8 +29,8 @@ class ParameterCount:
 class Project:
     """A model version on an engine, in one environment, of a target.
 
-    `best` is the measurement with the largest throughput, whatever its configuration, without blocks and
-    outputs; None where no measurement has numbers. `counts` are all measurements by how they ended. `begun_at_unix_ns`
+    `best` is the measurement with the largest throughput, whatever its configuration, without outputs; None where no
+    measurement has numbers. `counts` are all measurements by how they ended. `begun_at_unix_ns`
     and `last_at_unix_ns` are the starts of the first and the last one, None where unknown. `counted` is known of models
     that were profiled.
     """
@@ -73,13 +73,13 @@ _PROJECTS = f"""
 def projects(connection: duckdb.DuckDBPyConnection) -> tuple[Project, ...]:
     """Return all projects, by model and then the fastest first."""
     found = rows(connection, _PROJECTS)
-    processes = parts(
-        connection, "processes", "process", from_process_row, [row["id"] for row in found if row["id"] is not None]
-    )
-    return tuple(_project(row, tuple(processes[row["id"]])) for row in found)
+    best = [row["id"] for row in found if row["id"] is not None]
+    processes = parts(connection, "processes", "process", from_process_row, best)
+    blocks = parts(connection, "blocks", "process, block", from_block_row, best)  # which tell what was disturbed
+    return tuple(_project(row, tuple(processes[row["id"]]), tuple(blocks[row["id"]])) for row in found)
 
 
-def _project(row: Row, processes: tuple[Process, ...]) -> Project:
+def _project(row: Row, processes: tuple[Process, ...], blocks: tuple[Block, ...]) -> Project:
     return Project(
         model_digest=row["digest"],
         model_name=row["newest_name"],
@@ -89,7 +89,7 @@ def _project(row: Row, processes: tuple[Process, ...]) -> Project:
         counts={Status(status): count for status, count in row["counts"].items()},
         begun_at_unix_ns=row["begun_at_unix_ns"],
         last_at_unix_ns=row["last_at_unix_ns"],
-        best=None if row["id"] is None else from_measurement_row(row, processes),
+        best=None if row["id"] is None else from_measurement_row(row, processes, blocks),
         counted=_counted(row),
     )
 

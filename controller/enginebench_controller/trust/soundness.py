@@ -85,8 +85,7 @@ def left_out(benchmarks: Iterable[Benchmark]) -> tuple[str, ...]:
 
 def _names(found: Sequence[Measurement | Profile]) -> str:
     named = [
-        f"{one.model_name} on {engine_label(one)} ({one.target}, {one.configuration.device}, "
-        f"batch {one.configuration.batch}, {one.configuration.cores} cores)"
+        f"{one.model_name} on {engine_label(one)} ({one.target}, {one.configuration.device}, {one.configuration.size})"
         for one in found
     ]
     unlike = list(dict.fromkeys(named))

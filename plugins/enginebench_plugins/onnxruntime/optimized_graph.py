@@ -106,10 +106,10 @@ def _calls(nodes: Iterable[Any], names: SourceNames) -> dict[str, str]:
     """The label of the node whose branch or function each prefix stands for, told by whoever makes its output."""
     found: dict[str, str] = {}
     for node in nodes:
-        told = [label for output in node.output if (label := names.makers.get(output))]
+        told = [label for output in node.output if (label := names.makers.get(output.removeprefix(WIDENED)))]
         # Only what comes out of a function has no name; whatever reads from a branch may be outside of it.
         for name in (node.name, *node.output) if node.name else node.input:
-            if told and (match := INLINED.match(name)):
+            if told and (match := INLINED.match(name.removeprefix(WIDENED))):
                 found.setdefault(match[1], told[0])
     return found
 
@@ -118,7 +118,7 @@ def _inlined(node: Any, names: SourceNames, calls: Mapping[str, str]) -> tuple[s
     """The node of the model that a node was taken out of; none for a node that is the model's own."""
     found: dict[str, None] = {}
     for name in (node.name, *node.output):
-        match = INLINED.match(name)
+        match = INLINED.match(name.removeprefix(WIDENED))
         if match is None:
             continue
         label = _within(match[2], names) or calls.get(match[1])

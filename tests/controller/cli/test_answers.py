@@ -7,11 +7,13 @@ import pytest
 from typer.testing import CliRunner
 
 import invented
+import invented_ladders
 import invented_profiles
-from enginebench_controller.cli import make_app
+from enginebench_controller.cli import ladder, make_app
 from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.records import Effective, Failure, FailureKind, ModelVersion, Readback, Source, Status
 from enginebench_controller.store.store import Store
+from integration.bench import tiny_model
 
 FP32, INT8 = "ab" * 32, "cd" * 32
 WORDS = "Exception from src/core.cpp:84:\nno kernel for 'stem'\nand the rest"
@@ -87,7 +89,7 @@ def test_what_can_be_compared_is_and_what_failed_is_named(store, answer, tmp_pat
     code, printed, remarks = answer("compare", "duel", "--markdown", str(tmp_path / "x.md"))
     assert code == 1 and "other 1.0" in printed
     assert (
-        "failed: net on broken (local, CPU, batch 1): compile_failed: fake failed while compiling m: no kernel"
+        "failed: net on broken (local, CPU, batch 1, 2 cores): compile_failed: fake failed while compiling m: no kernel"
         in remarks
     )
     assert remarks.rstrip().endswith("1 of 3 without numbers: net on broken (local, CPU, batch 1, 2 cores)")
@@ -144,3 +146,26 @@ def test_all_of_the_words_of_what_failed(store, answer):
     assert answer("show", "duel", "--failures", "--json")[0] == 2
     add(store, "b0000002", "whole", fp32("m9"))
     assert "nothing failed" in answer("show", "whole", "--failures")[2]
+
+
+def test_a_wrong_rung_ends_a_ladder_with_1(store, answer, monkeypatch, tmp_path):
+    sound, model = invented_ladders.measurements(), str(tiny_model(tmp_path / "tiny.onnx"))
+    wrong = replace(sound[-1], captured_outputs=(invented.outputs(shift=0.5),))
+    store.add_benchmark(invented_ladders.benchmark())
+    for one in (*sound[:-1], wrong):
+        store.add_measurement(one, ())
+    monkeypatch.setattr(ladder, "_run", lambda *_: invented_ladders.benchmark())
+
+    for kind in ("throughput", "latency"):
+        code, _, remarks = answer("ladder", kind, model)
+        assert code == 1 and "1 of 3 with wrong outputs (≠)" in remarks.rstrip().splitlines()[-1]
+    code, printed, _ = answer("ladder", "throughput", model, "--json")
+    assert code == 1 and json.loads(printed)["outcome"]["wrong_outputs"] == [wrong.id]
+
+
+def test_advice_on_a_terminal_has_no_backticks_and_pages_have(store, answer):
+    host = {"isa": ["avx512_vnni"], "physical_cores": 2}
+    store.add_profile(invented_profiles.profile("p0000009", host=host))
+    code, printed, _ = answer("advise", "p0000009")
+    assert code == 0 and "enginebench " in printed and "`" not in printed
+    assert "`enginebench " in answer("advise", "p0000009", "--json")[1]

@@ -65,7 +65,7 @@ def test_an_open_loop_shows_its_rate_and_an_unsure_result_its_status(printed):
 def test_what_to_know_before_trusting_a_number_stands_below(printed):
     _, remarks = printed(invented.measured("m1", noisy=True))
 
-    assert "note: invented on fake 1.0 (local, batch 1): never became steady" in remarks
+    assert "note: invented on fake 1.0 (local, batch 1, 2 cores): never became steady" in remarks
     assert "other processes" in remarks
 
 

@@ -1,12 +1,14 @@
 """Profiles side by side: which layers are each other's, which is faster, and that no time is lost."""
 
+import ast
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from controller.comparing.chains import ENGINE, OTHER_ENGINE, chain, conv_nodes, layer, reorder, times
-from enginebench_controller.comparing import Verdict, compare_profiles
+from enginebench_controller.comparing import Verdict, compare_profiles, layer_rows
 from enginebench_controller.comparing.document import comparison_document
 from enginebench_controller.errors import InputError
 from enginebench_controller.records import Effective, LayerState, Readback, Source
@@ -15,6 +17,11 @@ from enginebench_controller.records import Effective, LayerState, Readback, Sour
 def compared(*profiles, **options):
     (pair,) = compare_profiles(profiles, **options).pairs
     return pair
+
+
+def test_how_sure_is_sure_and_how_much_is_much_of_layers_stand_in_the_room_of_statistics_only():
+    tree = ast.parse(Path(layer_rows.__file__).read_text(encoding="utf-8"))
+    assert [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and type(node.value) is float] == []
 
 
 def rows_by_name(pair):

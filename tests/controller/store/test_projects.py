@@ -8,6 +8,7 @@ import invented
 from enginebench_controller.records import EngineRef, Status
 from enginebench_controller.store.project_rows import ParameterCount
 from enginebench_controller.store.store import Store
+from enginebench_controller.trust.parity import flags, status_words
 from invented_profiles import profile
 
 
@@ -137,3 +138,13 @@ def test_a_copy_whose_original_is_not_kept_still_has_its_name(store):
     keep(store, replace(invented.measured("m1", batch=4), model_digest="cd" * 32, model_name="net-batch4"))
 
     assert [(one.model_digest, one.model_name) for one in store.projects()] == [("ab" * 32, "net")]
+
+
+def test_a_best_that_was_mostly_disturbed_says_so_as_everywhere(store):
+    whole = invented.measured("m1")
+    noisy = tuple(replace(block, disturbances=("other processes 40 %",)) for block in whole.blocks)
+    keep(store, replace(whole, blocks=noisy))
+
+    (project,) = store.projects()
+    assert status_words(project.best) == "ok, disturbed"
+    assert any("100% of the time was disturbed" in flag for flag in flags(project.best))

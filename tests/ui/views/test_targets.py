@@ -97,3 +97,18 @@ def test_what_a_target_left_out_is_unknown_not_zero():
     assert facts["Cores"] == "2 physical, unknown logical, limited to 1.5"
     assert "Tuned" not in facts
     assert dict(host_facts({"tuned": ["governor performance"]}))["Tuned"] == "governor performance"
+
+
+def test_devices_beyond_those_that_an_agent_lists_are_counted():
+    engine = invented.snapshot().engines[0]
+    many = engine | {"available": engine["available"] | {"more_devices": 999_936}}
+
+    assert engine_rows([many])[0]["Devices"] == "CPU, and 999,936 more"
+    assert [(row["Device"], row["Full name"]) for row in device_rows([many])][-1] == ("…", "and 999,936 more")
+    assert len(device_rows([many])) == len(device_rows([engine])) + 1
+
+
+def test_an_engine_that_is_not_available_says_why_in_the_line_that_tells():
+    words = "Exception from src/core.cpp:84:\nCheck 'false' failed at src/x.cpp:1:\nno driver for this device"
+    (row,) = engine_rows([{"name": "odd", "available": None, "unavailable": {"reason": words}}])
+    assert row["Status"] == "unavailable: no driver for this device"

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from enginebench_controller.records.cause import cause
 from enginebench_ui.views.text import UNKNOWN, Row, cells
 from enginebench_ui.views.versions import format_name
 
@@ -24,11 +25,14 @@ def engine_rows(engines: Iterable[Engine]) -> tuple[Row, ...]:
 
 
 def device_rows(engines: Iterable[Engine]) -> tuple[Row, ...]:
-    """Return a row a device of an engine that is available, with what it can do; hidden engines are left out."""
+    """Return a row a device of an engine that is available, with what it can do; hidden engines are left out.
+
+    A last row of an engine tells how many more devices it has than its agent lists.
+    """
     return tuple(
         cells(_device_row(engine, device))
         for engine in sorted(visible(engines), key=_place)
-        for device in (engine.get("available") or {}).get("devices") or ()
+        for device in (*((engine.get("available") or {}).get("devices") or ()), *_more_devices(engine))
     )
 
 
@@ -56,7 +60,7 @@ def _engine_row(engine: Engine) -> Row:
         "Engine": _known(engine.get("name")),
         "Version": available.get("version"),
         "Status": _status(engine, devices),
-        "Devices": ", ".join(_known(device.get("name")) for device in devices) or None,
+        "Devices": ", ".join([*(_known(device.get("name")) for device in devices), *_more(engine)]) or None,
         "Formats": ", ".join(format_name(str(one)) for one in available.get("formats") or ()) or None,
         "Loads": _list(available.get("loads")),
         "Hints": _list(available.get("hints")),
@@ -70,7 +74,17 @@ def _engine_row(engine: Engine) -> Row:
 def _status(engine: Engine, devices: Sequence[Any]) -> str:
     if engine.get("available"):
         return "available" if devices else "available, no device found"
-    return f"unavailable: {_known((engine.get('unavailable') or {}).get('reason'))}"
+    return f"unavailable: {_known(cause((engine.get('unavailable') or {}).get('reason') or ''))}"
+
+
+def _more(engine: Engine) -> tuple[str, ...]:
+    """How many devices an engine has besides those that are listed, in words; nothing where all are."""
+    more = (engine.get("available") or {}).get("more_devices")
+    return (f"and {more:,} more",) if more else ()
+
+
+def _more_devices(engine: Engine) -> Iterable[Mapping[str, Any]]:
+    return ({"name": "…", "full_name": words} for words in _more(engine))
 
 
 def _device_row(engine: Engine, device: Mapping[str, Any]) -> Row:

@@ -67,7 +67,7 @@ def _row(compared: Compared) -> list[str]:
     chosen, found = compared.first.configuration, compared.comparison
     return [
         model_words(compared),
-        f"{chosen.device}, batch {chosen.batch}, {chosen.cores} cores, {describe_load(chosen)}",
+        f"{chosen.device}, {chosen.size}, {describe_load(chosen)}",
         *_side(compared.first),
         *_side(compared.second),
         UNKNOWN if found.ratio is None else f"{found.ratio:.3f}",

@@ -4,6 +4,7 @@ import pytest
 
 import invented
 import invented_profiles
+from enginebench_controller.records import Status
 from enginebench_controller.store.store import Store
 from enginebench_ui.views.sql.answer import answer_frame
 from enginebench_ui.views.sql.chart import Axes, answer_figure, number_columns
@@ -29,6 +30,20 @@ def test_an_example_finds_something_and_its_chart_is_drawn(store, example):
         assert example.y in number_columns(frame)
         axes = Axes(example.kind, example.x, example.y, example.colour)
         assert len(answer_figure(frame, axes).data[0].x) > 0
+
+
+def test_examples_that_ask_how_fast_something_is_count_sure_numbers_only(tmp_path):
+    store = Store(tmp_path / "results.duckdb")
+    store.add_benchmark(invented.benchmark())
+    for identity, latency_ms, status in (("m1", 4.0, Status.OK), ("m2", 0.1, Status.INCONCLUSIVE)):
+        unsure = invented.measured(identity, latency_ms=latency_ms, status=status, engine=f"engine-{status}")
+        store.add_measurement(unsure, invented.samples(identity, latency_ms=latency_ms))
+
+    fast = [one for one in EXAMPLES if {"best_items_per_s", "median_ms"} & {one.y}]
+    assert len(fast) == 3
+    for example in fast:
+        answered = store.query(example.sql).rows
+        assert answered and "engine-inconclusive" not in str(answered), example.question
 
 
 def test_examples_fit_the_editor():

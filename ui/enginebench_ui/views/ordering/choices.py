@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enginebench_controller.planning.configurations import usable_cores
 from enginebench_controller.planning.selection import DEFAULT_ENVIRONMENT, Engine
 from enginebench_controller.records import IMPOSED_SPARSITY, LOCAL_TARGET, Target, TargetSnapshot
+from enginebench_controller.records.cause import cause
 from enginebench_ui.views.project_key import DIGEST_CHARACTERS
 from enginebench_ui.views.text import UNKNOWN
 from enginebench_ui.views.versions import AS_GIVEN, KnownVersion, made_by
@@ -82,7 +83,7 @@ def engine_labels(snapshots: Sequence[TargetSnapshot], also: Iterable[str] = ())
 def unavailable_engines(snapshots: Sequence[TargetSnapshot]) -> tuple[str, ...]:
     """Say why engines of these targets are missing, a sentence each."""
     return tuple(
-        f"{engine['name']} is not available on {snapshot.target}: {engine['unavailable']['reason']}"
+        f"{engine['name']} is not available on {snapshot.target}: {cause(engine['unavailable']['reason'])}"
         for snapshot in snapshots
         for engine in snapshot.engines
         if not engine["available"] and not engine["hidden"]
