@@ -255,6 +255,7 @@ def test_what_is_missing_is_filled_in() -> None:
     whole = {"imputed_value_int64s": [9, 8, 7, 6], "replaced_value_int64": 1}
     assert_same(f"{ML}Imputer", {"x": _features(3, dtype=np.int64)}, **whole)
     assert_same(f"{ML}Normalizer", {"x": x}, norm="MAX")
+    assert_same(f"{ML}Normalizer", {"x": np.full((1, 3), 1e20, np.float32)}, norm="L2")
 
 
 def test_features_are_chosen_joined_and_encoded() -> None:
@@ -266,6 +267,7 @@ def test_features_are_chosen_joined_and_encoded() -> None:
     assert_same(f"{ML}FeatureVectorizer", pair, inputdimensions=[3, 2])
     for dtype in (np.float32, np.float64, np.int64):
         assert_same(f"{ML}OneHotEncoder", {"x": x.astype(dtype)}, cats_int64s=[1, 0, -1, 2])
+    assert_same(f"{ML}OneHotEncoder", {"x": np.array([1, 2, 7])}, cats_int64s=[1, 1, 2])
     assert_same(f"{ML}OneHotEncoder", {"x": _text("a", "q", "b").reshape(3, 1)}, cats_strings=["b", "a"])
     assert_same(f"{ML}ZipMap", {"x": x[:, :2]}, classlabels_strings=["a", "b"])
     assert_same(f"{ML}ZipMap", {"x": x[0, :2]}, classlabels_int64s=[3, 4])

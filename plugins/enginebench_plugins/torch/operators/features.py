@@ -45,8 +45,9 @@ def _normalizer(node: Node) -> Any:
             size = x.nan_to_num(nan=torch.finfo(x.dtype).min).amax(-1, keepdim=True)
         elif norm == "L1":
             size = x.abs().sum(-1, keepdim=True)
-        else:
-            size = torch.sqrt((x * x).sum(-1, keepdim=True))
+        else:  # of squares, which may be too large, as the runtime has it
+            square = (x * x).sum(-1, keepdim=True)
+            return torch.where(square == 0, x, torch.sqrt(x * x / square).copysign(x))
         return x / torch.where(size == 0, torch.ones_like(size), size)
 
     return normalize
@@ -112,8 +113,15 @@ def _one_hot_encoder(node: Node) -> Any:
             return hot(chosen.unsqueeze(-1) == torch.arange(len(words)))
 
         return encode
-    categories = torch.tensor(node.get("cats_int64s"), dtype=torch.int64)
-    return _WithValues(node.type, lambda x, known: hot(x.long().unsqueeze(-1) == known), categories)
+    categories = node.get("cats_int64s")
+    last = {category: place for place, category in enumerate(categories)}
+    counts = torch.tensor([last[category] == place for place, category in enumerate(categories)])
+    return _WithValues(
+        node.type,
+        lambda x, known, counts: hot((x.long().unsqueeze(-1) == known) & counts),
+        torch.tensor(categories, dtype=torch.int64),
+        counts,
+    )
 
 
 class _LabelEncoder(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
