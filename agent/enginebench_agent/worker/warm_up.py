@@ -37,8 +37,8 @@ def warm_up_rule(stop: configuration_pb2.StopRule, requests: int) -> WarmUpRule:
 def warm_up(load: TimedLoad, rule: WarmUpRule, report: ReportProgress, iterations: int = 0) -> WarmUp:
     """Run windows, each beginning in the middle of the one before, until one is steady or the time is up.
 
-    `iterations` are inferences run before, which the outcome counts too. Where too few to tell fit into a window, halves
-    have as many as it takes; a model too slow even for that is undecided, which is no finding.
+    `iterations` are inferences run before, which the outcome counts too. Where too few to tell fit into a window, its
+    halves have as many as it takes; a model too slow even for that is undecided, which is no finding.
     """
     halves = _Halves(load, rule, report, iterations)
     first, second = halves.run(), halves.run()
