@@ -23,10 +23,12 @@ _NAME_CHARACTERS = 64
 _FIRST_PID_NAMESPACE = "pid:[4026531836]"
 """PROC_PID_INIT_INO of the kernel: the namespace that is no container's."""
 _INTERPRETERS = re.compile(r"(python|pypy|perl|ruby|node|java|bash|sh)[\d.]*")
+_KERNEL = 2
+"""The process that all threads of the kernel descend from."""
 _OWN_PROGRAMS = ("python", "enginebench", "streamlit")
 """What a process of ours may be called; of others no command line is read."""
-_AGENT = re.compile(r"enginebench[-_]agent\b")
-_CONTROLLER = re.compile(r"enginebench(_controller|_ui)?\b")
+_AGENT = re.compile(r"enginebench[-_]agent")
+_CONTROLLER = re.compile(r"enginebench(_controller|_ui)?")
 
 
 @dataclass(frozen=True)
@@ -162,16 +164,16 @@ def _ours(root: Path, processes: Iterable[_Process], agent: int) -> frozenset[tu
 
 
 def _role(root: Path, process: _Process) -> bool | None:
-    """True for a controller or a page, False for another agent or one of its engines, None for all else."""
+    """True for a controller or a page, False for another agent, None for all else, engines included."""
     if not process.name.startswith(_OWN_PROGRAMS):
         return None
     words = _command(root, process.pid)[:4]
-    names = [PurePosixPath(word).name for word in words]
+    names = [PurePosixPath(word).name for word in words]  # python -m enginebench_agent, …/bin/enginebench-agent
     # A page is run from its file: …/enginebench_ui/main.py.
     parts = {part for word in words for part in PurePosixPath(word).parts if part == "enginebench_ui"}
-    if any(_AGENT.match(name) for name in names):
+    if any(_AGENT.fullmatch(name) for name in names):
         return False
-    return True if parts or any(_CONTROLLER.match(name) for name in names) else None
+    return True if parts or any(_CONTROLLER.fullmatch(name) for name in names) else None
 
 
 def _own_time_of_parent(first: Look, second: Look) -> dict[tuple[int, int], int]:
@@ -219,9 +221,12 @@ def _busiest(others: Mapping[tuple[int, int], int], at_last: Look, root: Path) -
 
 
 def _shown_name(root: Path, process: _Process) -> str:
-    """The program's name; of an interpreter the script's, since everything in Python is called python."""
+    """The program's name; of an interpreter the script's, since everything in Python is called python; of a thread of
+    the kernel's its name in brackets, as `ps` shows it."""
     name = process.name
-    if _INTERPRETERS.fullmatch(name):
+    if _KERNEL in (process.pid, process.parent):
+        name = f"[{name}]"
+    elif _INTERPRETERS.fullmatch(name):
         name = _script(_command(root, process.pid)) or name
     shown = "".join(character for character in name if character.isprintable() and character != "`")
     return shown[:_NAME_CHARACTERS] or "?"

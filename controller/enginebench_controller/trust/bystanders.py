@@ -44,10 +44,23 @@ def busiest(use: MachineUse) -> str:
     return f"`{one.name}` ({count}pid {one.pid})"
 
 
+def remedy(use: MachineUse) -> str:
+    """Say what to do about those who used the machine."""
+    if not _used_most(use) or use.busiest[0].name.startswith("["):  # a thread of the kernel's
+        return "close what is not needed"
+    name = use.busiest[0].name
+    if name.startswith("enginebench"):
+        return "another agent measures here: wait for it"
+    return f"close `{name}`, or measure when it has ended"
+
+
+def _used_most(use: MachineUse) -> bool:
+    return bool(use.busiest) and use.busiest[0].cpu_time_ns > MOST * use.other_cpu_time_ns
+
+
 def _by_whom(use: MachineUse, unseen: tuple[str, ...]) -> str:
     named_ns = sum(one.cpu_time_ns for one in use.busiest)
     if named_ns <= MOST * use.other_cpu_time_ns:
         of_whom = [phrase for phrase in unseen if "process" in phrase or "Windows" in phrase]
         return f", most of it by {of_whom[0]}" if of_whom else ""
-    most = use.busiest[0].cpu_time_ns > MOST * use.other_cpu_time_ns
-    return f", most of it {busiest(use)}" if most else f", {busiest(use)} more than any other"
+    return f", most of it {busiest(use)}" if _used_most(use) else f", {busiest(use)} more than any other"

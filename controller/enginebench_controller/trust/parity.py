@@ -304,10 +304,7 @@ def _cause(kind: str, measurement: Measurement) -> str:
     """Who or what it was, and what to do; "" where that is not known."""
     match kind:
         case "other processes" if (use := bystanders.meanwhile(measurement)) is not None:
-            name = f"close `{use.busiest[0].name}`" if use.busiest else "close what is not needed"
-            return (
-                f"{bystanders.others_used(use, bystanders.unseen(measurement))}: {name}, or measure when it has ended"
-            )
+            return f"{bystanders.others_used(use, bystanders.unseen(measurement))}: {bystanders.remedy(use)}"
         case "throttled" if (quota := _quota_cores(measurement)) is not None:
             return f"the agent's control group may use {quota:g} cores: raise its quota, or ask for fewer --cores"
         case "frequency":
