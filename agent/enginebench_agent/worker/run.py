@@ -63,17 +63,19 @@ def _carry_out(spec: RunSpec, place: Place, channel: Channel, recorder: PhaseRec
     if spec.kind == RUN_KIND_PROFILE:
         _profile(job, place, channel, recorder, result)
     else:
-        _measure(job, place, channel, recorder, result)
+        _measure(job, spec.interleaving.members, place, channel, recorder, result)
 
 
 # The modules below need NumPy, whose thread pool takes its size at import: only after the process is confined.
 
 
-def _measure(job: Job, place: Place, channel: Channel, recorder: PhaseRecorder, result: RunResult) -> None:
+def _measure(
+    job: Job, members: int, place: Place, channel: Channel, recorder: PhaseRecorder, result: RunResult
+) -> None:
     from enginebench_agent.worker.measure import Surroundings, open_and_measure  # noqa: PLC0415
 
     descriptor = place.turns_descriptor
-    turns = None if descriptor is None else Turns(descriptor, channel.turn_wanted)
+    turns = None if descriptor is None else Turns(descriptor, channel.turn_wanted, members)
     around = Surroundings(recorder, channel, place.input_folder, turns, place.pauses)
     session = open_and_measure(job, around, result.measurement)
     if result.measurement.stop_reason != STOP_REASON_TARGET_MET:
