@@ -116,15 +116,20 @@ class Bench:
         samples = self.home.store.block_samples(one.id)
         return [float(statistics.median(each.latency_ns.tolist())) for each in samples if each.block not in still]
 
-    def whoever_has_a_turn(self, patience_s: float = 60.0) -> tuple[int, int]:
-        """A keeper and its engine's process, once one of two members runs and the other one rests."""
-        deadline = time.monotonic() + patience_s
+    def whoever_has_a_turn(self, changes: int = 0, patience_s: float = 60.0) -> tuple[int, int]:
+        """A keeper and its engine's process, once one of two members runs and the other one rests.
+
+        With `changes` after so many changes of turns; before the first, members are still being warmed up.
+        """
+        deadline, last = time.monotonic() + patience_s, None
         while time.monotonic() < deadline:
             pairs = [(keeper, pid) for keeper in children_of(self.agent.pid) for pid in children_of(keeper)]
-            states = {pid: _state(pid) for _, pid in pairs}
-            running = [pair for pair in pairs if states[pair[1]] not in ("T", "")]
+            running = [pair for pair in pairs if _state(pair[1]) not in ("T", "")]
             if len(pairs) == 2 and len(running) == 1:
-                return running[0]
+                changes -= last not in (None, running[0])
+                last = running[0]
+                if changes <= 0:
+                    return running[0]
             time.sleep(0.001)
         raise RuntimeError("no member had a turn while the other one rested")
 
@@ -160,8 +165,8 @@ def spread(place: Bench, engine: str, name: str, model: Path, cores: int, order:
 def stop(place: Bench, victim: str, engine: str, model: Path, cores: int, seconds: float, order: random.Random) -> Stop:
     """Stop somebody in the middle of a turn, for so long, and hold the two members against each other."""
     run = place.begin(engine, model, cores, 2, BLOCKS_A_PROCESS * BLOCK_MS / 1000)
-    keeper, child = place.whoever_has_a_turn()
-    time.sleep(order.uniform(0.2, 0.8))
+    place.whoever_has_a_turn(changes=4)
+    time.sleep(order.uniform(0.0, 0.5))
     keeper, child = place.whoever_has_a_turn()
     stopped = {"child": (child,), "agent": (place.agent.pid,), "child and keeper": (keeper, child)}[victim]
     for number in (signal.SIGSTOP, signal.SIGCONT):

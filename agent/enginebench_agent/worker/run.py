@@ -39,7 +39,7 @@ class Place:
 
 def execute(spec: RunSpec, place: Place, channel: Channel) -> None:
     """Carry out one run and send its outcome, a failure included. Raises only for a broken channel."""
-    recorder = PhaseRecorder(channel.phase)
+    recorder = PhaseRecorder(channel.phase, place.pauses)
     # Filled as the run goes on, so that a late failure keeps what is known.
     result = RunResult(run_id=spec.run_id, outcome=OUTCOME_OK)
     try:
