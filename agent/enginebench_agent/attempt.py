@@ -8,17 +8,19 @@ from functools import partial
 from pathlib import Path
 
 from enginebench_agent import endings
-from enginebench_agent.block_clock import BlockClock
+from enginebench_agent.block_clock import BlockClock, busy_ns
 from enginebench_agent.cgroup import oom_kills
 from enginebench_agent.child import Child, ChildExit, ChildStartError, spawned
 from enginebench_agent.framing import FramingError, TruncatedError
 from enginebench_agent.limits import NO_LIMITS, ChildLimits
+from enginebench_agent.quiet import Quiet, Watch
 from enginebench_agent.resident import ResidentSet
+from enginebench_agent.resting import OwnTime
 from enginebench_agent.run import Run
 from enginebench_agent.spool import OversizeError, SpoolWriter
 from enginebench_agent.turns import Member
 from enginebench_agent.uninterrupted import run_to_end
-from enginebench_proto.v1.measurement_pb2 import Measurement
+from enginebench_proto.v1.measurement_pb2 import Bystanders, Measurement
 from enginebench_proto.v1.run_pb2 import (
     OUTCOME_FAILED,
     OUTCOME_INCONCLUSIVE,
@@ -31,6 +33,9 @@ from enginebench_proto.v1.worker_pb2 import WorkerMessage
 
 SPEC_FILE = "spec"
 """Name of the serialized specification in the run's folder; the child reads it as its standard input."""
+
+WARM_UP = "warm_up"
+"""The phase before the steady state, in which nothing of ours looks at the machine: a look takes milliseconds."""
 
 EXIT_GRACE_SECONDS = 5.0
 """How long a child may live on after its result has arrived; some engines hang on the way out."""
@@ -55,18 +60,26 @@ class Order:
 
 
 class Attempt:
-    """One try of a run. What the child delivers goes to the run's log and, blocks and samples, to `writer`."""
+    """One try of a run. What the child delivers goes to the run's log and, blocks and samples, to `writer`.
 
-    def __init__(self, run: Run, order: Order, writer: SpoolWriter) -> None:
+    Of a member of a group it is what rests while others have their turn: its time limit does, and so does who looks at
+    its memory.
+    """
+
+    def __init__(self, run: Run, order: Order, writer: SpoolWriter, watch: Watch | None = None) -> None:
         self._run = run
         self._order = order
         self._writer = writer
+        self._watch = watch or Watch(Quiet(), Bystanders())
+        self._has_wanted = False
         self._result: RunResult | None = None
         self._blocks = 0
         self._samples = 0
         self._exceeds_memory = False
         self._unwatched: BaseException | None = None
         self._clock = BlockClock()
+        self._own_time = OwnTime()
+        self._child: Child | None = None
         self._oom_kills_before = oom_kills(_ROOT)
 
     async def make(self) -> RunResult:
@@ -75,8 +88,8 @@ class Attempt:
         Committing the result to the spool is left to the caller. Raises `OSError` where the disk is full.
         """
         try:
-            async with self._child() as child:
-                return await self._hear_out(child)
+            async with self._started() as self._child:
+                return await self._hear_out(self._child)
         except ChildStartError as error:
             failure = endings.of_unstartable(str(error), error.number)
         except OversizeError as error:
@@ -86,8 +99,20 @@ class Attempt:
             failure = endings.of_defect(text, self._run.phase, str(error))
         return self._failed(failure)
 
+    async def rest(self) -> None:
+        """Stop the child that waits for its turn; returns once it stands still."""
+        self._own_time.rest()
+        if self._child is not None:
+            await self._child.rest()
+
+    def go_on(self) -> None:
+        """The child's turn has come."""
+        if self._child is not None:
+            self._child.go_on()
+        self._own_time.go_on()
+
     @contextlib.asynccontextmanager
-    async def _child(self) -> AsyncIterator[Child]:
+    async def _started(self) -> AsyncIterator[Child]:
         order = self._order
         arguments = ["run", str(order.model)]
         if order.inputs is not None:
@@ -97,17 +122,18 @@ class Attempt:
             if order.turns is not None:
                 descriptors.append(stack.enter_context(order.turns.pipe()))
                 arguments += ["--turns", str(descriptors[0])]
+                order.turns.attend(self)
             stdin = order.folder / SPEC_FILE
             async with spawned(order.python, arguments, order.folder, stdin, descriptors, order.limits) as child:
                 yield child
 
     async def _hear_out(self, child: Child) -> RunResult:
-        resident = ResidentSet(child.pid, max_bytes=self._order.limits.memory_bytes)
+        resident = ResidentSet(child.pid, max_bytes=self._order.limits.memory_bytes, sleep=self._sleep)
         sampling = asyncio.create_task(resident.sample_until_exceeded())
         sampling.add_done_callback(partial(self._stop_exceeding, child))
-        delays = asyncio.create_task(self._clock.measure_delays())
         try:
-            async with asyncio.timeout(self._order.limit_seconds) as timer:
+            async with asyncio.timeout(None) as timer:
+                self._own_time.call_later(self._order.limit_seconds, partial(_ring, timer))
                 with contextlib.suppress(TruncatedError):  # its end is judged below
                     self._clock.wait()
                     async for message in child.messages():
@@ -116,6 +142,7 @@ class Attempt:
                         self._clock.wait()
                         if self._result is not None:
                             sampling.cancel()
+                            self._own_time.stop()
                             timer.reschedule(asyncio.get_running_loop().time() + EXIT_GRACE_SECONDS)
                 return self._judged(await child.exit())
         except TimeoutError:
@@ -125,7 +152,13 @@ class Attempt:
             return self._result or self._failed(late)
         finally:
             sampling.cancel()
-            delays.cancel()
+            self._own_time.stop()
+
+    async def _sleep(self, seconds: float) -> None:
+        begin_ns, busy_before_ns = self._own_time.nanoseconds(), busy_ns()
+        await self._own_time.sleep(seconds)
+        late_ns = self._own_time.nanoseconds() - begin_ns - round(seconds * 1e9)
+        self._clock.oversleep(late_ns, busy_ns() - busy_before_ns, round(seconds * 1e9))
 
     def _stop_exceeding(self, child: Child, sampling: "asyncio.Task[None]") -> None:
         if not sampling.cancelled():
@@ -156,16 +189,27 @@ class Attempt:
                 self._run.phase = message.phase.name
                 self._run.log.phase(message.phase)
                 resident.enter(message.phase.name)
+                if message.phase.name == WARM_UP:
+                    await self._watch.begin()
             case "progress":
                 self._run.log.progress(message.progress)
             case "turn_wanted" if self._order.turns is not None:
+                if not self._has_wanted:  # nobody has a turn before all have wanted one
+                    self._has_wanted = True
+                    await self._watch.begin()
                 self._order.turns.want(unfinished=message.turn_wanted.unfinished)
             case "part" if self._result is not None:
                 raise _UnsoundError("Something came after the result.")
             case "part" if message.part.HasField("result"):
                 self._take_result(message.part.result, resident)
+                await self._tell_bystanders()
             case "part":
                 await self._take_block(message.part)
+
+    async def _tell_bystanders(self) -> None:
+        """Only with numbers: a member that fails may do so while another has its turn."""
+        if self._result is not None and self._result.outcome != OUTCOME_FAILED and self._result.HasField("measurement"):
+            self._result.measurement.bystanders.CopyFrom(await self._watch.end())
 
     async def _take_block(self, part: ResultPart) -> None:
         self._blocks += part.HasField("block")
@@ -180,6 +224,8 @@ class Attempt:
         resident.sample()
         resident.fill(result.measurement.phases)
         resident.fill(result.profile.phases)
+        if result.HasField("measurement") and self._clock.stood_still_ns:
+            result.measurement.agent_paused_ns = self._clock.stood_still_ns
         if _has_numbers(result) and (difference := self._clock.difference_ns()) is not None:
             failure = endings.of_clock(*difference, self._run.phase)
             result = RunResult(outcome=OUTCOME_FAILED, failure=failure, engine_version=result.engine_version)
@@ -191,6 +237,10 @@ class Attempt:
             raise _UnsoundError(
                 f"It tells of {told[0]} blocks with {told[1]} samples, but sent {self._blocks} with {self._samples}."
             )
+
+
+def _ring(timer: asyncio.Timeout) -> None:
+    timer.reschedule(asyncio.get_running_loop().time())
 
 
 def _has_numbers(result: RunResult) -> bool:

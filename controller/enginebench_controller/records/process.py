@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from enginebench_controller.records.bystanders import Bystanders
 from enginebench_controller.records.engine import Effective
 
 
@@ -11,22 +12,27 @@ class StopReason(StrEnum):
 
     TARGET_MET = "target_met"
     MAX_DURATION = "max_duration"
+    DISTURBED = "disturbed"
 
 
 @dataclass(frozen=True)
 class Phase:
-    """One stretch of a run with a purpose of its own, such as "compile"."""
+    """One stretch of a run with a purpose of its own, such as "compile"; `paused_ns` of it the process stood still."""
 
     name: str
     duration_ns: int
     peak_rss_bytes: int | None = None
+    paused_ns: int | None = None
 
 
 @dataclass(frozen=True)
 class WarmUp:
-    """How a warm-up went; `reason` says what still differed where it never became steady."""
+    """How a warm-up went; `reason` says what still differed where it never became steady.
 
-    steady: bool
+    `steady` is None where there were too few inferences to tell.
+    """
+
+    steady: bool | None
     iterations: int
     reason: str = ""
 
@@ -79,4 +85,7 @@ class Process:
     throughput_items_per_s: float | None = None
     scheduled_arrivals: int | None = None
     unsent_arrivals: int | None = None
+    clock_jump_ns: int | None = None
+    agent_paused_ns: int | None = None
     afterwards: Afterwards | None = None
+    bystanders: Bystanders | None = None
