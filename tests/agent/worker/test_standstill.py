@@ -91,6 +91,18 @@ def test_a_pause_whose_end_the_keeper_has_not_seen_yet_ends_with_the_block() -> 
     assert judge.within(timed, evidence(timed), goes_on=False).paused_ns == 48 * MS
 
 
+def test_a_keeper_that_was_stopped_too_knows_that_there_was_a_pause_and_the_gap_tells_how_long() -> None:
+    pauses = Pauses()
+    judge = Standstill(pauses, CORES)
+    usual(judge)
+    hiccup = block(0, *[2] * 10, 900)
+    waiting = evidence(hiccup, idle_ms=900, cpu_pressure_ns=900 * MS)
+    assert judge.within(hiccup, waiting, goes_on=False) == Pause(0)
+    stopped = block(1000, *[2] * 10, 900)
+    pauses.end(BEGIN_NS + 1915 * MS)
+    assert judge.within(stopped, waiting, goes_on=False) == Pause(898 * MS, 898 * MS)
+
+
 def test_more_pauses_than_are_remembered_lose_the_oldest() -> None:
     pauses = Pauses()
     for number in range(100):
