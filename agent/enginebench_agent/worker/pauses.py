@@ -10,9 +10,11 @@ from collections.abc import Iterator
 
 _ENTRY = struct.Struct("qq")
 _COUNT = struct.Struct("q")
-_UNKNOWN = -(1 << 62)
 _ENTRIES = 64
 """Pauses that are remembered: far more than there can sensibly be in a block."""
+
+UNKNOWN_NS = -(1 << 62)
+"""When a pause began of which a keeper hears only afterwards, for it was stopped too."""
 
 clock = time.perf_counter_ns
 
@@ -37,7 +39,7 @@ class Pauses:
         if count and not (entry := self._entry(count - 1))[1]:
             _ENTRY.pack_into(self._memory, self._place(count - 1), entry[0], at_ns)
         else:
-            _ENTRY.pack_into(self._memory, self._place(count), _UNKNOWN, at_ns)
+            _ENTRY.pack_into(self._memory, self._place(count), UNKNOWN_NS, at_ns)
             _COUNT.pack_into(self._memory, 0, count + 1)
 
     def within(self, begin_ns: int, end_ns: int) -> Iterator[tuple[int, int]]:
@@ -55,7 +57,7 @@ class Pauses:
         """Whether it went on after this instant and nobody had seen it stopped."""
         count = self._count()
         ended = (self._entry(number) for number in range(max(0, count - _ENTRIES), count))
-        return any(paused_ns == _UNKNOWN and continued_ns >= begin_ns for paused_ns, continued_ns in ended)
+        return any(paused_ns == UNKNOWN_NS and continued_ns >= begin_ns for paused_ns, continued_ns in ended)
 
     def _count(self) -> int:
         return int(_COUNT.unpack_from(self._memory)[0])

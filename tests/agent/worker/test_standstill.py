@@ -238,12 +238,16 @@ begin = clock()
 print(os.getpid(), os.getpgid(0) == os.getpid(), flush=True)
 sys.stdin.readline()
 found = list(pauses.within(begin, clock()))
-print(*(end - begin for begin, end in found))
+print(pauses.went_on(begin), *(end - begin for begin, end in found))
 """
 
 
+def kept_process() -> "subprocess.Popen[bytes]":
+    return subprocess.Popen([sys.executable, "-c", KEPT], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
 def test_a_keeper_tells_how_long_its_engine_was_stopped() -> None:
-    with subprocess.Popen([sys.executable, "-c", KEPT], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as kept:
+    with kept_process() as kept:
         assert kept.stdout is not None and kept.stdin is not None
         pid, leads_a_group = kept.stdout.readline().split()
         assert leads_a_group == b"True"
@@ -254,6 +258,24 @@ def test_a_keeper_tells_how_long_its_engine_was_stopped() -> None:
             time.sleep(0.05)
         kept.stdin.write(b"\n")
         kept.stdin.flush()
-        first_ns, second_ns = map(int, kept.stdout.readline().split())
+        unseen, *paused_ns = kept.stdout.readline().split()
+        first_ns, second_ns = map(int, paused_ns)
+    assert unseen == b"False"
     assert 40 * MS < first_ns < 20 * SECOND
     assert 190 * MS < second_ns < 20 * SECOND
+
+
+@pytest.mark.parametrize("keeper_first", [True, False])
+def test_a_keeper_that_was_stopped_with_its_engine_says_only_that_it_was(keeper_first: bool) -> None:
+    with kept_process() as kept:
+        assert kept.stdout is not None and kept.stdin is not None
+        engine = int(kept.stdout.readline().split()[0])
+        for number in (signal.SIGSTOP, signal.SIGCONT):
+            for pid in (kept.pid, engine) if keeper_first else (engine, kept.pid):
+                os.kill(pid, number)
+            time.sleep(0.1)
+        kept.stdin.write(b"\n")
+        kept.stdin.flush()
+        unseen, *paused_ns = kept.stdout.readline().split()
+    # Whether the keeper was quick enough to see the engine stopped before it was itself, nobody can say.
+    assert unseen == b"True" or int(paused_ns[0]) > 80 * MS
