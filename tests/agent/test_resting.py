@@ -29,7 +29,8 @@ BUSY = "import time\nprint(flush=True)\nwhile True: pass"
 PARENT = """
 import os, subprocess, sys
 command = dict(args=[sys.executable, "-c", {busy!r}], stdout=subprocess.PIPE)
-own_group, own_session = subprocess.Popen(**command, process_group=0), subprocess.Popen(**command, start_new_session=True)
+own_group = subprocess.Popen(**command, process_group=0)
+own_session = subprocess.Popen(**command, start_new_session=True)
 own_group.stdout.readline(), own_session.stdout.readline()
 print(own_group.pid, own_session.pid, flush=True)
 own_group.wait()

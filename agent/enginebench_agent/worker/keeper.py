@@ -13,11 +13,11 @@ from collections import defaultdict
 from pathlib import Path
 from typing import NoReturn
 
-from enginebench_agent.worker.pauses import Pauses, clock
+from enginebench_agent.worker.pauses import UNKNOWN_NS, Pauses, clock
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-_AWAITED = (signal.SIGCHLD, signal.SIGTERM)
+_AWAITED = (signal.SIGCHLD, signal.SIGCONT, signal.SIGTERM)
 
 
 def part() -> Pauses | None:
@@ -59,13 +59,14 @@ def _keep(engine: int, pauses: Pauses) -> NoReturn:
 
 def _await_end(engine: int, pauses: Pauses) -> int | None:
     """The status of the engine's process, once it has ended; None where it is to be ended."""
-    while signal.sigwait(_AWAITED) == signal.SIGCHLD:
+    while (number := signal.sigwait(_AWAITED)) != signal.SIGTERM:
         now_ns = clock()  # before the kernel is asked: what it tells was so already, and not later
+        was_stopped = signal.SIGCONT in (number, *signal.sigpending())
         with contextlib.suppress(ChildProcessError):
             while (changed := os.waitpid(-1, os.WNOHANG | os.WUNTRACED | os.WCONTINUED))[0]:
                 if changed[0] == engine:
                     if os.WIFSTOPPED(changed[1]):
-                        pauses.begin(now_ns)
+                        pauses.begin(UNKNOWN_NS if was_stopped else now_ns)
                     elif os.WIFCONTINUED(changed[1]):
                         pauses.end(now_ns)
                     else:

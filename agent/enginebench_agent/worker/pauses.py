@@ -13,6 +13,9 @@ _COUNT = struct.Struct("q")
 _ENTRIES = 64
 """Pauses that are remembered: far more than there can sensibly be in a block."""
 
+UNKNOWN_NS = -(1 << 62)
+"""When a pause began of which a keeper hears only afterwards, for it was stopped too."""
+
 clock = time.perf_counter_ns
 
 
@@ -31,10 +34,13 @@ class Pauses:
         _COUNT.pack_into(self._memory, 0, count + 1)
 
     def end(self, at_ns: int) -> None:
-        """It goes on. Harmless where nobody has seen it stopped."""
+        """It goes on. Where nobody has seen it stopped, as the keeper was stopped too, only that is kept."""
         count = self._count()
         if count and not (entry := self._entry(count - 1))[1]:
             _ENTRY.pack_into(self._memory, self._place(count - 1), entry[0], at_ns)
+        else:
+            _ENTRY.pack_into(self._memory, self._place(count), UNKNOWN_NS, at_ns)
+            _COUNT.pack_into(self._memory, 0, count + 1)
 
     def within(self, begin_ns: int, end_ns: int) -> Iterator[tuple[int, int]]:
         """The pauses that began in this stretch, which the engine's process has just come through.
@@ -46,6 +52,12 @@ class Pauses:
             paused_ns, continued_ns = self._entry(number)
             if begin_ns <= paused_ns < end_ns:
                 yield paused_ns, min(continued_ns or end_ns, end_ns)
+
+    def went_on(self, begin_ns: int) -> bool:
+        """Whether it went on after this instant and nobody had seen it stopped."""
+        count = self._count()
+        ended = (self._entry(number) for number in range(max(0, count - _ENTRIES), count))
+        return any(paused_ns == UNKNOWN_NS and continued_ns >= begin_ns for paused_ns, continued_ns in ended)
 
     def _count(self) -> int:
         return int(_COUNT.unpack_from(self._memory)[0])

@@ -91,6 +91,18 @@ def test_a_pause_whose_end_the_keeper_has_not_seen_yet_ends_with_the_block() -> 
     assert judge.within(timed, evidence(timed), goes_on=False).paused_ns == 48 * MS
 
 
+def test_a_keeper_that_was_stopped_too_knows_that_there_was_a_pause_and_the_gap_tells_how_long() -> None:
+    pauses = Pauses()
+    judge = Standstill(pauses, CORES)
+    usual(judge)
+    hiccup = block(0, *[2] * 10, 900)
+    waiting = evidence(hiccup, idle_ms=900, cpu_pressure_ns=900 * MS)
+    assert judge.within(hiccup, waiting, goes_on=False) == Pause(0)
+    stopped = block(1000, *[2] * 10, 900)
+    pauses.end(BEGIN_NS + 1915 * MS)
+    assert judge.within(stopped, waiting, goes_on=False) == Pause(898 * MS, 898 * MS)
+
+
 def test_more_pauses_than_are_remembered_lose_the_oldest() -> None:
     pauses = Pauses()
     for number in range(100):
@@ -226,12 +238,16 @@ begin = clock()
 print(os.getpid(), os.getpgid(0) == os.getpid(), flush=True)
 sys.stdin.readline()
 found = list(pauses.within(begin, clock()))
-print(*(end - begin for begin, end in found))
+print(pauses.went_on(begin), *(end - begin for begin, end in found))
 """
 
 
+def kept_process() -> "subprocess.Popen[bytes]":
+    return subprocess.Popen([sys.executable, "-c", KEPT], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
 def test_a_keeper_tells_how_long_its_engine_was_stopped() -> None:
-    with subprocess.Popen([sys.executable, "-c", KEPT], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as kept:
+    with kept_process() as kept:
         assert kept.stdout is not None and kept.stdin is not None
         pid, leads_a_group = kept.stdout.readline().split()
         assert leads_a_group == b"True"
@@ -242,6 +258,24 @@ def test_a_keeper_tells_how_long_its_engine_was_stopped() -> None:
             time.sleep(0.05)
         kept.stdin.write(b"\n")
         kept.stdin.flush()
-        first_ns, second_ns = map(int, kept.stdout.readline().split())
+        unseen, *paused_ns = kept.stdout.readline().split()
+        first_ns, second_ns = map(int, paused_ns)
+    assert unseen == b"False"
     assert 40 * MS < first_ns < 20 * SECOND
     assert 190 * MS < second_ns < 20 * SECOND
+
+
+@pytest.mark.parametrize("keeper_first", [True, False])
+def test_a_keeper_that_was_stopped_with_its_engine_says_only_that_it_was(keeper_first: bool) -> None:
+    with kept_process() as kept:
+        assert kept.stdout is not None and kept.stdin is not None
+        engine = int(kept.stdout.readline().split()[0])
+        for number in (signal.SIGSTOP, signal.SIGCONT):
+            for pid in (kept.pid, engine) if keeper_first else (engine, kept.pid):
+                os.kill(pid, number)
+            time.sleep(0.1)
+        kept.stdin.write(b"\n")
+        kept.stdin.flush()
+        unseen, *paused_ns = kept.stdout.readline().split()
+    # Whether the keeper was quick enough to see the engine stopped before it was itself, nobody can say.
+    assert unseen == b"True" or int(paused_ns[0]) > 80 * MS

@@ -31,6 +31,9 @@ UNTOLD_SHORTEST_NS = 500_000_000
 UNTOLD_FACTOR = 10
 """Nobody told of it: only what takes so long, and so many times a usual inference, is taken for a pause."""
 
+KEEPER_SECONDS = 0.02
+"""What a keeper that was stopped together with its engine gets, to tell that both go on."""
+
 IDLE_SHARE = 0.05
 """Of a gap, in which the process may have used a processor all the same, or waited for one or for memory or a disk."""
 
@@ -132,6 +135,10 @@ class Standstill:
         gap_ns = max(_service_ns(timed, latency_ns) - round(usual_ns), between_ns)
         if gap_ns < max(UNTOLD_SHORTEST_NS, UNTOLD_FACTOR * usual_ns):
             return 0
+        if self._pauses is not None:
+            time.sleep(KEEPER_SECONDS)
+            if self._pauses.went_on(self._since_ns):
+                return gap_ns
         rest_ns = max(0, timed.duration_ns - gap_ns)
         cores = statistics.median(self._usual_cores) if self._usual_cores else float(self._cores)
         busy_ns = evidence.cpu_time_ns - 1.5 * cores * rest_ns + _waited_ns() - self._waited_ns + _hindered_ns(evidence)
