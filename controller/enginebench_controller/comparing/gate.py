@@ -25,7 +25,7 @@ class GateOutcome(StrEnum):
     """What a gate finds of head compared with base."""
 
     WORSE = "worse"
-    PASS = "pass"
+    PASSES = "pass"
     CANNOT_TELL = "cannot_tell"
 
 
@@ -54,9 +54,9 @@ class GateVerdict:
 def decide(ratio: Interval | None, rule: GateRule, control: Interval | None = None) -> GateVerdict:
     """Apply the rule to the log ratio head ÷ base of something of which less is better.
 
-    *Worse* when the interval lies above 1 and its middle above 1 + tolerance. *Pass* when not worse and the interval ends
-    below 1 + D. Else *cannot tell*. `control` is the interval of base ÷ base, measured along: where that reads different,
-    nothing can be told.
+    *Worse* when the interval lies above 1 and its middle above 1 + tolerance. *Pass* when not worse and the interval
+    ends below 1 + D. Else *cannot tell*. `control` is the interval of base ÷ base, measured along: where that reads
+    different, nothing can be told.
     """
     if ratio is None:
         return GateVerdict(GateOutcome.CANNOT_TELL, False, "there are too few pairs of processes to tell")
@@ -71,7 +71,7 @@ def decide(ratio: Interval | None, rule: GateRule, control: Interval | None = No
     if ratio.high < log1p(rule.bound):
         is_better = ratio.high < 0 and ratio.middle < -margin
         sentence = f"{words}: {'better' if is_better else f'not worse by {rule.bound:.1%} or more'}"
-        return GateVerdict(GateOutcome.PASS, is_better, sentence)
+        return GateVerdict(GateOutcome.PASSES, is_better, sentence)
     return GateVerdict(GateOutcome.CANNOT_TELL, False, f"{words}: it may be worse by {rule.bound:.1%} or more, or not")
 
 

@@ -1,8 +1,8 @@
-"""How two things compare that took turns: pairs of processes, each pair one observation, with an interval over pairs.
+"""How two things compare that took turns: pairs of processes, each one observation, with an interval over pairs.
 
-A process pair is the same process of two members of one interleaved group: both were alive together and took turns block
-by block. Within a pair the blocks share what the machine did; from pair to pair the luck of processes is drawn anew. All
-ratios are kept as natural logarithms, in which twice as slow and twice as fast are equally far from 0.
+A process pair is the same process of two members of one interleaved group: both were alive together and took turns
+block by block. Within a pair the blocks share what the machine did; from pair to pair the luck of processes is drawn
+anew. All ratios are kept as natural logarithms: twice as slow and twice as fast are equally far from 0.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from math import exp, log, sqrt
 import numpy as np
 from scipy.special import ndtri
 
-from enginebench_controller.stats.intervals import LEVEL, t_quantile
+from enginebench_controller.stats.intervals import t_quantile
 
 FEWEST_PAIRS = 3
 """With fewer process pairs there is no interval."""
