@@ -86,7 +86,7 @@ def gate(seen: Observed, order: Sequence[int], budget_s: float, rule: GateRule, 
         ratio = sequential_interval(seen.ratios[so_far], most)
         found = decide(ratio, rule, sequential_interval(seen.controls[so_far], most))
         covered = ratio is not None and ratio.low <= true <= ratio.high
-        if found.outcome is not GateOutcome.CANNOT_TELL or spent + usual > budget_s:
+        if found.stands or spent + usual > budget_s:
             break
     return Replayed(found.outcome, found.is_better, covered, spent, taken)
 

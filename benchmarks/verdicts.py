@@ -13,12 +13,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from scipy.stats import rankdata
+
 from benchmarks.markdown import fill, markdown_table
 from benchmarks.verdict_estimators import halves, over_table, within_table
 from benchmarks.verdict_recordings import EQUAL, FOLDER, Round, Series, by_series, read
 from benchmarks.verdict_replay import Figures, Observed, Share, long_run, observe, replay, rivals
 from benchmarks.verdict_synthetic import all_rounds
 from enginebench_controller.comparing.gate import GateRule
+from enginebench_controller.stats.paired import spread
 
 PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "verdicts.md"
 DRAWS = 2000
@@ -79,11 +83,13 @@ def recorded_table(series: Mapping[Series, Sequence[Round]]) -> str:
                 " · ".join(name),
                 str(len(rounds)),
                 f"{seen.wall_s.mean():.1f} s",
-                f"{100 * (long_run(seen)):+.2f} %",
-                f"{100 * float(seen.ratios.std(ddof=1)):.2f} %",
+                f"{100 * long_run(seen):+.2f} %",
+                f"{100 * (spread(list(seen.ratios)) or 0.0):.2f} %",
+                f"{float(np.corrcoef(rankdata(seen.ratios[:-1]), rankdata(seen.ratios[1:]))[0, 1]):+.2f}",
             )
         )
-    return markdown_table(("recording", "rounds", "each", "log ratio of all", "SD from pair to pair"), rows)
+    columns = ("recording", "rounds", "each", "log ratio of all", "spread of pairs", "rank correlation of neighbours")
+    return markdown_table(columns, rows)
 
 
 def gate_table(asked: Asked, budget_s: float) -> str:
