@@ -55,7 +55,7 @@ class GateVerdict:
     """What the rule says, and in a sentence why. Better passes, and `is_better` tells it.
 
     It `stands` where further pairs are not needed: not where nothing can be told yet, nor where what passes seems
-    better and may not be.
+    better by more than D and may not be.
     """
 
     outcome: GateOutcome
@@ -85,7 +85,7 @@ def decide(ratio: Interval | None, rule: GateRule, control: Interval | None = No
     if ratio.high <= log1p(rule.bound):
         is_better = ratio.high < 0 and ratio.middle < -margin
         found = "better" if is_better else f"not worse by more than {_percent(rule.bound)}"
-        stands = is_better or ratio.middle >= -margin
+        stands = is_better or ratio.middle >= -log1p(rule.bound)
         return GateVerdict(GateOutcome.PASSES, is_better, f"{words}: {found}", stands)
     sentence = f"{words}: cannot tell whether it is worse by more than {_percent(rule.bound)}"
     return GateVerdict(GateOutcome.CANNOT_TELL, False, sentence)

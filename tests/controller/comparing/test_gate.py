@@ -45,10 +45,17 @@ def test_worse_pass_and_cannot_tell(middle, half, outcome, is_better):
 
 @pytest.mark.parametrize(
     ("middle", "half", "stands"),
-    [(0.05, 0.02, True), (0.0, 0.01, True), (0.0, 0.05, False), (-0.2, 0.1, True), (-0.2, 0.22, False)],
+    [
+        (0.05, 0.02, True),
+        (0.0, 0.01, True),
+        (0.0, 0.05, False),
+        (-0.02, 0.03, True),  # equal things seem so, too
+        (-0.2, 0.1, True),
+        (-0.2, 0.22, False),
+    ],
 )
 def test_a_verdict_stands_unless_more_pairs_could_tell_more(middle, half, stands):
-    """What passes and seems better is worth a few more pairs, so that it can be told."""
+    """What passes and seems better by more than D is worth a few more pairs, so that it can be told."""
     assert decide(of(middle, half), RULE).stands == stands
 
 
