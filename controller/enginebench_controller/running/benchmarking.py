@@ -19,7 +19,7 @@ from enginebench_controller.planning.expand import Expansion, expand, in_random_
 from enginebench_controller.planning.plan import Plan, make_plan, parse_duration_ns
 from enginebench_controller.records import LOCAL_TARGET, Benchmark, BlockSamples, Measurement, TargetSnapshot
 from enginebench_controller.running import execution
-from enginebench_controller.running.execution import Interleave, Keep
+from enginebench_controller.running.execution import Enough, Interleave, Keep
 from enginebench_controller.running.grounds import Judging
 from enginebench_controller.running.pending import Claim, Pending, pending_jobs, written
 from enginebench_controller.running.remote_run import Bench, Reporter
@@ -67,8 +67,13 @@ async def run_benchmark(home: Home, order: Order, announce: Announce) -> Benchma
         return await run_in_session(home, order, session, binder, announce)
 
 
-async def run_in_session(home: Home, order: Order, session: Session, binder: Binder, announce: Announce) -> Benchmark:
-    """As `run_benchmark`, over connections that are open and models that may be bound already."""
+async def run_in_session(
+    home: Home, order: Order, session: Session, binder: Binder, announce: Announce, enough: Enough | None = None
+) -> Benchmark:
+    """As `run_benchmark`, over connections that are open and models that may be bound already.
+
+    `enough` may end the rounds of what is interleaved early.
+    """
     expansion = await in_thread(expand, order.plan, session.snapshots, binder)
     if not expansion.jobs:
         raise InputError("the plan comes to nothing: no engine on these targets reads these models")
@@ -81,7 +86,8 @@ async def run_in_session(home: Home, order: Order, session: Session, binder: Bin
             claim.drop()  # nothing has begun
             raise
         reporter = announce(expansion, benchmark.id)
-        await _execute(home, claim, _bench(home, session, reporter, pending.timeout_ns), pending.undertakings())
+        bench = _bench(home, session, reporter, pending.timeout_ns)
+        await _execute(home, claim, bench, pending.undertakings(), enough)
     return benchmark
 
 
@@ -150,10 +156,12 @@ def _bench(home: Home, session: Session, reporter: Reporter, timeout_ns: int) ->
     return Bench(session.clients, home.library.file_paths, home.path, reporter, timeout_ns)
 
 
-async def _execute(home: Home, claim: Claim, bench: Bench, undertakings: Sequence[Undertaking]) -> None:
+async def _execute(
+    home: Home, claim: Claim, bench: Bench, undertakings: Sequence[Undertaking], enough: Enough | None
+) -> None:
     pending = claim.pending
     try:
-        await execution.execute(bench, undertakings, pending.id, keeper(home), pending.interleave)
+        await execution.execute(bench, undertakings, pending.id, keeper(home), pending.interleave, enough)
     except BaseExceptionGroup as group:
         # Not `except*`: before Python 3.11.4 that wraps what is raised within it once more.
         errors, others = group.split(EnginebenchError)
