@@ -163,7 +163,9 @@ def _benchmarks(
 
 
 def _exit_code(checks: Sequence[Check], judged: Soundness, *, strict: bool) -> int:
-    """That of a condition before that of what failed."""
-    bad = {Outcome.FAILED, Outcome.INCONCLUSIVE} if strict else {Outcome.FAILED}
+    """That of a condition before that of what failed, this before what cannot be told; as for a gate."""
     code = concluded(judged)
-    return int(ExitCode.CONDITION_MET) if any(check.outcome in bad for check in checks) else code
+    found = {check.outcome for check in checks}
+    if Outcome.FAILED in found:
+        return int(ExitCode.CONDITION_MET)
+    return int(ExitCode.CANNOT_TELL) if strict and Outcome.INCONCLUSIVE in found and not code else code

@@ -52,8 +52,13 @@ EXITS: Mapping[int, Explanation] = {
         "A target does not answer.", "Start its agent, or correct its address; `enginebench targets check` asks again."
     ),
     ExitCode.CONDITION_MET: Explanation(
-        "A condition of `compare --fail-if` holds, or `--strict` and noise hides whether it does.",
-        "Look at what the comparison shows, or measure longer where it is noise.",
+        "Head is worse than base (`gate`), or a condition of `compare --fail-if` holds: beyond noise.",
+        "Look at what is slower, and at the layers it names.",
+    ),
+    ExitCode.CANNOT_TELL: Explanation(
+        "With `--strict` only: noise hides whether head is worse (`gate`), or a condition holds (`compare --fail-if`). "
+        "Without `--strict` that is 0, and the outcome in the document is never a pass.",
+        "Give the budget that the sentence names, measure longer, or quieten the machine.",
     ),
     INTERRUPTED: Explanation(
         "Interrupted with Ctrl-C; what was finished is stored, running children were ended.", "Run it again."

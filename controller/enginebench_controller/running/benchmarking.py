@@ -51,6 +51,7 @@ def order_again(benchmark: Benchmark, *, trusted: bool = False) -> Order:
     document = dict(benchmark.plan)
     digests = document.pop("digests", None)
     document.pop("left_out", None)
+    document.pop("members", None)
     return Order(make_plan(document, f"the plan of benchmark {benchmark.id}"), benchmark.id, digests, trusted)
 
 
@@ -77,8 +78,9 @@ async def run_in_session(
     expansion = await in_thread(expand, order.plan, session.snapshots, binder)
     if not expansion.jobs:
         raise InputError("the plan comes to nothing: no engine on these targets reads these models")
-    benchmark = _new_benchmark(order, binder.digests, expansion.left_out)
-    pending = _pending(benchmark, expansion, order.plan)
+    undertakings = tuple(map(Undertaking, expansion.jobs))
+    benchmark = _new_benchmark(order, binder.digests, expansion.left_out, undertakings)
+    pending = _pending(benchmark, undertakings, order.plan)
     with written(home.path, pending) as claim:
         try:
             _record(home, benchmark, expansion, session, binder)
@@ -126,7 +128,9 @@ def _models(plan: Plan) -> list[str]:
     return list(dict.fromkeys([*plan.models, *(name for grid in plan.grids() for name in grid.models)]))
 
 
-def _new_benchmark(order: Order, digests: dict[str, str], left_out: Sequence[str]) -> Benchmark:
+def _new_benchmark(
+    order: Order, digests: dict[str, str], left_out: Sequence[str], undertakings: Sequence[Undertaking]
+) -> Benchmark:
     name = order.plan.name or ", ".join(model.rpartition("/")[2] for model in order.plan.models)
     return Benchmark(
         id=uuid.uuid4().hex[:12],
@@ -134,14 +138,20 @@ def _new_benchmark(order: Order, digests: dict[str, str], left_out: Sequence[str
         created_at_unix_ns=time.time_ns(),
         plan=order.plan.document()
         | {"order_seed": order.plan.seed_of_order(), "digests": digests}
-        | ({"left_out": list(left_out)} if left_out else {}),
+        | ({"left_out": list(left_out)} if left_out else {})
+        | ({"members": _members(order.plan, undertakings)} if order.plan.gate else {}),
         rerun_of=order.rerun_of,
     )
 
 
-def _pending(benchmark: Benchmark, expansion: Expansion, plan: Plan) -> Pending:
+def _members(plan: Plan, undertakings: Sequence[Undertaking]) -> dict[str, str]:
+    """By the name of its rung, which measurement a member of a gate will be: base and control are the same job."""
+    return {rung.name: one.outcome_id for rung, one in zip(plan.rungs, undertakings, strict=True)}
+
+
+def _pending(benchmark: Benchmark, undertakings: Sequence[Undertaking], plan: Plan) -> Pending:
     seed = plan.seed_of_order()
-    jobs = map(Undertaking, in_random_order(expansion.jobs, seed))
+    jobs = in_random_order(undertakings, seed)
     interleave = Interleave(seed) if plan.interleave else None
     return Pending(benchmark.id, benchmark.name, parse_duration_ns(plan.timeout), pending_jobs(jobs), interleave)
 
