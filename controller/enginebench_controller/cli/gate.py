@@ -1,17 +1,19 @@
 """`enginebench gate`: whether head is worse than base, within a budget."""
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated, Self
+from typing import Annotated, NoReturn, Self
 
 import typer
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.table import Table
 
 from enginebench_controller.cli import run_options as options
 from enginebench_controller.cli.arguments import fed, pairs, shapes, split, stated
-from enginebench_controller.cli.console import UNKNOWN, plain, print_json, remark, stderr, stdout
+from enginebench_controller.cli.console import plain, print_json, remark, stderr, stdout
 from enginebench_controller.cli.options import BatchAxis, Inputs, InputValue, Json, ShapeAsForRun, TrustModels
 from enginebench_controller.cli.resuming import remind
 from enginebench_controller.comparing.gate import GateOutcome
@@ -19,6 +21,7 @@ from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.exports.new_file import new_file
 from enginebench_controller.gating import GateOrder, GateResult
 from enginebench_controller.gating import gate as run_gate
+from enginebench_controller.gating.gate import again
 from enginebench_controller.gating.reports import (
     amount,
     gate_document,
@@ -31,10 +34,11 @@ from enginebench_controller.gating.reports import (
     verdict_words,
 )
 from enginebench_controller.gating.results import Judged, ratio_of_values
-from enginebench_controller.home import default_home
+from enginebench_controller.home import Home, default_home
 from enginebench_controller.planning.expand import Job
 from enginebench_controller.planning.plan import GateMetric, GateTerms, parse_duration_ns
 from enginebench_controller.records import Failure, Status
+from enginebench_controller.running.benchmarking import Order
 
 STYLES = {GateOutcome.WORSE: "bold red", GateOutcome.PASSES: "bold green", GateOutcome.CANNOT_TELL: "bold yellow"}
 
@@ -142,6 +146,18 @@ def gate(
     raise typer.Exit(exit_code(result, strict=strict))
 
 
+def carry_out_again(home: Home, order: Order, *, as_json: bool) -> NoReturn:
+    """Carry out the plan of a gate, as `rerun` and `run PLAN.toml` do. Ends the command."""
+    remind(home)
+    with watching() as watcher:
+        result = asyncio.run(again(home, order, watcher))
+    if as_json:
+        print_json(gate_document(result))
+    else:
+        print_gate(result)
+    raise typer.Exit(exit_code(result, strict=False))
+
+
 def _write(path: Path, text: str, *, force: bool) -> None:
     with new_file(path, force=force) as partial:
         partial.write_text(text, encoding="utf-8")
@@ -168,19 +184,24 @@ def print_gate(result: GateResult) -> None:
         line = plain(f"≠ {problem}")
         line.stylize("bold red")
         stdout().print(line)
-    for one in result.judged.metrics:
-        if one.base is None and one.head is None and not one.decides:
-            continue
-        ratio, interval = ratio_words(one)
-        values = f"{amount(one.metric, one.base)} → {amount(one.metric, one.head)}"
-        told = "" if interval == UNKNOWN else f" ({interval})"
-        mark = "*" if one.decides else " "
-        stdout().print(plain(f"{mark} {one.metric:<16}{values}, {ratio}×{told}: {verdict_words(one)}"))
+    stdout().print(_metrics(result))
     remark(f"  * decides; × is head ÷ base with its 95 % interval. {meaning(result)}")
     for line_ in remarks(result):
         if line_ not in result.problems:
             remark(f"  {line_}")
     remark(f"  `enginebench show {result.benchmark.id}` shows it again")
+
+
+def _metrics(result: GateResult) -> Table:
+    """A line a metric that is known or decides; on a narrow terminal the values wrap."""
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    for one in result.judged.metrics:
+        if one.base is not None or one.head is not None or one.decides:
+            ratio, interval = ratio_words(one)
+            values = f"{amount(one.metric, one.base)} → {amount(one.metric, one.head)}"
+            name = f"{'*' if one.decides else ' '} {one.metric}"
+            grid.add_row(*map(plain, (name, verdict_words(one), f"{ratio}×", interval, values)))
+    return grid
 
 
 @contextmanager

@@ -55,6 +55,8 @@ PROCESS_MS, WARMUP_MS, BLOCK_MS = 600, 200, 50
 """Of each process: many short ones, since it is from process to process that luck is drawn anew."""
 ITERATIONS = 6
 MOST_PAIRS = 1000
+MOST_PROMISED = 0.1
+"""Who can tell no less than this lets nothing pass: a difference of 30 % that passes would be no gate."""
 LAYERS_TIMEOUT = "60s"
 LAYERS_TOLD = 3
 
@@ -132,26 +134,18 @@ async def carry_out(home: Home, order: GateOrder, watcher: GateWatcher) -> GateR
     async with open_session(home, plan.targets, trusted_models=trusted) as opened:
         session = await _with_environments(home, sides, opened, watcher)
         plan = await in_thread(_with_rungs, plan, sides, session.snapshots[0], binder)
-        expansion = await in_thread(expand, plan, session.snapshots, binder)
-        _check(expansion, sides)
-        for note in expansion.notes:
-            watcher.said(f"note: {note}")
-        known = await asyncio.to_thread(history, home, expansion.jobs)
-        plan = _promising(plan, known)
-        for sentence in _promise(plan, known, order):
-            watcher.said(sentence)
-        return await _measure(home, order, plan, session, binder, watcher)
+        wanted = Order(plan, trusted=order.trusted)
+        return await _measure(home, wanted, session, binder, watcher, explain=order.explain)
 
 
-async def again(home: Home, benchmark: Benchmark, order: Order, watcher: GateWatcher) -> GateResult:
-    """Repeat a gate as a new benchmark linked to it, with the very same model versions and environments."""
+async def again(home: Home, order: Order, watcher: GateWatcher) -> GateResult:
+    """Carry out the plan of a gate once more, linked to the one that it repeats; what it promised is promised anew."""
     binder = Binder(home, order.plan, order.digests)
     models = [name for grid in order.plan.grids() for name in grid.models]
     await in_thread(binder.resolve, list(dict.fromkeys(models)))
     trusted = tuple(binder.digests.values()) if order.trusted else ()
     async with open_session(home, order.plan.targets, trusted_models=trusted) as session:
-        wanted = GateOrder("", "", trusted=order.trusted)
-        return await _measure(home, wanted, order.plan, session, binder, watcher, order.rerun_of, order.digests)
+        return await _measure(home, order, session, binder, watcher, explain=True)
 
 
 def gate_of(home: Home, benchmark: Benchmark) -> GateResult | None:
@@ -290,7 +284,7 @@ def _common_engine(plan: Plan, snapshot: TargetSnapshot, binder: Binder) -> str:
     raise InputError(f"no engine on target {snapshot.target!r} reads both models ({told}): convert one of them")
 
 
-def _check(expansion: Expansion, sides: tuple[Side, Side]) -> None:
+def _check(expansion: Expansion) -> None:
     """Raise `InputError` where the sides are not one configuration each, or do not take the same inputs."""
     if len(expansion.jobs) != len(ROLES):
         raise InputError("\n".join(["a side comes to nothing", *expansion.notes]))
@@ -305,8 +299,8 @@ def _check(expansion: Expansion, sides: tuple[Side, Side]) -> None:
             for job in (base, head)
         ]
         raise InputError(
-            f"the two models take other inputs, so they cannot be compared: {told[0]} in {sides[0].text}, {told[1]} in "
-            f"{sides[1].text}; with open dimensions, --shape may make them alike"
+            f"the two models take other inputs, so they cannot be compared: {told[0]} in {base.model.name}, {told[1]} "
+            f"in {head.model.name}; with open dimensions, --shape may make them alike"
         )
 
 
@@ -316,11 +310,13 @@ def _promising(plan: Plan, known: History | None) -> Plan:
     if known is None:
         return plan
     pairs = int(parse_duration_ns(plan.gate.budget) / 1e9 / known.pair_seconds)
-    promised = {metric: promised_difference(spread, pairs) for metric, spread in known.spreads.items()}
+    promised = {
+        metric: min(MOST_PROMISED, promised_difference(spread, pairs)) for metric, spread in known.spreads.items()
+    }
     return plan.model_copy(update={"gate": plan.gate.model_copy(update={"promised": promised})})
 
 
-def _promise(plan: Plan, known: History | None, order: GateOrder) -> Sequence[str]:
+def _promise(plan: Plan, known: History | None) -> Sequence[str]:
     """What this machine can tell within the budget, before it is spent.
 
     Raises `InputError` for a budget in which there is no process pair, and for a tolerance that no budget can keep.
@@ -341,14 +337,15 @@ def _promise(plan: Plan, known: History | None, order: GateOrder) -> Sequence[st
     if metric not in terms.promised:
         return (f"how much the {metric} of earlier process pairs scattered is not known",)
     tolerance, promised = parse_percent(terms.tolerate), terms.promised[metric]
+    pairs = int(parse_duration_ns(terms.budget) / 1e9 / known.pair_seconds)
     told = (
-        f"this machine can tell {promised:.1%} of {metric} in {terms.budget}: {known.pairs} earlier process pairs "
-        f"{known.likeness} differed by {known.spreads[metric]:.1%}"
+        f"this machine can tell {promised_difference(known.spreads[metric], pairs):.1%} of {metric} in {terms.budget}: "
+        f"{known.pairs} earlier process pairs {known.likeness} scattered by {known.spreads[metric]:.1%}"
     )
     if promised <= tolerance:
         return (told,)
     needed_s = seconds_for(known.spreads[metric], known.pair_seconds, tolerance)
-    if needed_s is None and order.tolerate != GateOrder("", "").tolerate:
+    if needed_s is None and tolerance < parse_percent(GateTerms().tolerate):
         raise InputError(
             f"--tolerate {terms.tolerate} is less than this machine can tell in an hour, the longest budget: {told}"
         )
@@ -361,15 +358,16 @@ def _whole_seconds(seconds: float) -> str:
 
 
 async def _measure(
-    home: Home,
-    order: GateOrder,
-    plan: Plan,
-    session: Session,
-    binder: Binder,
-    watcher: GateWatcher,
-    rerun_of: str | None = None,
-    digests: dict[str, str] | None = None,
+    home: Home, order: Order, session: Session, binder: Binder, watcher: GateWatcher, *, explain: bool
 ) -> GateResult:
+    expansion = await in_thread(expand, order.plan, session.snapshots, binder)
+    _check(expansion)
+    for note in expansion.notes:
+        watcher.said(f"note: {note}")
+    known = await asyncio.to_thread(history, home, expansion.jobs)
+    plan = _promising(order.plan, known)
+    for sentence in _promise(plan, known):
+        watcher.said(sentence)
     assert plan.gate is not None  # noqa: S101  # a gate's
     pairs = _Pairs(plan.gate, {}, watcher)
 
@@ -379,14 +377,11 @@ async def _measure(
         watcher.begun(benchmark_id, pairs.terms)
         return watcher
 
-    benchmark = await run_in_session(
-        home, Order(plan, rerun_of, digests, order.trusted), session, binder, announce, pairs
-    )
-    benchmark = await asyncio.to_thread(home.store.benchmark, benchmark.id)
+    benchmark = await run_in_session(home, replace(order, plan=plan), session, binder, announce, pairs)
     result = await asyncio.to_thread(gate_of, home, benchmark)
     if result is None:
         raise InputError(f"nothing of the gate {benchmark.id} is in the store")
-    if order.explain and _is_different(result) and not result.failures:
+    if explain and _is_different(result) and not result.failures:
         result = await _explain(home, result, plan, session, binder, watcher)
     return result
 

@@ -62,9 +62,8 @@ def remarks(result: GateResult) -> Iterator[str]:
         yield "base and head are the very same: a self-test, which shows what this machine takes for a difference"
     if result.explanation and (told := layers_sentence(result)):
         yield told
-    for one in result.judged.metrics:
-        if not one.decides and one.verdict.outcome is GateOutcome.WORSE:
-            yield f"{_compared(result, one)}: told, and no reason to fail, as --metric does not name {one.metric}"
+    if besides := [one.metric for one in result.judged.metrics if _is_worse_besides(one)]:
+        yield f"worse, too, but no reason to fail, as --metric does not name it: {', '.join(besides)}"
     yield how_measured(result)
     if (next_time := able(result.judged)) is not None:
         yield f"this machine can tell {next_time:.1%} of latency in {result.terms.budget}, by what was seen"
@@ -235,8 +234,18 @@ def _reason(result: GateResult) -> str:
     if result.outcome is GateOutcome.WORSE:
         return f"{compared}; {one.rule.tolerance:.1%} is tolerated"
     if result.outcome is GateOutcome.PASSES:
-        return compared if result.is_better else f"{compared}, less than D = {one.rule.bound:.1%} worse"
+        return (
+            compared
+            if result.is_better
+            else f"{compared}, less than D = {one.rule.bound:.1%} worse{_limit(result, one)}"
+        )
     return _doubt(result, one, compared)
+
+
+def _limit(result: GateResult, one: MetricResult) -> str:
+    """Why D is more than is tolerated, where it is."""
+    is_more = one.rule.bound > one.rule.tolerance
+    return f" ({result.terms.budget} here can tell no less)" if is_more else ""
 
 
 def _doubt(result: GateResult, one: MetricResult, compared: str) -> str:
@@ -269,6 +278,10 @@ def _more_budget(result: GateResult, one: MetricResult) -> str:
 
 def _interval(middle: float, low: float, high: float) -> str:
     return f"{middle:.3f} ({low:.3f} to {high:.3f})"
+
+
+def _is_worse_besides(one: MetricResult) -> bool:
+    return not one.decides and one.verdict.outcome is GateOutcome.WORSE
 
 
 def _side(result: GateResult, role: str, called: str) -> dict[str, Any]:
