@@ -52,13 +52,13 @@ EXITS: Mapping[int, Explanation] = {
         "A target does not answer.", "Start its agent, or correct its address; `enginebench targets check` asks again."
     ),
     ExitCode.CONDITION_MET: Explanation(
-        "Head is worse than base (`gate`), or a condition of `compare --fail-if` holds: beyond noise.",
-        "Look at what is slower, and at the layers it names.",
+        "Worse, beyond noise: a condition of `compare --fail-if` holds, or what `gate` calls worse.",
+        "Look at what the comparison shows; profiles name the layers.",
     ),
     ExitCode.CANNOT_TELL: Explanation(
-        "With `--strict` only: noise hides whether head is worse (`gate`), or a condition holds (`compare --fail-if`). "
-        "Without `--strict` that is 0, and the outcome in the document is never a pass.",
-        "Give the budget that the sentence names, measure longer, or quieten the machine.",
+        "Of `compare --fail-if` and `gate` with `--strict`: nothing is worse beyond noise, but noise hides whether "
+        "something is. Without `--strict` that is told and changes no exit code.",
+        "Measure longer or on a quieter machine; or tolerate more.",
     ),
     INTERRUPTED: Explanation(
         "Interrupted with Ctrl-C; what was finished is stored, running children were ended.", "Run it again."

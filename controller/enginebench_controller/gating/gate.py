@@ -23,7 +23,6 @@ from enginebench_controller.gating.results import (
     Judged,
     LayerShare,
     judge,
-    seconds_for,
     stands,
 )
 from enginebench_controller.gating.sides import Side, chosen_engine, install, needed, parse_sides, rung_fields
@@ -309,11 +308,15 @@ def _promising(plan: Plan, known: History | None) -> Plan:
     assert plan.gate is not None  # noqa: S101  # a gate's
     if known is None:
         return plan
-    pairs = int(parse_duration_ns(plan.gate.budget) / 1e9 / known.pair_seconds)
-    promised = {
-        metric: min(MOST_PROMISED, promised_difference(spread, pairs)) for metric, spread in known.spreads.items()
-    }
+    able = {metric: _able(plan.gate, known, metric) for metric in known.spreads}
+    promised = {metric: min(MOST_PROMISED, one) for metric, one in able.items()}
     return plan.model_copy(update={"gate": plan.gate.model_copy(update={"promised": promised})})
+
+
+def _able(terms: GateTerms, known: History, metric: GateMetric) -> float:
+    """What can be told within the budget, as a share."""
+    pairs = max(FEWEST_PAIRS, int(parse_duration_ns(terms.budget) / 1e9 / known.pair_seconds))
+    return promised_difference(known.spreads[metric], pairs, parse_percent(terms.tolerate))
 
 
 def _promise(plan: Plan, known: History | None) -> Sequence[str]:
@@ -337,20 +340,17 @@ def _promise(plan: Plan, known: History | None) -> Sequence[str]:
     if metric not in terms.promised:
         return (f"how much the {metric} of earlier process pairs scattered is not known",)
     tolerance, promised = parse_percent(terms.tolerate), terms.promised[metric]
-    pairs = int(parse_duration_ns(terms.budget) / 1e9 / known.pair_seconds)
     told = (
-        f"this machine can tell {promised_difference(known.spreads[metric], pairs):.1%} of {metric} in {terms.budget}: "
+        f"this machine can tell {_able(terms, known, metric):.1%} of {metric} in {terms.budget}: "
         f"{known.pairs} earlier process pairs {known.likeness} scattered by {known.spreads[metric]:.1%}"
     )
-    if promised <= tolerance:
-        return (told,)
-    needed_s = seconds_for(known.spreads[metric], known.pair_seconds, tolerance)
-    if needed_s is None and tolerance < parse_percent(GateTerms().tolerate):
-        raise InputError(
-            f"--tolerate {terms.tolerate} is less than this machine can tell in an hour, the longest budget: {told}"
-        )
-    how = "in no budget" if needed_s is None else f"with --budget {_whole_seconds(needed_s)}"
-    return (f"{told}; so D is {promised:.1%}, and {tolerance:.1%} would be told {how}",)
+    longest = int(LONGEST_BUDGET_NS / 1e9 / known.pair_seconds)
+    if promised_difference(known.spreads[metric], max(FEWEST_PAIRS, longest), 0.0) > tolerance:
+        told = f"{told}; in an hour, the longest budget, not {tolerance:.2%} either"
+        if tolerance < parse_percent(GateTerms().tolerate):
+            raise InputError(f"--tolerate {terms.tolerate} is less than this machine can tell: {told}")
+    limit = f"; D stays at {promised:.0%}, so hardly anything passes" if promised == MOST_PROMISED else ""
+    return (told + limit,)
 
 
 def _whole_seconds(seconds: float) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import exp, isfinite, log
-from statistics import fmean, median, stdev
+from statistics import fmean, median
 
 from enginebench_controller.comparing.gate import (
     GateOutcome,
@@ -15,7 +15,7 @@ from enginebench_controller.comparing.gate import (
 )
 from enginebench_controller.planning.plan import GateMetric, GateTerms, parse_duration_ns, parse_percent
 from enginebench_controller.records import Benchmark, Block, Measurement, Process
-from enginebench_controller.stats.paired import FEWEST_PAIRS, Interval, log_ratio, sequential_interval
+from enginebench_controller.stats.paired import FEWEST_PAIRS, Interval, log_ratio, sequential_interval, spread
 
 BASE, HEAD, CONTROL = "base", "head", "control"
 ROLES = (BASE, HEAD, CONTROL)
@@ -150,24 +150,26 @@ def stands(judged: Judged) -> bool:
 
 def able(judged: Judged, metric: GateMetric = GateMetric.LATENCY) -> float | None:
     """The difference that this machine can tell in the budget, by what was seen; None with too few pairs."""
-    spread = next(one.spread for one in judged.metrics if one.metric is metric)
-    return None if spread is None else promised_difference(spread, judged.most)
+    found = next(one for one in judged.metrics if one.metric is metric)
+    if found.spread is None or judged.most < FEWEST_PAIRS:
+        return None
+    return promised_difference(found.spread, judged.most, found.rule.tolerance)
 
 
 def budget_for(judged: Judged, difference: float, metric: GateMetric = GateMetric.LATENCY) -> float | None:
     """Seconds in which this machine would tell such a difference; None where nobody knows, or more than an hour."""
-    spread = next(one.spread for one in judged.metrics if one.metric is metric)
-    if spread is None or not judged.pair_seconds:
+    found = next(one for one in judged.metrics if one.metric is metric)
+    if found.spread is None or not judged.pair_seconds:
         return None
-    return seconds_for(spread, judged.pair_seconds, difference)
+    return seconds_for(found.spread, judged.pair_seconds, difference, found.rule.tolerance)
 
 
-def seconds_for(spread: float, pair_seconds: float, difference: float) -> float | None:
+def seconds_for(scatter: float, pair_seconds: float, difference: float, tolerance: float) -> float | None:
     """How long it takes to tell a difference; None for longer than the longest budget."""
     longest = int(LONGEST_BUDGET_NS / 1e9 / pair_seconds)
     pairs = FEWEST_PAIRS
     while pairs <= longest:
-        if promised_difference(spread, pairs) <= difference:
+        if promised_difference(scatter, pairs, tolerance) <= difference:
             return pairs * pair_seconds
         pairs = max(pairs + 1, int(pairs * 1.05))
     return None
@@ -197,8 +199,7 @@ def _metric(terms: GateTerms, metric: GateMetric, arms: Mapping[str, Arm], most:
     verdict = decide(ratio, rule, floor)
     if missing:
         verdict = GateVerdict(GateOutcome.CANNOT_TELL, False, missing)
-    spread = stdev(observed) if len(observed) >= FEWEST_PAIRS else None
-    return MetricResult(metric, decides, base, head, ratio, floor, rule, verdict, spread, missing)
+    return MetricResult(metric, decides, base, head, verdict.ratio, floor, rule, verdict, spread(observed), missing)
 
 
 def _of_size(arms: Mapping[str, Arm], rule: GateRule, *, decides: bool) -> MetricResult:
