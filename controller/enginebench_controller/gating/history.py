@@ -3,17 +3,23 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from math import sqrt
+from statistics import median
 
 from enginebench_controller.errors import EnginebenchError
-from enginebench_controller.gating.results import Arm, Judged, judge, pooled_spread
+from enginebench_controller.gating.results import Arm, Judged, judge
 from enginebench_controller.home import Home
 from enginebench_controller.planning.expand import Job
 from enginebench_controller.planning.plan import GateMetric, GateTerms
 from enginebench_controller.records import Benchmark, Measurement
+from enginebench_controller.stats.paired import FEWEST_PAIRS
 from enginebench_controller.store.queries import BenchmarkEntry
 
 MOST_GATES = 5
 """So many of the latest are looked at: machines change."""
+
+FEWEST_KNOWN = 5
+"""Of fewer process pairs the spread may be anything."""
 
 
 class Likeness(StrEnum):
@@ -28,7 +34,6 @@ class Likeness(StrEnum):
 class History:
     """Earlier process pairs: the spread of their log ratios by metric, and the seconds that one took."""
 
-    gates: int
     pairs: int
     likeness: Likeness
     spreads: dict[GateMetric, float]
@@ -82,17 +87,20 @@ def _is_alike(entry: BenchmarkEntry, likeness: Likeness, engines: set[str], mode
 
 def _of(home: Home, entries: Sequence[BenchmarkEntry], likeness: Likeness) -> History | None:
     judged = list(_latest(home, entries))
-    if not judged:
-        return None
-    spreads = {}
-    for metric in GateMetric:
-        known = [one.spread for each in judged for one in each.metrics if one.metric is metric and one.spread]
-        if (spread := pooled_spread(known)) is not None:
-            spreads[metric] = spread
+    pairs = sum(one.pairs for one in judged)
     seconds = [one.pair_seconds for one in judged if one.pair_seconds]
-    if not seconds or not spreads:
+    if pairs < FEWEST_KNOWN or not seconds:
         return None
-    return History(len(judged), sum(one.pairs for one in judged), likeness, spreads, sum(seconds) / len(seconds))
+    spreads = {metric: found for metric in GateMetric if (found := _spread(judged, metric)) is not None}
+    return History(pairs, likeness, spreads, median(seconds)) if spreads else None
+
+
+def _spread(judged: Sequence[Judged], metric: GateMetric) -> float | None:
+    """That of all pairs of these gates around their own middles."""
+    known = [(each.pairs - 1, one.spread) for each in judged for one in each.metrics if one.metric is metric]
+    squares = [(degrees, spread**2) for degrees, spread in known if spread]
+    degrees = sum(one for one, _ in squares)
+    return sqrt(sum(one * square for one, square in squares) / degrees) if degrees else None
 
 
 def _latest(home: Home, entries: Sequence[BenchmarkEntry]) -> Iterator[Judged]:
@@ -103,7 +111,7 @@ def _latest(home: Home, entries: Sequence[BenchmarkEntry]) -> Iterator[Judged]:
             arms = {role: arm for role, (_, arm) in stored_arms(home, entry.benchmark).items()}
         except (ValueError, EnginebenchError):
             continue  # of another version
-        if len(arms) == 3 and all(len(arm.processes) > 2 for arm in arms.values()):
+        if len(arms) == 3 and all(len(arm.processes) >= FEWEST_PAIRS for arm in arms.values()):
             yield judge(terms, arms)
             told += 1
             if told == MOST_GATES:

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import exp, isfinite, log
-from statistics import fmean, median
+from math import isfinite, log
+from statistics import median
 
 from enginebench_controller.comparing.gate import (
     GateOutcome,
@@ -322,8 +322,3 @@ def ratio_of_values(result: MetricResult) -> tuple[float, float, float] | None:
         return None
     middle, low, high = result.ratio.ratios
     return (1 / middle, 1 / high, 1 / low) if result.metric is GateMetric.THROUGHPUT else (middle, low, high)
-
-
-def pooled_spread(spreads: Sequence[float]) -> float | None:
-    """One spread for several gates, each as good as another."""
-    return exp(fmean(log(one) for one in spreads)) if spreads and min(spreads) > 0 else None
