@@ -1,5 +1,7 @@
 """What stands behind --base and --head, and what has to be installed for it."""
 
+import re
+
 import pytest
 
 from enginebench_controller.errors import InputError
@@ -43,9 +45,8 @@ def test_what_both_have_in_common_is_said_once() -> None:
     ],
 )
 def test_what_is_no_side_gets_a_sentence(model, base, head, engine, said) -> None:
-    with pytest.raises(InputError, match="(?s).*") as error:
+    with pytest.raises(InputError, match=re.escape(said)):
         parse_sides(model, base, head, engine)
-    assert said in str(error.value)
 
 
 def test_a_version_that_is_there_needs_nothing_and_prefers_the_default_environment() -> None:
@@ -96,8 +97,8 @@ def test_the_engine_of_a_side_owns_its_options() -> None:
 
 def test_pips_reason_is_one_line() -> None:
     said = (
-        "making a virtual environment\ninstalling enginebench\nenginebench-agent: pip could not install it; nothing was "
-        "kept. The end of its output:\nERROR: Could not find a version that satisfies the requirement ort==9 (from "
+        "making a virtual environment\ninstalling enginebench\nenginebench-agent: pip could not install it; nothing "
+        "was kept. The end of its output:\nERROR: Could not find a version that satisfies the requirement ort==9 (from "
         "versions: 1.1, 1.2, 1.3, 1.4, 1.5, 1.6)\nERROR: No matching distribution found for ort==9\n"
     )
     assert _reason(said) == "No matching distribution found for ort==9; the newest are 1.2, 1.3, 1.4, 1.5, 1.6"
