@@ -76,7 +76,7 @@ def test_what_cannot_be_told_is_5_only_if_strict_and_never_a_pass(here: Bench, m
 def test_outputs_that_are_wrong_are_told_loudly_and_end_with_1(here: Bench, model: Path) -> None:
     arguments = (model, "--base", SLOW, "--head", f"{SLOW},wrong=scaled", "--tolerate", "60%")
     told = here.cli("gate", *arguments, *QUICK, expect=1)
-    assert "≠ the outputs of head are wrong: " in told.stdout
+    assert "≠ the outputs of head are not those of base: " in told.stdout
 
 
 def test_a_head_that_fails_stops_the_gate_and_is_no_pass(here: Bench, model: Path) -> None:

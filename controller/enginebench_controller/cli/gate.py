@@ -28,6 +28,7 @@ from enginebench_controller.gating.reports import (
     gate_junit,
     gate_markdown,
     headline,
+    interval_words,
     meaning,
     ratio_words,
     remarks,
@@ -280,7 +281,7 @@ def _so_far(judged: Judged) -> str:
     if found is None:
         return f"{judged.pairs} pair{'s' if judged.pairs > 1 else ''}"
     middle, low, high = found
-    return f"{judged.pairs} pairs: {middle:.3f}× ({low:.3f}–{high:.3f})"
+    return f"{judged.pairs} pairs: {middle:.3f}× ({interval_words(low, high)})"
 
 
 def _left(seconds: float) -> str:

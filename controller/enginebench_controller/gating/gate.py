@@ -48,7 +48,6 @@ from enginebench_controller.running.session import Session, completed, open_sess
 from enginebench_controller.stats.paired import FEWEST_PAIRS
 from enginebench_controller.trust.output_check import check_outputs
 from enginebench_controller.trust.output_difference import Batch, Tolerated, difference
-from enginebench_controller.trust.soundness import soundness
 
 PROCESS_MS, WARMUP_MS, BLOCK_MS = 600, 200, 50
 """Of each process: many short ones, since it is from process to process that luck is drawn anew."""
@@ -435,13 +434,14 @@ def _outputs(home: Home, measurements: Mapping[str, Measurement]) -> tuple[tuple
     """Sentences on outputs: those that are wrong; and what to know of two models that need not agree."""
     base, head = measurements[BASE], measurements[HEAD]
     models = home.store.models()
-    found = soundness([base, head], models)
-    problems = tuple(
-        f"the outputs of {role} are wrong: {found.problems[one.id]}"
-        for role, one in ((BASE, base), (HEAD, head))
-        if one.id in found.problems
-    )
     checks = check_outputs([base, head], models)
+    problems = tuple(
+        f"the outputs of {role} are wrong: {check.problem}"
+        if check.reference is None
+        else f"the outputs of head are not those of base: {check.problem}"
+        for role, one in ((BASE, base), (HEAD, head))
+        if (check := checks.get(one.id)) is not None and check.problem
+    )
     is_compared = any(one.reference for one in checks.values())
     remarks: tuple[str, ...] = ()
     if not is_compared and base.captured_outputs and head.captured_outputs:

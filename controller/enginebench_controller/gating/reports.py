@@ -26,6 +26,7 @@ from enginebench_controller.trust.parity import engine_label
 GATE_VERSION = 1
 KIND = "enginebench-gate"
 UNKNOWN = "–"
+_ANYTHING = 1000.0
 
 TITLES = {GateOutcome.WORSE: "worse", GateOutcome.PASSES: "pass", GateOutcome.CANNOT_TELL: "cannot tell"}
 
@@ -114,7 +115,12 @@ def ratio_words(one: MetricResult) -> tuple[str, str]:
     if found is None:
         return UNKNOWN, UNKNOWN
     middle, low, high = found
-    return f"{middle:.3f}", "counted" if one.metric is GateMetric.SIZE else f"{low:.3f} to {high:.3f}"
+    return f"{middle:.3f}", "counted" if one.metric is GateMetric.SIZE else interval_words(low, high)
+
+
+def interval_words(low: float, high: float) -> str:
+    """Of very few pairs the interval has no end that is worth printing."""
+    return f"{low:.3f} to {f'{high:.3f}' if high < _ANYTHING else '∞'}"
 
 
 def verdict_words(one: MetricResult) -> str:
@@ -262,7 +268,7 @@ def _compared(result: GateResult, one: MetricResult) -> str:
         return f"{one.metric}: {one.verdict.sentence}"
     middle, low, high = found
     what = _MORE[one.metric].format(f"{middle:.3f}×")
-    interval = "" if one.metric is GateMetric.SIZE else f"{low:.3f} to {high:.3f}; "
+    interval = "" if one.metric is GateMetric.SIZE else f"{interval_words(low, high)}; "
     values = f"{amount(one.metric, one.base)} → {amount(one.metric, one.head)}"
     return f"head {what} base ({interval}{values})"
 
@@ -277,7 +283,7 @@ def _more_budget(result: GateResult, one: MetricResult) -> str:
 
 
 def _interval(middle: float, low: float, high: float) -> str:
-    return f"{middle:.3f} ({low:.3f} to {high:.3f})"
+    return f"{middle:.3f} ({interval_words(low, high)})"
 
 
 def _is_worse_besides(one: MetricResult) -> bool:
@@ -299,7 +305,7 @@ def _side(result: GateResult, role: str, called: str) -> dict[str, Any]:
 def _metric(one: MetricResult) -> dict[str, Any]:
     found = ratio_of_values(one)
     middle, low, high = found or (None, None, None)
-    control = one.control.ratios if one.control else None
+    control = [finite(value) for value in one.control.ratios] if one.control else None
     return {
         "metric": one.metric.value,
         "unit": {"ms": "ns", "MB": "bytes", "mJ": "J"}.get(_UNITS[one.metric][1], "items_per_s"),

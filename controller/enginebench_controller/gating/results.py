@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import isfinite, log
+from math import inf, isfinite, log
 from statistics import median
 
 from enginebench_controller.comparing.gate import (
@@ -321,4 +321,10 @@ def ratio_of_values(result: MetricResult) -> tuple[float, float, float] | None:
     if result.ratio is None:
         return None
     middle, low, high = result.ratio.ratios
-    return (1 / middle, 1 / high, 1 / low) if result.metric is GateMetric.THROUGHPUT else (middle, low, high)
+    if result.metric is GateMetric.THROUGHPUT:
+        middle, low, high = _inverse(middle), _inverse(high), _inverse(low)
+    return middle, low, high
+
+
+def _inverse(ratio: float) -> float:
+    return 1 / ratio if ratio else inf

@@ -114,3 +114,10 @@ def test_seconds_of_a_pair_withstand_a_jump_of_the_clock() -> None:
     judged = judge(TERMS, sides)
     assert judged.pair_seconds == pytest.approx(3)
     assert judged.most == 13
+
+
+def test_an_interval_without_ends_can_be_written_down() -> None:
+    judged = judge(TERMS.model_copy(update={"budget": "1h"}), arms(1.0, pairs=2, scatter=0.3))
+    throughput = of(judged, GateMetric.THROUGHPUT)
+    assert ratio_of_values(throughput)[2] == math.inf
+    assert judged.outcome is GateOutcome.CANNOT_TELL
