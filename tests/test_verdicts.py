@@ -35,7 +35,10 @@ from benchmarks.verdict_synthetic import Noise, rounds
 from benchmarks.verdicts import RULE, Asked
 
 from enginebench_controller.comparing.gate import GateOutcome
+from enginebench_controller.gating.results import BASE, CONTROL, HEAD, Arm, judge, stands
 from enginebench_controller.model.zoo import build_bytes, zoo_model
+from enginebench_controller.planning.plan import GateTerms
+from enginebench_controller.records import Block, Process
 
 CALM = Noise("synthetic quiet", process_sd=0.008)
 BUSY = Noise("synthetic noisy", process_sd=0.008, busy_share=0.3)
@@ -84,6 +87,35 @@ def test_head_is_compared_with_both_processes_of_base() -> None:
     assert seen.wall_s[0] == 2.5
     with pytest.raises(ValueError, match="round 0 of quiet, net, engine, equal has no times"):
         observe([one_round(side(0.0), side(1.0), side(1.0))])
+
+
+def arms_of(found: list[Round]) -> dict[str, Arm]:
+    """The same rounds as the command `gate` has them."""
+    return {role: _arm([(one, one.sides[place]) for one in found]) for place, role in enumerate((BASE, CONTROL, HEAD))}
+
+
+def _arm(processes: list[tuple[Round, RecordedSide]]) -> Arm:
+    blocks = [
+        Block(number, place, 0, 1, 1, disturbances=("steal 9 %",) if side.disturbed[place] else ())
+        for number, (_, side) in enumerate(processes)
+        for place in range(len(side.medians_ns))
+    ]
+    medians = {(one.process, one.index): float(processes[one.process][1].medians_ns[one.index]) for one in blocks}
+    begun = [Process(number, started_at_unix_ns=one.begun_unix_ns + 1) for number, (one, _) in enumerate(processes)]
+    return Arm(tuple(begun), tuple(blocks), medians, 1, 1000)
+
+
+@pytest.mark.parametrize("true", [0.0, 0.03])
+def test_a_replay_comes_to_what_the_command_comes_to(true: float) -> None:
+    drawn = list(rounds(BUSY, "planted", true, 20, seed=9))
+    hit = replace(drawn[3].sides[2], disturbed=(0, 1, 1, 0, 0, 0, 0, 0, 0, 0))
+    drawn[3] = replace(drawn[3], sides=(*drawn[3].sides[:2], hit))
+
+    found = gate(observe(drawn), range(20), 60.0, RULE, 0.0)
+    judged = [judge(GateTerms(budget="60s"), arms_of(drawn[:pairs])) for pairs in range(2, 21)]
+
+    ended = next((one for one in judged if stands(one)), judged[-1])
+    assert (ended.outcome, ended.pairs, ended.most) == (found.outcome, found.pairs, 20)
 
 
 def test_stretches_are_of_neighbours_and_last_as_long_as_the_budget() -> None:
