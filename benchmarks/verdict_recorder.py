@@ -79,11 +79,17 @@ def record(folder: Path, minutes: float) -> None:
 def _record(folder: Path, minutes: float, cli: CommandLine) -> None:
     there = _engines(cli)
     visits = [Visit(condition, *one) for condition in (QUIET, NOISY) for one in SETS if one[1] in there]
-    while (visit := next_visit(folder, visits, minutes)) is not None:
+    while visits and (visit := next_visit(folder, visits, minutes)) is not None:
         begin = time.monotonic()
-        found = list(_rounds(cli, visit, _models(visit.model)))
+        try:
+            found = list(_rounds(cli, visit, _models(visit.model)))
+        except RuntimeError as error:
+            print(f"{visit.condition} {visit.model} {visit.engine} is left out: {error}", flush=True)
+            visits.remove(visit)
+            continue
         append(folder, found)
-        print(f"{visit.condition} {visit.model} {visit.engine}: {len(found)} rounds, {time.monotonic() - begin:.0f} s")
+        took_s = time.monotonic() - begin
+        print(f"{visit.condition} {visit.model} {visit.engine}: {len(found)} rounds, {took_s:.0f} s", flush=True)
 
 
 def next_visit(folder: Path, visits: Sequence[Visit], minutes: float) -> Visit | None:

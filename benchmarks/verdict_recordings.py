@@ -82,7 +82,7 @@ def by_series(rounds: Iterable[Round]) -> Mapping[Series, Sequence[Round]]:
 
 
 def _file_of(series: Series) -> str:
-    return ".".join(series).replace(" ", "-") + ".jsonl.gz"
+    return ".".join(series).replace(" %", "").replace(" ", "-") + ".jsonl.gz"
 
 
 def _lines(path: Path) -> Iterator[str]:
