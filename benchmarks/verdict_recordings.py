@@ -68,7 +68,7 @@ def append(folder: Path, rounds: Iterable[Round]) -> None:
 
 
 def read(folder: Path) -> list[Round]:
-    """All rounds of a folder, in the order of their series and of time."""
+    """All rounds of a folder, in the order of their series and of time. Raises ValueError for a damaged file."""
     found = [_round(json.loads(line)) for path in sorted(folder.glob("*.jsonl.gz")) for line in _lines(path)]
     return sorted(found, key=lambda one: (one.series, one.begun_unix_ns, one.pair))
 
@@ -86,8 +86,11 @@ def _file_of(series: Series) -> str:
 
 
 def _lines(path: Path) -> Iterator[str]:
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        yield from file
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            yield from file
+    except (EOFError, gzip.BadGzipFile) as error:
+        raise ValueError(f"{path} is damaged ({error}): take it from the repository again, or remove it") from None
 
 
 def _round(line: Mapping[str, Any]) -> Round:

@@ -48,7 +48,10 @@ def main() -> None:
 
         record(arguments.recordings, arguments.minutes)
         return
-    found = all_rounds() if arguments.synthetic else read(arguments.recordings)
+    try:
+        found = all_rounds() if arguments.synthetic else read(arguments.recordings)
+    except ValueError as error:
+        raise SystemExit(str(error)) from None
     if not found:
         raise SystemExit(f"nothing was recorded in {arguments.recordings}: give --record first, or --synthetic")
     asked = Asked(by_series(found), arguments.draws)

@@ -71,6 +71,15 @@ def test_recordings_come_back_as_they_were_and_go_on(tmp_path: Path) -> None:
     assert sorted(name[3] for name in found) == [EQUAL, "planted 3 %"]
 
 
+def test_a_recording_that_was_cut_is_named(tmp_path: Path) -> None:
+    append(tmp_path, rounds(CALM, EQUAL, 0.0, 3, seed=1))
+    (path,) = tmp_path.iterdir()
+    path.write_bytes(path.read_bytes()[:-20])
+
+    with pytest.raises(ValueError, match=rf"{path.name} is damaged"):
+        read(tmp_path)
+
+
 def test_disturbed_blocks_are_left_out_unless_that_leaves_few() -> None:
     usual, hit = side(1.0, 2.0, 3.0, 4.0), side(1.1, 9.0, 3.3, 4.4, 5.5, disturbed=(0, 1, 0, 0, 0))
     mostly = side(1.0, 2.0, 3.0, 4.0, disturbed=(1, 1, 1, 0))

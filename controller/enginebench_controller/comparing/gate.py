@@ -21,7 +21,7 @@ NOTABLE = 0.01
 """`layer-slower` looks at rows that take at least this share of the time on either side."""
 
 _ANYTHING = 1000.0
-"""Of very few pairs the interval may have no end that is worth printing."""
+"""Of very few pairs the interval may have no end that is worth telling."""
 
 
 class GateOutcome(StrEnum):
@@ -100,7 +100,7 @@ def promised_difference(spread_of_pairs: float, pairs: int, tolerance: float = G
     `spread_of_pairs` is `paired.spread` of log ratios of like pairs. Found is *worse*; of equal things, nine of ten
     pass with this difference as D. Raises ValueError for fewer than two pairs.
     """
-    return expm1(detectable(spread_of_pairs, pairs, log1p(tolerance)))
+    return expm1(min(detectable(spread_of_pairs, pairs, log1p(tolerance)), log(_ANYTHING)))
 
 
 def exit_code(*, worse: bool, failed: bool, cannot_tell: bool, strict: bool) -> ExitCode:

@@ -150,6 +150,7 @@ def test_more_pairs_and_quieter_ones_promise_more():
     assert promised_difference(0.02, 100) < promised_difference(0.02, 25) < promised_difference(0.04, 25)
     assert promised_difference(1e-9, 25) == pytest.approx(0.01)  # no smaller difference is worse
     assert promised_difference(1e-9, 25, tolerance=0.05) == pytest.approx(0.05)
+    assert promised_difference(60, 2) == pytest.approx(999)  # of processes that have nothing in common: anything
     with pytest.raises(ValueError, match="2 are needed"):
         promised_difference(0.02, 1)
 
