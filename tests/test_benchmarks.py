@@ -223,6 +223,11 @@ def test_a_file_that_onnx_runtime_does_not_run_is_left_out_with_its_reason() -> 
     assert "### Refusals" not in text
 
 
+def test_an_engine_that_was_asked_alone_has_its_total() -> None:
+    rows = [{"model": "a", "engine": "torch", "status": "ran", "problem": ""}]
+    assert "1 of 1, 100%" in real_models.totals(rows, ("torch",))
+
+
 def test_a_file_that_is_no_model_is_left_to_the_product_to_refuse(tmp_path: Path) -> None:
     (tmp_path / "broken.onnx").write_bytes(b"\x0a\xff\xff")
     (broken,) = real_files.found(tmp_path)

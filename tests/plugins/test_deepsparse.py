@@ -58,7 +58,7 @@ class TestDeepSparse(EngineContract):
         self.assert_same(outputs, restamped.reference(inputs))
         with self.compiled(engine, restamped.source(2), self.settings()) as compiled:
             assert compiled.effective().prepared == (
-                "operator set ONNX 21 restamped as 19, which computes these nodes alike",
+                "operator set ONNX 21 restamped as 18, which computes these nodes alike",
                 "operator set ai.onnx.ml 5 left out, for no node uses it",
                 "IR version 11 restamped as 9",
             )
@@ -164,6 +164,19 @@ def test_a_stamp_stays_where_an_operator_is_truly_newer(node: onnx.NodeProto, *,
     model.opset_import[0].version = 21
     assert restamp(model) == ()
     assert model.opset_import[0].version == 21
+
+
+@pytest.mark.parametrize(
+    ("operator", "given", "lowered"),
+    [("Cast", 19, 18), ("Cast", 20, 18), ("DeformConv", 20, 19), ("DeformConv", 19, 19)],
+)
+def test_a_stamp_is_lowered_to_the_set_that_it_has_kernels_for(operator: str, given: int, lowered: int) -> None:
+    """Set 19 is read, but Cast, which DeepSparse leaves to its fallback, has no kernel there."""
+    node = onnx.helper.make_node(operator, ["x", "w", "o"][: 1 if operator == "Cast" else 3], ["y"])
+    model = onnx.helper.make_model(onnx.helper.make_graph([node], "g", [], []), ir_version=8)
+    model.opset_import[0].version = given
+    assert bool(restamp(model)) == (given != lowered)
+    assert model.opset_import[0].version == lowered
 
 
 def test_a_type_that_no_older_version_has_keeps_every_stamp() -> None:

@@ -8,6 +8,7 @@ that is certain to be taken, or of both; and those of a Loop's states that no it
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 
 import numpy as np
 import onnx
@@ -16,7 +17,7 @@ from onnx import TensorProto, inliner, numpy_helper, shape_inference
 
 from enginebench_controller.model.bodies import always_continues, captured, declared, subgraph_model
 from enginebench_controller.model.shape_arithmetic import Values, known_values, stated_values
-from enginebench_controller.model.stand_ins import stand_ins
+from enginebench_controller.model.stand_ins import has_stand_in, stand_ins
 from enginebench_controller.model.tensors import Tensor, dimension_name, dtype_name
 
 _MAX_ROUNDS = 16
@@ -38,6 +39,7 @@ def bound_copy(model: onnx.ModelProto, shapes: Shapes, sizes: Sizes) -> onnx.Mod
     """
     bound = onnx.ModelProto()
     bound.CopyFrom(inliner.inline_local_functions(model) if model.functions else model)
+    _sort(bound.graph)
     standard = {name for node in bound.graph.node if _is_standard(node) for name in node.output}
     promised = [value for value in bound.graph.value_info if value.name not in standard]
     bound.graph.ClearField("value_info")
@@ -83,6 +85,21 @@ def infer_tensors(
         model.graph.value_info.extend(declared(name, tensor) for name, tensor in settled.items())
         tensors |= {name: tensor for name, tensor in _inferred(model).items() if tensor.shape is not None}
     return tensors, values
+
+
+def _sort(graph: onnx.GraphProto) -> None:
+    """Put each node after those that make what it reads: ONNX asks for it, and some converters add nodes at the end."""
+    makers = {name: place for place, node in enumerate(graph.node) for name in node.output if name}
+    before = [{makers[name] for name in (*node.input, *captured(node)) if name in makers} for node in graph.node]
+    if all(max(needed, default=-1) < place for place, needed in enumerate(before)):
+        return
+    try:
+        order = list(TopologicalSorter(dict(enumerate(before))).static_order())
+    except CycleError:  # what is wrong with the model is said elsewhere
+        return
+    nodes = [onnx.NodeProto.FromString(node.SerializeToString()) for node in graph.node]
+    graph.ClearField("node")
+    graph.node.extend(nodes[place] for place in order)
 
 
 def named_sizes(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, int]:
@@ -135,7 +152,7 @@ def _rewrite(graph: onnx.GraphProto) -> None:
             onnx.TensorProto(name=sparse.values.name, data_type=sparse.values.data_type, dims=sparse.dims)
         )
     graph.ClearField("sparse_initializer")
-    if all(_is_standard(node) and node.op_type != "STFT" for node in graph.node):
+    if not any(map(has_stand_in, graph.node)):
         return
     weights = {tensor.name: tensor for tensor in graph.initializer}
     nodes = [one for node in graph.node for one in stand_ins(node, weights, graph)]

@@ -1,6 +1,6 @@
-"""Standard operators with the same output shape as operators of ONNX Runtime, which ONNX's inference does not know.
+"""Standard operators with the same output shape as operators that ONNX's inference does not know.
 
-The operators: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
+Those of ONNX Runtime: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 """
 
 from collections.abc import Callable, Mapping
@@ -9,6 +9,7 @@ import onnx
 from onnx import TensorProto, helper
 
 CONTRIB = "com.microsoft"
+CLASSIC = "ai.onnx.ml"
 
 Weights = Mapping[str, TensorProto]
 Rule = Callable[[onnx.NodeProto, Weights, onnx.GraphProto], list[onnx.NodeProto]]
@@ -20,17 +21,31 @@ _POOL = ("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "
 
 def stand_ins(node: onnx.NodeProto, weights: Weights, graph: onnx.GraphProto) -> list[onnx.NodeProto]:
     """What to infer the shapes of `node` from; itself where nothing stands in. May add a weight to `graph`."""
-    if node.domain in {"", "ai.onnx"} and node.op_type == "STFT":
-        return [_one_sided(node)]
-    rule = _RULES.get(node.op_type) if node.domain == CONTRIB else None
+    rule = _rule(node)
     return (rule(node, weights, graph) if rule is not None else []) or [node]
 
 
-def _one_sided(node: onnx.NodeProto) -> onnx.NodeProto:
+def has_stand_in(node: onnx.NodeProto) -> bool:
+    """Whether something may stand in for such a node."""
+    return _rule(node) is not None
+
+
+def _rule(node: onnx.NodeProto) -> Rule | None:
+    if node.domain in {"", "ai.onnx"}:
+        return _STANDARD_RULES.get(node.op_type)
+    return {CONTRIB: _RULES, CLASSIC: _CLASSIC_RULES}.get(node.domain, {}).get(node.op_type)
+
+
+def _one_sided(node: onnx.NodeProto, _: Weights, __: onnx.GraphProto) -> list[onnx.NodeProto]:
     """ONNX's inference (1.23) forgets that half of the spectrum is the default."""
     if not any(one.name == "onesided" for one in node.attribute):
         node.attribute.append(helper.make_attribute("onesided", 1))
-    return node
+    return [node]
+
+
+def _normalized(node: onnx.NodeProto, _: Weights, __: onnx.GraphProto) -> list[onnx.NodeProto]:
+    """What ONNX Runtime writes into models of any opset, as if it were ONNX's own there."""
+    return [helper.make_node("Identity", node.input[:1], node.output[:1])] if len(node.output) == 1 else []
 
 
 def _like(op_type: str, *places: int, keep: tuple[str, ...] = ()) -> Rule:
@@ -54,7 +69,7 @@ def _concat(node: onnx.NodeProto, _: Weights, __: onnx.GraphProto) -> list[onnx.
     return [helper.make_node("Concat", list(node.input[2::3]), node.output[:1], axis=axis)]
 
 
-def _dequantized(node: onnx.NodeProto, _: Weights, __: onnx.GraphProto) -> list[onnx.NodeProto]:
+def _as_floats(node: onnx.NodeProto, _: Weights, __: onnx.GraphProto) -> list[onnx.NodeProto]:
     return [helper.make_node("Cast", node.input[:1], node.output[:1], to=TensorProto.FLOAT)]
 
 
@@ -64,11 +79,23 @@ def _quantized(node: onnx.NodeProto, weights: Weights, _: onnx.GraphProto) -> li
     return [helper.make_node("Cast", node.input[:1], node.output[:1], to=kind)]
 
 
-def _fused_product(node: onnx.NodeProto, _: Weights, __: onnx.GraphProto) -> list[onnx.NodeProto]:
-    """FusedMatMul without transposed factors; ONNX has nothing that turns the last two of any number of axes."""
-    if any(one.name.startswith("trans") and one.i for one in node.attribute):
+def _fused_product(node: onnx.NodeProto, weights: Weights, graph: onnx.GraphProto) -> list[onnx.NodeProto]:
+    """FusedMatMul, one or both factors of which may be turned over in their last two axes."""
+    turned = {one.name for one in node.attribute if one.name.startswith("trans") and one.i}
+    if not turned <= {"transA", "transB"}:
         return []
-    return [helper.make_node("MatMul", node.input[:2], node.output[:1])]
+    factors = list(node.input[:2])
+    for place, name in enumerate(("transA", "transB")):
+        weight = weights.get(factors[place])
+        if name in turned and weight is not None and len(weight.dims) > 1:
+            turned.remove(name)
+            factors[place] = f"{node.output[0]}//stand-in {place}"
+            dims = (*weight.dims[:-2], weight.dims[-1], weight.dims[-2])
+            graph.initializer.append(TensorProto(name=factors[place], data_type=weight.data_type, dims=dims))
+    if not turned:
+        return [helper.make_node("MatMul", factors, node.output[:1])]
+    first, second = "...ji" if "transA" in turned else "...ij", "...kj" if "transB" in turned else "...jk"
+    return [helper.make_node("Einsum", factors, node.output[:1], equation=f"{first},{second}->...ik")]
 
 
 def _attention(node: onnx.NodeProto, weights: Weights, graph: onnx.GraphProto) -> list[onnx.NodeProto]:
@@ -117,7 +144,7 @@ _SAME_SHAPE = (
 _RULES: dict[str, Rule] = {
     **dict.fromkeys(_SAME_SHAPE, _like("Identity", 0)),
     "Attention": _attention,
-    "DequantizeLinear": _dequantized,
+    "DequantizeLinear": _as_floats,
     "DynamicQuantizeLSTM": _quantized_recurrent,
     "DynamicQuantizeMatMul": _like("MatMul", 0, 1),
     "EmbedLayerNormalization": _like("Gather", 2, 0),
@@ -135,4 +162,14 @@ _RULES: dict[str, Rule] = {
     "QLinearMul": _like("Mul", 0, 3),
     "QuantizeLinear": _quantized,
     "TransposeMatMul": _fused_product,
+}
+
+_STANDARD_RULES: dict[str, Rule] = {
+    **dict.fromkeys(("LayerNormalization", "SimplifiedLayerNormalization"), _normalized),
+    "STFT": _one_sided,
+}
+
+_CLASSIC_RULES: dict[str, Rule] = {
+    **dict.fromkeys(("Binarizer", "Imputer"), _like("Identity", 0)),
+    **dict.fromkeys(("Normalizer", "Scaler"), _as_floats),
 }

@@ -16,14 +16,17 @@ LARGEST_FILE_BYTES = 1 << 30
 """Beyond this, weights are written beside the model: protobuf refuses files of 2 GiB."""
 
 IR_VERSION = 9
-OPERATOR_SETS = {"": 19, "ai.onnx.ml": 3}
-"""The newest that DeepSparse 1.8 reads, tried with files of one operator; it takes any number for other domains."""
+OPERATOR_SETS = {"": (18, 19), "ai.onnx.ml": (3,)}
+"""The newest that DeepSparse 1.8 reads, tried with files of one operator; it takes any number for other domains.
+
+Of ONNX's set 19 it has no kernel for what its own compiler leaves to the fallback, such as Cast; of 18 it has.
+"""
 
 NEWEST_ELEMENT_TYPE = onnx.TensorProto.FLOAT8E5M2FNUZ
 """Of IR version 9. What a later version says with a new type, no earlier one can say."""
 
 CHANGED_MEANING = frozenset({"DFT", "GridSample", "GroupNormalization"})
-"""Operators that a set after 19 computes otherwise without any new attribute or input."""
+"""Operators that a set after 18 computes otherwise without any new attribute or input."""
 
 INTEGERS = frozenset({onnx.TensorProto.INT8, onnx.TensorProto.UINT8})
 FLOATING = {
@@ -89,17 +92,17 @@ def _restamp_operator_sets(model: Any) -> Iterator[str]:
     nodes = list(_nodes([*model.graph.node, *(node for each in model.functions for node in each.node)]))
     for given in list(model.opset_import):
         domain = "" if given.domain == "ai.onnx" else given.domain
-        newest = OPERATOR_SETS.get(domain, given.version)
-        if given.version <= newest:
+        older = [version for version in OPERATOR_SETS.get(domain, ()) if version < given.version]
+        if not older:
             continue
         name = domain or "ONNX"
         used = [node for node in nodes if (node.domain or "") in {domain, given.domain}]
         if not used:
             model.opset_import.remove(given)
             yield f"operator set {name} {given.version} left out, for no node uses it"
-        elif all(_is_known(node, domain, newest) for node in used):
-            yield f"operator set {name} {given.version} restamped as {newest}, which computes these nodes alike"
-            given.version = newest
+        elif fitting := [one for one in older if all(_is_known(node, domain, one) for node in used)]:
+            yield f"operator set {name} {given.version} restamped as {fitting[0]}, which computes these nodes alike"
+            given.version = fitting[0]
 
 
 def _nodes(nodes: Iterable[Any]) -> Iterator[Any]:

@@ -15,6 +15,7 @@ from enginebench_controller.model.flops import Method, model_cost, node_costs
 from enginebench_controller.model.skeleton import KEPT_PAYLOAD_BYTES
 from enginebench_controller.model.source_graph import SourceGraph, read_source_graph
 
+FLOAT = TensorProto.FLOAT
 LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"
 
 
@@ -250,6 +251,46 @@ def test_a_graph_without_nodes(tmp_path: Path) -> None:
     graph = read(make_model([], [("x", [2])], [("x", [2])]), tmp_path)
     total = model_cost(graph, node_costs(graph))
     assert (graph.nodes, total.flops, total.coverage_percent) == ((), None, None)
+
+
+def test_nodes_may_lie_in_any_order(tmp_path: Path) -> None:
+    """Converters to 16 bits add the casts of inputs at the end."""
+    nodes = [helper.make_node("MatMul", ["half", "w"], ["y"]), helper.make_node("Cast", ["x"], ["half"], to=FLOAT)]
+    graph = read(make_model(nodes, [("x", [2, 4])], [("y", None)], {"w": np.ones((4, 3), "f")}), tmp_path)
+    assert [node.op_type for node in graph.nodes] == ["MatMul", "Cast"]
+    assert graph.shape("y") == (2, 3)
+    assert node_costs(graph)[0].macs == 24
+
+
+@pytest.mark.parametrize(
+    ("turned", "first", "second"), [({"transA": 1}, (5, 4, 2), (5, 4, 3)), ({"transB": 1}, (5, 2, 4), (5, 3, 4))]
+)
+def test_a_fused_product_may_turn_its_factors(
+    tmp_path: Path, turned: dict[str, int], first: tuple[int, ...], second: tuple[int, ...]
+) -> None:
+    product = helper.make_node("FusedMatMul", ["x", "w"], ["y"], domain="com.microsoft", **turned)
+    for weights in ({"w": np.ones(second, "f")}, {}):
+        inputs = [("x", list(first))] + ([] if weights else [("w", list(second))])
+        model = make_model([product], inputs, [("y", None)], weights)
+        model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+        graph = read(model, tmp_path)
+        assert graph.shape("y") == (5, 2, 3)
+        assert node_costs(graph)[0].macs == 5 * 2 * 3 * 4
+
+
+def test_what_onnx_runtime_and_scikit_learn_write_keeps_its_shape(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Scaler", ["x"], ["scaled"], domain="ai.onnx.ml", offset=[0.0], scale=[1.0]),
+        helper.make_node("SimplifiedLayerNormalization", ["scaled", "g"], ["simple"]),
+        helper.make_node("LayerNormalization", ["simple", "g", "g"], ["normal"]),  # ONNX has it from opset 17 on
+        helper.make_node("MatMul", ["normal", "w"], ["y"]),
+    ]
+    weights = {"g": np.ones(4, "f"), "w": np.ones((4, 3), "f")}
+    model = make_model(nodes, [("x", [2, 4])], [("y", None)], weights, opset=11)
+    model.opset_import.append(helper.make_opsetid("ai.onnx.ml", 1))
+    graph = read(model, tmp_path)
+    assert graph.shape("y") == (2, 3)
+    assert model_cost(graph, node_costs(graph)).unknown_operators == {}
 
 
 def test_other_formats_are_refused_in_a_sentence(tmp_path: Path) -> None:

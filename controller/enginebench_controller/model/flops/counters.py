@@ -163,6 +163,9 @@ COUNTED: dict[Key, Counter] = {
 }
 """Operators with a formula."""
 
+WITHOUT_ITS_DOMAIN = frozenset({"SimplifiedLayerNormalization"})
+"""Operators of `CONTRIB` that ONNX Runtime writes as if they were ONNX's own."""
+
 BODIES = _names(STANDARD, "If Loop Scan SequenceMap")
 """Operators that cost what their bodies cost (see `control_flow`); also every function of the model's own."""
 

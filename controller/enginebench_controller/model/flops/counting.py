@@ -8,11 +8,13 @@ from enginebench_controller.model.flops import control_flow
 from enginebench_controller.model.flops.cost import Method, ModelCost, NodeCost, total
 from enginebench_controller.model.flops.counters import (
     BODIES,
+    CONTRIB,
     COUNTED,
     MOVES_DATA,
     PACKED,
     READS_A_PART,
     UNKNOWN,
+    WITHOUT_ITS_DOMAIN,
     WITHOUT_PRODUCTS,
 )
 from enginebench_controller.model.flops.stored import parameters, weights
@@ -69,7 +71,7 @@ def operator(node: SourceNode) -> str:
 
 
 def _key(node: SourceNode) -> tuple[str, str]:
-    return node.domain, node.op_type
+    return CONTRIB if not node.domain and node.op_type in WITHOUT_ITS_DOMAIN else node.domain, node.op_type
 
 
 def _cost(graph: SourceGraph, node: SourceNode, read: set[str]) -> NodeCost:
