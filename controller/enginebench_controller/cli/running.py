@@ -116,7 +116,7 @@ def run(
         "warmup": warmup,
         "block": block,
         "retry_noisy": retry_noisy,
-        "interleave": interleave,
+        "interleave": "device" if interleave else interleave,
         "order_seed": order_seed,
         "shapes": shapes(shape),
         "options": pairs(option, "--option ENGINE.NAME=VALUE"),

@@ -17,6 +17,7 @@ from enginebench_controller.model.bounded import in_thread
 from enginebench_controller.planning.binder import Binder
 from enginebench_controller.planning.expand import Expansion, expand, in_random_order
 from enginebench_controller.planning.plan import Plan, make_plan, parse_duration_ns
+from enginebench_controller.planning.turns import in_turns
 from enginebench_controller.records import LOCAL_TARGET, Benchmark, BlockSamples, Measurement, TargetSnapshot
 from enginebench_controller.running import execution
 from enginebench_controller.running.execution import Interleave, Keep
@@ -69,7 +70,7 @@ async def run_benchmark(home: Home, order: Order, announce: Announce) -> Benchma
 
 async def run_in_session(home: Home, order: Order, session: Session, binder: Binder, announce: Announce) -> Benchmark:
     """As `run_benchmark`, over connections that are open and models that may be bound already."""
-    expansion = await in_thread(expand, order.plan, session.snapshots, binder)
+    expansion = await in_thread(_expand, home, order.plan, session.snapshots, binder)
     if not expansion.jobs:
         raise InputError("the plan comes to nothing: no engine on these targets reads these models")
     benchmark = _new_benchmark(order, binder.digests, expansion.left_out)
@@ -93,7 +94,11 @@ async def plan_only(home: Home, order: Order) -> Expansion:
         snapshots = await asyncio.to_thread(_last_words_of_this_machine, home, order.plan)
         if snapshots is None:
             snapshots = (await stack.enter_async_context(open_session(home, order.plan.targets))).snapshots
-        return await in_thread(expand, order.plan, snapshots, binder)
+        return await in_thread(_expand, home, order.plan, snapshots, binder)
+
+
+def _expand(home: Home, plan: Plan, snapshots: Sequence[TargetSnapshot], binder: Binder) -> Expansion:
+    return in_turns(plan, expand(plan, snapshots, binder), snapshots, [*home.store.models(), *binder.versions])
 
 
 def _last_words_of_this_machine(home: Home, plan: Plan) -> tuple[TargetSnapshot, ...] | None:
@@ -136,7 +141,7 @@ def _new_benchmark(order: Order, digests: dict[str, str], left_out: Sequence[str
 def _pending(benchmark: Benchmark, expansion: Expansion, plan: Plan) -> Pending:
     seed = plan.seed_of_order()
     jobs = map(Undertaking, in_random_order(expansion.jobs, seed))
-    interleave = Interleave(seed) if plan.interleave else None
+    interleave = Interleave(seed, of_device=plan.interleave == "device") if plan.interleave else None
     return Pending(benchmark.id, benchmark.name, parse_duration_ns(plan.timeout), pending_jobs(jobs), interleave)
 
 
