@@ -1,8 +1,9 @@
-"""Whether a comparison meets the conditions of `--fail-if`, and whether that is beyond noise."""
+"""Whether what is new is worse: the one rule of `enginebench gate`, and the conditions of `compare --fail-if`."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from math import expm1, log1p
 
 from enginebench_controller.comparing.conditions import Condition, Metric
 from enginebench_controller.comparing.layer_rows import LayerRow
@@ -13,10 +14,74 @@ from enginebench_controller.comparing.words import model_words
 from enginebench_controller.errors import InputError
 from enginebench_controller.planning.configurations import describe_load
 from enginebench_controller.records import Measurement, Profile
+from enginebench_controller.stats.paired import FEWEST_PAIRS, Interval, detectable
 from enginebench_controller.trust.parity import engine_label
 
 NOTABLE = 0.01
 """`layer-slower` looks at rows that take at least this share of the time on either side."""
+
+
+class GateOutcome(StrEnum):
+    """What a gate finds of head compared with base."""
+
+    WORSE = "worse"
+    PASSES = "pass"
+    CANNOT_TELL = "cannot_tell"
+
+
+@dataclass(frozen=True)
+class GateRule:
+    """When head is worse than base. `tolerance` is accepted; `difference` was promised to be told within the budget."""
+
+    tolerance: float = 0.01
+    difference: float = 0.03
+
+    @property
+    def bound(self) -> float:
+        """D of the rule: what passes is less than this worse."""
+        return max(self.tolerance, self.difference)
+
+
+@dataclass(frozen=True)
+class GateVerdict:
+    """What the rule says of an interval, and a sentence that says why. Better passes, and `is_better` tells it."""
+
+    outcome: GateOutcome
+    is_better: bool
+    sentence: str
+
+
+def decide(ratio: Interval | None, rule: GateRule, control: Interval | None = None) -> GateVerdict:
+    """Apply the rule to the log ratio head ÷ base of something of which less is better.
+
+    *Worse* when the interval lies above 1 and its middle above 1 + tolerance. *Pass* when not worse and the interval
+    ends below 1 + D. Else *cannot tell*. `control` is the interval of base ÷ base, measured along: where that reads
+    different, nothing can be told.
+    """
+    if ratio is None:
+        return GateVerdict(GateOutcome.CANNOT_TELL, False, "there are too few pairs of processes to tell")
+    margin = log1p(rule.tolerance)
+    words = "head ÷ base {:.3f} (95 % interval {:.3f} to {:.3f})".format(*ratio.ratios)
+    if control is not None and _differs(control, margin):
+        off = "{:.3f} ({:.3f} to {:.3f})".format(*control.ratios)
+        sentence = f"{words}, but base ÷ base reads {off} on this machine at this hour"
+        return GateVerdict(GateOutcome.CANNOT_TELL, False, sentence)
+    if ratio.low > 0 and ratio.middle > margin:
+        return GateVerdict(GateOutcome.WORSE, False, f"{words}: worse, {rule.tolerance:.3g} tolerated")
+    if ratio.high < log1p(rule.bound):
+        is_better = ratio.high < 0 and ratio.middle < -margin
+        sentence = f"{words}: {'better' if is_better else f'not worse by {rule.bound:.1%} or more'}"
+        return GateVerdict(GateOutcome.PASSES, is_better, sentence)
+    return GateVerdict(GateOutcome.CANNOT_TELL, False, f"{words}: it may be worse by {rule.bound:.1%} or more, or not")
+
+
+def promised_difference(spread_of_pairs: float, pairs: int) -> float:
+    """The difference, as a share, that a gate finds with 90 % power, given the spread of the pairs' log ratios."""
+    return expm1(detectable(spread_of_pairs, max(pairs, FEWEST_PAIRS)))
+
+
+def _differs(ratio: Interval, margin: float) -> bool:
+    return abs(ratio.middle) > margin and (ratio.low > 0 or ratio.high < 0)
 
 
 class Outcome(StrEnum):
