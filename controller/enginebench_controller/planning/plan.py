@@ -26,8 +26,8 @@ DEFAULT_MAX_FACTOR = 5
 PROCESSES = {False: 3, True: 6}
 """How many processes a measurement is made of that runs alone, or takes turns.
 
-The interval of a ratio is t · SD ÷ √n of n processes: 2.5 SD of three, 1.6 of four, 1.05 of six, 0.84 of eight. Each costs
-seconds to start, so that eight would cost a third more and make it a fifth narrower.
+Half the interval of a ratio is t · SD ÷ √n: 2.5 SD of three processes, 1.6 of four, 1.05 of six, 0.84 of eight. Each
+costs seconds to start, so that eight would cost a third more and make it a fifth narrower.
 """
 INTERVAL = {False: "1%", True: "0%"}
 """How close a median is to be known. In turns what is asked for is the ratio, of which one process knows nothing."""

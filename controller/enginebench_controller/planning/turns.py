@@ -1,7 +1,7 @@
 """Who takes turns with whom: what one answer compares, as far as it can be alive together."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from enginebench_controller.planning.configurations import describe_load
@@ -78,4 +78,5 @@ def _hindrance(group: Sequence[Job], memory_bytes: int | None) -> str | None:
 
 def _work(job: Job) -> str:
     asked = job.configuration
-    return f"{job.model.name} ({job.target}, {asked.device}, batch {asked.batch}, {asked.cores} cores, {describe_load(asked)})"
+    where = f"{job.target}, {asked.device}, batch {asked.batch}, {asked.cores} cores, {describe_load(asked)}"
+    return f"{job.model.name} ({where})"
