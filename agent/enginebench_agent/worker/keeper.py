@@ -34,6 +34,7 @@ def part() -> None:
     keeper = os.getpid()
     if engine := os.fork():
         _keep(engine)
+    os.setpgid(0, 0)  # the agent stops this group where others have their turn, and never the keeper
     prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     if os.getppid() != keeper:  # it was gone before the kernel was asked
         os._exit(1)

@@ -24,6 +24,7 @@ from enginebench_controller.comparing import (
     check_measurements,
     check_profiles,
     compare_profiles,
+    exit_code,
     parse_conditions,
 )
 from enginebench_controller.comparing.benchmark_document import benchmarks_document
@@ -70,7 +71,9 @@ def compare(
         str | None,
         typer.Option(metavar="CONDITION", help="Exit with code 4 if it holds beyond noise: 'slower>3%', see the docs."),
     ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Fail also where noise hides whether it holds.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with code 5 where noise hides whether it holds.")
+    ] = False,
     most: Annotated[int, typer.Option(min=0, help="How many layers to print, the largest differences first.")] = 20,
     json: Json = False,
     html: Annotated[
@@ -163,7 +166,8 @@ def _benchmarks(
 
 
 def _exit_code(checks: Sequence[Check], judged: Soundness, *, strict: bool) -> int:
-    """That of a condition before that of what failed."""
-    bad = {Outcome.FAILED, Outcome.INCONCLUSIVE} if strict else {Outcome.FAILED}
+    """That of a condition before that of what failed, and that before what noise hides."""
     code = concluded(judged)
-    return int(ExitCode.CONDITION_MET) if any(check.outcome in bad for check in checks) else code
+    found = {check.outcome for check in checks}
+    gate = exit_code(worse=Outcome.FAILED in found, cannot_tell=Outcome.INCONCLUSIVE in found, strict=strict)
+    return int(gate if gate is ExitCode.CONDITION_MET else code or gate)
