@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from enginebench_controller.records.bystanders import Bystanders
 from enginebench_controller.records.engine import Effective
 
 
@@ -11,6 +12,7 @@ class StopReason(StrEnum):
 
     TARGET_MET = "target_met"
     MAX_DURATION = "max_duration"
+    DISTURBED = "disturbed"
 
 
 @dataclass(frozen=True)
@@ -24,9 +26,12 @@ class Phase:
 
 @dataclass(frozen=True)
 class WarmUp:
-    """How a warm-up went; `reason` says what still differed where it never became steady."""
+    """How a warm-up went; `reason` says what still differed where it never became steady.
 
-    steady: bool
+    `steady` is None where there were too few inferences to tell.
+    """
+
+    steady: bool | None
     iterations: int
     reason: str = ""
 
@@ -80,3 +85,4 @@ class Process:
     scheduled_arrivals: int | None = None
     unsent_arrivals: int | None = None
     afterwards: Afterwards | None = None
+    bystanders: Bystanders | None = None

@@ -82,7 +82,7 @@ async def run_in_session(home: Home, order: Order, session: Session, binder: Bin
             claim.drop()  # nothing has begun
             raise
         reporter = announce(expansion, benchmark.id)
-        await _execute(home, claim, _bench(home, session, reporter, pending.timeout_ns), pending.undertakings())
+        await _execute(home, claim, _bench(home, session, reporter, pending), pending.undertakings())
     return benchmark
 
 
@@ -142,7 +142,14 @@ def _pending(benchmark: Benchmark, expansion: Expansion, plan: Plan) -> Pending:
     seed = plan.seed_of_order()
     jobs = map(Undertaking, in_random_order(expansion.jobs, seed))
     interleave = Interleave(seed, of_device=plan.interleave == "device") if plan.interleave else None
-    return Pending(benchmark.id, benchmark.name, parse_duration_ns(plan.timeout), pending_jobs(jobs), interleave)
+    return Pending(
+        benchmark.id,
+        benchmark.name,
+        parse_duration_ns(plan.timeout),
+        pending_jobs(jobs),
+        interleave,
+        wait_quiet_ns=parse_duration_ns(plan.wait_quiet),
+    )
 
 
 def _record(home: Home, benchmark: Benchmark, expansion: Expansion, session: Session, binder: Binder) -> None:
@@ -151,8 +158,10 @@ def _record(home: Home, benchmark: Benchmark, expansion: Expansion, session: Ses
         home.store.save_model(version)
 
 
-def _bench(home: Home, session: Session, reporter: Reporter, timeout_ns: int) -> Bench:
-    return Bench(session.clients, home.library.file_paths, home.path, reporter, timeout_ns)
+def _bench(home: Home, session: Session, reporter: Reporter, pending: Pending) -> Bench:
+    return Bench(
+        session.clients, home.library.file_paths, home.path, reporter, pending.timeout_ns, pending.wait_quiet_ns
+    )
 
 
 async def _execute(home: Home, claim: Claim, bench: Bench, undertakings: Sequence[Undertaking]) -> None:
