@@ -61,7 +61,7 @@ Hint = Annotated[
 Processes = Annotated[
     int | None,
     typer.Option(
-        metavar="N", help=r"Fresh processes a measurement is made of; 1 for a quick look. \[default: 3, and 6 in turns]"
+        metavar="N", help=r"Fresh processes a measurement is made of; 1 for a quick look. \[default: 3, and 5 in turns]"
     ),
 ]
 Duration = Annotated[

@@ -23,11 +23,12 @@ from enginebench_controller.comparing.asking_again import again
 from enginebench_controller.comparing.pairing import Compared, excluded_blocks
 from enginebench_controller.documents.reading_order import in_reading_order
 from enginebench_controller.planning.turns import compared_work
-from enginebench_controller.records import Hint, Load, Measurement, ModelVersion
+from enginebench_controller.records import Benchmark, Hint, Load, Measurement, ModelVersion
 from enginebench_controller.records.model import families
 from enginebench_controller.stats.comparison import PRACTICAL, Side
 from enginebench_controller.stats.mean_latency import BlockLatency
 from enginebench_controller.stats.ranking import Ranking, Standing, rank
+from enginebench_controller.store.store import Store
 from enginebench_controller.trust.evidence_summary import summarize_evidence
 from enginebench_controller.trust.output_check import check_outputs
 from enginebench_controller.trust.parity import (
@@ -114,7 +115,10 @@ def answers_within(
     """An answer for each group of two or more in one benchmark, which must have been read with blocks.
 
     `models`, all those of the store, tell which versions are one family; `plan` is the benchmark's, for the command.
+    There are none for a ladder, whose rungs are no rivals, and for a gate, which has its own.
     """
+    if plan and (plan.get("ladder") or plan.get("gate")):
+        return ()
     root = families(models)
     groups: dict[object, list[Measurement]] = defaultdict(list)
     for one in in_reading_order(measurements):
@@ -122,6 +126,14 @@ def answers_within(
         groups[key].append(one)
     ground = _Ground(blocks, models, _wrong(list(measurements), models), plan, practical)
     return tuple(_answer(Member.of(group, models), ground) for group in groups.values() if len(group) > 1)
+
+
+def answers_of(
+    store: Store, benchmark: Benchmark, measurements: Collection[Measurement], models: Collection[ModelVersion]
+) -> tuple[Answer, ...]:
+    """The answers of a stored benchmark; `models` are all those of the store."""
+    blocks = store.block_latencies([one.id for one in measurements if one.latency is not None])
+    return answers_within(measurements, blocks, models, benchmark.plan)
 
 
 def answers_across(

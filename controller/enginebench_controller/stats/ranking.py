@@ -11,19 +11,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import combinations
-from math import exp, inf, log, log1p
+from math import exp, log, log1p
 
-from scipy.special import ndtri, stdtrit
+from scipy.special import stdtrit
 
 from enginebench_controller.stats import paired, welch
 from enginebench_controller.stats.comparison import PRACTICAL, ComparisonMethod, Side, compare
-from enginebench_controller.stats.intervals import LEVEL, t_quantile
+from enginebench_controller.stats.intervals import LEVEL
 
 ALIKE = 0.05
 """Two that are known to be apart by no more than this are called the same, within what is known."""
 
 MOST_PROCESSES = 100
 """More are never advised."""
+
+_MANY = 1e6
+"""Degrees of freedom of what is as good as normal."""
 
 _SURE_ENOUGH = 1.25
 """So much more than the spread that was seen asks for is advised, as that is known from few processes."""
@@ -72,14 +75,13 @@ class Ranking:
 
 @dataclass(frozen=True)
 class _Estimate:
-    """A log ratio with its 95 % interval, its degrees of freedom, and of how many processes a side it is.
+    """A log ratio with its standard error, the error's degrees of freedom, and of how many processes a side it is.
 
     `level` is that of the interval it is judged by, among all the pairs.
     """
 
     middle: float
-    low: float
-    high: float
+    error: float
     degrees: float
     processes: int
     is_paired: bool
@@ -88,19 +90,17 @@ class _Estimate:
 
     @property
     def p_value(self) -> float:
-        half = self.middle - self.low if self.middle > 0 else self.high - self.middle
-        error = half / _quantile(LEVEL, self.degrees)
-        return welch.p_value(self.middle, error, min(self.degrees, 1e9))
+        return welch.p_value(self.middle, self.error, min(self.degrees, _MANY))
 
     @property
     def reversed(self) -> "_Estimate":
-        return replace(self, middle=-self.middle, low=-self.high, high=-self.low)
+        return replace(self, middle=-self.middle)
 
     @property
     def ends(self) -> tuple[float, float]:
         """The ends of the interval it is judged by."""
-        stretch = _quantile(self.level, self.degrees) / _quantile(LEVEL, self.degrees)
-        return self.middle - stretch * (self.middle - self.low), self.middle + stretch * (self.high - self.middle)
+        half = _quantile(self.level, self.degrees) * self.error if self.error else 0.0
+        return self.middle - half, self.middle + half
 
 
 @dataclass(frozen=True)
@@ -139,15 +139,15 @@ def _estimate(a: Side, b: Side, *, together: bool) -> _Estimate | str:
     """The log ratio of b ÷ a, or why there is none."""
     if together:
         ratios = [one for process in sorted(a.processes) if (one := _of_pair(a, b, process)) is not None]
-        if (found := paired.interval(ratios)) is not None:
-            return _Estimate(found.middle, found.low, found.high, len(ratios) - 1, len(ratios), is_paired=True)
+        if (found := paired.estimate(ratios)) is not None:
+            return _Estimate(found.middle, found.error, found.degrees, len(ratios), is_paired=True)
     told = compare(a, b, paired=together)
     if told.ratio is None or told.low is None or told.high is None:
         return told.note
     count = min(len(a.processes), len(b.processes))
-    of_blocks = told.method is ComparisonMethod.PAIRED_BLOCKS
-    degrees = inf if of_blocks else max(1, count - 1)
-    return _Estimate(log(told.ratio), log(told.low), log(told.high), degrees, count, together, told.note)
+    degrees = _MANY if told.method is ComparisonMethod.PAIRED_BLOCKS else max(1, count - 1)
+    error = log(told.high / told.low) / 2 / _quantile(LEVEL, degrees)
+    return _Estimate(log(told.ratio), error, degrees, count, together, told.note)
 
 
 def _of(sides: Sequence[Side], pair: Pair) -> tuple[Side, Side]:
@@ -223,8 +223,7 @@ def _processes(unsure: Sequence[_Estimate | str]) -> int | None:
 
 
 def _needed(one: _Estimate) -> int:
-    half = max(one.high - one.middle, one.middle - one.low) * _SURE_ENOUGH
-    spread = half / _quantile(LEVEL, one.degrees) * max(1, one.processes) ** 0.5
+    spread = _SURE_ENOUGH * one.error * max(1, one.processes) ** 0.5
     wanted = max(abs(one.middle), log1p(ALIKE) - abs(one.middle))
     for count in range(max(3, one.processes + 1), MOST_PROCESSES):
         if _quantile(one.level, count - 1) * spread / count**0.5 <= wanted:
@@ -233,7 +232,4 @@ def _needed(one: _Estimate) -> int:
 
 
 def _quantile(level: float, degrees: float) -> float:
-    share = (1 + level) / 2
-    if level == LEVEL and degrees != inf:
-        return t_quantile(degrees)
-    return float(ndtri(share) if degrees == inf else stdtrit(degrees, share))
+    return float(stdtrit(degrees, (1 + level) / 2))

@@ -30,7 +30,7 @@ ASKED = Configuration("CPU", 1, cores=2)
 BF16 = Effective(threads=Readback(2, Source.OBSERVED), precision=Readback("bf16", Source.ENGINE_API))
 
 
-def member(name, ms, *, spread=0.003, group="b1-0", processes=PROCESSES, seed=0, **fields):
+def member(name, ms, *, spread=0.002, group="b1-0", processes=PROCESSES, seed=0, **fields):
     """A measurement on an engine of this name, of processes whose medians scatter around `ms`, and its blocks.
 
     All members share what the machine did meanwhile, which moves each process by far more than they differ.
@@ -110,7 +110,9 @@ def test_the_command_is_one_that_can_be_typed(tmp_path, monkeypatch):
     command = shlex.split(answer.command)
     printed = CliRunner().invoke(make_app(), [*command[1:], "--print-plan"], catch_exceptions=False)
     assert printed.exit_code == 0
-    assert all(words in printed.stdout for words in ('["a b.onnx"]', '"x" = "1x8"', '"n" = "0..5"', "0.25", "/some where"))
+    assert all(
+        words in printed.stdout for words in ('["a b.onnx"]', '"x" = "1x8"', '"n" = "0..5"', "0.25", "/some where")
+    )
 
 
 def test_wrong_outputs_never_win_and_failures_are_named():
