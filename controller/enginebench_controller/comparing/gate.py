@@ -52,11 +52,16 @@ class GateRule:
 
 @dataclass(frozen=True)
 class GateVerdict:
-    """What the rule says, and in a sentence why. Better passes, and `is_better` tells it."""
+    """What the rule says, and in a sentence why. Better passes, and `is_better` tells it.
+
+    It `stands` where further pairs are not needed: not where nothing can be told yet, nor where what passes seems
+    better and may not be.
+    """
 
     outcome: GateOutcome
     is_better: bool
     sentence: str
+    stands: bool = False
 
 
 def decide(ratio: Interval | None, rule: GateRule, control: Interval | None = None) -> GateVerdict:
@@ -76,11 +81,12 @@ def decide(ratio: Interval | None, rule: GateRule, control: Interval | None = No
         return GateVerdict(GateOutcome.CANNOT_TELL, False, f"{words}: cannot tell, since {reason}")
     if ratio.low > log1p(rule.beyond) and ratio.middle > margin:
         tolerated = f"worse by more than the {_percent(rule.tolerance)} tolerated"
-        return GateVerdict(GateOutcome.WORSE, False, f"{words}: {tolerated}")
+        return GateVerdict(GateOutcome.WORSE, False, f"{words}: {tolerated}", stands=True)
     if ratio.high <= log1p(rule.bound):
         is_better = ratio.high < 0 and ratio.middle < -margin
         found = "better" if is_better else f"not worse by more than {_percent(rule.bound)}"
-        return GateVerdict(GateOutcome.PASSES, is_better, f"{words}: {found}")
+        stands = is_better or ratio.middle >= -margin
+        return GateVerdict(GateOutcome.PASSES, is_better, f"{words}: {found}", stands)
     sentence = f"{words}: cannot tell whether it is worse by more than {_percent(rule.bound)}"
     return GateVerdict(GateOutcome.CANNOT_TELL, False, sentence)
 

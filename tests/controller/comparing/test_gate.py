@@ -43,6 +43,15 @@ def test_worse_pass_and_cannot_tell(middle, half, outcome, is_better):
     assert (found.outcome, found.is_better) == (outcome, is_better)
 
 
+@pytest.mark.parametrize(
+    ("middle", "half", "stands"),
+    [(0.05, 0.02, True), (0.0, 0.01, True), (0.0, 0.05, False), (-0.2, 0.1, True), (-0.2, 0.22, False)],
+)
+def test_a_verdict_stands_unless_more_pairs_could_tell_more(middle, half, stands):
+    """What passes and seems better is worth a few more pairs, so that it can be told."""
+    assert decide(of(middle, half), RULE).stands == stands
+
+
 def test_without_an_interval_nothing_can_be_told():
     assert decide(None, RULE).outcome is CANNOT_TELL
     assert "too few pairs" in decide(None, RULE).sentence
