@@ -8,6 +8,7 @@ from enginebench_agent.worker.channel import Channel
 from enginebench_agent.worker.containment import refuse_unconfined
 from enginebench_agent.worker.failures import to_failure
 from enginebench_agent.worker.job import Job, check_job, load_engine
+from enginebench_agent.worker.pauses import Pauses
 from enginebench_agent.worker.phases import PhaseRecorder
 from enginebench_agent.worker.turns import Turns
 from enginebench_proto.v1.measurement_pb2 import STOP_REASON_TARGET_MET
@@ -24,7 +25,8 @@ from enginebench_proto.v1.run_pb2 import (
 
 @dataclass(frozen=True)
 class Place:
-    """Where a run takes place: the model's main file, the folder of input files if any, and the pipe for turns.
+    """Where a run takes place: the model's main file, the folder of input files if any, the pipe for turns, and what a
+    keeper tells of pauses.
 
     A calibration has a folder in place of the model's file, for the models it makes.
     """
@@ -32,6 +34,7 @@ class Place:
     model_path: Path
     input_folder: Path | None = None
     turns_descriptor: int | None = None
+    pauses: Pauses | None = None
 
 
 def execute(spec: RunSpec, place: Place, channel: Channel) -> None:
@@ -71,7 +74,8 @@ def _measure(job: Job, place: Place, channel: Channel, recorder: PhaseRecorder, 
 
     descriptor = place.turns_descriptor
     turns = None if descriptor is None else Turns(descriptor, channel.turn_wanted)
-    session = open_and_measure(job, Surroundings(recorder, channel, place.input_folder, turns), result.measurement)
+    around = Surroundings(recorder, channel, place.input_folder, turns, place.pauses)
+    session = open_and_measure(job, around, result.measurement)
     if result.measurement.stop_reason != STOP_REASON_TARGET_MET:
         result.outcome = OUTCOME_INCONCLUSIVE
     session.close(recorder)

@@ -104,8 +104,8 @@ RetryNoisy = Annotated[
     bool | None,
     typer.Option(
         "--retry-noisy/--keep-noisy",
-        help="Blocks in which other processes, the hypervisor or a quota took processor time are measured again, and "
-        r"count for nothing; or they count like all others. \[default: --retry-noisy]",
+        help="Blocks in which other processes, the hypervisor or a quota took processor time are measured again and "
+        "count for nothing, which is what happens anyway; or they count like all others.",
         show_default=False,
     ),
 ]

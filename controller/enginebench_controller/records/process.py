@@ -84,5 +84,7 @@ class Process:
     throughput_items_per_s: float | None = None
     scheduled_arrivals: int | None = None
     unsent_arrivals: int | None = None
+    clock_jump_ns: int | None = None
+    agent_paused_ns: int | None = None
     afterwards: Afterwards | None = None
     bystanders: Bystanders | None = None

@@ -31,7 +31,7 @@ READBACK_SOURCE_OBSERVED: ReadbackSource
 READBACK_SOURCE_ASSUMED: ReadbackSource
 
 class Measurement(_message.Message):
-    __slots__ = ("phases", "effective", "iterations", "batch", "steady_state_ns", "cpu_time_ns", "inputs", "input_set_sha256", "outputs", "calibration", "warm_up", "stop_reason", "blocks", "captured_outputs", "scheduled_arrivals", "unsent_arrivals", "afterwards", "bystanders")
+    __slots__ = ("phases", "effective", "iterations", "batch", "steady_state_ns", "cpu_time_ns", "inputs", "input_set_sha256", "outputs", "calibration", "warm_up", "stop_reason", "blocks", "captured_outputs", "scheduled_arrivals", "unsent_arrivals", "afterwards", "bystanders", "clock_jump_ns", "agent_paused_ns")
     PHASES_FIELD_NUMBER: _ClassVar[int]
     EFFECTIVE_FIELD_NUMBER: _ClassVar[int]
     ITERATIONS_FIELD_NUMBER: _ClassVar[int]
@@ -50,6 +50,8 @@ class Measurement(_message.Message):
     UNSENT_ARRIVALS_FIELD_NUMBER: _ClassVar[int]
     AFTERWARDS_FIELD_NUMBER: _ClassVar[int]
     BYSTANDERS_FIELD_NUMBER: _ClassVar[int]
+    CLOCK_JUMP_NS_FIELD_NUMBER: _ClassVar[int]
+    AGENT_PAUSED_NS_FIELD_NUMBER: _ClassVar[int]
     phases: _containers.RepeatedCompositeFieldContainer[Phase]
     effective: Effective
     iterations: int
@@ -68,7 +70,9 @@ class Measurement(_message.Message):
     unsent_arrivals: int
     afterwards: Afterwards
     bystanders: Bystanders
-    def __init__(self, phases: _Optional[_Iterable[_Union[Phase, _Mapping]]] = ..., effective: _Optional[_Union[Effective, _Mapping]] = ..., iterations: _Optional[int] = ..., batch: _Optional[int] = ..., steady_state_ns: _Optional[int] = ..., cpu_time_ns: _Optional[int] = ..., inputs: _Optional[_Iterable[_Union[_configuration_pb2.InputTensor, _Mapping]]] = ..., input_set_sha256: _Optional[str] = ..., outputs: _Optional[_Iterable[_Union[OutputTensor, _Mapping]]] = ..., calibration: _Optional[_Union[Calibration, _Mapping]] = ..., warm_up: _Optional[_Union[WarmUp, _Mapping]] = ..., stop_reason: _Optional[_Union[StopReason, str]] = ..., blocks: _Optional[int] = ..., captured_outputs: _Optional[_Iterable[_Union[CapturedOutput, _Mapping]]] = ..., scheduled_arrivals: _Optional[int] = ..., unsent_arrivals: _Optional[int] = ..., afterwards: _Optional[_Union[Afterwards, _Mapping]] = ..., bystanders: _Optional[_Union[Bystanders, _Mapping]] = ...) -> None: ...
+    clock_jump_ns: int
+    agent_paused_ns: int
+    def __init__(self, phases: _Optional[_Iterable[_Union[Phase, _Mapping]]] = ..., effective: _Optional[_Union[Effective, _Mapping]] = ..., iterations: _Optional[int] = ..., batch: _Optional[int] = ..., steady_state_ns: _Optional[int] = ..., cpu_time_ns: _Optional[int] = ..., inputs: _Optional[_Iterable[_Union[_configuration_pb2.InputTensor, _Mapping]]] = ..., input_set_sha256: _Optional[str] = ..., outputs: _Optional[_Iterable[_Union[OutputTensor, _Mapping]]] = ..., calibration: _Optional[_Union[Calibration, _Mapping]] = ..., warm_up: _Optional[_Union[WarmUp, _Mapping]] = ..., stop_reason: _Optional[_Union[StopReason, str]] = ..., blocks: _Optional[int] = ..., captured_outputs: _Optional[_Iterable[_Union[CapturedOutput, _Mapping]]] = ..., scheduled_arrivals: _Optional[int] = ..., unsent_arrivals: _Optional[int] = ..., afterwards: _Optional[_Union[Afterwards, _Mapping]] = ..., bystanders: _Optional[_Union[Bystanders, _Mapping]] = ..., clock_jump_ns: _Optional[int] = ..., agent_paused_ns: _Optional[int] = ...) -> None: ...
 
 class Bystanders(_message.Message):
     __slots__ = ("before", "waited_ns", "meanwhile", "quota_cores", "unseen")
@@ -163,20 +167,22 @@ class CapturedOutput(_message.Message):
     def __init__(self, input_index: _Optional[int] = ..., name: _Optional[str] = ..., dtype: _Optional[str] = ..., shape: _Optional[_Iterable[int]] = ..., values: _Optional[bytes] = ..., stride: _Optional[int] = ...) -> None: ...
 
 class Block(_message.Message):
-    __slots__ = ("index", "begin_ns", "duration_ns", "iterations", "evidence", "disturbances")
+    __slots__ = ("index", "begin_ns", "duration_ns", "iterations", "evidence", "disturbances", "paused_ns")
     INDEX_FIELD_NUMBER: _ClassVar[int]
     BEGIN_NS_FIELD_NUMBER: _ClassVar[int]
     DURATION_NS_FIELD_NUMBER: _ClassVar[int]
     ITERATIONS_FIELD_NUMBER: _ClassVar[int]
     EVIDENCE_FIELD_NUMBER: _ClassVar[int]
     DISTURBANCES_FIELD_NUMBER: _ClassVar[int]
+    PAUSED_NS_FIELD_NUMBER: _ClassVar[int]
     index: int
     begin_ns: int
     duration_ns: int
     iterations: int
     evidence: Evidence
     disturbances: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, index: _Optional[int] = ..., begin_ns: _Optional[int] = ..., duration_ns: _Optional[int] = ..., iterations: _Optional[int] = ..., evidence: _Optional[_Union[Evidence, _Mapping]] = ..., disturbances: _Optional[_Iterable[str]] = ...) -> None: ...
+    paused_ns: int
+    def __init__(self, index: _Optional[int] = ..., begin_ns: _Optional[int] = ..., duration_ns: _Optional[int] = ..., iterations: _Optional[int] = ..., evidence: _Optional[_Union[Evidence, _Mapping]] = ..., disturbances: _Optional[_Iterable[str]] = ..., paused_ns: _Optional[int] = ...) -> None: ...
 
 class Evidence(_message.Message):
     __slots__ = ("cpu_time_ns", "other_cpu_time_ns", "steal_ns", "involuntary_switches", "cpu_pressure_ns", "memory_pressure_ns", "io_pressure_ns", "throttled_ns", "min_frequency_hz", "max_frequency_hz", "temperature_millicelsius", "energy_uj", "governor", "turbo", "power_supply", "missing")

@@ -9,7 +9,18 @@ import pytest
 import invented
 from controller.plain import fields, series
 from enginebench_controller.errors import InputError, StoreError
-from enginebench_controller.records import Arrivals, BlockSamples, Evidence, Status, Target
+from enginebench_controller.records import (
+    Arrivals,
+    BlockSamples,
+    Bystanders,
+    Evidence,
+    MachineUse,
+    ProcessUse,
+    Status,
+    StopReason,
+    Target,
+    WarmUp,
+)
 from enginebench_controller.store.store import BenchmarkBundle, Store
 
 
@@ -54,11 +65,34 @@ def test_an_open_loop_keeps_when_each_request_was_due_sent_and_complete(filled):
     assert series(filled.block_samples("m1")) == series(samples)
 
 
+def test_who_else_used_the_machine_is_kept_and_a_warm_up_that_could_not_be_told(filled):
+    use = MachineUse(500_000_000, 2, 310_000_000, 0, (ProcessUse("pip", 812, 1, 300_000_000),))
+    seen = Bystanders(use, 10_000_000_000, None, 1.5, ("processes of other users",))
+    measurement = invented.measured("m1")
+    process = replace(measurement.processes[0], bystanders=seen, warm_up=WarmUp(None, 4, "too few"))
+    process = replace(process, stop_reason=StopReason.DISTURBED)
+    measurement = replace(measurement, processes=(process, *measurement.processes[1:]))
+    filled.add_measurement(measurement, invented.samples("m1"))
+
+    (found,) = filled.measurements("b0000001")
+    assert found.processes == measurement.processes
+
+
 def test_what_the_machine_does_not_tell_stays_unknown(filled):
     block = replace(invented.measured("m1").blocks[0], evidence=Evidence(missing={"turbo": "no such file"}))
     filled.add_measurement(invented.measured("m1", blocks=(block,)))
 
     assert filled.measurements("b0000001")[0].blocks == (block,)
+
+
+def test_what_stood_still_comes_back(filled):
+    whole = invented.measured("m1")
+    block = replace(whole.blocks[0], paused_ns=20_000_000_000)
+    process = replace(whole.processes[0], agent_paused_ns=19_600_000_000, clock_jump_ns=-3_600_000_000_000)
+    filled.add_measurement(replace(whole, blocks=(block,), processes=(process,)))
+
+    found = filled.measurements("b0000001")[0]
+    assert (found.blocks, found.processes) == ((block,), (process,))
 
 
 def test_blocks_stay_behind_where_they_are_not_wanted(filled):
