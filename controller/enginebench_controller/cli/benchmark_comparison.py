@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 from rich.text import Text
 
+from enginebench_controller.cli.answering import print_answers
 from enginebench_controller.cli.console import UNKNOWN, print_table, remark
-from enginebench_controller.cli.tables import failure_sentence, print_answers
+from enginebench_controller.cli.tables import failure_sentence
 from enginebench_controller.comparing.answers import Answer, answers_across, answers_within
 from enginebench_controller.comparing.pairing import Compared, compare_pairs, pairs_across, pairs_within
 from enginebench_controller.comparing.words import model_words, pair_remarks, side_words

@@ -5,9 +5,10 @@ from typing import Annotated
 
 import typer
 
+from enginebench_controller.cli.answering import print_answers
 from enginebench_controller.cli.console import confirmed, print_json, print_table, remark
 from enginebench_controller.cli.options import BenchmarkName, Json, Notes
-from enginebench_controller.cli.tables import instant, print_answers, print_failures, print_measurements
+from enginebench_controller.cli.tables import instant, print_failures, print_measurements
 from enginebench_controller.comparing.answers import answers_document, answers_of
 from enginebench_controller.documents.benchmarks import benchmark_document, benchmark_list_document
 from enginebench_controller.errors import InputError

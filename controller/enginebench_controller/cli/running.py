@@ -9,6 +9,7 @@ from typing import Any
 import typer
 
 from enginebench_controller.cli import run_options as options
+from enginebench_controller.cli.answering import print_answers
 from enginebench_controller.cli.arguments import fed, image_options, pairs, shapes, split, stated
 from enginebench_controller.cli.console import print_json, remark
 from enginebench_controller.cli.exit_codes import concluded
@@ -26,7 +27,7 @@ from enginebench_controller.cli.options import (
 )
 from enginebench_controller.cli.progress import announcing
 from enginebench_controller.cli.resuming import remind
-from enginebench_controller.cli.tables import print_answers, print_measurements
+from enginebench_controller.cli.tables import print_measurements
 from enginebench_controller.comparing.answers import answers_document, answers_of
 from enginebench_controller.documents.benchmarks import benchmark_document
 from enginebench_controller.errors import InputError

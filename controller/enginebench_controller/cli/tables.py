@@ -7,7 +7,6 @@ from typing import Any
 from rich.text import Text
 
 from enginebench_controller.cli.console import UNKNOWN, plain, print_table, remark, stdout
-from enginebench_controller.comparing.answers import Answer
 from enginebench_controller.documents.reading_order import in_reading_order
 from enginebench_controller.planning.configurations import describe_load
 from enginebench_controller.records import (
@@ -37,17 +36,6 @@ COLUMNS = [
 ]
 """Headings, and whether they stand over numbers."""
 STYLES = {Status.OK: "green", Status.INCONCLUSIVE: "yellow", Status.FAILED: "red", Status.CANCELLED: "yellow"}
-
-
-def print_answers(answers: Iterable[Answer]) -> None:
-    """The sentences that a person came for, each with what must not be missed."""
-    for answer in answers:
-        first, *others = answer.lines
-        text = plain(first)
-        text.stylize("bold")
-        stdout().print(text, soft_wrap=True)
-        for line in others:
-            stdout().print(plain(f"  {line}"), soft_wrap=True)
 
 
 def print_measurements(

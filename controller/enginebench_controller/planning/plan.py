@@ -27,7 +27,7 @@ PROCESSES = {False: 3, True: 5}
 """How many processes a measurement is made of that runs alone, or takes turns.
 
 Half the interval of a ratio is 2.2 SD of three process pairs, 1.15 of five, 1.0 of seven, 0.8 of nine, as simulated.
-Each process costs seconds to start, four engines with ResNet-50 about ten together: seven take a third longer than five.
+Each process costs seconds to start, four engines with ResNet-50 some ten together: seven take a third longer than five.
 """
 INTERVAL = {False: "1%", True: "0%"}
 """How close a median is to be known. In turns what is asked for is the ratio, of which one process knows nothing."""
