@@ -29,6 +29,7 @@ from enginebench_controller.stats.comparison import PRACTICAL, Side
 from enginebench_controller.stats.mean_latency import BlockLatency
 from enginebench_controller.stats.ranking import Ranking, Standing, rank
 from enginebench_controller.store.store import Store
+from enginebench_controller.trust import bystanders
 from enginebench_controller.trust.evidence_summary import summarize_evidence
 from enginebench_controller.trust.output_check import check_outputs
 from enginebench_controller.trust.parity import (
@@ -119,20 +120,18 @@ def answers_within(
     """
     if plan and (plan.get("ladder") or plan.get("gate")):
         return ()
-    root = families(models)
-    groups: dict[object, list[Measurement]] = defaultdict(list)
-    for one in in_reading_order(measurements):
-        key = (one.target, root.get(one.model_digest, one.model_digest), compared_work(one.configuration))
-        groups[key].append(one)
+    if not (groups := _groups(measurements, models)):
+        return ()
     ground = _Ground(blocks, models, _wrong(list(measurements), models), plan, practical)
-    return tuple(_answer(Member.of(group, models), ground) for group in groups.values() if len(group) > 1)
+    return tuple(_answer(Member.of(group, models), ground) for group in groups)
 
 
 def answers_of(
     store: Store, benchmark: Benchmark, measurements: Collection[Measurement], models: Collection[ModelVersion]
 ) -> tuple[Answer, ...]:
     """The answers of a stored benchmark; `models` are all those of the store."""
-    blocks = store.block_latencies([one.id for one in measurements if one.latency is not None])
+    rivals = [one.id for group in _groups(measurements, models) for one in group if one.latency is not None]
+    blocks = store.block_latencies(rivals) if rivals else {}
     return answers_within(measurements, blocks, models, benchmark.plan)
 
 
@@ -171,6 +170,16 @@ def answers_document(answers: Sequence[Answer]) -> list[dict[str, Any]]:
         }
         for one in answers
     ]
+
+
+def _groups(measurements: Collection[Measurement], models: Collection[ModelVersion]) -> list[list[Measurement]]:
+    """Those of two or more."""
+    root = families(models)
+    groups: dict[object, list[Measurement]] = defaultdict(list)
+    for one in in_reading_order(measurements):
+        key = (one.target, root.get(one.model_digest, one.model_digest), compared_work(one.configuration))
+        groups[key].append(one)
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def _wrong(measurements: Sequence[Measurement], models: Collection[ModelVersion]) -> frozenset[str]:
@@ -232,7 +241,7 @@ def _why(contested: Sequence[Member], found: Ranking) -> str:
     """What keeps those from being told apart, as far as it is known."""
     share = max((_disturbed_share(one.measurement) for one in contested), default=0.0)
     if share > 0.1:
-        return f"; the machine did other things for up to {share:.0%} of the time"
+        return f"; the machine did other things for up to {share:.0%} of the time{_by_whom(contested)}"
     notes = dict.fromkeys(one.note for one in found.ranks if one.standing is Standing.UNSURE and one.note)
     if notes:
         return f"; {next(iter(notes))}"
@@ -352,8 +361,17 @@ def _disturbed(fit: Sequence[Member]) -> Iterator[str]:
     noisy = [one for one in fit if Mark.DISTURBED in marks(one.measurement)]
     if noisy:
         share = max(_disturbed_share(one.measurement) for one in noisy)
-        kinds = Counter(kind for one in noisy for kind in summarize_evidence(one.measurement.blocks).disturbances)
-        yield f"disturbed for up to {share:.0%} of the time ({', '.join(kinds)}): {listed([one.name for one in noisy])}"
+        yield f"disturbed for up to {share:.0%} of the time{_by_whom(noisy)}: {listed([one.name for one in noisy])}"
+
+
+def _by_whom(members: Sequence[Member]) -> str:
+    """Who disturbed the most, in brackets; else what kinds of disturbance there were."""
+    known = [(use, one.measurement) for one in members if (use := bystanders.meanwhile(one.measurement)) is not None]
+    if known:
+        use, measurement = max(known, key=lambda each: each[0].share)
+        return f" ({bystanders.others_used(use, bystanders.unseen(measurement))})"
+    kinds = Counter(kind for one in members for kind in summarize_evidence(one.measurement.blocks).disturbances)
+    return f" ({', '.join(kinds)})" if kinds else ""
 
 
 def _disturbed_share(measurement: Measurement) -> float:
