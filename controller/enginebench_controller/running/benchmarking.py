@@ -141,7 +141,7 @@ def _new_benchmark(order: Order, digests: dict[str, str], left_out: Sequence[str
 def _pending(benchmark: Benchmark, expansion: Expansion, plan: Plan) -> Pending:
     seed = plan.seed_of_order()
     jobs = map(Undertaking, in_random_order(expansion.jobs, seed))
-    interleave = Interleave(seed, of_device=plan.interleave == "device") if plan.interleave else None
+    interleave = Interleave(seed, of_device=plan.device_takes_turns) if plan.interleave else None
     return Pending(
         benchmark.id,
         benchmark.name,

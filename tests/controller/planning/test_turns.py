@@ -90,3 +90,7 @@ def test_all_of_a_device_take_turns_where_that_is_asked_for() -> None:
 def test_rungs_of_a_ladder_are_no_rivals() -> None:
     rungs = [{"name": name, "title": name, "fields": {"engines": [name]}} for name in ("ort", "vino")]
     assert groups(planned(TWO, ladder="latency", rungs=rungs).jobs) == [1, 1]
+    fields = {"models": ["net"], "rungs": rungs}
+    assert make_plan(fields, "run").device_takes_turns, "other rungs are: base and head of a gate"
+    assert not make_plan(fields | {"ladder": "latency"}, "run").device_takes_turns
+    assert not make_plan(fields | {"interleave": False}, "run").device_takes_turns
