@@ -185,7 +185,7 @@ def _lines(measurements: Sequence[Measurement], checks: Mapping[str, OutputCheck
     yield from (f"  note: {line}" for line in dict.fromkeys(lines))
     yield from (f"  note: {line}" for line in unequal_settings(measurements))
     if not notes and len(others) > len(condensed(others, len(measurements))):
-        yield "  all notes, each with whom it is of: `show --notes`"
+        yield "  all of these, each with whom it is of: --notes"
 
 
 def _notes(measurements: Sequence[Measurement], checks: Mapping[str, OutputCheck]) -> Iterator[Remark]:

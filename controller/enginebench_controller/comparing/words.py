@@ -43,8 +43,9 @@ def pair_remarks(compared: Sequence[Compared]) -> Iterator[Remark]:
     """What limits the verdicts, each with the pair it is of."""
     for one in compared:
         about = f"{side_words(one.first)} and {side_words(one.second)}, batch {one.first.configuration.batch}"
+        names = tuple(f"{side.model_name} on {engine_label(side)}" for side in (one.first, one.second))
         for sentence in filter(None, (*one.remarks, one.comparison.note)):
-            yield Remark(about, sentence)
+            yield Remark(about, sentence, names)
 
 
 def precisions(counts: Mapping[str, int]) -> str:

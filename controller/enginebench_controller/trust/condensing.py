@@ -12,10 +12,11 @@ MOST_NAMED = 2
 
 @dataclass(frozen=True)
 class Remark:
-    """A sentence on something, such as "resnet50 on torch (local, batch 1)"."""
+    """A sentence on something, such as "resnet50 on torch (local, batch 1)"; `names` in it do not tell kinds apart."""
 
     about: str
     sentence: str
+    names: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """As it stands alone."""
@@ -24,7 +25,10 @@ class Remark:
     @property
     def kind(self) -> str:
         """The sentence without its numbers, and without what follows as the reason."""
-        return _NUMBER.sub("#", _WHERE_A_REASON_BEGINS.split(self.sentence, maxsplit=1)[0])
+        sentence = self.sentence
+        for name in self.names:
+            sentence = sentence.replace(name, "one")
+        return _NUMBER.sub("#", _WHERE_A_REASON_BEGINS.split(sentence, maxsplit=1)[0])
 
 
 def condensed(remarks: Iterable[Remark], total: int, *, names: bool = False) -> list[str]:

@@ -21,6 +21,11 @@ def test_one_that_says_the_same_several_times_is_one_of_them() -> None:
     assert condensed(said, 4) == ["1 of 4, at worst: the latency rose by 7% while it was measured (process 7)"]
 
 
+def test_names_do_not_make_kinds() -> None:
+    noisy = [Remark("pair", f"net on {one} is disturbed: by others", (f"net on {one}",)) for one in "ab"]
+    assert len(condensed(noisy, 1)) == 1
+
+
 def test_what_must_not_be_missed_keeps_the_names() -> None:
     failed = [Remark(f"net on {engine}", "crashed: killed by SIGSEGV") for engine in "abcd"]
     assert condensed(failed, 8, names=True) == ["net on a, net on b and 2 more: crashed: killed by SIGSEGV"]
