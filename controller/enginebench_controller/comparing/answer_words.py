@@ -136,7 +136,11 @@ def _percent(share: float | None) -> str:
 
 def _names(group: Sequence[Measurement], benchmarks: Mapping[str, str]) -> list[str]:
     """What each is called: by what differs, and by a number where nothing does."""
-    parts = [list(_parts(one, group, benchmarks)) for one in group]
+    parts = [list(_parts(one, group)) for one in group]
+    if _differs(group, lambda each: each.benchmark_id):
+        for own, one in zip(parts, group, strict=True):
+            name = benchmarks.get(one.benchmark_id, one.benchmark_id)
+            own.append(f"({name})" if own else name)
     names = [" ".join(own) or _engine(one, group) for own, one in zip(parts, group, strict=True)]
     repeated = {name for name, count in Counter(names).items() if count > 1}
     seen: Counter[str] = Counter()
@@ -147,7 +151,7 @@ def _names(group: Sequence[Measurement], benchmarks: Mapping[str, str]) -> list[
     return names
 
 
-def _parts(one: Measurement, group: Sequence[Measurement], benchmarks: Mapping[str, str]) -> Iterator[str]:
+def _parts(one: Measurement, group: Sequence[Measurement]) -> Iterator[str]:
     several_models = _differs(group, lambda each: each.model_name)
     several_engines = _differs(group, lambda each: _engine(each, group))
     if several_models:
@@ -164,8 +168,6 @@ def _parts(one: Measurement, group: Sequence[Measurement], benchmarks: Mapping[s
     if _differs(group, lambda each: each.configuration.requests):
         yield f"{asked.requests} request{'s' if asked.requests > 1 else ''}"
     yield from _options(one, group)
-    if _differs(group, lambda each: each.benchmark_id):
-        yield f"in {benchmarks.get(one.benchmark_id, one.benchmark_id)}"
 
 
 def _options(one: Measurement, group: Sequence[Measurement]) -> Iterator[str]:

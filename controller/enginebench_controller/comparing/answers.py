@@ -225,7 +225,14 @@ def _told(start: Answer, order: Sequence[Member], found: Ranking, ground: _Groun
         ),
         bound=found.bound,
         command=command,
+        remarks=(*start.remarks, *_limits(found)),
     )
+
+
+def _limits(found: Ranking) -> Iterator[str]:
+    """What the intervals do not know of, where something is told by them."""
+    told = [one for one in found.ranks if one.standing is not Standing.UNSURE and one.note]
+    yield from dict.fromkeys(one.note for one in told)
 
 
 def _outcome(standings: Collection[Standing]) -> Outcome:

@@ -25,7 +25,7 @@ from enginebench_controller.records import (
 )
 from enginebench_controller.stats.mean_latency import BlockLatency
 
-PROCESSES, BLOCKS = 6, 5
+PROCESSES, BLOCKS = 6, 8
 ASKED = Configuration("CPU", 1, cores=2)
 BF16 = Effective(threads=Readback(2, Source.OBSERVED), precision=Readback("bf16", Source.ENGINE_API))
 
@@ -148,6 +148,12 @@ def test_what_took_no_turns_is_told():
     )
 
 
+def test_one_process_each_is_told_as_what_it_is():
+    (answer,) = answered(*(member(name, ms, processes=1) for name, ms in (("a", 4.0), ("b", 5.0))))
+    assert answer.outcome in (Outcome.CANNOT_TELL, Outcome.RANKED)
+    assert any("one process each" in line for line in answer.lines)
+
+
 def test_a_disturbed_machine_is_told_and_is_why_nothing_can_be():
     quiet, told = member("a", 4.0, spread=0.2)
     noisy = tuple(replace(one, disturbances=("other processes 31 %",)) for one in quiet.blocks)
@@ -252,7 +258,7 @@ def test_two_benchmarks_are_answered_by_their_names():
     raw = {"m1": invented.samples("m1"), "m2": invented.samples("m2", latency_ms=2.0)}
     compared = compare_pairs(pairs_across([sides[0][0]], [sides[1][0]]), raw.__getitem__)
     (answer,) = answers_across(compared, {"b1": "before", "b2": "after"}, blocks)
-    assert answer.sentence.startswith("invented on ort, batch 1, 2 cores: in after is fastest, 2")
+    assert answer.sentence.startswith("invented on ort, batch 1, 2 cores: after is fastest, 2")
 
 
 def test_the_document_has_every_part():
