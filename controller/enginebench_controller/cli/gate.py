@@ -16,8 +16,8 @@ from enginebench_controller.cli.arguments import fed, pairs, shapes, split, stat
 from enginebench_controller.cli.console import plain, print_json, remark, stderr, stdout
 from enginebench_controller.cli.options import BatchAxis, Inputs, InputValue, Json, ShapeAsForRun, TrustModels
 from enginebench_controller.cli.resuming import remind
-from enginebench_controller.comparing.gate import GateOutcome
-from enginebench_controller.errors import ExitCode, InputError
+from enginebench_controller.comparing.gate import GateOutcome, exit_code
+from enginebench_controller.errors import InputError
 from enginebench_controller.exports.new_file import new_file
 from enginebench_controller.gating import GateOrder, GateResult
 from enginebench_controller.gating import gate as run_gate
@@ -144,7 +144,7 @@ def gate(
         print_json(gate_document(result))
     else:
         print_gate(result)
-    raise typer.Exit(exit_code(result, strict=strict))
+    raise typer.Exit(_exit_code(result, strict=strict))
 
 
 def carry_out_again(home: Home, order: Order, *, as_json: bool) -> NoReturn:
@@ -156,7 +156,7 @@ def carry_out_again(home: Home, order: Order, *, as_json: bool) -> NoReturn:
         print_json(gate_document(result))
     else:
         print_gate(result)
-    raise typer.Exit(exit_code(result, strict=False))
+    raise typer.Exit(_exit_code(result, strict=False))
 
 
 def _write(path: Path, text: str, *, force: bool) -> None:
@@ -165,15 +165,10 @@ def _write(path: Path, text: str, *, force: bool) -> None:
     remark(f"wrote {path}")
 
 
-def exit_code(result: GateResult, *, strict: bool) -> int:
-    """Worse before wrong outputs, these before what cannot be told."""
-    if result.outcome is GateOutcome.WORSE:
-        return int(ExitCode.CONDITION_MET)
-    if result.problems or result.failures:
-        return int(ExitCode.SOME_FAILED)
-    if result.outcome is GateOutcome.CANNOT_TELL and strict:
-        return int(ExitCode.CANNOT_TELL)
-    return int(ExitCode.OK)
+def _exit_code(result: GateResult, *, strict: bool) -> int:
+    worse, cannot_tell = (result.outcome is one for one in (GateOutcome.WORSE, GateOutcome.CANNOT_TELL))
+    failed = bool(result.problems or result.failures)
+    return int(exit_code(worse=worse, failed=failed, cannot_tell=cannot_tell, strict=strict))
 
 
 def print_gate(result: GateResult) -> None:

@@ -145,7 +145,9 @@ def stands(judged: Judged) -> bool:
     """Whether no further pair is needed: the verdict is there, and what else decides has its own."""
     if judged.pairs < FEWEST_PAIRS or judged.outcome is GateOutcome.CANNOT_TELL:
         return False
-    return all(one.ratio is not None for one in judged.deciding)
+    if any(one.ratio is None for one in judged.deciding):
+        return False
+    return judged.outcome is GateOutcome.WORSE or all(one.verdict.stands for one in judged.deciding)
 
 
 def able(judged: Judged, metric: GateMetric = GateMetric.LATENCY) -> float | None:
