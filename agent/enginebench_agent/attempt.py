@@ -207,6 +207,8 @@ class Attempt:
         resident.sample()
         resident.fill(result.measurement.phases)
         resident.fill(result.profile.phases)
+        if result.HasField("measurement") and self._clock.stood_still_ns:
+            result.measurement.agent_paused_ns = self._clock.stood_still_ns
         if _has_numbers(result) and (difference := self._clock.difference_ns()) is not None:
             failure = endings.of_clock(*difference, self._run.phase)
             result = RunResult(outcome=OUTCOME_FAILED, failure=failure, engine_version=result.engine_version)

@@ -23,6 +23,10 @@ READY_NS = 1_000_000
 """Whoever waits for less has found the message there, and does not know when it came."""
 
 
+STANDSTILL_NS = 1_000_000_000
+"""By so much the agent must be late, for no reason that it knows of, to have been stopped."""
+
+
 @dataclass(frozen=True)
 class _Reading:
     """The end of a block by both clocks: as the child tells, and when its message came, at the earliest and latest."""
@@ -44,6 +48,8 @@ class BlockClock:
         self._first_end_ns = 0  # told, on the scale that begins with the steady state
         self._first_block_end_ns = 0  # told, on the scale that begins with the first block
         self._delay_ns = FEWEST_DELAY_NS
+        self.stood_still_ns = 0
+        """How long the agent was seen to stand still: stopped, or its machine was."""
         self._busy_before_ns = busy_ns()
         self._waiting_ns = self._earliest_ns = self._now_ns = time.perf_counter_ns()
 
@@ -77,6 +83,8 @@ class BlockClock:
         """
         if late_ns - busy_ns > READY_NS:
             self._delay_ns = max(self._delay_ns, late_ns + slept_ns)
+        if late_ns - busy_ns > STANDSTILL_NS:
+            self.stood_still_ns += late_ns - busy_ns
 
     def difference_ns(self) -> tuple[int, int] | None:
         """How long blocks took by the agent's clock, and by the child's, where these differ by too much; else None.

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
-from agent_process import ENDLESS_MS, AgentProcess, connected, eventually, make_spec
+from agent_process import ENDLESS_MS, AgentProcess, Client, connected, eventually, make_spec
 from scripted_runs import Bench, finished
 
 from enginebench_agent.resting import OwnTime, Rest
@@ -28,8 +28,9 @@ from enginebench_proto.v1.run_pb2 import (
 BUSY = "import time\nprint(flush=True)\nwhile True: pass"
 PARENT = """
 import os, subprocess, sys
-own_group, own_session = subprocess.Popen([sys.executable, "-c", {busy!r}], process_group=0), None
-own_session = subprocess.Popen([sys.executable, "-c", {busy!r}], start_new_session=True)
+command = dict(args=[sys.executable, "-c", {busy!r}], stdout=subprocess.PIPE)
+own_group, own_session = subprocess.Popen(**command, process_group=0), subprocess.Popen(**command, start_new_session=True)
+own_group.stdout.readline(), own_session.stdout.readline()
 print(own_group.pid, own_session.pid, flush=True)
 own_group.wait()
 """
@@ -265,3 +266,52 @@ def _family(pid: int) -> list[int]:
         for thread in Path(f"/proc/{each}/task").iterdir():
             found += map(int, (thread / "children").read_text().split())
     return found
+
+
+# Pauses.
+
+
+async def _stopped(pid: int, seconds: float) -> None:
+    os.kill(pid, signal.SIGSTOP)
+    await asyncio.sleep(seconds)
+    os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.fault(35)
+async def test_a_child_that_is_stopped_is_told_left_out_and_measures_on(
+    shared: Client, shared_agent: AgentProcess, model: bytes
+) -> None:
+    spec = make_spec(model, "paused", options={"latency_us": "1000"}, duration_ms=800)
+    await shared.start(spec)
+    await shared.wait_for_phase("paused", "steady_state")
+    await asyncio.sleep(0.2)
+    (child,) = shared_agent.children()
+    await _stopped(child, 1.0)
+    await shared.watch("paused")
+    outcome = await shared.outcome("paused")
+    assert outcome.result.outcome == OUTCOME_OK
+    paused = [block for block in outcome.blocks if block.paused_ns]
+    assert sum(block.paused_ns for block in paused) == pytest.approx(1_000_000_000, rel=0.2)
+    assert all(block.disturbances[0].startswith("paused for") for block in paused)
+    assert all(block.HasField("paused_ns") for block in outcome.blocks)
+    going_on = sum(block.duration_ns for block in outcome.blocks if not block.paused_ns)
+    assert going_on >= 800_000_000, "what stood still does not count towards the duration"
+
+
+@pytest.mark.fault(35)
+async def test_who_rests_between_turns_is_no_pause_and_an_agent_that_stood_still_says_so(
+    shared: Client, shared_agent: AgentProcess, model: bytes
+) -> None:
+    for name in ("turn-a", "turn-b"):
+        turns = run_pb2.Interleaving(group="turns", members=2, seed=7)
+        options = {"latency_us": "1000"}
+        await shared.start(make_spec(model, name, interleaving=turns, options=options, duration_ms=400))
+    await shared.wait_for_phase("turn-b", "steady_state")
+    await asyncio.sleep(0.3)
+    await _stopped(shared_agent.pid, 2.5)
+    for name in ("turn-a", "turn-b"):
+        await shared.watch(name)
+    outcomes = [await shared.outcome(name) for name in ("turn-a", "turn-b")]
+    assert [outcome.result.outcome for outcome in outcomes] == [OUTCOME_OK] * 2
+    assert [block.paused_ns for outcome in outcomes for block in outcome.blocks if block.paused_ns] == []
+    assert max(outcome.result.measurement.agent_paused_ns for outcome in outcomes) > 1_000_000_000
