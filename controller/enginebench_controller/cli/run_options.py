@@ -101,9 +101,18 @@ Block = Annotated[
 RetryNoisy = Annotated[
     bool | None,
     typer.Option(
-        "--retry-noisy",
-        help="Measure disturbed blocks again, those in which other processes, the hypervisor or a quota took processor "
-        "time; they are kept, but count for nothing.",
+        "--retry-noisy/--keep-noisy",
+        help="Blocks in which other processes, the hypervisor or a quota took processor time are measured again and "
+        "count for nothing, which is what happens anyway; or they count like all others.",
+        show_default=False,
+    ),
+]
+WaitQuiet = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DURATION",
+        help="Before it measures, a target waits so long at most for others to leave its processors alone; "
+        r"0s does not wait. \[default: 10s]",
     ),
 ]
 Interleave = Annotated[

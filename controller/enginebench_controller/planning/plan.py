@@ -66,6 +66,11 @@ def _duration(text: str) -> str:
     return text
 
 
+def _wait(text: str) -> str:
+    parse_duration_ns(text)
+    return text
+
+
 def _percent(text: str) -> str:
     if parse_percent(text) > 1:
         raise ValueError(f"{text!r} is more than the whole")
@@ -109,6 +114,7 @@ def _axis(value: Any) -> Any:
 BatchAxis = Annotated[int | str, BeforeValidator(_axis)]
 Value = Annotated[str, BeforeValidator(_as_text), AfterValidator(check_values)]
 Duration = Annotated[str, _in_unit("s"), AfterValidator(_duration)]
+Wait = Annotated[str, _in_unit("s"), AfterValidator(_wait)]
 Percent = Annotated[str, _in_unit("%"), AfterValidator(_percent)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Rate = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
@@ -205,8 +211,10 @@ class Plan(BaseModel):
     """Shortest warm-up, of each process."""
     block: Duration | None = None
     """Length of a block; None leaves it to the worker."""
-    retry_noisy: bool = False
+    retry_noisy: bool = True
     """Whether disturbed blocks are measured again and count for nothing."""
+    wait_quiet: Wait = "10s"
+    """How long a target waits, before it measures, for others to leave its processors alone; 0s not at all."""
     interleave: bool = False
     """Whether the configurations of a device are alive together and take turns, block by block."""
     order_seed: Seed | None = None

@@ -88,7 +88,7 @@ async def run_in_session(
             claim.drop()  # nothing has begun
             raise
         reporter = announce(expansion, benchmark.id)
-        bench = _bench(home, session, reporter, pending.timeout_ns)
+        bench = _bench(home, session, reporter, pending)
         await _execute(home, claim, bench, pending.undertakings(), enough)
     return benchmark
 
@@ -153,7 +153,14 @@ def _pending(benchmark: Benchmark, undertakings: Sequence[Undertaking], plan: Pl
     seed = plan.seed_of_order()
     jobs = in_random_order(undertakings, seed)
     interleave = Interleave(seed) if plan.interleave else None
-    return Pending(benchmark.id, benchmark.name, parse_duration_ns(plan.timeout), pending_jobs(jobs), interleave)
+    return Pending(
+        benchmark.id,
+        benchmark.name,
+        parse_duration_ns(plan.timeout),
+        pending_jobs(jobs),
+        interleave,
+        wait_quiet_ns=parse_duration_ns(plan.wait_quiet),
+    )
 
 
 def _record(home: Home, benchmark: Benchmark, expansion: Expansion, session: Session, binder: Binder) -> None:
@@ -162,8 +169,10 @@ def _record(home: Home, benchmark: Benchmark, expansion: Expansion, session: Ses
         home.store.save_model(version)
 
 
-def _bench(home: Home, session: Session, reporter: Reporter, timeout_ns: int) -> Bench:
-    return Bench(session.clients, home.library.file_paths, home.path, reporter, timeout_ns)
+def _bench(home: Home, session: Session, reporter: Reporter, pending: Pending) -> Bench:
+    return Bench(
+        session.clients, home.library.file_paths, home.path, reporter, pending.timeout_ns, pending.wait_quiet_ns
+    )
 
 
 async def _execute(
