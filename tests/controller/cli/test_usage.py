@@ -15,7 +15,16 @@ from enginebench_controller.planning.plan import make_plan
 
 COMMAND = without_types(typer.main.get_command(make_app()))
 FIELDS = {"engine": "engines", "target": "targets", "device": "devices", "shape": "shapes", "option": "options"}
-IN_WORDS = {"targets", "devices", "cores", "requests", "max_duration", "block", "order_seed", "name"}
+IN_WORDS = {"processes", "interval"} | {
+    "targets",
+    "devices",
+    "cores",
+    "requests",
+    "max_duration",
+    "block",
+    "order_seed",
+    "name",
+}
 """Fields whose default depends on something else: the help says on what."""
 
 
