@@ -48,7 +48,7 @@ DEMO = {
     "iterations": 12,
     "warmup": "300ms",
 }
-"""Four processes of half a second: with what it takes to start them, sixteen configurations are done in three minutes."""
+"""Four processes of half a second: with what it takes to start them, sixteen configurations take three minutes."""
 
 
 def register(app: typer.Typer) -> None:

@@ -239,6 +239,8 @@ def _outcome(standings: Collection[Standing]) -> Outcome:
 
 def _why(contested: Sequence[Member], found: Ranking) -> str:
     """What keeps those from being told apart, as far as it is known."""
+    if unknown := [one.note for one in found.ranks if one.standing is Standing.UNSURE and one.low is None]:
+        return f"; {unknown[0]}"
     share = max((_disturbed_share(one.measurement) for one in contested), default=0.0)
     if share > 0.1:
         return f"; the machine did other things for up to {share:.0%} of the time{_by_whom(contested)}"

@@ -281,7 +281,7 @@ def _throughput(arm: Arm, index: int, process: Process) -> float | None:
 def _phase(name: str) -> Callable[[Arm, int, Process], float | None]:
     def of_process(arm: Arm, index: int, process: Process) -> float | None:
         found = next((one for one in process.phases if one.name == name), None)
-        return found and found.duration_ns - (found.paused_ns or 0)
+        return None if found is None else found.duration_ns - (found.paused_ns or 0)
 
     return of_process
 

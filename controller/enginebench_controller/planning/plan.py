@@ -265,6 +265,11 @@ class Plan(BaseModel):
             retry_noisy=self.retry_noisy,
         )
 
+    @property
+    def device_takes_turns(self) -> bool:
+        """Whether all of a device do: where that was said, and of rungs that are no ladder, which are all rivals."""
+        return self.interleave == "device" or bool(self.interleave and self.rungs and not self.ladder)
+
     def seed_of_order(self) -> int:
         """The seed of the order of runs: the one asked for, or one that is the same for the same plan."""
         if self.order_seed is not None:

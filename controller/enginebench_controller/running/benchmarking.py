@@ -157,7 +157,7 @@ def _members(plan: Plan, undertakings: Sequence[Undertaking]) -> dict[str, str]:
 def _pending(benchmark: Benchmark, undertakings: Sequence[Undertaking], plan: Plan) -> Pending:
     seed = plan.seed_of_order()
     jobs = in_random_order(undertakings, seed)
-    interleave = Interleave(seed, of_device=plan.interleave == "device") if plan.interleave else None
+    interleave = Interleave(seed, of_device=plan.device_takes_turns) if plan.interleave else None
     return Pending(
         benchmark.id,
         benchmark.name,
