@@ -75,16 +75,18 @@ class Replayed:
 
 def gate(seen: Observed, order: Sequence[int], budget_s: float, rule: GateRule, true: float) -> Replayed:
     """Take rounds in this order until the rule can tell, or a further one would not end within the budget."""
+    walls, ratios, controls = (
+        [float(each[place]) for place in order] for each in (seen.wall_s, seen.ratios, seen.controls)
+    )
     spent, taken = 0.0, 0
     found = decide(None, rule)
     covered = False
     for taken in range(1, len(order) + 1):
-        so_far = order[:taken]
-        usual = float(np.median(seen.wall_s[so_far]))
-        spent += float(seen.wall_s[order[taken - 1]])
+        usual = median(walls[:taken])
+        spent += walls[taken - 1]
         most = max(taken, int(budget_s / usual))
-        ratio = sequential_interval(seen.ratios[so_far], most)
-        found = decide(ratio, rule, sequential_interval(seen.controls[so_far], most))
+        ratio = sequential_interval(ratios[:taken], most)
+        found = decide(ratio, rule, sequential_interval(controls[:taken], most))
         covered = ratio is not None and ratio.low <= true <= ratio.high
         if found.stands or spent + usual > budget_s:
             break

@@ -202,10 +202,14 @@ class Attempt:
                 raise _UnsoundError("Something came after the result.")
             case "part" if message.part.HasField("result"):
                 self._take_result(message.part.result, resident)
-                if self._result is not None and self._result.outcome in (OUTCOME_OK, OUTCOME_INCONCLUSIVE):
-                    self._result.measurement.bystanders.CopyFrom(await self._watch.end())
+                await self._tell_bystanders()
             case "part":
                 await self._take_block(message.part)
+
+    async def _tell_bystanders(self) -> None:
+        """Only with numbers: a member that fails may do so while another has its turn."""
+        if self._result is not None and self._result.outcome != OUTCOME_FAILED and self._result.HasField("measurement"):
+            self._result.measurement.bystanders.CopyFrom(await self._watch.end())
 
     async def _take_block(self, part: ResultPart) -> None:
         self._blocks += part.HasField("block")

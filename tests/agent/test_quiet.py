@@ -164,3 +164,12 @@ async def test_a_run_beside_a_busy_process_tells_whom_it_waited_for_and_who_dist
     assert bystanders.waited_ns == SECOND
     assert "busy-beside.py" in [one.name for one in bystanders.meanwhile.busiest]
     assert "who else uses the device" in bystanders.unseen, "the fake device is no processor"
+
+
+async def test_a_profile_has_no_bystanders_and_no_measurement(
+    model: bytes, start_agent: Callable[..., AgentProcess]
+) -> None:
+    async with connected(start_agent()) as client:
+        await client.upload(model)
+        outcome = await client.run(make_spec(model, "layers", kind=run_pb2.RUN_KIND_PROFILE))
+    assert outcome.result.HasField("profile") and not outcome.result.HasField("measurement")

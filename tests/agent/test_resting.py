@@ -28,8 +28,9 @@ from enginebench_proto.v1.run_pb2 import (
 BUSY = "import time\nprint(flush=True)\nwhile True: pass"
 PARENT = """
 import os, subprocess, sys
-own_group, own_session = subprocess.Popen([sys.executable, "-c", {busy!r}], process_group=0), None
-own_session = subprocess.Popen([sys.executable, "-c", {busy!r}], start_new_session=True)
+command = dict(args=[sys.executable, "-c", {busy!r}], stdout=subprocess.PIPE)
+own_group, own_session = subprocess.Popen(**command, process_group=0), subprocess.Popen(**command, start_new_session=True)
+own_group.stdout.readline(), own_session.stdout.readline()
 print(own_group.pid, own_session.pid, flush=True)
 own_group.wait()
 """

@@ -18,7 +18,7 @@ from enginebench_agent.worker.loads.choice import closed_load, open_loop
 from enginebench_agent.worker.loads.open_loop import OpenLoop
 from enginebench_agent.worker.pauses import Pauses
 from enginebench_agent.worker.phases import PhaseRecorder
-from enginebench_agent.worker.progress import a_few_times_a_second
+from enginebench_agent.worker.progress import TIMED_PERIOD_NS, a_few_times_a_second
 from enginebench_agent.worker.session import Session, open_session
 from enginebench_agent.worker.steady_state import Bench, SteadyState
 from enginebench_agent.worker.turns import Turns
@@ -87,7 +87,8 @@ def _steady_state(
     standstill = Standstill(around.pauses, job.settings.cores)
     bench = Bench(around.channel, EvidenceReader(observe.affinity()), job.settings.cores, block_ns, standstill)
     stopping = Stopping(from_stop_rule(job.configuration.stop))
-    report = a_few_times_a_second(around.channel.progress)
+    sharing = 1 if around.turns is None else around.turns.members
+    report = a_few_times_a_second(around.channel.progress, sharing * TIMED_PERIOD_NS)
     with around.recorder.phase(phases.STEADY_STATE), closing(open_load or warm) as load:
         threads_before = observe.thread_times_ns()
         SteadyState(load, stopping, bench, measurement, report).run(around.turns)

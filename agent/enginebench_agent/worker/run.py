@@ -39,7 +39,7 @@ class Place:
 
 def execute(spec: RunSpec, place: Place, channel: Channel) -> None:
     """Carry out one run and send its outcome, a failure included. Raises only for a broken channel."""
-    recorder = PhaseRecorder(channel.phase)
+    recorder = PhaseRecorder(channel.phase, place.pauses)
     # Filled as the run goes on, so that a late failure keeps what is known.
     result = RunResult(run_id=spec.run_id, outcome=OUTCOME_OK)
     try:
@@ -63,17 +63,19 @@ def _carry_out(spec: RunSpec, place: Place, channel: Channel, recorder: PhaseRec
     if spec.kind == RUN_KIND_PROFILE:
         _profile(job, place, channel, recorder, result)
     else:
-        _measure(job, place, channel, recorder, result)
+        _measure(job, spec.interleaving.members, place, channel, recorder, result)
 
 
 # The modules below need NumPy, whose thread pool takes its size at import: only after the process is confined.
 
 
-def _measure(job: Job, place: Place, channel: Channel, recorder: PhaseRecorder, result: RunResult) -> None:
+def _measure(
+    job: Job, members: int, place: Place, channel: Channel, recorder: PhaseRecorder, result: RunResult
+) -> None:
     from enginebench_agent.worker.measure import Surroundings, open_and_measure  # noqa: PLC0415
 
     descriptor = place.turns_descriptor
-    turns = None if descriptor is None else Turns(descriptor, channel.turn_wanted)
+    turns = None if descriptor is None else Turns(descriptor, channel.turn_wanted, members)
     around = Surroundings(recorder, channel, place.input_folder, turns, place.pauses)
     session = open_and_measure(job, around, result.measurement)
     if result.measurement.stop_reason != STOP_REASON_TARGET_MET:

@@ -85,6 +85,7 @@ class SteadyState:
         """
         reason: StopReason = STOP_REASON_UNSPECIFIED
         while turns.await_turn(unfinished=reason == STOP_REASON_UNSPECIFIED):
+            self._bench.standstill.go_on()
             self._align()
             self._take_in(self._load.block(self._bench.block_ns, drain=True))
             reason = reason or self._stopping.verdict()

@@ -7,6 +7,7 @@ import typer
 
 from enginebench_controller.cli.answering import print_answers
 from enginebench_controller.cli.console import confirmed, print_json, print_table, remark
+from enginebench_controller.cli.gate import print_gate
 from enginebench_controller.cli.options import BenchmarkName, Json, Notes
 from enginebench_controller.cli.tables import instant, print_failures, print_measurements
 from enginebench_controller.comparing.answers import answers_document, answers_of
@@ -14,6 +15,8 @@ from enginebench_controller.documents.benchmarks import benchmark_document, benc
 from enginebench_controller.errors import InputError
 from enginebench_controller.exchange.benchmarks import export_benchmarks, import_benchmarks
 from enginebench_controller.exports.new_file import new_file
+from enginebench_controller.gating import gate_of
+from enginebench_controller.gating.reports import gate_document
 from enginebench_controller.home import default_home
 
 
@@ -66,14 +69,24 @@ def show(
     store = default_home().store
     found = store.benchmark(benchmark)
     measurements, models = store.measurements(found.id), store.models()
+    gated = None if failures or not found.plan.get("gate") else gate_of(default_home(), found)
     if failures:
         print_failures(measurements)
     elif json:
         snapshots = store.benchmark_snapshots(found.id)
+        if gated is not None:
+            print_json(
+                benchmark_document(found, measurements, snapshots, models, with_blocks=blocks)
+                | {"gate": gate_document(gated)}
+            )
+            return
         told = answers_document(answers_of(store, found, measurements, models))
         print_json(benchmark_document(found, measurements, snapshots, models, with_blocks=blocks, answers=told))
     else:
-        print_answers(answers_of(store, found, measurements, models))
+        if gated is not None:
+            print_gate(gated)
+        else:
+            print_answers(answers_of(store, found, measurements, models))
         title = f"{found.name} ({found.id}), {instant(found.created_at_unix_ns)}"
         print_measurements(title, measurements, models, notes=notes)
 

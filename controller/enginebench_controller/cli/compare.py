@@ -167,8 +167,7 @@ def _benchmarks(
 
 
 def _exit_code(checks: Sequence[Check], judged: Soundness, *, strict: bool) -> int:
-    """That of a condition before that of what failed, and that before what noise hides."""
-    code = concluded(judged)
+    failed = concluded(judged) != ExitCode.OK
     found = {check.outcome for check in checks}
-    gate = exit_code(worse=Outcome.FAILED in found, cannot_tell=Outcome.INCONCLUSIVE in found, strict=strict)
-    return int(gate if gate is ExitCode.CONDITION_MET else code or gate)
+    worse, cannot_tell = Outcome.FAILED in found, Outcome.INCONCLUSIVE in found
+    return int(exit_code(worse=worse, failed=failed, cannot_tell=cannot_tell, strict=strict))

@@ -54,14 +54,16 @@ class GateRule:
 class GateVerdict:
     """What the rule says, and in a sentence why. Better passes, and `is_better` tells it.
 
-    It `stands` where further pairs are not needed: not where nothing can be told yet, nor where what passes seems
-    better and may not be.
+    `ratio` is the interval that was judged, with the width that the control adds. The verdict `stands` where further
+    pairs are not needed: not where nothing can be told yet, nor where what passes seems better by more than D and may
+    not be.
     """
 
     outcome: GateOutcome
     is_better: bool
     sentence: str
-    stands: bool = False
+    ratio: Interval | None = None
+    stands: bool = True
 
 
 def decide(ratio: Interval | None, rule: GateRule, control: Interval | None = None) -> GateVerdict:
@@ -72,23 +74,24 @@ def decide(ratio: Interval | None, rule: GateRule, control: Interval | None = No
     head may be, so that the interval is widened to √(half² + control²); where it reads different, nothing can be told.
     """
     if ratio is None:
-        return GateVerdict(GateOutcome.CANNOT_TELL, False, "too few pairs of processes to tell")
+        return GateVerdict(GateOutcome.CANNOT_TELL, False, "too few pairs of processes to tell", stands=False)
     if control is not None:
         ratio = _widened(ratio, control)
     words, margin = f"head ÷ base is {_words(ratio)}", log1p(rule.tolerance)
     if control is not None and _is_different(control, margin):
         reason = f"base ÷ base is {_words(control)} here and now"
-        return GateVerdict(GateOutcome.CANNOT_TELL, False, f"{words}: cannot tell, since {reason}")
+        sentence = f"{words}: cannot tell, since {reason}"
+        return GateVerdict(GateOutcome.CANNOT_TELL, False, sentence, ratio, stands=False)
     if ratio.low > log1p(rule.beyond) and ratio.middle > margin:
         tolerated = f"worse by more than the {_percent(rule.tolerance)} tolerated"
-        return GateVerdict(GateOutcome.WORSE, False, f"{words}: {tolerated}", stands=True)
+        return GateVerdict(GateOutcome.WORSE, False, f"{words}: {tolerated}", ratio)
     if ratio.high <= log1p(rule.bound):
         is_better = ratio.high < 0 and ratio.middle < -margin
         found = "better" if is_better else f"not worse by more than {_percent(rule.bound)}"
-        stands = is_better or ratio.middle >= -margin
-        return GateVerdict(GateOutcome.PASSES, is_better, f"{words}: {found}", stands)
+        stands = is_better or ratio.middle >= -log1p(rule.bound)
+        return GateVerdict(GateOutcome.PASSES, is_better, f"{words}: {found}", ratio, stands)
     sentence = f"{words}: cannot tell whether it is worse by more than {_percent(rule.bound)}"
-    return GateVerdict(GateOutcome.CANNOT_TELL, False, sentence)
+    return GateVerdict(GateOutcome.CANNOT_TELL, False, sentence, ratio, stands=False)
 
 
 def promised_difference(spread_of_pairs: float, pairs: int, tolerance: float = GateRule.tolerance) -> float:
@@ -100,10 +103,15 @@ def promised_difference(spread_of_pairs: float, pairs: int, tolerance: float = G
     return expm1(detectable(spread_of_pairs, pairs, log1p(tolerance)))
 
 
-def exit_code(*, worse: bool, cannot_tell: bool, strict: bool) -> ExitCode:
-    """What a gate, or conditions, leave with: worse before what cannot be told, which counts when `strict`."""
+def exit_code(*, worse: bool, failed: bool, cannot_tell: bool, strict: bool) -> ExitCode:
+    """What a gate, or conditions, leave with: worse before what failed, this before what cannot be told.
+
+    The last counts when `strict`; `failed` are configurations without numbers, and wrong outputs.
+    """
     if worse:
         return ExitCode.CONDITION_MET
+    if failed:
+        return ExitCode.SOME_FAILED
     return ExitCode.CANNOT_TELL if strict and cannot_tell else ExitCode.OK
 
 

@@ -17,11 +17,12 @@ class StopReason(StrEnum):
 
 @dataclass(frozen=True)
 class Phase:
-    """One stretch of a run with a purpose of its own, such as "compile"."""
+    """One stretch of a run with a purpose of its own, such as "compile"; `paused_ns` of it the process stood still."""
 
     name: str
     duration_ns: int
     peak_rss_bytes: int | None = None
+    paused_ns: int | None = None
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ estimators were chosen stands in docs/measuring.md.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, inf, log, sqrt
+from math import exp, fsum, inf, log, sqrt
+from statistics import median
 
-import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri, stdtrit
 
 from enginebench_controller.stats import welch
@@ -88,7 +88,7 @@ def log_ratio(first: Sequence[float], second: Sequence[float]) -> float | None:
         raise ValueError(f"blocks in common are as many on both sides, not {len(first)} and {len(second)}")
     if not len(first) or min(*first, *second) <= 0:
         return None
-    return float(np.median([log(b) - log(a) for a, b in zip(first, second, strict=True)]))
+    return median(log(b) - log(a) for a, b in zip(first, second, strict=True))
 
 
 def estimate(log_ratios: Sequence[float]) -> Estimate | None:
@@ -101,12 +101,13 @@ def estimate(log_ratios: Sequence[float]) -> Estimate | None:
     """
     if len(log_ratios) < FEWEST_PAIRS:
         return None
-    ordered = np.sort(np.asarray(log_ratios, dtype=np.float64))
-    out = int(TRIMMED * (ordered.size - 1))
-    kept = ordered[out : ordered.size - out]
-    moved = np.clip(ordered, kept[0], kept[-1])
-    squares = float(np.sum((moved - moved.mean()) ** 2))
-    return Estimate(float(np.mean(kept)), sqrt(squares / (kept.size * (kept.size - 1))), kept.size - 1)
+    ordered = sorted(map(float, log_ratios))
+    out = int(TRIMMED * (len(ordered) - 1))
+    kept = ordered[out : len(ordered) - out]
+    moved = [*[kept[0]] * out, *kept, *[kept[-1]] * out]
+    centre = fsum(moved) / len(moved)
+    squares = fsum((one - centre) ** 2 for one in moved)
+    return Estimate(fsum(kept) / len(kept), sqrt(squares / (len(kept) * (len(kept) - 1))), len(kept) - 1)
 
 
 def interval(log_ratios: Sequence[float]) -> Interval | None:

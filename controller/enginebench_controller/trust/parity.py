@@ -300,6 +300,10 @@ def _stopped_beside(measurement: Measurement) -> Iterator[str]:
     """What stood still or jumped, and harms no number."""
     for process in measurement.processes:
         which = _which(process, measurement)
+        for phase in process.phases:
+            if phase.paused_ns:
+                name = phase.name.replace("_", " ")
+                yield f"the process stood still for {phase.paused_ns / 1e9:.3g} s of its {name}{which}"
         if process.agent_paused_ns:
             yield f"the agent stood still for {process.agent_paused_ns / 1e9:.3g} s meanwhile{which}"
         if process.clock_jump_ns:

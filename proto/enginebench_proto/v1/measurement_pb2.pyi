@@ -228,14 +228,16 @@ class Evidence(_message.Message):
     def __init__(self, cpu_time_ns: _Optional[int] = ..., other_cpu_time_ns: _Optional[int] = ..., steal_ns: _Optional[int] = ..., involuntary_switches: _Optional[int] = ..., cpu_pressure_ns: _Optional[int] = ..., memory_pressure_ns: _Optional[int] = ..., io_pressure_ns: _Optional[int] = ..., throttled_ns: _Optional[int] = ..., min_frequency_hz: _Optional[int] = ..., max_frequency_hz: _Optional[int] = ..., temperature_millicelsius: _Optional[int] = ..., energy_uj: _Optional[int] = ..., governor: _Optional[str] = ..., turbo: bool = ..., power_supply: _Optional[str] = ..., missing: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class Phase(_message.Message):
-    __slots__ = ("name", "duration_ns", "peak_rss_bytes")
+    __slots__ = ("name", "duration_ns", "peak_rss_bytes", "paused_ns")
     NAME_FIELD_NUMBER: _ClassVar[int]
     DURATION_NS_FIELD_NUMBER: _ClassVar[int]
     PEAK_RSS_BYTES_FIELD_NUMBER: _ClassVar[int]
+    PAUSED_NS_FIELD_NUMBER: _ClassVar[int]
     name: str
     duration_ns: int
     peak_rss_bytes: int
-    def __init__(self, name: _Optional[str] = ..., duration_ns: _Optional[int] = ..., peak_rss_bytes: _Optional[int] = ...) -> None: ...
+    paused_ns: int
+    def __init__(self, name: _Optional[str] = ..., duration_ns: _Optional[int] = ..., peak_rss_bytes: _Optional[int] = ..., paused_ns: _Optional[int] = ...) -> None: ...
 
 class Effective(_message.Message):
     __slots__ = ("threads", "streams", "precision", "provider", "isa", "affinity", "prepared")

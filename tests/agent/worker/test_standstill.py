@@ -10,7 +10,7 @@ from array import array
 import numpy as np
 import pytest
 
-from enginebench_agent.worker.loads.block import TimedBlock
+from enginebench_agent.worker.loads.block import TimedBlock, clock
 from enginebench_agent.worker.pauses import Pauses
 from enginebench_agent.worker.verdicts import standstill
 from enginebench_agent.worker.verdicts.standstill import Pause, Standstill
@@ -19,13 +19,22 @@ from enginebench_proto.v1.measurement_pb2 import Evidence
 MS = 1_000_000
 SECOND = 1000 * MS
 CORES = 2
+BEGIN_NS = clock() + 1000 * SECOND
+"""Later than anything here is made, on the clock of the samples."""
 
 
 def block(begin_ms: float, *latencies_ms: float, between_ms: float = 0, **series: "array[int]") -> TimedBlock:
     """Inferences one after the other, and a gap somewhere between them."""
     values = array("q", [round(each * MS) for each in latencies_ms])
-    begin_ns = round(begin_ms * MS)
+    begin_ns = BEGIN_NS + round(begin_ms * MS)
     return TimedBlock(begin_ns, begin_ns + sum(values) + round(between_ms * MS), values, **series)
+
+
+def in_flight(begin_ms: int, end_ms: int, *latencies_ms: int) -> TimedBlock:
+    """Inferences that may have begun in the block before."""
+    return TimedBlock(
+        BEGIN_NS + begin_ms * MS, BEGIN_NS + end_ms * MS, array("q", [each * MS for each in latencies_ms])
+    )
 
 
 def evidence(timed: TimedBlock, cores: float = 1.0, idle_ms: float = 0, **others: int) -> Evidence:
@@ -44,8 +53,8 @@ def test_what_a_keeper_tells_is_believed_to_the_millisecond() -> None:
     pauses = Pauses()
     judge = Standstill(pauses, CORES)
     timed = block(0, 2, 2, 32, 2)
-    pauses.begin(5 * MS)
-    pauses.end(35 * MS)
+    pauses.begin(BEGIN_NS + 5 * MS)
+    pauses.end(BEGIN_NS + 35 * MS)
     assert judge.within(timed, evidence(timed), goes_on=False) == Pause(30 * MS, 30 * MS)
     following = block(40, 2, 2)
     assert judge.within(following, evidence(following), goes_on=False) == Pause(0)
@@ -54,16 +63,30 @@ def test_what_a_keeper_tells_is_believed_to_the_millisecond() -> None:
 def test_who_rested_before_the_block_did_not_stand_still_in_it_however_late_its_keeper_says_so() -> None:
     pauses = Pauses()
     judge = Standstill(pauses, CORES)
-    pauses.begin(5 * MS)
-    pauses.end(25 * MS)  # the keeper got no processor before
+    pauses.begin(BEGIN_NS + 5 * MS)
+    pauses.end(BEGIN_NS + 25 * MS)  # the keeper got no processor before
+    judge._since_ns = BEGIN_NS + 18 * MS  # its turn has come
     timed = block(20, 2, 2, 2)
     assert judge.within(timed, evidence(timed), goes_on=False) == Pause(0)
+
+
+def test_a_pause_since_the_block_before_is_told_and_takes_nothing_from_this_one() -> None:
+    pauses = Pauses()
+    judge = Standstill(pauses, CORES)
+    before = block(0, 2, 2)
+    assert judge.within(before, evidence(before), goes_on=False) == Pause(0)
+    pauses.begin(BEGIN_NS + 6 * MS)
+    pauses.end(BEGIN_NS + 26 * MS)
+    timed = block(30, 2, 2)
+    assert judge.within(timed, evidence(timed), goes_on=False) == Pause(20 * MS, 0)
+    following = block(40, 2, 2)
+    assert judge.within(following, evidence(following), goes_on=False) == Pause(0)
 
 
 def test_a_pause_whose_end_the_keeper_has_not_seen_yet_ends_with_the_block() -> None:
     pauses = Pauses()
     judge = Standstill(pauses, CORES)
-    pauses.begin(2 * MS)
+    pauses.begin(BEGIN_NS + 2 * MS)
     timed = block(0, 50)
     assert judge.within(timed, evidence(timed), goes_on=False).paused_ns == 48 * MS
 
@@ -136,24 +159,24 @@ def test_an_engine_that_always_waits_idle_does_not_stand_still() -> None:
 def test_requests_in_flight_feel_the_pause_of_the_block_before() -> None:
     pauses = Pauses()
     judge = Standstill(pauses, CORES)
-    pauses.begin(10 * MS)
-    pauses.end(510 * MS)
-    first = TimedBlock(0, 512 * MS, array("q", [2 * MS, 2 * MS, 504 * MS]))
+    pauses.begin(BEGIN_NS + 10 * MS)
+    pauses.end(BEGIN_NS + 510 * MS)
+    first = in_flight(0, 512, 2, 2, 504)
     assert judge.within(first, evidence(first, idle_ms=500), goes_on=True).lost_ns == 500 * MS
-    second = TimedBlock(512 * MS, 560 * MS, array("q", [505 * MS, 2 * MS]))
+    second = in_flight(512, 560, 505, 2)
     assert judge.within(second, evidence(second), goes_on=True) == Pause(500 * MS, 0)
-    third = TimedBlock(560 * MS, 600 * MS, array("q", [3 * MS, 2 * MS]))
+    third = in_flight(560, 600, 3, 2)
     assert judge.within(third, evidence(third), goes_on=True) == Pause(0)
 
 
 def test_what_was_due_in_a_pause_or_waits_behind_it_counts_nowhere() -> None:
     pauses = Pauses()
     judge = Standstill(pauses, CORES)
-    pauses.begin(10 * MS)
-    pauses.end(110 * MS)
+    pauses.begin(BEGIN_NS + 10 * MS)
+    pauses.end(BEGIN_NS + 110 * MS)
 
     def arrivals(*rows: tuple[int, int, int]) -> TimedBlock:
-        due, sent, done = (array("q", [row[each] * MS for row in rows]) for each in range(3))
+        due, sent, done = (array("q", [BEGIN_NS + row[each] * MS for row in rows]) for each in range(3))
         latency = array("q", np.subtract(done, due).tobytes())
         return TimedBlock(due[0], done[-1], latency, due, sent, done)
 

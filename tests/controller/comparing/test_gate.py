@@ -45,10 +45,17 @@ def test_worse_pass_and_cannot_tell(middle, half, outcome, is_better):
 
 @pytest.mark.parametrize(
     ("middle", "half", "stands"),
-    [(0.05, 0.02, True), (0.0, 0.01, True), (0.0, 0.05, False), (-0.2, 0.1, True), (-0.2, 0.22, False)],
+    [
+        (0.05, 0.02, True),
+        (0.0, 0.01, True),
+        (0.0, 0.05, False),
+        (-0.02, 0.03, True),  # equal things seem so, too
+        (-0.2, 0.1, True),
+        (-0.2, 0.22, False),
+    ],
 )
 def test_a_verdict_stands_unless_more_pairs_could_tell_more(middle, half, stands):
-    """What passes and seems better is worth a few more pairs, so that it can be told."""
+    """What passes and seems better by more than D is worth a few more pairs, so that it can be told."""
     assert decide(of(middle, half), RULE).stands == stands
 
 
@@ -158,15 +165,18 @@ def test_many_gates_with_a_control_that_is_equal_lose_little():
 
 
 @pytest.mark.parametrize(
-    ("worse", "cannot_tell", "strict", "expected"),
+    ("worse", "failed", "cannot_tell", "strict", "expected"),
     [
-        (False, False, True, ExitCode.OK),
-        (True, True, True, ExitCode.CONDITION_MET),
-        (True, False, False, ExitCode.CONDITION_MET),
-        (False, True, True, ExitCode.CANNOT_TELL),
-        (False, True, False, ExitCode.OK),
+        (False, False, False, True, ExitCode.OK),
+        (True, True, True, True, ExitCode.CONDITION_MET),
+        (True, False, False, False, ExitCode.CONDITION_MET),
+        (False, True, True, True, ExitCode.SOME_FAILED),
+        (False, False, True, True, ExitCode.CANNOT_TELL),
+        (False, False, True, False, ExitCode.OK),
     ],
 )
-def test_worse_leaves_with_4_and_what_cannot_be_told_with_5_when_strict(worse, cannot_tell, strict, expected):
-    assert exit_code(worse=worse, cannot_tell=cannot_tell, strict=strict) is expected
+def test_worse_comes_before_what_failed_and_this_before_what_cannot_be_told(
+    worse, failed, cannot_tell, strict, expected
+):
+    assert exit_code(worse=worse, failed=failed, cannot_tell=cannot_tell, strict=strict) is expected
     assert (int(ExitCode.CONDITION_MET), int(ExitCode.CANNOT_TELL)) == (4, 5)

@@ -43,9 +43,9 @@ JUMP_NS = 500_000_000
 
 @dataclass(frozen=True)
 class Pause:
-    """How long the process stood still while inferences of a block were under way, and how much of the block that is.
+    """How long the process stood still in a block or since the one before, and how much of the block that is.
 
-    None is known where nobody tells. A block can feel a pause before it: by requests that were in flight, or a queue.
+    None is known where nobody tells. A block can feel an earlier pause: by requests that were in flight, or a queue.
     """
 
     paused_ns: int | None
@@ -71,12 +71,17 @@ class Standstill:
         self._usual_cores: deque[float] = deque(maxlen=USUAL_BLOCKS)
         self._behind = (0, 0)  # the last pause that was felt: until when what was due waits behind it, and its length
         self._wall_ns = _wall_offset_ns()
-        self._suspended_ns = self._waited_ns = 0
+        self._since_ns = self._suspended_ns = self._waited_ns = 0
+        self.go_on()
         self.begin()
+
+    def go_on(self) -> None:
+        """From now on nobody has a reason to stop this process: it has not rested, or its turn has come."""
+        self._since_ns, self._suspended_ns = clock(), _suspended_ns()
 
     def begin(self) -> None:
         """Mark the start of a block."""
-        self._suspended_ns, self._waited_ns = _suspended_ns(), _waited_ns()
+        self._waited_ns = _waited_ns()
 
     def clock_jump_ns(self) -> int | None:
         """By how much the wall clock was set since this began; None where it was not."""
@@ -86,16 +91,18 @@ class Standstill:
     def within(self, timed: TimedBlock, evidence: Evidence, *, goes_on: bool) -> Pause:
         """What a block that has just ended felt. `goes_on`: inferences may have been in flight when it began."""
         latency_ns = np.frombuffer(timed.latency_ns, dtype=np.int64)
-        told = list(self._pauses.within(timed.begin_ns, timed.end_ns)) if self._pauses else []
-        lost_ns = sum(end_ns - begin_ns for begin_ns, end_ns in told)
+        told = list(self._pauses.within(self._since_ns, timed.end_ns)) if self._pauses else []
+        lost_ns = sum(max(0, end_ns - max(begin_ns, timed.begin_ns)) for begin_ns, end_ns in told)
         suspended_ns = _suspended_ns() - self._suspended_ns
-        paused_ns = lost_ns + (suspended_ns if suspended_ns >= SHORTEST_NS else 0)
+        paused_ns = sum(end_ns - begin_ns for begin_ns, end_ns in told)
+        paused_ns += suspended_ns if suspended_ns >= SHORTEST_NS else 0
         if paused_ns < SHORTEST_NS:
             paused_ns = lost_ns = self._untold_ns(timed, latency_ns, evidence, goes_on=goes_on)
         if paused_ns:
             self._behind = (told[-1][1] if told else timed.end_ns, paused_ns)
         elif not goes_on or not (paused_ns := self._felt_ns(timed, latency_ns)):
             self._learn(latency_ns, timed.duration_ns, evidence)
+        self._since_ns, self._suspended_ns = timed.end_ns, _suspended_ns()
         known = self._pauses is not None or paused_ns
         return Pause(paused_ns if known else None, min(lost_ns, timed.duration_ns))
 
