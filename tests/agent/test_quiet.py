@@ -37,8 +37,12 @@ class Machine:
         self._ticks += round(50 * (now_s - self._told_s)) if self.busy else 0
         self._told_s = now_s
         after = f"S 1 0 0 0 -1 0 0 0 0 0 {self._ticks} 0 0 0 20 0 1 0 7 0 0"
-        write(self.root, "proc/812/stat", f"812 (pip) {after}")
-        write_stat(self.root, user=self._ticks)
+        # Each at once, as the kernel does: a look may come in between.
+        write(self.root, "made/process", f"812 (pip) {after}")
+        write_stat(self.root / "made", user=self._ticks)
+        (self.root / "proc/812").mkdir(parents=True, exist_ok=True)
+        (self.root / "made/process").replace(self.root / "proc/812/stat")
+        (self.root / "made/proc/stat").replace(self.root / "proc/stat")
 
     async def live(self) -> None:
         while True:
