@@ -32,6 +32,13 @@ COLUMNS = {
 }
 
 
+def show_answer(sides: tuple[Side, Side]) -> None:
+    """Say which of the two selected points is faster; nothing where they did other work."""
+    chosen = [reading.measured(one.chosen.id).measurement for one in sides if one.chosen is not None]
+    if len(chosen) == len(sides):
+        show_answers(reading.answers(*chosen))
+
+
 def show_points(sides: tuple[Side, Side]) -> None:
     """Draw what the two selected points are, and a banner where they are not alike."""
     found = {one.letter: reading.measured(one.chosen.id) for one in sides if one.chosen is not None}
@@ -40,7 +47,6 @@ def show_points(sides: tuple[Side, Side]) -> None:
     if len(found) == len(sides):
         first, second = (one.measurement for one in found.values())
         compared = reading.compared(first, second)
-        show_answers(reading.answers(first, second))
         remarks = compared.remarks if compared else ()
         unlike = unlike_points(first, second, [one.host for one in found.values()], remarks)
         warn_unlike("A and B are not the same work on equal terms", unlike)
