@@ -211,7 +211,9 @@ def _told(start: Answer, order: Sequence[Member], found: Ranking, ground: _Groun
     pairs = list(zip(order, found.ranks, strict=True))
     standings = {one.standing for one in found.ranks}
     contested = [member for member, one in pairs if one.standing is not Standing.SLOWER]
-    words, command = ranked(order, found), None
+    # What others do takes more from one engine than from another: such ratios hold for such a machine only.
+    disturbed = any(Mark.DISTURBED in marks(member.measurement) for member in order)
+    words, command = ("on a disturbed machine " if disturbed else "") + ranked(order, found), None
     if Standing.UNSURE in standings:
         words = cannot_tell(order, found) + _why(contested, found)
         command = again(ground.plan or {}, [one.measurement for one in contested], found.processes, ground.models)

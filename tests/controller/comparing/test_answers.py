@@ -162,6 +162,14 @@ def test_a_disturbed_machine_is_told_and_is_why_nothing_can_be():
     assert any(remark.startswith("disturbed for up to 100%") for remark in answer.remarks)
 
 
+def test_what_is_told_on_a_disturbed_machine_says_that_it_holds_there():
+    quiet, told = member("a", 4.0)
+    noisy = tuple(replace(one, disturbances=("other processes 31 %",)) for one in quiet.blocks)
+    (answer,) = answered((replace(quiet, blocks=noisy), told), member("b", 8.0))
+    assert answer.sentence.startswith("invented, batch 1, 2 cores: on a disturbed machine a is fastest, 2.0")
+    assert any(remark.startswith("disturbed for up to 100%") for remark in answer.remarks)
+
+
 def test_one_bad_block_in_each_process_changes_nothing():
     measurement, told = member("a", 4.0)
     bad = tuple(replace(one, median_ns=one.median_ns * 3) if one.block == 2 else one for one in told)
