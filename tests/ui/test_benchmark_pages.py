@@ -84,6 +84,16 @@ def test_a_search_without_a_result_says_what_was_searched(store):
     assert "0 of 1 benchmarks" in texts(app.caption)
 
 
+def test_the_page_begins_with_the_answers(grid):
+    app = opened(BENCHMARK, id="b0000001")
+
+    said = [text.replace("\\", "") for text in texts(app.markdown)]
+    works = ("batch 1, 1 core", "batch 1, 2 cores", "batch 4, 1 core")
+    for work in works:
+        assert any(f"invented, {work}: fast is fastest, 2" in text for text in said), work
+    assert any("batch 4, 2 cores: only fast has numbers" in text and "slow (crashed)" in text for text in said)
+
+
 def test_any_cell_is_chosen_by_drop_downs_and_stands_in_the_address(grid):
     app = opened(BENCHMARK, id="b0000001")
     assert texts(app.subheader)[0] == "Batch 1 on 2 cores: fast 1.0"

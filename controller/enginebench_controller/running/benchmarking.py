@@ -17,6 +17,7 @@ from enginebench_controller.model.bounded import in_thread
 from enginebench_controller.planning.binder import Binder
 from enginebench_controller.planning.expand import Expansion, expand, in_random_order
 from enginebench_controller.planning.plan import Plan, make_plan, parse_duration_ns
+from enginebench_controller.planning.turns import in_turns
 from enginebench_controller.records import LOCAL_TARGET, Benchmark, BlockSamples, Measurement, TargetSnapshot
 from enginebench_controller.running import execution
 from enginebench_controller.running.execution import Enough, Interleave, Keep
@@ -75,7 +76,7 @@ async def run_in_session(
 
     `enough` may end the rounds of what is interleaved early.
     """
-    expansion = await in_thread(expand, order.plan, session.snapshots, binder)
+    expansion = await in_thread(_expand, home, order.plan, session.snapshots, binder)
     if not expansion.jobs:
         raise InputError("the plan comes to nothing: no engine on these targets reads these models")
     undertakings = tuple(map(Undertaking, expansion.jobs))
@@ -101,7 +102,11 @@ async def plan_only(home: Home, order: Order) -> Expansion:
         snapshots = await asyncio.to_thread(_last_words_of_this_machine, home, order.plan)
         if snapshots is None:
             snapshots = (await stack.enter_async_context(open_session(home, order.plan.targets))).snapshots
-        return await in_thread(expand, order.plan, snapshots, binder)
+        return await in_thread(_expand, home, order.plan, snapshots, binder)
+
+
+def _expand(home: Home, plan: Plan, snapshots: Sequence[TargetSnapshot], binder: Binder) -> Expansion:
+    return in_turns(plan, expand(plan, snapshots, binder), snapshots, [*home.store.models(), *binder.versions])
 
 
 def _last_words_of_this_machine(home: Home, plan: Plan) -> tuple[TargetSnapshot, ...] | None:
@@ -152,7 +157,7 @@ def _members(plan: Plan, undertakings: Sequence[Undertaking]) -> dict[str, str]:
 def _pending(benchmark: Benchmark, undertakings: Sequence[Undertaking], plan: Plan) -> Pending:
     seed = plan.seed_of_order()
     jobs = in_random_order(undertakings, seed)
-    interleave = Interleave(seed) if plan.interleave else None
+    interleave = Interleave(seed, of_device=plan.device_takes_turns) if plan.interleave else None
     return Pending(
         benchmark.id,
         benchmark.name,

@@ -17,6 +17,9 @@ from enginebench_controller.comparing import (
     compare_profiles,
     parse_conditions,
 )
+from enginebench_controller.comparing.answers import Answer
+from enginebench_controller.comparing.answers import Metric as AnswerMetric
+from enginebench_controller.comparing.answers import Outcome as AnswerOutcome
 from enginebench_controller.comparing.pairing import Compared
 from enginebench_controller.comparing.reports import (
     benchmark_html,
@@ -78,10 +81,13 @@ def check(outcome, sentence="ratio 1.2"):
     return Check("B against A", f"layer {EVIL}\x00\x1b", Condition(Metric.SLOWER, 0.03), outcome, sentence)
 
 
+ANSWER = Answer(f"net {EVIL}", AnswerMetric.LATENCY, AnswerOutcome.RANKED, f"{EVIL} is fastest.", remarks=(f"{EVIL}!",))
 PAGES = {
     "profiles": lambda: profile_html(comparison(), [check(Outcome.FAILED), check(Outcome.PASSED)]),
     "evil profiles": lambda: profile_html(comparison(EVIL)),
-    "benchmarks": lambda: benchmark_html(f"a {EVIL}", compared_benchmarks(), [check(Outcome.INCONCLUSIVE)]),
+    "benchmarks": lambda: benchmark_html(
+        f"a {EVIL}", compared_benchmarks(), [check(Outcome.INCONCLUSIVE)], answers=[ANSWER]
+    ),
 }
 
 
@@ -98,6 +104,13 @@ def test_a_page_refers_to_nothing_outside_itself(page):
 def test_names_with_markup_stand_in_the_page_as_they_are():
     assert any("conv0" in text for text in Page(PAGES["profiles"]()).texts)
     assert EVIL + "0" in Page(PAGES["evil profiles"]()).texts
+
+
+def test_the_answer_stands_before_all_else():
+    texts = Page(PAGES["benchmarks"]()).texts
+    assert f"{EVIL} is fastest." in texts and texts.index(f"{EVIL} is fastest.") < texts.index("Comparisons")
+    text = benchmark_markdown("duel", compared_benchmarks(), answers=[ANSWER])
+    assert text.splitlines()[2].startswith("- **") and text.splitlines()[2].endswith("is fastest.**")
 
 
 def test_a_page_says_what_every_row_came_to():
@@ -118,7 +131,7 @@ def test_a_page_says_what_every_row_came_to():
 def test_markdown_tables_cannot_be_broken_out_of():
     for text in (
         profile_markdown(comparison(EVIL), [check(Outcome.FAILED, EVIL)]),
-        benchmark_markdown(EVIL, compared_benchmarks(), [check(Outcome.INCONCLUSIVE)]),
+        benchmark_markdown(EVIL, compared_benchmarks(), [check(Outcome.INCONCLUSIVE)], answers=[ANSWER]),
     ):
         assert "<" not in text.replace("<br>", "")
         for block in text.split("\n\n"):

@@ -109,7 +109,7 @@ def test_a_wait_for_quiet_may_be_none_at_all(text: object) -> None:
 
 def test_the_plan_of_an_older_benchmark_is_still_a_plan() -> None:
     plan = make_plan(PLAN_OF_THE_FIRST_RELEASE, "the plan of benchmark b1")
-    assert (plan.duration, plan.iterations, plan.interleave, plan.rate) == ("5s", 10, False, ())
+    assert (plan.duration, plan.iterations, plan.interleave, plan.rate) == ("5s", 10, True, ())
 
 
 def test_the_order_follows_from_the_plan_unless_it_has_a_seed() -> None:

@@ -5,7 +5,7 @@ import streamlit as st
 from enginebench_controller.records import Measurement
 from enginebench_ui.compare_page import address, reading
 from enginebench_ui.compare_page.marks import warn_unlike
-from enginebench_ui.showing import chart, table
+from enginebench_ui.showing import chart, show_answers, table
 from enginebench_ui.views.compare_inference import (
     Bars,
     bars_figure,
@@ -30,6 +30,13 @@ COLUMNS = {
     "Threads": _TEXT(help="The threads that did the work, and how that is known."),
     "Remarks": _TEXT(width="large", help="What to know before trusting the numbers."),
 }
+
+
+def show_answer(sides: tuple[Side, Side]) -> None:
+    """Say which of the two selected points is faster; nothing where they did other work."""
+    chosen = [reading.measured(one.chosen.id).measurement for one in sides if one.chosen is not None]
+    if len(chosen) == len(sides):
+        show_answers(reading.answers(*chosen))
 
 
 def show_points(sides: tuple[Side, Side]) -> None:

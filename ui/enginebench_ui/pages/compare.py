@@ -8,7 +8,7 @@ from enginebench_ui.compare_page import address, report, setup, sources
 from enginebench_ui.compare_page import reading as compare_reading
 from enginebench_ui.compare_page.layers import show_layers
 from enginebench_ui.compare_page.marks import warn_unlike
-from enginebench_ui.compare_page.points import show_inference, show_points
+from enginebench_ui.compare_page.points import show_answer, show_inference, show_points
 from enginebench_ui.compare_page.summary import show_precisions, show_types
 from enginebench_ui.pages import NEW_BENCHMARK, PROJECTS
 from enginebench_ui.showing import nothing_yet
@@ -45,6 +45,7 @@ def _show_setup(contenders: tuple[Contender, ...], choice: Choice) -> None:
     setup.show_projects(contenders, choice)
     wish = setup.ask_view()
     sides = setup.read_sides(choice, wish)
+    show_answer(sides)
     setup.show_chart(sides, wish.threshold_ms)
     setup.show_experiments(sides, choice)
     show_points(sides)
