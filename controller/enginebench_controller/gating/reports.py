@@ -177,7 +177,7 @@ def gate_markdown(result: GateResult) -> str:
     if layers := layers_sentence(result):
         parts.append(cell(layers[:1].upper() + layers[1:]) + ".")
     facts = [
-        f"base: {result.terms.base}; head: {result.terms.head}",
+        f"base: {_named(result, BASE)}; head: {_named(result, HEAD)}",
         f"{measured.model_name} on {engine_label(measured)}, {asked.device}, batch {asked.batch}, {asked.cores} cores, "
         f"{describe_load(asked)}; target {measured.target}",
         how_measured(result),
@@ -246,6 +246,14 @@ def _reason(result: GateResult) -> str:
             else f"{compared}, less than D = {one.rule.bound:.1%} worse{_limit(result, one)}"
         )
     return _doubt(result, one, compared)
+
+
+def _named(result: GateResult, role: str) -> str:
+    """A side as it was written; of a model the name of its file, since checkouts lie anywhere, and which version."""
+    told = result.terms.base if role == BASE else result.terms.head
+    if len({one.model_digest for one in result.measurements.values()}) == 1:
+        return told
+    return f"{told.rpartition('/')[2]} ({result.measurements[role].model_digest[:8]})"
 
 
 def _limit(result: GateResult, one: MetricResult) -> str:
