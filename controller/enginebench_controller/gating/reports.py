@@ -76,7 +76,9 @@ def how_measured(result: GateResult) -> str:
     latency = judged.metrics[0]
     control = "unknown" if latency.control is None else _interval(*latency.control.ratios)
     each = "" if judged.pair_seconds is None else f" of {judged.pair_seconds:.1f} s"
-    return f"{judged.pairs} process pairs{each}; base ÷ base, measured along: {control}"
+    return (
+        f"{judged.pairs} process pair{'s' if judged.pairs != 1 else ''}{each}; base ÷ base, measured along: {control}"
+    )
 
 
 def meaning(result: GateResult) -> str:
@@ -263,8 +265,11 @@ def _limit(result: GateResult, one: MetricResult) -> str:
 
 
 def _doubt(result: GateResult, one: MetricResult, compared: str) -> str:
-    if one.ratio is None or one.missing:
-        return f"{one.verdict.sentence}{_more_budget(result, one)}"
+    if one.missing:
+        return one.verdict.sentence
+    if one.ratio is None:
+        each = result.judged.pair_seconds
+        return one.verdict.sentence + (f"; one takes {each:.1f} s here: raise --budget" if each else "")
     if one.control is not None and "base ÷ base" in one.verdict.sentence:
         return f"{one.verdict.sentence}; something else used the machine: run it again"
     return f"{compared}, which may be D = {one.rule.bound:.1%} worse, or not{_more_budget(result, one)}"
