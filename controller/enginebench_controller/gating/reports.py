@@ -85,7 +85,8 @@ def meaning(result: GateResult) -> str:
     """What D is."""
     rule = result.judged.decisive.rule
     tolerated = f"what is tolerated ({rule.tolerance:.1%})"
-    promised = f"what can be told in {result.terms.budget} ({rule.difference:.1%})"
+    known = result.judged.decisive.metric in result.terms.promised
+    promised = f"what can be told in {result.terms.budget} ({rule.difference:.1%}{'' if known else ', not known yet'})"
     return f"D = {rule.bound:.1%}, the larger of {tolerated} and {promised}: a pass is less than D worse"
 
 
@@ -260,8 +261,11 @@ def _named(result: GateResult, role: str) -> str:
 
 def _limit(result: GateResult, one: MetricResult) -> str:
     """Why D is more than is tolerated, where it is."""
-    is_more = one.rule.bound > one.rule.tolerance
-    return f" ({result.terms.budget} here can tell no less)" if is_more else ""
+    if one.rule.bound <= one.rule.tolerance:
+        return ""
+    known = one.metric in result.terms.promised
+    why = f"{result.terms.budget} here can tell no less" if known else "what this machine can tell was not known"
+    return f" ({why})"
 
 
 def _doubt(result: GateResult, one: MetricResult, compared: str) -> str:
