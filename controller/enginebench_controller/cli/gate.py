@@ -191,9 +191,12 @@ def print_gate(result: GateResult) -> None:
 def _metrics(result: GateResult) -> Table:
     """A line a metric that is known or decides; on a narrow terminal the values wrap."""
     grid = Table.grid(padding=(0, 2, 0, 0))
+    for is_short in (True, True, True, True, False):
+        grid.add_column(no_wrap=is_short)
     for one in result.judged.metrics:
         if one.base is not None or one.head is not None or one.decides:
             ratio, interval = ratio_words(one)
+            interval = interval.replace(" to ", "–")
             values = f"{amount(one.metric, one.base)} → {amount(one.metric, one.head)}"
             name = f"{'*' if one.decides else ' '} {one.metric}"
             grid.add_row(*map(plain, (name, verdict_words(one), f"{ratio}×", interval, values)))

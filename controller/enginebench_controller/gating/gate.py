@@ -342,8 +342,10 @@ def _promise(plan: Plan, known: History | None) -> Sequence[str]:
     if metric not in terms.promised:
         return (f"how much the {metric} of earlier process pairs scattered is not known",)
     tolerance, promised = parse_percent(terms.tolerate), terms.promised[metric]
+    able = _able(terms, known, metric)
+    tells = f"can tell {able:.1%}" if able < 1 else "cannot tell even 100%"
     told = (
-        f"this machine can tell {_able(terms, known, metric):.1%} of {metric} in {terms.budget}: "
+        f"this machine {tells} of {metric} in {terms.budget}: "
         f"{known.pairs} earlier process pairs {known.likeness} scattered by {known.spreads[metric]:.1%}"
     )
     longest = int(LONGEST_BUDGET_NS / 1e9 / known.pair_seconds)

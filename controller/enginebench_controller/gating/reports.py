@@ -76,14 +76,17 @@ def how_measured(result: GateResult) -> str:
     latency = judged.metrics[0]
     control = "unknown" if latency.control is None else _interval(*latency.control.ratios)
     each = "" if judged.pair_seconds is None else f" of {judged.pair_seconds:.1f} s"
-    return f"{judged.pairs} process pairs{each}; base ÷ base, measured along: {control}"
+    return (
+        f"{judged.pairs} process pair{'s' if judged.pairs != 1 else ''}{each}; base ÷ base, measured along: {control}"
+    )
 
 
 def meaning(result: GateResult) -> str:
     """What D is."""
     rule = result.judged.decisive.rule
     tolerated = f"what is tolerated ({rule.tolerance:.1%})"
-    promised = f"what can be told in {result.terms.budget} ({rule.difference:.1%})"
+    known = result.judged.decisive.metric in result.terms.promised
+    promised = f"what can be told in {result.terms.budget} ({rule.difference:.1%}{'' if known else ', not known yet'})"
     return f"D = {rule.bound:.1%}, the larger of {tolerated} and {promised}: a pass is less than D worse"
 
 
@@ -177,7 +180,7 @@ def gate_markdown(result: GateResult) -> str:
     if layers := layers_sentence(result):
         parts.append(cell(layers[:1].upper() + layers[1:]) + ".")
     facts = [
-        f"base: {result.terms.base}; head: {result.terms.head}",
+        f"base: {_named(result, BASE)}; head: {_named(result, HEAD)}",
         f"{measured.model_name} on {engine_label(measured)}, {asked.device}, batch {asked.batch}, {asked.cores} cores, "
         f"{describe_load(asked)}; target {measured.target}",
         how_measured(result),
@@ -248,15 +251,29 @@ def _reason(result: GateResult) -> str:
     return _doubt(result, one, compared)
 
 
+def _named(result: GateResult, role: str) -> str:
+    """A side as it was written; of a model the name of its file, since checkouts lie anywhere, and which version."""
+    told = result.terms.base if role == BASE else result.terms.head
+    if len({one.model_digest for one in result.measurements.values()}) == 1:
+        return told
+    return f"{told.rpartition('/')[2]} ({result.measurements[role].model_digest[:8]})"
+
+
 def _limit(result: GateResult, one: MetricResult) -> str:
     """Why D is more than is tolerated, where it is."""
-    is_more = one.rule.bound > one.rule.tolerance
-    return f" ({result.terms.budget} here can tell no less)" if is_more else ""
+    if one.rule.bound <= one.rule.tolerance:
+        return ""
+    known = one.metric in result.terms.promised
+    why = f"{result.terms.budget} here can tell no less" if known else "what this machine can tell was not known"
+    return f" ({why})"
 
 
 def _doubt(result: GateResult, one: MetricResult, compared: str) -> str:
-    if one.ratio is None or one.missing:
-        return f"{one.verdict.sentence}{_more_budget(result, one)}"
+    if one.missing:
+        return one.verdict.sentence
+    if one.ratio is None:
+        each = result.judged.pair_seconds
+        return one.verdict.sentence + (f"; one takes {each:.1f} s here: raise --budget" if each else "")
     if one.control is not None and "base ÷ base" in one.verdict.sentence:
         return f"{one.verdict.sentence}; something else used the machine: run it again"
     return f"{compared}, which may be D = {one.rule.bound:.1%} worse, or not{_more_budget(result, one)}"

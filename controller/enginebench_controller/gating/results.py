@@ -176,12 +176,15 @@ def seconds_for(scatter: float, pair_seconds: float, difference: float, toleranc
 
 
 def _pair_seconds(arms: Mapping[str, Arm]) -> float | None:
-    """From one round of processes to the next; None before the second. The median, for clocks jump."""
+    """From one round of processes to the next: the median, for clocks jump. Of a single round, its own length."""
     starts = [[one.started_at_unix_ns for one in arm.processes if one.started_at_unix_ns] for arm in arms.values()]
     rounds = [min(one) for one in zip(*starts, strict=False)]
-    steps = [(later - earlier) / 1e9 for earlier, later in pairwise(rounds)]
-    usual = [one for one in steps if one > 0]
-    return median(usual) if usual else None
+    steps = [later - earlier for earlier, later in pairwise(rounds) if later > earlier]
+    if not steps and len(rounds) == 1:
+        processes = [arm.processes[0] for arm in arms.values()]
+        ends = [(one.started_at_unix_ns or 0) + sum(phase.duration_ns for phase in one.phases) for one in processes]
+        steps = [max(ends) - rounds[0]]
+    return median(steps) / 1e9 if steps else None
 
 
 def _metric(terms: GateTerms, metric: GateMetric, arms: Mapping[str, Arm], most: int) -> MetricResult:
