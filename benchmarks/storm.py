@@ -57,13 +57,14 @@ class Aftermath:
     duplicated: int
     half_written: int
     left_behind: int
+    strays: int
     problems: tuple[str, ...]
 
     @property
     def is_clean(self) -> bool:
         """Whether every promise was kept."""
         counts = (self.lost, self.spooled_lost, self.missing_cells, self.duplicated, self.half_written)
-        return not (any(counts) or self.left_behind or self.page_tracebacks or self.problems)
+        return not (any(counts) or self.left_behind or self.strays or self.page_tracebacks or self.problems)
 
 
 def storm(folder: Path, kills: int, seed: int, pause_s: float = MEAN_PAUSE_S) -> Aftermath:
@@ -72,32 +73,40 @@ def storm(folder: Path, kills: int, seed: int, pause_s: float = MEAN_PAUSE_S) ->
     agent = Agent(folder / "agent")
     wait_until_answering(agent)
     lanes = (
-        Commands(home.path, agent, model, "FAKE:0"),
+        Commands(home.path, agent, model, "FAKE:0", alone=True),
         Commands(home.path, agent, model, "FAKE:1", resuming=True),
     )
     pages = Pages(home.path)
     begin = time.monotonic()
-    killed = _rage(random.Random(seed), kills, pause_s, agent, lanes, pages)  # noqa: S311  # an order, not a secret
+    killed, strays = _rage(random.Random(seed), kills, pause_s, agent, lanes, pages)  # noqa: S311  # an order
     wall_s = time.monotonic() - begin
     for player in (*lanes, pages):
         player.stop()
     resumed = _resumed(home)
+    family = agent.family()
     agent.stop()
-    return _aftermath(home, seed, killed, wall_s, lanes, agent, pages, resumed)
+    strays += agent.strays(family)
+    return _aftermath(home, seed, killed, strays, wall_s, lanes, agent, pages, resumed)
 
 
 def _rage(
     order: random.Random, kills: int, pause_s: float, agent: Agent, lanes: tuple[Commands, ...], pages: Pages
-) -> Counter[str]:
-    """Kill one after the other. A kind of which nobody is there at the moment has its turn once somebody is."""
+) -> tuple[Counter[str], int]:
+    """Kill one after the other. A kind of which nobody is there at the moment has its turn once somebody is.
+
+    Returns how many of each were, and how many processes an agent has left behind, stopped or alive.
+    """
     killed: Counter[str] = Counter()
+    strays = 0
     while killed.total() < kills:
         _await_progress(agent)
         time.sleep(order.expovariate(1 / pause_s))
         kind, lane = order.choice(KINDS), order.choice(lanes)
         victims = {"controller": lane.victim, "agent": agent.victim, "child": agent.child, "page": pages.victim}
+        family = agent.family() if kind == "agent" else []
         killed[kind] += _kill_soon(victims[kind])
-    return killed
+        strays += agent.strays(family)
+    return killed, strays
 
 
 def _await_progress(agent: Agent, patience_s: float = 20.0) -> None:
@@ -130,6 +139,7 @@ def _aftermath(
     home: Home,
     seed: int,
     killed: Counter[str],
+    strays: int,
     wall_s: float,
     lanes: tuple[Commands, ...],
     agent: Agent,
@@ -163,6 +173,7 @@ def _aftermath(
         duplicated=sum(count - 1 for count in cells.values()),
         half_written=sum(_is_half(one, samples[one.id]) for one in found.values()),
         left_behind=len([*(agent.folder / "spool").iterdir(), *(home.path / "pending").glob("*")]),
+        strays=strays,
         problems=store.check().problems,
     )
 
@@ -197,6 +208,7 @@ def table(found: Aftermath) -> str:
         ("outcomes stored twice", f"**{found.duplicated}**"),
         ("outcomes half written", f"**{found.half_written}**"),
         ("runs or plans left behind", f"**{found.left_behind}**"),
+        ("processes left behind by a killed agent, stopped or alive", f"**{found.strays}**"),
         ("problems that `store check` finds", f"**{len(found.problems)}**"),
     ]
     return markdown_table(("", ""), rows)

@@ -3,13 +3,14 @@
 import contextlib
 import itertools
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import onnx
@@ -73,15 +74,33 @@ class Agent(Player):
         self.folder = folder
         self.address = f"127.0.0.1:{free_port()}"
         self.spooled: set[str] = set()
+        self._order = random.Random(1)  # noqa: S311  # an order, not a secret
         folder.mkdir(parents=True)
         (folder / "agent.toml").write_text(_ONLY_FAKE)
         super().__init__()
         threading.Thread(target=self._note, daemon=True).start()
 
     def child(self) -> int | None:
-        """A child that carries out a run; None where there is none."""
-        pid = self.victim()
-        return next((one for one in children_of(pid) if b"\0run\0" in _command_line(one)), None) if pid else None
+        """One that carries out a run, whether it has a turn or rests: its keeper, or the engine's; None without any."""
+        family = [one for one in self.family() if b"\0run\0" in _command_line(one)]
+        return self._order.choice(family) if family else None
+
+    def family(self) -> list[int]:
+        """All that this agent has started."""
+        found = children_of(pid) if (pid := self.victim()) else []
+        for one in found:
+            found += children_of(one)
+        return found
+
+    def strays(self, family: Sequence[int], patience_s: float = _PATIENCE_S) -> int:
+        """How many of a killed agent's family are there still, stopped or alive, when there was time to end."""
+        deadline = time.monotonic() + patience_s
+        while (left := [one for one in family if self._is_ours(one)]) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return len(left)
+
+    def _is_ours(self, pid: int) -> bool:
+        return str(self.folder).encode() in _command_line(pid)  # a zombie has none, nor has who got its number
 
     def _start(self) -> "subprocess.Popen[str]":
         serve = ("-m", "enginebench_agent", "serve", "--port", self.address.rpartition(":")[2])
@@ -96,13 +115,17 @@ class Agent(Player):
 class Commands(Player):
     """One command after the other over a home; with `resuming` every third only collects what others left.
 
+    What a command measures takes turns, or with `alone` follows one another.
     What a command tells in its job folder to be stored, is: that is the promise.
     """
 
-    def __init__(self, home: Path, agent: Agent, model: Path, device: str, *, resuming: bool = False) -> None:
+    def __init__(
+        self, home: Path, agent: Agent, model: Path, device: str, *, resuming: bool = False, alone: bool = False
+    ) -> None:
         self._home = home
         self._device = ("--engine", "fake", "--option", "fake.wait=sleep", "--device", device)
-        self._order = ("run", str(model), *self._device, "--target", agent.address, *_QUICK)
+        order = ["run", str(model), *self._device, "--target", agent.address, *_QUICK]
+        self._order = order if alone else [*order, "--interleave"]
         self._resuming = resuming
         self._folders: list[JobFolder] = []
         self._numbers = itertools.count()

@@ -206,6 +206,7 @@ def _block(samples, disturbed):
         iterations=samples.latency_ns.size,
         evidence=evidence,
         disturbances=(DISTURBANCE,) if disturbed else (),
+        paused_ns=0 if samples.block else None,
     )
 
 

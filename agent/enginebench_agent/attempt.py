@@ -8,12 +8,13 @@ from functools import partial
 from pathlib import Path
 
 from enginebench_agent import endings
-from enginebench_agent.block_clock import BlockClock
+from enginebench_agent.block_clock import BlockClock, busy_ns
 from enginebench_agent.cgroup import oom_kills
 from enginebench_agent.child import Child, ChildExit, ChildStartError, spawned
 from enginebench_agent.framing import FramingError, TruncatedError
 from enginebench_agent.limits import NO_LIMITS, ChildLimits
 from enginebench_agent.resident import ResidentSet
+from enginebench_agent.resting import OwnTime
 from enginebench_agent.run import Run
 from enginebench_agent.spool import OversizeError, SpoolWriter
 from enginebench_agent.turns import Member
@@ -55,7 +56,11 @@ class Order:
 
 
 class Attempt:
-    """One try of a run. What the child delivers goes to the run's log and, blocks and samples, to `writer`."""
+    """One try of a run. What the child delivers goes to the run's log and, blocks and samples, to `writer`.
+
+    Of a member of a group it is what rests while others have their turn: its time limit does, and so does who looks at
+    its memory.
+    """
 
     def __init__(self, run: Run, order: Order, writer: SpoolWriter) -> None:
         self._run = run
@@ -67,6 +72,8 @@ class Attempt:
         self._exceeds_memory = False
         self._unwatched: BaseException | None = None
         self._clock = BlockClock()
+        self._own_time = OwnTime()
+        self._child: Child | None = None
         self._oom_kills_before = oom_kills(_ROOT)
 
     async def make(self) -> RunResult:
@@ -75,8 +82,8 @@ class Attempt:
         Committing the result to the spool is left to the caller. Raises `OSError` where the disk is full.
         """
         try:
-            async with self._child() as child:
-                return await self._hear_out(child)
+            async with self._started() as self._child:
+                return await self._hear_out(self._child)
         except ChildStartError as error:
             failure = endings.of_unstartable(str(error), error.number)
         except OversizeError as error:
@@ -86,8 +93,20 @@ class Attempt:
             failure = endings.of_defect(text, self._run.phase, str(error))
         return self._failed(failure)
 
+    async def rest(self) -> None:
+        """Stop the child that waits for its turn; returns once it stands still."""
+        self._own_time.rest()
+        if self._child is not None:
+            await self._child.rest()
+
+    def go_on(self) -> None:
+        """The child's turn has come."""
+        if self._child is not None:
+            self._child.go_on()
+        self._own_time.go_on()
+
     @contextlib.asynccontextmanager
-    async def _child(self) -> AsyncIterator[Child]:
+    async def _started(self) -> AsyncIterator[Child]:
         order = self._order
         arguments = ["run", str(order.model)]
         if order.inputs is not None:
@@ -97,17 +116,18 @@ class Attempt:
             if order.turns is not None:
                 descriptors.append(stack.enter_context(order.turns.pipe()))
                 arguments += ["--turns", str(descriptors[0])]
+                order.turns.attend(self)
             stdin = order.folder / SPEC_FILE
             async with spawned(order.python, arguments, order.folder, stdin, descriptors, order.limits) as child:
                 yield child
 
     async def _hear_out(self, child: Child) -> RunResult:
-        resident = ResidentSet(child.pid, max_bytes=self._order.limits.memory_bytes)
+        resident = ResidentSet(child.pid, max_bytes=self._order.limits.memory_bytes, sleep=self._sleep)
         sampling = asyncio.create_task(resident.sample_until_exceeded())
         sampling.add_done_callback(partial(self._stop_exceeding, child))
-        delays = asyncio.create_task(self._clock.measure_delays())
         try:
-            async with asyncio.timeout(self._order.limit_seconds) as timer:
+            async with asyncio.timeout(None) as timer:
+                self._own_time.call_later(self._order.limit_seconds, partial(_ring, timer))
                 with contextlib.suppress(TruncatedError):  # its end is judged below
                     self._clock.wait()
                     async for message in child.messages():
@@ -116,6 +136,7 @@ class Attempt:
                         self._clock.wait()
                         if self._result is not None:
                             sampling.cancel()
+                            self._own_time.stop()
                             timer.reschedule(asyncio.get_running_loop().time() + EXIT_GRACE_SECONDS)
                 return self._judged(await child.exit())
         except TimeoutError:
@@ -125,7 +146,13 @@ class Attempt:
             return self._result or self._failed(late)
         finally:
             sampling.cancel()
-            delays.cancel()
+            self._own_time.stop()
+
+    async def _sleep(self, seconds: float) -> None:
+        begin_ns, busy_before_ns = self._own_time.nanoseconds(), busy_ns()
+        await self._own_time.sleep(seconds)
+        late_ns = self._own_time.nanoseconds() - begin_ns - round(seconds * 1e9)
+        self._clock.oversleep(late_ns, busy_ns() - busy_before_ns, round(seconds * 1e9))
 
     def _stop_exceeding(self, child: Child, sampling: "asyncio.Task[None]") -> None:
         if not sampling.cancelled():
@@ -180,6 +207,8 @@ class Attempt:
         resident.sample()
         resident.fill(result.measurement.phases)
         resident.fill(result.profile.phases)
+        if result.HasField("measurement") and self._clock.stood_still_ns:
+            result.measurement.agent_paused_ns = self._clock.stood_still_ns
         if _has_numbers(result) and (difference := self._clock.difference_ns()) is not None:
             failure = endings.of_clock(*difference, self._run.phase)
             result = RunResult(outcome=OUTCOME_FAILED, failure=failure, engine_version=result.engine_version)
@@ -191,6 +220,10 @@ class Attempt:
             raise _UnsoundError(
                 f"It tells of {told[0]} blocks with {told[1]} samples, but sent {self._blocks} with {self._samples}."
             )
+
+
+def _ring(timer: asyncio.Timeout) -> None:
+    timer.reschedule(asyncio.get_running_loop().time())
 
 
 def _has_numbers(result: RunResult) -> bool:

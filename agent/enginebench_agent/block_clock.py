@@ -4,10 +4,12 @@ A plugin shares a process with the loop that times it, and can change Python's c
 are the kernel's monotonic one, so whatever they differ by is the time that messages take, or a lie.
 """
 
-import asyncio
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from time import process_time_ns
 
 from enginebench_proto.v1.worker_pb2 import WorkerMessage
 
@@ -20,9 +22,9 @@ FEWEST_DELAY_NS = 20_000_000
 READY_NS = 1_000_000
 """Whoever waits for less has found the message there, and does not know when it came."""
 
-LOOK_SECONDS = 0.02
-TIMED_LOOK_SECONDS = 0.05
-"""How often the loop's own delay is measured, before blocks and during them: some 50 µs of a processor each time."""
+
+STANDSTILL_NS = 1_000_000_000
+"""By so much the agent must be late, for no reason that it knows of, to have been stopped."""
 
 
 @dataclass(frozen=True)
@@ -46,16 +48,21 @@ class BlockClock:
         self._first_end_ns = 0  # told, on the scale that begins with the steady state
         self._first_block_end_ns = 0  # told, on the scale that begins with the first block
         self._delay_ns = FEWEST_DELAY_NS
+        self.stood_still_ns = 0
+        """How long the agent was seen to stand still: stopped, or its machine was."""
+        self._busy_before_ns = busy_ns()
         self._waiting_ns = self._earliest_ns = self._now_ns = time.perf_counter_ns()
 
     def wait(self) -> None:
         """The agent is about to wait for the next message; what it did since the last one was a delay."""
+        self._busy_before_ns = busy_ns()
         self._waiting_ns = time.perf_counter_ns()
         self._delay_ns = max(self._delay_ns, self._waiting_ns - self._now_ns)
 
     def hear(self, message: WorkerMessage) -> None:
-        """Note when a message came."""
+        """Note when a message came; by so much as the agent worked or wanted to meanwhile, it may have been late."""
         self._now_ns = time.perf_counter_ns()
+        self._delay_ns = max(self._delay_ns, busy_ns() - self._busy_before_ns)
         if self._now_ns - self._waiting_ns >= READY_NS:
             self._earliest_ns = self._now_ns
         if message.HasField("phase"):
@@ -69,15 +76,15 @@ class BlockClock:
             block = message.part.block
             self._end_block(message.sent_ns, block.begin_ns + block.duration_ns, block.duration_ns)
 
-    async def measure_delays(self) -> None:
-        """Note by how much the agent is late for what it wanted to do; never ends."""
-        while True:
-            begin_ns, seconds = time.perf_counter_ns(), TIMED_LOOK_SECONDS if self._readings else LOOK_SECONDS
-            await asyncio.sleep(seconds)
-            # A delay that began while nothing was due is longer than it was noticed to be, by no more than one look.
-            late_ns = time.perf_counter_ns() - begin_ns - round(seconds * 1e9)
-            if late_ns > READY_NS:
-                self._delay_ns = max(self._delay_ns, late_ns + round(seconds * 1e9))
+    def oversleep(self, late_ns: int, busy_ns: int, slept_ns: int) -> None:
+        """The agent awoke so much later than it wanted to, and had worked or waited for a processor for `busy_ns`.
+
+        What that does not explain stood still. It may have begun while nothing was due, but after it fell asleep.
+        """
+        if late_ns - busy_ns > READY_NS:
+            self._delay_ns = max(self._delay_ns, late_ns + slept_ns)
+        if late_ns - busy_ns > STANDSTILL_NS:
+            self.stood_still_ns += late_ns - busy_ns
 
     def difference_ns(self) -> tuple[int, int] | None:
         """How long blocks took by the agent's clock, and by the child's, where these differ by too much; else None.
@@ -113,6 +120,18 @@ class BlockClock:
         start_ns, came_ns = self._start
         self._readings.append(_Reading(0, came_ns, came_ns, 0))
         return sent_ns - start_ns
+
+
+def busy_ns() -> int:
+    """How long this process has used processors so far, and its calling thread has waited for one, by the kernel.
+
+    Whoever waits for a message meanwhile hears of it at most so much later than it came.
+    """
+    try:
+        text = Path(f"/proc/self/task/{threading.get_native_id()}/schedstat").read_text()
+        return process_time_ns() + int(text.split()[1])
+    except (OSError, IndexError, ValueError):  # a kernel that does not count it
+        return process_time_ns()
 
 
 def _known(readings: Sequence[_Reading]) -> Sequence[_Reading]:

@@ -14,6 +14,7 @@ from typing import IO, Any
 
 from enginebench_agent.framing import read_frame_async
 from enginebench_agent.limits import NO_LIMITS, ChildLimits, impose
+from enginebench_agent.resting import Rest
 from enginebench_agent.uninterrupted import to_end
 from enginebench_proto.v1.worker_pb2 import WorkerMessage
 
@@ -61,6 +62,7 @@ class Child:
         self.pid = process.pid
         self._process = process
         self._limits = limits
+        self._rest = Rest(process.pid, process.pid)
         self._stdout = asyncio.StreamReader()
         self._stderr = _Tail()
         self._pipes: list[asyncio.ReadTransport] = []
@@ -86,6 +88,19 @@ class Child:
             signal_name=_signal_name(-code) if code is not None and killed else "",
             stderr_tail=self._stderr.text(),
         )
+
+    async def rest(self) -> None:
+        """Stop the engine's process and everything it started, until `go_on`; returns when they stand still.
+
+        One that cannot be stopped soon is waited for no longer; what it does then shows in the others' evidence.
+        """
+        if not self._gone.done():
+            await self._rest.begin()
+
+    def go_on(self) -> None:
+        """Let the engine's process go on. Harmless when it is gone, or has not rested."""
+        if not self._gone.done():
+            self._rest.end()
 
     def kill(self) -> None:
         """Kill the child and everything it started. Harmless when it is gone."""
@@ -114,6 +129,7 @@ class Child:
 
     def _kill_group(self) -> None:
         if not self._gone.done():
+            self._rest.kill()
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
@@ -122,6 +138,7 @@ class Child:
         with contextlib.suppress(OSError):
             if _parent(pid) == self._process.pid:
                 self.pid = pid
+                self._rest = Rest(self._process.pid, pid)
                 impose(pid, self._limits)  # the child may have parted before it was bound itself
 
     def _take_rest(self) -> None:

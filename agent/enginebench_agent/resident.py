@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
 from enginebench_proto.v1.measurement_pb2 import Phase
@@ -19,11 +19,19 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 class ResidentSet:
     """The highest resident set of a process seen in each phase. `proc` stands for /proc.
 
-    `max_bytes` bounds what it holds, pages of mapped files left out: those go when others need room.
+    `max_bytes` bounds what it holds, pages of mapped files left out: those go when others need room. `sleep` waits so
+    many seconds, or longer while the process rests and cannot grow.
     """
 
-    def __init__(self, pid: int, proc: Path = Path("/proc"), max_bytes: int | None = None) -> None:
+    def __init__(
+        self,
+        pid: int,
+        proc: Path = Path("/proc"),
+        max_bytes: int | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
         self._proc = proc
+        self._sleep = sleep
         self._phase = ""
         self._max_bytes = max_bytes
         self._peaks: defaultdict[str, int] = defaultdict(int)
@@ -56,7 +64,7 @@ class ResidentSet:
         Returns when the process holds more than it may.
         """
         while self.sample():
-            await asyncio.sleep(TIMED_SAMPLE_SECONDS if self._phase == TIMED_PHASE else SAMPLE_SECONDS)
+            await self._sleep(TIMED_SAMPLE_SECONDS if self._phase == TIMED_PHASE else SAMPLE_SECONDS)
 
     def fill(self, phases: Iterable[Phase]) -> None:
         """Tell the peak of each phase that does not know its own."""

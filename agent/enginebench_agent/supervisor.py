@@ -195,9 +195,7 @@ async def _alone(result: RunResult) -> AsyncIterator[ResultPart]:
 
 def _limit_seconds(spec: RunSpec, config: AgentConfig) -> float:
     asked_seconds = spec.timeout_ns / 1e9 if spec.timeout_ns else float(config.max_run_seconds)
-    # A member of a group spends most of its life waiting while each of the others has its share.
-    members = spec.interleaving.members if spec.HasField("interleaving") else 1
-    return min(asked_seconds, config.max_run_seconds) * members
+    return min(asked_seconds, config.max_run_seconds)
 
 
 def _refuse_unfinished(run: Run) -> None:

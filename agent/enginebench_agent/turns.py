@@ -9,6 +9,7 @@ import contextlib
 import os
 import random
 from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
 
 from enginebench_agent.errors import InvalidRequestError
 from enginebench_agent.leases import Leases
@@ -19,6 +20,16 @@ GATHER_SECONDS = 60.0
 """How long the first member of a group waits for the others to be started; then those that are there go on alone."""
 
 
+class Resting(Protocol):
+    """Who can be stopped while others have their turn."""
+
+    async def rest(self) -> None:
+        """Stand still until `go_on`; returns once it does. Harmless when it is gone."""
+
+    def go_on(self) -> None:
+        """Its turn has come."""
+
+
 class Member:
     """One run's place in its group. `changed` is called whenever somebody may be waiting for what happened."""
 
@@ -27,6 +38,7 @@ class Member:
         self._left = left
         self._launched = asyncio.Event()
         self._pipe: int | None = None
+        self._child: Resting | None = None
         self._wants: bool | None = None
         self.has_ended = False
 
@@ -58,7 +70,12 @@ class Member:
         finally:
             os.close(self._pipe)
             os.close(reading)
-            self._pipe = self._wants = None  # the child is gone; until it leaves, nobody can give it a turn
+            # The child is gone; until it leaves, nobody can give it a turn.
+            self._pipe = self._wants = self._child = None
+
+    def attend(self, child: Resting) -> None:
+        """This is the child of the pipe."""
+        self._child = child
 
     def want(self, *, unfinished: bool) -> None:
         """The child waits for its turn. `unfinished`: it would take one even if nobody else did."""
@@ -69,10 +86,17 @@ class Member:
         """Let the child be started."""
         self._launched.set()
 
+    async def rest(self) -> None:
+        """Stop the child that waits, so that it takes nothing from whoever has a turn. Harmless when it is gone."""
+        if self._child is not None:
+            await self._child.rest()
+
     def give(self, turn: bytes) -> None:
         """Answer the child that waits: `GO` or `STOP`. Harmless when it is gone."""
         if self._pipe is not None:
             self._wants = None
+            if self._child is not None:
+                self._child.go_on()
             os.write(self._pipe, turn)  # cannot fail: the reading end is open here too, and one byte has room
 
     def leave(self, *, cancelled: bool = False) -> None:
@@ -85,7 +109,7 @@ class Member:
 
 class Group:
     """Runs of one device that take turns. It launches them one after the other, so that none disturbs another's
-    compilation, first inference and warm-up, and begins the turns when all are warm or have ended.
+    compilation, first inference and warm-up, and begins the turns when all are warm or have ended. Whoever waits rests.
     """
 
     def __init__(self, interleaving: Interleaving, resources: Iterable[str], leases: Leases) -> None:
@@ -131,8 +155,9 @@ class Group:
         async with self._leases.hold(self.resources):
             await self._launch_all()
             await self._take_rounds()
-            for member in self._live():
+            for member in self._live():  # what they do afterwards is timed too
                 member.give(STOP)
+                await self._until(lambda member=member: member.has_ended)  # type: ignore[misc]
             await self._until(lambda: not self._live())
 
     async def _launch_all(self) -> None:
@@ -141,7 +166,7 @@ class Group:
             if (member := self._next()) is None:
                 return
             member.launch()
-            await self._until(lambda member=member: member.is_settled)  # type: ignore[misc]
+            await self._settle(member)
 
     async def _take_rounds(self) -> None:
         order = random.Random(self.interleaving.seed)  # noqa: S311  # no secret
@@ -149,7 +174,11 @@ class Group:
             live = self._live()
             for member in order.sample(live, len(live)):
                 member.give(GO)
-                await self._until(lambda member=member: member.is_settled)  # type: ignore[misc]
+                await self._settle(member)
+
+    async def _settle(self, member: Member) -> None:
+        await self._until(lambda: member.is_settled)
+        await member.rest()
 
     async def _until(self, condition: Callable[[], bool]) -> None:
         while not condition():

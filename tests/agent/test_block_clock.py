@@ -101,14 +101,22 @@ def test_a_child_that_tells_nothing_of_its_clock_is_not_judged() -> None:
     assert clock.difference_ns() is None
 
 
-async def test_the_delays_of_the_loop_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    import asyncio
-
+def test_a_message_may_come_later_by_what_the_agent_worked_meanwhile() -> None:
     clock = BlockClock()
-    monkeypatch.setattr(block_clock, "LOOK_SECONDS", 0.01)
-    looking = asyncio.create_task(clock.measure_delays())
-    await asyncio.sleep(0)
-    time.sleep(0.2)  # the loop does nothing meanwhile
-    await asyncio.sleep(0.02)
-    looking.cancel()
-    assert clock._delay_ns >= 150 * MS
+    clock.wait()
+    until = time.process_time() + 0.1
+    while time.process_time() < until:
+        pass
+    clock.hear(WorkerMessage())
+    assert clock._delay_ns >= 90 * MS
+
+
+@pytest.mark.parametrize(
+    ("late_ms", "busy_ms", "may_be_late_ms"),
+    [(0.5, 0, 20), (40, 40, 20), (19_700, 100, 20_200)],
+    ids=["in time", "had to wait for a processor", "stood still"],
+)
+def test_an_agent_that_stood_still_may_have_heard_late(late_ms: float, busy_ms: float, may_be_late_ms: float) -> None:
+    clock = BlockClock()
+    clock.oversleep(int(late_ms * MS), int(busy_ms * MS), 500 * MS)
+    assert clock._delay_ns == may_be_late_ms * MS

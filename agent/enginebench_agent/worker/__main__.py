@@ -11,12 +11,13 @@ from enginebench_agent.sandbox import Sandbox
 from enginebench_agent.worker import keeper, plugins, sandbox
 from enginebench_agent.worker.channel import Channel
 from enginebench_agent.worker.confine import die_with_parent, leave_network
+from enginebench_agent.worker.pauses import Pauses
 
 
 def main() -> None:
     """Do what the command line says and send it through what was standard output."""
     arguments = _parse_arguments()
-    keeper.part()
+    pauses = keeper.part()
     channel = Channel.claim_stdout()
     channel.process()
     outside = _enter_sandbox(arguments)
@@ -33,15 +34,15 @@ def main() -> None:
     elif arguments.command == "describe":
         channel.engine(plugins.describe(arguments.name))
     else:
-        _run(arguments, channel)
+        _run(arguments, channel, pauses)
     _leave()
 
 
-def _run(arguments: argparse.Namespace, channel: Channel) -> None:
+def _run(arguments: argparse.Namespace, channel: Channel, pauses: Pauses | None) -> None:
     from enginebench_agent.worker.run import Place, execute  # noqa: PLC0415  # listing stays quick
     from enginebench_proto.v1.run_pb2 import RunSpec  # noqa: PLC0415
 
-    place = Place(arguments.model_path, arguments.inputs, arguments.turns)
+    place = Place(arguments.model_path, arguments.inputs, arguments.turns, pauses)
     execute(RunSpec.FromString(sys.stdin.buffer.read()), place, channel)
 
 

@@ -13,38 +13,42 @@ from collections import defaultdict
 from pathlib import Path
 from typing import NoReturn
 
+from enginebench_agent.worker.pauses import Pauses, clock
+
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _AWAITED = (signal.SIGCHLD, signal.SIGTERM)
 
 
-def part() -> None:
-    """Return in a process of its own, whose parent keeps it. Does nothing outside Linux.
+def part() -> Pauses | None:
+    """Return in a process of its own, whose parent keeps it, with what that tells of pauses. Nothing outside Linux.
 
     The agent asks the keeper with SIGTERM to end everything; so does the kernel where the agent is gone.
     """
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     if prctl is None:
-        return
+        return None
     signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
     for number in _AWAITED:
         signal.signal(number, signal.SIG_DFL)  # whoever started the agent may have had them ignored
     prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
-    keeper = os.getpid()
+    keeper, pauses = os.getpid(), Pauses()
     if engine := os.fork():
-        _keep(engine)
+        _keep(engine, pauses)
+    os.setpgid(0, 0)  # the agent stops this group where others have their turn, and never the keeper
     prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     if os.getppid() != keeper:  # it was gone before the kernel was asked
         os._exit(1)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _AWAITED)
+    return pauses
 
 
-def _keep(engine: int) -> NoReturn:
+def _keep(engine: int, pauses: Pauses) -> NoReturn:
     try:
         last = max(int(path.name) for path in Path("/proc/self/fd").iterdir())
         os.closerange(0, last + 1)  # the agent listens for the end of the pipes
-        status = _await_end(engine)
+        status = _await_end(engine, pauses)
         status = _end_all(engine, status)
         if os.WIFSIGNALED(status):
             _end_by(os.WTERMSIG(status))
@@ -53,13 +57,19 @@ def _keep(engine: int) -> NoReturn:
         os._exit(1)
 
 
-def _await_end(engine: int) -> int | None:
+def _await_end(engine: int, pauses: Pauses) -> int | None:
     """The status of the engine's process, once it has ended; None where it is to be ended."""
     while signal.sigwait(_AWAITED) == signal.SIGCHLD:
+        now_ns = clock()  # before the kernel is asked: what it tells was so already, and not later
         with contextlib.suppress(ChildProcessError):
-            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                if ended[0] == engine:
-                    return ended[1]
+            while (changed := os.waitpid(-1, os.WNOHANG | os.WUNTRACED | os.WCONTINUED))[0]:
+                if changed[0] == engine:
+                    if os.WIFSTOPPED(changed[1]):
+                        pauses.begin(now_ns)
+                    elif os.WIFCONTINUED(changed[1]):
+                        pauses.end(now_ns)
+                    else:
+                        return changed[1]
     return None
 
 

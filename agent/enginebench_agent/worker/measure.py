@@ -16,11 +16,13 @@ from enginebench_agent.worker.job import Job
 from enginebench_agent.worker.loads.block import TimedLoad
 from enginebench_agent.worker.loads.choice import closed_load, open_loop
 from enginebench_agent.worker.loads.open_loop import OpenLoop
+from enginebench_agent.worker.pauses import Pauses
 from enginebench_agent.worker.phases import PhaseRecorder
-from enginebench_agent.worker.progress import a_few_times_a_second
+from enginebench_agent.worker.progress import TIMED_PERIOD_NS, a_few_times_a_second
 from enginebench_agent.worker.session import Session, open_session
 from enginebench_agent.worker.steady_state import Bench, SteadyState
 from enginebench_agent.worker.turns import Turns
+from enginebench_agent.worker.verdicts.standstill import Standstill
 from enginebench_agent.worker.verdicts.stopping import Stopping, from_stop_rule
 from enginebench_agent.worker.warm_up import warm_up, warm_up_rule
 from enginebench_proto.v1.configuration_pb2 import InputTensor
@@ -29,12 +31,13 @@ from enginebench_proto.v1.measurement_pb2 import STOP_REASON_MAX_DURATION, Measu
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a measurement has beside its job: where it reports to, its input files, and whose turn it is."""
+    """What a measurement has beside its job: where it reports to, its input files, whose turn it is, and its pauses."""
 
     recorder: PhaseRecorder
     channel: Channel
     input_folder: Path | None = None
     turns: Turns | None = None
+    pauses: Pauses | None = None
 
 
 def open_and_measure(job: Job, around: Surroundings, measurement: Measurement) -> Session:
@@ -81,9 +84,11 @@ def _steady_state(
     job, open_load = session.job, open_loop(session.job.configuration, session.requests, session.inputs)
     if open_load is not None or around.turns is not None:
         warm.close()
-    bench = Bench(around.channel, EvidenceReader(observe.affinity()), job.settings.cores, block_ns)
+    standstill = Standstill(around.pauses, job.settings.cores)
+    bench = Bench(around.channel, EvidenceReader(observe.affinity()), job.settings.cores, block_ns, standstill)
     stopping = Stopping(from_stop_rule(job.configuration.stop))
-    report = a_few_times_a_second(around.channel.progress)
+    sharing = 1 if around.turns is None else around.turns.members
+    report = a_few_times_a_second(around.channel.progress, sharing * TIMED_PERIOD_NS)
     with around.recorder.phase(phases.STEADY_STATE), closing(open_load or warm) as load:
         threads_before = observe.thread_times_ns()
         SteadyState(load, stopping, bench, measurement, report).run(around.turns)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from enginebench_agent.worker import observe
+from enginebench_agent.worker.pauses import Pauses
 from enginebench_proto.v1.measurement_pb2 import Phase
 
 READ = "read"
@@ -18,10 +19,13 @@ PEAKS = "peaks"
 
 
 class PhaseRecorder:
-    """Times phases with the monotonic clock. `announce` is told each phase's name as it begins."""
+    """Times phases with the monotonic clock. `announce` is told each phase's name as it begins; `pauses` tell how long
+    the process stood still in one.
+    """
 
-    def __init__(self, announce: Callable[[str], None]) -> None:
+    def __init__(self, announce: Callable[[str], None], pauses: Pauses | None = None) -> None:
         self._announce = announce
+        self._pauses = pauses
         self.completed: list[Phase] = []
         self.current = ""
         """The phase begun last, also after an error in it; "" before the first."""
@@ -36,4 +40,11 @@ class PhaseRecorder:
         yield
         duration_ns = time.perf_counter_ns() - begin
         peak = observe.peak_rss_bytes() if has_peak else None
-        self.completed.append(Phase(name=name, duration_ns=duration_ns, peak_rss_bytes=peak))
+        paused_ns = self._paused_ns(name, begin, begin + duration_ns)
+        self.completed.append(Phase(name=name, duration_ns=duration_ns, peak_rss_bytes=peak, paused_ns=paused_ns))
+
+    def _paused_ns(self, name: str, begin_ns: int, end_ns: int) -> int | None:
+        # Blocks tell of their own pauses, and between those of a group the process rests.
+        if self._pauses is None or name == STEADY_STATE:
+            return None
+        return sum(end - begin for begin, end in self._pauses.within(begin_ns, end_ns)) or None

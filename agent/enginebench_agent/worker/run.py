@@ -8,6 +8,7 @@ from enginebench_agent.worker.channel import Channel
 from enginebench_agent.worker.containment import refuse_unconfined
 from enginebench_agent.worker.failures import to_failure
 from enginebench_agent.worker.job import Job, check_job, load_engine
+from enginebench_agent.worker.pauses import Pauses
 from enginebench_agent.worker.phases import PhaseRecorder
 from enginebench_agent.worker.turns import Turns
 from enginebench_proto.v1.measurement_pb2 import STOP_REASON_TARGET_MET
@@ -24,7 +25,8 @@ from enginebench_proto.v1.run_pb2 import (
 
 @dataclass(frozen=True)
 class Place:
-    """Where a run takes place: the model's main file, the folder of input files if any, and the pipe for turns.
+    """Where a run takes place: the model's main file, the folder of input files if any, the pipe for turns, and what a
+    keeper tells of pauses.
 
     A calibration has a folder in place of the model's file, for the models it makes.
     """
@@ -32,11 +34,12 @@ class Place:
     model_path: Path
     input_folder: Path | None = None
     turns_descriptor: int | None = None
+    pauses: Pauses | None = None
 
 
 def execute(spec: RunSpec, place: Place, channel: Channel) -> None:
     """Carry out one run and send its outcome, a failure included. Raises only for a broken channel."""
-    recorder = PhaseRecorder(channel.phase)
+    recorder = PhaseRecorder(channel.phase, place.pauses)
     # Filled as the run goes on, so that a late failure keeps what is known.
     result = RunResult(run_id=spec.run_id, outcome=OUTCOME_OK)
     try:
@@ -60,18 +63,21 @@ def _carry_out(spec: RunSpec, place: Place, channel: Channel, recorder: PhaseRec
     if spec.kind == RUN_KIND_PROFILE:
         _profile(job, place, channel, recorder, result)
     else:
-        _measure(job, place, channel, recorder, result)
+        _measure(job, spec.interleaving.members, place, channel, recorder, result)
 
 
 # The modules below need NumPy, whose thread pool takes its size at import: only after the process is confined.
 
 
-def _measure(job: Job, place: Place, channel: Channel, recorder: PhaseRecorder, result: RunResult) -> None:
+def _measure(
+    job: Job, members: int, place: Place, channel: Channel, recorder: PhaseRecorder, result: RunResult
+) -> None:
     from enginebench_agent.worker.measure import Surroundings, open_and_measure  # noqa: PLC0415
 
     descriptor = place.turns_descriptor
-    turns = None if descriptor is None else Turns(descriptor, channel.turn_wanted)
-    session = open_and_measure(job, Surroundings(recorder, channel, place.input_folder, turns), result.measurement)
+    turns = None if descriptor is None else Turns(descriptor, channel.turn_wanted, members)
+    around = Surroundings(recorder, channel, place.input_folder, turns, place.pauses)
+    session = open_and_measure(job, around, result.measurement)
     if result.measurement.stop_reason != STOP_REASON_TARGET_MET:
         result.outcome = OUTCOME_INCONCLUSIVE
     session.close(recorder)

@@ -12,6 +12,7 @@ from enginebench_agent.worker.evidence import EvidenceReader, disturbances
 from enginebench_agent.worker.loads.block import TimedBlock, TimedLoad
 from enginebench_agent.worker.progress import ReportProgress
 from enginebench_agent.worker.turns import Turns
+from enginebench_agent.worker.verdicts.standstill import Pause, Standstill
 from enginebench_agent.worker.verdicts.stopping import Stopping
 from enginebench_proto.v1.measurement_pb2 import (
     STOP_REASON_MAX_DURATION,
@@ -26,12 +27,15 @@ from enginebench_proto.v1.measurement_pb2 import (
 
 @dataclass(frozen=True)
 class Bench:
-    """What a steady state needs beside its load: where blocks go, what watches them, and how long they are to be."""
+    """What a steady state needs beside its load: where blocks go, what watches them, how long they are to be, and who
+    tells whether the process stood still.
+    """
 
     channel: Channel
     evidence: EvidenceReader
     cores: int
     block_ns: int
+    standstill: Standstill
 
 
 class SteadyState:
@@ -46,13 +50,18 @@ class SteadyState:
         self._measurement = measurement
         self._report = report
         self._begin_ns: int | None = None
+        self._paused_ns = 0
+        self._in_turn = False
 
     def run(self, turns: Turns | None) -> None:
         """Measure until the stop rule, or the agent that gives turns, ends it. Raises what an inference raises."""
         cpu_before_ns = observe.process_cpu_time_ns()
+        self._in_turn = turns is not None
         self._measurement.stop_reason = self._alone() if turns is None else self._in_turns(turns)
         if not self._measurement.HasField("cpu_time_ns"):
             self._measurement.cpu_time_ns = observe.process_cpu_time_ns() - cpu_before_ns
+        if (jump_ns := self._bench.standstill.clock_jump_ns()) is not None:
+            self._measurement.clock_jump_ns = jump_ns
 
     def _alone(self) -> StopReason:
         if self._load.goes_on:
@@ -62,7 +71,9 @@ class SteadyState:
                 self._align()
             self._take_in(self._load.block(self._length_ns()))
         maximum_ns = self._stopping.rule.max_duration_ns
-        until_ns = None if maximum_ns is None or self._begin_ns is None else self._begin_ns + maximum_ns
+        until_ns = None
+        if maximum_ns is not None and self._begin_ns is not None:
+            until_ns = self._begin_ns + maximum_ns + self._paused_ns
         for timed in self._load.remainder(self._bench.block_ns, until_ns):
             self._take_in(timed)
         return reason
@@ -74,6 +85,7 @@ class SteadyState:
         """
         reason: StopReason = STOP_REASON_UNSPECIFIED
         while turns.await_turn(unfinished=reason == STOP_REASON_UNSPECIFIED):
+            self._bench.standstill.go_on()
             self._align()
             self._take_in(self._load.block(self._bench.block_ns, drain=True))
             reason = reason or self._stopping.verdict()
@@ -81,6 +93,7 @@ class SteadyState:
 
     def _align(self) -> None:
         self._load.align()
+        self._bench.standstill.begin()
         self._bench.evidence.begin()  # last, as the processor time of what goes before a block is not the block's
 
     def _length_ns(self) -> int:
@@ -90,25 +103,35 @@ class SteadyState:
     def _take_in(self, timed: TimedBlock) -> None:
         """End the evidence of a block, begin that of the next one, and send the block on its way."""
         evidence = self._bench.evidence.end()
+        found = self._bench.standstill.within(timed, evidence, goes_on=self._load.goes_on and not self._in_turn)
+        self._bench.standstill.begin()
         self._bench.evidence.begin()
         if self._begin_ns is None:
             self._begin_ns = timed.begin_ns
-        block = self._to_block(timed, evidence)
-        self._stopping.add(timed.latency_ns, timed.duration_ns, disturbed=bool(block.disturbances))
+        block = self._to_block(timed, evidence, found)
+        self._paused_ns += found.lost_ns
+        self._stopping.add(
+            timed.latency_ns,
+            timed.duration_ns - found.lost_ns,
+            disturbed=bool(block.disturbances),
+            paused=found.is_felt,
+        )
         self._sum_up(block)
         self._bench.channel.block(block, to_samples(block.index, timed, self._begin_ns))
         self._report(self._stopping.elapsed_ns, self._stopping.expected_ns(), self._stopping.iterations)
         gc.collect()  # of what is new only: all else was set aside when the collector was paused
 
-    def _to_block(self, timed: TimedBlock, evidence: Evidence) -> Block:
+    def _to_block(self, timed: TimedBlock, evidence: Evidence, found: Pause) -> Block:
         bench = self._bench
+        others = disturbances(evidence, timed.duration_ns, bench.cores, bench.evidence.highest_frequency_hz)
         return Block(
             index=self._measurement.blocks,
             begin_ns=timed.begin_ns - (self._begin_ns or 0),
             duration_ns=timed.duration_ns,
             iterations=len(timed.latency_ns),
             evidence=evidence,
-            disturbances=disturbances(evidence, timed.duration_ns, bench.cores, bench.evidence.highest_frequency_hz),
+            disturbances=[*found.phrases(), *others],
+            paused_ns=found.paused_ns,
         )
 
     def _sum_up(self, block: Block) -> None:

@@ -11,9 +11,13 @@ class TurnsLostError(Exception):
 
 
 class Turns:
-    """Asks through `want`, told whether this process is unfinished, and is answered through a pipe's read end."""
+    """Asks through `want`, told whether this process is unfinished, and is answered through a pipe's read end.
 
-    def __init__(self, descriptor: int, want: Callable[[bool], None]) -> None:
+    `members` share the device, this one among them.
+    """
+
+    def __init__(self, descriptor: int, want: Callable[[bool], None], members: int = 1) -> None:
+        self.members = members
         self._descriptor = descriptor
         self._want = want
 

@@ -82,6 +82,10 @@ class _Both:
             one.finished(job, outcome_id, status, failure)
 
 
+REDRAWS_PER_SECOND = 2
+"""What is measured may run on this very machine, and each time costs it 2 ms of a processor."""
+
+
 class LiveReporter:
     """Draws progress. Use as a context manager; the jobs are given before anything runs."""
 
@@ -96,6 +100,7 @@ class LiveReporter:
             TimeRemainingColumn(),
             console=stderr(),
             transient=True,
+            refresh_per_second=REDRAWS_PER_SECOND,
         )
         self._current_ns: dict[int, int] = {}
         self._task: TaskID | None = None

@@ -129,7 +129,10 @@ def excluded_blocks(measurement: Measurement) -> frozenset[tuple[int, int]]:
     """The blocks that count for nothing in the measurement's own statistics."""
     if measurement.latency is None or not measurement.latency.excluded:
         return frozenset()
-    return frozenset((block.process, block.index) for block in measurement.blocks if block.disturbances)
+    paused = [block for block in measurement.blocks if block.paused_ns]
+    only_paused = sum(block.iterations for block in paused) == measurement.latency.excluded
+    left_out = paused if only_paused else [block for block in measurement.blocks if block.disturbances]
+    return frozenset((block.process, block.index) for block in left_out)
 
 
 def remarks(first: Measurement, second: Measurement, models: Collection[ModelVersion]) -> Iterator[str]:

@@ -22,6 +22,7 @@ def to_block(block: Block) -> measurement_pb2.Block:
         iterations=block.iterations,
         evidence=to_evidence(block.evidence),
         disturbances=block.disturbances,
+        paused_ns=block.paused_ns,
     )
 
 
@@ -35,6 +36,7 @@ def from_block(message: measurement_pb2.Block, process: int) -> Block:
         iterations=message.iterations,
         evidence=from_evidence(message.evidence),
         disturbances=tuple(message.disturbances),
+        paused_ns=optional(message, "paused_ns"),
     )
 
 

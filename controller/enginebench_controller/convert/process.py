@@ -32,6 +32,8 @@ def from_process(index: int, result: run_pb2.RunResult) -> Process:
         cpu_time_ns=optional(message, "cpu_time_ns"),
         scheduled_arrivals=optional(message, "scheduled_arrivals"),
         unsent_arrivals=optional(message, "unsent_arrivals"),
+        clock_jump_ns=optional(message, "clock_jump_ns"),
+        agent_paused_ns=optional(message, "agent_paused_ns"),
         afterwards=from_afterwards(message.afterwards) if message.HasField("afterwards") else None,
     )
 

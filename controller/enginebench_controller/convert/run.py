@@ -72,4 +72,6 @@ def from_readback(
 
 def from_phases(messages: Any) -> tuple[Phase, ...]:
     """The phases of a run in their order."""
-    return tuple(Phase(m.name, m.duration_ns, optional(m, "peak_rss_bytes")) for m in messages)
+    return tuple(
+        Phase(m.name, m.duration_ns, optional(m, "peak_rss_bytes"), optional(m, "paused_ns")) for m in messages
+    )

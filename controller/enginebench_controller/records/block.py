@@ -31,7 +31,11 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Block:
-    """A stretch of the steady state of one process. `disturbances` is empty for a clean block."""
+    """A stretch of the steady state of one process. `disturbances` is empty for a clean block.
+
+    `paused_ns`: how long the process stood still while inferences of the block were under way; such a block counts
+    nowhere. None where nobody tells.
+    """
 
     process: int
     index: int
@@ -40,6 +44,7 @@ class Block:
     iterations: int
     evidence: Evidence = Evidence()
     disturbances: tuple[str, ...] = ()
+    paused_ns: int | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,11 +15,12 @@ class StopReason(StrEnum):
 
 @dataclass(frozen=True)
 class Phase:
-    """One stretch of a run with a purpose of its own, such as "compile"."""
+    """One stretch of a run with a purpose of its own, such as "compile"; `paused_ns` of it the process stood still."""
 
     name: str
     duration_ns: int
     peak_rss_bytes: int | None = None
+    paused_ns: int | None = None
 
 
 @dataclass(frozen=True)
@@ -79,4 +80,6 @@ class Process:
     throughput_items_per_s: float | None = None
     scheduled_arrivals: int | None = None
     unsent_arrivals: int | None = None
+    clock_jump_ns: int | None = None
+    agent_paused_ns: int | None = None
     afterwards: Afterwards | None = None

@@ -39,7 +39,7 @@ class LatencySummary:
 
     `mad_ns` is the median absolute deviation from the median, not scaled. `outliers` are samples outside Tukey's
     fences, 1.5 interquartile ranges below the first or above the third quartile. `excluded` samples are kept but count
-    nowhere here: those of disturbed blocks that were measured again.
+    nowhere here: those of paused blocks, and of disturbed ones that were measured again.
     """
 
     samples: int

@@ -78,12 +78,12 @@ def _ending(job: Job, results: Sequence[run_pb2.RunResult]) -> tuple[Failure | N
 def _with_numbers(begun: Measurement, samples: SampleFile) -> Measurement:
     rule, batch = begun.configuration.stop, begun.configuration.batch
     blocks = samples.blocks
-    noisy = _measured_again(rule, blocks)
-    excluded = noisy if _leaves_something(noisy, blocks) else frozenset()
+    paused, noisy = _paused(blocks), _measured_again(rule, blocks)
+    excluded = next((each for each in (paused | noisy, paused) if _leaves_something(each, blocks)), frozenset())
     latency, medians = summarize(samples, excluded), process_medians(samples, excluded)
     drifted = drifts(samples, excluded)
     rate, rate_interval = throughput(blocks, batch, excluded)
-    counted = sum(block.iterations for block in blocks if (block.process, block.index) not in noisy)
+    counted = sum(block.iterations for block in blocks if (block.process, block.index) not in paused | noisy)
     return replace(
         begun,
         status=_verdict(rule, begun.processes, latency, counted),
@@ -105,6 +105,11 @@ def _with_medians(
     own = [block for block in blocks if block.process == process.index]
     rate = throughput(own, batch, excluded)[0] if process.index in medians else None
     return replace(process, median_ns=medians.get(process.index), throughput_items_per_s=rate)
+
+
+def _paused(blocks: Sequence[Block]) -> frozenset[BlockKey]:
+    """The blocks in which a process stood still: their times are not the engine's."""
+    return frozenset((block.process, block.index) for block in blocks if block.paused_ns)
 
 
 def _measured_again(rule: StopRule, blocks: Sequence[Block]) -> frozenset[BlockKey]:

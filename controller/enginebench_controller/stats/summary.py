@@ -13,7 +13,7 @@ from enginebench_controller.stats.percentiles import PERCENTS, samples_needed
 NS_PER_S = 1_000_000_000
 
 Excluded = Collection[tuple[int, int]]
-"""Blocks that count nowhere, as (process, block index): disturbed ones that were measured again."""
+"""Blocks that count nowhere, as (process, block index): disturbed ones that were measured again, and paused ones."""
 
 
 def summarize(samples: Iterable[BlockSamples], excluded: Excluded = ()) -> LatencySummary:

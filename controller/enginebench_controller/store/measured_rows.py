@@ -33,6 +33,8 @@ _PROCESS_COLUMNS = (
     "throughput_items_per_s",
     "scheduled_arrivals",
     "unsent_arrivals",
+    "clock_jump_ns",
+    "agent_paused_ns",
 )
 _MEDIAN_INTERVAL = ("median_low_ns", "median_high_ns", "median_interval_level", "median_interval_method")
 _THROUGHPUT_INTERVAL = (
@@ -116,6 +118,7 @@ def to_block_row(block: Block) -> Row:
         "duration_ns": block.duration_ns,
         "iterations": block.iterations,
         "disturbances": list(block.disturbances),
+        "paused_ns": block.paused_ns,
         **{column: getattr(block.evidence, column) for column in _EVIDENCE_COLUMNS},
         "evidence_missing": to_json(block.evidence.missing) if block.evidence.missing else None,
     }
@@ -132,6 +135,7 @@ def from_block_row(row: Row) -> Block:
         iterations=row["iterations"],
         evidence=Evidence(**{column: row[column] for column in _EVIDENCE_COLUMNS}, missing=missing),
         disturbances=tuple(row["disturbances"]),
+        paused_ns=row["paused_ns"],
     )
 
 

@@ -14,6 +14,7 @@ from typing import TypeVar
 from enginebench_controller.records import (
     ArrivalProcess,
     Arrivals,
+    Block,
     CeilingBasis,
     Effective,
     Hint,
@@ -93,6 +94,8 @@ def doubts(measurement: Measurement) -> tuple[str, ...]:
         _too_many_cores(measurement),
         *_never_steady(measurement),
         *_drifted(measurement),
+        _paused(measurement),
+        *_stopped_beside(measurement),
         _disturbed(measurement),
         *_overload(measurement),
         _unlike_processes(measurement),
@@ -105,8 +108,8 @@ def marks(measurement: Measurement) -> tuple[Mark, ...]:
     if measurement.latency is None:
         return ()
     impossible = _beyond_the_ceiling(measurement) or _slower_when_fresh(measurement)
-    share = summarize_evidence(measurement.blocks).disturbed_share or 0.0
-    disturbed = share > MOSTLY_DISTURBED and not measurement.latency.excluded
+    share = summarize_evidence(_going_on(measurement)).disturbed_share or 0.0
+    disturbed = share > MOSTLY_DISTURBED and not _measured_again(measurement)
     return ((Mark.IMPOSSIBLE,) if impossible else ()) + ((Mark.DISTURBED,) if disturbed else ())
 
 
@@ -265,11 +268,49 @@ def _drifted(measurement: Measurement) -> Iterator[str]:
             yield f"the latency {moved} by {abs(process.drift):.0%} while it was measured{which}: use a longer --warmup"
 
 
+def _paused(measurement: Measurement) -> str | None:
+    paused_ns = [block.paused_ns for block in measurement.blocks if block.paused_ns]
+    if not paused_ns:
+        return None
+    seconds = f"{max(paused_ns) / 1e9:.3g} s"
+    left_out = measurement.latency is not None and measurement.latency.excluded
+    return (
+        f"the process stood still (stopped, frozen or suspended), for {seconds} at the longest: {len(paused_ns)} of "
+        f"{len(measurement.blocks)} blocks are {'left out' if left_out else 'in the numbers, for want of others'}"
+    )
+
+
+def _stopped_beside(measurement: Measurement) -> Iterator[str]:
+    """What stood still or jumped, and harms no number."""
+    for process in measurement.processes:
+        which = _which(process, measurement)
+        for phase in process.phases:
+            if phase.paused_ns:
+                name = phase.name.replace("_", " ")
+                yield f"the process stood still for {phase.paused_ns / 1e9:.3g} s of its {name}{which}"
+        if process.agent_paused_ns:
+            yield f"the agent stood still for {process.agent_paused_ns / 1e9:.3g} s meanwhile{which}"
+        if process.clock_jump_ns:
+            jump = f"{process.clock_jump_ns / 1e9:+.4g} s"
+            yield f"the machine's clock was set by {jump} meanwhile{which}; no duration depends on it"
+
+
+def _going_on(measurement: Measurement) -> tuple[Block, ...]:
+    """The blocks in which the process did not stand still."""
+    return tuple(block for block in measurement.blocks if not block.paused_ns)
+
+
+def _measured_again(measurement: Measurement) -> bool:
+    """Whether disturbed blocks are left out, beside those that stood still."""
+    paused = sum(block.iterations for block in measurement.blocks if block.paused_ns)
+    return measurement.latency is not None and measurement.latency.excluded > paused
+
+
 def _disturbed(measurement: Measurement) -> str | None:
-    summary = summarize_evidence(measurement.blocks)
+    summary = summarize_evidence(_going_on(measurement))
     if not summary.disturbed_share:
         return None
-    again = ", and measured again" if measurement.latency and measurement.latency.excluded else ""
+    again = ", and measured again" if _measured_again(measurement) else ""
     return f"{summary.disturbed_share:.0%} of the time was disturbed{again} ({', '.join(summary.disturbances)})"
 
 

@@ -29,7 +29,7 @@ READBACK_SOURCE_OBSERVED: ReadbackSource
 READBACK_SOURCE_ASSUMED: ReadbackSource
 
 class Measurement(_message.Message):
-    __slots__ = ("phases", "effective", "iterations", "batch", "steady_state_ns", "cpu_time_ns", "inputs", "input_set_sha256", "outputs", "calibration", "warm_up", "stop_reason", "blocks", "captured_outputs", "scheduled_arrivals", "unsent_arrivals", "afterwards")
+    __slots__ = ("phases", "effective", "iterations", "batch", "steady_state_ns", "cpu_time_ns", "inputs", "input_set_sha256", "outputs", "calibration", "warm_up", "stop_reason", "blocks", "captured_outputs", "scheduled_arrivals", "unsent_arrivals", "afterwards", "clock_jump_ns", "agent_paused_ns")
     PHASES_FIELD_NUMBER: _ClassVar[int]
     EFFECTIVE_FIELD_NUMBER: _ClassVar[int]
     ITERATIONS_FIELD_NUMBER: _ClassVar[int]
@@ -47,6 +47,8 @@ class Measurement(_message.Message):
     SCHEDULED_ARRIVALS_FIELD_NUMBER: _ClassVar[int]
     UNSENT_ARRIVALS_FIELD_NUMBER: _ClassVar[int]
     AFTERWARDS_FIELD_NUMBER: _ClassVar[int]
+    CLOCK_JUMP_NS_FIELD_NUMBER: _ClassVar[int]
+    AGENT_PAUSED_NS_FIELD_NUMBER: _ClassVar[int]
     phases: _containers.RepeatedCompositeFieldContainer[Phase]
     effective: Effective
     iterations: int
@@ -64,7 +66,9 @@ class Measurement(_message.Message):
     scheduled_arrivals: int
     unsent_arrivals: int
     afterwards: Afterwards
-    def __init__(self, phases: _Optional[_Iterable[_Union[Phase, _Mapping]]] = ..., effective: _Optional[_Union[Effective, _Mapping]] = ..., iterations: _Optional[int] = ..., batch: _Optional[int] = ..., steady_state_ns: _Optional[int] = ..., cpu_time_ns: _Optional[int] = ..., inputs: _Optional[_Iterable[_Union[_configuration_pb2.InputTensor, _Mapping]]] = ..., input_set_sha256: _Optional[str] = ..., outputs: _Optional[_Iterable[_Union[OutputTensor, _Mapping]]] = ..., calibration: _Optional[_Union[Calibration, _Mapping]] = ..., warm_up: _Optional[_Union[WarmUp, _Mapping]] = ..., stop_reason: _Optional[_Union[StopReason, str]] = ..., blocks: _Optional[int] = ..., captured_outputs: _Optional[_Iterable[_Union[CapturedOutput, _Mapping]]] = ..., scheduled_arrivals: _Optional[int] = ..., unsent_arrivals: _Optional[int] = ..., afterwards: _Optional[_Union[Afterwards, _Mapping]] = ...) -> None: ...
+    clock_jump_ns: int
+    agent_paused_ns: int
+    def __init__(self, phases: _Optional[_Iterable[_Union[Phase, _Mapping]]] = ..., effective: _Optional[_Union[Effective, _Mapping]] = ..., iterations: _Optional[int] = ..., batch: _Optional[int] = ..., steady_state_ns: _Optional[int] = ..., cpu_time_ns: _Optional[int] = ..., inputs: _Optional[_Iterable[_Union[_configuration_pb2.InputTensor, _Mapping]]] = ..., input_set_sha256: _Optional[str] = ..., outputs: _Optional[_Iterable[_Union[OutputTensor, _Mapping]]] = ..., calibration: _Optional[_Union[Calibration, _Mapping]] = ..., warm_up: _Optional[_Union[WarmUp, _Mapping]] = ..., stop_reason: _Optional[_Union[StopReason, str]] = ..., blocks: _Optional[int] = ..., captured_outputs: _Optional[_Iterable[_Union[CapturedOutput, _Mapping]]] = ..., scheduled_arrivals: _Optional[int] = ..., unsent_arrivals: _Optional[int] = ..., afterwards: _Optional[_Union[Afterwards, _Mapping]] = ..., clock_jump_ns: _Optional[int] = ..., agent_paused_ns: _Optional[int] = ...) -> None: ...
 
 class Afterwards(_message.Message):
     __slots__ = ("late_difference", "repeat_difference", "seen_ns", "fresh_ns", "inferences")
@@ -117,20 +121,22 @@ class CapturedOutput(_message.Message):
     def __init__(self, input_index: _Optional[int] = ..., name: _Optional[str] = ..., dtype: _Optional[str] = ..., shape: _Optional[_Iterable[int]] = ..., values: _Optional[bytes] = ..., stride: _Optional[int] = ...) -> None: ...
 
 class Block(_message.Message):
-    __slots__ = ("index", "begin_ns", "duration_ns", "iterations", "evidence", "disturbances")
+    __slots__ = ("index", "begin_ns", "duration_ns", "iterations", "evidence", "disturbances", "paused_ns")
     INDEX_FIELD_NUMBER: _ClassVar[int]
     BEGIN_NS_FIELD_NUMBER: _ClassVar[int]
     DURATION_NS_FIELD_NUMBER: _ClassVar[int]
     ITERATIONS_FIELD_NUMBER: _ClassVar[int]
     EVIDENCE_FIELD_NUMBER: _ClassVar[int]
     DISTURBANCES_FIELD_NUMBER: _ClassVar[int]
+    PAUSED_NS_FIELD_NUMBER: _ClassVar[int]
     index: int
     begin_ns: int
     duration_ns: int
     iterations: int
     evidence: Evidence
     disturbances: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, index: _Optional[int] = ..., begin_ns: _Optional[int] = ..., duration_ns: _Optional[int] = ..., iterations: _Optional[int] = ..., evidence: _Optional[_Union[Evidence, _Mapping]] = ..., disturbances: _Optional[_Iterable[str]] = ...) -> None: ...
+    paused_ns: int
+    def __init__(self, index: _Optional[int] = ..., begin_ns: _Optional[int] = ..., duration_ns: _Optional[int] = ..., iterations: _Optional[int] = ..., evidence: _Optional[_Union[Evidence, _Mapping]] = ..., disturbances: _Optional[_Iterable[str]] = ..., paused_ns: _Optional[int] = ...) -> None: ...
 
 class Evidence(_message.Message):
     __slots__ = ("cpu_time_ns", "other_cpu_time_ns", "steal_ns", "involuntary_switches", "cpu_pressure_ns", "memory_pressure_ns", "io_pressure_ns", "throttled_ns", "min_frequency_hz", "max_frequency_hz", "temperature_millicelsius", "energy_uj", "governor", "turbo", "power_supply", "missing")
@@ -176,14 +182,16 @@ class Evidence(_message.Message):
     def __init__(self, cpu_time_ns: _Optional[int] = ..., other_cpu_time_ns: _Optional[int] = ..., steal_ns: _Optional[int] = ..., involuntary_switches: _Optional[int] = ..., cpu_pressure_ns: _Optional[int] = ..., memory_pressure_ns: _Optional[int] = ..., io_pressure_ns: _Optional[int] = ..., throttled_ns: _Optional[int] = ..., min_frequency_hz: _Optional[int] = ..., max_frequency_hz: _Optional[int] = ..., temperature_millicelsius: _Optional[int] = ..., energy_uj: _Optional[int] = ..., governor: _Optional[str] = ..., turbo: bool = ..., power_supply: _Optional[str] = ..., missing: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class Phase(_message.Message):
-    __slots__ = ("name", "duration_ns", "peak_rss_bytes")
+    __slots__ = ("name", "duration_ns", "peak_rss_bytes", "paused_ns")
     NAME_FIELD_NUMBER: _ClassVar[int]
     DURATION_NS_FIELD_NUMBER: _ClassVar[int]
     PEAK_RSS_BYTES_FIELD_NUMBER: _ClassVar[int]
+    PAUSED_NS_FIELD_NUMBER: _ClassVar[int]
     name: str
     duration_ns: int
     peak_rss_bytes: int
-    def __init__(self, name: _Optional[str] = ..., duration_ns: _Optional[int] = ..., peak_rss_bytes: _Optional[int] = ...) -> None: ...
+    paused_ns: int
+    def __init__(self, name: _Optional[str] = ..., duration_ns: _Optional[int] = ..., peak_rss_bytes: _Optional[int] = ..., paused_ns: _Optional[int] = ...) -> None: ...
 
 class Effective(_message.Message):
     __slots__ = ("threads", "streams", "precision", "provider", "isa", "affinity", "prepared")

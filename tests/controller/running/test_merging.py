@@ -28,6 +28,7 @@ from enginebench_proto.v1 import measurement_pb2, run_pb2
 MODEL = ModelVersion("a" * 64, "net", "onnx", (ModelFile("net.onnx", "a" * 64, 10),), 1)
 MET, CUT_OFF = measurement_pb2.STOP_REASON_TARGET_MET, measurement_pb2.STOP_REASON_MAX_DURATION
 BLOCKS, ITERATIONS = 5, 40
+PAUSE_NS = 20_000_000_000
 
 
 def job(**stop: object) -> Job:
@@ -55,23 +56,31 @@ def failure(kind: run_pb2.FailureKind = run_pb2.FAILURE_KIND_CRASHED) -> run_pb2
     return run_pb2.RunResult(outcome=outcome, failure=run_pb2.Failure(kind=kind, message="it went away"))
 
 
-def fill(samples: SampleFile, process: int, median_ns: int, disturbed: Sequence[int] = ()) -> None:
+def fill(
+    samples: SampleFile, process: int, median_ns: int, disturbed: Sequence[int] = (), paused: Sequence[int] = ()
+) -> None:
     random = np.random.default_rng(process)
     samples.begin(process)
     for index in range(BLOCKS):
         latency_ns = (median_ns * random.normal(1, 0.002, ITERATIONS)).astype(np.int64)
         if index in disturbed:
             latency_ns *= 3
-        reasons = ("steal 12 %",) if index in disturbed else ()
+        if index in paused:
+            latency_ns[-1] += PAUSE_NS
+        reasons = ("steal 12 %",) if index in disturbed else ("paused for 20 s",) if index in paused else ()
+        paused_ns = PAUSE_NS if index in paused else 0
         duration_ns = int(latency_ns.sum())
-        samples.add_block(Block(process, index, 0, duration_ns, ITERATIONS, disturbances=reasons))
+        block = Block(process, index, 0, duration_ns, ITERATIONS, disturbances=reasons, paused_ns=paused_ns)
+        samples.add_block(block)
         samples.add_samples(BlockSamples(process, index, latency_ns))
 
 
-def merged(folder: Path, medians_ns: Sequence[int], disturbed: Sequence[int] = (), **stop: object) -> Measurement:
+def merged(
+    folder: Path, medians_ns: Sequence[int], disturbed: Sequence[int] = (), paused: Sequence[int] = (), **stop: object
+) -> Measurement:
     with SampleFile(folder) as samples:
         for process, median_ns in enumerate(medians_ns):
-            fill(samples, process, median_ns, disturbed)
+            fill(samples, process, median_ns, disturbed, paused)
         results = [result() for _ in medians_ns]
         return merge(job(processes=len(medians_ns), **stop), "b1", "m1", results, samples)
 
@@ -127,6 +136,23 @@ def test_disturbed_blocks_count_unless_they_were_to_be_measured_again(tmp_path: 
     assert counted.latency.median_ns > 2_500_000 and counted.latency.excluded == 0
     assert left_out.latency.median_ns < 1_100_000 and left_out.latency.excluded == 3 * ITERATIONS
     assert len(left_out.blocks) == BLOCKS, "they are kept all the same"
+
+
+def test_blocks_that_stood_still_never_count(tmp_path: Path) -> None:
+    measurement = merged(tmp_path, [1_000_000], paused=(1,), disturbed=(2,))
+    assert measurement.latency is not None
+    assert measurement.latency.excluded == ITERATIONS and measurement.latency.max_ns < 4_000_000
+    assert measurement.throughput_items_per_s == pytest.approx(4 * 1000 * 4 / (3 + 3), rel=0.02)
+    both = merged(tmp_path, [1_000_000], paused=(1,), disturbed=(2,), retry_noisy=True)
+    assert both.latency is not None and both.latency.excluded == 2 * ITERATIONS
+    assert len(both.blocks) == BLOCKS
+
+
+def test_where_nothing_was_quiet_blocks_that_stood_still_are_left_out_all_the_same(tmp_path: Path) -> None:
+    rest = tuple(index for index in range(BLOCKS) if index != 1)
+    measurement = merged(tmp_path, [1_000_000], paused=(1,), disturbed=rest, retry_noisy=True)
+    assert measurement.latency is not None
+    assert measurement.latency.excluded == ITERATIONS and measurement.latency.max_ns < PAUSE_NS
 
 
 def test_where_nothing_was_quiet_the_disturbed_numbers_are_shown_as_inconclusive(tmp_path: Path) -> None:

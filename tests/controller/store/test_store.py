@@ -61,6 +61,16 @@ def test_what_the_machine_does_not_tell_stays_unknown(filled):
     assert filled.measurements("b0000001")[0].blocks == (block,)
 
 
+def test_what_stood_still_comes_back(filled):
+    whole = invented.measured("m1")
+    block = replace(whole.blocks[0], paused_ns=20_000_000_000)
+    process = replace(whole.processes[0], agent_paused_ns=19_600_000_000, clock_jump_ns=-3_600_000_000_000)
+    filled.add_measurement(replace(whole, blocks=(block,), processes=(process,)))
+
+    found = filled.measurements("b0000001")[0]
+    assert (found.blocks, found.processes) == ((block,), (process,))
+
+
 def test_blocks_stay_behind_where_they_are_not_wanted(filled):
     filled.add_measurement(invented.measured("m1"), invented.samples("m1"))
 

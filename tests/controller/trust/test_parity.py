@@ -152,6 +152,27 @@ def test_how_much_of_the_time_was_disturbed_is_told_with_the_causes():
     assert doubts(replace(quiet(), blocks=tuple(noisy))) == ("20% of the time was disturbed (steal, throttled)",)
 
 
+def test_what_stood_still_is_told_and_is_no_disturbed_time():
+    blocks = [replace(block, duration_ns=100, disturbances=()) for block in invented.measured("m1").blocks[:10]]
+    blocks[3] = replace(blocks[3], duration_ns=20_000, disturbances=("paused for 20 s",), paused_ns=20_000_000_000)
+    of = replace(quiet(), blocks=tuple(blocks))
+    left_out = replace(of, latency=replace(of.latency, excluded=blocks[3].iterations))
+    stood_still = "the process stood still (stopped, frozen or suspended), for 20 s at the longest: 1 of 10 blocks are "
+    assert doubts(left_out) == (stood_still + "left out",)
+    assert doubts(of) == (stood_still + "in the numbers, for want of others",)
+    assert status_words(left_out) == "ok"
+    blocks[4] = replace(blocks[4], disturbances=("steal 7 %",))
+    assert "11% of the time was disturbed (steal)" in doubts(replace(left_out, blocks=tuple(blocks)))
+
+
+def test_an_agent_that_stood_still_and_a_clock_that_was_set_are_told():
+    processes = (Process(0, agent_paused_ns=19_600_000_000), Process(1, clock_jump_ns=-3_600_000_000_000))
+    assert doubts(replace(quiet(), processes=processes)) == (
+        "the agent stood still for 19.6 s meanwhile (process 1 of 2)",
+        "the machine's clock was set by -3600 s meanwhile (process 2 of 2); no duration depends on it",
+    )
+
+
 def open_loop(rate_per_s, completed_per_s, unsent=0, process=ArrivalProcess.CONSTANT):
     arrivals = Arrivals(rate_per_s, process)
     configuration = Configuration("CPU", 4, cores=2, load=Load.OPEN_LOOP, requests=2, arrivals=arrivals)

@@ -50,7 +50,7 @@ class Stopping:
     def __init__(self, rule: StopRule) -> None:
         self.rule = rule
         self.elapsed_ns = 0
-        """The steady state so far: the durations of all blocks."""
+        """The steady state so far: the durations of all blocks, without what they stood still."""
         self.iterations = 0
         """The inferences of all blocks."""
         self._counted_ns = 0
@@ -60,11 +60,11 @@ class Stopping:
         self._blocks = 0
         self._next_look = 1
 
-    def add(self, latency_ns: "array[int]", duration_ns: int, *, disturbed: bool) -> None:
-        """Take in one more block."""
+    def add(self, latency_ns: "array[int]", duration_ns: int, *, disturbed: bool, paused: bool = False) -> None:
+        """Take in one more block. One in which the process was `paused` counts for nothing, whatever the rule."""
         self.elapsed_ns += duration_ns
         self.iterations += len(latency_ns)
-        if disturbed and self.rule.retry_noisy:
+        if paused or (disturbed and self.rule.retry_noisy):
             return
         self._counted_ns += duration_ns
         self._counted_iterations += len(latency_ns)

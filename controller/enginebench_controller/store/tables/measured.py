@@ -92,7 +92,7 @@ MEASURED = (
         mad_ns: median absolute deviation from the median, in ns
         p999_ns: 99.9th percentile, in ns; NULL with fewer than 6,636 samples
         outliers: samples outside Tukey's fences; they count like all others
-        excluded: samples that count nowhere: those of disturbed blocks that were measured again
+        excluded: samples that count nowhere: those of paused blocks, and of disturbed ones that were measured again
         median_low_ns: lower bound of the median's interval, in ns
         median_high_ns: upper bound of the median's interval, in ns
         median_interval_level: nominal coverage of that interval, such as 0.95
@@ -132,6 +132,8 @@ MEASURED = (
         {_PHASES}
         effective: what the engine really used in this process
         afterwards: whether outputs stayed the same, and the latencies of inputs never seen, after the steady state
+        clock_jump_ns: by how much the machine's wall clock was set meanwhile, in ns; NULL where it was not
+        agent_paused_ns: how long the agent stood still meanwhile, in ns; NULL where it was not seen to
         """,
     ),
     table(
@@ -145,6 +147,7 @@ MEASURED = (
         duration_ns: its length, in ns
         iterations: inferences that were completed in it
         disturbances: what disturbed it, in words; empty for a clean block
+        paused_ns: how long the process stood still, in ns: a block that counts nowhere; NULL where nobody tells
         cpu_time_ns: processor time of the process, in ns
         other_cpu_time_ns: processor time of everything else on the same processors, in ns
         steal_ns: time that the hypervisor took, in ns

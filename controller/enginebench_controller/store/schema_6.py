@@ -1,0 +1,9 @@
+"""What version 6 adds: when processes and agents stood still."""
+
+from typing import Final
+
+SIXTH_SCHEMA: Final = (
+    "ALTER TABLE blocks ADD COLUMN paused_ns BIGINT",
+    "ALTER TABLE processes ADD COLUMN clock_jump_ns BIGINT",
+    "ALTER TABLE processes ADD COLUMN agent_paused_ns BIGINT",
+)
