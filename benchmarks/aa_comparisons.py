@@ -35,7 +35,7 @@ LEVEL = 0.05
 KEPT = RESULTS / "aa_comparisons.json"
 
 TESTS = {
-    "processes": "interleaved, three processes: t over processes",
+    "processes": "interleaved, three processes: t over process pairs",
     "welch": "not paired, three processes: Welch's t over processes",
     "blocks": "interleaved, one process each: Wilcoxon over blocks",
     "raw": "for contrast, one process each: Mann-Whitney over single samples",

@@ -16,6 +16,7 @@ class ExitCode(IntEnum):
     USAGE = 2
     UNREACHABLE = 3
     CONDITION_MET = 4
+    CANNOT_TELL = 5
 
 
 INTERRUPTED = 130

@@ -79,7 +79,7 @@ def test_what_noise_hides_fails_only_when_strict(bench: Bench) -> None:
     ids = measurement_ids(bench)
     done = bench.cli("compare", *ids, "--fail-if", "slower>3%", expect=0)
     assert "inconclusive" in done.stderr
-    bench.cli("compare", *ids, "--fail-if", "slower>3%", "--strict", expect=4)
+    bench.cli("compare", *ids, "--fail-if", "slower>3%", "--strict", expect=5)
 
 
 def measurement_ids(bench: Bench) -> list[str]:

@@ -27,6 +27,7 @@ MODULES = {
     "ladder": ("ladder",),
     "benchmarks": ("list", "show", "remove", "export", "import"),
     "compare": ("compare",),
+    "gate": ("gate",),
     "profiling": ("profile",),
     "profiles": ("profiles",),
     "prospects": ("prospects",),

@@ -6,12 +6,15 @@ from typing import Annotated
 import typer
 
 from enginebench_controller.cli.console import confirmed, print_json, print_table, remark
+from enginebench_controller.cli.gate import print_gate
 from enginebench_controller.cli.options import BenchmarkName, Json
 from enginebench_controller.cli.tables import instant, print_failures, print_measurements
 from enginebench_controller.documents.benchmarks import benchmark_document, benchmark_list_document
 from enginebench_controller.errors import InputError
 from enginebench_controller.exchange.benchmarks import export_benchmarks, import_benchmarks
 from enginebench_controller.exports.new_file import new_file
+from enginebench_controller.gating import gate_of
+from enginebench_controller.gating.reports import gate_document
 from enginebench_controller.home import default_home
 
 
@@ -63,12 +66,16 @@ def show(
     store = default_home().store
     found = store.benchmark(benchmark)
     measurements, models = store.measurements(found.id), store.models()
+    gated = None if failures or not found.plan.get("gate") else gate_of(default_home(), found)
     if failures:
         print_failures(measurements)
     elif json:
         snapshots = store.benchmark_snapshots(found.id)
-        print_json(benchmark_document(found, measurements, snapshots, models, with_blocks=blocks))
+        told = {} if gated is None else {"gate": gate_document(gated)}
+        print_json(benchmark_document(found, measurements, snapshots, models, with_blocks=blocks) | told)
     else:
+        if gated is not None:
+            print_gate(gated)
         title = f"{found.name} ({found.id}), {instant(found.created_at_unix_ns)}"
         print_measurements(title, measurements, models)
 

@@ -24,6 +24,7 @@ from enginebench_controller.comparing import (
     check_measurements,
     check_profiles,
     compare_profiles,
+    exit_code,
     parse_conditions,
 )
 from enginebench_controller.comparing.benchmark_document import benchmarks_document
@@ -70,7 +71,9 @@ def compare(
         str | None,
         typer.Option(metavar="CONDITION", help="Exit with code 4 if it holds beyond noise: 'slower>3%', see the docs."),
     ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Fail also where noise hides whether it holds.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with code 5 where noise hides whether it holds.")
+    ] = False,
     most: Annotated[int, typer.Option(min=0, help="How many layers to print, the largest differences first.")] = 20,
     json: Json = False,
     html: Annotated[
@@ -163,7 +166,7 @@ def _benchmarks(
 
 
 def _exit_code(checks: Sequence[Check], judged: Soundness, *, strict: bool) -> int:
-    """That of a condition before that of what failed."""
-    bad = {Outcome.FAILED, Outcome.INCONCLUSIVE} if strict else {Outcome.FAILED}
-    code = concluded(judged)
-    return int(ExitCode.CONDITION_MET) if any(check.outcome in bad for check in checks) else code
+    failed = concluded(judged) != ExitCode.OK
+    found = {check.outcome for check in checks}
+    worse, cannot_tell = Outcome.FAILED in found, Outcome.INCONCLUSIVE in found
+    return int(exit_code(worse=worse, failed=failed, cannot_tell=cannot_tell, strict=strict))

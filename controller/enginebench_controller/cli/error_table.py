@@ -52,8 +52,13 @@ EXITS: Mapping[int, Explanation] = {
         "A target does not answer.", "Start its agent, or correct its address; `enginebench targets check` asks again."
     ),
     ExitCode.CONDITION_MET: Explanation(
-        "A condition of `compare --fail-if` holds, or `--strict` and noise hides whether it does.",
-        "Look at what the comparison shows, or measure longer where it is noise.",
+        "Worse, beyond noise: a condition of `compare --fail-if` holds, or what `gate` calls worse.",
+        "Look at what the comparison shows; profiles name the layers.",
+    ),
+    ExitCode.CANNOT_TELL: Explanation(
+        "Of `compare --fail-if` and `gate` with `--strict`: nothing is worse beyond noise, but noise hides whether "
+        "something is. Without `--strict` that is told and changes no exit code.",
+        "Measure longer or on a quieter machine; or tolerate more.",
     ),
     INTERRUPTED: Explanation(
         "Interrupted with Ctrl-C; what was finished is stored, running children were ended.", "Run it again."

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -13,6 +14,7 @@ from enginebench_controller.cli.exit_codes import concluded
 from enginebench_controller.cli.options import Json, TrustAgain
 from enginebench_controller.cli.progress import announcing
 from enginebench_controller.errors import ExitCode
+from enginebench_controller.gating.gate import enough_of
 from enginebench_controller.home import Home, default_home
 from enginebench_controller.running.collecting import Wish
 from enginebench_controller.running.resuming import TakenUp, Waiting, look, missing_outcomes
@@ -39,6 +41,7 @@ def resume(
 ) -> int:
     """Collect, once, what interrupted commands have left on their targets. Living commands are left alone."""
     home, wish = default_home(), Wish(tuple(split(target) or ()), finish, wait, trust)
+    wish = replace(wish, enough_of=partial(enough_of, home))
     found: tuple[TakenUp, ...] | tuple[Waiting, ...]
     if dry_run:
         found = asyncio.run(look(home, wish))

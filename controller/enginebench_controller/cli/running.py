@@ -13,6 +13,7 @@ from enginebench_controller.cli.arguments import fed, image_options, pairs, shap
 from enginebench_controller.cli.console import print_json, remark
 from enginebench_controller.cli.exit_codes import concluded
 from enginebench_controller.cli.expansions import show_expansion
+from enginebench_controller.cli.gate import carry_out_again
 from enginebench_controller.cli.options import (
     BatchAxis,
     BenchmarkName,
@@ -171,6 +172,8 @@ def _plan(models: list[str], fields: dict[str, Any]) -> Plan:
 
 
 def _carry_out(home: Home, order: Order, *, as_json: bool) -> None:
+    if order.plan.gate is not None:
+        carry_out_again(home, order, as_json=as_json)
     raise typer.Exit(concluded(_print_outcome(home, _run(home, order), as_json=as_json)))
 
 

@@ -5,7 +5,7 @@ looks like in a file is in `reports`.
 """
 
 from enginebench_controller.comparing.conditions import Condition, Metric, parse_conditions
-from enginebench_controller.comparing.gate import Check, Outcome, check_measurements, check_profiles
+from enginebench_controller.comparing.gate import Check, Outcome, check_measurements, check_profiles, exit_code
 from enginebench_controller.comparing.layer_rows import LayerRow, RowSide, Verdict
 from enginebench_controller.comparing.profiles import ProfileComparison, ProfilePair, compare_profiles
 
@@ -22,5 +22,6 @@ __all__ = [
     "check_measurements",
     "check_profiles",
     "compare_profiles",
+    "exit_code",
     "parse_conditions",
 ]

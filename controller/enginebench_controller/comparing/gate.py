@@ -1,8 +1,9 @@
-"""Whether a comparison meets the conditions of `--fail-if`, and whether that is beyond noise."""
+"""Whether what is new is worse: the one rule of `enginebench gate`, and the conditions of `compare --fail-if`."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from math import expm1, hypot, inf, log, log1p
 
 from enginebench_controller.comparing.conditions import Condition, Metric
 from enginebench_controller.comparing.layer_rows import LayerRow
@@ -10,21 +11,141 @@ from enginebench_controller.comparing.pairing import Compared
 from enginebench_controller.comparing.profiles import ProfileComparison, ProfilePair
 from enginebench_controller.comparing.settings import letter
 from enginebench_controller.comparing.words import model_words
-from enginebench_controller.errors import InputError
+from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.planning.configurations import describe_load
 from enginebench_controller.records import Measurement, Profile
+from enginebench_controller.stats.paired import Interval, detectable
 from enginebench_controller.trust.parity import engine_label
 
 NOTABLE = 0.01
 """`layer-slower` looks at rows that take at least this share of the time on either side."""
 
+_ANYTHING = 1000.0
+"""Of very few pairs the interval may have no end that is worth printing."""
+
+
+class GateOutcome(StrEnum):
+    """What is found of head compared with base."""
+
+    WORSE = "worse"
+    PASSES = "pass"
+    CANNOT_TELL = "cannot_tell"
+
+
+@dataclass(frozen=True)
+class GateRule:
+    """When head is worse than base; all are shares of base.
+
+    `tolerance` is accepted, and `difference` is the smallest that was promised to be told within the budget. An
+    interval that lies above 1 + `beyond` is beyond noise.
+    """
+
+    tolerance: float = 0.01
+    difference: float = 0.03
+    beyond: float = 0.0
+
+    @property
+    def bound(self) -> float:
+        """D: what passes is not worse by more than this."""
+        return max(self.tolerance, self.difference)
+
+
+@dataclass(frozen=True)
+class GateVerdict:
+    """What the rule says, and in a sentence why. Better passes, and `is_better` tells it.
+
+    `ratio` is the interval that was judged, with the width that the control adds. The verdict `stands` where further
+    pairs are not needed: not where nothing can be told yet, nor where what passes seems better by more than D and may
+    not be.
+    """
+
+    outcome: GateOutcome
+    is_better: bool
+    sentence: str
+    ratio: Interval | None = None
+    stands: bool = True
+
+
+def decide(ratio: Interval | None, rule: GateRule, control: Interval | None = None) -> GateVerdict:
+    """Apply the rule to the log ratio head ÷ base of something of which less is better.
+
+    *Worse* when the interval lies above 1 and its middle above 1 + tolerance. *Pass* when not worse and the interval
+    ends below 1 + D. Else *cannot tell*. `control` is the same of base ÷ base, measured along: by how much it is off,
+    head may be, so that the interval is widened to √(half² + control²); where it reads different, nothing can be told.
+    """
+    if ratio is None:
+        return GateVerdict(GateOutcome.CANNOT_TELL, False, "too few pairs of processes to tell", stands=False)
+    if control is not None:
+        ratio = _widened(ratio, control)
+    words, margin = f"head ÷ base is {_words(ratio)}", log1p(rule.tolerance)
+    if control is not None and _is_different(control, margin):
+        reason = f"base ÷ base is {_words(control)} here and now"
+        sentence = f"{words}: cannot tell, since {reason}"
+        return GateVerdict(GateOutcome.CANNOT_TELL, False, sentence, ratio, stands=False)
+    if ratio.low > log1p(rule.beyond) and ratio.middle > margin:
+        tolerated = f"worse by more than the {_percent(rule.tolerance)} tolerated"
+        return GateVerdict(GateOutcome.WORSE, False, f"{words}: {tolerated}", ratio)
+    if ratio.high <= log1p(rule.bound):
+        is_better = ratio.high < 0 and ratio.middle < -margin
+        found = "better" if is_better else f"not worse by more than {_percent(rule.bound)}"
+        stands = is_better or ratio.middle >= -log1p(rule.bound)
+        return GateVerdict(GateOutcome.PASSES, is_better, f"{words}: {found}", ratio, stands)
+    sentence = f"{words}: cannot tell whether it is worse by more than {_percent(rule.bound)}"
+    return GateVerdict(GateOutcome.CANNOT_TELL, False, sentence, ratio, stands=False)
+
+
+def promised_difference(spread_of_pairs: float, pairs: int, tolerance: float = GateRule.tolerance) -> float:
+    """The difference, as a share, that a gate finds in nine of ten cases within so many process pairs.
+
+    `spread_of_pairs` is `paired.spread` of log ratios of like pairs. Found is *worse*; of equal things, nine of ten
+    pass with this difference as D. Raises ValueError for fewer than two pairs.
+    """
+    return expm1(detectable(spread_of_pairs, pairs, log1p(tolerance)))
+
+
+def exit_code(*, worse: bool, failed: bool, cannot_tell: bool, strict: bool) -> ExitCode:
+    """What a gate, or conditions, leave with: worse before what failed, this before what cannot be told.
+
+    The last counts when `strict`; `failed` are configurations without numbers, and wrong outputs.
+    """
+    if worse:
+        return ExitCode.CONDITION_MET
+    if failed:
+        return ExitCode.SOME_FAILED
+    return ExitCode.CANNOT_TELL if strict and cannot_tell else ExitCode.OK
+
+
+def _widened(ratio: Interval, control: Interval) -> Interval:
+    half = hypot(ratio.half, control.middle)
+    return Interval(ratio.middle, ratio.middle - half, ratio.middle + half)
+
+
+def _is_different(ratio: Interval, margin: float) -> bool:
+    return abs(ratio.middle) > margin and (ratio.low > 0 or ratio.high < 0)
+
+
+def _words(ratio: Interval) -> str:
+    middle, low, high = ratio.ratios
+    return f"{middle:.3f} ({low:.3f}–{f'{high:.3f}' if high < _ANYTHING else '∞'})"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g} %"
+
 
 class Outcome(StrEnum):
-    """What is known of a condition."""
+    """What is known of a condition of `--fail-if`."""
 
     PASSED = "passed"
     FAILED = "failed"
     INCONCLUSIVE = "inconclusive"
+
+
+_OF_CONDITION = {
+    GateOutcome.WORSE: Outcome.FAILED,
+    GateOutcome.PASSES: Outcome.PASSED,
+    GateOutcome.CANNOT_TELL: Outcome.INCONCLUSIVE,
+}
 
 
 @dataclass(frozen=True)
@@ -124,10 +245,9 @@ def _slower(ratio: float | None, low: float | None, high: float | None, limit: f
         return Outcome.INCONCLUSIVE, "the ratio is not known"
     if low is None or high is None:
         return Outcome.INCONCLUSIVE, f"ratio {ratio:.3f}, its interval is not known"
-    sentence = f"ratio {ratio:.3f}, 95 % interval {low:.3f} to {high:.3f}"
-    if low > 1 + limit:
-        return Outcome.FAILED, sentence
-    return Outcome.PASSED if high <= 1 + limit else Outcome.INCONCLUSIVE, sentence
+    logs = Interval(*(log(one) if one > 0 else -inf for one in (ratio, low, high)))
+    found = decide(logs, GateRule(tolerance=limit, difference=limit, beyond=limit))
+    return _OF_CONDITION[found.outcome], f"ratio {ratio:.3f}, 95 % interval {low:.3f} to {high:.3f}"
 
 
 def _memory(first: Sequence[int], second: Sequence[int], limit: float) -> tuple[Outcome, str]:

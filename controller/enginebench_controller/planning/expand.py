@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from enginebench_controller.errors import ModelError, PlanError
 from enginebench_controller.inputs.image_file import ImageOptions
@@ -30,6 +30,8 @@ from enginebench_controller.records import (
     ModelVersion,
     TargetSnapshot,
 )
+
+T = TypeVar("T")
 
 MAX_INTERLEAVED = 64
 """So many runs an agent lets take turns."""
@@ -80,7 +82,7 @@ class Expansion:
     left_out: tuple[str, ...] = ()
 
 
-def in_random_order(jobs: Sequence[Job], seed: int) -> tuple[Job, ...]:
+def in_random_order(jobs: Sequence[T], seed: int) -> tuple[T, ...]:
     """The jobs in the order to carry them out in.
 
     A grid that runs in its own order confounds its axes with everything that drifts meanwhile.

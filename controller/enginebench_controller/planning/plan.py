@@ -6,6 +6,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import fields
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -24,7 +25,7 @@ LONGEST_SECONDS = 30 * 24 * 3600.0
 PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 DEFAULT_MAX_FACTOR = 5
 
-_COMMANDS = frozenset({"run", "profile", "ladder", "prospects pruning", "models quantize"})
+_COMMANDS = frozenset({"run", "gate", "profile", "ladder", "prospects pruning", "models quantize"})
 """Origins whose fields were typed as options."""
 _OPTIONS = {
     "models": "MODEL",
@@ -127,6 +128,36 @@ class Rung(BaseModel):
     unavailable: str | None = None
 
 
+class GateMetric(StrEnum):
+    """What a gate looks at; of each, more is worse, but of throughput."""
+
+    LATENCY = "latency"
+    THROUGHPUT = "throughput"
+    FIRST_INFERENCE = "first-inference"
+    COMPILE = "compile"
+    MEMORY = "memory"
+    SIZE = "size"
+    ENERGY = "energy"
+
+
+class GateTerms(BaseModel):
+    """What a gate was asked for, and what it promised: by metric, the difference it is to tell within the budget."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    budget: Duration = "2m"
+    """How long process pairs are measured, at most."""
+    tolerate: Percent = "1%"
+    """How much worse head may be."""
+    metrics: Annotated[tuple[GateMetric, ...], Field(min_length=1)] = (GateMetric.LATENCY,)
+    """Those that may fail the gate."""
+    promised: Mapping[GateMetric, float] = {}
+    """Shares; nothing for a metric of which the machine had no earlier process pairs."""
+    base: str = "base"
+    head: str = "head"
+    """What the two are called."""
+
+
 class Plan(BaseModel):
     """Model versions × engines × targets × configurations. Lists multiply out."""
 
@@ -160,7 +191,7 @@ class Plan(BaseModel):
     """Which dimension of an input is the batch, counted from 0, or "none"; for those whose names do not tell."""
     options: Mapping[str, str] = {}
     """Engine options by "engine.option"."""
-    processes: Annotated[int, Field(ge=1, le=100)] = 3
+    processes: Annotated[int, Field(ge=1, le=1000)] = 3
     """Fresh processes that a measurement is made of, one after the other."""
     duration: Duration = "6s"
     """Shortest steady state, of all processes together."""
@@ -196,6 +227,8 @@ class Plan(BaseModel):
     """Which ladder the rungs are of."""
     rungs: tuple[Rung, ...] = ()
     """Steps to multiply out each for itself, instead of the plan as a whole."""
+    gate: GateTerms | None = None
+    """For a gate, whose rungs are base, head, and base once more as a control."""
 
     def stop_rule(self) -> StopRule:
         """When each measurement ends."""

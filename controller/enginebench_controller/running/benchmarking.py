@@ -19,7 +19,7 @@ from enginebench_controller.planning.expand import Expansion, expand, in_random_
 from enginebench_controller.planning.plan import Plan, make_plan, parse_duration_ns
 from enginebench_controller.records import LOCAL_TARGET, Benchmark, BlockSamples, Measurement, TargetSnapshot
 from enginebench_controller.running import execution
-from enginebench_controller.running.execution import Interleave, Keep
+from enginebench_controller.running.execution import Enough, Interleave, Keep
 from enginebench_controller.running.grounds import Judging
 from enginebench_controller.running.pending import Claim, Pending, pending_jobs, written
 from enginebench_controller.running.remote_run import Bench, Reporter
@@ -51,6 +51,7 @@ def order_again(benchmark: Benchmark, *, trusted: bool = False) -> Order:
     document = dict(benchmark.plan)
     digests = document.pop("digests", None)
     document.pop("left_out", None)
+    document.pop("members", None)
     return Order(make_plan(document, f"the plan of benchmark {benchmark.id}"), benchmark.id, digests, trusted)
 
 
@@ -67,13 +68,19 @@ async def run_benchmark(home: Home, order: Order, announce: Announce) -> Benchma
         return await run_in_session(home, order, session, binder, announce)
 
 
-async def run_in_session(home: Home, order: Order, session: Session, binder: Binder, announce: Announce) -> Benchmark:
-    """As `run_benchmark`, over connections that are open and models that may be bound already."""
+async def run_in_session(
+    home: Home, order: Order, session: Session, binder: Binder, announce: Announce, enough: Enough | None = None
+) -> Benchmark:
+    """As `run_benchmark`, over connections that are open and models that may be bound already.
+
+    `enough` may end the rounds of what is interleaved early.
+    """
     expansion = await in_thread(expand, order.plan, session.snapshots, binder)
     if not expansion.jobs:
         raise InputError("the plan comes to nothing: no engine on these targets reads these models")
-    benchmark = _new_benchmark(order, binder.digests, expansion.left_out)
-    pending = _pending(benchmark, expansion, order.plan)
+    undertakings = tuple(map(Undertaking, expansion.jobs))
+    benchmark = _new_benchmark(order, binder.digests, expansion.left_out, undertakings)
+    pending = _pending(benchmark, undertakings, order.plan)
     with written(home.path, pending) as claim:
         try:
             _record(home, benchmark, expansion, session, binder)
@@ -81,7 +88,8 @@ async def run_in_session(home: Home, order: Order, session: Session, binder: Bin
             claim.drop()  # nothing has begun
             raise
         reporter = announce(expansion, benchmark.id)
-        await _execute(home, claim, _bench(home, session, reporter, pending.timeout_ns), pending.undertakings())
+        bench = _bench(home, session, reporter, pending.timeout_ns)
+        await _execute(home, claim, bench, pending.undertakings(), enough)
     return benchmark
 
 
@@ -120,7 +128,9 @@ def _models(plan: Plan) -> list[str]:
     return list(dict.fromkeys([*plan.models, *(name for grid in plan.grids() for name in grid.models)]))
 
 
-def _new_benchmark(order: Order, digests: dict[str, str], left_out: Sequence[str]) -> Benchmark:
+def _new_benchmark(
+    order: Order, digests: dict[str, str], left_out: Sequence[str], undertakings: Sequence[Undertaking]
+) -> Benchmark:
     name = order.plan.name or ", ".join(model.rpartition("/")[2] for model in order.plan.models)
     return Benchmark(
         id=uuid.uuid4().hex[:12],
@@ -128,14 +138,20 @@ def _new_benchmark(order: Order, digests: dict[str, str], left_out: Sequence[str
         created_at_unix_ns=time.time_ns(),
         plan=order.plan.document()
         | {"order_seed": order.plan.seed_of_order(), "digests": digests}
-        | ({"left_out": list(left_out)} if left_out else {}),
+        | ({"left_out": list(left_out)} if left_out else {})
+        | ({"members": _members(order.plan, undertakings)} if order.plan.gate else {}),
         rerun_of=order.rerun_of,
     )
 
 
-def _pending(benchmark: Benchmark, expansion: Expansion, plan: Plan) -> Pending:
+def _members(plan: Plan, undertakings: Sequence[Undertaking]) -> dict[str, str]:
+    """By the name of its rung, which measurement a member of a gate will be: base and control are the same job."""
+    return {rung.name: one.outcome_id for rung, one in zip(plan.rungs, undertakings, strict=True)}
+
+
+def _pending(benchmark: Benchmark, undertakings: Sequence[Undertaking], plan: Plan) -> Pending:
     seed = plan.seed_of_order()
-    jobs = map(Undertaking, in_random_order(expansion.jobs, seed))
+    jobs = in_random_order(undertakings, seed)
     interleave = Interleave(seed) if plan.interleave else None
     return Pending(benchmark.id, benchmark.name, parse_duration_ns(plan.timeout), pending_jobs(jobs), interleave)
 
@@ -150,10 +166,12 @@ def _bench(home: Home, session: Session, reporter: Reporter, timeout_ns: int) ->
     return Bench(session.clients, home.library.file_paths, home.path, reporter, timeout_ns)
 
 
-async def _execute(home: Home, claim: Claim, bench: Bench, undertakings: Sequence[Undertaking]) -> None:
+async def _execute(
+    home: Home, claim: Claim, bench: Bench, undertakings: Sequence[Undertaking], enough: Enough | None
+) -> None:
     pending = claim.pending
     try:
-        await execution.execute(bench, undertakings, pending.id, keeper(home), pending.interleave)
+        await execution.execute(bench, undertakings, pending.id, keeper(home), pending.interleave, enough)
     except BaseExceptionGroup as group:
         # Not `except*`: before Python 3.11.4 that wraps what is raised within it once more.
         errors, others = group.split(EnginebenchError)

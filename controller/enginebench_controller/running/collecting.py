@@ -1,7 +1,7 @@
 """Collecting from one target what it still holds of a command that was interrupted: each result is stored once."""
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from enginebench_controller.errors import UnreachableError
@@ -10,7 +10,7 @@ from enginebench_controller.records import Failure, FailureKind
 from enginebench_controller.running import remote_run
 from enginebench_controller.running.benchmarking import keeper
 from enginebench_controller.running.client import AgentClient, RunUnknownError
-from enginebench_controller.running.execution import Group, Keep, groups_of, measure, settle
+from enginebench_controller.running.execution import Enough, Group, Keep, groups_of, measure, settle, whole_rounds
 from enginebench_controller.running.pending import Pending
 from enginebench_controller.running.profiling import Passes
 from enginebench_controller.running.remote_run import Bench, Reporter
@@ -28,13 +28,14 @@ States = Mapping[str, run_pb2.RunState]
 class Wish:
     """What to take up: from these targets only, or from all. `finish` also carries out what never ran; without
     `wait`, what still goes on at a target is left for another time. A local agent may run models that are `trusted`
-    although their format can execute code.
+    although their format can execute code. `enough_of` gives, for the id of a benchmark, what ends its rounds early.
     """
 
     targets: tuple[str, ...] = ()
     finish: bool = False
     wait: bool = True
     trusted: bool = False
+    enough_of: Callable[[str], Enough | None] = lambda _: None
 
     def includes(self, target: str) -> bool:
         """Whether it is about this target."""
@@ -75,7 +76,10 @@ async def collect(
 async def _collect_measurements(
     home: Home, bench: Bench, pending: Pending, jobs: Sequence[Undertaking], states: States, wish: Wish
 ) -> None:
-    for group in groups_of(jobs, pending.id, pending.interleave):  # of all jobs, so that they have their names again
+    enough = wish.enough_of(pending.id)
+    for group in groups_of(
+        jobs, pending.id, pending.interleave, enough
+    ):  # of all jobs, so that they have their names again
         if group.job.target in bench.clients and not _is_left(group.members, states, wish):
             await _take_up(bench, group, pending.id, keeper(home), wish)
 
@@ -86,6 +90,8 @@ async def _take_up(bench: Bench, group: Group, benchmark_id: str, keep: Keep, wi
         for member, file in zip(group.members, samples, strict=True):
             if not member.settled:
                 await _take_results(bench, member, file)
+        if group.enough is not None:
+            whole_rounds(group, samples)
         if wish.finish:
             await measure(bench, group, samples)
         for member in group.members:

@@ -6,27 +6,48 @@ raw samples and become one measurement; that is stored, and then the runs are ac
 
 import asyncio
 import contextlib
+import random
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
+from enginebench_controller import convert
 from enginebench_controller.errors import AgentError, UnreachableError
 from enginebench_controller.planning.expand import Job
-from enginebench_controller.records import BlockSamples, Failure, FailureKind, Measurement
+from enginebench_controller.records import Block, BlockSamples, Failure, FailureKind, Measurement, Process
 from enginebench_controller.running import outcome, remote_run
 from enginebench_controller.running.client import RunUnknownError
 from enginebench_controller.running.merging import merge
 from enginebench_controller.running.remote_run import RECONNECT_SECONDS, Bench
 from enginebench_controller.running.sample_file import SampleFile
 from enginebench_controller.running.undertaking import ATTEMPTS, Undertaking
+from enginebench_controller.stats.comparison import Side
 from enginebench_proto.v1 import run_pb2
 
 T = TypeVar("T")
 
 Keep = Callable[[Measurement, Iterable[BlockSamples]], Awaitable[None]]
 """Stores a measurement with its raw samples durably; returns only when it is."""
+
+
+@dataclass(frozen=True)
+class SoFar:
+    """What a member of a group has come to: its processes, its blocks, and the median latency of each, in nanoseconds,
+    by (process, block).
+    """
+
+    job: Job
+    outcome_id: str
+    processes: tuple[Process, ...]
+    blocks: tuple[Block, ...]
+    medians: Mapping[tuple[int, int], float]
+
+
+Enough = Callable[[Sequence[SoFar]], bool]
+"""Asked before each further round of processes of an interleaved group, and before the first: whether to leave it at
+those that there are. What ends so is complete."""
 
 
 CANCELLED = Failure(FailureKind.CANCELLED, "the benchmark was cancelled before this was finished")
@@ -46,6 +67,7 @@ class Group:
     name: str
     members: tuple[Undertaking, ...]
     interleave: Interleave | None
+    enough: Enough | None = None
 
     @property
     def is_interleaved(self) -> bool:
@@ -64,14 +86,15 @@ async def execute(
     benchmark_id: str,
     keep: Keep,
     interleave: Interleave | None = None,
+    enough: Enough | None = None,
 ) -> None:
     """Carry out all jobs, those of a device in this order, and hand each outcome to `keep`.
 
     A failed job stops no other. When cancelled, running children are ended and their typed outcome is kept too. With
-    `interleave` all jobs of a device are in memory there at the same time.
+    `interleave` all jobs of a device are in memory there at the same time, and `enough` may end their rounds early.
     """
     async with asyncio.TaskGroup() as tasks:
-        for group in groups_of(undertakings, benchmark_id, interleave):
+        for group in groups_of(undertakings, benchmark_id, interleave, enough):
             tasks.create_task(_carry_out(bench, group, benchmark_id, keep))
 
 
@@ -92,13 +115,18 @@ async def run_once(bench: Bench, job: Job, run_id: str, kind: run_pb2.RunKind) -
     return await remote_run.fetch(bench, job, run_id)
 
 
-def groups_of(undertakings: Sequence[Undertaking], benchmark_id: str, interleave: Interleave | None) -> Iterator[Group]:
+def groups_of(
+    undertakings: Sequence[Undertaking],
+    benchmark_id: str,
+    interleave: Interleave | None,
+    enough: Enough | None = None,
+) -> Iterator[Group]:
     """The jobs that are carried out together, in the order of their first ones."""
     together: dict[object, list[Undertaking]] = defaultdict(list)
     for number, one in enumerate(undertakings):
         together[number if interleave is None else (one.job.target, one.job.resources)].append(one)
     for number, members in enumerate(together.values()):
-        yield Group(f"{benchmark_id}-{number}", tuple(members), interleave)
+        yield Group(f"{benchmark_id}-{number}", tuple(members), interleave, enough)
 
 
 @contextlib.asynccontextmanager
@@ -113,15 +141,64 @@ async def device(bench: Bench, job: Job) -> AsyncIterator[None]:
 async def measure(bench: Bench, group: Group, samples: Sequence[SampleFile]) -> None:
     """Carry out every process that a member lacks, as far as it comes.
 
-    A process whose run the agent does not know any more, because it was restarted, is begun anew.
+    A process whose run the agent does not know any more, because it was restarted, is begun anew. Where rounds may
+    end early, they do when a member has failed, or when there are enough of them.
     """
     file_of = {member.outcome_id: file for member, file in zip(group.members, samples, strict=True)}
     for process in range(max(member.job.configuration.stop.processes for member in group.members)):
+        if group.enough is not None and await asyncio.to_thread(_is_enough, group, samples):
+            _leave_it_at_these(group, samples)
+            return
         for _ in range(ATTEMPTS):
-            if lacking := [member for member in group.members if member.lacks(process)]:
+            if lacking := [member for member in _launched(group, process) if member.lacks(process)]:
                 await _attempt_all(bench, group, lacking, process, file_of)
         for member in (member for member in group.members if member.lacks(process)):
             member.failure = outcome.agent_lost(member.job, outcome.RESTARTED.format(ATTEMPTS))
+
+
+def whole_rounds(group: Group, samples: Sequence[SampleFile]) -> int:
+    """Forget the processes that not all members have: they are no pairs. Returns how many are left of each."""
+    rounds = min(len(member.results) for member in group.members)
+    for member, file in zip(group.members, samples, strict=True):
+        if member.goes_on and not member.settled:
+            member.results = {one: member.results[one] for one in list(member.results)[:rounds]}
+            file.begin(rounds)
+    return rounds
+
+
+def _leave_it_at_these(group: Group, samples: Sequence[SampleFile]) -> None:
+    """Let the whole rounds that there are be all that was asked for; without one, members are as they were."""
+    if rounds := whole_rounds(group, samples):
+        for member in group.members:
+            if member.goes_on and not member.settled:
+                member.cut(rounds)
+
+
+def _launched(group: Group, process: int) -> Sequence[Undertaking]:
+    """The members in the order in which to start this process of each: whoever comes first waits longest."""
+    if not group.is_interleaved or group.interleave is None:
+        return group.members
+    order = random.Random(group.interleave.seed + process)  # noqa: S311  # an order, not a secret
+    return order.sample(group.members, len(group.members))
+
+
+def _is_enough(group: Group, samples: Sequence[SampleFile]) -> bool:
+    """Whether no further round is to be. One that lacks a member tells nothing of it."""
+    assert group.enough is not None  # noqa: S101  # asked by who calls
+    if not all(member.goes_on for member in group.members):
+        return True
+    return group.enough([_so_far(member, file) for member, file in zip(group.members, samples, strict=True)])
+
+
+def _so_far(member: Undertaking, samples: SampleFile) -> SoFar:
+    results = member.results.values()
+    return SoFar(
+        job=member.job,
+        outcome_id=member.outcome_id,
+        processes=tuple(convert.from_process(index, result) for index, result in enumerate(results)),
+        blocks=samples.blocks,
+        medians=Side.of(samples).blocks,
+    )
 
 
 async def settle(bench: Bench, group: Group, benchmark_id: str, samples: Sequence[SampleFile], keep: Keep) -> None:
@@ -134,13 +211,17 @@ async def settle(bench: Bench, group: Group, benchmark_id: str, samples: Sequenc
 
 async def _carry_out(bench: Bench, group: Group, benchmark_id: str, keep: Keep) -> None:
     with contextlib.ExitStack() as files:
+        samples: list[SampleFile] = []
         try:
             async with device(bench, group.job):
-                samples = [files.enter_context(SampleFile(bench.folder)) for _ in group.members]
+                samples += [files.enter_context(SampleFile(bench.folder)) for _ in group.members]
                 await measure(bench, group, samples)
                 # Still under the lock: statistics and storing would disturb the next job of the same machine.
                 await settle(bench, group, benchmark_id, samples, keep)
         except asyncio.CancelledError:
+            if group.enough is not None and samples and whole_rounds(group, samples):
+                _leave_it_at_these(group, samples)  # such rounds may end at any time
+                await settle(bench, group, benchmark_id, samples, keep)
             await _settle_cancelled(bench, group, benchmark_id, keep)
             raise
 

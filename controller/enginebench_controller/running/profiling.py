@@ -47,18 +47,26 @@ async def run_profiles(home: Home, order: ProfileOrder, announce: Announce) -> l
     A pass is a single process. One that fails is a profile with its failure and stops no other. Raises `PlanError`
     or `ModelError` before anything runs, `UnreachableError` when a target does not answer at the start.
     """
-    plan = order.plan.model_copy(update={"processes": 1})
+    plan = order.plan
     binder = Binder(home, plan)
     await in_thread(binder.resolve, plan.models)
     trusted = tuple(binder.digests.values()) if order.trusted else ()
     async with open_session(home, plan.targets, trusted_models=trusted) as session:
-        expansion = await in_thread(_expand, order, plan, session, binder)
-        passes = _pass_order(order, session)
-        pending = _pending(passes, plan, expansion)
-        with written(home.path, pending) as claim:
-            reporter = announce(expansion, None)
-            bench = Bench(session.clients, home.library.file_paths, home.path, reporter, pending.timeout_ns)
-            return await _carry_out(Passes(home, bench, passes), bench, claim)
+        return await profiles_in_session(home, order, session, binder, announce)
+
+
+async def profiles_in_session(
+    home: Home, order: ProfileOrder, session: Session, binder: Binder, announce: Announce
+) -> list[Profile]:
+    """As `run_profiles`, over connections that are open and models that may be bound already."""
+    plan = order.plan.model_copy(update={"processes": 1})
+    expansion = await in_thread(_expand, order, plan, session, binder)
+    passes = _pass_order(order, session)
+    pending = _pending(passes, plan, expansion)
+    with written(home.path, pending) as claim:
+        reporter = announce(expansion, None)
+        bench = Bench(session.clients, home.library.file_paths, home.path, reporter, pending.timeout_ns)
+        return await _carry_out(Passes(home, bench, passes), bench, claim)
 
 
 def _pending(passes: PassOrder, plan: Plan, expansion: Expansion) -> Pending:

@@ -75,9 +75,12 @@ def check_targets(home: Home, names: Iterable[str]) -> None:
         _check_known(name, known)
 
 
-async def completed(home: Home, session: Session, seen: TargetSnapshot) -> TargetSnapshot:
-    """The snapshot with the engines that were being asked, once they have answered or their time is up."""
-    engines = await session.clients[seen.target].engines()
+async def completed(home: Home, session: Session, seen: TargetSnapshot, *, refresh: bool = False) -> TargetSnapshot:
+    """The snapshot with the engines that were being asked, once they have answered or their time is up.
+
+    With `refresh` all are asked anew, and those of new environments for the first time.
+    """
+    engines = await session.clients[seen.target].engines(refresh=refresh)
     whole = replace(seen, seen_at_unix_ns=time.time_ns(), engines=tuple(map(convert.from_engine, engines)))
     await asyncio.to_thread(home.store.save_snapshot, whole)
     return whole

@@ -3,7 +3,8 @@
 import re
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from enginebench_controller.planning.expand import Job
 from enginebench_controller.records import Failure
@@ -60,6 +61,19 @@ class Undertaking:
         """The run of the latest attempt at a process that was begun."""
         return self._run_id(process, self._attempts[process] - 1)
 
+    def cut(self, processes: int) -> None:
+        """Let so many processes be all that are asked for: each has done its share of a rule for more of them."""
+        rule = self.job.configuration.stop
+        each = partial(_share, parts=rule.processes, of=processes)
+        rule = replace(
+            rule,
+            processes=processes,
+            min_duration_ns=each(rule.min_duration_ns),
+            max_duration_ns=each(rule.max_duration_ns),
+            min_iterations=each(rule.min_iterations),
+        )
+        self.job = replace(self.job, configuration=replace(self.job.configuration, stop=rule))
+
     def recognize(self, run_ids: Iterable[str]) -> bool:
         """Take those of these runs for begun that are of this job; False where there is none."""
         for match in filter(None, map(re.compile(rf"{self.outcome_id}-(\d+)-(\d+)").fullmatch, run_ids)):
@@ -73,3 +87,8 @@ class Undertaking:
 
     def _run_id(self, process: int, attempt: int) -> str:
         return f"{self.outcome_id}-{process}-{attempt}"
+
+
+def _share(whole: int, *, parts: int, of: int) -> int:
+    """What `of` parts of a whole come to, each rounded as the processes' shares are."""
+    return -(-whole // parts) * of

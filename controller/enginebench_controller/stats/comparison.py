@@ -18,7 +18,8 @@ from scipy.special import ndtr, stdtrit
 from enginebench_controller.records import BlockSamples
 from enginebench_controller.stats import welch
 from enginebench_controller.stats.distribution import Gathering
-from enginebench_controller.stats.intervals import LEVEL, mean_and_half_width
+from enginebench_controller.stats.intervals import LEVEL
+from enginebench_controller.stats.paired import estimate, interval, log_ratio
 from enginebench_controller.stats.summary import Excluded
 
 PRACTICAL = 0.01
@@ -45,7 +46,7 @@ class Verdict(StrEnum):
 class ComparisonMethod(StrEnum):
     """How the interval and the p-value of a comparison were obtained; see `compare`."""
 
-    PAIRED_PROCESSES = "paired_t_over_processes"
+    PAIRED_PROCESSES = "trimmed_t_over_process_pairs"
     PAIRED_BLOCKS = "wilcoxon_over_block_pairs"
     PROCESSES = "welch_t_over_processes"
 
@@ -89,25 +90,25 @@ class Comparison:
 def compare(a: Side, b: Side, *, paired: bool, practical: float = PRACTICAL) -> Comparison:
     """Compare `b` with `a`; `paired` when their processes lived at the same time and took turns block by block.
 
-    Paired, with several processes: the mean log ratio of the paired blocks' medians is one observation a process, and
-    its t interval is over processes (Kalibera and Jones, ISMM 2013). Paired, with one process each: Wilcoxon's
-    signed-rank test of the blocks' log ratios, with the interval of Hodges and Lehmann; it knows these two processes
-    only. Not paired: Welch's t test of the processes' log medians.
+    Paired, with several processes: each pair of processes is one observation, `paired.log_ratio`, and the interval is
+    `paired.interval` over them (the process as the unit: Kalibera and Jones, ISMM 2013). Paired, with one process each:
+    Wilcoxon's signed-rank test of the blocks' log ratios, with the interval of Hodges and Lehmann; it knows these two
+    processes only. Not paired: Welch's t test of the processes' log medians.
 
     The verdict is SAME when the whole interval lies within ±`practical`, FASTER or SLOWER when it excludes 1 and the
     ratio differs from 1 by more than `practical`, else INCONCLUSIVE. A median of 0 has no ratio.
     """
-    estimate = _without_ratio(a, b, paired) or (_paired(a, b) if paired else _unpaired(a, b))
-    if isinstance(estimate, str):
-        return Comparison(None, None, None, None, Verdict.INCONCLUSIVE, None, estimate)
+    found = _without_ratio(a, b, paired) or (_paired(a, b) if paired else _unpaired(a, b))
+    if isinstance(found, str):
+        return Comparison(None, None, None, None, Verdict.INCONCLUSIVE, None, found)
     return Comparison(
-        ratio=exp(estimate.middle),
-        low=exp(estimate.low),
-        high=exp(estimate.high),
-        p_value=estimate.p_value,
-        verdict=_verdict(estimate, log1p(practical)),
-        method=estimate.method,
-        note=estimate.note,
+        ratio=exp(found.middle),
+        low=exp(found.low),
+        high=exp(found.high),
+        p_value=found.p_value,
+        verdict=_verdict(found, log1p(practical)),
+        method=found.method,
+        note=found.note,
     )
 
 
@@ -167,14 +168,15 @@ def _without_ratio(a: Side, b: Side, paired: bool) -> str | None:
 
 
 def _paired(a: Side, b: Side) -> _Estimate | str:
-    ratios: dict[int, list[float]] = {}
+    common: dict[int, list[tuple[int, int]]] = {}
     for key in sorted(a.blocks.keys() & b.blocks.keys()):
-        ratios.setdefault(key[0], []).append(log(b.blocks[key]) - log(a.blocks[key]))
-    if not ratios:
+        common.setdefault(key[0], []).append(key)
+    if not common:
         return "the two have no blocks in common"
-    if len(ratios) == 1:
-        return _signed_ranks(np.array(next(iter(ratios.values()))))
-    return _over_processes(np.array([np.mean(one) for one in ratios.values()]))
+    medians = [([a.blocks[key] for key in keys], [b.blocks[key] for key in keys]) for keys in common.values()]
+    if len(medians) == 1:
+        return _signed_ranks(np.log(medians[0][1]) - np.log(medians[0][0]))
+    return _over_pairs([ratio for one in medians if (ratio := log_ratio(*one)) is not None])
 
 
 def _unpaired(a: Side, b: Side) -> _Estimate | str:
@@ -184,11 +186,11 @@ def _unpaired(a: Side, b: Side) -> _Estimate | str:
     return _welch(*logs)
 
 
-def _over_processes(ratios: NDArray[np.float64]) -> _Estimate:
-    middle, half = mean_and_half_width(ratios)
-    error = float(np.std(ratios, ddof=1) / np.sqrt(ratios.size))
-    p_value = welch.p_value(middle, error, ratios.size - 1)
-    return _Estimate(middle, middle - half, middle + half, p_value, ComparisonMethod.PAIRED_PROCESSES)
+def _over_pairs(log_ratios: Sequence[float]) -> _Estimate | str:
+    found, ends = estimate(log_ratios), interval(log_ratios)
+    if found is None or ends is None:
+        return "one pair of processes is too few to tell"
+    return _Estimate(ends.middle, ends.low, ends.high, found.p_value, ComparisonMethod.PAIRED_PROCESSES)
 
 
 def _welch(a: NDArray[np.float64], b: NDArray[np.float64]) -> _Estimate:

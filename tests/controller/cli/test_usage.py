@@ -59,7 +59,7 @@ def test_the_defaults_in_the_help_of_run_are_those_of_a_plan() -> None:
         (["run", "m", "--batch", "x"], "--batch: 'x' is not a whole number"),
         (["run", "m", "--rate", "0"], "--rate: '0' is not a number above 0"),
         (["run", "m", "--processes", "0"], "--processes: 0 is not a number of at least 1"),
-        (["run", "m", "--processes", "101"], "--processes: 101 is not a number of at most 100"),
+        (["run", "m", "--processes", "1001"], "--processes: 1001 is not a number of at most 1000"),
         (["run", "m", "--precision", "f8"], "--precision: 'f8' is not one of default, f32, bf16 or f16"),
         (["run", "m", "--hint", "speed"], "--hint: 'speed' is not one of none, latency, throughput or cumulative"),
         (["run", "m", "--load", "burst"], "--load: 'burst' is not one of sync, async or open-loop"),

@@ -1,0 +1,194 @@
+"""How often the gate's verdict is right, and how soon.
+
+    python -m benchmarks.verdicts [--recordings FOLDER] [--draws 2000]    replay what was recorded
+    python -m benchmarks.verdicts --synthetic                             the same on noise that was made up
+    python -m benchmarks.verdicts --record [--minutes 60]                 measure process pairs; goes on where it was
+
+Part (a): the gate's own rule is replayed on recorded process pairs; every figure is of these recordings. The tables are
+printed, and put into docs/evidence/verdicts.md with --fill, the power curve beside them.
+"""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import rankdata
+
+from benchmarks.markdown import fill, markdown_table
+from benchmarks.verdict_estimators import halves, over_table, within_table
+from benchmarks.verdict_recordings import EQUAL, FOLDER, Round, Series, by_series, read
+from benchmarks.verdict_replay import Figures, Observed, Share, long_run, observe, replay, rivals
+from benchmarks.verdict_synthetic import all_rounds
+from enginebench_controller.comparing.gate import GateRule
+from enginebench_controller.stats.paired import spread
+
+PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "verdicts.md"
+DRAWS = 2000
+BUDGETS_S = (60.0, 120.0)
+SIZES = (0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.07, 0.10)
+RULE = GateRule()
+"""The gate's defaults: 1 % is tolerated, and D is 3 %."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is replayed: rounds by series, and how often a figure is drawn."""
+
+    series: Mapping[Series, Sequence[Round]]
+    draws: int
+
+
+def main() -> None:
+    """Record, or replay and tell."""
+    arguments = _arguments()
+    if arguments.record:
+        from benchmarks.verdict_recorder import record  # noqa: PLC0415  # needs engines; replaying does not
+
+        record(arguments.recordings, arguments.minutes)
+        return
+    found = all_rounds() if arguments.synthetic else read(arguments.recordings)
+    if not found:
+        raise SystemExit(f"nothing was recorded in {arguments.recordings}: give --record first, or --synthetic")
+    asked = Asked(by_series(found), arguments.draws)
+    part = "synthetic" if arguments.synthetic else "recorded"
+    text = "\n\n".join(tables(asked))
+    print(text)
+    curve = power(asked)
+    print(curve_table(curve))
+    if arguments.fill:
+        fill(PAGE, part, f"{text}\n\n{curve_table(curve)}\n\n![power curve](verdicts-{part}.svg)")
+        draw(curve, PAGE.with_name(f"verdicts-{part}.svg"), part)
+
+
+def tables(asked: Asked) -> Sequence[str]:
+    """What is recorded, the estimators, the gate's figures of each series, and its rivals'."""
+    return (
+        recorded_table(asked.series),
+        within_table(asked.series),
+        over_table(asked.series, max(asked.draws // 5, 50)),
+        *(gate_table(asked, budget_s) for budget_s in BUDGETS_S),
+        rivals_table(asked, BUDGETS_S[0]),
+    )
+
+
+def recorded_table(series: Mapping[Series, Sequence[Round]]) -> str:
+    """How many rounds of each series, and what they say all together."""
+    rows = []
+    for name, rounds in series.items():
+        seen = observe(rounds)
+        rows.append(
+            (
+                " · ".join(name),
+                str(len(rounds)),
+                f"{seen.wall_s.mean():.1f} s",
+                f"{100 * long_run(seen):+.2f} %",
+                f"{100 * (spread(list(seen.ratios)) or 0.0):.2f} %",
+                f"{float(np.corrcoef(rankdata(seen.ratios[:-1]), rankdata(seen.ratios[1:]))[0, 1]):+.2f}",
+            )
+        )
+    columns = ("recording", "rounds", "each", "log ratio of all", "spread of pairs", "rank correlation of neighbours")
+    return markdown_table(columns, rows)
+
+
+def gate_table(asked: Asked, budget_s: float) -> str:
+    """The gate on the later half of each recording, which chose nothing; and all series of one case together."""
+    rows = [_figures_row(name, _replayed(rounds, name, budget_s, asked.draws)) for name, rounds in asked.series.items()]
+    columns = ("(a) recording", "true", "worse", "better", "cannot tell", "covered", "median time", "pairs")
+    return f"Budget {budget_s:.0f} s, {asked.draws:,} gates each:\n\n" + markdown_table(columns, rows)
+
+
+def _replayed(rounds: Sequence[Round], name: Series, budget_s: float, draws: int) -> Figures:
+    seen = observe(halves(rounds)[1])
+    return replay(seen, budget_s, draws, rule=RULE, true=_true(name, rounds))
+
+
+def _true(name: Series, rounds: Sequence[Round]) -> float:
+    """Of equal things 0; of planted ones what all rounds together say."""
+    return 0.0 if name[3] == EQUAL else long_run(observe(rounds))
+
+
+def _figures_row(name: Series, found: Figures) -> Sequence[str]:
+    shares = (found.worse, found.better, found.cannot_tell, found.covered)
+    times = (f"{found.median_s:.0f} s", f"{found.median_pairs:.0f}")
+    return (" · ".join(name), f"{100 * found.true:+.1f} %", *map(str, shares), *times)
+
+
+def rivals_table(asked: Asked, budget_s: float) -> str:
+    """How often each calls head worse, on the same rounds."""
+    rows = []
+    for name, rounds in asked.series.items():
+        seen = observe(halves(rounds)[1])
+        ours = _replayed(rounds, name, budget_s, asked.draws).worse
+        others = rivals(seen, budget_s, asked.draws, rule=RULE)
+        rows.append((" · ".join(name), str(ours), *map(str, others.values())))
+    columns = ("(a) called worse", "gate", "Welch over processes", "Mann–Whitney over processes")
+    return f"Budget {budget_s:.0f} s:\n\n" + markdown_table(columns, rows)
+
+
+Curve = Mapping[tuple[str, float], Sequence[tuple[float, Share]]]
+"""By condition and budget: how often each size is called worse."""
+
+
+def power(asked: Asked) -> Curve:
+    """How often sizes are found, planted by making one side's recorded times of equal things longer."""
+    curve: dict[tuple[str, float], list[tuple[float, Share]]] = {}
+    equal = {name: observe(halves(rounds)[1]) for name, rounds in asked.series.items() if name[3] == EQUAL}
+    for condition in dict.fromkeys(name[0] for name in equal):
+        chosen = [seen for name, seen in equal.items() if name[0] == condition]
+        for budget_s in BUDGETS_S:
+            curve[condition, budget_s] = [(size, _found(chosen, size, budget_s, asked.draws)) for size in (0, *SIZES)]
+    return curve
+
+
+def _found(chosen: Sequence[Observed], size: float, budget_s: float, draws: int) -> Share:
+    each = max(draws // len(chosen), 1)
+    found = [replay(seen.slower(size), budget_s, each, rule=RULE, true=0.0).worse for seen in chosen]
+    return Share(sum(one.found for one in found), sum(one.of for one in found))
+
+
+def curve_table(curve: Curve) -> str:
+    """The power curve in figures."""
+    rows = [
+        (f"{condition}, {budget_s:.0f} s", *(str(share) for _, share in points))
+        for (condition, budget_s), points in curve.items()
+    ]
+    return markdown_table(("(a) called worse", *(f"{100 * size:g} %" for size in (0, *SIZES))), rows)
+
+
+def draw(curve: Curve, path: Path, part: str) -> None:
+    """The power curve as a chart."""
+    from matplotlib.figure import Figure  # noqa: PLC0415  # takes half a second, and only a chart needs it
+
+    figure = Figure(figsize=(7.5, 4.5), layout="constrained")
+    axes = figure.add_subplot()
+    for (condition, budget_s), points in curve.items():
+        sizes = [100 * size for size, _ in points]
+        values = [100 * share.value for _, share in points]
+        ends = [[100 * abs(share.value - share.ends[place]) for _, share in points] for place in (0, 1)]
+        axes.errorbar(sizes, values, yerr=ends, marker="o", capsize=2, label=f"{condition}, {budget_s:.0f} s")
+    axes.axhline(90, color="#8a8a8a", linewidth=0.8, linestyle=":")
+    axes.set_xlabel("head takes longer by, %")
+    axes.set_ylabel("called worse, %")
+    axes.set_title(f"What the gate finds ({part}; sizes planted by scaling)", loc="left", fontsize=11)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False)
+    figure.savefig(path, metadata={"Date": None})
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.verdicts", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--recordings", type=Path, default=FOLDER, help="where recorded process pairs are kept")
+    parser.add_argument("--draws", type=int, default=DRAWS, help=f"gates replayed for each figure ({DRAWS})")
+    parser.add_argument("--synthetic", action="store_true", help="replay made-up noise instead of recordings")
+    parser.add_argument("--fill", action="store_true", help="put the tables and the chart into docs/evidence")
+    parser.add_argument("--record", action="store_true", help="measure instead, and add to the recordings")
+    parser.add_argument("--minutes", type=float, default=60.0, help="how long to measure in all (60)")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""Arms with invented process pairs: one block of them each as many as wanted."""
+
+import random
+
+from enginebench_controller.gating.results import BASE, CONTROL, HEAD, Arm
+from enginebench_controller.records import Block, Evidence, Phase, Process
+
+SECOND_NS = 1_000_000_000
+
+
+def arm(medians_ns, *, pair_s=2, size_bytes=1000, energy_uj=None, compile_ns=10**8, peak_bytes=10**8, disturbed=()):
+    """One process for each median, which all of its four blocks have."""
+    processes = tuple(
+        Process(
+            index,
+            started_at_unix_ns=10**18 + index * pair_s * SECOND_NS,
+            phases=(
+                Phase("compile", round(compile_ns), round(peak_bytes)),
+                Phase("first_inference", round(median_ns * 2), 1),
+            ),
+        )
+        for index, median_ns in enumerate(medians_ns)
+    )
+    blocks = tuple(
+        Block(index, block, 0, 10 * round(median_ns), 10, Evidence(energy_uj=energy_uj), disturbances=("steal 9 %",))
+        if (index, block) in disturbed
+        else Block(index, block, 0, 10 * round(median_ns), 10, Evidence(energy_uj=energy_uj))
+        for index, median_ns in enumerate(medians_ns)
+        for block in range(4)
+    )
+    medians = {(one.process, one.index): float(medians_ns[one.process]) for one in blocks}
+    return Arm(processes, blocks, medians, 1, size_bytes)
+
+
+def arms(ratio, *, pairs=20, scatter=0.01, base_ns=2e6, seed=1, head=None, **changes):
+    """Base, head that takes `ratio` as long, and the control, each process a little luckier or less than another."""
+    luck = random.Random(seed)
+
+    def drawn(middle_ns):
+        return [middle_ns * (1 + luck.gauss(0, scatter)) for _ in range(pairs)]
+
+    return {
+        BASE: arm(drawn(base_ns), **changes),
+        HEAD: arm(drawn(base_ns * ratio), **(changes | (head or {}))),
+        CONTROL: arm(drawn(base_ns), **changes),
+    }

@@ -1,0 +1,108 @@
+"""What stands behind --base and --head, and what has to be installed for it."""
+
+import re
+
+import pytest
+
+from enginebench_controller.errors import InputError
+from enginebench_controller.gating.sides import _reason, chosen_engine, needed, parse_sides, rung_fields
+from offered import engine, missing, target
+
+
+@pytest.fixture
+def project(tmp_path):
+    folder = tmp_path / "my plugin"
+    folder.mkdir()
+    (folder / "pyproject.toml").write_text("[project]\nname = 'mine'\n")
+    (folder / "mine.py").write_text("1\n")
+    return folder
+
+
+def test_versions_environments_and_options_of_an_engine() -> None:
+    base, head = parse_sides("m.onnx", "ort==1.20.1", "ort@new:level=basic,list=a,b", None)
+    assert (base.engine, base.version, base.environment, base.options) == ("ort", "1.20.1", None, {})
+    assert (head.engine, head.version, head.environment) == ("ort", None, "new")
+    assert head.options == {"level": "basic", "list": "a,b"}
+
+
+def test_what_both_have_in_common_is_said_once() -> None:
+    base, head = parse_sides("m.onnx", "==1.20.1", ":level=basic", "ort")
+    assert (base.engine, base.version, head.engine, head.options) == ("ort", "1.20.1", "ort", {"level": "basic"})
+    first, second = parse_sides(None, "a.onnx", "zoo:resnet50", "ort@old:level=all")
+    assert (first.model, second.model) == ("a.onnx", "zoo:resnet50")
+    assert first.environment == second.environment == "old"
+    assert first.options == second.options == {"level": "all"}
+
+
+@pytest.mark.parametrize(
+    ("model", "base", "head", "engine", "said"),
+    [
+        ("m.onnx", "./b.onnx", "ort", None, "--base './b.onnx' is not of the form"),
+        ("m.onnx", "ort", "==1", None, "--head '==1' names no engine: write E==1, or add --engine E"),
+        (None, "ort==1", "ort==2", None, "no model was named: enginebench gate MODEL --base ort==1 --head ort==2"),
+        ("m.onnx", "ort", "plugin:/no/such/folder", None, "there is no folder /no/such/folder"),
+        ("m.onnx", "ort", "", None, "--head '' is not of the form"),
+    ],
+)
+def test_what_is_no_side_gets_a_sentence(model, base, head, engine, said) -> None:
+    with pytest.raises(InputError, match=re.escape(said)):
+        parse_sides(model, base, head, engine)
+
+
+def test_a_version_that_is_there_needs_nothing_and_prefers_the_default_environment() -> None:
+    side, _ = parse_sides("m", "ort==1.0", "ort", None)
+    here = target(engine("ort", "other"), engine("ort"))
+    assert needed(side, here) is None
+    assert chosen_engine(side, here) == "ort@default"
+    assert chosen_engine(side, target(engine("ort", "built", version="1.0+cpu"))) == "ort@built"
+
+
+def test_a_version_that_is_not_there_is_installed_into_an_environment_of_its_name() -> None:
+    side, _ = parse_sides("m", "ort==2.0", "ort", None)
+    wanted = needed(side, target(engine("ort")))
+    assert wanted.command == "enginebench-agent environment add ort-2.0 --engine ort==2.0"
+    with pytest.raises(InputError, match="was installed on local and cannot be used: it is not installed"):
+        chosen_engine(side, target(engine("ort"), missing("ort") | {"environment": "ort-2.0"}))
+
+
+def test_a_plugin_project_has_an_environment_for_each_state_of_it(project) -> None:
+    side, _ = parse_sides("m", f"plugin:{project}", "ort", None)
+    first = needed(side, target(engine("ort")))
+    assert first.name.startswith("my-plugin-")
+    assert first.arguments == ("--package", str(project))
+    there = target(engine("ort"), engine("mine", first.name))
+    assert needed(side, there) is None
+    assert chosen_engine(side, there) == f"mine@{first.name}"
+    (project / "__pycache__").mkdir()
+    (project / "__pycache__" / "mine.pyc").write_text("other")
+    assert needed(side, target()).name == first.name, "what Python leaves there is no part of it"
+    (project / "mine.py").write_text("2\n")
+    assert needed(side, there).name != first.name
+
+
+def test_several_engines_of_a_plugin_need_a_name(project) -> None:
+    side, named = parse_sides("m", f"plugin:{project}", f"plugin:{project}", None)[0], None
+    place = needed(side, target()).name
+    both = target(engine("one", place), engine("two", place))
+    with pytest.raises(InputError, match=r"brings several engines \(one, two\)"):
+        chosen_engine(side, both)
+    named, _ = parse_sides("m", f"plugin:{project}", "x", "two")
+    assert chosen_engine(named, both) == f"two@{place}"
+
+
+def test_the_engine_of_a_side_owns_its_options() -> None:
+    side, _ = parse_sides("m", "ort@old:level=basic", "ort", None)
+    assert rung_fields(side, "ort@old") == {"engines": ["ort@old"], "options": {"ort.level": "basic"}}
+
+
+def test_pips_reason_is_one_line() -> None:
+    said = (
+        "making a virtual environment\ninstalling enginebench\nenginebench-agent: pip could not install it; nothing "
+        "was kept. The end of its output:\nERROR: Could not find a version that satisfies the requirement ort==9 (from "
+        "versions: 1.1, 1.2, 1.3, 1.4, 1.5, 1.6)\nERROR: No matching distribution found for ort==9\n"
+    )
+    assert _reason(said) == "No matching distribution found for ort==9; the newest are 1.2, 1.3, 1.4, 1.5, 1.6"
+    assert _reason("x\nenginebench-agent: 'ort' is not an engine of ours (a, b)\n") == (
+        "'ort' is not an engine of ours (a, b)"
+    )
+    assert _reason("") == "it said nothing"

@@ -1,0 +1,158 @@
+"""`enginebench gate` from the command line, on an engine whose latency is known; wrong input gets a sentence."""
+
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from agent_server import AgentProcess
+from enginebench_controller.gating import GateOrder, gate
+from enginebench_controller.home import Home
+from integration.bench import Bench, tiny_model
+from integration.test_resume import kill_when, spooled, started, wait_until
+
+ONLY_FAKE = '[environments.default]\nengines = ["fake"]\n'
+SLOW = "fake:latency_us=3000,wait=sleep"
+SLOWER = "fake:latency_us=4500,wait=sleep"
+"""Half as slow again: no machine is too busy to tell."""
+QUICK = ("--no-layers", "--budget", "30s")
+
+
+@pytest.fixture
+def here(bench: Bench) -> Bench:
+    """A home whose own agent has the fake engine only."""
+    (bench.home / "agent").mkdir(parents=True)
+    (bench.home / "agent" / "agent.toml").write_text(ONLY_FAKE)
+    return bench
+
+
+def test_what_is_slower_is_worse_with_the_layers_and_what_it_was_stays_in_the_store(
+    here: Bench, model: Path, tmp_path: Path
+) -> None:
+    files = ("--markdown", tmp_path / "gate.md", "--junit", tmp_path / "gate.xml")
+    arguments = (model, "--base", SLOW, "--head", SLOWER, "--budget", "60s", *files)
+    found = here.json("gate", *arguments, expect=4)
+
+    assert (found["outcome"], found["better"], found["self_test"]) == ("worse", False, False)
+    assert found["sentence"].startswith("worse: head takes 1.")
+    latency = next(one for one in found["metrics"] if one["metric"] == "latency")
+    assert 1 < latency["ratio_low"] < latency["ratio"] < 2
+    assert found["pairs"] < found["budget_ns"] / 1e9 / found["pair_seconds"], "it ends when the verdict stands"
+    energy = next(one for one in found["metrics"] if one["metric"] == "energy")
+    assert energy["base"] is None or energy["base"] > 0
+    assert found["layers"]["layers"] or found["layers"]["note"]
+    assert (tmp_path / "gate.md").read_text().startswith("## enginebench gate: worse\n\n**worse: head takes 1.")
+    suites = ElementTree.parse(tmp_path / "gate.xml").getroot()
+    assert (suites.get("tests"), suites.get("failures")) == ("2", "1")
+
+    shown = here.json("show", found["benchmark"]["id"])
+    assert shown["gate"] == found
+    statuses = {one["status"] for one in shown["measurements"]}
+    assert statuses == {"ok"}, "what ended early because the verdict stood is complete"
+    assert {one["interleaving_group"] for one in shown["measurements"]} == {found["benchmark"]["id"] + "-0"}
+    again = here.json("rerun", found["benchmark"]["id"], expect=4)
+    assert again["outcome"] == "worse"
+    assert again["promised_difference"] is not None or found["pairs"] < 5, "earlier pairs say what can be told"
+
+
+def test_the_same_thing_twice_is_a_self_test_that_passes(here: Bench, model: Path) -> None:
+    arguments = (model, "--engine", "fake", "--base", ":wait=sleep", "--head", ":wait=sleep", "--tolerate", "60%")
+    found = here.json("gate", *arguments, *QUICK)
+    assert (found["outcome"], found["self_test"]) == ("pass", True)
+    assert any("self-test" in one for one in found["remarks"])
+
+
+def test_what_cannot_be_told_is_5_only_if_strict_and_never_a_pass(here: Bench, model: Path) -> None:
+    arguments = (model, "--base", SLOW, "--head", SLOW, "--no-layers", "--budget", "2.5s")
+    found = here.json("gate", *arguments, "--strict", expect=5)
+    assert (found["outcome"], found["pairs"]) == ("cannot_tell", 1)
+    told = here.cli("gate", *arguments)
+    assert told.stdout.startswith("cannot tell: ")
+
+
+def test_outputs_that_are_wrong_are_told_loudly_and_end_with_1(here: Bench, model: Path) -> None:
+    arguments = (model, "--base", SLOW, "--head", f"{SLOW},wrong=scaled", "--tolerate", "60%")
+    told = here.cli("gate", *arguments, *QUICK, expect=1)
+    assert "≠ the outputs of head are not those of base: " in told.stdout
+
+
+def test_a_head_that_fails_stops_the_gate_and_is_no_pass(here: Bench, model: Path) -> None:
+    arguments = (model, "--base", SLOW, "--head", "fake:fault=compile_error", "--budget", "60s")
+    found = here.json("gate", *arguments, expect=1)
+    assert found["outcome"] == "cannot_tell"
+    assert any(one.startswith("head: ") for one in found["problems"])
+
+
+def test_ctrl_c_leaves_what_was_measured(here: Bench, model: Path) -> None:
+    arguments = ("gate", model, "--base", SLOW, "--head", SLOW, "--budget", "10m", "--tolerate", "0.9%")
+    with started(here, *arguments) as running:
+        wait_until(lambda: spooled(here.home / "agent", "-2-0.blocks"))
+        running.send_signal(signal.SIGINT)
+        running.wait(timeout=30)
+    (entry,) = Home(here.home).store.benchmarks()
+    shown = here.json("show", entry.benchmark.id)
+    assert shown["gate"]["pairs"] >= 2
+    assert {one["status"] for one in shown["measurements"]} == {"ok"}
+    assert here.json("resume")["plans"] == []
+
+
+def test_a_killed_gate_is_resumed_and_ends_when_its_verdict_stands(
+    bench: Bench, model: Path, start_agent: Callable[..., AgentProcess]
+) -> None:
+    agent = start_agent(config=ONLY_FAKE)
+    arguments = ("gate", model, "--base", SLOW, "--head", SLOWER, "--target", agent.address, "--budget", "60s")
+    kill_when(lambda: spooled(agent, "-1-0.blocks"), bench, *arguments)
+    (told,) = bench.json("resume", "--finish")["plans"]
+    assert len(told["collected"]) == 3
+    shown = bench.json("show", told["id"])
+    assert shown["gate"]["outcome"] == "worse"
+    assert 1 < shown["gate"]["pairs"] < 12
+
+
+def test_the_library_has_the_same_without_a_command_line(here: Bench, model: Path) -> None:
+    begun = time.monotonic()
+    order = GateOrder(SLOW, SLOWER, model=str(model), budget="30s", explain=False)
+    found = gate(Home(here.home), order)
+    assert found.outcome.value == "worse"
+    assert time.monotonic() - begun < 90
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--base", "fake", "--head", "fake", "--budget", "1s"), "too short for one process pair"),
+        (("--base", "fake", "--head", "fake", "--budget", "2h"), "longer than an hour"),
+        (("--base", "fake", "--head", "fake", "--metric", "speed"), "'speed' is not one of latency"),
+        (("--base", "fake", "--head", "fake", "--tolerate", "fast"), "'fast' is not a percentage"),
+        (("--base", "fake", "--head", "fake:nosuch=1"), "fake has no option 'nosuch'"),
+        (("--base", "fake", "--head", "nosuch"), "has no engine 'nosuch'"),
+        (("--base", "fake", "--head", "fake@nowhere"), "has engine 'fake' only in: default"),
+        (("--base", "fake", "--head", "nosuch==1.0"), "nosuch 1.0 cannot be installed: 'nosuch==1.0' is not an engine"),
+        (("--head", "fake"), "--base is missing"),
+    ],
+)
+def test_bad_input_gets_a_sentence_before_anything_is_measured(
+    here: Bench, model: Path, shared_agent: AgentProcess, arguments: tuple[str, ...], sentence: str
+) -> None:
+    where = () if "installed" in sentence else ("--target", shared_agent.address)
+    told = here.cli("gate", model, *arguments, *where, expect=2)
+    assert sentence in told.stderr
+    assert len(told.stderr.strip().splitlines()) <= 3, told.stderr
+
+
+def test_models_that_take_other_inputs_are_not_compared(
+    bench: Bench, model: Path, shared_agent: AgentProcess, tmp_path: Path
+) -> None:
+    other = tiny_model(tmp_path / "other.onnx", features=9)
+    sides = ("--base", model, "--head", other, "--engine", "fake")
+    told = bench.cli("gate", *sides, "--target", shared_agent.address, expect=2)
+    assert "take other inputs, so they cannot be compared: x float32 1x8 in " in told.stderr
+
+
+def test_versions_are_installed_on_this_machine_only(bench: Bench, model: Path, shared_agent: AgentProcess) -> None:
+    sides = ("--base", "fake==0.0.1", "--head", "fake")
+    told = bench.cli("gate", model, *sides, "--target", shared_agent.address, expect=2)
+    assert "there, run: enginebench-agent environment add fake-0.0.1 --engine fake==0.0.1" in told.stderr

@@ -1,0 +1,215 @@
+"""The GitHub Action and the GitLab template, their steps run in a repository whose latest commit changes a model."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import yaml
+from onnx import TensorProto, helper, numpy_helper
+
+from integration.bench import ROOT
+
+ACTION = ROOT / "deploy" / "github-action" / "action.yml"
+TEMPLATE = ROOT / "deploy" / "gitlab" / "enginebench-gate.yml"
+CHANNELS = 16
+ONLY_ONNXRUNTIME = '[environments.default]\nengines = ["onnxruntime"]\n'
+
+_GH = """#!/usr/bin/env python3
+import json, os, re, sys
+arguments = sys.argv[1:]
+kept = os.environ["COMMENTS"]
+comments = json.load(open(kept)) if os.path.exists(kept) else {}
+given = dict(zip(arguments, arguments[1:]))
+path = next(one for one in arguments if one.startswith("repos/"))
+if "--method" not in given:  # asks for the comment that begins with the mark
+    assert given["--jq"] == '.[] | select(.body | startswith(env.MARK)) | .id', given
+    print(*(number for number, body in comments.items() if body.startswith(os.environ["MARK"])), sep="\\n")
+else:
+    assert os.environ["GH_TOKEN"] == "secret"
+    name, _, file = given["-F"].partition("=@")
+    number = path.rpartition("/")[2] if given["--method"] == "PATCH" else str(len(comments) + 1)
+    json.dump(comments | {number: open(file).read()}, open(kept, "w"))
+"""
+
+
+def convolutions(path: Path, count: int) -> None:
+    """A model of so many equal 1 × 1 convolutions, one behind the other."""
+    weights = np.eye(CHANNELS, dtype=np.float32).reshape(CHANNELS, CHANNELS, 1, 1)
+    nodes = [helper.make_node("Conv", [f"t{n}", "w"], [f"t{n + 1}"], f"conv_{n}") for n in range(count)]
+    shape = [1, CHANNELS, 48, 48]
+    graph = helper.make_graph(
+        nodes,
+        "convolutions",
+        [helper.make_tensor_value_info("t0", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info(f"t{count}", TensorProto.FLOAT, shape)],
+        [numpy_helper.from_array(weights, "w")],
+    )
+    path.parent.mkdir(exist_ok=True)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+
+
+@dataclass
+class Repository:
+    """A checkout on a runner, with what a runner has in its variables."""
+
+    folder: Path
+
+    def __post_init__(self) -> None:
+        self.work = self.folder / "work"
+        self.work.mkdir()
+        for name in ("temp", "bin"):
+            (self.folder / name).mkdir()
+        (self.folder / "home" / "agent").mkdir(parents=True)
+        (self.folder / "home" / "agent" / "agent.toml").write_text(ONLY_ONNXRUNTIME)
+        self._program("gh", _GH)
+        self._program("enginebench", f'#!/bin/sh\nexec {sys.executable} -m enginebench_controller "$@"\n')
+        self._program("python", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+        self.git("init", "--quiet", "--initial-branch", "main")
+
+    def _program(self, name: str, text: str) -> None:
+        path = self.folder / "bin" / name
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def git(self, *arguments: str) -> str:
+        who = ("-c", "user.name=someone", "-c", "user.email=someone@example.org")
+        command = ("git", *who, *arguments)
+        return subprocess.run(command, cwd=self.work, check=True, capture_output=True, text=True).stdout.strip()
+
+    def commit(self, layers: int) -> str:
+        convolutions(self.work / "models" / "net.onnx", layers)
+        (self.work / "README.md").write_text(f"a net of {layers}\n")
+        self.git("add", ".")
+        self.git("commit", "--quiet", "--allow-empty", "--message", f"{layers} layers")
+        return self.git("rev-parse", "HEAD")
+
+    def shell(self, script: str, variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
+        """Run the script of a step as a runner does."""
+        known = os.environ | {
+            "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}",
+            "ENGINEBENCH_HOME": str(self.folder / "home"),
+            "COMMENTS": str(self.folder / "comments.json"),
+            "RUNNER_TEMP": str(self.folder / "temp"),
+            "GITHUB_OUTPUT": str(self.folder / "output"),
+            "GITHUB_STEP_SUMMARY": str(self.folder / "summary.md"),
+            "GITHUB_REPOSITORY": "someone/net",
+        }
+        command = ("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script)
+        return subprocess.run(
+            command, cwd=self.work, env=known | variables, capture_output=True, text=True, timeout=280, check=False
+        )
+
+    @property
+    def comments(self) -> list[str]:
+        kept = self.folder / "comments.json"
+        return list(json.loads(kept.read_text()).values()) if kept.exists() else []
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    return Repository(tmp_path)
+
+
+def run_action(repository: Repository, base_commit: str, **inputs: str) -> int:
+    """The steps of the action, with its inputs filled in; the exit code of the first that fails, or 0."""
+    action = yaml.safe_load(ACTION.read_text())
+    context = {f"inputs.{name}": one.get("default", "") for name, one in action["inputs"].items()}
+    context |= {f"inputs.{name}": value for name, value in inputs.items()}
+    context |= {
+        "github.token": "secret",
+        "inputs.token": "secret",
+        "github.event_name": "pull_request",
+        "github.event.pull_request.number": "7",
+        "github.event.pull_request.base.sha": base_commit,
+    }
+    (repository.folder / "output").write_text("")
+    for step in action["runs"]["steps"]:
+        context |= _outputs(repository, step_id="gate")
+        if not _holds(step.get("if", ""), context):
+            continue
+        variables = {name: _filled(value, context) for name, value in step.get("env", {}).items()}
+        done = repository.shell(step["run"], variables)
+        assert "Traceback" not in done.stderr
+        if done.returncode:
+            return done.returncode
+    return 0
+
+
+def _outputs(repository: Repository, step_id: str) -> dict[str, str]:
+    lines = (repository.folder / "output").read_text().splitlines()
+    said = dict(line.split("=", 1) for line in lines)
+    return {f"steps.{step_id}.outputs.{name}": said.get(name, "") for name in ("code", "outcome")}
+
+
+def _filled(text: Any, context: dict[str, str]) -> str:
+    return re.sub(r"\$\{\{\s*([\w.]+)\s*\}\}", lambda found: context[found[1]], str(text))
+
+
+def _holds(condition: str, context: dict[str, str]) -> bool:
+    """Of the conditions that stand in the action: comparisons with a text, all of which must hold."""
+    for part in filter(None, condition.split("&&")):
+        name, sign, text = part.split()
+        assert sign in ("==", "!="), part
+        if (context[name] == text.strip("'")) is not (sign == "=="):
+            return False
+    return True
+
+
+def test_a_pull_request_that_makes_the_model_slower_fails_with_a_comment_that_says_so(repository: Repository) -> None:
+    before = repository.commit(4)
+    repository.commit(16)
+    asked = {"model": "models/net.onnx", "engine": "onnxruntime", "budget": "60s"}
+    assert run_action(repository, before, **asked) == 4
+
+    (comment,) = repository.comments
+    assert comment.startswith(
+        "<!-- enginebench gate: models/net.onnx -->\n\n## enginebench gate: worse\n\n**worse: head "
+    )
+    assert "| latency |" in comment
+    assert "conv" in comment, "the layers that explain it"
+    assert "process pairs" in comment
+    assert "D = " in comment
+    assert (repository.folder / "summary.md").read_text() in comment
+
+    repository.git("reset", "--quiet", "--hard", before)
+    assert run_action(repository, before, **asked, tolerate="70%", arguments="--no-layers") == 0
+    (comment,) = repository.comments
+    assert "## enginebench gate: pass" in comment, "the comment there is is written anew"
+
+
+def test_what_cannot_be_told_fails_a_pull_request_only_if_strict(repository: Repository) -> None:
+    before = repository.commit(4)
+    asked = {"model": "models/net.onnx", "budget": "2.5s", "comment": "false"}
+    assert run_action(repository, before, **asked, strict="true") == 5
+    assert _outputs(repository, "gate")["steps.gate.outputs.outcome"] == "cannot_tell"
+    assert repository.comments == []
+
+
+def test_a_gate_that_cannot_begin_fails_with_its_code_and_comments_nothing(repository: Repository) -> None:
+    before = repository.commit(4)
+    assert run_action(repository, before, model="models/no-such.onnx", budget="30s") == 2
+    assert repository.comments == []
+
+
+@pytest.mark.parametrize(("layers", "budget", "code"), [(16, "60s", 4), (4, "2.5s", 5)])
+def test_the_template_for_gitlab_ends_with_the_same_codes(
+    repository: Repository, layers: int, budget: str, code: int
+) -> None:
+    before = repository.commit(4)
+    repository.commit(layers)
+    job = yaml.safe_load(TEMPLATE.read_text())[".enginebench-gate"]
+    variables = {name: str(value) for name, value in job["variables"].items()}
+    variables |= {"GATE_MODEL": "models/net.onnx", "GATE_BUDGET": budget, "CI_MERGE_REQUEST_DIFF_BASE_SHA": before}
+    done = repository.shell("\n".join([*job["before_script"], *job["script"]]), variables)
+    assert done.returncode == code, done.stderr
+    assert (repository.work / job["artifacts"]["paths"][0]).read_text().startswith("## enginebench gate: ")
+    assert "<testsuites" in (repository.work / job["artifacts"]["reports"]["junit"]).read_text()
+    assert (code == 5) is (code == job["allow_failure"]["exit_codes"])
