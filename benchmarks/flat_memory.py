@@ -48,7 +48,19 @@ def measure(folder: Path, samples: int) -> Held:
 
 
 def _command(model: Path, agent: Agent, samples: int) -> list[str]:
-    how = ("--processes", "1", "--warmup", "100ms", "--duration", "100ms", "--interval", "0%", "--max-duration", "10m")
+    how = (
+        "--processes",
+        "1",
+        "--warmup",
+        "100ms",
+        "--duration",
+        "100ms",
+        "--interval",
+        "0%",
+        "--max-duration",
+        "10m",
+        "--keep-noisy",
+    )
     work = ("--engine", "fake", "--option", f"fake.latency_us={LATENCY_US}", "--iterations", str(samples))
     command = [sys.executable, "-m", "enginebench_controller", "run", str(model), "--target", agent.address]
     return [*command, *work, *how, "--json"]

@@ -24,7 +24,21 @@ from enginebench_controller.jobs.folder import JobFolder
 from enginebench_controller.jobs.telling import JOB_VARIABLE
 
 BATCHES = (1, 2, 3)
-_QUICK = ("--processes", "2", "--interval", "0%", "--duration", "200ms", "--warmup", "20ms", "--max-duration", "1m")
+_QUICK = (
+    "--processes",
+    "2",
+    "--interval",
+    "0%",
+    "--duration",
+    "200ms",
+    "--warmup",
+    "20ms",
+    "--max-duration",
+    "1m",
+    "--keep-noisy",
+    "--wait-quiet",
+    "0s",
+)
 _ONLY_FAKE = '[environments.default]\nengines = ["fake"]\n'
 _POLL_S = 0.005
 _PATIENCE_S = 10.0

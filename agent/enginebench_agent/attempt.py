@@ -13,13 +13,14 @@ from enginebench_agent.cgroup import oom_kills
 from enginebench_agent.child import Child, ChildExit, ChildStartError, spawned
 from enginebench_agent.framing import FramingError, TruncatedError
 from enginebench_agent.limits import NO_LIMITS, ChildLimits
+from enginebench_agent.quiet import Quiet, Watch
 from enginebench_agent.resident import ResidentSet
 from enginebench_agent.resting import OwnTime
 from enginebench_agent.run import Run
 from enginebench_agent.spool import OversizeError, SpoolWriter
 from enginebench_agent.turns import Member
 from enginebench_agent.uninterrupted import run_to_end
-from enginebench_proto.v1.measurement_pb2 import Measurement
+from enginebench_proto.v1.measurement_pb2 import Bystanders, Measurement
 from enginebench_proto.v1.run_pb2 import (
     OUTCOME_FAILED,
     OUTCOME_INCONCLUSIVE,
@@ -32,6 +33,9 @@ from enginebench_proto.v1.worker_pb2 import WorkerMessage
 
 SPEC_FILE = "spec"
 """Name of the serialized specification in the run's folder; the child reads it as its standard input."""
+
+WARM_UP = "warm_up"
+"""The phase before the steady state, in which nothing of ours looks at the machine: a look takes milliseconds."""
 
 EXIT_GRACE_SECONDS = 5.0
 """How long a child may live on after its result has arrived; some engines hang on the way out."""
@@ -62,10 +66,12 @@ class Attempt:
     its memory.
     """
 
-    def __init__(self, run: Run, order: Order, writer: SpoolWriter) -> None:
+    def __init__(self, run: Run, order: Order, writer: SpoolWriter, watch: Watch | None = None) -> None:
         self._run = run
         self._order = order
         self._writer = writer
+        self._watch = watch or Watch(Quiet(), Bystanders())
+        self._has_wanted = False
         self._result: RunResult | None = None
         self._blocks = 0
         self._samples = 0
@@ -183,16 +189,27 @@ class Attempt:
                 self._run.phase = message.phase.name
                 self._run.log.phase(message.phase)
                 resident.enter(message.phase.name)
+                if message.phase.name == WARM_UP:
+                    await self._watch.begin()
             case "progress":
                 self._run.log.progress(message.progress)
             case "turn_wanted" if self._order.turns is not None:
+                if not self._has_wanted:  # nobody has a turn before all have wanted one
+                    self._has_wanted = True
+                    await self._watch.begin()
                 self._order.turns.want(unfinished=message.turn_wanted.unfinished)
             case "part" if self._result is not None:
                 raise _UnsoundError("Something came after the result.")
             case "part" if message.part.HasField("result"):
                 self._take_result(message.part.result, resident)
+                await self._tell_bystanders()
             case "part":
                 await self._take_block(message.part)
+
+    async def _tell_bystanders(self) -> None:
+        """Only with numbers: a member that fails may do so while another has its turn."""
+        if self._result is not None and self._result.outcome != OUTCOME_FAILED and self._result.HasField("measurement"):
+            self._result.measurement.bystanders.CopyFrom(await self._watch.end())
 
     async def _take_block(self, part: ResultPart) -> None:
         self._blocks += part.HasField("block")

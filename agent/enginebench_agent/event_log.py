@@ -12,10 +12,12 @@ from enginebench_proto.v1.run_pb2 import (
     RunEvent,
     RunState,
     StateChanged,
+    Unquiet,
 )
 
 MAX_EVENTS = 2_000
 """More are thinned: of the older half, progress is dropped, so numbers have gaps there and memory has a bound."""
+_THINNED = ("progress", "unquiet")
 
 
 class EventLog:
@@ -45,6 +47,10 @@ class EventLog:
     def phase(self, phase: PhaseStarted) -> None:
         """Publish that a phase began."""
         self._publish(RunEvent(phase=phase))
+
+    def unquiet(self, unquiet: Unquiet) -> None:
+        """Publish that the run waits for quiet, and who is at work."""
+        self._publish(RunEvent(unquiet=unquiet))
 
     def progress(self, progress: Progress) -> None:
         """Publish how far the phase has come."""
@@ -86,4 +92,4 @@ class EventLog:
 
     def _thin(self) -> None:
         half = len(self._events) // 2
-        self._events[:half] = [event for event in self._events[:half] if not event.HasField("progress")]
+        self._events[:half] = [event for event in self._events[:half] if event.WhichOneof("event") not in _THINNED]

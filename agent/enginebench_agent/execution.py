@@ -12,11 +12,13 @@ from typing import Any
 
 from enginebench_agent import endings, logs
 from enginebench_agent.attempt import Attempt, Order
+from enginebench_agent.bystanders import surroundings
 from enginebench_agent.cache import FileCache
 from enginebench_agent.leases import Leases
 from enginebench_agent.limits import NO_LIMITS, ChildLimits
 from enginebench_agent.peak_file import PeakFile
 from enginebench_agent.queueing import Queue
+from enginebench_agent.quiet import Quiet, Watch
 from enginebench_agent.reception import DISK_FULL
 from enginebench_agent.run import Run
 from enginebench_agent.spool import Spool
@@ -31,13 +33,16 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Terms:
-    """What a run was granted: an interpreter, the resources of its device, a private folder, and its limits."""
+    """What a run was granted: an interpreter, the resources of its device, a private folder, its limits, and a wait for
+    quiet.
+    """
 
     python: Path
     resources: tuple[str, ...]
     folder: Path
     limit_seconds: float
     limits: ChildLimits = NO_LIMITS
+    wait_quiet_ns: int = 0
 
 
 class Execution:
@@ -51,6 +56,7 @@ class Execution:
         self._leases = leases
         self._groups = Groups(leases)
         self._queue = Queue()
+        self._quiet = Quiet()
         self._spool = spool
         self._peaks = peaks
         self.ended: Counter[Ending] = Counter()
@@ -78,7 +84,8 @@ class Execution:
             run.begin(time.time_ns())
             _log.info("run began", extra=logs.told(waited_seconds=run.log.elapsed_ns() / 1e9))
             try:
-                return await self._attempt(run, await self._order(run.spec, terms, member))
+                watch = await self._watch(run, terms, member)
+                return await self._attempt(run, await self._order(run.spec, terms, member), watch)
             finally:
                 await remove_folder(terms.folder)  # still under the lease: the disk is quiet for the next run
 
@@ -91,6 +98,14 @@ class Execution:
             await member.may_start()
             yield  # the lease is the group's; it ends after the last member has left
 
+    async def _watch(self, run: Run, terms: Terms, member: Member | None) -> Watch:
+        """Wait for quiet, where this run begins alone; whoever joins a group finds those before it."""
+        known = await asyncio.to_thread(surroundings, on_processors="cpu" in terms.resources)
+        if member is None or member.is_first:
+            cores = run.spec.configuration.cores
+            known.MergeFrom(await self._quiet.wait(cores, terms.wait_quiet_ns, run.log.unquiet))
+        return Watch(self._quiet, known)
+
     async def _order(self, spec: RunSpec, terms: Terms, member: Member | None) -> Order:
         return Order(
             python=terms.python,
@@ -102,9 +117,9 @@ class Execution:
             limits=terms.limits,
         )
 
-    async def _attempt(self, run: Run, order: Order) -> RunResult:
+    async def _attempt(self, run: Run, order: Order, watch: Watch) -> RunResult:
         with self._spool.begin(run.spec.run_id) as writer:
-            result = await Attempt(run, order, writer).make()
+            result = await Attempt(run, order, writer, watch).make()
             await run_to_end(writer.commit, result)
         if result.peaks:
             await run_to_end(self._peaks.keep, result.peaks)

@@ -108,7 +108,7 @@ class RunServicer(run_pb2_grpc.RunServiceServicer):
 
     async def Start(self, request: run_pb2.StartRequest, context: Any) -> run_pb2.StartResponse:
         """Queues a run."""
-        return run_pb2.StartResponse(state=await self._supervisor.start(request.spec))
+        return run_pb2.StartResponse(state=await self._supervisor.start(request.spec, request.wait_quiet_ns))
 
     async def Watch(self, request: run_pb2.WatchRequest, context: Any) -> AsyncIterator[run_pb2.RunEvent]:
         """The events of a run."""

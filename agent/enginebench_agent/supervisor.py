@@ -56,8 +56,10 @@ class Supervisor:
         self._runs = {result.run_id: Run.recovered(result) for result in self._spool.recover()}
         self._closing = False
 
-    async def start(self, spec: RunSpec) -> RunState:
+    async def start(self, spec: RunSpec, wait_quiet_ns: int = 0) -> RunState:
         """Queue a run, or tell the state of the run that has this id and specification already.
+
+        It begins when others leave the machine alone, or after `wait_quiet_ns`.
 
         Raises what `admission` raises, `DifferentRunError`, `NotReadyError` for files not uploaded, `DiskFullError`,
         `BusyError` for a full queue, and `ShuttingDownError`.
@@ -69,7 +71,7 @@ class Supervisor:
         device = find_device(spec, await self._discovery.engine(spec.engine, spec.environment))
         if (known := self._known(spec)) is not None:  # another call was quicker
             return known.state
-        self._accept(spec, device)
+        self._accept(spec, device, wait_quiet_ns)
         return RUN_STATE_QUEUED
 
     def watch(self, run_id: str, from_sequence: int) -> AsyncIterator[RunEvent]:
@@ -134,12 +136,12 @@ class Supervisor:
             )
         return run
 
-    def _accept(self, spec: RunSpec, device: Device) -> None:
+    def _accept(self, spec: RunSpec, device: Device, wait_quiet_ns: int) -> None:
         if self._closing:
             raise ShuttingDownError("this agent is about to stop and takes no more runs; start it again first.")
         self._check_queue()
         self._check_files(spec)
-        terms = self._terms(spec, device)
+        terms = self._terms(spec, device, wait_quiet_ns)
         self._execution.check(spec, terms)
         self._make_run_folder(spec)
         run = self._runs[spec.run_id] = Run(spec)
@@ -163,7 +165,7 @@ class Supervisor:
                     f"a file for the input {input_file.input!r} was not uploaded to this agent: {input_file.sha256}."
                 )
 
-    def _terms(self, spec: RunSpec, device: Device) -> Terms:
+    def _terms(self, spec: RunSpec, device: Device, wait_quiet_ns: int) -> Terms:
         config = self._discovery.config
         if (environment := config.environment(spec.environment)) is None:
             raise NotFoundError(f"the environment {spec.environment!r} was removed from this agent.")
@@ -174,6 +176,7 @@ class Supervisor:
             folder=self._folder.runs / spec.run_id,
             limit_seconds=limit_seconds,
             limits=config.child_limits.within(limit_seconds),
+            wait_quiet_ns=min(wait_quiet_ns, config.max_run_seconds * 1_000_000_000),
         )
 
     def _make_run_folder(self, spec: RunSpec) -> None:

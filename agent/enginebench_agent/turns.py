@@ -41,6 +41,8 @@ class Member:
         self._child: Resting | None = None
         self._wants: bool | None = None
         self.has_ended = False
+        self.is_first = False
+        """Whether it was launched before all others, and finds the machine as it is without them."""
 
     @property
     def is_launched(self) -> bool:
@@ -165,6 +167,7 @@ class Group:
             await self._until(lambda: self._closed or self._next() is not None)
             if (member := self._next()) is None:
                 return
+            member.is_first = not any(one.is_launched for one in self._members)
             member.launch()
             await self._settle(member)
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from enginebench_controller.home import HOME_VARIABLE, Home
 from enginebench_controller.jobs import JobState, job, log_tail, start_job
-from integration.bench import QUICK, Bench
+from integration.bench import QUICK, UNHURRIED, Bench
 
 GRID, SWEEP, QUANTIZED = "Engines side by side", "Requests in flight", "Quantized"
 BASELINE = "baseline"
-_THOROUGH = ("--processes", "2", "--interval", "0%", "--duration", "1s", "--warmup", "300ms")
+_THOROUGH = ("--processes", "2", "--interval", "0%", "--duration", "1s", "--warmup", "300ms", *UNHURRIED)
 _ENVIRONMENT = Path("agent", "environments", "deepsparse")
 
 
@@ -42,7 +42,16 @@ def fill(home: Path, *, thorough: bool = False) -> None:
         steps = () if thorough else ("--sparsity", "0,0.6,0.9", "--no-by-layer")
         cli("prospects", "pruning", model, *steps)
     cli("targets", "calibrate", "--engine", both if thorough else "openvino", "--cores", "2")
-    rungs = ("--processes", "1", "--duration", "1s" if thorough else "100ms", "--iterations", "32")
+    rungs = (
+        "--processes",
+        "1",
+        "--wait-quiet",
+        "0s",
+        "--duration",
+        "1s" if thorough else "100ms",
+        "--iterations",
+        "32",
+    )
     cli("ladder", "throughput", model, *rungs)
 
 

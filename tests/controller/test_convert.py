@@ -12,6 +12,7 @@ from enginebench_controller.records import (
     Arrivals,
     Block,
     BlockSamples,
+    Bystanders,
     CapturedOutput,
     Configuration,
     Evidence,
@@ -22,6 +23,8 @@ from enginebench_controller.records import (
     InputTensor,
     InputValues,
     Load,
+    MachineUse,
+    ProcessUse,
     Source,
     StopReason,
     StopRule,
@@ -105,6 +108,20 @@ def test_what_a_process_did_is_read_and_the_rest_stays_unknown() -> None:
     assert (process.index, process.iterations, process.stop_reason) == (2, 5, StopReason.MAX_DURATION)
     assert process.warm_up == WarmUp(False, 9, "it drifted")
     assert (process.unsent_arrivals, process.scheduled_arrivals, process.calibration) == (0, None, None)
+
+
+def test_who_else_used_the_machine_is_read_and_what_was_not_seen_stays_unknown() -> None:
+    pip = measurement_pb2.ProcessUse(name="pip", pid=812, count=2, cpu_time_ns=7)
+    use = measurement_pb2.MachineUse(duration_ns=10, processors=2, other_cpu_time_ns=8, steal_ns=1, busiest=[pip])
+    seen = measurement_pb2.Bystanders(before=use, waited_ns=5, quota_cores=1.5, unseen=["processes of other users"])
+    message = measurement_pb2.Measurement(bystanders=seen, warm_up=measurement_pb2.WarmUp(undecided=True))
+    process = convert.from_process(0, run_pb2.RunResult(measurement=message))
+    found = MachineUse(10, 2, 8, 1, (ProcessUse("pip", 812, 2, 7),))
+    assert process.bystanders == Bystanders(found, 5, None, 1.5, ("processes of other users",))
+    assert process.warm_up is not None and process.warm_up.steady is None
+    older = convert.from_process(0, run_pb2.RunResult(measurement=measurement_pb2.Measurement(iterations=1)))
+    assert older.bystanders is None, "an older agent does not look"
+    assert convert.from_machine_use(measurement_pb2.MachineUse(other_cpu_time_ns=8)) is None
 
 
 def test_a_process_that_never_measured_is_only_an_index() -> None:

@@ -170,9 +170,9 @@ def test_a_pull_request_that_makes_the_model_slower_fails_with_a_comment_that_sa
     assert run_action(repository, before, **asked) == 4
 
     (comment,) = repository.comments
-    assert comment.startswith(
-        "<!-- enginebench gate: models/net.onnx -->\n\n## enginebench gate: worse\n\n**worse: head "
-    )
+    mark, _, told = comment.partition("\n\n")
+    assert mark == "<!-- enginebench gate: models/net.onnx -->"
+    assert told.startswith("## enginebench gate: worse\n\n**worse: head takes ")
     assert "| latency |" in comment
     assert "conv" in comment, "the layers that explain it"
     assert "process pairs" in comment

@@ -16,7 +16,7 @@ from onnx import TensorProto, helper
 from agent_server import AgentProcess
 from enginebench_proto.v1 import run_pb2, run_pb2_grpc
 from fault_proxy import fault_proxy_in_a_thread
-from integration.bench import QUICK, Bench
+from integration.bench import QUICK, UNHURRIED, Bench
 
 pytestmark = pytest.mark.fault(15)
 
@@ -79,7 +79,7 @@ def test_a_time_limit_ends_the_child_and_frees_the_device(bench: Bench, model: P
 
 def _run(bench: Bench, model: Path, address: str, options: Sequence[str]) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "enginebench_controller", "run", str(model), "--engine", "fake"]
-    one = ["--target", address, "--processes", "1", "--interval", "0%"]
+    one = ["--target", address, "--processes", "1", "--interval", "0%", *UNHURRIED]
     return subprocess.Popen([*command, *one, *options], env=bench.variables, stderr=subprocess.PIPE, text=True)
 
 

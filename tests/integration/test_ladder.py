@@ -10,7 +10,18 @@ from PIL import Image
 from agent_server import AgentProcess
 from integration.bench import Bench
 
-QUICK = ("--duration", "60ms", "--max-duration", "600ms", "--iterations", "12", "--processes", "1")
+QUICK = (
+    "--duration",
+    "60ms",
+    "--max-duration",
+    "600ms",
+    "--iterations",
+    "12",
+    "--processes",
+    "1",
+    "--wait-quiet",
+    "0s",
+)
 
 
 def numbered(document: dict) -> list[str]:

@@ -49,6 +49,7 @@ def agent(start_agent: Callable[..., AgentProcess], monkeypatch: pytest.MonkeyPa
 async def carried_out(home: Home, agent: AgentProcess, model: Path, told: Told, batches: list[int]) -> None:
     """A benchmark of a second a cell, whose agent is stopped in the middle of the first one."""
     measuring = {"processes": 1, "duration": "1s", "warmup": "50ms", "max_duration": "1m", "interval": "0%"}
+    measuring |= {"retry_noisy": False, "wait_quiet": "0s"}
     options = {"fake.wait": "sleep"}
     chosen = {"models": [str(model)], "engines": ["fake"], "targets": [agent.address], "batch": batches}
     order = Order(make_plan(chosen | measuring | {"options": options}, "test"))

@@ -7,7 +7,7 @@ import pytest
 
 from agent_server import AgentProcess
 from enginebench_plugins.fake.distributions import Distribution, Latency, median_ns, quantile_ns
-from integration.bench import Bench
+from integration.bench import QUICK, UNHURRIED, Bench
 
 pytestmark = pytest.mark.alone
 
@@ -20,7 +20,19 @@ def measured(bench: Bench, model: Path, agent: AgentProcess, *arguments: str, **
     """One measurement of the fake engine in one process, as the JSON document has it."""
     given = {"latency_us": TYPICAL_US, **options}
     chosen = [part for name, value in given.items() for part in ("--option", f"fake.{name}={value}")]
-    run = ("run", model, "--engine", "fake", "--target", agent.address, "--processes", "1", "--warmup", "200ms")
+    run = (
+        "run",
+        model,
+        "--engine",
+        "fake",
+        "--target",
+        agent.address,
+        "--processes",
+        "1",
+        "--warmup",
+        "200ms",
+        *UNHURRIED,
+    )
     (found,) = bench.json(*run, *arguments, *chosen)["measurements"]
     return found
 
@@ -100,7 +112,7 @@ def test_what_cannot_be_known_in_time_is_inconclusive(bench: Bench, model: Path,
 def test_a_planted_wrong_engine_is_named(
     bench: Bench, model: Path, shared_agent: AgentProcess, wrong: str, words: str
 ) -> None:
-    quick = ("--processes", "1", "--duration", "100ms", "--warmup", "50ms", "--interval", "0%", "--batch", "4")
+    quick = (*QUICK, "--batch", "4")
     run = ("run", model, "--engine", "fake,onnxruntime", "--target", shared_agent.address, "--cores", "1")
     document = bench.json(*run, *quick, "--option", f"fake.wrong={wrong}", expect=1)
     named = {one["id"]: one["engine"]["name"] for one in document["measurements"]}

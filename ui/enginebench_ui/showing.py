@@ -6,10 +6,19 @@ from typing import Any
 import plotly.graph_objects as go
 import streamlit as st
 
+from enginebench_controller.comparing.answers import Answer, Outcome
 from enginebench_ui.views.dress import DARK, LIGHT, dress
-from enginebench_ui.views.text import Row, cells
+from enginebench_ui.views.text import Row, cells, inert
 
 _MOST_ROWS_PX = 560
+
+ICONS = {
+    Outcome.RANKED: ":material/trophy:",
+    Outcome.SAME: ":material/equal:",
+    Outcome.PARTLY: ":material/trophy:",
+    Outcome.CANNOT_TELL: ":material/help:",
+}
+"""What stands before an answer."""
 
 
 def chart(figure: go.Figure, key: str, *, name: str | None = None, alt: str | None = None) -> None:
@@ -43,6 +52,20 @@ def table(
         column_config=dict(columns or {}),
         height=_MOST_ROWS_PX if tall else height,
     )
+
+
+def show_answers(answers: Sequence[Answer]) -> None:
+    """Show the sentences that a person came for, each with what must not be missed."""
+    if not answers:
+        return
+    with st.container(border=True):
+        for answer in answers:
+            icon = ICONS[answer.outcome]
+            below = [f"  \n:gray[{inert(line)}]" for line in answer.remarks]
+            st.markdown(f"{icon} **{inert(answer.sentence)}**{''.join(below)}")
+            if answer.command:
+                st.caption("This would tell:")
+                st.code(answer.command, language="shell", wrap_lines=True)
 
 
 def nothing_yet(sentence: str, command: str, page: Any = None, label: str = "") -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from enginebench_agent.worker.loads.block import TimedLoad
 from enginebench_agent.worker.progress import ReportProgress
-from enginebench_agent.worker.verdicts.steadiness import is_too_few, unsteadiness
+from enginebench_agent.worker.verdicts.steadiness import FEWEST, is_too_few, unsteadiness
 from enginebench_proto.v1 import configuration_pb2
 from enginebench_proto.v1.measurement_pb2 import WarmUp
 
@@ -37,16 +37,15 @@ def warm_up_rule(stop: configuration_pb2.StopRule, requests: int) -> WarmUpRule:
 def warm_up(load: TimedLoad, rule: WarmUpRule, report: ReportProgress, iterations: int = 0) -> WarmUp:
     """Run windows, each beginning in the middle of the one before, until one is steady or the time is up.
 
-    `iterations` are inferences run before, which the outcome counts too. A window too small for a verdict is the last
-    one: slow models are not warmed up ten times as long for the sake of statistics.
+    `iterations` are inferences run before, which the outcome counts too. Where too few to tell fit into a window, its
+    halves have as many as it takes; a model too slow even for that is undecided, which is no finding.
     """
     halves = _Halves(load, rule, report, iterations)
     first, second = halves.run(), halves.run()
-    while reason := unsteadiness(first, second):
-        if is_too_few(first, second) or halves.elapsed_ns >= rule.max_ns:
-            break
-        first, second = second, halves.run()
-    return WarmUp(steady=not reason, iterations=halves.iterations, reason=reason)
+    while (reason := unsteadiness(first, second)) and halves.elapsed_ns < rule.max_ns:
+        first, second = second, halves.run(FEWEST if is_too_few(first, second) else 0)
+    undecided = bool(reason) and is_too_few(first, second)
+    return WarmUp(steady=not reason, iterations=halves.iterations, reason=reason, undecided=undecided)
 
 
 class _Halves:
@@ -59,11 +58,14 @@ class _Halves:
         self._rule = rule
         self._report = report
 
-    def run(self) -> list[int]:
-        """Latencies of half a window; a fair selection where there are many."""
+    def run(self, wanted: int = 0) -> list[int]:
+        """Latencies of half a window; a fair selection where there are many.
+
+        It is made longer until there are as many as `wanted`, or the warm-up takes as long as it may.
+        """
         latencies: list[int] = []
         missing_ns, missing = self._rule.window_ns // 2, self._rule.fewest_of_half
-        while missing_ns > 0 or missing > 0:
+        while missing_ns > 0 or missing > 0 or (len(latencies) < wanted and self.elapsed_ns < self._rule.max_ns):
             block = self._load.block(min(missing_ns, _STRETCH_NS))
             latencies += _selection(block.latency_ns)
             missing_ns = max(0, missing_ns - block.duration_ns)

@@ -6,15 +6,18 @@ from dataclasses import dataclass, replace
 
 from rich.text import Text
 
+from enginebench_controller.cli.answering import print_answers
 from enginebench_controller.cli.console import UNKNOWN, print_table, remark
 from enginebench_controller.cli.tables import failure_sentence
+from enginebench_controller.comparing.answers import Answer, answers_across, answers_within
 from enginebench_controller.comparing.pairing import Compared, compare_pairs, pairs_across, pairs_within
-from enginebench_controller.comparing.words import model_words, side_words
+from enginebench_controller.comparing.words import model_words, pair_remarks, side_words
 from enginebench_controller.errors import InputError
 from enginebench_controller.home import Home
 from enginebench_controller.planning.configurations import describe_load
 from enginebench_controller.records import Benchmark, Measurement, Profile
 from enginebench_controller.stats.comparison import Verdict
+from enginebench_controller.trust.condensing import condensed
 from enginebench_controller.trust.parity import engine_label
 from enginebench_controller.trust.soundness import Soundness, left_out, soundness
 
@@ -23,8 +26,11 @@ STYLES = {Verdict.FASTER: "green", Verdict.SLOWER: "red", Verdict.SAME: "bold", 
 
 @dataclass(frozen=True)
 class Comparing:
-    """What was compared, and whether all that was given could be: what failed is named, not left out in silence."""
+    """What was compared, its answers, and whether all that was given could be: what failed is named, not left out in
+    silence.
+    """
 
+    answers: tuple[Answer, ...]
     compared: tuple[Compared, ...]
     given: tuple[Measurement, ...]
     soundness: Soundness
@@ -44,7 +50,12 @@ def compare_benchmarks(home: Home, benchmarks: Sequence[Benchmark], practical: f
         why = "no two measurements with numbers had the same work"
         raise InputError("\n".join([f"there is nothing to compare in {names}: {why}", *failures(given)]))
     compared = compare_pairs(pairs, home.store.block_samples, models, practical)
-    return Comparing(compared, given, replace(soundness(given, models), left_out=left_out(benchmarks)))
+    blocks = home.store.block_latencies([one.id for one in given if one.latency is not None])
+    if len(benchmarks) == 1:
+        answers = answers_within(given, blocks, models, benchmarks[0].plan, practical)
+    else:
+        answers = answers_across(compared, _names(benchmarks), blocks, models, practical)
+    return Comparing(answers, compared, given, replace(soundness(given, models), left_out=left_out(benchmarks)))
 
 
 def compare_measurements(home: Home, measurements: Sequence[Measurement], practical: float) -> Comparing:
@@ -61,8 +72,16 @@ def compare_measurements(home: Home, measurements: Sequence[Measurement], practi
     pairs = [(numbered[0], other) for other in numbered[1:]]
     models = home.store.models()
     compared = compare_pairs(pairs, home.store.block_samples, models, practical)
+    blocks = home.store.block_latencies([one.id for one in numbered])
+    answers = answers_across(compared, {}, blocks, models, practical)
     told = tuple(replace(one, remarks=(*_unlike_work(one.first, one.second), *one.remarks)) for one in compared)
-    return Comparing(told, tuple(measurements), soundness(measurements, models))
+    return Comparing(answers, told, tuple(measurements), soundness(measurements, models))
+
+
+def _names(benchmarks: Sequence[Benchmark]) -> dict[str, str]:
+    """What each is called: by its name, unless others have that too."""
+    names = [one.name for one in benchmarks]
+    return {one.id: one.name if names.count(one.name) == 1 else one.id for one in benchmarks}
 
 
 def failures(outcomes: Iterable[Measurement | Profile]) -> list[str]:
@@ -83,14 +102,20 @@ def _unlike_work(first: Measurement, second: Measurement) -> Iterator[str]:
             yield f"the {axis} differs: {values[0]} and {values[1]}"
 
 
-def print_compared(title: str, comparing: Comparing) -> None:
-    """A row a pair, then what limits the verdicts, and what could not be compared."""
+def print_compared(title: str, comparing: Comparing, *, notes: bool = False) -> None:
+    """The answers, a row a pair, then what limits the verdicts, and what could not be compared.
+
+    Remarks of one kind are a line with their count, or all there with `notes`.
+    """
     compared = comparing.compared
+    print_answers(comparing.answers)
     columns = [("model", False), ("device", False), ("batch", True), ("cores", True), ("load", False)]
     columns += [("first", False), ("second", False), ("ratio", True), ("95 % interval", False), ("p", True)]
     print_table(title, [*columns, ("the second is", False)], [_row(one) for one in compared])
     remark("ratio: the second's median latency ÷ the first's; p is corrected for the number of comparisons")
-    for line in dict.fromkeys([*_notes(compared), *failures(comparing.given)]):
+    said = list(pair_remarks(compared))
+    lines = map(str, said) if notes else condensed(said, len(compared))
+    for line in dict.fromkeys([*(f"  note: {one}" for one in lines), *failures(comparing.given)]):
         remark(line)
 
 
@@ -105,13 +130,3 @@ def _row(compared: Compared) -> list[object]:
         UNKNOWN if found.p_value is None else f"{found.p_value:.3g}",
         Text(found.verdict, style=STYLES[found.verdict]),
     ]
-
-
-def _notes(compared: Sequence[Compared]) -> Iterator[str]:
-    """What limits the verdicts, each with whom it is of; what holds for all pairs is said once."""
-    said = [tuple(filter(None, (*one.remarks, one.comparison.note))) for one in compared]
-    of_all = set(said[0]).intersection(*said) if len(said) > 1 else set()
-    yield from (f"  note: {sentence}" for sentence in said[0] if sentence in of_all)
-    for one, sentences in zip(compared, said, strict=True):
-        where = f"{side_words(one.first)} and {side_words(one.second)}, {one.first.configuration.size}"
-        yield from (f"  note: {where}: {sentence}" for sentence in sentences if sentence not in of_all)

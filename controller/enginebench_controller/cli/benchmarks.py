@@ -5,10 +5,12 @@ from typing import Annotated
 
 import typer
 
+from enginebench_controller.cli.answering import print_answers
 from enginebench_controller.cli.console import confirmed, print_json, print_table, remark
 from enginebench_controller.cli.gate import print_gate
-from enginebench_controller.cli.options import BenchmarkName, Json
+from enginebench_controller.cli.options import BenchmarkName, Json, Notes
 from enginebench_controller.cli.tables import instant, print_failures, print_measurements
+from enginebench_controller.comparing.answers import answers_document, answers_of
 from enginebench_controller.documents.benchmarks import benchmark_document, benchmark_list_document
 from enginebench_controller.errors import InputError
 from enginebench_controller.exchange.benchmarks import export_benchmarks, import_benchmarks
@@ -57,8 +59,9 @@ def show(
     failures: Annotated[
         bool, typer.Option("--failures", help="Only what failed, each with all of the engine's own words.")
     ] = False,
+    notes: Notes = False,
 ) -> None:
-    """Show one benchmark with its measurements."""
+    """Show one benchmark: its answers, then its measurements."""
     if failures and json:
         raise InputError("--json has all of the engine's words already, under `failure`; leave --failures out")
     if blocks and not json:
@@ -71,13 +74,21 @@ def show(
         print_failures(measurements)
     elif json:
         snapshots = store.benchmark_snapshots(found.id)
-        told = {} if gated is None else {"gate": gate_document(gated)}
-        print_json(benchmark_document(found, measurements, snapshots, models, with_blocks=blocks) | told)
+        if gated is not None:
+            print_json(
+                benchmark_document(found, measurements, snapshots, models, with_blocks=blocks)
+                | {"gate": gate_document(gated)}
+            )
+            return
+        told = answers_document(answers_of(store, found, measurements, models))
+        print_json(benchmark_document(found, measurements, snapshots, models, with_blocks=blocks, answers=told))
     else:
         if gated is not None:
             print_gate(gated)
+        else:
+            print_answers(answers_of(store, found, measurements, models))
         title = f"{found.name} ({found.id}), {instant(found.created_at_unix_ns)}"
-        print_measurements(title, measurements, models)
+        print_measurements(title, measurements, models, notes=notes)
 
 
 def remove(benchmark: BenchmarkName, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:

@@ -16,7 +16,7 @@ from enginebench_controller.cli.benchmark_comparison import (
 from enginebench_controller.cli.compare_tables import print_checks, print_comparison
 from enginebench_controller.cli.console import print_json, remark
 from enginebench_controller.cli.exit_codes import concluded
-from enginebench_controller.cli.options import Json
+from enginebench_controller.cli.options import Json, Notes
 from enginebench_controller.comparing import (
     Check,
     Condition,
@@ -84,6 +84,7 @@ def compare(
         Path | None, typer.Option("--junit", metavar="FILE", help="Write what came of --fail-if as JUnit XML.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+    notes: Notes = False,
 ) -> None:
     """Say which is faster, by how much, and how sure that is. Ratios below 1 mean that the second takes less time."""
     conditions = () if fail_if is None else parse_conditions(fail_if)
@@ -97,7 +98,7 @@ def compare(
     if subjects.profiles:
         contents, judged = _profiles(home, subjects, share, conditions, most, json=json)
     else:
-        contents, judged = _benchmarks(home, subjects, share, conditions, json=json)
+        contents, judged = _benchmarks(home, subjects, share, conditions, json=json, notes=notes)
     for path, text in ((html, contents.html), (markdown, contents.markdown), (junit_file, contents.junit)):
         if path is not None:
             with new_file(path, force=force) as partial:
@@ -141,7 +142,7 @@ def _profiles(
 
 
 def _benchmarks(
-    home: Home, subjects: Subjects, practical: float | None, conditions: Sequence[Condition], *, json: bool
+    home: Home, subjects: Subjects, practical: float | None, conditions: Sequence[Condition], *, json: bool, notes: bool
 ) -> tuple[Contents, Soundness]:
     margin = PRACTICAL if practical is None else practical
     if subjects.benchmarks:
@@ -153,13 +154,13 @@ def _benchmarks(
     title = " against ".join(f"{one.name} ({one.id})" for one in subjects.benchmarks) or "Measurements"
     if json:
         told = checks if conditions else None
-        print_json(benchmarks_document(subjects.benchmarks, compared, told, found.soundness))
+        print_json(benchmarks_document(subjects.benchmarks, compared, told, found.soundness, found.answers))
     else:
-        print_compared(title, found)
+        print_compared(title, found, notes=notes)
     contents = Contents(
         checks=checks,
-        html=lambda: benchmark_html(title, compared, checks, missing),
-        markdown=lambda: benchmark_markdown(title, compared, checks, missing),
+        html=lambda: benchmark_html(title, compared, checks, missing, found.answers),
+        markdown=lambda: benchmark_markdown(title, compared, checks, missing, found.answers),
         junit=lambda: junit(checks),
     )
     return contents, found.soundness

@@ -13,6 +13,7 @@ from enginebench_controller.cli.ladder_table import print_ladder
 from enginebench_controller.cli.options import BatchAxis, Inputs, InputValue, Json, Model, ShapeAsForRun, Trust
 from enginebench_controller.cli.progress import announcing
 from enginebench_controller.cli.resuming import remind
+from enginebench_controller.cli.run_options import WaitQuiet
 from enginebench_controller.errors import InputError
 from enginebench_controller.home import Home, default_home
 from enginebench_controller.ladder.chart import check_chart_path, write_chart
@@ -96,6 +97,7 @@ def throughput(
     max_duration: MaxDuration = "60s",
     processes: Processes = 3,
     interval: IntervalTarget = "0%",
+    wait_quiet: WaitQuiet = None,
     shape: ShapeAsForRun = None,
     batch_axis: BatchAxis = None,
     inputs: Inputs = None,
@@ -115,7 +117,8 @@ def throughput(
         requests=requests,
         trusted=trust,
         fields=_fields(target, precision, duration, max_duration, processes, interval, shape, seed)
-        | fed(inputs, input_value, batch_axis),
+        | fed(inputs, input_value, batch_axis)
+        | stated({"wait_quiet": wait_quiet}),
     )
     _climb(model, wish, chart, as_json=json)
 
@@ -132,6 +135,7 @@ def latency(
     max_duration: MaxDuration = "60s",
     processes: Processes = 3,
     interval: IntervalTarget = "0%",
+    wait_quiet: WaitQuiet = None,
     shape: ShapeAsForRun = None,
     batch_axis: BatchAxis = None,
     inputs: Inputs = None,
@@ -149,7 +153,8 @@ def latency(
         cores=cores,
         trusted=trust,
         fields=_fields(target, precision, duration, max_duration, processes, interval, shape, seed)
-        | fed(inputs, input_value, batch_axis),
+        | fed(inputs, input_value, batch_axis)
+        | stated({"wait_quiet": wait_quiet}),
     )
     _climb(model, wish, chart, as_json=json)
 

@@ -5,6 +5,9 @@ from typing import Annotated
 import typer
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Notes = Annotated[
+    bool, typer.Option("--notes", help="All remarks, each with whom it is of, instead of a line for each kind.")
+]
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="File, name, digest or zoo:NAME.")]
 BenchmarkName = Annotated[str, typer.Argument(metavar="ID", help="Id, start of an id, or name of a benchmark.")]
 ShapeAsForRun = Annotated[

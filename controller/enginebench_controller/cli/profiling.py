@@ -49,6 +49,7 @@ def profile(
     inputs: Inputs = None,
     input_value: InputValue = None,
     timeout: options.Timeout = None,
+    wait_quiet: options.WaitQuiet = None,
     name: Annotated[str | None, typer.Option(help="Name of the profiles; by default that of the model.")] = None,
     trust: Trust = False,
     most: Annotated[int, typer.Option(min=0, help="How many layers to print, slowest first.")] = 20,
@@ -69,6 +70,7 @@ def profile(
         "options": pairs(option, "--option ENGINE.NAME=VALUE"),
         "seed": seed,
         "timeout": timeout,
+        "wait_quiet": wait_quiet,
         "name": name,
     }
     plan = make_plan(stated(given) | fed(inputs, input_value, batch_axis), "profile")

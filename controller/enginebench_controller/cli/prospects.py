@@ -72,6 +72,7 @@ def pruning(
     input_value: InputValue = None,
     option: options.Option = None,
     timeout: options.Timeout = None,
+    wait_quiet: options.WaitQuiet = None,
     name: Annotated[str | None, typer.Option(help="Name of the profiles; by default that of the model.")] = None,
     most: Most = 20,
     csv: Csv = None,
@@ -90,6 +91,7 @@ def pruning(
         "seed": seed,
         "options": pairs(option, "--option ENGINE.NAME=VALUE"),
         "timeout": timeout,
+        "wait_quiet": wait_quiet,
         "name": name,
     }
     order = PruningOrder(

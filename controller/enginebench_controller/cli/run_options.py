@@ -60,7 +60,9 @@ Hint = Annotated[
 ]
 Processes = Annotated[
     int | None,
-    typer.Option(metavar="N", help=r"Fresh processes a measurement is made of; 1 for a quick look. \[default: 3]"),
+    typer.Option(
+        metavar="N", help=r"Fresh processes a measurement is made of; 1 for a quick look. \[default: 3, and 5 in turns]"
+    ),
 ]
 Duration = Annotated[
     str | None,
@@ -84,7 +86,7 @@ Interval = Annotated[
     typer.Option(
         metavar="PERCENT",
         help=r"Measure until half the median's 95 % interval is at most this share of the median; "
-        r"0% does not wait for it. \[default: 1%]",
+        r"0% does not wait for it. \[default: 1%, and 0% in turns]",
     ),
 ]
 Warmup = Annotated[
@@ -101,15 +103,27 @@ Block = Annotated[
 RetryNoisy = Annotated[
     bool | None,
     typer.Option(
-        "--retry-noisy",
-        help="Measure disturbed blocks again, those in which other processes, the hypervisor or a quota took processor "
-        "time; they are kept, but count for nothing.",
+        "--retry-noisy/--keep-noisy",
+        help="Blocks in which other processes, the hypervisor or a quota took processor time are measured again and "
+        "count for nothing, which is what happens anyway; or they count like all others.",
+        show_default=False,
+    ),
+]
+WaitQuiet = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DURATION",
+        help="Before it measures, a target waits so long at most for others to leave its processors alone; "
+        r"0s does not wait. \[default: 10s]",
     ),
 ]
 Interleave = Annotated[
     bool | None,
     typer.Option(
-        "--interleave", help="Load all configurations of a device at once and let them take turns, block by block."
+        "--interleave/--no-interleave",
+        help="What one answer compares (engines, versions, precisions, options on the same work) is alive together and "
+        "takes turns, block by block, where it can. --interleave: all configurations of a device do, or are refused; "
+        "--no-interleave: one after the other.",
     ),
 ]
 OrderSeed = Annotated[

@@ -9,6 +9,7 @@ from typing import Any
 import typer
 
 from enginebench_controller.cli import run_options as options
+from enginebench_controller.cli.answering import print_answers
 from enginebench_controller.cli.arguments import fed, image_options, pairs, shapes, split, stated
 from enginebench_controller.cli.console import print_json, remark
 from enginebench_controller.cli.exit_codes import concluded
@@ -20,6 +21,7 @@ from enginebench_controller.cli.options import (
     Inputs,
     InputValue,
     Json,
+    Notes,
     ShapeAsForRun,
     TrustAgain,
     TrustModels,
@@ -27,6 +29,7 @@ from enginebench_controller.cli.options import (
 from enginebench_controller.cli.progress import announcing
 from enginebench_controller.cli.resuming import remind
 from enginebench_controller.cli.tables import print_measurements
+from enginebench_controller.comparing.answers import answers_document, answers_of
 from enginebench_controller.documents.benchmarks import benchmark_document
 from enginebench_controller.errors import InputError
 from enginebench_controller.home import HOME_VARIABLE, Home, default_home
@@ -40,10 +43,12 @@ DEMO = {
     "models": ["zoo:resnet50", "zoo:squeezenet"],
     "batch": [1, 4],
     "duration": "2s",
-    "processes": 1,
-    "interval": "2%",
-    "max_duration": "4s",
+    "max_duration": "3s",
+    "processes": 4,
+    "iterations": 12,
+    "warmup": "300ms",
 }
+"""Four processes of half a second: with what it takes to start them, sixteen configurations take three minutes."""
 
 
 def register(app: typer.Typer) -> None:
@@ -75,6 +80,7 @@ def run(
     warmup: options.Warmup = None,
     block: options.Block = None,
     retry_noisy: options.RetryNoisy = None,
+    wait_quiet: options.WaitQuiet = None,
     interleave: options.Interleave = None,
     order_seed: options.OrderSeed = None,
     shape: ShapeAsForRun = None,
@@ -94,6 +100,7 @@ def run(
     dry_run: options.DryRun = False,
     print_plan: options.PrintPlan = False,
     json: Json = False,
+    notes: Notes = False,
 ) -> None:
     """Measure models on engines. Lists multiply out; an impossible combination is refused before anything runs."""
     given = {
@@ -117,7 +124,8 @@ def run(
         "warmup": warmup,
         "block": block,
         "retry_noisy": retry_noisy,
-        "interleave": interleave,
+        "wait_quiet": wait_quiet,
+        "interleave": "device" if interleave else interleave,
         "order_seed": order_seed,
         "shapes": shapes(shape),
         "options": pairs(option, "--option ENGINE.NAME=VALUE"),
@@ -133,23 +141,24 @@ def run(
     elif dry_run:
         show_expansion(asyncio.run(plan_only(default_home(), Order(plan))), as_json=json)
     else:
-        _carry_out(default_home(), Order(plan, trusted=trust), as_json=json)
+        _carry_out(default_home(), Order(plan, trusted=trust), as_json=json, notes=notes)
 
 
 def rerun(
     benchmark: BenchmarkName,
     trust: TrustAgain = False,
     json: Json = False,
+    notes: Notes = False,
 ) -> None:
     """Run a benchmark again: a new one, linked to the old, with the very same model versions."""
     home = default_home()
-    _carry_out(home, order_again(home.store.benchmark(benchmark), trusted=trust), as_json=json)
+    _carry_out(home, order_again(home.store.benchmark(benchmark), trusted=trust), as_json=json, notes=notes)
 
 
-def demo(json: Json = False) -> None:
+def demo(json: Json = False, notes: Notes = False) -> None:
     """Measure two real networks on every engine of this machine, and say where to look."""
     benchmark = _run(default_home(), Order(make_plan(DEMO, "demo")))
-    found = _print_outcome(default_home(), benchmark, as_json=json)
+    found = _print_outcome(default_home(), benchmark, as_json=json, notes=notes)
     remark("")
     remark(f"look at it again with `enginebench show {benchmark.id}`, or on a page with `enginebench ui`{_where()}")
     raise typer.Exit(concluded(found))
@@ -171,10 +180,10 @@ def _plan(models: list[str], fields: dict[str, Any]) -> Plan:
     return make_plan(document | fields | {"image": image}, plans[0])
 
 
-def _carry_out(home: Home, order: Order, *, as_json: bool) -> None:
+def _carry_out(home: Home, order: Order, *, as_json: bool, notes: bool) -> None:
     if order.plan.gate is not None:
         carry_out_again(home, order, as_json=as_json)
-    raise typer.Exit(concluded(_print_outcome(home, _run(home, order), as_json=as_json)))
+    raise typer.Exit(concluded(_print_outcome(home, _run(home, order), as_json=as_json, notes=notes)))
 
 
 def _run(home: Home, order: Order) -> Benchmark:
@@ -183,11 +192,14 @@ def _run(home: Home, order: Order) -> Benchmark:
         return asyncio.run(run_benchmark(home, order, announce))
 
 
-def _print_outcome(home: Home, benchmark: Benchmark, *, as_json: bool) -> Soundness:
+def _print_outcome(home: Home, benchmark: Benchmark, *, as_json: bool, notes: bool) -> Soundness:
     measurements, models = home.store.measurements(benchmark.id), home.store.models()
+    answers = answers_of(home.store, benchmark, measurements, models)
     if as_json:
         snapshots = home.store.benchmark_snapshots(benchmark.id)
-        print_json(benchmark_document(benchmark, measurements, snapshots, models))
+        told = answers_document(answers)
+        print_json(benchmark_document(benchmark, measurements, snapshots, models, answers=told))
     else:
-        print_measurements(f"{benchmark.name} ({benchmark.id})", measurements, models)
+        print_measurements(f"{benchmark.name} ({benchmark.id})", measurements, models, notes=notes)
+        print_answers(answers)
     return of_benchmark(benchmark, measurements, models)

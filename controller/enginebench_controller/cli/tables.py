@@ -1,6 +1,6 @@
 """Records as tables for the terminal. Times are shown in milliseconds; unknown is shown as –."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,6 +23,7 @@ from enginebench_controller.records import (
     TargetSnapshot,
 )
 from enginebench_controller.records.cause import cause, last_words
+from enginebench_controller.trust.condensing import Remark, condensed
 from enginebench_controller.trust.output_check import check_outputs
 from enginebench_controller.trust.parity import engine_label, flags, marks, status_words, unequal_settings
 
@@ -37,20 +38,26 @@ COLUMNS = [
 STYLES = {Status.OK: "green", Status.INCONCLUSIVE: "yellow", Status.FAILED: "red", Status.CANCELLED: "yellow"}
 
 
-def print_measurements(title: str, measurements: Sequence[Measurement], models: Iterable[ModelVersion] = ()) -> None:
+def print_measurements(
+    title: str, measurements: Sequence[Measurement], models: Iterable[ModelVersion] = (), *, notes: bool = False
+) -> None:
     """A row a measurement, what to know of it and the failures below. Columns that would say nothing are left out.
 
-    `models`, all those of the store, tell which versions are to compute the same.
+    `models`, all those of the store, tell which versions are to compute the same. Remarks of one kind are a line with
+    their count, or all there with `notes`.
     """
     measurements = in_reading_order(measurements)
     checks = check_outputs(measurements, models)
     rows = [_row(m, checks.get(m.id)) for m in measurements]
     columns = _columns(measurements)
     print_table(title, columns, [[row[heading] for heading, _ in columns] for row in rows])
-    remark("precision and threads are effective values: ° observed, ? assumed, otherwise stated by the engine")
-    if any(m.latency and m.latency.median_interval for m in measurements):
-        remark("± half of the median's 95 % interval; spread: slowest ÷ fastest process − 1; n<130: too few samples")
-    for line in dict.fromkeys([*_remarks(measurements, checks), *unequal_settings(measurements)]):
+    intervals = any(m.latency and m.latency.median_interval for m in measurements)
+    spread = "; ± half of the median's 95 % interval; spread: slowest ÷ fastest process − 1; n<130: too few samples"
+    remark(
+        "precision and threads are effective values: ° observed, ? assumed, otherwise stated by the engine"
+        + (spread if intervals else "")
+    )
+    for line in _lines(measurements, checks, notes=notes):
         remark(line)
 
 
@@ -162,20 +169,38 @@ def _status(m: Measurement, check: OutputCheck | None) -> Text:
     return Text(status_words(m), style="yellow" if marks(m) else STYLES[m.status])
 
 
-def _remarks(measurements: Sequence[Measurement], checks: Mapping[str, OutputCheck]) -> Iterable[str]:
+def _lines(measurements: Sequence[Measurement], checks: Mapping[str, OutputCheck], *, notes: bool) -> Iterator[str]:
+    """What failed and whose outputs are wrong, with whom it is of; then notes, by their kinds unless all are wanted."""
+    bad: dict[str, list[Remark]] = {}
     for m in measurements:
-        where = f"{m.model_name} on {engine_label(m)} ({m.target}, {m.configuration.size})"
-        check = checks.get(m.id)
         if m.failure:
-            yield f"  {m.status}: {where}: {failure_sentence(m.failure)}"
-        if check is not None and check.problem:
-            yield f"  {UNLIKE_OUTPUTS} outputs: {where}: {check.problem}"
+            bad.setdefault(str(m.status), []).append(Remark(_where(m), failure_sentence(m.failure)))
+        if (check := checks.get(m.id)) is not None and check.problem:
+            bad.setdefault(f"{UNLIKE_OUTPUTS} outputs", []).append(Remark(_where(m), check.problem))
+    for heading, remarks in bad.items():
+        lines = map(str, remarks) if notes else condensed(remarks, len(measurements), names=True)
+        yield from (f"  {heading}: {line}" for line in dict.fromkeys(lines))
+    others = list(_notes(measurements, checks))
+    lines = map(str, others) if notes else condensed(others, len(measurements))
+    yield from (f"  note: {line}" for line in dict.fromkeys(lines))
+    yield from (f"  note: {line}" for line in unequal_settings(measurements))
+    if not notes and len(others) > len(condensed(others, len(measurements))):
+        yield "  all notes, each with whom it is of: `show --notes`"
+
+
+def _notes(measurements: Sequence[Measurement], checks: Mapping[str, OutputCheck]) -> Iterator[Remark]:
+    for m in measurements:
+        check = checks.get(m.id)
         if check is not None and check.remark:
-            yield f"  note: {where}: {check.remark}"
+            yield Remark(_where(m), check.remark)
         for flag in flags(m):
-            yield f"  note: {where}: {flag}"
+            yield Remark(_where(m), flag)
         if m.effective.prepared:
-            yield f"  {m.model_name} on {engine_label(m)}: {m.effective.preparation}"
+            yield Remark(f"{m.model_name} on {engine_label(m)}", m.effective.preparation)
+
+
+def _where(m: Measurement) -> str:
+    return f"{m.model_name} on {engine_label(m)} ({m.target}, {m.configuration.size})"
 
 
 def _engine_rows(target: str, engine: Mapping[str, Any]) -> list[list[object]]:

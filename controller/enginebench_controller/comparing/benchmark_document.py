@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from enginebench_controller.comparing.answers import Answer, answers_document
 from enginebench_controller.comparing.document import checks_document
 from enginebench_controller.comparing.gate import Check
 from enginebench_controller.comparing.pairing import Compared
@@ -17,6 +18,7 @@ def benchmarks_document(
     compared: Sequence[Compared],
     checks: Sequence[Check] | None = None,
     outcome: Soundness | None = None,
+    answers: Sequence[Answer] = (),
 ) -> dict[str, Any]:
     """Describe the pairs and what came of them; `benchmarks` is empty where single measurements were compared.
 
@@ -24,6 +26,7 @@ def benchmarks_document(
     """
     return {
         "schema_version": SCHEMA_VERSION,
+        "answers": answers_document(answers),
         "benchmarks": [{"id": benchmark.id, "name": benchmark.name} for benchmark in benchmarks],
         "comparisons": [_comparison(one) for one in compared],
         "checks": None if checks is None else checks_document(checks),

@@ -1,11 +1,12 @@
 """How figures of a comparison are written, the same in tables, reports and summaries; unknown is –."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from enginebench_controller.comparing.layer_rows import Verdict
 from enginebench_controller.comparing.pairing import Compared
 from enginebench_controller.comparing.profiles import ProfilePair
 from enginebench_controller.records import Measurement
+from enginebench_controller.trust.condensing import Remark
 from enginebench_controller.trust.parity import engine_label
 
 UNKNOWN = "–"
@@ -36,6 +37,14 @@ def side_words(measurement: Measurement) -> str:
     got = measurement.effective.precision
     asked = f"({measurement.configuration.precision} asked for)"
     return f"{engine_label(measurement)} {got.value if got else asked}"
+
+
+def pair_remarks(compared: Sequence[Compared]) -> Iterator[Remark]:
+    """What limits the verdicts, each with the pair it is of."""
+    for one in compared:
+        about = f"{side_words(one.first)} and {side_words(one.second)}, batch {one.first.configuration.batch}"
+        for sentence in filter(None, (*one.remarks, one.comparison.note)):
+            yield Remark(about, sentence)
 
 
 def precisions(counts: Mapping[str, int]) -> str:

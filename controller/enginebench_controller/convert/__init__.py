@@ -8,7 +8,12 @@ from enginebench_controller.convert.block import from_block, from_samples, to_bl
 from enginebench_controller.convert.bounds import short
 from enginebench_controller.convert.job import from_configuration, to_configuration, to_model
 from enginebench_controller.convert.peaks import from_peak
-from enginebench_controller.convert.process import from_captured_output, from_process, to_captured_output
+from enginebench_controller.convert.process import (
+    from_captured_output,
+    from_machine_use,
+    from_process,
+    to_captured_output,
+)
 from enginebench_controller.convert.profile import from_layer
 from enginebench_controller.convert.run import from_effective, from_failure, from_outcome, from_phases
 from enginebench_controller.convert.target import from_engine, from_host
@@ -22,6 +27,7 @@ __all__ = [
     "from_failure",
     "from_host",
     "from_layer",
+    "from_machine_use",
     "from_outcome",
     "from_peak",
     "from_phases",

@@ -2,16 +2,31 @@
 
 from dataclasses import replace
 
+from enginebench_controller.convert.bounds import short, shorts
 from enginebench_controller.convert.presence import optional
 from enginebench_controller.convert.run import from_effective, from_phases
-from enginebench_controller.records import Afterwards, Calibration, CapturedOutput, Process, StopReason, WarmUp
+from enginebench_controller.records import (
+    Afterwards,
+    Bystanders,
+    Calibration,
+    CapturedOutput,
+    MachineUse,
+    Process,
+    ProcessUse,
+    StopReason,
+    WarmUp,
+)
 from enginebench_controller.records.float32_bytes import from_float32_bytes, to_float32_bytes
 from enginebench_proto.v1 import measurement_pb2, run_pb2
 
 _STOP_REASONS = {
     measurement_pb2.STOP_REASON_TARGET_MET: StopReason.TARGET_MET,
     measurement_pb2.STOP_REASON_MAX_DURATION: StopReason.MAX_DURATION,
+    measurement_pb2.STOP_REASON_DISTURBED: StopReason.DISTURBED,
 }
+
+_MOST = 8
+"""Names taken over, whatever an agent tells."""
 
 
 def from_process(index: int, result: run_pb2.RunResult) -> Process:
@@ -35,6 +50,7 @@ def from_process(index: int, result: run_pb2.RunResult) -> Process:
         clock_jump_ns=optional(message, "clock_jump_ns"),
         agent_paused_ns=optional(message, "agent_paused_ns"),
         afterwards=from_afterwards(message.afterwards) if message.HasField("afterwards") else None,
+        bystanders=from_bystanders(message.bystanders) if message.HasField("bystanders") else None,
     )
 
 
@@ -55,7 +71,31 @@ def from_afterwards(message: measurement_pb2.Afterwards) -> Afterwards:
 
 def from_warm_up(message: measurement_pb2.WarmUp) -> WarmUp:
     """How a warm-up went."""
-    return WarmUp(message.steady, message.iterations, message.reason)
+    return WarmUp(None if message.undecided else message.steady, message.iterations, message.reason)
+
+
+def from_bystanders(message: measurement_pb2.Bystanders) -> Bystanders:
+    """Who else used the machine."""
+    return Bystanders(
+        before=from_machine_use(message.before) if message.HasField("before") else None,
+        waited_ns=message.waited_ns,
+        meanwhile=from_machine_use(message.meanwhile) if message.HasField("meanwhile") else None,
+        quota_cores=optional(message, "quota_cores"),
+        unseen=tuple(shorts(message.unseen)),
+    )
+
+
+def from_machine_use(message: measurement_pb2.MachineUse) -> MachineUse | None:
+    """What others used; None of a stretch that has no length."""
+    if not message.duration_ns or not message.processors:
+        return None
+    return MachineUse(
+        message.duration_ns,
+        message.processors,
+        message.other_cpu_time_ns,
+        message.steal_ns,
+        tuple(ProcessUse(short(one.name), one.pid, one.count, one.cpu_time_ns) for one in message.busiest[:_MOST]),
+    )
 
 
 def to_captured_output(output: CapturedOutput) -> measurement_pb2.CapturedOutput:

@@ -52,17 +52,19 @@ def benchmark_document(
     models: Iterable[ModelVersion] = (),
     *,
     with_blocks: bool = False,
+    answers: Sequence[Document] | None = None,
 ) -> Document:
     """Describe a benchmark with its targets as they were, its measurements, and remarks on their comparability.
 
     `models`, all those of the store, tell which versions are to compute the same, for the output check. With
-    `with_blocks` each measurement also lists its blocks with their evidence.
+    `with_blocks` each measurement also lists its blocks with their evidence. `answers` stand before all else.
     """
     known = tuple(models)
     checks = check_outputs(measurements, known)
     described = [measurement_document(one, checks.get(one.id), with_blocks=with_blocks) for one in measurements]
     return {
         "schema_version": SCHEMA_VERSION,
+        **({} if answers is None else {"answers": list(answers)}),
         "benchmark": {**_heading(benchmark), "plan": finite(benchmark.plan)},
         "targets": [target_document(snapshot) for snapshot in snapshots],
         "measurements": described,

@@ -192,8 +192,11 @@ def _common_plan(order: GateOrder, sides: tuple[Side, Side]) -> Plan:
     fields = {
         "name": name,
         "models": [order.model] if order.model else [side.model for side in sides],
-        "interleave": True,
+        "interleave": "device",
         "interval": "0%",
+        # Who shares the machine's mood needs no quiet: what it takes to wait for that is worth more pairs.
+        "wait_quiet": "0s",
+        "retry_noisy": False,
         "warmup": f"{WARMUP_MS}ms",
         "block": f"{BLOCK_MS}ms",
         "gate": checked.model_dump(mode="json"),

@@ -142,12 +142,10 @@ def judge(terms: GateTerms, arms: Mapping[str, Arm]) -> Judged:
 
 
 def stands(judged: Judged) -> bool:
-    """Whether no further pair is needed: the verdict is there, and what else decides has its own."""
-    if judged.pairs < FEWEST_PAIRS or judged.outcome is GateOutcome.CANNOT_TELL:
-        return False
-    if any(one.ratio is None for one in judged.deciding):
-        return False
-    return judged.outcome is GateOutcome.WORSE or all(one.verdict.stands for one in judged.deciding)
+    """Whether no further pair is needed: one metric is worse for sure, or none needs to be looked at further."""
+    verdicts = [one.verdict for one in judged.deciding]
+    worse = any(one.outcome is GateOutcome.WORSE and one.stands for one in verdicts)
+    return worse or all(one.stands for one in verdicts)
 
 
 def able(judged: Judged, metric: GateMetric = GateMetric.LATENCY) -> float | None:
@@ -246,9 +244,11 @@ def _observations(
 
 
 def _of_blocks(first: Arm, second: Arm, process: int) -> float | None:
-    """From the blocks that both have, without the disturbed ones, unless that leaves less than half."""
-    common = sorted(key for key in first.medians.keys() & second.medians.keys() if key[0] == process)
-    noisy = {(one.process, one.index) for arm in (first, second) for one in arm.blocks if one.disturbances}
+    """From the blocks that both have and that did not stand still: without the disturbed ones, unless most are."""
+    blocks = [one for arm in (first, second) for one in arm.blocks]
+    stood = {(one.process, one.index) for one in blocks if one.paused_ns}
+    noisy = {(one.process, one.index) for one in blocks if one.disturbances}
+    common = sorted(key for key in first.medians.keys() & second.medians.keys() - stood if key[0] == process)
     quiet = [key for key in common if key not in noisy]
     kept = quiet if 2 * len(quiet) >= len(common) else common
     return log_ratio([first.medians[key] for key in kept], [second.medians[key] for key in kept])
@@ -267,18 +267,23 @@ def _values(metric: GateMetric, arm: Arm) -> list[float | None]:
 
 
 def _latency(arm: Arm, index: int, process: Process) -> float | None:
-    own = [value for (number, _), value in arm.medians.items() if number == index]
+    stood = {one.index for one in arm.blocks if one.process == index and one.paused_ns}
+    own = [value for (number, block), value in arm.medians.items() if number == index and block not in stood]
     return median(own) if own else None
 
 
 def _throughput(arm: Arm, index: int, process: Process) -> float | None:
-    own = [one for one in arm.blocks if one.process == index and one.iterations]
+    own = [one for one in arm.blocks if one.process == index and one.iterations and not one.paused_ns]
     spent = sum(one.duration_ns for one in own)
     return arm.batch * sum(one.iterations for one in own) / spent * 1e9 if spent else None
 
 
 def _phase(name: str) -> Callable[[Arm, int, Process], float | None]:
-    return lambda arm, index, process: next((one.duration_ns for one in process.phases if one.name == name), None)
+    def of_process(arm: Arm, index: int, process: Process) -> float | None:
+        found = next((one for one in process.phases if one.name == name), None)
+        return None if found is None else found.duration_ns - (found.paused_ns or 0)
+
+    return of_process
 
 
 def _memory(arm: Arm, index: int, process: Process) -> float | None:

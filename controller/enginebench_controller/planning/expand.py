@@ -46,7 +46,10 @@ Bind = Callable[[str, int], BoundModel]
 
 @dataclass(frozen=True)
 class Job:
-    """One configuration of one model version on one engine of one target; `resources` are what it occupies there."""
+    """One configuration of one model version on one engine of one target; `resources` are what it occupies there.
+
+    Those whose `turns` have the same name take turns; "" for none.
+    """
 
     target: str
     engine: EngineRef
@@ -54,6 +57,7 @@ class Job:
     configuration: Configuration
     resources: tuple[str, ...]
     input_paths: Mapping[str, Path] = field(default_factory=dict)
+    turns: str = ""
 
     @property
     def title(self) -> str:
@@ -101,7 +105,7 @@ def expand(plan: Plan, snapshots: Sequence[TargetSnapshot], bind: Bind) -> Expan
     _refuse_too_many(plan, snapshots)
     told = _Told()
     jobs = [job for grid in plan.grids() for job in _grid(grid, snapshots, bind, told)]
-    if plan.interleave:
+    if plan.device_takes_turns:
         told.refusals.update(dict.fromkeys(_crowds(jobs)))
     if told.refusals:
         raise PlanError("nothing was run, because:\n" + _listed([*told.refusals, *told.unable]))
@@ -254,7 +258,7 @@ def _contradictions(plan: Plan) -> Iterator[str]:
         yield "how images become tensors is for a folder of them only: name it with --inputs, or leave it out"
     if plan.requests and set(plan.load) == {Load.SYNC}:
         yield "requests in flight are for the loads async and open-loop: sync sends one at a time, so leave them out"
-    if plan.interleave and Load.OPEN_LOOP in plan.load:
+    if plan.device_takes_turns and Load.OPEN_LOOP in plan.load:
         yield "an open loop cannot be interleaved: its arrivals wait for nobody's turn"
 
 

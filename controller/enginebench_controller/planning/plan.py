@@ -24,6 +24,14 @@ SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 LONGEST_SECONDS = 30 * 24 * 3600.0
 PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 DEFAULT_MAX_FACTOR = 5
+PROCESSES = {False: 3, True: 5}
+"""How many processes a measurement is made of that runs alone, or takes turns.
+
+Half the interval of a ratio is 2.2 SD of three process pairs, 1.15 of five, 1.0 of seven, 0.8 of nine, as simulated.
+Each process costs seconds to start, four engines with ResNet-50 some ten together: seven take a third longer than five.
+"""
+INTERVAL = {False: "1%", True: "0%"}
+"""How close a median is to be known. In turns what is asked for is the ratio, of which one process knows nothing."""
 
 _COMMANDS = frozenset({"run", "gate", "profile", "ladder", "prospects pruning", "models quantize"})
 """Origins whose fields were typed as options."""
@@ -63,6 +71,11 @@ def parse_percent(text: str) -> float:
 def _duration(text: str) -> str:
     if parse_duration_ns(text) <= 0:
         raise ValueError(f"{text!r} is not longer than zero")
+    return text
+
+
+def _wait(text: str) -> str:
+    parse_duration_ns(text)
     return text
 
 
@@ -109,6 +122,7 @@ def _axis(value: Any) -> Any:
 BatchAxis = Annotated[int | str, BeforeValidator(_axis)]
 Value = Annotated[str, BeforeValidator(_as_text), AfterValidator(check_values)]
 Duration = Annotated[str, _in_unit("s"), AfterValidator(_duration)]
+Wait = Annotated[str, _in_unit("s"), AfterValidator(_wait)]
 Percent = Annotated[str, _in_unit("%"), AfterValidator(_percent)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Rate = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
@@ -191,24 +205,28 @@ class Plan(BaseModel):
     """Which dimension of an input is the batch, counted from 0, or "none"; for those whose names do not tell."""
     options: Mapping[str, str] = {}
     """Engine options by "engine.option"."""
-    processes: Annotated[int, Field(ge=1, le=1000)] = 3
-    """Fresh processes that a measurement is made of, one after the other."""
+    processes: Annotated[int, Field(ge=1, le=1000)] | None = None
+    """Fresh processes that a measurement is made of, one after the other; None for `PROCESSES`."""
     duration: Duration = "6s"
     """Shortest steady state, of all processes together."""
     iterations: Annotated[int, Field(ge=1, le=1_000_000_000)] = 30
     """Fewest iterations, of all processes together."""
     max_duration: Duration | None = None
     """Longest steady state, of all processes together; None for five times the shortest."""
-    interval: Percent = "1%"
-    """What half the width of the median's 95 % confidence interval is to come down to, of the median; 0% for none."""
+    interval: Percent | None = None
+    """What half the width of the median's 95 % confidence interval is to come down to, of the median; 0% for none, and
+    None for `INTERVAL`."""
     warmup: Duration = "500ms"
     """Shortest warm-up, of each process."""
     block: Duration | None = None
     """Length of a block; None leaves it to the worker."""
-    retry_noisy: bool = False
+    retry_noisy: bool = True
     """Whether disturbed blocks are measured again and count for nothing."""
-    interleave: bool = False
-    """Whether the configurations of a device are alive together and take turns, block by block."""
+    wait_quiet: Wait = "10s"
+    """How long a target waits, before it measures, for others to leave its processors alone; 0s not at all."""
+    interleave: bool | Literal["device"] = True
+    """Whether what one answer compares is alive together and takes turns, block by block, as far as it can; "device"
+    for all configurations of a device, which are refused where they cannot."""
     order_seed: Seed | None = None
     """Seed of the order in which configurations are run; None for one that follows from the plan."""
     seed: Seed = 0
@@ -230,8 +248,8 @@ class Plan(BaseModel):
     gate: GateTerms | None = None
     """For a gate, whose rungs are base, head, and base once more as a control."""
 
-    def stop_rule(self) -> StopRule:
-        """When each measurement ends."""
+    def stop_rule(self, *, in_turns: bool = False) -> StopRule:
+        """When each measurement ends that runs alone, or takes turns with those that it is compared with."""
         shortest_ns = parse_duration_ns(self.duration)
         longest_ns = parse_duration_ns(self.max_duration) if self.max_duration else shortest_ns * DEFAULT_MAX_FACTOR
         if longest_ns < shortest_ns:
@@ -241,11 +259,16 @@ class Plan(BaseModel):
             min_iterations=self.iterations,
             max_duration_ns=longest_ns,
             warmup_ns=parse_duration_ns(self.warmup),
-            target_relative_half_width=parse_percent(self.interval),
-            processes=self.processes,
+            target_relative_half_width=parse_percent(self.interval or INTERVAL[in_turns]),
+            processes=self.processes or PROCESSES[in_turns],
             block_ns=parse_duration_ns(self.block) if self.block else 0,
             retry_noisy=self.retry_noisy,
         )
+
+    @property
+    def device_takes_turns(self) -> bool:
+        """Whether all of a device do: where that was said, and of rungs that are no ladder, which are all rivals."""
+        return self.interleave == "device" or bool(self.interleave and self.rungs and not self.ladder)
 
     def seed_of_order(self) -> int:
         """The seed of the order of runs: the one asked for, or one that is the same for the same plan."""

@@ -16,6 +16,7 @@ from enginebench_controller.planning.configurations import BoundModel, input_set
 from enginebench_controller.planning.expand import Expansion, expand
 from enginebench_controller.planning.plan import Plan
 from enginebench_controller.planning.sparsity_passes import with_sparsities
+from enginebench_controller.planning.turns import in_turns
 from enginebench_controller.records import ModelVersion, TargetSnapshot
 
 
@@ -40,6 +41,7 @@ def preview(
     try:
         plan.stop_rule()
         expansion = expand(plan, snapshots, _Looker(library, plan))
+        expansion = in_turns(plan, expansion, snapshots, library.versions())
         if sparsities:
             leave_out = plan.engines == ("all",)
             expansion = with_sparsities(expansion, sparsities, snapshots, leave_out=leave_out)

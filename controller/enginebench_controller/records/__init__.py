@@ -5,6 +5,7 @@ Durations are integer nanoseconds; instants are nanoseconds since the Unix epoch
 
 from enginebench_controller.records.benchmark import Benchmark
 from enginebench_controller.records.block import Block, BlockSamples, Evidence
+from enginebench_controller.records.bystanders import Bystanders, MachineUse, ProcessUse
 from enginebench_controller.records.configuration import (
     ArrivalProcess,
     Arrivals,
@@ -56,6 +57,7 @@ __all__ = [
     "Benchmark",
     "Block",
     "BlockSamples",
+    "Bystanders",
     "Calibration",
     "CapturedOutput",
     "Ceiling",
@@ -79,6 +81,7 @@ __all__ = [
     "Layer",
     "LayerState",
     "Load",
+    "MachineUse",
     "Measurement",
     "ModelFile",
     "ModelVersion",
@@ -91,6 +94,7 @@ __all__ = [
     "Percentile",
     "Phase",
     "Process",
+    "ProcessUse",
     "Profile",
     "ProfileNode",
     "Rate",

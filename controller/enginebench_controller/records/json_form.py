@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 from enginebench_controller.records import (
     Afterwards,
     Block,
+    Bystanders,
     Configuration,
     Effective,
     Failure,
@@ -73,6 +74,7 @@ def _present_stop_rule(stop: Any) -> Any:
 
 AFTERWARDS: Final = JsonForm(lambda: TypeAdapter(Afterwards | None))
 BLOCK: Final = JsonForm(lambda: TypeAdapter(Block))
+BYSTANDERS: Final = JsonForm(lambda: TypeAdapter(Bystanders | None))
 CONFIGURATION: Final = JsonForm(lambda: TypeAdapter(Configuration), present_configuration)
 EFFECTIVE: Final = JsonForm(lambda: TypeAdapter(Effective))
 FAILURE: Final = JsonForm(lambda: TypeAdapter(Failure))

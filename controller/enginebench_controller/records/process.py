@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from enginebench_controller.records.bystanders import Bystanders
 from enginebench_controller.records.engine import Effective
 
 
@@ -11,6 +12,7 @@ class StopReason(StrEnum):
 
     TARGET_MET = "target_met"
     MAX_DURATION = "max_duration"
+    DISTURBED = "disturbed"
 
 
 @dataclass(frozen=True)
@@ -25,9 +27,12 @@ class Phase:
 
 @dataclass(frozen=True)
 class WarmUp:
-    """How a warm-up went; `reason` says what still differed where it never became steady."""
+    """How a warm-up went; `reason` says what still differed where it never became steady.
 
-    steady: bool
+    `steady` is None where there were too few inferences to tell.
+    """
+
+    steady: bool | None
     iterations: int
     reason: str = ""
 
@@ -83,3 +88,4 @@ class Process:
     clock_jump_ns: int | None = None
     agent_paused_ns: int | None = None
     afterwards: Afterwards | None = None
+    bystanders: Bystanders | None = None

@@ -17,6 +17,7 @@ from enginebench_controller.model.bounded import in_thread
 from enginebench_controller.planning.binder import Binder
 from enginebench_controller.planning.expand import Expansion, expand, in_random_order
 from enginebench_controller.planning.plan import Plan, make_plan, parse_duration_ns
+from enginebench_controller.planning.turns import in_turns
 from enginebench_controller.records import LOCAL_TARGET, Benchmark, BlockSamples, Measurement, TargetSnapshot
 from enginebench_controller.running import execution
 from enginebench_controller.running.execution import Enough, Interleave, Keep
@@ -75,7 +76,7 @@ async def run_in_session(
 
     `enough` may end the rounds of what is interleaved early.
     """
-    expansion = await in_thread(expand, order.plan, session.snapshots, binder)
+    expansion = await in_thread(_expand, home, order.plan, session.snapshots, binder)
     if not expansion.jobs:
         raise InputError("the plan comes to nothing: no engine on these targets reads these models")
     undertakings = tuple(map(Undertaking, expansion.jobs))
@@ -88,7 +89,7 @@ async def run_in_session(
             claim.drop()  # nothing has begun
             raise
         reporter = announce(expansion, benchmark.id)
-        bench = _bench(home, session, reporter, pending.timeout_ns)
+        bench = _bench(home, session, reporter, pending)
         await _execute(home, claim, bench, pending.undertakings(), enough)
     return benchmark
 
@@ -101,7 +102,11 @@ async def plan_only(home: Home, order: Order) -> Expansion:
         snapshots = await asyncio.to_thread(_last_words_of_this_machine, home, order.plan)
         if snapshots is None:
             snapshots = (await stack.enter_async_context(open_session(home, order.plan.targets))).snapshots
-        return await in_thread(expand, order.plan, snapshots, binder)
+        return await in_thread(_expand, home, order.plan, snapshots, binder)
+
+
+def _expand(home: Home, plan: Plan, snapshots: Sequence[TargetSnapshot], binder: Binder) -> Expansion:
+    return in_turns(plan, expand(plan, snapshots, binder), snapshots, [*home.store.models(), *binder.versions])
 
 
 def _last_words_of_this_machine(home: Home, plan: Plan) -> tuple[TargetSnapshot, ...] | None:
@@ -152,8 +157,15 @@ def _members(plan: Plan, undertakings: Sequence[Undertaking]) -> dict[str, str]:
 def _pending(benchmark: Benchmark, undertakings: Sequence[Undertaking], plan: Plan) -> Pending:
     seed = plan.seed_of_order()
     jobs = in_random_order(undertakings, seed)
-    interleave = Interleave(seed) if plan.interleave else None
-    return Pending(benchmark.id, benchmark.name, parse_duration_ns(plan.timeout), pending_jobs(jobs), interleave)
+    interleave = Interleave(seed, of_device=plan.device_takes_turns) if plan.interleave else None
+    return Pending(
+        benchmark.id,
+        benchmark.name,
+        parse_duration_ns(plan.timeout),
+        pending_jobs(jobs),
+        interleave,
+        wait_quiet_ns=parse_duration_ns(plan.wait_quiet),
+    )
 
 
 def _record(home: Home, benchmark: Benchmark, expansion: Expansion, session: Session, binder: Binder) -> None:
@@ -162,8 +174,10 @@ def _record(home: Home, benchmark: Benchmark, expansion: Expansion, session: Ses
         home.store.save_model(version)
 
 
-def _bench(home: Home, session: Session, reporter: Reporter, timeout_ns: int) -> Bench:
-    return Bench(session.clients, home.library.file_paths, home.path, reporter, timeout_ns)
+def _bench(home: Home, session: Session, reporter: Reporter, pending: Pending) -> Bench:
+    return Bench(
+        session.clients, home.library.file_paths, home.path, reporter, pending.timeout_ns, pending.wait_quiet_ns
+    )
 
 
 async def _execute(

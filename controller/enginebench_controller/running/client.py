@@ -117,10 +117,11 @@ class AgentClient:
         """
         await self._call(self._models.Upload(_upload_parts(file, path, offset_bytes, on_sent)))
 
-    async def start(self, spec: run_pb2.RunSpec) -> None:
-        """Queue a run; the same id again changes nothing."""
+    async def start(self, spec: run_pb2.RunSpec, wait_quiet_ns: int = 0) -> None:
+        """Queue a run, to begin when the target is quiet or after so long; the same id again changes nothing."""
         try:
-            await self._call(self._runs.Start(run_pb2.StartRequest(spec=spec), timeout=CALL_SECONDS))
+            request = run_pb2.StartRequest(spec=spec, wait_quiet_ns=wait_quiet_ns)
+            await self._call(self._runs.Start(request, timeout=CALL_SECONDS))
         except RunUnknownError as error:  # here it is the engine or the device that is not found
             raise AgentError(str(error)) from error
 

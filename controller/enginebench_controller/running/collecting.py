@@ -58,7 +58,9 @@ async def collect(
     Returns how many runs it still had of jobs that were settled before: they are dropped, whatever became of them.
     Raises `UnreachableError` where the target has to be asked again another time, `AgentError` when it refuses.
     """
-    bench = Bench({client.name: client}, home.library.file_paths, home.path, reporter, pending.timeout_ns)
+    bench = Bench(
+        {client.name: client}, home.library.file_paths, home.path, reporter, pending.timeout_ns, pending.wait_quiet_ns
+    )
     mine = [one for one in jobs if one.job.target == client.name]
     states = await known_runs(client, mine)
     late = [run_id for one in mine if one.settled for run_id in one.run_ids if run_id in states]

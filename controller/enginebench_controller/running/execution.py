@@ -55,14 +55,17 @@ CANCELLED = Failure(FailureKind.CANCELLED, "the benchmark was cancelled before t
 
 @dataclass(frozen=True)
 class Interleave:
-    """That the jobs of a device are to be alive together and to take turns, in an order drawn with this seed."""
+    """That jobs are to be alive together and to take turns, in an order drawn with this seed: all those of a device,
+    or else those whose turns have the same name.
+    """
 
     seed: int
+    of_device: bool = True
 
 
 @dataclass(frozen=True)
 class Group:
-    """Jobs of one device that are carried out together: a single one, or all of them in turns."""
+    """Jobs of one device that are carried out together: a single one, or several in turns."""
 
     name: str
     members: tuple[Undertaking, ...]
@@ -90,8 +93,8 @@ async def execute(
 ) -> None:
     """Carry out all jobs, those of a device in this order, and hand each outcome to `keep`.
 
-    A failed job stops no other. When cancelled, running children are ended and their typed outcome is kept too. With
-    `interleave` all jobs of a device are in memory there at the same time, and `enough` may end their rounds early.
+    A failed job stops no other. When cancelled, running children are ended and their typed outcome is kept too. Jobs
+    that take turns are in memory at the same time, and `enough` may end their rounds early.
     """
     async with asyncio.TaskGroup() as tasks:
         for group in groups_of(undertakings, benchmark_id, interleave, enough):
@@ -124,9 +127,16 @@ def groups_of(
     """The jobs that are carried out together, in the order of their first ones."""
     together: dict[object, list[Undertaking]] = defaultdict(list)
     for number, one in enumerate(undertakings):
-        together[number if interleave is None else (one.job.target, one.job.resources)].append(one)
+        together[number if interleave is None else _turns_of(one.job, interleave) or number].append(one)
     for number, members in enumerate(together.values()):
         yield Group(f"{benchmark_id}-{number}", tuple(members), interleave, enough)
+
+
+def _turns_of(job: Job, interleave: Interleave) -> object:
+    """With whom a job takes turns; falsy for nobody."""
+    if interleave.of_device:
+        return job.target, job.resources
+    return job.turns and (job.target, job.resources, job.turns)
 
 
 @contextlib.asynccontextmanager

@@ -48,6 +48,7 @@ class Pending:
     jobs: tuple[PendingJob, ...]
     interleave: Interleave | None = None
     passes: PassOrder | None = None
+    wait_quiet_ns: int = 0
     form: Literal[1] = 1
 
     @property

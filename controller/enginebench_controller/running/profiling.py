@@ -65,14 +65,17 @@ async def profiles_in_session(
     pending = _pending(passes, plan, expansion)
     with written(home.path, pending) as claim:
         reporter = announce(expansion, None)
-        bench = Bench(session.clients, home.library.file_paths, home.path, reporter, pending.timeout_ns)
+        bench = Bench(
+            session.clients, home.library.file_paths, home.path, reporter, pending.timeout_ns, pending.wait_quiet_ns
+        )
         return await _carry_out(Passes(home, bench, passes), bench, claim)
 
 
 def _pending(passes: PassOrder, plan: Plan, expansion: Expansion) -> Pending:
     name = plan.name or ", ".join(dict.fromkeys(job.model.name for job in expansion.jobs))
     jobs = pending_jobs(map(Undertaking, expansion.jobs))
-    return Pending(passes.id, name, parse_duration_ns(plan.timeout), jobs, passes=passes)
+    wait_quiet_ns = parse_duration_ns(plan.wait_quiet)
+    return Pending(passes.id, name, parse_duration_ns(plan.timeout), jobs, passes=passes, wait_quiet_ns=wait_quiet_ns)
 
 
 async def _carry_out(passes: "Passes", bench: Bench, claim: Claim) -> list[Profile]:

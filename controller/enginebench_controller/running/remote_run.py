@@ -16,6 +16,7 @@ from enginebench_controller.planning.expand import Job
 from enginebench_controller.records import Failure, InputFile, ModelFile, ModelVersion, Status
 from enginebench_controller.running.client import AgentClient, RunUnknownError
 from enginebench_controller.running.sample_file import SampleFile
+from enginebench_controller.trust.bystanders import waiting_for
 from enginebench_proto.v1 import run_pb2
 
 T = TypeVar("T")
@@ -55,6 +56,7 @@ class Bench:
     folder: Path
     reporter: Reporter
     timeout_ns: int
+    wait_quiet_ns: int = 0
     lost_targets: dict[str, str] = field(default_factory=dict)
     remembered: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     _locks: defaultdict[tuple[str, str], asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
@@ -100,7 +102,7 @@ async def _bring(bench: Bench, job: Job, file: ModelFile | InputFile, path: Path
 
 async def start(bench: Bench, job: Job, spec: run_pb2.RunSpec) -> None:
     """Queue a run of the job."""
-    await _persist(lambda: bench.clients[job.target].start(spec))
+    await _persist(lambda: bench.clients[job.target].start(spec, bench.wait_quiet_ns))
     engine = f"{spec.engine}@{spec.environment}"
     _log.info("run started", extra=logs.told(run=spec.run_id, target=job.target, engine=engine, model=job.model.name))
 
@@ -121,6 +123,8 @@ async def follow(bench: Bench, job: Job, run_id: str, process: int = 0) -> None:
                 phase = event.phase.name
             elif event.state.state == run_pb2.RUN_STATE_QUEUED:
                 phase = _queued(event.state.runs_before)
+            elif event.HasField("unquiet"):
+                phase = _waiting(event.unquiet)
             bench.reporter.running(job, process, phase, event.progress.elapsed_ns, event.progress.expected_ns)
             finished = event.state.state == run_pb2.RUN_STATE_FINISHED
 
@@ -192,6 +196,11 @@ async def drop(client: AgentClient, run_id: str) -> None:
 
 def _queued(runs_before: int) -> str:
     return f"queued, {runs_before} before it" if runs_before else "queued"
+
+
+def _waiting(unquiet: run_pb2.Unquiet) -> str:
+    use = convert.from_machine_use(unquiet.seen)
+    return "waiting for quiet" if use is None else waiting_for(use, unquiet.at_most_ns)
 
 
 def _files(bench: Bench, job: Job) -> Iterator[tuple[ModelFile | InputFile, Path]]:

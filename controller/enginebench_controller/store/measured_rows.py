@@ -16,7 +16,7 @@ from enginebench_controller.records import (
     WarmUp,
 )
 from enginebench_controller.records.float32_bytes import from_float32_bytes, to_float32_bytes
-from enginebench_controller.records.json_form import AFTERWARDS, EFFECTIVE, PERCENTILES, PHASES
+from enginebench_controller.records.json_form import AFTERWARDS, BYSTANDERS, EFFECTIVE, PERCENTILES, PHASES
 from enginebench_controller.store.json_column import to_json
 from enginebench_controller.store.statements import Row
 
@@ -90,6 +90,7 @@ def to_process_row(process: Process) -> Row:
         "empty_loop_ns": calibration.empty_loop_ns if calibration else None,
         "block_ns": calibration.block_ns if calibration else None,
         "afterwards": to_json(AFTERWARDS.to_data(process.afterwards)) if process.afterwards else None,
+        "bystanders": to_json(BYSTANDERS.to_data(process.bystanders)) if process.bystanders else None,
         "phases": to_json(PHASES.to_data(process.phases)),
         "effective": to_json(EFFECTIVE.to_data(process.effective)),
     }
@@ -104,6 +105,7 @@ def from_process_row(row: Row) -> Process:
         warm_up=_from_warm_up_columns(row),
         calibration=_from_calibration_columns(row),
         afterwards=AFTERWARDS.from_data(json.loads(row["afterwards"])) if row["afterwards"] else None,
+        bystanders=BYSTANDERS.from_data(json.loads(row["bystanders"])) if row["bystanders"] else None,
         phases=PHASES.from_data(json.loads(row["phases"])),
         effective=EFFECTIVE.from_data(json.loads(row["effective"])),
     )
@@ -175,7 +177,7 @@ def _from_interval_columns(names: tuple[str, str, str, str], row: Row) -> Interv
 
 
 def _from_warm_up_columns(row: Row) -> WarmUp | None:
-    if row["warm_up_steady"] is None:
+    if row["warm_up_iterations"] is None:
         return None
     return WarmUp(row["warm_up_steady"], row["warm_up_iterations"], row["warm_up_reason"])
 

@@ -32,7 +32,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration("profiles with source nodes, their work, and what layers were matched to", THIRD_SCHEMA),
     Migration("peaks of engines", FOURTH_SCHEMA),
     Migration("what an engine did afterwards, and what measurements are judged by", FIFTH_SCHEMA),
-    Migration("when processes and agents stood still", SIXTH_SCHEMA),
+    Migration("who else used the machine, and when processes and agents stood still", SIXTH_SCHEMA),
 )
 """Step n of this list takes a file from schema version n-1 to n. Never change or reorder what has been released."""
 

@@ -1,4 +1,4 @@
-"""What version 6 adds: when processes and agents stood still."""
+"""What version 6 adds: who else used the machine, and when processes and agents stood still."""
 
 from typing import Final
 
@@ -6,4 +6,5 @@ SIXTH_SCHEMA: Final = (
     "ALTER TABLE blocks ADD COLUMN paused_ns BIGINT",
     "ALTER TABLE processes ADD COLUMN clock_jump_ns BIGINT",
     "ALTER TABLE processes ADD COLUMN agent_paused_ns BIGINT",
+    "ALTER TABLE processes ADD COLUMN bystanders JSON",
 )

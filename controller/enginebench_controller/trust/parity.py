@@ -24,6 +24,7 @@ from enginebench_controller.records import (
     Readback,
     Source,
 )
+from enginebench_controller.trust import bystanders
 from enginebench_controller.trust.evidence_summary import summarize_evidence
 
 PRECISION_OF_THE_ENGINE = "default"
@@ -110,6 +111,7 @@ def marks(measurement: Measurement) -> tuple[Mark, ...]:
     impossible = _beyond_the_ceiling(measurement) or _slower_when_fresh(measurement)
     share = summarize_evidence(_going_on(measurement)).disturbed_share or 0.0
     disturbed = share > MOSTLY_DISTURBED and not _measured_again(measurement)
+    disturbed = disturbed or _had_no_quiet_time(measurement)
     return ((Mark.IMPOSSIBLE,) if impossible else ()) + ((Mark.DISTURBED,) if disturbed else ())
 
 
@@ -255,17 +257,31 @@ def _too_many_cores(measurement: Measurement) -> str | None:
 
 def _never_steady(measurement: Measurement) -> Iterator[str]:
     for process in measurement.processes:
-        if process.warm_up is not None and not process.warm_up.steady:
+        if process.warm_up is None or process.warm_up.steady:
+            continue
+        which = _which(process, measurement)
+        if process.warm_up.steady is None:
+            yield f"too few inferences to tell whether the warm-up was long enough{which}"
+        else:
             reason = f": {process.warm_up.reason}" if process.warm_up.reason else ""
-            yield f"never became steady while warming up{_which(process, measurement)}{reason}"
+            yield f"never became steady while warming up{which}{reason}{_others_meanwhile(process)}"
+
+
+def _others_meanwhile(process: Process) -> str:
+    use = process.bystanders.meanwhile if process.bystanders else None
+    if use is None or use.share <= bystanders.WORTH_A_WORD:
+        return ""
+    return f"; {bystanders.others_used(use, process.bystanders.unseen if process.bystanders else ())}"
 
 
 def _drifted(measurement: Measurement) -> Iterator[str]:
+    disturbed = Mark.DISTURBED in marks(measurement)
     for process in measurement.processes:
         if process.drift is not None:
             moved = "rose" if process.drift > 0 else "fell"
             which = _which(process, measurement)
-            yield f"the latency {moved} by {abs(process.drift):.0%} while it was measured{which}: use a longer --warmup"
+            remedy = "the machine was disturbed meanwhile" if disturbed else "use a longer --warmup"
+            yield f"the latency {moved} by {abs(process.drift):.0%} while it was measured{which}: {remedy}"
 
 
 def _paused(measurement: Measurement) -> str | None:
@@ -311,7 +327,36 @@ def _disturbed(measurement: Measurement) -> str | None:
     if not summary.disturbed_share:
         return None
     again = ", and measured again" if _measured_again(measurement) else ""
-    return f"{summary.disturbed_share:.0%} of the time was disturbed{again} ({', '.join(summary.disturbances)})"
+    if not again and _had_no_quiet_time(measurement):
+        again = ", and there was too little quiet time to measure it again"
+    kinds = summary.disturbances
+    causes = [f"; {words}" for kind in kinds if (words := _cause(kind, measurement))]
+    return f"{summary.disturbed_share:.0%} of the time was disturbed{again} ({', '.join(kinds)}){''.join(causes)}"
+
+
+def _had_no_quiet_time(measurement: Measurement) -> bool:
+    """Whether disturbed blocks were to be measured again, and count all the same, since nothing else is there."""
+    disturbed = any(block.disturbances for block in _going_on(measurement))
+    return measurement.configuration.stop.retry_noisy and disturbed and not _measured_again(measurement)
+
+
+def _cause(kind: str, measurement: Measurement) -> str:
+    """Who or what it was, and what to do; "" where that is not known."""
+    match kind:
+        case "other processes" if (use := bystanders.meanwhile(measurement)) is not None:
+            return f"{bystanders.others_used(use, bystanders.unseen(measurement))}: {bystanders.remedy(use)}"
+        case "throttled" if (quota := _quota_cores(measurement)) is not None:
+            return f"the agent's control group may use {quota:g} cores: raise its quota, or ask for fewer --cores"
+        case "frequency":
+            governors = {block.evidence.governor for block in measurement.blocks if block.evidence.governor}
+            governor = f" (governor {', '.join(sorted(governors))})" if governors else ""
+            return f"the frequency fell{governor}: `sudo enginebench-agent tune` on the target pins it"
+    return ""
+
+
+def _quota_cores(measurement: Measurement) -> float | None:
+    known = (process.bystanders.quota_cores for process in measurement.processes if process.bystanders)
+    return next((cores for cores in known if cores is not None), None)
 
 
 def _overload(measurement: Measurement) -> Iterator[str]:

@@ -13,6 +13,7 @@ class StopReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     STOP_REASON_UNSPECIFIED: _ClassVar[StopReason]
     STOP_REASON_TARGET_MET: _ClassVar[StopReason]
     STOP_REASON_MAX_DURATION: _ClassVar[StopReason]
+    STOP_REASON_DISTURBED: _ClassVar[StopReason]
 
 class ReadbackSource(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -23,13 +24,14 @@ class ReadbackSource(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
 STOP_REASON_UNSPECIFIED: StopReason
 STOP_REASON_TARGET_MET: StopReason
 STOP_REASON_MAX_DURATION: StopReason
+STOP_REASON_DISTURBED: StopReason
 READBACK_SOURCE_UNSPECIFIED: ReadbackSource
 READBACK_SOURCE_ENGINE_API: ReadbackSource
 READBACK_SOURCE_OBSERVED: ReadbackSource
 READBACK_SOURCE_ASSUMED: ReadbackSource
 
 class Measurement(_message.Message):
-    __slots__ = ("phases", "effective", "iterations", "batch", "steady_state_ns", "cpu_time_ns", "inputs", "input_set_sha256", "outputs", "calibration", "warm_up", "stop_reason", "blocks", "captured_outputs", "scheduled_arrivals", "unsent_arrivals", "afterwards", "clock_jump_ns", "agent_paused_ns")
+    __slots__ = ("phases", "effective", "iterations", "batch", "steady_state_ns", "cpu_time_ns", "inputs", "input_set_sha256", "outputs", "calibration", "warm_up", "stop_reason", "blocks", "captured_outputs", "scheduled_arrivals", "unsent_arrivals", "afterwards", "bystanders", "clock_jump_ns", "agent_paused_ns")
     PHASES_FIELD_NUMBER: _ClassVar[int]
     EFFECTIVE_FIELD_NUMBER: _ClassVar[int]
     ITERATIONS_FIELD_NUMBER: _ClassVar[int]
@@ -47,6 +49,7 @@ class Measurement(_message.Message):
     SCHEDULED_ARRIVALS_FIELD_NUMBER: _ClassVar[int]
     UNSENT_ARRIVALS_FIELD_NUMBER: _ClassVar[int]
     AFTERWARDS_FIELD_NUMBER: _ClassVar[int]
+    BYSTANDERS_FIELD_NUMBER: _ClassVar[int]
     CLOCK_JUMP_NS_FIELD_NUMBER: _ClassVar[int]
     AGENT_PAUSED_NS_FIELD_NUMBER: _ClassVar[int]
     phases: _containers.RepeatedCompositeFieldContainer[Phase]
@@ -66,9 +69,50 @@ class Measurement(_message.Message):
     scheduled_arrivals: int
     unsent_arrivals: int
     afterwards: Afterwards
+    bystanders: Bystanders
     clock_jump_ns: int
     agent_paused_ns: int
-    def __init__(self, phases: _Optional[_Iterable[_Union[Phase, _Mapping]]] = ..., effective: _Optional[_Union[Effective, _Mapping]] = ..., iterations: _Optional[int] = ..., batch: _Optional[int] = ..., steady_state_ns: _Optional[int] = ..., cpu_time_ns: _Optional[int] = ..., inputs: _Optional[_Iterable[_Union[_configuration_pb2.InputTensor, _Mapping]]] = ..., input_set_sha256: _Optional[str] = ..., outputs: _Optional[_Iterable[_Union[OutputTensor, _Mapping]]] = ..., calibration: _Optional[_Union[Calibration, _Mapping]] = ..., warm_up: _Optional[_Union[WarmUp, _Mapping]] = ..., stop_reason: _Optional[_Union[StopReason, str]] = ..., blocks: _Optional[int] = ..., captured_outputs: _Optional[_Iterable[_Union[CapturedOutput, _Mapping]]] = ..., scheduled_arrivals: _Optional[int] = ..., unsent_arrivals: _Optional[int] = ..., afterwards: _Optional[_Union[Afterwards, _Mapping]] = ..., clock_jump_ns: _Optional[int] = ..., agent_paused_ns: _Optional[int] = ...) -> None: ...
+    def __init__(self, phases: _Optional[_Iterable[_Union[Phase, _Mapping]]] = ..., effective: _Optional[_Union[Effective, _Mapping]] = ..., iterations: _Optional[int] = ..., batch: _Optional[int] = ..., steady_state_ns: _Optional[int] = ..., cpu_time_ns: _Optional[int] = ..., inputs: _Optional[_Iterable[_Union[_configuration_pb2.InputTensor, _Mapping]]] = ..., input_set_sha256: _Optional[str] = ..., outputs: _Optional[_Iterable[_Union[OutputTensor, _Mapping]]] = ..., calibration: _Optional[_Union[Calibration, _Mapping]] = ..., warm_up: _Optional[_Union[WarmUp, _Mapping]] = ..., stop_reason: _Optional[_Union[StopReason, str]] = ..., blocks: _Optional[int] = ..., captured_outputs: _Optional[_Iterable[_Union[CapturedOutput, _Mapping]]] = ..., scheduled_arrivals: _Optional[int] = ..., unsent_arrivals: _Optional[int] = ..., afterwards: _Optional[_Union[Afterwards, _Mapping]] = ..., bystanders: _Optional[_Union[Bystanders, _Mapping]] = ..., clock_jump_ns: _Optional[int] = ..., agent_paused_ns: _Optional[int] = ...) -> None: ...
+
+class Bystanders(_message.Message):
+    __slots__ = ("before", "waited_ns", "meanwhile", "quota_cores", "unseen")
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    WAITED_NS_FIELD_NUMBER: _ClassVar[int]
+    MEANWHILE_FIELD_NUMBER: _ClassVar[int]
+    QUOTA_CORES_FIELD_NUMBER: _ClassVar[int]
+    UNSEEN_FIELD_NUMBER: _ClassVar[int]
+    before: MachineUse
+    waited_ns: int
+    meanwhile: MachineUse
+    quota_cores: float
+    unseen: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, before: _Optional[_Union[MachineUse, _Mapping]] = ..., waited_ns: _Optional[int] = ..., meanwhile: _Optional[_Union[MachineUse, _Mapping]] = ..., quota_cores: _Optional[float] = ..., unseen: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class MachineUse(_message.Message):
+    __slots__ = ("duration_ns", "processors", "other_cpu_time_ns", "steal_ns", "busiest")
+    DURATION_NS_FIELD_NUMBER: _ClassVar[int]
+    PROCESSORS_FIELD_NUMBER: _ClassVar[int]
+    OTHER_CPU_TIME_NS_FIELD_NUMBER: _ClassVar[int]
+    STEAL_NS_FIELD_NUMBER: _ClassVar[int]
+    BUSIEST_FIELD_NUMBER: _ClassVar[int]
+    duration_ns: int
+    processors: int
+    other_cpu_time_ns: int
+    steal_ns: int
+    busiest: _containers.RepeatedCompositeFieldContainer[ProcessUse]
+    def __init__(self, duration_ns: _Optional[int] = ..., processors: _Optional[int] = ..., other_cpu_time_ns: _Optional[int] = ..., steal_ns: _Optional[int] = ..., busiest: _Optional[_Iterable[_Union[ProcessUse, _Mapping]]] = ...) -> None: ...
+
+class ProcessUse(_message.Message):
+    __slots__ = ("name", "pid", "count", "cpu_time_ns")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PID_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    CPU_TIME_NS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    pid: int
+    count: int
+    cpu_time_ns: int
+    def __init__(self, name: _Optional[str] = ..., pid: _Optional[int] = ..., count: _Optional[int] = ..., cpu_time_ns: _Optional[int] = ...) -> None: ...
 
 class Afterwards(_message.Message):
     __slots__ = ("late_difference", "repeat_difference", "seen_ns", "fresh_ns", "inferences")
@@ -95,14 +139,16 @@ class Calibration(_message.Message):
     def __init__(self, timer_ns: _Optional[float] = ..., empty_loop_ns: _Optional[float] = ..., block_ns: _Optional[int] = ...) -> None: ...
 
 class WarmUp(_message.Message):
-    __slots__ = ("steady", "iterations", "reason")
+    __slots__ = ("steady", "iterations", "reason", "undecided")
     STEADY_FIELD_NUMBER: _ClassVar[int]
     ITERATIONS_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    UNDECIDED_FIELD_NUMBER: _ClassVar[int]
     steady: bool
     iterations: int
     reason: str
-    def __init__(self, steady: bool = ..., iterations: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+    undecided: bool
+    def __init__(self, steady: bool = ..., iterations: _Optional[int] = ..., reason: _Optional[str] = ..., undecided: bool = ...) -> None: ...
 
 class CapturedOutput(_message.Message):
     __slots__ = ("input_index", "name", "dtype", "shape", "values", "stride")

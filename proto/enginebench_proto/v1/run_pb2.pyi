@@ -103,10 +103,12 @@ class Interleaving(_message.Message):
     def __init__(self, group: _Optional[str] = ..., members: _Optional[int] = ..., seed: _Optional[int] = ...) -> None: ...
 
 class StartRequest(_message.Message):
-    __slots__ = ("spec",)
+    __slots__ = ("spec", "wait_quiet_ns")
     SPEC_FIELD_NUMBER: _ClassVar[int]
+    WAIT_QUIET_NS_FIELD_NUMBER: _ClassVar[int]
     spec: RunSpec
-    def __init__(self, spec: _Optional[_Union[RunSpec, _Mapping]] = ...) -> None: ...
+    wait_quiet_ns: int
+    def __init__(self, spec: _Optional[_Union[RunSpec, _Mapping]] = ..., wait_quiet_ns: _Optional[int] = ...) -> None: ...
 
 class StartResponse(_message.Message):
     __slots__ = ("state",)
@@ -123,18 +125,30 @@ class WatchRequest(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., from_sequence: _Optional[int] = ...) -> None: ...
 
 class RunEvent(_message.Message):
-    __slots__ = ("sequence", "elapsed_ns", "state", "phase", "progress")
+    __slots__ = ("sequence", "elapsed_ns", "state", "phase", "progress", "unquiet")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     ELAPSED_NS_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     PHASE_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    UNQUIET_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     elapsed_ns: int
     state: StateChanged
     phase: PhaseStarted
     progress: Progress
-    def __init__(self, sequence: _Optional[int] = ..., elapsed_ns: _Optional[int] = ..., state: _Optional[_Union[StateChanged, _Mapping]] = ..., phase: _Optional[_Union[PhaseStarted, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ...) -> None: ...
+    unquiet: Unquiet
+    def __init__(self, sequence: _Optional[int] = ..., elapsed_ns: _Optional[int] = ..., state: _Optional[_Union[StateChanged, _Mapping]] = ..., phase: _Optional[_Union[PhaseStarted, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., unquiet: _Optional[_Union[Unquiet, _Mapping]] = ...) -> None: ...
+
+class Unquiet(_message.Message):
+    __slots__ = ("seen", "waited_ns", "at_most_ns")
+    SEEN_FIELD_NUMBER: _ClassVar[int]
+    WAITED_NS_FIELD_NUMBER: _ClassVar[int]
+    AT_MOST_NS_FIELD_NUMBER: _ClassVar[int]
+    seen: _measurement_pb2.MachineUse
+    waited_ns: int
+    at_most_ns: int
+    def __init__(self, seen: _Optional[_Union[_measurement_pb2.MachineUse, _Mapping]] = ..., waited_ns: _Optional[int] = ..., at_most_ns: _Optional[int] = ...) -> None: ...
 
 class StateChanged(_message.Message):
     __slots__ = ("state", "outcome", "runs_before")

@@ -2,6 +2,7 @@
 
 import math
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from enginebench_agent.worker.verdicts.median_precision import FEWEST_CLUSTERS, 
 from enginebench_agent.worker.verdicts.stopping import Stopping, StopRule, from_stop_rule
 from enginebench_proto.v1 import configuration_pb2
 from enginebench_proto.v1.measurement_pb2 import (
+    STOP_REASON_DISTURBED,
     STOP_REASON_MAX_DURATION,
     STOP_REASON_TARGET_MET,
     STOP_REASON_UNSPECIFIED,
@@ -79,8 +81,39 @@ def test_disturbed_blocks_count_towards_the_maximum_only() -> None:
         stopping.add(to_series(np.ones(10)), BLOCK_NS, disturbed=True)
         assert stopping.verdict() == STOP_REASON_UNSPECIFIED
     stopping.add(to_series(np.ones(10)), BLOCK_NS, disturbed=True)
-    assert stopping.verdict() == STOP_REASON_MAX_DURATION
+    assert stopping.verdict() == STOP_REASON_DISTURBED
     assert (stopping.iterations, stopping.elapsed_ns) == (30, 3 * BLOCK_NS)
+
+
+def after(pattern: str, rule: StopRule) -> list[int]:
+    """The verdict after each block, "x" being a disturbed one."""
+    stopping, verdicts = Stopping(rule), []
+    for one in pattern:
+        stopping.add(to_series(np.ones(10)), BLOCK_NS, disturbed=one == "x")
+        verdicts.append(stopping.verdict())
+    return verdicts
+
+
+def test_a_machine_that_is_never_quiet_is_not_waited_for_until_the_maximum() -> None:
+    rule = StopRule(40 * BLOCK_NS, min_iterations=1, max_duration_ns=200 * BLOCK_NS, retry_noisy=True)
+    verdicts = after("x" * 80, rule)
+    assert verdicts[:-1] == [STOP_REASON_UNSPECIFIED] * 79
+    assert verdicts[-1] == STOP_REASON_DISTURBED
+    assert set(after("x" * 80, replace(rule, min_duration_ns=81 * BLOCK_NS, retry_noisy=False))) == {
+        STOP_REASON_UNSPECIFIED
+    }, "who keeps noisy blocks is not held up by them"
+
+
+def test_spells_of_noise_are_waited_for() -> None:
+    rule = StopRule(40 * BLOCK_NS, min_iterations=1, max_duration_ns=200 * BLOCK_NS, retry_noisy=True)
+    assert after("xxx-" + "x-" * 39 + "-", rule)[-1] == STOP_REASON_TARGET_MET
+    quick = replace(rule, min_duration_ns=BLOCK_NS)
+    assert after("x" * 15 + "-", quick)[-1] == STOP_REASON_TARGET_MET, "a short measurement outlasts a short spell"
+
+
+def test_the_maximum_of_a_machine_that_was_mostly_quiet_is_no_disturbance() -> None:
+    rule = StopRule(3 * BLOCK_NS, min_iterations=100, max_duration_ns=4 * BLOCK_NS, retry_noisy=True)
+    assert after("x---", rule)[-1] == STOP_REASON_MAX_DURATION
 
 
 def test_disturbed_blocks_are_left_out_of_the_interval() -> None:

@@ -1,6 +1,6 @@
 """Warm-up ends when two halves of a window are alike, says so when they never are, and knows noise from drift."""
 
-from itertools import chain, repeat
+from itertools import chain, cycle, repeat
 
 import pytest
 
@@ -56,14 +56,26 @@ def test_one_that_is_always_slow_at_first_is_told() -> None:
     assert unsteadiness([5000] + [1000] * 30, [1000] * 30) == "the first inference still took 5 times the median"
 
 
-def test_slow_models_are_not_warmed_up_for_the_sake_of_statistics() -> None:
-    """Four inferences of 400 ms are no basis for a test: alike within 5 % they count as steady, else they do not."""
+def test_a_slow_model_gets_the_warm_up_that_it_takes_to_tell() -> None:
+    """Four inferences of 400 ms are no basis for a test: alike within 5 % they count as steady, else more are run."""
     rule = warm_up_rule(StopRule(warmup_ns=500 * MILLISECOND), requests=1)
     alike = warmed(repeat(400 * MILLISECOND), rule)
     assert (alike.steady, alike.iterations) == (True, 4)
-    falling = warmed(iter([800 * MILLISECOND] * 2 + [400 * MILLISECOND] * 100), rule)
-    assert (falling.steady, falling.iterations) == (False, 4)
-    assert falling.reason.startswith("too few inferences to tell (2 and 2): the ")
+    falling = warmed(chain([800 * MILLISECOND] * 2, repeat(400 * MILLISECOND)), rule)
+    assert (falling.steady, falling.undecided, falling.iterations) == (True, False, 4 + 6)
+
+
+def test_with_too_few_inferences_even_then_nothing_is_found() -> None:
+    rule = warm_up_rule(StopRule(warmup_ns=500 * MILLISECOND), requests=1)
+    outcome = warmed(cycle([1000 * MILLISECOND, 2000 * MILLISECOND, 500 * MILLISECOND]), rule)
+    assert (outcome.steady, outcome.undecided) == (False, True)
+    assert outcome.reason.startswith("too few inferences to tell (2 and 2): the ")
+    assert outcome.iterations <= 6, "bounded: a slow model is not warmed up for minutes"
+
+
+def test_what_is_seen_not_to_be_steady_is_a_finding() -> None:
+    outcome = warmed(cooling(10, 1, 300), WarmUpRule(400 * MILLISECOND, 1200 * MILLISECOND))
+    assert (outcome.steady, outcome.undecided) == (False, False)
 
 
 def test_every_request_warms_up_even_without_a_duration() -> None:

@@ -11,11 +11,20 @@ import typer
 from enginebench_controller import cli
 from enginebench_controller.cli import MODULES, make_app
 from enginebench_controller.cli.usage import without_types
-from enginebench_controller.planning.plan import make_plan
+from enginebench_controller.planning.plan import INTERVAL, PROCESSES, make_plan
 
 COMMAND = without_types(typer.main.get_command(make_app()))
 FIELDS = {"engine": "engines", "target": "targets", "device": "devices", "shape": "shapes", "option": "options"}
-IN_WORDS = {"targets", "devices", "cores", "requests", "max_duration", "block", "order_seed", "name"}
+IN_WORDS = {"processes", "interval"} | {
+    "targets",
+    "devices",
+    "cores",
+    "requests",
+    "max_duration",
+    "block",
+    "order_seed",
+    "name",
+}
 """Fields whose default depends on something else: the help says on what."""
 
 
@@ -49,7 +58,13 @@ def test_the_defaults_in_the_help_of_run_are_those_of_a_plan() -> None:
             default = plan[field][0] if isinstance(plan[field], list) else plan[field]
             assert str(default) == told[1], field
             checked.add(field)
-    assert {"engines", "batch", "precision", "load", "arrivals", "processes", "duration", "interval"} <= checked
+    assert {"engines", "batch", "precision", "load", "arrivals", "duration", "timeout"} <= checked
+
+
+def test_the_help_says_how_many_processes_there_are_alone_and_in_turns() -> None:
+    helps = {parameter.name: parameter.help for parameter in COMMAND.commands["run"].params}
+    for name, defaults in (("processes", PROCESSES), ("interval", INTERVAL)):
+        assert f"[default: {defaults[False]}, and {defaults[True]} in turns]" in helps[name].replace("\\", "")
 
 
 @pytest.mark.parametrize(
@@ -66,6 +81,10 @@ def test_the_defaults_in_the_help_of_run_are_those_of_a_plan() -> None:
         (["run", "m", "--image-mean", "a"], "--image-mean: 'a' is not a number"),
         (["run", "m", "--image-scale", "nan"], "--image-scale: nan is not a finite number"),
         (["run", "m", "--duration", "soon"], "--duration: 'soon' is not a duration: write 500ms, 5s, 2m or 1h"),
+        (["run", "m", "--wait-quiet", "-1"], "--wait-quiet: '-1' is not a duration: write 500ms, 5s, 2m or 1h"),
+        (["profile", "m", "--wait-quiet", "abc"], "--wait-quiet: 'abc' is not a duration: write 500ms, 5s, 2m or 1h"),
+        (["run", "m", "--wait-quiet", "744h"], "--wait-quiet: 744h is longer than 30 days"),
+        (["run", "m", "--wait-quiet", ""], "--wait-quiet: '' is not a duration: write 500ms, 5s, 2m or 1h"),
         (["run", "m", "--engine", ","], "--engine: at least one is needed"),
         (["run", "m", "--image-scale", "x"], "--image-scale: 'x' is not a number; see `enginebench run --help`"),
         (["run", "m", "--iterations", "x"], "--iterations: 'x' is not a whole number; see `enginebench run --help`"),

@@ -36,6 +36,7 @@ def plan(agent, tmp_path):
 
     def make(**fields):
         quick = {"processes": 1, "duration": "100ms", "warmup": "50ms", "max_duration": "5s", "interval": "0%"}
+        quick |= {"retry_noisy": False, "wait_quiet": "0s"}
         usual = {"models": [str(model)], "engines": ["fake"], "targets": [agent.address], "devices": ["FAKE:0"]}
         return make_plan(usual | quick | fields, "test")
 

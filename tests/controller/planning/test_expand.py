@@ -103,7 +103,7 @@ def test_cores_default_to_all_of_the_target() -> None:
         ({"arrivals": "constant"}, "for the load open-loop only"),
         ({"image": {"resize": "crop"}}, "name it with --inputs"),
         ({"requests": [3]}, "sync sends one at a time"),
-        ({"load": ["open-loop"], "rate": [5], "interleave": True}, "cannot be interleaved"),
+        ({"load": ["open-loop"], "rate": [5], "interleave": "device"}, "cannot be interleaved"),
     ],
 )
 def test_the_impossible_is_refused_with_its_reason(fields: dict[str, Any], words: str) -> None:
@@ -148,8 +148,8 @@ def test_the_order_of_runs_is_random_and_the_same_for_the_same_seed() -> None:
 
 def test_more_configurations_than_can_take_turns_are_refused() -> None:
     batches = list(range(1, 66))
-    assert "65 configurations of one device" in refusal(target(engine("ort")), batch=batches, interleave=True)
-    assert len(expanded(target(engine("ort")), batch=batches[:64], interleave=True).jobs) == 64
+    assert "65 configurations of one device" in refusal(target(engine("ort")), batch=batches, interleave="device")
+    assert len(expanded(target(engine("ort")), batch=batches[:64], interleave="device").jobs) == 64
 
 
 def test_every_reason_is_told_and_nothing_is_run_by_halves() -> None:

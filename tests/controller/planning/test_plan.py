@@ -26,7 +26,7 @@ def test_a_wrong_duration_is_named(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["721h", "10000000h", "9" * 400])
-@pytest.mark.parametrize("field", ["duration", "max_duration", "warmup", "block", "timeout"])
+@pytest.mark.parametrize("field", ["duration", "max_duration", "warmup", "block", "timeout", "wait_quiet"])
 def test_a_duration_that_nobody_waits_for_is_refused(field: str, text: str) -> None:
     with pytest.raises(InputError, match=r"longer than 30 days$") as caught:
         make_plan({"models": ["m"], field: text}, "run")
@@ -91,12 +91,25 @@ def test_a_measurement_is_three_processes_six_seconds_and_at_most_five_times_tha
         warmup_ns=500_000_000,
         target_relative_half_width=0.01,
         processes=3,
+        retry_noisy=True,
     )
+
+
+def test_disturbed_blocks_are_measured_again_unless_a_plan_says_or_said_otherwise() -> None:
+    assert make_plan({"models": ["m"]}, "run").stop_rule().retry_noisy
+    assert not make_plan({"models": ["m"], "retry_noisy": False}, "run").stop_rule().retry_noisy
+    stored = make_plan({"models": ["m"], "retry_noisy": False}, "run").document()
+    assert not make_plan(stored, "the plan of benchmark b1").stop_rule().retry_noisy
+
+
+@pytest.mark.parametrize("text", ["0s", "0", 0, "10s", "5m"])
+def test_a_wait_for_quiet_may_be_none_at_all(text: object) -> None:
+    assert parse_duration_ns(make_plan({"models": ["m"], "wait_quiet": text}, "run").wait_quiet) >= 0
 
 
 def test_the_plan_of_an_older_benchmark_is_still_a_plan() -> None:
     plan = make_plan(PLAN_OF_THE_FIRST_RELEASE, "the plan of benchmark b1")
-    assert (plan.duration, plan.iterations, plan.interleave, plan.rate) == ("5s", 10, False, ())
+    assert (plan.duration, plan.iterations, plan.interleave, plan.rate) == ("5s", 10, True, ())
 
 
 def test_the_order_follows_from_the_plan_unless_it_has_a_seed() -> None:

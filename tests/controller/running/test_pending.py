@@ -22,7 +22,7 @@ from enginebench_controller.records import (
     ModelVersion,
     StopRule,
 )
-from enginebench_controller.running.execution import Interleave
+from enginebench_controller.running.execution import Interleave, groups_of
 from enginebench_controller.running.outcome import PassOrder, run_spec
 from enginebench_controller.running.pending import Pending, PendingJob, claimed, pending_jobs, plans, written
 from enginebench_controller.running.undertaking import Undertaking
@@ -56,6 +56,18 @@ def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert content == path.read_bytes()
     kind = run_pb2.RUN_KIND_MEASURE
     assert run_spec(before, "r", kind, 1) == run_spec(after, "r", kind, 1), "an agent takes them for the same run"
+
+
+def test_a_plan_of_before_there_were_groups_takes_turns_as_it_said(tmp_path: Path) -> None:
+    with written(tmp_path, PENDING):
+        (path,) = plans(tmp_path)
+    content = path.read_bytes().replace(b',"of_device":true', b"").replace(b',"turns":""', b"")
+    path.write_bytes(content)
+    assert b"of_device" not in content and b"turns" not in content
+    with claimed(path) as claim:
+        assert claim is not None and claim.pending == PENDING
+        groups = groups_of(claim.pending.undertakings(), "b1", claim.pending.interleave)
+        assert [len(group.members) for group in groups] == [2]
 
 
 def test_a_plan_is_its_commands_alone_while_that_lives(tmp_path: Path) -> None:

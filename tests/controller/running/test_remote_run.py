@@ -12,7 +12,7 @@ import pytest
 from enginebench_controller.errors import UnreachableError
 from enginebench_controller.running import remote_run
 from enginebench_controller.running.remote_run import Bench, follow, look_again, upload
-from enginebench_proto.v1 import run_pb2
+from enginebench_proto.v1 import measurement_pb2, run_pb2
 
 PATIENCE_SECONDS = 0.2
 JOB: Any = SimpleNamespace(target="nuc")
@@ -103,6 +103,23 @@ async def test_the_place_in_the_targets_queue_is_reported_while_it_changes() -> 
     clients: Any = {"nuc": Queued()}
     await follow(Bench(clients, lambda _: (), Path(), reporter, 0), JOB, "run")
     assert told[:3] == ["queued, 2 before it", "queued, 1 before it", "queued"]
+
+
+async def test_whom_a_run_waits_for_is_reported() -> None:
+    pip = measurement_pb2.ProcessUse(name="pip", pid=812, count=1, cpu_time_ns=3)
+    seen = measurement_pb2.MachineUse(duration_ns=10, processors=2, other_cpu_time_ns=6, busiest=[pip])
+    told: list[str] = []
+
+    class Waiting:
+        async def watch(self, run_id: str, sequence: int) -> AsyncIterator[run_pb2.RunEvent]:
+            yield run_pb2.RunEvent(sequence=0, unquiet=run_pb2.Unquiet(seen=seen, at_most_ns=10_000_000_000))
+            finished = run_pb2.StateChanged(state=run_pb2.RUN_STATE_FINISHED)
+            yield run_pb2.RunEvent(sequence=1, state=finished)
+
+    reporter: Any = SimpleNamespace(running=lambda job, process, phase, *_: told.append(phase))
+    clients: Any = {"nuc": Waiting()}
+    await follow(Bench(clients, lambda _: (), Path(), reporter, 0), JOB, "run")
+    assert told[0] == "waiting for `pip` (pid 812), 30 % of the machine, up to 10 s"
 
 
 class Refusing:

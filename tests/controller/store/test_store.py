@@ -9,7 +9,18 @@ import pytest
 import invented
 from controller.plain import fields, series
 from enginebench_controller.errors import InputError, StoreError
-from enginebench_controller.records import Arrivals, BlockSamples, Evidence, Status, Target
+from enginebench_controller.records import (
+    Arrivals,
+    BlockSamples,
+    Bystanders,
+    Evidence,
+    MachineUse,
+    ProcessUse,
+    Status,
+    StopReason,
+    Target,
+    WarmUp,
+)
 from enginebench_controller.store.store import BenchmarkBundle, Store
 
 
@@ -52,6 +63,19 @@ def test_an_open_loop_keeps_when_each_request_was_due_sent_and_complete(filled):
     (found,) = filled.measurements("b0000001")
     assert fields(found) == fields(measurement)
     assert series(filled.block_samples("m1")) == series(samples)
+
+
+def test_who_else_used_the_machine_is_kept_and_a_warm_up_that_could_not_be_told(filled):
+    use = MachineUse(500_000_000, 2, 310_000_000, 0, (ProcessUse("pip", 812, 1, 300_000_000),))
+    seen = Bystanders(use, 10_000_000_000, None, 1.5, ("processes of other users",))
+    measurement = invented.measured("m1")
+    process = replace(measurement.processes[0], bystanders=seen, warm_up=WarmUp(None, 4, "too few"))
+    process = replace(process, stop_reason=StopReason.DISTURBED)
+    measurement = replace(measurement, processes=(process, *measurement.processes[1:]))
+    filled.add_measurement(measurement, invented.samples("m1"))
+
+    (found,) = filled.measurements("b0000001")
+    assert found.processes == measurement.processes
 
 
 def test_what_the_machine_does_not_tell_stays_unknown(filled):

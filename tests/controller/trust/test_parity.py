@@ -7,6 +7,7 @@ from enginebench_controller.records import (
     Afterwards,
     ArrivalProcess,
     Arrivals,
+    Bystanders,
     Ceiling,
     CeilingBasis,
     Configuration,
@@ -15,7 +16,9 @@ from enginebench_controller.records import (
     Grounds,
     Hint,
     Load,
+    MachineUse,
     Process,
+    ProcessUse,
     Readback,
     Source,
     WarmUp,
@@ -150,6 +153,87 @@ def test_how_much_of_the_time_was_disturbed_is_told_with_the_causes():
     noisy[1] = replace(noisy[1], disturbances=("steal 7 %",))
 
     assert doubts(replace(quiet(), blocks=tuple(noisy))) == ("20% of the time was disturbed (steal, throttled)",)
+
+
+def noisy(kind="other processes", share=2, of=None, **fields):
+    """A measurement, two of ten blocks of which were disturbed, or `share` of them."""
+    blocks = [replace(block, duration_ns=100, disturbances=()) for block in invented.measured("m1").blocks[:10]]
+    blocks = [
+        replace(one, disturbances=(f"{kind} 12 %",)) if place < share else one for place, one in enumerate(blocks)
+    ]
+    return replace(of or quiet(), blocks=tuple(blocks), **fields)
+
+
+def beside(*uses, **fields):
+    """Processes beside which others were at work: name, pid and share of a machine with two processors, in percent."""
+    busiest = tuple(ProcessUse(name, pid, 1, percent * 20) for name, pid, percent in uses)
+    use = MachineUse(1000, 2, fields.pop("percent", sum(one[2] for one in uses)) * 20, 0, busiest)
+    return (Process(0, bystanders=Bystanders(meanwhile=use, **fields)), Process(1))
+
+
+def test_who_disturbed_is_named_with_what_to_do():
+    assert doubts(noisy(processes=beside(("pip", 812, 28), ("cron", 9, 3)))) == (
+        "20% of the time was disturbed (other processes); other processes used 31 % of the machine, most of it `pip` "
+        "(pid 812): close `pip`, or measure when it has ended",
+    )
+    (several,) = doubts(noisy(processes=beside(("a", 1, 10), ("b", 2, 9), ("c", 3, 8))))
+    assert several.endswith("27 % of the machine, `a` (pid 1) more than any other: close what is not needed")
+    (unnamed,) = doubts(noisy(processes=beside(percent=40, unseen=("processes outside of this container",))))
+    assert "40 % of the machine, most of it by processes outside of this container: close what" in unnamed
+    (kernel,) = doubts(noisy(processes=beside(("[kworker/0:1]", 5, 30))))
+    assert kernel.endswith("close what is not needed"), "nobody can close a thread of the kernel's"
+    (agent,) = doubts(noisy(processes=beside(("enginebench_agent.worker", 5, 30))))
+    assert agent.endswith("another agent measures here: wait for it")
+    assert doubts(noisy()) == ("20% of the time was disturbed (other processes)",), "by whom, nobody could tell"
+
+
+def test_the_bystanders_of_all_processes_count_together():
+    first, second = (beside(("pip", 812, share))[0] for share in (20, 40))
+    (sentence,) = doubts(noisy(processes=(first, replace(second, index=1))))
+    assert "other processes used 30 % of the machine, most of it `pip` (pid 812)" in sentence
+
+
+def test_quota_and_governor_are_told_with_what_to_do():
+    held_back = beside(quota_cores=1.5)
+    assert doubts(noisy("throttled for", processes=held_back)) == (
+        "20% of the time was disturbed (throttled); the agent's control group may use 1.5 cores: raise its quota, or "
+        "ask for fewer --cores",
+    )
+    (sentence,) = doubts(noisy("frequency"))
+    assert sentence.endswith(
+        "; the frequency fell (governor performance): `sudo enginebench-agent tune` on the target pins it"
+    )
+
+
+def test_a_measurement_without_quiet_time_is_called_disturbed_and_not_too_short():
+    again = replace(quiet().configuration, stop=replace(quiet().configuration.stop, retry_noisy=True))
+    drifting = (Process(0, drift=0.12), *beside(("pip", 812, 31))[:1])
+    whole = noisy(share=4, configuration=again, processes=drifting)
+    drift, disturbed = doubts(whole)
+    assert (
+        drift == "the latency rose by 12% while it was measured (process 1 of 2): the machine was disturbed meanwhile"
+    )
+    assert "40% of the time was disturbed, and there was too little quiet time to measure it again" in disturbed
+    assert status_words(whole) == "ok, disturbed", "what was to be left out counts"
+    left_out = replace(whole, latency=replace(whole.latency, excluded=60))
+    assert status_words(left_out) == "ok"
+    assert doubts(left_out)[0].endswith("use a longer --warmup"), "what is left was quiet"
+
+
+def test_too_few_inferences_to_tell_are_no_finding_of_unsteadiness():
+    slow = Process(0, warm_up=WarmUp(None, 4, "too few inferences to tell (2 and 2): the median still rose"))
+    assert doubts(replace(quiet(), processes=(slow,))) == (
+        "too few inferences to tell whether the warm-up was long enough",
+    )
+
+
+def test_a_warm_up_beside_others_says_who_they_were():
+    (process, _) = beside(("pip", 812, 31))
+    unsteady = replace(process, warm_up=WarmUp(False, 900, "it drifted"))
+    assert doubts(replace(quiet(), processes=(unsteady,))) == (
+        "never became steady while warming up: it drifted; other processes used 31 % of the machine, most of it `pip` "
+        "(pid 812)",
+    )
 
 
 def test_what_stood_still_is_told_and_is_no_disturbed_time():

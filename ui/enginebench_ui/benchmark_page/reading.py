@@ -7,6 +7,7 @@ drawing it.
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from typing import TypeVar
 
+from enginebench_controller.comparing.answers import Answer, answers_of
 from enginebench_controller.comparing.pairing import excluded_blocks
 from enginebench_controller.records import Interval, Measurement
 from enginebench_controller.stats.mean_latency import BlockLatency, mean_interval
@@ -33,6 +34,11 @@ def listed(search: str, size: int, page: int) -> BenchmarkPage:
 def whole(benchmark_id: str) -> WholeBenchmark:
     """Return one benchmark, without samples. Raises `InputError` when there is none."""
     return _whole(*place(), benchmark_id)
+
+
+def answers(benchmark_id: str) -> tuple[Answer, ...]:
+    """Return which is fastest of each group of a benchmark that people compare, in a sentence."""
+    return _answers(*place(), benchmark_id)
 
 
 def relatives(benchmark_id: str) -> Relatives:
@@ -98,6 +104,12 @@ def _listed(path: str, generation: str, search: str, size: int, page: int) -> Be
 def _whole(path: str, generation: str, benchmark_id: str) -> WholeBenchmark:
     own = store_at(path)
     return shape(own.bundle(benchmark_id, with_samples=False), own.models())
+
+
+@kept(8)
+def _answers(path: str, generation: str, benchmark_id: str) -> tuple[Answer, ...]:
+    bundle, own = _whole(path, generation, benchmark_id).bundle, store_at(path)
+    return answers_of(own, bundle.benchmark, bundle.measurements, own.models())
 
 
 @kept(8)

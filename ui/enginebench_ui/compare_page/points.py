@@ -5,7 +5,7 @@ import streamlit as st
 from enginebench_controller.records import Measurement
 from enginebench_ui.compare_page import address, reading
 from enginebench_ui.compare_page.marks import warn_unlike
-from enginebench_ui.showing import chart, table
+from enginebench_ui.showing import chart, show_answers, table
 from enginebench_ui.views.compare_inference import (
     Bars,
     bars_figure,
@@ -40,6 +40,7 @@ def show_points(sides: tuple[Side, Side]) -> None:
     if len(found) == len(sides):
         first, second = (one.measurement for one in found.values())
         compared = reading.compared(first, second)
+        show_answers(reading.answers(first, second))
         remarks = compared.remarks if compared else ()
         unlike = unlike_points(first, second, [one.host for one in found.values()], remarks)
         warn_unlike("A and B are not the same work on equal terms", unlike)

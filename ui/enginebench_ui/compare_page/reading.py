@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from enginebench_controller.comparing import ProfileComparison, compare_profiles
+from enginebench_controller.comparing.answers import Answer, answers_across
 from enginebench_controller.comparing.pairing import Compared, compare_pairs
 from enginebench_controller.comparing.profiles import ProfilePair
 from enginebench_controller.errors import InputError
@@ -78,6 +79,12 @@ def compared(first: Measurement, second: Measurement) -> Compared | None:
     return _compared(place()[0], first.id, second.id, first, second)
 
 
+def answers(first: Measurement, second: Measurement) -> tuple[Answer, ...]:
+    """Return which of two measurements is faster, in a sentence; nothing where they did other work."""
+    found = compared(first, second)
+    return () if found is None else _answers_of_two(place()[0], first.id, second.id, found)
+
+
 def layers(first_id: str, second_id: str) -> ComparedLayers:
     """Return two profiles compared layer by layer. Raises `InputError` when one is gone or has no layers."""
     peaks = _peaks(*place())
@@ -127,6 +134,12 @@ def _measured(path: str, measurement_id: str) -> Measured:
 def _compared(path: str, first_id: str, second_id: str, _first: Measurement, _second: Measurement) -> Compared:
     store = store_at(path)
     return compare_pairs([(_first, _second)], store.block_samples, store.models())[0]
+
+
+@kept(_MOST_LISTS)
+def _answers_of_two(path: str, first_id: str, second_id: str, _compared: Compared) -> tuple[Answer, ...]:
+    store = store_at(path)
+    return answers_across([_compared], {}, store.block_latencies([first_id, second_id]), store.models())
 
 
 @kept(_MOST_COMPARISONS)

@@ -110,24 +110,31 @@ def choose_inputs() -> Fields:
 
 def _own_timing() -> Fields:
     columns = st.columns(3)
-    processes = columns[0].number_input("Processes", 1, 100, 3, key="processes", bind="query-params")
+    processes = columns[0].number_input(
+        "Processes", 1, 100, None, key="processes", bind="query-params", placeholder="3, and 5 in turns"
+    )
     duration = columns[1].text_input(
         "Duration", "6s", key="duration", bind="query-params", help="Shortest, such as 500ms."
     )
     longest = columns[2].text_input("At most", key="longest", placeholder="5 × duration", bind="query-params")
     interval = columns[0].text_input(
         "Interval",
-        "1%",
+        "",
         key="interval",
         bind="query-params",
+        placeholder="1%, and none in turns",
         help="Half of the median's 95 % interval ÷ the median; 0% for none.",
     )
     warmup = columns[1].text_input("Warm-up", "500ms", key="warmup", bind="query-params")
     interleave = columns[2].toggle(
-        "Take turns", key="interleave", bind="query-params", help="All configurations of a device are alive together."
+        "Take turns",
+        value=True,
+        key="interleave",
+        bind="query-params",
+        help="What one answer compares, such as engines on the same work, is alive together and takes turns.",
     )
     said = {"processes": processes, "duration": duration, "max_duration": longest, "interval": interval}
-    return {**said, "warmup": warmup, "interleave": interleave or None}
+    return {**said, "warmup": warmup, "interleave": None if interleave else False}
 
 
 def _several(label: str, choices: tuple[str, ...], key: str, default: list[str], help_text: str) -> list[str]:

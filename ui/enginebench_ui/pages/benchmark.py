@@ -14,6 +14,7 @@ from enginebench_ui.benchmark_page.scaling import show_scaling
 from enginebench_ui.benchmark_page.trend import show_trend
 from enginebench_ui.choosing import choose_view
 from enginebench_ui.pages import BENCHMARKS
+from enginebench_ui.showing import show_answers
 from enginebench_ui.views.benchmark.whole import WholeBenchmark
 
 VIEWS = {"baseline": "Baseline", "cores": "Core scaling", "batches": "Batch size scaling", "trend": "Trend"}
@@ -33,6 +34,8 @@ def show() -> None:
     if not benchmark.measurements:
         st.info("Nothing has been measured in this benchmark yet. Measurements appear here as they are stored.")
         return
+    with reading.banner_on_error():
+        show_answers(kept.answers(benchmark.id))
     show_warnings(benchmark)
     st.fragment(show_views)(benchmark)
     show_overview(benchmark)

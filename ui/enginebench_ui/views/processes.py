@@ -38,6 +38,8 @@ def _row(measurement: Measurement, process: Process, series: str) -> Row:
 def _warm_up(warm_up: WarmUp | None) -> str | None:
     if warm_up is None:
         return None
+    if warm_up.steady is None:
+        return "too few inferences to tell"
     return "steady" if warm_up.steady else f"never steady: {warm_up.reason}".removesuffix(": ")
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enginebench_agent.worker.verdicts.median_precision import MedianPrecision
 from enginebench_proto.v1 import configuration_pb2
 from enginebench_proto.v1.measurement_pb2 import (
+    STOP_REASON_DISTURBED,
     STOP_REASON_MAX_DURATION,
     STOP_REASON_TARGET_MET,
     STOP_REASON_UNSPECIFIED,
@@ -16,6 +17,11 @@ from enginebench_proto.v1.measurement_pb2 import (
 _RECHECK = 16
 """The interval is computed anew when the blocks have grown by one part in so many: fewer looks are fewer chances to
 stop by luck, and computing it takes time from the machine that is measured."""
+
+_VAIN_FACTOR = 2
+_VAIN_NS = 2_000_000_000
+"""A machine that is mostly disturbed, for `_VAIN_FACTOR` times the shortest duration and so long at the least, is not
+waited for any longer: short spells pass, and all else costs time and brings nothing."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +37,11 @@ class StopRule:
     max_duration_ns: int | None = None
     target: float = 0.0
     retry_noisy: bool = False
+
+    @property
+    def vain_ns(self) -> int:
+        """How long blocks may be disturbed before they are not measured again any more."""
+        return max(_VAIN_FACTOR * self.min_duration_ns, _VAIN_NS)
 
 
 def from_stop_rule(message: configuration_pb2.StopRule) -> StopRule:
@@ -77,7 +88,9 @@ class Stopping:
         if self._minima_are_met() and (self.rule.target == 0 or self._half_width <= self.rule.target):
             return STOP_REASON_TARGET_MET
         if self.rule.max_duration_ns is not None and self.elapsed_ns >= self.rule.max_duration_ns:
-            return STOP_REASON_MAX_DURATION
+            return STOP_REASON_DISTURBED if self._is_vain() else STOP_REASON_MAX_DURATION
+        if self._is_vain() and self.elapsed_ns - self._counted_ns >= self.rule.vain_ns:
+            return STOP_REASON_DISTURBED
         return STOP_REASON_UNSPECIFIED
 
     def remaining_ns(self) -> int | None:
@@ -94,6 +107,10 @@ class Stopping:
         needed = max(self.rule.min_duration_ns, self._needed_for_iterations(), self._needed_for_target())
         expected = max(self.elapsed_ns, round(needed / share_counted))
         return expected if self.rule.max_duration_ns is None else min(expected, self.rule.max_duration_ns)
+
+    def _is_vain(self) -> bool:
+        """Whether more is disturbed than not, so that going on would take more than twice as long."""
+        return self.elapsed_ns > 2 * self._counted_ns
 
     def _minima_are_met(self) -> bool:
         enough = self._counted_iterations >= max(1, self.rule.min_iterations)

@@ -3,14 +3,16 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from enginebench_controller.comparing.answers import Answer
 from enginebench_controller.comparing.gate import Check
 from enginebench_controller.comparing.pairing import Compared
 from enginebench_controller.comparing.reports.checks import checks_markdown
 from enginebench_controller.comparing.reports.markdown import cell, table
 from enginebench_controller.comparing.reports.page import render
-from enginebench_controller.comparing.words import UNKNOWN, milliseconds, model_words, side_words
+from enginebench_controller.comparing.words import UNKNOWN, milliseconds, model_words, pair_remarks, side_words
 from enginebench_controller.planning.configurations import describe_load
 from enginebench_controller.records import Measurement
+from enginebench_controller.trust.condensing import condensed
 
 _HEADINGS = (
     "model",
@@ -36,15 +38,20 @@ class IntervalMark:
 
 
 def benchmark_html(
-    title: str, compared: Sequence[Compared], checks: Sequence[Check] = (), missing: Sequence[str] = ()
+    title: str,
+    compared: Sequence[Compared],
+    checks: Sequence[Check] = (),
+    missing: Sequence[str] = (),
+    answers: Sequence[Answer] = (),
 ) -> str:
-    """One self-contained page: a row a pair, with its interval drawn, and what limits the verdicts.
+    """One self-contained page: the answers, a row a pair with its interval drawn, and what limits the verdicts.
 
     `missing` are sentences on what could not be compared, or not be used.
     """
     return render(
         "benchmarks.html.j2",
         title=title,
+        answers=answers,
         headings=_HEADINGS,
         rows=[(_row(one), one.comparison.verdict, _mark(one)) for one in compared],
         remarks=[*missing, *_remarks(compared)],
@@ -54,10 +61,14 @@ def benchmark_html(
 
 
 def benchmark_markdown(
-    title: str, compared: Sequence[Compared], checks: Sequence[Check] = (), missing: Sequence[str] = ()
+    title: str,
+    compared: Sequence[Compared],
+    checks: Sequence[Check] = (),
+    missing: Sequence[str] = (),
+    answers: Sequence[Answer] = (),
 ) -> str:
-    """A summary for the page of a CI job; `missing` as for the page."""
-    parts = [f"## {cell(title)}", *checks_markdown(checks)]
+    """A summary for the page of a CI job; `missing` and `answers` as for the page."""
+    parts = [f"## {cell(title)}", "\n".join(_answer(one) for one in answers), *checks_markdown(checks)]
     parts.append(table(_HEADINGS, map(_row, compared), numbers=(3, 5, 6, 8)))
     parts += ["\n".join(f"> **Note:** {cell(remark)}  " for remark in [*missing, *_remarks(compared)])]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -82,14 +93,13 @@ def _side(measurement: Measurement) -> tuple[str, str]:
     return side_words(measurement), milliseconds(median)
 
 
+def _answer(answer: Answer) -> str:
+    first, *others = answer.lines
+    return "\n".join([f"- **{cell(first)}**", *(f"  - {cell(line)}" for line in others)])
+
+
 def _remarks(compared: Sequence[Compared]) -> Iterator[str]:
-    said = (
-        f"{side_words(one.first)} and {side_words(one.second)}: {sentence}"
-        for one in compared
-        for sentence in (*one.remarks, one.comparison.note)
-        if sentence
-    )
-    yield from dict.fromkeys(said)
+    yield from condensed(pair_remarks(compared), len(compared))
     sides = (side for one in compared for side in (one.first, one.second) if side.effective.prepared)
     yield from dict.fromkeys(f"{side_words(one)}: {one.effective.preparation}" for one in sides)
 

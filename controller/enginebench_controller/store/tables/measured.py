@@ -114,7 +114,7 @@ MEASURED = (
         measurement_id: the measurement: measurements.id
         process: its number, from 0
         started_at_unix_ns: when it began, in ns since 1970
-        stop_reason: target_met, or max_duration where the interval was not reached in time
+        stop_reason: target_met; max_duration where the interval was not reached in time; disturbed without quiet time
         iterations: timed inferences
         steady_state_ns: length of the steady state, in ns
         cpu_time_ns: processor time of the steady state, in ns
@@ -123,7 +123,7 @@ MEASURED = (
         throughput_items_per_s: items per second of wall clock
         scheduled_arrivals: of an open loop: inferences that were due
         unsent_arrivals: of an open loop: inferences that were due and never sent
-        warm_up_steady: whether the warm-up became steady
+        warm_up_steady: whether the warm-up became steady; NULL where there were too few inferences to tell
         warm_up_iterations: inferences before the steady state
         warm_up_reason: what still differed where it did not
         timer_ns: what reading the clock takes, in ns
@@ -132,6 +132,7 @@ MEASURED = (
         {_PHASES}
         effective: what the engine really used in this process
         afterwards: whether outputs stayed the same, and the latencies of inputs never seen, after the steady state
+        bystanders: who else used the machine before and meanwhile: names, pids, processor time; what cannot be seen
         clock_jump_ns: by how much the machine's wall clock was set meanwhile, in ns; NULL where it was not
         agent_paused_ns: how long the agent stood still meanwhile, in ns; NULL where it was not seen to
         """,

@@ -28,8 +28,9 @@ THOROUGHNESS = {Thoroughness.QUICK: "Quick look", Thoroughness.USUAL: "Thorough"
 """How each is called."""
 
 THOROUGHNESS_HELP = (
-    "**Quick look**: one process, 2 to 4 s a configuration. **Thorough**: three fresh processes, 6 to 30 s, until half "
-    "of the median's 95 % interval is within 1 % of it."
+    "**Quick look**: one process, 2 to 4 s a configuration. **Thorough**: five fresh processes, 6 s and more, in turns "
+    "with those that it is compared with; what runs alone, three, until half of the median's 95 % interval is "
+    "within 1 % of it."
 )
 _QUICK: Mapping[str, Any] = {"processes": 1, "duration": "2s", "max_duration": "4s", "interval": "2%"}
 

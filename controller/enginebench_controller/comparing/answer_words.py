@@ -1,0 +1,203 @@
+"""The words of answers: what members are called, what all of them did, and how a ranking is said."""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from enginebench_controller.planning.configurations import describe_load
+from enginebench_controller.records import LOCAL_TARGET, Configuration, Hint, Load, Measurement, ModelVersion
+from enginebench_controller.records.model import lineage
+from enginebench_controller.stats.ranking import Rank, Ranking, Standing
+
+MOST_NAMED = 6
+"""So many members are named in a sentence; of more it is told how many they are."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A measurement of a group: what it is called there, by what differs, and what all have in common."""
+
+    measurement: Measurement
+    name: str
+    model: str
+    engine: str
+    """The one engine of all; "" where they are several."""
+
+    @classmethod
+    def of(
+        cls, group: Sequence[Measurement], models: Collection[ModelVersion], benchmarks: Mapping[str, str] | None = None
+    ) -> list["Member"]:
+        """The members of a group. `models` tell which version the others stem from; `benchmarks` are names by id."""
+        names = _names(group, benchmarks or {})
+        engines = {_engine(one, group) for one in group}
+        common = engines.pop() if len(engines) == 1 else ""
+        model = _original(group, models)
+        return [cls(one, name, model, common) for one, name in zip(group, names, strict=True)]
+
+
+def work_words(members: Sequence[Member]) -> str:
+    """What all members did: "zoo:resnet50, batch 1, 2 cores"."""
+    first = members[0].measurement
+    asked = first.configuration
+    parts = [members[0].model + (f" on {members[0].engine}" if members[0].engine else "")]
+    parts += [first.target] if first.target != LOCAL_TARGET else []
+    parts += [asked.device] if asked.device != "CPU" else []
+    parts += [f"batch {asked.batch}", f"{asked.cores} core{'s' if asked.cores > 1 else ''}"]
+    parts += [_load(asked, members)] if asked.load is not Load.SYNC else []
+    parts += [f"inputs {asked.input_set.name}"] if asked.input_set.name != "random" else []
+    return ", ".join(parts)
+
+
+def metric_words(of_throughput: bool, load: Load) -> str:
+    """By what members are ranked, where that is not the latency of one inference after another."""
+    if of_throughput:
+        return ", by throughput"
+    return ", by median latency" if load is Load.OPEN_LOOP else ""
+
+
+def ranked(order: Sequence[Member], found: Ranking) -> str:
+    """A ranking in which every member is told from the fastest, or the same as it."""
+    same, slower = _split(order, found)
+    if not slower:
+        return f"{listed(same)} are the same within {_percent(found.bound)}"
+    if len(same) > 1:
+        which = "both" if len(same) == 2 else "all"
+        return f"{listed(same)} are the same within {_percent(found.bound)}, {which} faster than {_slower(slower)}"
+    (name, first), *others = slower
+    words = [f"{_times(first)} as fast as {name}", *(f"{_factor(one)} {other}" for other, one in others[:MOST_NAMED])]
+    more = [f"and {len(others) - MOST_NAMED} more"] if len(others) > MOST_NAMED else []
+    return f"{same[0]} is fastest, {', '.join([*words, *more])}"
+
+
+def cannot_tell(order: Sequence[Member], found: Ranking) -> str:
+    """A ranking in which some members cannot be told from the fastest."""
+    first = order[0].name
+    pairs = list(zip(order, found.ranks, strict=True))
+    open_ones = [member.name for member, one in pairs if one.standing is not Standing.SLOWER]
+    unsure = [(member.name, one) for member, one in pairs if one.standing is Standing.UNSURE]
+    slower = [(member.name, one) for member, one in pairs if one.standing is Standing.SLOWER]
+    which = f"whether {open_ones[0]} or {open_ones[1]} is faster"
+    if len(open_ones) > 2:
+        which = f"which of {listed(open_ones)} is fastest"
+    said = f"cannot tell {which}: {', '.join(_range(name, one, first) for name, one in unsure[:MOST_NAMED])}"
+    beyond = f"; {'both' if len(open_ones) == 2 else 'all'} are faster than {_slower(slower)}" if slower else ""
+    return said + beyond
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a row: "a, b and c"."""
+    named = list(names[:MOST_NAMED])
+    if len(names) > MOST_NAMED:
+        named.append(f"{len(names) - MOST_NAMED} more")
+    return named[0] if len(named) == 1 else f"{', '.join(named[:-1])} and {named[-1]}"
+
+
+def _split(order: Sequence[Member], found: Ranking) -> tuple[list[str], list[tuple[str, Rank]]]:
+    pairs = list(zip(order, found.ranks, strict=True))
+    same = [member.name for member, one in pairs if one.standing is not Standing.SLOWER]
+    return same, [(member.name, one) for member, one in pairs if one.standing is Standing.SLOWER]
+
+
+def _slower(slower: Sequence[tuple[str, Rank]]) -> str:
+    return listed([f"{name} ({_factor(one)})" for name, one in slower])
+
+
+def _range(name: str, one: Rank, first: str) -> str:
+    if one.low is None or one.high is None:
+        return f"{name} took {_factor(one)} the time of {first}, and nothing tells how sure that is"
+    digits = _digits(one)
+    return f"{name} takes {one.low:.{digits}f} to {one.high:.{digits}f} times as long as {first}"
+
+
+def _times(one: Rank) -> str:
+    """A ratio with its interval: "1.05× (1.04–1.06)"."""
+    digits = _digits(one)
+    return f"{one.ratio:.{digits}f}× ({one.low:.{digits}f}–{one.high:.{digits}f})"
+
+
+def _factor(one: Rank) -> str:
+    ratio = one.ratio or 0.0
+    return f"{ratio:.2f}×" if ratio < 1.2 else f"{ratio:.1f}×" if ratio < 10 else f"{ratio:.0f}×"
+
+
+def _digits(one: Rank) -> int:
+    """As many decimals as the interval gives reason for, and enough that nothing that is not 1 is written as 1."""
+    if one.ratio is None or one.low is None or one.high is None:
+        return 2
+    if one.ratio < 1.1 and (one.high - one.low < 0.01 or 1 < one.low < 1.005):
+        return 3
+    return 1 if one.high - one.low >= 0.1 and one.low >= 1.05 else 2
+
+
+def _percent(share: float | None) -> str:
+    """A bound in whole per cent, rounded up, and at least 1."""
+    return f"{max(1, -int(-100 * (share or 0.0) // 1))} %"
+
+
+def _names(group: Sequence[Measurement], benchmarks: Mapping[str, str]) -> list[str]:
+    """What each is called: by what differs, and by a number where nothing does."""
+    parts = [list(_parts(one, group, benchmarks)) for one in group]
+    names = [" ".join(own) or _engine(one, group) for own, one in zip(parts, group, strict=True)]
+    repeated = {name for name, count in Counter(names).items() if count > 1}
+    seen: Counter[str] = Counter()
+    for place, name in enumerate(names):
+        if name in repeated:
+            seen[name] += 1
+            names[place] = f"{name} ({seen[name]})"
+    return names
+
+
+def _parts(one: Measurement, group: Sequence[Measurement], benchmarks: Mapping[str, str]) -> Iterator[str]:
+    several_models = _differs(group, lambda each: each.model_name)
+    several_engines = _differs(group, lambda each: _engine(each, group))
+    if several_models:
+        yield one.model_name
+    if several_engines:
+        yield f"on {_engine(one, group)}" if several_models else _engine(one, group)
+    asked = one.configuration
+    if _differs(group, lambda each: each.configuration.precision):
+        yield "own precision" if asked.precision == "default" else asked.precision
+    if _differs(group, lambda each: each.configuration.hint):
+        yield "no hint" if asked.hint is Hint.NONE else f"hint {asked.hint}"
+    if _differs(group, lambda each: each.configuration.streams):
+        yield f"{asked.streams} stream{'s' if asked.streams > 1 else ''}"
+    if _differs(group, lambda each: each.configuration.requests):
+        yield f"{asked.requests} request{'s' if asked.requests > 1 else ''}"
+    yield from _options(one, group)
+    if _differs(group, lambda each: each.benchmark_id):
+        yield f"in {benchmarks.get(one.benchmark_id, one.benchmark_id)}"
+
+
+def _options(one: Measurement, group: Sequence[Measurement]) -> Iterator[str]:
+    """The options that differ between members of the same engine."""
+    same = [each for each in group if each.engine.name == one.engine.name]
+    for name in sorted({name for each in same for name in each.configuration.options}):
+        if _differs(same, lambda each: each.configuration.options.get(name)):  # noqa: B023  # called at once
+            yield f"{name}={one.configuration.options.get(name, 'unset')}"
+
+
+def _engine(one: Measurement, group: Sequence[Measurement]) -> str:
+    """The engine, with what tells it from others of its name: environment and version."""
+    same = [each.engine for each in group if each.engine.name == one.engine.name]
+    environment = f"@{one.engine.environment}" if len({each.environment for each in same}) > 1 else ""
+    version = (
+        f" {one.engine.version}"
+        if one.engine.version and len({each.version for each in same if each.version}) > 1
+        else ""
+    )
+    return f"{one.engine.name}{environment}{version}"
+
+
+def _original(group: Sequence[Measurement], models: Collection[ModelVersion]) -> str:
+    """What the model of a group is called: the version that the fewest were made before."""
+    known = {model.digest: model for model in models}
+    return min(group, key=lambda one: len(list(lineage(one.model_digest, known)))).model_name
+
+
+def _load(asked: Configuration, members: Sequence[Member]) -> str:
+    requests = {one.measurement.configuration.requests for one in members}
+    return str(asked.load) if asked.load is Load.ASYNC and len(requests) > 1 else describe_load(asked)
+
+
+def _differs(group: Sequence[Measurement], value_of: Callable[[Measurement], object]) -> bool:
+    return len({value_of(one) for one in group}) > 1

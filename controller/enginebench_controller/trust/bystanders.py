@@ -1,0 +1,66 @@
+"""Who disturbed a measurement, in words: sentences for people, names included."""
+
+from enginebench_controller.records import MachineUse, Measurement
+
+WORTH_A_WORD = 0.05
+"""Of the machine: a block is disturbed from this share of its own cores on."""
+
+MOST = 0.5
+"""Beyond this share of what others used, somebody used most of it."""
+
+
+def meanwhile(measurement: Measurement) -> MachineUse | None:
+    """Return what others used while a measurement's processes were timed; None where nobody could tell."""
+    seen = (process.bystanders for process in measurement.processes if process.bystanders is not None)
+    return MachineUse.together(one.meanwhile for one in seen if one.meanwhile is not None)
+
+
+def unseen(measurement: Measurement) -> tuple[str, ...]:
+    """Return what could not be seen of others from where the agent runs."""
+    seen = (process.bystanders for process in measurement.processes if process.bystanders is not None)
+    return tuple(dict.fromkeys(phrase for one in seen for phrase in one.unseen))
+
+
+def others_used(use: MachineUse, unseen: tuple[str, ...] = ()) -> str:
+    """Say how much others used, and who: "other processes used 31 % of the machine, most of it `pip` (pid 812)"."""
+    return f"other processes used {100 * use.share:.0f} % of the machine{_by_whom(use, unseen)}"
+
+
+def waiting_for(use: MachineUse, at_most_ns: int) -> str:
+    """Say whom a run waits for, and how long: "waiting for `pip` (pid 812), 31 % of the machine, up to 10 s"."""
+    who = busiest(use) or "other processes"
+    if not use.other_cpu_time_ns:
+        who = "other guests of the hypervisor"
+    share = max(use.share, use.steal_ns / max(1, use.duration_ns * use.processors))
+    return f"waiting for {who}, {100 * share:.0f} % of the machine, up to {at_most_ns / 1e9:g} s"
+
+
+def busiest(use: MachineUse) -> str:
+    """Name who used most: "`pip` (pid 812)"; "" where it cannot be told."""
+    if not use.busiest:
+        return ""
+    one = use.busiest[0]
+    count = f"{one.count} processes, " if one.count > 1 else ""
+    return f"`{one.name}` ({count}pid {one.pid})"
+
+
+def remedy(use: MachineUse) -> str:
+    """Say what to do about those who used the machine."""
+    if not _used_most(use) or use.busiest[0].name.startswith("["):  # a thread of the kernel's
+        return "close what is not needed"
+    name = use.busiest[0].name
+    if name.startswith("enginebench"):
+        return "another agent measures here: wait for it"
+    return f"close `{name}`, or measure when it has ended"
+
+
+def _used_most(use: MachineUse) -> bool:
+    return bool(use.busiest) and use.busiest[0].cpu_time_ns > MOST * use.other_cpu_time_ns
+
+
+def _by_whom(use: MachineUse, unseen: tuple[str, ...]) -> str:
+    named_ns = sum(one.cpu_time_ns for one in use.busiest)
+    if named_ns <= MOST * use.other_cpu_time_ns:
+        of_whom = [phrase for phrase in unseen if "process" in phrase or "Windows" in phrase]
+        return f", most of it by {of_whom[0]}" if of_whom else ""
+    return f", most of it {busiest(use)}" if _used_most(use) else f", {busiest(use)} more than any other"

@@ -1,0 +1,263 @@
+"""Answers: which is fastest, by how much, and why it cannot be told, in the same words everywhere."""
+
+import shlex
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import invented
+from enginebench_controller.cli import make_app
+from enginebench_controller.comparing.answers import Metric, Outcome, answers_across, answers_document, answers_within
+from enginebench_controller.comparing.pairing import compare_pairs, pairs_across
+from enginebench_controller.planning.plan import make_plan
+from enginebench_controller.records import (
+    Arrivals,
+    Configuration,
+    Effective,
+    EngineRef,
+    Hint,
+    Load,
+    ModelVersion,
+    Readback,
+    Source,
+)
+from enginebench_controller.stats.mean_latency import BlockLatency
+
+PROCESSES, BLOCKS = 6, 5
+ASKED = Configuration("CPU", 1, cores=2)
+BF16 = Effective(threads=Readback(2, Source.OBSERVED), precision=Readback("bf16", Source.ENGINE_API))
+
+
+def member(name, ms, *, spread=0.002, group="b1-0", processes=PROCESSES, seed=0, **fields):
+    """A measurement on an engine of this name, of processes whose medians scatter around `ms`, and its blocks.
+
+    All members share what the machine did meanwhile, which moves each process by far more than they differ.
+    """
+    shared = np.random.default_rng(7).lognormal(0, 0.1, (100, BLOCKS))
+    own = np.random.default_rng([seed, *name.encode()]).lognormal(0, spread, 100)
+    medians_ns = ms * 1e6 * own[:processes, None] * shared[:processes]
+    base = invented.measured(name, engine=name, latency_ms=ms, interleaving_group=group)
+    whole = tuple(
+        replace(
+            base.processes[0], index=index, median_ns=float(np.median(row)), throughput_items_per_s=1e9 / row.mean()
+        )
+        for index, row in enumerate(medians_ns)
+    )
+    template = base.blocks[0]
+    blocks = tuple(
+        replace(template, process=process, index=place, iterations=10, duration_ns=int(10 * median))
+        for process, row in enumerate(medians_ns)
+        for place, median in enumerate(row)
+    )
+    told = tuple(
+        BlockLatency(process, place, 10, int(10 * median), float(median))
+        for process, row in enumerate(medians_ns)
+        for place, median in enumerate(row)
+    )
+    return replace(base, processes=whole, blocks=blocks, **fields), told
+
+
+def answered(*members, models=(), plan=None):
+    measurements = [measurement for measurement, _ in members]
+    return answers_within(measurements, {one.id: blocks for one, blocks in members}, models, plan)
+
+
+def test_the_fastest_is_named_with_how_much_faster_it_is_than_each_of_the_others():
+    (answer,) = answered(member("torch", 6.8), member("openvino", 4.0), member("ort", 4.2))
+    assert answer.outcome is Outcome.RANKED
+    assert answer.sentence.startswith("invented, batch 1, 2 cores: openvino is fastest, 1.05")
+    assert "as fast as ort, 1.7" in answer.sentence and answer.sentence.endswith("× torch.")
+    assert [place.name for place in answer.places] == ["openvino", "ort", "torch"]
+    near = answer.places[1]
+    assert 1.03 < near.low < near.ratio < near.high < 1.07
+    assert answer.command is None and answer.remarks == ()
+
+
+def test_two_that_are_alike_are_the_same_within_what_is_known():
+    (answer,) = answered(member("openvino", 4.0), member("ort", 4.0))
+    assert answer.outcome is Outcome.SAME and answer.bound < 0.01
+    assert answer.sentence == "invented, batch 1, 2 cores: openvino and ort are the same within 1 %."
+
+
+def test_the_same_and_faster_than_a_third():
+    (answer,) = answered(member("openvino", 4.0), member("ort", 4.0), member("torch", 6.4))
+    assert answer.outcome is Outcome.PARTLY
+    assert "openvino and ort are the same within 1 %, both faster than torch (1.6" in answer.sentence
+
+
+def test_what_cannot_be_told_says_why_and_gives_the_command_that_would():
+    plan = make_plan({"models": ["net.onnx", "zoo:other"], "batch": [1, 4], "options": {"ort.level": "low"}}, "run")
+    document = plan.document() | {"digests": {"net.onnx": "ab" * 32, "zoo:other": "cd" * 32}, "order_seed": 3}
+    noisy = [member("openvino", 4.0, spread=0.1), member("ort", 4.1, spread=0.1), member("torch", 40.0, spread=0.1)]
+    (answer,) = answered(*noisy, plan=document)
+    assert answer.outcome is Outcome.PARTLY
+    assert "cannot tell whether openvino or ort is faster: ort takes 0." in answer.sentence
+    assert "both are faster than torch" in answer.sentence
+    words = shlex.split(answer.command)
+    assert words[:4] == ["enginebench", "run", "net.onnx", "--engine"] and words[4] == "openvino,ort"
+    assert "--option" in words and "zoo:other" not in words and "4" not in words
+    assert int(words[words.index("--processes") + 1]) > PROCESSES
+
+
+def test_the_command_is_one_that_can_be_typed(tmp_path, monkeypatch):
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(tmp_path))
+    fields = {"models": ["a b.onnx"], "shapes": {"x": "1x8"}, "input_values": {"n": "0..5"}, "seed": 3, "processes": 2}
+    fields |= {"image": {"mean": [0.5, 0.25]}, "input_folder": "/some where", "interval": "2%", "duration": "4s"}
+    document = make_plan(fields, "run").document() | {"digests": {"a b.onnx": "ab" * 32}}
+    (answer,) = answered(member("openvino", 4.0, spread=0.2), member("ort", 4.1, spread=0.2), plan=document)
+    command = shlex.split(answer.command)
+    printed = CliRunner().invoke(make_app(), [*command[1:], "--print-plan"], catch_exceptions=False)
+    assert printed.exit_code == 0
+    assert all(
+        words in printed.stdout for words in ('["a b.onnx"]', '"x" = "1x8"', '"n" = "0..5"', "0.25", "/some where")
+    )
+
+
+def test_wrong_outputs_never_win_and_failures_are_named():
+    wrong = member("quick", 1.0, captured_outputs=(invented.outputs(shift=0.5),))
+    failed = (replace(invented.failed("broken", engine="broken"), configuration=ASKED), ())
+    (answer,) = answered(member("a", 4.0), wrong, member("b", 5.0), failed)
+    assert answer.sentence.startswith("invented, batch 1, 2 cores: a is fastest")
+    assert [place.name for place in answer.places] == ["a", "b"]
+    assert any("left out: quick" in remark and "≠" in remark for remark in answer.remarks)
+    assert "left out: broken (crashed)" in answer.remarks
+
+
+def test_where_nothing_else_has_numbers_there_is_no_answer():
+    failed = (replace(invented.failed("broken", engine="broken"), configuration=ASKED), ())
+    (answer,) = answered(member("a", 4.0), failed)
+    assert answer.outcome is Outcome.CANNOT_TELL and "only a has numbers" in answer.sentence
+    assert answered(member("a", 4.0)) == ()
+
+
+def test_another_precision_than_asked_for_is_told():
+    (answer,) = answered(member("a", 4.0), member("b", 2.0, effective=BF16))
+    assert "b ran in bf16, and f32 was asked for" in answer.remarks
+    assert any("effective precision differs" in remark for remark in answer.remarks)
+
+
+def test_what_took_no_turns_is_told():
+    (answer,) = answered(member("a", 4.0), member("b", 5.0), member("c", 6.0, group=None))
+    assert "ran alone, not in turns with the others: c" in answer.remarks
+    (older,) = answered(member("a", 4.0, group=None), member("b", 9.0, group=None))
+    assert older.outcome is Outcome.RANKED and not any(one.standing == "unsure" for one in older.places)
+    assert older.remarks == (
+        "measured one after the other, not in turns, so that the machine may have changed meanwhile",
+    )
+
+
+def test_a_disturbed_machine_is_told_and_is_why_nothing_can_be():
+    quiet, told = member("a", 4.0, spread=0.2)
+    noisy = tuple(replace(one, disturbances=("other processes 31 %",)) for one in quiet.blocks)
+    (answer,) = answered((replace(quiet, blocks=noisy), told), member("b", 4.1, spread=0.2))
+    assert "the machine did other things for up to 100% of the time" in answer.sentence
+    assert any(remark.startswith("disturbed for up to 100%") for remark in answer.remarks)
+
+
+def test_one_bad_block_in_each_process_changes_nothing():
+    measurement, told = member("a", 4.0)
+    bad = tuple(replace(one, median_ns=one.median_ns * 3) if one.block == 2 else one for one in told)
+    (answer,) = answered((measurement, bad), member("b", 4.4))
+    assert answer.outcome is Outcome.RANKED and answer.places[0].name == "a"
+    assert answer.places[1].ratio == pytest.approx(1.1, rel=0.01)
+
+
+def test_what_was_disturbed_is_left_out_of_the_pairs():
+    measurement, told = member("a", 4.0)
+    hit = {0, 1}
+    bad = tuple(replace(one, median_ns=one.median_ns * 3) if one.block in hit else one for one in told)
+    marked = tuple(replace(one, disturbances=("steal 9 %",) if one.index in hit else ()) for one in measurement.blocks)
+    (answer,) = answered((replace(measurement, blocks=marked), bad), member("b", 4.4))
+    assert answer.places[1].ratio == pytest.approx(1.1, rel=0.005)
+
+
+FP32, INT8 = ("ab" * 32, "cd" * 32)
+FAMILY = (
+    ModelVersion(FP32, "net", "onnx", (), invented.CREATED_NS),
+    ModelVersion(INT8, "net-int8", "onnx", (), invented.CREATED_NS, FP32, "int8 QDQ"),
+)
+
+
+def test_versions_of_one_family_are_called_by_what_differs():
+    float_, quantized = member("m1", 4.0), member("m2", 2.0)
+    engine = EngineRef("ort", "default", "1.31.0")
+    members = [
+        (replace(float_[0], model_name="net", model_digest=FP32, engine=engine), float_[1]),
+        (replace(quantized[0], model_name="net-int8", model_digest=INT8, engine=engine), quantized[1]),
+    ]
+    (answer,) = answered(*members, models=FAMILY)
+    assert answer.sentence.startswith("net on ort, batch 1, 2 cores: net-int8 is fastest, ")
+    assert answered(*members) == (), "without lineage they are two models"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "names"),
+    [
+        ({"engine": EngineRef("ort", "default", "1.2")}, {"engine": EngineRef("ort", "old", "1.1")}, "ort@old 1.1"),
+        ({"configuration": replace(ASKED, options={"level": "low"})}, {"configuration": ASKED}, "level=unset"),
+        ({"configuration": replace(ASKED, precision="bf16")}, {"configuration": ASKED}, "f32"),
+        ({"configuration": replace(ASKED, hint=Hint.LATENCY)}, {"configuration": ASKED}, "no hint"),
+        ({"configuration": ASKED}, {"configuration": ASKED}, "ort (2)"),
+    ],
+)
+def test_members_of_one_engine_are_called_by_what_differs(first, second, names):
+    engine = {"engine": EngineRef("ort", "default", "1.2")}
+    (answer,) = answered(member("m1", 9.0, **{**engine, **first}), member("m2", 4.0, **{**engine, **second}))
+    assert answer.places[0].name == names and answer.work.startswith(
+        "invented on ort" if "@" not in names else "invented,"
+    )
+
+
+def test_batches_cores_and_loads_are_answers_of_their_own():
+    def at(name, **changes):
+        return member(name, 4.0, configuration=replace(ASKED, **changes))
+
+    slow = Arrivals(50.0)
+    answers = answered(
+        at("a"), at("b"),
+        (replace(at("c", batch=4)[0], id="c4"), ()), (replace(at("a", batch=4)[0], id="a4"), at("a")[1]),
+        at("d", load=Load.OPEN_LOOP, arrivals=slow), at("e", load=Load.OPEN_LOOP, arrivals=slow),
+    )  # fmt: skip
+    works = [one.work for one in answers]
+    assert "invented, batch 1, 2 cores" in works and "invented, batch 4, 2 cores" in works
+    assert "invented, batch 1, 2 cores, open-loop 50/s poisson, by median latency" in works
+
+
+def test_overlapping_requests_are_ranked_by_throughput():
+    busy = replace(ASKED, load=Load.ASYNC, requests=4)
+    (answer,) = answered(member("a", 4.0, configuration=busy), member("b", 6.0, configuration=busy))
+    assert answer.metric is Metric.THROUGHPUT
+    assert answer.sentence.startswith("invented, batch 1, 2 cores, async 4, by throughput: a is fastest, 1.50×")
+
+
+def test_many_alike_are_seldom_told_apart():
+    """Six engines that do the same, a hundred times: one is called faster than another in few of them."""
+    false = 0
+    for seed in range(100):
+        members = [member(f"e{number}", 4.0, spread=0.02, seed=seed) for number in range(6)]
+        (answer,) = answered(*members)
+        false += any(place.standing == "slower" for place in answer.places)
+    assert false <= 12, "5 of 100 are expected at most; 12 or more come by chance once in a thousand"
+
+
+def test_two_benchmarks_are_answered_by_their_names():
+    old, new = member("m1", 4.0, group=None), member("m2", 2.0, group=None)
+    sides = [
+        (replace(one, benchmark_id=benchmark, engine=EngineRef("ort", "default", "1.2")), blocks)
+        for (one, blocks), benchmark in ((old, "b1"), (new, "b2"))
+    ]
+    blocks = {one.id: told for one, told in sides}
+    raw = {"m1": invented.samples("m1"), "m2": invented.samples("m2", latency_ms=2.0)}
+    compared = compare_pairs(pairs_across([sides[0][0]], [sides[1][0]]), raw.__getitem__)
+    (answer,) = answers_across(compared, {"b1": "before", "b2": "after"}, blocks)
+    assert answer.sentence.startswith("invented on ort, batch 1, 2 cores: in after is fastest, 2")
+
+
+def test_the_document_has_every_part():
+    (one,) = answers_document(answered(member("a", 4.0), member("b", 5.0)))
+    assert set(one) == {"sentence", "outcome", "work", "metric", "places", "same_within", "command", "remarks"}
+    assert one["places"][0] == {
+        "measurement_id": "a", "name": "a", "standing": "fastest", "ratio": 1.0, "low": 1.0, "high": 1.0
+    }  # fmt: skip
