@@ -34,7 +34,7 @@ USUAL_NS, PRODUCT_NS, STREAM_NS = 2e6, 270e3, 80e3
 PAIRS = 300
 
 Points = NDArray[np.float64]
-"""Of shape (points, 4): the logarithms of the median and of both parts of the reference work, and what was disturbed."""
+"""Of shape (points, 4): logarithms of the median and of both parts of the reference work, and what was disturbed."""
 
 
 @dataclass(frozen=True)
@@ -138,8 +138,8 @@ class _Shape:
 def _made_up(machine: str, count: int, shape: _Shape, generator: np.random.Generator) -> Points:
     """Days that differ, follow one another a little, and now and then are bad ones.
 
-    A slower clock slows everything alike, more or less; a quota slows what runs for long, and the reference work hardly,
-    as do neighbours, whom the evidence knows.
+    A slower clock slows everything alike, more or less; a quota slows what runs for long, and the reference work
+    hardly, as do neighbours, whom the evidence knows.
     """
     luck = generator.normal(0, shape.sigma, count)
     for place in range(1, count):
