@@ -14,6 +14,7 @@ from enginebench_controller.comparing.alerts import Alert, Cause, HistoryAlerts,
 from enginebench_controller.comparing.gate import exit_code
 from enginebench_controller.errors import InputError
 from enginebench_controller.gating.confirming import Confirmation, Finding, alerts_document, confirm, known
+from enginebench_controller.gating.gate import checked_terms
 from enginebench_controller.home import Home, default_home
 from enginebench_controller.stats.change import change_words
 from enginebench_controller.store.trends import TrendHistory
@@ -46,6 +47,7 @@ def trend(
     """
     if confirming and not find:
         raise InputError("--confirm is for what --alerts finds: write --alerts --confirm")
+    checked_terms({"budget": budget})  # not after the first gate
     home = default_home()
     digests = _digests(home, model)
     histories = [one for digest in digests for one in home.store.histories(digest, target, engine)]

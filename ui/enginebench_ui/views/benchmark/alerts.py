@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from enginebench_controller.comparing.alerts import Alert, Cause, HistoryAlerts, history_words
 from enginebench_controller.gating.confirming import Confirmation
 from enginebench_controller.records import Measurement
-from enginebench_controller.stats.change import change_words
+from enginebench_controller.stats.change import factor_words
 from enginebench_ui.views.text import UNKNOWN, Row, cells, instant
 
 CAUSES = {Cause.MACHINE: "the machine", Cause.CANDIDATE: "perhaps the engine", Cause.UNEXPLAINED: "unexplained"}
@@ -32,7 +32,7 @@ def _row(alert: Alert, confirmation: Confirmation | None) -> Row:
         "Since": instant(alert.after.at_unix_ns),
         "Benchmark": f"benchmark?id={alert.after.benchmark_id}",
         "History": history_words(alert.history),
-        "Time": change_words(alert.ratio),
+        "Time": factor_words(alert.ratio),
         "Version": before if before == after else f"{before} → {after}",
         "Cause": CAUSES[alert.cause],
         "Found": str(confirmation.finding) if confirmation else None,
