@@ -13,7 +13,7 @@ from statistics import median
 
 from enginebench_controller.planning.configurations import describe_load
 from enginebench_controller.records import Load
-from enginebench_controller.stats.change_points import FEWEST_POINTS, change_points
+from enginebench_controller.stats.change_points import FEWEST_POINTS, change_points, is_other_level
 from enginebench_controller.store.trends import TrendHistory, TrendPoint
 
 EXPLAINED = 0.5
@@ -127,10 +127,20 @@ def _ratio(first: Sequence[float | None], second: Sequence[float | None]) -> flo
 
 
 def _reference(first: Sequence[TrendPoint], second: Sequence[TrendPoint]) -> float | None:
-    """The logarithm of how much longer the reference work takes: of that part of it which changed most."""
-    products = _ratio([one.reference_product_ns for one in first], [one.reference_product_ns for one in second])
-    streams = _ratio([one.reference_stream_ns for one in first], [one.reference_stream_ns for one in second])
-    return max((log(one) for one in (products, streams) if one), key=abs, default=None)
+    """The logarithm of how much longer the reference work takes: of that part of it which changed most.
+
+    A part that differs by chance has not changed: streams scatter by tens of per cent where others use the memory.
+    """
+    products = _part([[one.reference_product_ns for one in each] for each in (first, second)])
+    streams = _part([[one.reference_stream_ns for one in each] for each in (first, second)])
+    return max((one for one in (products, streams) if one is not None), key=abs, default=None)
+
+
+def _part(times: Sequence[Sequence[float | None]]) -> float | None:
+    known = [[one for one in each if one] for each in times]
+    if not all(known):
+        return None
+    return log(median(known[1]) / median(known[0])) if is_other_level(*known) else 0.0
 
 
 def _cause(

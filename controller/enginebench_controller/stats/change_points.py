@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import mannwhitneyu
 
 from enginebench_controller.errors import InputError
 
@@ -19,6 +20,9 @@ SHORTEST = 3
 
 LIKELIHOOD = 0.01
 """A change is told where fewer orders of the same points than this look like one."""
+
+PARTED_LIKELIHOOD = 0.02
+"""Of stretches that nobody searched for: 3 points beside 7 can be parted by chance in one of 60 ways."""
 
 _PERMUTATIONS = 4999
 _GAMMA, _PENALTY = 0.5, 0.6
@@ -49,6 +53,11 @@ def change_points(values: Sequence[float]) -> tuple[int, ...]:
             break
         del edges[worst + 1]
     return tuple(edges[1:-1])
+
+
+def is_other_level(before: Sequence[float], after: Sequence[float]) -> bool:
+    """Whether figures of two stretches that something else has parted differ beyond chance (Mann and Whitney's test)."""
+    return float(mannwhitneyu(before, after).pvalue) <= PARTED_LIKELIHOOD
 
 
 def _candidates(logs: _Values) -> list[int]:

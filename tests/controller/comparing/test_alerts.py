@@ -47,6 +47,19 @@ def test_who_a_change_is_put_down_to(store, change, cause, words):
     assert alert.points == (10, 6)
 
 
+def test_reference_work_that_merely_scatters_explains_nothing(store):
+    """The stream takes half as long or twice as long, whoever uses the memory, and its medians differ by a fifth."""
+    keep_history(store, "net", Change(factor=1.2, version="2.0"))
+    (history,) = store.histories()
+    scattered = [0.5, 2.0, 0.9, 1.0, 1.1, 0.6, 1.9, 1.0, 0.7, 1.4, 1.2, 0.5, 2.0, 1.2, 0.8, 1.3]
+    points = [
+        replace(one, reference_stream_ns=80_000 * factor) for one, factor in zip(history.points, scattered, strict=True)
+    ]
+    (alert,) = alerts(replace(history, points=tuple(points))).alerts
+    assert alert.cause is Cause.CANDIDATE
+    assert alert.reference_ratio == pytest.approx(1, abs=0.02)
+
+
 def test_nothing_changes_where_only_the_version_does(store):
     assert found(store, Change(version="2.0")).alerts == ()
 
