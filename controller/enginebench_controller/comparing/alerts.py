@@ -118,7 +118,8 @@ def _alert(history: TrendHistory, first: Sequence[TrendPoint], second: Sequence[
     reference = _reference(first, second)
     cause, sentence = _cause(first, second, log(ratio), reference)
     sizes = (len(first), len(second))
-    return Alert(history, first[-1], second[0], sizes, ratio, reference and exp(reference), cause, sentence)
+    slower = None if reference is None else exp(reference)
+    return Alert(history, first[-1], second[0], sizes, ratio, slower, cause, sentence)
 
 
 def _ratio(first: Sequence[float | None], second: Sequence[float | None]) -> float | None:

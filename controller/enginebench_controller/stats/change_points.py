@@ -56,7 +56,7 @@ def change_points(values: Sequence[float]) -> tuple[int, ...]:
 
 
 def is_other_level(before: Sequence[float], after: Sequence[float]) -> bool:
-    """Whether figures of two stretches that something else has parted differ beyond chance (Mann and Whitney's test)."""
+    """Whether figures of two stretches that something else has parted differ beyond chance (Mann-Whitney)."""
     return float(mannwhitneyu(before, after).pvalue) <= PARTED_LIKELIHOOD
 
 
