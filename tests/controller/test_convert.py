@@ -70,7 +70,9 @@ def test_each_process_of_an_open_loop_has_a_schedule_of_its_own() -> None:
     assert len(set(seeds)) == 3
 
 
-EVIDENCE = Evidence(steal_ns=0, energy_uj=5, turbo=False, governor="performance", missing={"cpu_time_ns": "no"})
+EVIDENCE = Evidence(
+    steal_ns=0, energy_uj=5, turbo=False, governor="performance", reference_product_ns=7, missing={"cpu_time_ns": "no"}
+)
 
 
 @pytest.mark.parametrize("evidence", [Evidence(), EVIDENCE])

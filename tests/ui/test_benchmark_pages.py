@@ -10,6 +10,7 @@ from enginebench_controller.jobs import jobs
 from enginebench_controller.records import Configuration
 from enginebench_controller.store.store import Store
 from enginebench_ui.pages import BENCHMARK
+from histories import Change, keep_history
 from opened_pages import opened, texts
 
 
@@ -159,6 +160,28 @@ def test_views_switch_and_stand_in_the_address(grid):
     assert list(app.dataframe[0].value["Engine"]) == ["slow", "fast"], "the newest first"
     switch(app, "View", "baseline")
     assert "view" not in address(app)
+
+
+def test_changes_stand_below_the_trend_and_nothing_unconfirmed_is_called_a_regression(store):
+    keep_history(store, "net", Change(factor=1.2, version="2.0"))
+    app = opened(BENCHMARK, id="b-net-015", view="trend")
+
+    changes = app.dataframe[1].value
+    assert list(changes["Time"]) == ["×1.20"]
+    assert list(changes["Version"]) == ["1.0 → 2.0"]
+    assert list(changes["Cause"]) == ["perhaps the engine"]
+    assert list(changes["Found"]) == ["unconfirmed"]
+    assert "regression" not in " ".join(texts(app.markdown) + texts(app.caption))
+
+
+def test_a_history_that_is_too_short_for_changes_says_so(grid):
+    app = opened(BENCHMARK, id="b0000001", view="trend")
+    assert not any("points with numbers" in text for text in texts(app.caption)), "measured once is no history"
+    grid.add_benchmark(invented.benchmark("b0000002", name="again"), [invented.snapshot()])
+    keep(grid, "again11", "fast", 1, 1, 4.0, "b0000002")
+
+    app = opened(BENCHMARK, id="b0000002", view="trend")
+    assert any("2 points with numbers, and 10 are needed" in text for text in texts(app.caption))
 
 
 def test_the_mean_is_selectable_and_has_an_interval_of_its_own(grid):

@@ -19,6 +19,7 @@ from enginebench_agent.worker.loads.open_loop import OpenLoop
 from enginebench_agent.worker.pauses import Pauses
 from enginebench_agent.worker.phases import PhaseRecorder
 from enginebench_agent.worker.progress import TIMED_PERIOD_NS, a_few_times_a_second
+from enginebench_agent.worker.reference import ReferenceWork
 from enginebench_agent.worker.session import Session, open_session
 from enginebench_agent.worker.steady_state import Bench, SteadyState
 from enginebench_agent.worker.turns import Turns
@@ -85,7 +86,9 @@ def _steady_state(
     if open_load is not None or around.turns is not None:
         warm.close()
     standstill = Standstill(around.pauses, job.settings.cores)
-    bench = Bench(around.channel, EvidenceReader(observe.affinity()), job.settings.cores, block_ns, standstill)
+    bench = Bench(
+        around.channel, EvidenceReader(observe.affinity()), job.settings.cores, block_ns, standstill, ReferenceWork()
+    )
     stopping = Stopping(from_stop_rule(job.configuration.stop))
     sharing = 1 if around.turns is None else around.turns.members
     report = a_few_times_a_second(around.channel.progress, sharing * TIMED_PERIOD_NS)

@@ -11,6 +11,7 @@ from enginebench_agent.worker.channel import SAMPLES_PER_PART, Channel
 from enginebench_agent.worker.evidence import EvidenceReader, disturbances
 from enginebench_agent.worker.loads.block import TimedBlock, TimedLoad
 from enginebench_agent.worker.progress import ReportProgress
+from enginebench_agent.worker.reference import ReferenceWork
 from enginebench_agent.worker.turns import Turns
 from enginebench_agent.worker.verdicts.standstill import Pause, Standstill
 from enginebench_agent.worker.verdicts.stopping import Stopping
@@ -27,8 +28,8 @@ from enginebench_proto.v1.measurement_pb2 import (
 
 @dataclass(frozen=True)
 class Bench:
-    """What a steady state needs beside its load: where blocks go, what watches them, how long they are to be, and who
-    tells whether the process stood still.
+    """What a steady state needs beside its load: where blocks go, what watches them, how long they are to be, who tells
+    whether the process stood still, and the reference work between them.
     """
 
     channel: Channel
@@ -36,6 +37,7 @@ class Bench:
     cores: int
     block_ns: int
     standstill: Standstill
+    reference: ReferenceWork
 
 
 class SteadyState:
@@ -92,6 +94,8 @@ class SteadyState:
         return reason or STOP_REASON_MAX_DURATION
 
     def _align(self) -> None:
+        if self._in_turn or not self._load.goes_on:  # else inferences are in flight
+            self._bench.reference.before_block(self._bench.block_ns)
         self._load.align()
         self._bench.standstill.begin()
         self._bench.evidence.begin()  # last, as the processor time of what goes before a block is not the block's
@@ -103,6 +107,7 @@ class SteadyState:
     def _take_in(self, timed: TimedBlock) -> None:
         """End the evidence of a block, begin that of the next one, and send the block on its way."""
         evidence = self._bench.evidence.end()
+        self._bench.reference.after_block(timed.duration_ns, len(timed.latency_ns), evidence)
         found = self._bench.standstill.within(timed, evidence, goes_on=self._load.goes_on and not self._in_turn)
         self._bench.standstill.begin()
         self._bench.evidence.begin()

@@ -28,6 +28,7 @@ MODULES = {
     "benchmarks": ("list", "show", "remove", "export", "import"),
     "compare": ("compare",),
     "gate": ("gate",),
+    "trend": ("trend",),
     "profiling": ("profile",),
     "profiles": ("profiles",),
     "prospects": ("prospects",),

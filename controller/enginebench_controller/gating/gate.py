@@ -187,7 +187,7 @@ def _common_plan(order: GateOrder, sides: tuple[Side, Side]) -> Plan:
         "base": _called(sides[0], order),
         "head": _called(sides[1], order),
     }
-    checked = _terms(terms)
+    checked = checked_terms(terms)
     name = f"gate of {checked.head} against {checked.base}"
     fields = {
         "name": name,
@@ -213,7 +213,8 @@ def _common_plan(order: GateOrder, sides: tuple[Side, Side]) -> Plan:
     return plan
 
 
-def _terms(fields: Mapping[str, Any]) -> GateTerms:
+def checked_terms(fields: Mapping[str, Any]) -> GateTerms:
+    """The terms of a gate. Raises `InputError` for what no gate can have."""
     plan = make_plan({"models": ["any"], "gate": dict(fields)}, "gate")
     assert plan.gate is not None  # noqa: S101  # given above
     budget_ns = parse_duration_ns(plan.gate.budget)

@@ -9,7 +9,10 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a machine was doing during one block; None where it does not tell, and `missing` says why, by field."""
+    """What a machine was doing during one block; None where it does not tell, and `missing` says why, by field.
+
+    `reference_product_ns` and `reference_stream_ns` are what the same fixed work took just before it.
+    """
 
     cpu_time_ns: int | None = None
     other_cpu_time_ns: int | None = None
@@ -26,6 +29,8 @@ class Evidence:
     governor: str | None = None
     turbo: bool | None = None
     power_supply: str | None = None
+    reference_product_ns: int | None = None
+    reference_stream_ns: int | None = None
     missing: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -7,4 +7,6 @@ SIXTH_SCHEMA: Final = (
     "ALTER TABLE processes ADD COLUMN clock_jump_ns BIGINT",
     "ALTER TABLE processes ADD COLUMN agent_paused_ns BIGINT",
     "ALTER TABLE processes ADD COLUMN bystanders JSON",
+    "ALTER TABLE blocks ADD COLUMN reference_product_ns BIGINT",
+    "ALTER TABLE blocks ADD COLUMN reference_stream_ns BIGINT",
 )

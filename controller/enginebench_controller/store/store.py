@@ -49,7 +49,7 @@ from enginebench_controller.store.queries import BenchmarkEntry
 from enginebench_controller.store.sql_query import QueryLimits, QueryResult, run_query
 from enginebench_controller.store.sql_spare import ON_DEMAND, Processes
 from enginebench_controller.store.tables.described import Table, tables
-from enginebench_controller.store.trends import TrendPoint
+from enginebench_controller.store.trends import TrendHistory, TrendPoint
 
 DEFAULT_TIMEOUT_S = 30.0
 
@@ -231,6 +231,17 @@ class Store:
         """Return a measurement and its like in all benchmarks on all engines, oldest first; the newest `most`."""
         with reading(self.path, self._timeout_s) as connection:
             return trends.trend(connection, measurement_id, most)
+
+    def histories(
+        self,
+        model_digest: str | None = None,
+        target: str | None = None,
+        engine: str | None = None,
+        most: int = 500,
+    ) -> tuple[TrendHistory, ...]:
+        """Return the histories of what has been measured more than once, the newest `most` points of each."""
+        with reading(self.path, self._timeout_s) as connection:
+            return trends.histories(connection, model_digest, target, engine, most)
 
     def latency_curves(self, measurement_ids: Sequence[str], bins: int = 600) -> Mapping[str, LatencyCurve]:
         """Return the raw latencies of measurements, by id, reduced to what a chart shows; without samples, none."""

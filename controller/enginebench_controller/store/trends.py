@@ -1,12 +1,13 @@
 """The same model and configuration over time: in all benchmarks, on all engines, in one query."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import duckdb
 
-from enginebench_controller.records import EngineRef, Interval, IntervalMethod, Status
+from enginebench_controller.records import Configuration, EngineRef, Interval, IntervalMethod, Status
+from enginebench_controller.records.json_form import CONFIGURATION
 from enginebench_controller.store.statements import Row, rows
 
 
@@ -14,7 +15,8 @@ from enginebench_controller.store.statements import Row, rows
 class TrendPoint:
     """A measurement among its like in other benchmarks. `at_unix_ns` is when it was, or its benchmark, begun.
 
-    Times, rates and intervals are None where it failed or did not tell; `cpu_model` where the machine is unknown.
+    Times, rates and intervals are None where it failed or did not tell; `cpu_model` where the machine is unknown. The
+    reference work's are medians over blocks, and `disturbed` the share of blocks that somebody disturbed.
     """
 
     measurement_id: str
@@ -35,13 +37,33 @@ class TrendPoint:
     effective_threads: int | None
     input_set_sha256: str | None
     cpu_model: str | None
+    reference_product_ns: float | None = None
+    reference_stream_ns: float | None = None
+    disturbed: float | None = None
+
+
+@dataclass(frozen=True)
+class TrendHistory:
+    """The points of one configuration of a model version on an engine, on a target, oldest first.
+
+    `configuration` is that of the newest; an environment is part of it, as two of them may have two versions.
+    """
+
+    model_name: str
+    model_digest: str
+    target: str
+    engine: str
+    environment: str
+    configuration: Configuration
+    points: tuple[TrendPoint, ...]
 
 
 # What an engine made of the request may differ from version to version, and is part of the answer.
 _TREND = """
     WITH asked AS (SELECT * FROM measurements WHERE id = ?)
     SELECT one.*, benchmarks.name AS benchmark_name, imported,
-        coalesce(one.started_at_unix_ns, created_at_unix_ns) AS at_unix_ns, host->>'cpu_model' AS cpu_model
+        coalesce(one.started_at_unix_ns, created_at_unix_ns) AS at_unix_ns, host->>'cpu_model' AS cpu_model,
+        machine.* EXCLUDE (measurement_id)
     FROM asked JOIN measurements AS one ON one.model_digest = asked.model_digest
         AND one.target = asked.target AND one.device = asked.device
         AND one.batch = asked.batch AND one.cores = asked.cores AND one.streams = asked.streams
@@ -51,7 +73,30 @@ _TREND = """
         AND one.arrival_rate_per_s IS NOT DISTINCT FROM asked.arrival_rate_per_s
     JOIN benchmarks ON benchmarks.id = one.benchmark_id
     LEFT JOIN benchmark_snapshots AS seen ON seen.benchmark_id = one.benchmark_id AND seen.target = one.target
+    LEFT JOIN ({machine}) AS machine ON machine.measurement_id = one.id
     ORDER BY at_unix_ns DESC, one.id LIMIT ?"""
+
+_MACHINE = """
+    SELECT measurement_id, median(reference_product_ns) AS reference_product_ns,
+        median(reference_stream_ns) AS reference_stream_ns,
+        avg(CASE WHEN len(disturbances) > 0 THEN 1.0 ELSE 0.0 END) AS disturbed
+    FROM blocks GROUP BY measurement_id"""
+
+# A gate's processes are shorter than others, and it has been asked because of what the others said.
+_HISTORIES = """
+    SELECT one.*, benchmarks.name AS benchmark_name, imported,
+        coalesce(one.started_at_unix_ns, created_at_unix_ns) AS at_unix_ns, host->>'cpu_model' AS cpu_model,
+        machine.* EXCLUDE (measurement_id)
+    FROM measurements AS one JOIN benchmarks ON benchmarks.id = one.benchmark_id
+    LEFT JOIN benchmark_snapshots AS seen ON seen.benchmark_id = one.benchmark_id AND seen.target = one.target
+    LEFT JOIN ({machine}) AS machine ON machine.measurement_id = one.id
+    WHERE plan->>'gate' IS NULL AND one.median_ns IS NOT NULL
+        AND (? IS NULL OR one.model_digest = ?) AND (? IS NULL OR one.target = ?)
+        AND (? IS NULL OR one.engine = ?)
+    QUALIFY row_number() OVER (
+        PARTITION BY model_digest, one.target, engine, environment, device, batch, cores, load
+        ORDER BY at_unix_ns DESC, one.id) <= ?
+    ORDER BY at_unix_ns DESC, one.id"""
 
 
 def trend(connection: duckdb.DuckDBPyConnection, measurement_id: str, most: int) -> tuple[TrendPoint, ...]:
@@ -59,7 +104,47 @@ def trend(connection: duckdb.DuckDBPyConnection, measurement_id: str, most: int)
 
     Alike are those of the same model version, target, device and configuration, whatever the engine and its `options`.
     """
-    return tuple(_point(row) for row in reversed(rows(connection, _TREND, measurement_id, most)))
+    query = _TREND.format(machine=_MACHINE)
+    return tuple(_point(row) for row in reversed(rows(connection, query, measurement_id, most)))
+
+
+def histories(
+    connection: duckdb.DuckDBPyConnection,
+    model_digest: str | None,
+    target: str | None,
+    engine: str | None,
+    most: int,
+) -> tuple[TrendHistory, ...]:
+    """Return what has been measured more than once, or of these only, without gates; the newest `most` of each.
+
+    What differs in anything that was asked for is another history; only when to stop, and which values of inputs were
+    drawn, may differ.
+    """
+    wanted = (model_digest, model_digest, target, target, engine, engine, most)
+    parted: dict[Hashable, list[tuple[Row, Configuration]]] = {}
+    for row in rows(connection, _HISTORIES.format(machine=_MACHINE), *wanted):
+        chosen = CONFIGURATION.from_data(json.loads(row["configuration"]))
+        parted.setdefault(_likeness(row, chosen), []).append((row, chosen))
+    return tuple(_history(found) for found in parted.values() if len(found) > 1)
+
+
+def _likeness(row: Row, chosen: Configuration) -> Hashable:
+    place = (row["model_digest"], row["target"], row["engine"], row["environment"])
+    asked = (chosen.device, chosen.batch, chosen.cores, chosen.streams, chosen.precision, chosen.hint, chosen.load)
+    return (*place, *asked, chosen.requests, chosen.arrivals, chosen.inputs, tuple(sorted(chosen.options.items())))
+
+
+def _history(found: Sequence[tuple[Row, Configuration]]) -> TrendHistory:
+    newest, chosen = found[0]
+    return TrendHistory(
+        model_name=newest["model_name"],
+        model_digest=newest["model_digest"],
+        target=newest["target"],
+        engine=newest["engine"],
+        environment=newest["environment"],
+        configuration=chosen,
+        points=tuple(_point(row) for row, _ in reversed(found)),
+    )
 
 
 def _point(row: Row) -> TrendPoint:
@@ -82,6 +167,9 @@ def _point(row: Row) -> TrendPoint:
         effective_threads=row["effective_threads"],
         input_set_sha256=row["input_set_sha256"],
         cpu_model=row["cpu_model"],
+        reference_product_ns=row["reference_product_ns"],
+        reference_stream_ns=row["reference_stream_ns"],
+        disturbed=row["disturbed"],
     )
 
 

@@ -185,7 +185,7 @@ class Block(_message.Message):
     def __init__(self, index: _Optional[int] = ..., begin_ns: _Optional[int] = ..., duration_ns: _Optional[int] = ..., iterations: _Optional[int] = ..., evidence: _Optional[_Union[Evidence, _Mapping]] = ..., disturbances: _Optional[_Iterable[str]] = ..., paused_ns: _Optional[int] = ...) -> None: ...
 
 class Evidence(_message.Message):
-    __slots__ = ("cpu_time_ns", "other_cpu_time_ns", "steal_ns", "involuntary_switches", "cpu_pressure_ns", "memory_pressure_ns", "io_pressure_ns", "throttled_ns", "min_frequency_hz", "max_frequency_hz", "temperature_millicelsius", "energy_uj", "governor", "turbo", "power_supply", "missing")
+    __slots__ = ("cpu_time_ns", "other_cpu_time_ns", "steal_ns", "involuntary_switches", "cpu_pressure_ns", "memory_pressure_ns", "io_pressure_ns", "throttled_ns", "min_frequency_hz", "max_frequency_hz", "temperature_millicelsius", "energy_uj", "governor", "turbo", "power_supply", "missing", "reference_product_ns", "reference_stream_ns")
     class MissingEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -209,6 +209,8 @@ class Evidence(_message.Message):
     TURBO_FIELD_NUMBER: _ClassVar[int]
     POWER_SUPPLY_FIELD_NUMBER: _ClassVar[int]
     MISSING_FIELD_NUMBER: _ClassVar[int]
+    REFERENCE_PRODUCT_NS_FIELD_NUMBER: _ClassVar[int]
+    REFERENCE_STREAM_NS_FIELD_NUMBER: _ClassVar[int]
     cpu_time_ns: int
     other_cpu_time_ns: int
     steal_ns: int
@@ -225,7 +227,9 @@ class Evidence(_message.Message):
     turbo: bool
     power_supply: str
     missing: _containers.ScalarMap[str, str]
-    def __init__(self, cpu_time_ns: _Optional[int] = ..., other_cpu_time_ns: _Optional[int] = ..., steal_ns: _Optional[int] = ..., involuntary_switches: _Optional[int] = ..., cpu_pressure_ns: _Optional[int] = ..., memory_pressure_ns: _Optional[int] = ..., io_pressure_ns: _Optional[int] = ..., throttled_ns: _Optional[int] = ..., min_frequency_hz: _Optional[int] = ..., max_frequency_hz: _Optional[int] = ..., temperature_millicelsius: _Optional[int] = ..., energy_uj: _Optional[int] = ..., governor: _Optional[str] = ..., turbo: bool = ..., power_supply: _Optional[str] = ..., missing: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    reference_product_ns: int
+    reference_stream_ns: int
+    def __init__(self, cpu_time_ns: _Optional[int] = ..., other_cpu_time_ns: _Optional[int] = ..., steal_ns: _Optional[int] = ..., involuntary_switches: _Optional[int] = ..., cpu_pressure_ns: _Optional[int] = ..., memory_pressure_ns: _Optional[int] = ..., io_pressure_ns: _Optional[int] = ..., throttled_ns: _Optional[int] = ..., min_frequency_hz: _Optional[int] = ..., max_frequency_hz: _Optional[int] = ..., temperature_millicelsius: _Optional[int] = ..., energy_uj: _Optional[int] = ..., governor: _Optional[str] = ..., turbo: bool = ..., power_supply: _Optional[str] = ..., missing: _Optional[_Mapping[str, str]] = ..., reference_product_ns: _Optional[int] = ..., reference_stream_ns: _Optional[int] = ...) -> None: ...
 
 class Phase(_message.Message):
     __slots__ = ("name", "duration_ns", "peak_rss_bytes", "paused_ns")

@@ -7,8 +7,11 @@ drawing it.
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from typing import TypeVar
 
+from enginebench_controller.comparing.alerts import HistoryAlerts, alerts
 from enginebench_controller.comparing.answers import Answer, answers_of
 from enginebench_controller.comparing.pairing import excluded_blocks
+from enginebench_controller.gating.confirming import Confirmation, known
+from enginebench_controller.home import default_home
 from enginebench_controller.records import Interval, Measurement
 from enginebench_controller.stats.mean_latency import BlockLatency, mean_interval
 from enginebench_controller.store.latencies import LatencyCurve
@@ -24,6 +27,8 @@ READ_AHEAD_SAMPLES = 500_000
 _MOST_KEPT = 1000
 
 R = TypeVar("R")
+
+Findings = tuple[tuple[HistoryAlerts, tuple[Confirmation | None, ...]], ...]
 
 
 def listed(search: str, size: int, page: int) -> BenchmarkPage:
@@ -49,6 +54,11 @@ def relatives(benchmark_id: str) -> Relatives:
 def trend(measurement_id: str) -> tuple[TrendPoint, ...]:
     """Return a measurement and its like in all benchmarks, oldest first."""
     return _trend(*place(), measurement_id)
+
+
+def trend_alerts(model_digest: str, target: str) -> Findings:
+    """Return where the histories of a model version on a target changed, with what gates said of that."""
+    return _trend_alerts(*place(), model_digest, target)
 
 
 def curves(wanted: Sequence[str], benchmark: WholeBenchmark) -> Mapping[str, LatencyCurve]:
@@ -120,6 +130,12 @@ def _relatives(path: str, generation: str, benchmark_id: str) -> Relatives:
 @kept(8)
 def _trend(path: str, generation: str, measurement_id: str) -> tuple[TrendPoint, ...]:
     return store_at(path).trend(measurement_id)
+
+
+@kept(8)
+def _trend_alerts(path: str, generation: str, model_digest: str, target: str) -> Findings:
+    found = [alerts(one) for one in store_at(path).histories(model_digest, target)]
+    return tuple((one, known(default_home(), one.alerts)) for one in found)
 
 
 @kept(8)

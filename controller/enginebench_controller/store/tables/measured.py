@@ -164,6 +164,8 @@ MEASURED = (
         governor: frequency governor
         turbo: whether the processor may exceed its base frequency
         power_supply: mains or battery
+        reference_product_ns: what fixed products of small matrices took just before it, in ns; NULL where none ran
+        reference_stream_ns: what a fixed stream through memory took just before it, in ns; NULL where none ran
         evidence_missing: why evidence is NULL, by column; told in the first block of a process
         """,
     ),

@@ -1,0 +1,108 @@
+"""Alerts: a slower machine is told from what may be a slower engine, and a history alone blames nobody."""
+
+from dataclasses import replace
+
+import pytest
+
+from enginebench_controller.comparing.alerts import Cause, alerts, history_words
+from enginebench_controller.records import Configuration, Load
+from enginebench_controller.store.store import Store
+from histories import Change, digest, keep_history
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "results.duckdb", timeout_s=5)
+
+
+def found(store, change, **fields):
+    keep_history(store, "net", change, **fields)
+    (history,) = store.histories(digest("net"))
+    return alerts(history)
+
+
+@pytest.mark.parametrize(
+    ("change", "cause", "words"),
+    [
+        (Change(factor=1.1, version="2.0"), Cause.CANDIDATE, "was 1.0 and is 2.0; the reference work between blocks"),
+        (Change(factor=0.9, version="2.0"), Cause.CANDIDATE, "takes as long as before"),
+        (Change(factor=1.2, reference=1.2, version="2.0"), Cause.MACHINE, "takes 1.20× as long"),
+        (Change(factor=1.2, reference=1.2), Cause.MACHINE, "the engine's version is the same, and the reference work"),
+        (Change(factor=1.2, reference=0.8, version="2.0"), Cause.CANDIDATE, "takes 0.80× as long"),
+        (Change(factor=1.3, reference=1.1, version="2.0"), Cause.CANDIDATE, "takes 1.10× as long"),
+        (Change(factor=1.2, disturbed=True), Cause.MACHINE, "100% of the blocks were disturbed since"),
+        (Change(factor=1.2, disturbed=True, version="2.0"), Cause.CANDIDATE, "100% of the blocks were disturbed since"),
+        (Change(factor=1.2, version="2.0", cpu_model="Other CPU"), Cause.MACHINE, "and is Other CPU"),
+        (Change(factor=1.2), Cause.UNEXPLAINED, "the same, but the reference work between blocks takes as long"),
+        (Change(factor=1.2, reference=None), Cause.UNEXPLAINED, "how fast the machine was is not known"),
+    ],
+)
+def test_who_a_change_is_put_down_to(store, change, cause, words):
+    (alert,) = found(store, change).alerts
+    assert alert.cause is cause
+    assert words in alert.sentence
+    assert alert.ratio == pytest.approx(change.factor, rel=0.02)
+    assert alert.is_slower == (change.factor > 1)
+    assert alert.versions == ("1.0", change.version)
+    assert alert.points == (10, 6)
+
+
+def test_reference_work_that_merely_scatters_explains_nothing(store):
+    """The stream takes half as long or twice as long, whoever uses the memory, and its medians differ by a fifth."""
+    keep_history(store, "net", Change(factor=1.2, version="2.0"))
+    (history,) = store.histories()
+    scattered = [0.5, 2.0, 0.9, 1.0, 1.1, 0.6, 1.9, 1.0, 0.7, 1.4, 1.2, 0.5, 2.0, 1.2, 0.8, 1.3]
+    points = [
+        replace(one, reference_stream_ns=80_000 * factor) for one, factor in zip(history.points, scattered, strict=True)
+    ]
+    (alert,) = alerts(replace(history, points=tuple(points))).alerts
+    assert alert.cause is Cause.CANDIDATE
+    assert alert.reference_ratio == pytest.approx(1, abs=0.02)
+
+
+def test_nothing_changes_where_only_the_version_does(store):
+    assert found(store, Change(version="2.0")).alerts == ()
+
+
+def test_a_change_seen_one_point_off_belongs_to_the_version_beside_it(store):
+    """The first point of the new version happened to be as quick as the old one."""
+    keep_history(store, "net", Change(factor=1.1, version="2.0"))
+    (history,) = store.histories(digest("net"))
+    points = list(history.points)
+    points[10] = replace(points[10], median_ns=points[9].median_ns)
+    (alert,) = alerts(replace(history, points=tuple(points))).alerts
+    assert alert.versions == ("1.0", "2.0")
+    assert alert.cause is Cause.CANDIDATE
+
+
+def test_too_few_points_are_told_with_how_many_are_needed(store):
+    short = found(store, Change(at=3, factor=2.0), points=6)
+    assert short.alerts == ()
+    assert short.shortage == "6 points with numbers, and 10 are needed to tell a change from chance"
+
+
+def test_what_is_asked_for_otherwise_is_another_history(store):
+    keep_history(store, "net", Change(), points=2)
+    keep_history(store, "other", Change(), points=2)
+    tuned = Configuration("CPU", 1, cores=2, options={"arena": "off"}, load=Load.ASYNC, requests=2)
+    keep_history(store, "tuned", Change(), points=2, configuration=tuned)
+    keep_history(store, "once", Change(), points=1)
+    told = sorted(map(history_words, store.histories()))
+    assert told == [
+        "net on fake (local, CPU, batch 1, 2 cores, sync, f32)",
+        "other on fake (local, CPU, batch 1, 2 cores, sync, f32)",
+        "tuned on fake (local, CPU, batch 1, 2 cores, async 2, f32, arena=off)",
+    ]
+    assert store.histories(engine="another") == store.histories(target="elsewhere") == ()
+
+
+def test_where_requests_overlap_the_throughput_counts(store):
+    many = Configuration("CPU", 1, cores=2, load=Load.ASYNC, requests=2)
+    keep_history(store, "net", Change(), configuration=many)
+    (history,) = store.histories()
+    points = [
+        replace(point, median_ns=4e6, throughput_items_per_s=(400.0 if place < 10 else 300.0) + place % 3)
+        for place, point in enumerate(history.points)
+    ]
+    (alert,) = alerts(replace(history, points=tuple(points))).alerts
+    assert alert.ratio == pytest.approx(4 / 3, rel=0.02)

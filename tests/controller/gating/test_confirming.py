@@ -1,0 +1,72 @@
+"""What stands in the way of a gate is a reason, and a history by itself confirms nothing."""
+
+from dataclasses import replace
+
+import pytest
+
+from enginebench_controller.comparing.alerts import alerts
+from enginebench_controller.gating.confirming import Finding, alerts_document, confirm, gate_command, known
+from enginebench_controller.home import Home
+from enginebench_controller.records import Arrivals, Configuration, Load
+from histories import Change, digest, keep_history
+
+CANDIDATE = Change(factor=1.2, version="2.0")
+OPEN = Configuration("CPU", 1, cores=2, load=Load.OPEN_LOOP, arrivals=Arrivals(100.0))
+
+
+@pytest.fixture
+def home(tmp_path):
+    return Home(tmp_path)
+
+
+def only_alert(home, change=CANDIDATE, **fields):
+    keep_history(home.store, "net", change, **fields)
+    (history,) = home.store.histories(digest("net"))
+    (alert,) = alerts(history).alerts
+    return alert
+
+
+def test_a_candidate_is_unconfirmed_with_the_command_that_would_tell(home):
+    alert = only_alert(home)
+    (found,) = known(home, [alert])
+    assert found.finding is Finding.UNCONFIRMED
+    command = (
+        f"enginebench gate {digest('net')[:12]} --base fake==1.0 --head fake==2.0 --device CPU --batch 1 --cores 2"
+    )
+    assert command in found.sentence
+    assert gate_command(alert).startswith(command)
+
+
+def test_what_is_the_machine_needs_no_gate(home):
+    alert = only_alert(home, replace(CANDIDATE, reference=1.2))
+    assert known(home, [alert]) == (None,)
+    assert gate_command(alert) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "fields", "words"),
+    [
+        (replace(CANDIDATE, version=None), {}, "the engine's version is not known on one side"),
+        (CANDIDATE, {"target": "nuc"}, "enginebench gate MODEL --target nuc --base E@OLD --head E@NEW"),
+        (CANDIDATE, {"configuration": OPEN}, "a gate has no open loop"),
+    ],
+)
+def test_why_there_can_be_no_gate_is_told(home, change, fields, words):
+    alert = only_alert(home, change, **fields)
+    for found in (confirm(home, alert), *known(home, [alert])):
+        assert found.finding is Finding.UNCONFIRMED
+        assert words in found.sentence
+    assert gate_command(alert) is None
+
+
+def test_the_document_has_null_where_nothing_is_known(home):
+    keep_history(home.store, "net", replace(CANDIDATE, reference=None))
+    keep_history(home.store, "short", CANDIDATE, points=3)
+    found = [alerts(one) for one in home.store.histories()]
+    document = alerts_document([(one, known(home, one.alerts)) for one in found])
+    histories = {one["model"]: one for one in document["histories"]}
+    (alert,) = histories["net"]["alerts"]
+    assert (alert["reference_ratio"], alert["gate"], alert["finding"]) == (None, None, "unconfirmed")
+    assert alert["before"]["version"] == "1.0" and alert["before"]["reference_product_ns"] is None
+    assert histories["net"]["shortage"] is None
+    assert (histories["short"]["points"], histories["short"]["alerts"]) == (3, [])

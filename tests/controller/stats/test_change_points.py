@@ -1,0 +1,48 @@
+"""Change points: what is one, what is none, and how often chance looks like one."""
+
+import numpy as np
+import pytest
+
+from enginebench_controller.stats.change_points import FEWEST_POINTS, change_points
+
+
+def series(levels, noise=0.01, seed=0):
+    """So many points at each level, in ms."""
+    random = np.random.default_rng(seed)
+    return [4.0 * level * np.exp(random.normal(0, noise)) for level, count in levels for _ in range(count)]
+
+
+@pytest.mark.parametrize("factor", [1.05, 0.95, 1.5])
+def test_a_change_of_level_is_found_where_it_is(factor):
+    (place,) = change_points(series([(1.0, 12), (factor, 8)]))
+    assert abs(place - 12) <= 1
+
+
+def test_several_changes_are_found_and_told_apart():
+    places = change_points(series([(1.0, 12), (1.1, 12), (1.0, 12)]))
+    assert [round(place / 12) for place in places] == [1, 2]
+
+
+def test_one_wild_point_is_no_change():
+    values = series([(1.0, 20)])
+    values[12] *= 5
+    assert change_points(values) == ()
+
+
+def test_what_always_is_the_same_does_not_change():
+    assert change_points([4.0] * 30) == ()
+
+
+def test_fewer_points_than_are_needed_tell_nothing():
+    assert change_points(series([(1.0, 5), (3.0, FEWEST_POINTS - 6)])) == ()
+    assert change_points(series([(1.0, 5), (3.0, 5)])) == (5,)
+
+
+def test_chance_alone_looks_like_a_change_in_at_most_one_of_twenty():
+    wrong = sum(bool(change_points(series([(1.0, 24)], seed=seed))) for seed in range(100))
+    assert wrong <= 5
+
+
+def test_the_same_history_says_the_same_again():
+    values = series([(1.0, 12), (1.03, 8)], noise=0.02)
+    assert change_points(values) == change_points(values)
