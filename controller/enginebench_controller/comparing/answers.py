@@ -20,7 +20,7 @@ from enginebench_controller.comparing.answer_words import (
     work_words,
 )
 from enginebench_controller.comparing.asking_again import again
-from enginebench_controller.comparing.pairing import Compared, excluded_blocks
+from enginebench_controller.comparing.pairing import NOTHING_ENDED_EARLY, Compared, excluded_blocks
 from enginebench_controller.documents.reading_order import in_reading_order
 from enginebench_controller.planning.turns import compared_work
 from enginebench_controller.records import Benchmark, Hint, Load, Measurement, ModelVersion
@@ -104,6 +104,7 @@ class _Ground:
     wrong: Collection[str]
     plan: Mapping[str, Any] | None
     practical: float
+    planned: Mapping[str, int]
 
 
 def answers_within(
@@ -122,7 +123,7 @@ def answers_within(
         return ()
     if not (groups := _groups(measurements, models)):
         return ()
-    ground = _Ground(blocks, models, _wrong(list(measurements), models), plan, practical)
+    ground = _Ground(blocks, models, _wrong(list(measurements), models), plan, practical, NOTHING_ENDED_EARLY)
     return tuple(_answer(Member.of(group, models), ground) for group in groups)
 
 
@@ -141,17 +142,19 @@ def answers_across(
     blocks: Blocks,
     models: Collection[ModelVersion] = (),
     practical: float = PRACTICAL,
+    planned: Mapping[str, int] = NOTHING_ENDED_EARLY,
 ) -> tuple[Answer, ...]:
     """An answer for each measurement of a first benchmark with its likes in others, as `compared` has paired them.
 
     `names` are those of the benchmarks by id, which tell the members apart. What did other work is in none.
+    `planned` is `pairing.planned_processes`.
     """
     groups: dict[str, list[Measurement]] = {}
     for one in compared:
         if compared_work(one.first.configuration) == compared_work(one.second.configuration):
             groups.setdefault(one.first.id, [one.first]).append(one.second)
     everything = {one.id: one for group in groups.values() for one in group}
-    ground = _Ground(blocks, models, _wrong(list(everything.values()), models), None, practical)
+    ground = _Ground(blocks, models, _wrong(list(everything.values()), models), None, practical, planned)
     return tuple(_answer(Member.of(group, models, names), ground) for group in groups.values())
 
 
@@ -188,7 +191,12 @@ def _wrong(measurements: Sequence[Measurement], models: Collection[ModelVersion]
 
 def _answer(members: Sequence[Member], ground: _Ground) -> Answer:
     metric = _metric(members)
-    sides = {one.measurement.id: _side(one.measurement, metric, ground.blocks) for one in members}
+    sides = {
+        one.measurement.id: replace(
+            _side(one.measurement, metric, ground.blocks), planned=ground.planned.get(one.measurement.benchmark_id)
+        )
+        for one in members
+    }
     fit = [one for one in members if _is_fit(one.measurement, sides[one.measurement.id], ground)]
     load = members[0].measurement.configuration.load
     start = Answer(

@@ -137,7 +137,7 @@ def rank(sides: Sequence[Side], turns: Sequence[str | None], practical: float = 
 
 def _estimate(a: Side, b: Side, *, together: bool) -> _Estimate | str:
     """The log ratio of b ÷ a, or why there is none."""
-    if together:
+    if together and not (a.planned or b.planned):
         ratios = [one for process in sorted(a.processes) if (one := _of_pair(a, b, process)) is not None]
         if (found := paired.estimate(ratios)) is not None:
             return _Estimate(found.middle, found.error, found.degrees, len(ratios), is_paired=True)

@@ -10,10 +10,11 @@ from typer.testing import CliRunner
 import invented
 from enginebench_controller.cli import make_app
 from enginebench_controller.comparing.answers import Metric, Outcome, answers_across, answers_document, answers_within
-from enginebench_controller.comparing.pairing import compare_pairs, pairs_across
+from enginebench_controller.comparing.pairing import compare_pairs, pairs_across, pairs_within, planned_processes
 from enginebench_controller.planning.plan import make_plan
 from enginebench_controller.records import (
     Arrivals,
+    BlockSamples,
     Configuration,
     Effective,
     EngineRef,
@@ -275,3 +276,25 @@ def test_the_document_has_every_part():
     assert one["places"][0] == {
         "measurement_id": "a", "name": "a", "standing": "fastest", "ratio": 1.0, "low": 1.0, "high": 1.0
     }  # fmt: skip
+
+
+def test_two_of_a_gate_which_may_end_early_are_known_less_well_than_two_of_a_fixed_number():
+    sides = [member("a", 4.0, spread=0.01), member("b", 4.2, spread=0.01)]
+    measurements, blocks = [one for one, _ in sides], {one.id: told for one, told in sides}
+    gate = replace(invented.benchmark("b1"), plan={"gate": {"budget": "2m"}, "processes": 50})
+    raw = {one.id: _raw(blocks[one.id]) for one in measurements}
+    plain, early = (
+        compare_pairs(pairs_within(measurements), raw.__getitem__, planned=planned)
+        for planned in ({}, planned_processes([replace(gate, id=measurements[0].benchmark_id)]))
+    )
+    assert early[0].comparison.high > plain[0].comparison.high * 1.02
+    (first,) = answers_across(plain, {}, blocks)
+    (second,) = answers_across(early, {}, blocks, planned={measurements[0].benchmark_id: 50})
+    assert first.outcome is Outcome.RANKED and second.places[1].high > first.places[1].high * 1.02
+
+
+def _raw(blocks):
+    return tuple(
+        BlockSamples(one.process, one.block, latency_ns=np.full(3, int(one.median_ns), dtype=np.int64))
+        for one in blocks
+    )
