@@ -55,6 +55,8 @@ ITERATIONS = 6
 MOST_PAIRS = 1000
 MOST_PROMISED = 0.1
 """Who can tell no less than this lets nothing pass: a difference of 30 % that passes would be no gate."""
+GRACE_SHARE, GRACE_S = 0.1, 15.0
+"""A round that has begun may go on for so much of the budget, and so long, after its end: engines start slowly."""
 LAYERS_TIMEOUT = "60s"
 LAYERS_TOLD = 3
 
@@ -155,7 +157,7 @@ def gate_of(home: Home, benchmark: Benchmark) -> GateResult | None:
         return None
     terms = GateTerms.model_validate(benchmark.plan["gate"])
     measurements = {role: one for role, (one, _) in stored.items()}
-    failures = tuple(f"{role}: {one.failure.message}" for role, one in measurements.items() if one.failure is not None)
+    failures = _failures(measurements)
     result = GateResult(
         benchmark=benchmark,
         terms=terms,
@@ -167,6 +169,14 @@ def gate_of(home: Home, benchmark: Benchmark) -> GateResult | None:
     problems, remarks = _outputs(home, measurements)
     result = replace(result, problems=problems, remarks=remarks)
     return replace(result, explanation=_explained(home, result))
+
+
+def _failures(measurements: Mapping[str, Measurement]) -> tuple[str, ...]:
+    """Why there are no numbers, a sentence for each member; once where it is the same for all."""
+    told = {role: one.failure.message for role, one in measurements.items() if one.failure is not None}
+    if len(told) == len(ROLES) and len(set(told.values())) == 1:
+        return tuple(set(told.values()))
+    return tuple(f"{role}: {message}" for role, message in told.items())
 
 
 def enough_of(home: Home, benchmark_id: str) -> Enough | None:
@@ -399,7 +409,12 @@ class _Pairs:
         self._watcher = watcher
         self._budget_s = parse_duration_ns(terms.budget) / 1e9
         self._begun: float | None = None
+        self._ends = time.monotonic() + self._budget_s
         self._there = 0
+
+    def seconds_left(self) -> float:
+        """See `execution.Enough`."""
+        return self._ends - time.monotonic() + GRACE_SHARE * self._budget_s + GRACE_S
 
     def __call__(self, so_far: Sequence[SoFar]) -> bool:
         """See `execution.Enough`."""
@@ -407,6 +422,7 @@ class _Pairs:
         pairs = min(len(one.processes) for one in so_far)
         if self._begun is None:
             self._begun, self._there = now, pairs
+            self._ends = now + self._budget_s
         if not pairs:
             return False
         known = {one.outcome_id: one for one in so_far}
@@ -414,6 +430,7 @@ class _Pairs:
         spent_s = now - self._begun
         each_s = spent_s / (pairs - self._there) if pairs > self._there else judged.pair_seconds or 0.0
         left_s = self._budget_s - spent_s - self._there * each_s
+        self._ends = now + left_s
         self._watcher.looked(judged, max(0.0, left_s))
         return stands(judged) or left_s < each_s
 

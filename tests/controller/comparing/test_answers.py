@@ -281,7 +281,7 @@ def test_the_document_has_every_part():
 def test_two_of_a_gate_which_may_end_early_are_known_less_well_than_two_of_a_fixed_number():
     sides = [member("a", 4.0, spread=0.01), member("b", 4.2, spread=0.01)]
     measurements, blocks = [one for one, _ in sides], {one.id: told for one, told in sides}
-    gate = replace(invented.benchmark("b1"), plan={"gate": {"budget": "2m"}, "processes": 50})
+    gate = replace(invented.benchmark("b1"), plan={"gate": {"budget": "2m"}, "processes": 10})
     raw = {one.id: _raw(blocks[one.id]) for one in measurements}
     plain, early = (
         compare_pairs(pairs_within(measurements), raw.__getitem__, planned=planned)
@@ -289,7 +289,7 @@ def test_two_of_a_gate_which_may_end_early_are_known_less_well_than_two_of_a_fix
     )
     assert early[0].comparison.high > plain[0].comparison.high * 1.02
     (first,) = answers_across(plain, {}, blocks)
-    (second,) = answers_across(early, {}, blocks, planned={measurements[0].benchmark_id: 50})
+    (second,) = answers_across(early, {}, blocks, planned={measurements[0].benchmark_id: 10})
     assert first.outcome is Outcome.RANKED and second.places[1].high > first.places[1].high * 1.02
 
 
