@@ -159,8 +159,60 @@ def test_a_disturbed_machine_is_told_and_is_why_nothing_can_be():
     quiet, told = member("a", 4.0, spread=0.2)
     noisy = tuple(replace(one, disturbances=("other processes 31 %",)) for one in quiet.blocks)
     (answer,) = answered((replace(quiet, blocks=noisy), told), member("b", 4.1, spread=0.2))
-    assert "the machine did other things for up to 100% of the time" in answer.sentence
+    assert answer.sentence.endswith("; the machine was disturbed.")
     assert any(remark.startswith("disturbed for up to 100%") for remark in answer.remarks)
+
+
+PLAN = make_plan({"models": ["net.onnx"], "processes": PROCESSES}, "run").document() | {
+    "digests": {"net.onnx": "ab" * 32}
+}
+
+
+def begun_each(seconds, measured):
+    """A member whose processes began so many seconds after each other."""
+    measurement, told = measured
+    starts = (round(1e9 * (1000 + seconds * one.index)) for one in measurement.processes)
+    processes = [
+        replace(one, started_at_unix_ns=start) for one, start in zip(measurement.processes, starts, strict=True)
+    ]
+    return replace(measurement, processes=tuple(processes)), told
+
+
+def test_a_disturbed_machine_gets_a_quiet_hour_and_not_many_more_processes():
+    members = [member(name, ms, spread=0.2) for name, ms in (("a", 4.0), ("b", 4.1))]
+    (quiet,) = answered(*members, plan=PLAN)
+    hit = [
+        (replace(one, blocks=tuple(replace(block, disturbances=("steal 9 %",)) for block in one.blocks)), told)
+        for one, told in members
+    ]
+    (noisy,) = answered(*hit, plan=PLAN)
+    assert noisy.advice == "when the machine is quiet, this would tell"
+    asked = [shlex.split(one.command) for one in (quiet, noisy)]
+    many, few = (int(words[words.index("--processes") + 1]) for words in asked)
+    assert many > few == PROCESSES
+
+
+def test_how_long_it_takes_is_told_with_the_command():
+    members = [begun_each(8, member(name, ms, spread=0.1)) for name, ms in (("a", 4.0), ("b", 4.1), ("far", 40.0))]
+    (answer,) = answered(*members, plan=PLAN)
+    words = shlex.split(answer.command)
+    seconds = int(words[words.index("--processes") + 1]) * 8 * 2 / 3
+    told = f"{seconds:.0f} seconds" if seconds < 90 else f"{seconds / 60:.0f} minutes"
+    assert answer.advice == f"this would tell, in about {told}" and answer.lines[1].startswith(f"{answer.advice}: ")
+
+
+def test_a_sentence_that_tells_nothing_names_two_ranges_and_counts_the_others():
+    (answer,) = answered(*(member(f"engine{place}", 4.0 + place / 50, spread=0.3) for place in range(6)))
+    assert answer.outcome is Outcome.CANNOT_TELL and len(answer.places) == 6
+    assert answer.sentence.count("×") == 2 and ", 3 more; that is what 6 processes each tell." in answer.sentence
+
+
+def test_what_is_shorter_than_the_clock_can_tell_is_left_out_and_named():
+    measurement, told = member("quick", 4.0)
+    none = tuple(replace(one, median_ns=0.0) for one in measurement.processes)
+    (answer,) = answered((replace(measurement, processes=none), told), member("a", 4.0), member("b", 5.0))
+    assert [place.name for place in answer.places] == ["a", "b"]
+    assert "left out: quick, whose inferences are shorter than the clock can tell" in answer.remarks
 
 
 def test_what_is_told_on_a_disturbed_machine_says_that_it_holds_there():
@@ -272,7 +324,17 @@ def test_two_benchmarks_are_answered_by_their_names():
 
 def test_the_document_has_every_part():
     (one,) = answers_document(answered(member("a", 4.0), member("b", 5.0)))
-    assert set(one) == {"sentence", "outcome", "work", "metric", "places", "same_within", "command", "remarks"}
+    assert set(one) == {
+        "sentence",
+        "outcome",
+        "work",
+        "metric",
+        "places",
+        "same_within",
+        "command",
+        "advice",
+        "remarks",
+    }
     assert one["places"][0] == {
         "measurement_id": "a", "name": "a", "standing": "fastest", "ratio": 1.0, "low": 1.0, "high": 1.0
     }  # fmt: skip
