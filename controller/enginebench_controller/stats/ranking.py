@@ -121,7 +121,7 @@ def rank(sides: Sequence[Side], turns: Sequence[str | None], practical: float = 
     """
     pairs = combinations(range(len(sides)), 2)
     known = _Known(_corrected({pair: _estimate(*_of(sides, pair), together=_together(turns, pair)) for pair in pairs}))
-    order = _order(sides, known)
+    order = _order(sides, known, practical)
     fastest, others = order[0], order[1:]
     ranks = [Rank(fastest, Standing.FASTEST, 1.0, 1.0, 1.0)]
     for place in others:
@@ -163,13 +163,27 @@ def _of_pair(a: Side, b: Side, process: int) -> float | None:
     return paired.log_ratio([a.blocks[key] for key in common], [b.blocks[key] for key in common])
 
 
-def _order(sides: Sequence[Side], known: _Known) -> list[int]:
-    """The places, the fastest first: by the mean of the log ratios to all the others, which are of what was shared."""
+def _order(sides: Sequence[Side], known: _Known, practical: float) -> list[int]:
+    """The places, the fastest first: by the mean of the log ratios to all the others, which are of what was shared.
+
+    First is one that none of the others is known to be faster than: those that ran alone tell less, and may err.
+    """
 
     def lag(place: int) -> float:
         return sum(_log_ratio(sides, known, other, place) for other in range(len(sides)) if other != place)
 
-    return sorted(range(len(sides)), key=lag)
+    order = sorted(range(len(sides)), key=lag)
+    unbeaten = [
+        place
+        for place in order
+        if not any(_is_slower(known.between(one, place), practical) for one in order if one != place)
+    ]
+    return sorted(order, key=lambda place: place not in unbeaten[:1])
+
+
+def _is_slower(one: _Estimate | str, practical: float) -> bool:
+    """Whether the second of a pair is known to take longer than the first."""
+    return not isinstance(one, str) and one.ends[0] > 0 and one.middle > log1p(practical)
 
 
 def _log_ratio(sides: Sequence[Side], known: _Known, first: int, second: int) -> float:
@@ -199,7 +213,7 @@ def _corrected(pairs: Mapping[Pair, _Estimate | str]) -> Mapping[Pair, _Estimate
 
 def _rank(place: int, one: _Estimate, practical: float) -> Rank:
     low, high = one.ends
-    if low > 0 and one.middle > log1p(practical):
+    if _is_slower(one, practical):
         standing = Standing.SLOWER
     else:
         standing = Standing.SAME if max(abs(low), abs(high)) <= log1p(ALIKE) else Standing.UNSURE
