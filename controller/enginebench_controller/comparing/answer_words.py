@@ -64,8 +64,7 @@ def ranked(order: Sequence[Member], found: Ranking) -> str:
     if not slower:
         return f"{listed(same)} are the same within {_percent(found.bound)}"
     if len(same) > 1:
-        which = "both" if len(same) == 2 else "all"
-        return f"{listed(same)} are the same within {_percent(found.bound)}, {which} faster than {_slower(slower)}"
+        return f"{listed(same)} are the same within {_percent(found.bound)}, {_faster(same, found)} {_slower(slower)}"
     (name, first), *others = slower
     words = [f"{_times(first)} as fast as {name}", *(f"{_factor(one)} {other}" for other, one in others[:MOST_NAMED])]
     more = [f"and {len(others) - MOST_NAMED} more"] if len(others) > MOST_NAMED else []
@@ -86,8 +85,7 @@ def cannot_tell(order: Sequence[Member], found: Ranking) -> str:
     if len(open_ones) > 2:
         which = f"which of {listed(open_ones)} is fastest"
     said = f"cannot tell {which}: {', '.join(ranges)}"
-    beyond = f"; {'both' if len(open_ones) == 2 else 'all'} are faster than {_slower(slower)}" if slower else ""
-    return said + beyond
+    return said + (f"; {_faster(open_ones, found, 'are ')} {_slower(slower)}" if slower else "")
 
 
 def listed(names: Sequence[str]) -> str:
@@ -102,6 +100,13 @@ def _split(order: Sequence[Member], found: Ranking) -> tuple[list[str], list[tup
     pairs = list(zip(order, found.ranks, strict=True))
     same = [member.name for member, one in pairs if one.standing is not Standing.SLOWER]
     return same, [(member.name, one) for member, one in pairs if one.standing is Standing.SLOWER]
+
+
+def _faster(first: Sequence[str], found: Ranking, verb: str = "") -> str:
+    """Who is faster than the slower ones: all that may be fastest, or only the first of them, as far as is known."""
+    if found.divided:
+        return f"{'both' if len(first) == 2 else 'all'} {verb}faster than"
+    return f"{first[0]} {'is ' if verb else ''}faster than"
 
 
 def _slower(slower: Sequence[tuple[str, Rank]]) -> str:

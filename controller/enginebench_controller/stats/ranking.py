@@ -65,12 +65,14 @@ class Rank:
 class Ranking:
     """Members, the fastest first. All of those that are the same are so within `bound`, such as 0.02.
 
+    `divided`: whether not only the fastest, but all that may be, are known to be faster than all that are slower.
     `processes` are about as many as it takes to tell those apart that are unsure; None where that cannot be said.
     """
 
     ranks: tuple[Rank, ...]
     bound: float | None = None
     processes: int | None = None
+    divided: bool = True
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,10 @@ def rank(sides: Sequence[Side], turns: Sequence[str | None], practical: float = 
         else:
             ranks.append(_rank(place, one, practical))
     unsure = [known.between(fastest, one.place) for one in ranks if one.standing is Standing.UNSURE]
-    return Ranking(tuple(ranks), _bound(ranks, known), _processes(unsure))
+    slower = [one.place for one in ranks if one.standing is Standing.SLOWER]
+    first = [one.place for one in ranks if one.standing is not Standing.SLOWER]
+    divided = all(_is_slower(known.between(one, other), practical) for one in first for other in slower)
+    return Ranking(tuple(ranks), _bound(ranks, known), _processes(unsure), divided)
 
 
 def _estimate(a: Side, b: Side, *, together: bool) -> _Estimate | str:

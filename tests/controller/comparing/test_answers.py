@@ -88,6 +88,13 @@ def test_the_same_and_faster_than_a_third():
     assert "openvino and ort are the same within 1 %, both faster than torch (1.6" in answer.sentence
 
 
+def test_only_the_one_that_is_known_to_be_is_called_faster_than_a_third():
+    near = [member("a", 4.0), member("b", 4.05, spread=0.02, seed=2), member("c", 4.1)]
+    (answer,) = answered(*near)
+    assert [place.standing for place in answer.places] == ["fastest", "same", "slower"]
+    assert ", a faster than c (1.0" in answer.sentence and "both" not in answer.sentence
+
+
 def test_what_cannot_be_told_says_why_and_gives_the_command_that_would():
     plan = make_plan({"models": ["net.onnx", "zoo:other"], "batch": [1, 4], "options": {"ort.level": "low"}}, "run")
     document = plan.document() | {"digests": {"net.onnx": "ab" * 32, "zoo:other": "cd" * 32}, "order_seed": 3}
