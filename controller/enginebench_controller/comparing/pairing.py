@@ -108,7 +108,8 @@ def _models(side: Collection[Measurement], root: Mapping[str, str]) -> set[str]:
 
 def planned_processes(benchmarks: Iterable[Benchmark]) -> dict[str, int]:
     """By the ids of benchmarks whose rounds end when it is enough, which are gates: how many there were at most."""
-    return {one.id: one.plan.get("processes") or 1 for one in benchmarks if one.plan.get("gate")}
+    planned = {one.id: one.plan.get("processes") for one in benchmarks if one.plan.get("gate")}
+    return {id_: count if isinstance(count, int) else 1 for id_, count in planned.items()}
 
 
 def compare_pairs(

@@ -10,7 +10,7 @@ from enginebench_controller.comparing.gate import GateOutcome, promised_differen
 from enginebench_controller.comparing.layer_rows import LayerRow
 from enginebench_controller.comparing.profiles import compare_profiles
 from enginebench_controller.errors import EnginebenchError, InputError, PlanError
-from enginebench_controller.gating.history import History, history, stored_arms
+from enginebench_controller.gating.history import History, history, stored_arms, terms_of
 from enginebench_controller.gating.results import (
     BASE,
     CONTROL,
@@ -150,12 +150,11 @@ async def again(home: Home, order: Order, watcher: GateWatcher) -> GateResult:
 
 def gate_of(home: Home, benchmark: Benchmark) -> GateResult | None:
     """The result of a stored gate; None for another benchmark, or one with nothing measured yet."""
-    if not benchmark.plan.get("gate"):
+    if (terms := terms_of(benchmark)) is None:
         return None
     stored = stored_arms(home, benchmark)
     if set(stored) != set(ROLES):
         return None
-    terms = GateTerms.model_validate(benchmark.plan["gate"])
     measurements = {role: one for role, (one, _) in stored.items()}
     failures = _failures(measurements)
     result = GateResult(
@@ -182,10 +181,11 @@ def _failures(measurements: Mapping[str, Measurement]) -> tuple[str, ...]:
 def enough_of(home: Home, benchmark_id: str) -> Enough | None:
     """What ends the rounds of a gate that is resumed; None for another benchmark."""
     try:
-        plan = home.store.benchmark(benchmark_id).plan
+        benchmark = home.store.benchmark(benchmark_id)
     except EnginebenchError:  # a profile, or removed
         return None
-    return _Pairs(GateTerms.model_validate(plan["gate"]), plan["members"], Unwatched()) if plan.get("gate") else None
+    terms = terms_of(benchmark)
+    return None if terms is None else _Pairs(terms, benchmark.plan["members"], Unwatched())
 
 
 def _common_plan(order: GateOrder, sides: tuple[Side, Side]) -> Plan:
