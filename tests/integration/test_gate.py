@@ -1,6 +1,7 @@
 """`enginebench gate` from the command line, on an engine whose latency is known; wrong input gets a sentence."""
 
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from agent_server import AgentProcess
 from enginebench_controller.gating import GateOrder, gate
+from enginebench_controller.gating.gate import GateWatcher
 from enginebench_controller.home import Home
 from integration.bench import Bench, tiny_model
 from integration.test_resume import kill_when, spooled, started, wait_until
@@ -71,6 +73,18 @@ def test_what_cannot_be_told_is_5_only_if_strict_and_never_a_pass(here: Bench, m
     assert (found["outcome"], found["pairs"]) == ("cannot_tell", 1)
     told = here.cli("gate", *arguments)
     assert told.stdout.startswith("cannot tell: ")
+
+
+def test_a_pair_that_takes_far_longer_than_the_budget_is_broken_off(
+    here: Bench, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules[GateWatcher.__module__], "GRACE_S", 1.0)
+    crawling = "fake:latency_us=3000000,wait=sleep"
+    begun = time.monotonic()
+    found = gate(Home(here.home), GateOrder(crawling, crawling, model=str(model), budget="2.5s", explain=False))
+    assert time.monotonic() - begun < 30, "a pair takes 3 x 6 inferences of 3 s, and what they need to start"
+    assert found.outcome == "cannot_tell"
+    assert found.failures == ("the budget ended before there was one process of each: give a longer one",)
 
 
 def test_outputs_that_are_wrong_are_told_loudly_and_end_with_1(here: Bench, model: Path) -> None:

@@ -64,7 +64,7 @@ def show_answers(answers: Sequence[Answer]) -> None:
             below = [f"  \n:gray[{inert(line)}]" for line in answer.remarks]
             st.markdown(f"{icon} **{inert(answer.sentence)}**{''.join(below)}")
             if answer.command:
-                st.caption("This would tell:")
+                st.caption(f"{inert(answer.advice or '')}:")
                 st.code(answer.command, language="shell", wrap_lines=True)
 
 

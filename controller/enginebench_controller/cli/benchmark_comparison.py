@@ -10,7 +10,13 @@ from enginebench_controller.cli.answering import print_answers
 from enginebench_controller.cli.console import UNKNOWN, print_table, remark
 from enginebench_controller.cli.tables import failure_sentence
 from enginebench_controller.comparing.answers import Answer, answers_across, answers_within
-from enginebench_controller.comparing.pairing import Compared, compare_pairs, pairs_across, pairs_within
+from enginebench_controller.comparing.pairing import (
+    Compared,
+    compare_pairs,
+    pairs_across,
+    pairs_within,
+    planned_processes,
+)
 from enginebench_controller.comparing.words import model_words, pair_remarks, side_words
 from enginebench_controller.errors import InputError
 from enginebench_controller.home import Home
@@ -49,12 +55,13 @@ def compare_benchmarks(home: Home, benchmarks: Sequence[Benchmark], practical: f
         names = " and ".join(benchmark.id for benchmark in benchmarks)
         why = "no two measurements with numbers had the same work"
         raise InputError("\n".join([f"there is nothing to compare in {names}: {why}", *failures(given)]))
-    compared = compare_pairs(pairs, home.store.block_samples, models, practical)
+    planned = planned_processes(benchmarks)
+    compared = compare_pairs(pairs, home.store.block_samples, models, practical, planned)
     blocks = home.store.block_latencies([one.id for one in given if one.latency is not None])
     if len(benchmarks) == 1:
         answers = answers_within(given, blocks, models, benchmarks[0].plan, practical)
     else:
-        answers = answers_across(compared, _names(benchmarks), blocks, models, practical)
+        answers = answers_across(compared, _names(benchmarks), blocks, models, practical, planned)
     return Comparing(answers, compared, given, replace(soundness(given, models), left_out=left_out(benchmarks)))
 
 
@@ -71,9 +78,10 @@ def compare_measurements(home: Home, measurements: Sequence[Measurement], practi
         raise InputError("\n".join([why, *failures(measurements)]))
     pairs = [(numbered[0], other) for other in numbered[1:]]
     models = home.store.models()
-    compared = compare_pairs(pairs, home.store.block_samples, models, practical)
+    planned = planned_processes(home.store.benchmark(one) for one in {one.benchmark_id for one in numbered})
+    compared = compare_pairs(pairs, home.store.block_samples, models, practical, planned)
     blocks = home.store.block_latencies([one.id for one in numbered])
-    answers = answers_across(compared, {}, blocks, models, practical)
+    answers = answers_across(compared, {}, blocks, models, practical, planned)
     told = tuple(replace(one, remarks=(*_unlike_work(one.first, one.second), *one.remarks)) for one in compared)
     return Comparing(answers, told, tuple(measurements), soundness(measurements, models))
 

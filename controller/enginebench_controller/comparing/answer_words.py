@@ -12,6 +12,9 @@ from enginebench_controller.stats.ranking import Rank, Ranking, Standing
 MOST_NAMED = 6
 """So many members are named in a sentence; of more it is told how many they are."""
 
+MOST_RANGES = 2
+"""So many intervals stand in a sentence that tells nothing yet; all of them are in the document."""
+
 
 @dataclass(frozen=True)
 class Member:
@@ -61,8 +64,7 @@ def ranked(order: Sequence[Member], found: Ranking) -> str:
     if not slower:
         return f"{listed(same)} are the same within {_percent(found.bound)}"
     if len(same) > 1:
-        which = "both" if len(same) == 2 else "all"
-        return f"{listed(same)} are the same within {_percent(found.bound)}, {which} faster than {_slower(slower)}"
+        return f"{listed(same)} are the same within {_percent(found.bound)}, {_faster(same, found)} {_slower(slower)}"
     (name, first), *others = slower
     words = [f"{_times(first)} as fast as {name}", *(f"{_factor(one)} {other}" for other, one in others[:MOST_NAMED])]
     more = [f"and {len(others) - MOST_NAMED} more"] if len(others) > MOST_NAMED else []
@@ -75,13 +77,15 @@ def cannot_tell(order: Sequence[Member], found: Ranking) -> str:
     pairs = list(zip(order, found.ranks, strict=True))
     open_ones = [member.name for member, one in pairs if one.standing is not Standing.SLOWER]
     unsure = [(member.name, one) for member, one in pairs if one.standing is Standing.UNSURE]
+    ranges = [_range(name, one, "" if place else first) for place, (name, one) in enumerate(unsure[:MOST_RANGES])]
+    if len(unsure) > MOST_RANGES:
+        ranges.append(f"{len(unsure) - MOST_RANGES} more")
     slower = [(member.name, one) for member, one in pairs if one.standing is Standing.SLOWER]
     which = f"whether {open_ones[0]} or {open_ones[1]} is faster"
     if len(open_ones) > 2:
         which = f"which of {listed(open_ones)} is fastest"
-    said = f"cannot tell {which}: {', '.join(_range(name, one, first) for name, one in unsure[:MOST_NAMED])}"
-    beyond = f"; {'both' if len(open_ones) == 2 else 'all'} are faster than {_slower(slower)}" if slower else ""
-    return said + beyond
+    said = f"cannot tell {which}: {', '.join(ranges)}"
+    return said + (f"; {_faster(open_ones, found, 'are ')} {_slower(slower)}" if slower else "")
 
 
 def listed(names: Sequence[str]) -> str:
@@ -98,15 +102,27 @@ def _split(order: Sequence[Member], found: Ranking) -> tuple[list[str], list[tup
     return same, [(member.name, one) for member, one in pairs if one.standing is Standing.SLOWER]
 
 
+def _faster(first: Sequence[str], found: Ranking, verb: str = "") -> str:
+    """Who is faster than the slower ones: all that may be fastest, or only the first of them, as far as is known."""
+    if found.divided:
+        return f"{'both' if len(first) == 2 else 'all'} {verb}faster than"
+    return f"{first[0]} {'is ' if verb else ''}faster than"
+
+
 def _slower(slower: Sequence[tuple[str, Rank]]) -> str:
     return listed([f"{name} ({_factor(one)})" for name, one in slower])
 
 
 def _range(name: str, one: Rank, first: str) -> str:
+    """What is known of a member against the fastest: "ort takes 0.93 to 1.10× as long as torch".
+
+    Without `first`, which was named before: "ort 0.93 to 1.10×".
+    """
     if one.low is None or one.high is None:
-        return f"{name} took {_factor(one)} the time of {first}, and nothing tells how sure that is"
+        return f"{name} took {_factor(one)} {f'the time of {first}' if first else ''}".rstrip()
     digits = _digits(one)
-    return f"{name} takes {one.low:.{digits}f} to {one.high:.{digits}f} times as long as {first}"
+    ratio = f"{one.low:.{digits}f} to {one.high:.{digits}f}×"
+    return f"{name} takes {ratio} as long as {first}" if first else f"{name} {ratio}"
 
 
 def _times(one: Rank) -> str:

@@ -9,6 +9,8 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import pairwise
+from statistics import median
 from typing import Any
 
 from enginebench_controller.comparing.answer_words import (
@@ -20,14 +22,15 @@ from enginebench_controller.comparing.answer_words import (
     work_words,
 )
 from enginebench_controller.comparing.asking_again import again
-from enginebench_controller.comparing.pairing import Compared, excluded_blocks
+from enginebench_controller.comparing.pairing import NOTHING_ENDED_EARLY, Compared, excluded_blocks
 from enginebench_controller.documents.reading_order import in_reading_order
+from enginebench_controller.planning.plan import PROCESSES
 from enginebench_controller.planning.turns import compared_work
 from enginebench_controller.records import Benchmark, Hint, Load, Measurement, ModelVersion
 from enginebench_controller.records.model import families
 from enginebench_controller.stats.comparison import PRACTICAL, Side
 from enginebench_controller.stats.mean_latency import BlockLatency
-from enginebench_controller.stats.ranking import Ranking, Standing, rank
+from enginebench_controller.stats.ranking import MOST_PROCESSES, Ranking, Standing, rank
 from enginebench_controller.store.store import Store
 from enginebench_controller.trust import bystanders
 from enginebench_controller.trust.evidence_summary import summarize_evidence
@@ -41,6 +44,10 @@ from enginebench_controller.trust.parity import (
 
 Blocks = Mapping[str, Sequence[BlockLatency]]
 """What the latencies of each block add up to, by the measurement's id."""
+
+
+WORTH_WAITING = 0.1
+"""Of the time; where others disturbed more of it, fewer of them help more than further processes."""
 
 
 class Metric(StrEnum):
@@ -75,8 +82,8 @@ class Place:
 class Answer:
     """What is to be said of one group. `places` are those that can be ranked, the fastest first.
 
-    `bound` is within what those that are the same are so. `command` is what would tell where it cannot be told yet.
-    `remarks` are sentences that must not be missed.
+    `bound` is within what those that are the same are so. `command` is what would tell where it cannot be told yet, and
+    `advice` says when to type it, and how long it takes. `remarks` are sentences that must not be missed.
     """
 
     work: str
@@ -86,12 +93,13 @@ class Answer:
     places: tuple[Place, ...] = ()
     bound: float | None = None
     command: str | None = None
+    advice: str | None = None
     remarks: tuple[str, ...] = ()
 
     @property
     def lines(self) -> tuple[str, ...]:
         """The whole answer, a line each: the sentence, the command that would tell, the remarks."""
-        command = (f"this would tell: {self.command}",) if self.command else ()
+        command = (f"{self.advice}: {self.command}",) if self.command else ()
         return (self.sentence, *command, *self.remarks)
 
 
@@ -104,6 +112,7 @@ class _Ground:
     wrong: Collection[str]
     plan: Mapping[str, Any] | None
     practical: float
+    planned: Mapping[str, int]
 
 
 def answers_within(
@@ -122,7 +131,7 @@ def answers_within(
         return ()
     if not (groups := _groups(measurements, models)):
         return ()
-    ground = _Ground(blocks, models, _wrong(list(measurements), models), plan, practical)
+    ground = _Ground(blocks, models, _wrong(list(measurements), models), plan, practical, NOTHING_ENDED_EARLY)
     return tuple(_answer(Member.of(group, models), ground) for group in groups)
 
 
@@ -141,17 +150,19 @@ def answers_across(
     blocks: Blocks,
     models: Collection[ModelVersion] = (),
     practical: float = PRACTICAL,
+    planned: Mapping[str, int] = NOTHING_ENDED_EARLY,
 ) -> tuple[Answer, ...]:
     """An answer for each measurement of a first benchmark with its likes in others, as `compared` has paired them.
 
     `names` are those of the benchmarks by id, which tell the members apart. What did other work is in none.
+    `planned` is `pairing.planned_processes`.
     """
     groups: dict[str, list[Measurement]] = {}
     for one in compared:
         if compared_work(one.first.configuration) == compared_work(one.second.configuration):
             groups.setdefault(one.first.id, [one.first]).append(one.second)
     everything = {one.id: one for group in groups.values() for one in group}
-    ground = _Ground(blocks, models, _wrong(list(everything.values()), models), None, practical)
+    ground = _Ground(blocks, models, _wrong(list(everything.values()), models), None, practical, planned)
     return tuple(_answer(Member.of(group, models, names), ground) for group in groups.values())
 
 
@@ -166,6 +177,7 @@ def answers_document(answers: Sequence[Answer]) -> list[dict[str, Any]]:
             "places": [vars(place) | {"standing": place.standing.value} for place in one.places],
             "same_within": one.bound,
             "command": one.command,
+            "advice": one.advice,
             "remarks": list(one.remarks),
         }
         for one in answers
@@ -188,7 +200,12 @@ def _wrong(measurements: Sequence[Measurement], models: Collection[ModelVersion]
 
 def _answer(members: Sequence[Member], ground: _Ground) -> Answer:
     metric = _metric(members)
-    sides = {one.measurement.id: _side(one.measurement, metric, ground.blocks) for one in members}
+    sides = {
+        one.measurement.id: replace(
+            _side(one.measurement, metric, ground.blocks), planned=ground.planned.get(one.measurement.benchmark_id)
+        )
+        for one in members
+    }
     fit = [one for one in members if _is_fit(one.measurement, sides[one.measurement.id], ground)]
     load = members[0].measurement.configuration.load
     start = Answer(
@@ -196,7 +213,7 @@ def _answer(members: Sequence[Member], ground: _Ground) -> Answer:
         metric=metric,
         outcome=Outcome.CANNOT_TELL,
         sentence="",
-        remarks=tuple(_remarks(members, fit, ground)),
+        remarks=(*_without_median(members, sides), *_remarks(members, fit, ground)),
     )
     if len(fit) < 2:
         only = f"only {fit[0].name} has" if fit else "none has"
@@ -213,10 +230,13 @@ def _told(start: Answer, order: Sequence[Member], found: Ranking, ground: _Groun
     contested = [member for member, one in pairs if one.standing is not Standing.SLOWER]
     # What others do takes more from one engine than from another: such ratios hold for such a machine only.
     disturbed = any(Mark.DISTURBED in marks(member.measurement) for member in order)
-    words, command = ("on a disturbed machine " if disturbed else "") + ranked(order, found), None
+    words, command, advice = ("on a disturbed machine " if disturbed else "") + ranked(order, found), None, None
     if Standing.UNSURE in standings:
         words = cannot_tell(order, found) + _why(contested, found)
-        command = again(ground.plan or {}, [one.measurement for one in contested], found.processes, ground.models)
+        # How the numbers scatter there says nothing of how many it takes when nobody disturbs.
+        processes = None if _is_disturbed(contested) else found.processes
+        command = again(ground.plan or {}, [one.measurement for one in contested], processes, ground.models)
+        advice = command and _advice(order, contested, processes)
     return replace(
         start,
         outcome=_outcome(standings),
@@ -227,6 +247,7 @@ def _told(start: Answer, order: Sequence[Member], found: Ranking, ground: _Groun
         ),
         bound=found.bound,
         command=command,
+        advice=advice,
         remarks=(*start.remarks, *_limits(found)),
     )
 
@@ -250,14 +271,48 @@ def _why(contested: Sequence[Member], found: Ranking) -> str:
     """What keeps those from being told apart, as far as it is known."""
     if unknown := [one.note for one in found.ranks if one.standing is Standing.UNSURE and one.low is None]:
         return f"; {unknown[0]}"
-    share = max((_disturbed_share(one.measurement) for one in contested), default=0.0)
-    if share > 0.1:
+    if any(Mark.DISTURBED in marks(one.measurement) for one in contested):
+        return "; the machine was disturbed"  # by whom stands below
+    if _is_disturbed(contested):
+        share = max(_disturbed_share(one.measurement) for one in contested)
         return f"; the machine did other things for up to {share:.0%} of the time{_by_whom(contested)}"
     notes = dict.fromkeys(one.note for one in found.ranks if one.standing is Standing.UNSURE and one.note)
     if notes:
         return f"; {next(iter(notes))}"
     count = min(len(one.measurement.processes) for one in contested)
-    return f"; that is what {count} processes each tell"
+    return f"; that is what {count} processes each tell" if count > 1 else "; that is what one process each tells"
+
+
+def _is_disturbed(members: Sequence[Member]) -> bool:
+    """Whether others are why members cannot be told apart."""
+    return max((_disturbed_share(one.measurement) for one in members), default=0.0) > WORTH_WAITING
+
+
+def _advice(order: Sequence[Member], contested: Sequence[Member], processes: int | None) -> str:
+    """When to measure again, and how long that takes: "this would tell, in about 3 minutes"."""
+    when = "when the machine is quiet, this would tell" if _is_disturbed(contested) else "this would tell"
+    if processes is not None and processes >= MOST_PROCESSES:
+        when = "it takes very many processes; this would tell more"
+    measured = [one.measurement for one in contested]
+    count = max(processes or 0, PROCESSES[True], *(len(one.processes) for one in measured))
+    costs = [_seconds_a_process(one, [member.measurement for member in order]) for one in measured]
+    known = [one for one in costs if one is not None]
+    if len(known) < len(costs):
+        return when
+    seconds = count * sum(known)
+    return f"{when}, in about {f'{seconds:.0f} seconds' if seconds < 90 else f'{seconds / 60:.0f} minutes'}"
+
+
+def _seconds_a_process(measurement: Measurement, fellows: Sequence[Measurement]) -> float | None:
+    """How long a process took with all that belongs to it, from one start to the next; None of a single one.
+
+    Whoever took turns shared that time with the others of these `fellows` that did.
+    """
+    starts = [one.started_at_unix_ns for one in measurement.processes if one.started_at_unix_ns]
+    steps = [later - earlier for earlier, later in pairwise(starts) if later > earlier]
+    group = measurement.interleaving_group
+    sharing = sum(one.interleaving_group == group for one in fellows) if group is not None else 1
+    return median(steps) / 1e9 / max(1, sharing) if steps else None
 
 
 def _is_fit(measurement: Measurement, side: Side, ground: _Ground) -> bool:
@@ -267,7 +322,7 @@ def _is_fit(measurement: Measurement, side: Side, ground: _Ground) -> bool:
         and measurement.id not in ground.wrong
         and Mark.IMPOSSIBLE not in marks(measurement)
         and bool(side.processes)
-        and all(median > 0 for median in side.processes.values())
+        and all(one > 0 for one in side.processes.values())
     )
 
 
@@ -287,7 +342,7 @@ def _side(measurement: Measurement, metric: Metric, blocks: Blocks) -> Side:
     if metric is Metric.LATENCY:
         medians = {one.index: one.median_ns for one in measurement.processes if one.median_ns is not None}
         of_blocks = {(one.process, one.block): one.median_ns for one in blocks.get(measurement.id, ())}
-        return Side({key: median for key, median in of_blocks.items() if key not in left_out}, medians)
+        return Side({key: one for key, one in of_blocks.items() if key not in left_out}, medians)
     batch = measurement.configuration.batch
     rates = {one.index: one.throughput_items_per_s for one in measurement.processes}
     return Side(
@@ -326,6 +381,15 @@ def _remarks(members: Sequence[Member], fit: Sequence[Member], ground: _Ground) 
         yield from _unlike_inputs(fit)
         yield from _turns(fit)
         yield from _disturbed(fit)
+
+
+def _without_median(members: Sequence[Member], sides: Mapping[str, Side]) -> Iterator[str]:
+    """Members that have numbers, but none that a ratio can be made of."""
+    medians = {one.name: sides[one.measurement.id].processes.values() for one in members if one.measurement.latency}
+    if names := [name for name, known in medians.items() if not known]:
+        yield f"left out: {listed(names)}, as nothing is kept of single processes"
+    if names := [name for name, known in medians.items() if not all(one > 0 for one in known)]:
+        yield f"left out: {listed(names)}, whose inferences are shorter than the clock can tell"
 
 
 def _precisions(fit: Sequence[Member]) -> Iterator[str]:

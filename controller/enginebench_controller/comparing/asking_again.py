@@ -27,7 +27,8 @@ def again(
         return None
     original = {model.digest: model.original_digest for model in models}
     wanted = {original.get(one.model_digest, one.model_digest) for one in members}
-    names = [name for name, digest in document.get("digests", {}).items() if digest in wanted]
+    digests = document.get("digests")
+    names = [name for name, digest in digests.items() if digest in wanted] if isinstance(digests, Mapping) else []
     try:
         plan = make_plan({key: value for key, value in document.items() if key in _KEPT}, "the plan")
         fields = plan.document() | _work(plan, members, names) | _timing(plan, processes)

@@ -7,9 +7,17 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from enginebench_controller.documents.reading_order import in_reading_order
-from enginebench_controller.records import REBATCHED, BlockSamples, Measurement, ModelVersion, OutputCheck
+from enginebench_controller.records import (
+    REBATCHED,
+    Benchmark,
+    BlockSamples,
+    Measurement,
+    ModelVersion,
+    OutputCheck,
+)
 from enginebench_controller.records.model import families, lineage
 from enginebench_controller.stats.comparison import PRACTICAL, Comparison, Side, compare, corrected
 from enginebench_controller.trust.output_check import check_outputs
@@ -19,6 +27,8 @@ Pair = tuple[Measurement, Measurement]
 
 ReadSamples = Callable[[str], Iterable[BlockSamples]]
 """The raw samples of a measurement, by its id."""
+
+NOTHING_ENDED_EARLY: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -96,15 +106,29 @@ def _models(side: Collection[Measurement], root: Mapping[str, str]) -> set[str]:
     return {root.get(one.model_digest, one.model_digest) for one in side}
 
 
+def planned_processes(benchmarks: Iterable[Benchmark]) -> dict[str, int]:
+    """By the ids of benchmarks whose rounds end when it is enough, which are gates: how many there were at most."""
+    planned = {one.id: one.plan.get("processes") for one in benchmarks if one.plan.get("gate")}
+    return {id_: count if isinstance(count, int) else 1 for id_, count in planned.items()}
+
+
 def compare_pairs(
-    pairs: Iterable[Pair], read: ReadSamples, models: Collection[ModelVersion] = (), practical: float = PRACTICAL
+    pairs: Iterable[Pair],
+    read: ReadSamples,
+    models: Collection[ModelVersion] = (),
+    practical: float = PRACTICAL,
+    planned: Mapping[str, int] = NOTHING_ENDED_EARLY,
 ) -> tuple[Compared, ...]:
     """Compare each pair; p-values are corrected for their number. The measurements must have been read with blocks.
 
-    `models`, all those of the store, tell which versions are to compute the same.
+    `models`, all those of the store, tell which versions are to compute the same; `planned` is `planned_processes`.
     """
-    sides: dict[str, Side] = {}
-    compared = [_compare(first, second, sides, read, models, practical) for first, second in pairs]
+    pairs = list(pairs)
+    sides = {
+        one.id: Side.of(read(one.id), excluded_blocks(one), planned.get(one.benchmark_id))
+        for one in {one.id: one for pair in pairs for one in pair}.values()
+    }
+    compared = [_compare(first, second, sides, models, practical) for first, second in pairs]
     final = corrected([one.comparison for one in compared])
     return tuple(replace(one, comparison=comparison) for one, comparison in zip(compared, final, strict=True))
 
@@ -112,14 +136,10 @@ def compare_pairs(
 def _compare(
     first: Measurement,
     second: Measurement,
-    sides: dict[str, Side],
-    read: ReadSamples,
+    sides: Mapping[str, Side],
     models: Collection[ModelVersion],
     practical: float,
 ) -> Compared:
-    for one in (first, second):
-        if one.id not in sides:
-            sides[one.id] = Side.of(read(one.id), excluded_blocks(one))
     is_paired = first.interleaving_group is not None and first.interleaving_group == second.interleaving_group
     comparison = compare(sides[first.id], sides[second.id], paired=is_paired, practical=practical)
     return Compared(first, second, is_paired, comparison, tuple(remarks(first, second, models)))

@@ -10,7 +10,7 @@ from enginebench_controller.comparing.gate import GateOutcome, promised_differen
 from enginebench_controller.comparing.layer_rows import LayerRow
 from enginebench_controller.comparing.profiles import compare_profiles
 from enginebench_controller.errors import EnginebenchError, InputError, PlanError
-from enginebench_controller.gating.history import History, history, stored_arms
+from enginebench_controller.gating.history import History, history, stored_arms, terms_of
 from enginebench_controller.gating.results import (
     BASE,
     CONTROL,
@@ -55,6 +55,8 @@ ITERATIONS = 6
 MOST_PAIRS = 1000
 MOST_PROMISED = 0.1
 """Who can tell no less than this lets nothing pass: a difference of 30 % that passes would be no gate."""
+GRACE_SHARE, GRACE_S = 0.1, 15.0
+"""A round that has begun may go on for so much of the budget, and so long, after its end: engines start slowly."""
 LAYERS_TIMEOUT = "60s"
 LAYERS_TOLD = 3
 
@@ -148,14 +150,13 @@ async def again(home: Home, order: Order, watcher: GateWatcher) -> GateResult:
 
 def gate_of(home: Home, benchmark: Benchmark) -> GateResult | None:
     """The result of a stored gate; None for another benchmark, or one with nothing measured yet."""
-    if not benchmark.plan.get("gate"):
+    if (terms := terms_of(benchmark)) is None:
         return None
     stored = stored_arms(home, benchmark)
     if set(stored) != set(ROLES):
         return None
-    terms = GateTerms.model_validate(benchmark.plan["gate"])
     measurements = {role: one for role, (one, _) in stored.items()}
-    failures = tuple(f"{role}: {one.failure.message}" for role, one in measurements.items() if one.failure is not None)
+    failures = _failures(measurements)
     result = GateResult(
         benchmark=benchmark,
         terms=terms,
@@ -169,13 +170,22 @@ def gate_of(home: Home, benchmark: Benchmark) -> GateResult | None:
     return replace(result, explanation=_explained(home, result))
 
 
+def _failures(measurements: Mapping[str, Measurement]) -> tuple[str, ...]:
+    """Why there are no numbers, a sentence for each member; once where it is the same for all."""
+    told = {role: one.failure.message for role, one in measurements.items() if one.failure is not None}
+    if len(told) == len(ROLES) and len(set(told.values())) == 1:
+        return tuple(set(told.values()))
+    return tuple(f"{role}: {message}" for role, message in told.items())
+
+
 def enough_of(home: Home, benchmark_id: str) -> Enough | None:
     """What ends the rounds of a gate that is resumed; None for another benchmark."""
     try:
-        plan = home.store.benchmark(benchmark_id).plan
+        benchmark = home.store.benchmark(benchmark_id)
     except EnginebenchError:  # a profile, or removed
         return None
-    return _Pairs(GateTerms.model_validate(plan["gate"]), plan["members"], Unwatched()) if plan.get("gate") else None
+    terms = terms_of(benchmark)
+    return None if terms is None else _Pairs(terms, benchmark.plan["members"], Unwatched())
 
 
 def _common_plan(order: GateOrder, sides: tuple[Side, Side]) -> Plan:
@@ -400,7 +410,12 @@ class _Pairs:
         self._watcher = watcher
         self._budget_s = parse_duration_ns(terms.budget) / 1e9
         self._begun: float | None = None
+        self._ends = time.monotonic() + self._budget_s
         self._there = 0
+
+    def seconds_left(self) -> float:
+        """See `execution.Enough`."""
+        return self._ends - time.monotonic() + GRACE_SHARE * self._budget_s + GRACE_S
 
     def __call__(self, so_far: Sequence[SoFar]) -> bool:
         """See `execution.Enough`."""
@@ -408,6 +423,7 @@ class _Pairs:
         pairs = min(len(one.processes) for one in so_far)
         if self._begun is None:
             self._begun, self._there = now, pairs
+            self._ends = now + self._budget_s
         if not pairs:
             return False
         known = {one.outcome_id: one for one in so_far}
@@ -415,6 +431,7 @@ class _Pairs:
         spent_s = now - self._begun
         each_s = spent_s / (pairs - self._there) if pairs > self._there else judged.pair_seconds or 0.0
         left_s = self._budget_s - spent_s - self._there * each_s
+        self._ends = now + left_s
         self._watcher.looked(judged, max(0.0, left_s))
         return stands(judged) or left_s < each_s
 

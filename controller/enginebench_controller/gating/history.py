@@ -1,13 +1,13 @@
 """What this machine could tell so far: how much earlier process pairs scattered, and how long each took."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from math import sqrt
 from statistics import median
 
 from enginebench_controller.errors import EnginebenchError
-from enginebench_controller.gating.results import Arm, Judged, judge
+from enginebench_controller.gating.results import ROLES, Arm, Judged, judge
 from enginebench_controller.home import Home
 from enginebench_controller.planning.expand import Job
 from enginebench_controller.planning.plan import GateMetric, GateTerms
@@ -46,10 +46,20 @@ def arm_of(measurement: Measurement, medians: dict[tuple[int, int], float], size
     return Arm(measurement.processes, measurement.blocks, medians, batch, size_bytes)
 
 
+def terms_of(benchmark: Benchmark) -> GateTerms | None:
+    """What a gate was asked for; None for another benchmark, and for what another version or somebody else wrote."""
+    try:
+        return GateTerms.model_validate(benchmark.plan["gate"]) if benchmark.plan.get("gate") else None
+    except ValueError:
+        return None
+
+
 def stored_arms(home: Home, benchmark: Benchmark) -> dict[str, tuple[Measurement, Arm]]:
     """The members of a gate by their roles, as far as they are in the store."""
     found = {one.id: one for one in home.store.measurements(benchmark.id)}
-    roles = {role: found[id_] for role, id_ in benchmark.plan.get("members", {}).items() if id_ in found}
+    members = benchmark.plan.get("members")
+    named = members.items() if isinstance(members, Mapping) else ()
+    roles = {role: found[id_] for role, id_ in named if id_ in found}
     blocks = home.store.block_latencies([one.id for one in roles.values()])
     sizes = {one.digest: one.size_bytes for one in home.store.models()}
     return {
@@ -106,12 +116,13 @@ def _spread(judged: Sequence[Judged], metric: GateMetric) -> float | None:
 def _latest(home: Home, entries: Sequence[BenchmarkEntry]) -> Iterator[Judged]:
     told = 0
     for entry in entries:
+        if (terms := terms_of(entry.benchmark)) is None:
+            continue
         try:
-            terms = GateTerms.model_validate(entry.benchmark.plan["gate"])
             arms = {role: arm for role, (_, arm) in stored_arms(home, entry.benchmark).items()}
-        except (ValueError, EnginebenchError):
-            continue  # of another version
-        if len(arms) == 3 and all(len(arm.processes) >= FEWEST_PAIRS for arm in arms.values()):
+        except EnginebenchError:
+            continue  # removed meanwhile
+        if set(arms) == set(ROLES) and all(len(arm.processes) >= FEWEST_PAIRS for arm in arms.values()):
             yield judge(terms, arms)
             told += 1
             if told == MOST_GATES:

@@ -168,8 +168,9 @@ def gate_markdown(result: GateResult) -> str:
         f"## enginebench gate: {TITLES[result.outcome]}{', and better' if result.is_better else ''}",
         f"**{cell(headline(result))}**",
     ]
-    if told := [*result.problems, *result.failures]:
-        parts.append("\n".join(f"> **Outputs:** {cell(one)}  " for one in told))
+    told = [("Outputs", one) for one in result.problems] + [("Failed", one) for one in result.failures]
+    if told:
+        parts.append("\n".join(f"> **{what}:** {cell(one)}  " for what, one in told))
     headings = ("", "base", "head", "head ÷ base", "95 % interval", "")
     rows = [
         [one.metric, amount(one.metric, one.base), amount(one.metric, one.head), *ratio_words(one), verdict_words(one)]
@@ -357,4 +358,4 @@ def _layers(result: GateResult) -> dict[str, Any] | None:
 
 def _allowed(text: str) -> str:
     """The text without characters that XML 1.0 has no way to write."""
-    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
+    return "".join(one if one.isprintable() or one in "\n\t" else "\N{REPLACEMENT CHARACTER}" for one in text)

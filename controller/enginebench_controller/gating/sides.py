@@ -23,6 +23,7 @@ _ENGINE = re.compile(
     r"(?::(?P<options>[^:=\s]+=.*))?"
 )
 _OPTION_STARTS = re.compile(r",(?=[^,=]+=)")
+_ZEROS = re.compile(r"(\.0)+$")
 _NOT_THE_PROJECT = frozenset({"__pycache__", "build", "dist", "node_modules", "venv"})
 _PIP_SAID = re.compile(r"ERROR: (.+)")
 _VERSIONS = re.compile(r"from versions: ([^)]+)\)")
@@ -147,8 +148,16 @@ def chosen_engine(side: Side, snapshot: TargetSnapshot) -> str | None:
 def _with_version(side: Side, engines: Sequence[Engine]) -> list[Engine]:
     """The usable engines of that very version, whatever build of it, that of the default environment first."""
     usable = [one for one in engines if one["name"] == side.engine and one["available"]]
-    found = [one for one in usable if one["available"]["version"].partition("+")[0] == str(side.version)]
+    found = [one for one in usable if _is_version(one["available"]["version"], str(side.version))]
     return sorted(found, key=lambda one: one["environment"] != "default")
+
+
+def _is_version(there: str, asked: str) -> bool:
+    """Whether pip installs `there` for `==asked`: 1.20.0 is 1.20, 1.20.1 is a 1.20.*, and any build is of a version."""
+    public = there if "+" in asked else there.partition("+")[0]
+    if asked.endswith(".*"):
+        return f"{public}.".startswith(asked.removesuffix("*"))
+    return _ZEROS.sub("", public) == _ZEROS.sub("", asked)
 
 
 def _of_plugin(side: Side, snapshot: TargetSnapshot) -> str:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from enginebench_controller import convert
 from enginebench_controller.errors import AgentError, UnreachableError
@@ -45,11 +45,22 @@ class SoFar:
     medians: Mapping[tuple[int, int], float]
 
 
-Enough = Callable[[Sequence[SoFar]], bool]
-"""Asked before each further round of processes of an interleaved group, and before the first: whether to leave it at
-those that there are. What ends so is complete."""
+class Enough(Protocol):
+    """Asked before each further round of processes of an interleaved group, and before the first: whether to leave it
+    at those that there are. What ends so is complete.
+    """
+
+    def __call__(self, so_far: Sequence[SoFar]) -> bool:
+        """Whether there are enough rounds."""
+
+    def seconds_left(self) -> float:
+        """For how long a round may go on that was begun; what it lacks then is not waited for."""
 
 
+OUT_OF_TIME = Failure(
+    FailureKind.TIMED_OUT,
+    "the budget ended before there was one process of each: give a longer one",
+)
 CANCELLED = Failure(FailureKind.CANCELLED, "the benchmark was cancelled before this was finished")
 
 
@@ -152,16 +163,24 @@ async def measure(bench: Bench, group: Group, samples: Sequence[SampleFile]) -> 
     """Carry out every process that a member lacks, as far as it comes.
 
     A process whose run the agent does not know any more, because it was restarted, is begun anew. Where rounds may
-    end early, they do when a member has failed, or when there are enough of them.
+    end early, they do when a member has failed, when there are enough of them, or when their time is over.
     """
     file_of = {member.outcome_id: file for member, file in zip(group.members, samples, strict=True)}
     for process in range(max(member.job.configuration.stop.processes for member in group.members)):
         if group.enough is not None and await asyncio.to_thread(_is_enough, group, samples):
             _leave_it_at_these(group, samples)
             return
-        for _ in range(ATTEMPTS):
-            if lacking := [member for member in _launched(group, process) if member.lacks(process)]:
-                await _attempt_all(bench, group, lacking, process, file_of)
+        try:
+            async with asyncio.timeout(None if group.enough is None else group.enough.seconds_left()):
+                for _ in range(ATTEMPTS):
+                    if lacking := [member for member in _launched(group, process) if member.lacks(process)]:
+                        await _attempt_all(bench, group, lacking, process, file_of)
+        except TimeoutError:
+            _leave_it_at_these(group, samples)
+            for member in group.members:
+                if member.goes_on and not member.results:
+                    member.failure = OUT_OF_TIME
+            return
         for member in (member for member in group.members if member.lacks(process)):
             member.failure = outcome.agent_lost(member.job, outcome.RESTARTED.format(ATTEMPTS))
 

@@ -19,7 +19,13 @@ from enginebench_controller.records import BlockSamples
 from enginebench_controller.stats import welch
 from enginebench_controller.stats.distribution import Gathering
 from enginebench_controller.stats.intervals import LEVEL
-from enginebench_controller.stats.paired import estimate, interval, log_ratio
+from enginebench_controller.stats.paired import (
+    estimate,
+    interval,
+    log_ratio,
+    sequential_interval,
+    sequential_p_value,
+)
 from enginebench_controller.stats.summary import Excluded
 
 PRACTICAL = 0.01
@@ -32,6 +38,9 @@ MIN_PAIRS = 6
 """Fewer pairs of blocks cannot reach a p-value below 5 %."""
 
 _EXACT_PAIRS = 100
+
+_ANYTHING = log(1000)
+"""Of very few pairs that are looked at after each the interval may be that wide, and tells nothing."""
 
 
 class Verdict(StrEnum):
@@ -53,13 +62,17 @@ class ComparisonMethod(StrEnum):
 
 @dataclass(frozen=True)
 class Side:
-    """One of two measurements to compare: median latencies in nanoseconds, by (process, block) and by process."""
+    """One of two measurements to compare: median latencies in nanoseconds, by (process, block) and by process.
+
+    `planned` is how many processes there might have been, where somebody looked at them and stopped when it was enough.
+    """
 
     blocks: Mapping[tuple[int, int], float]
     processes: Mapping[int, float]
+    planned: int | None = None
 
     @classmethod
-    def of(cls, samples: Iterable[BlockSamples], excluded: Excluded = ()) -> "Side":
+    def of(cls, samples: Iterable[BlockSamples], excluded: Excluded = (), planned: int | None = None) -> "Side":
         """The medians of a measurement's raw latencies, iterated once. Raises ValueError when one is negative."""
         blocks: dict[tuple[int, int], float] = {}
         processes: dict[int, Gathering] = {}
@@ -67,7 +80,7 @@ class Side:
             if one.latency_ns.size and (one.process, one.block) not in excluded:
                 blocks[one.process, one.block] = float(np.median(one.latency_ns))
                 processes.setdefault(one.process, Gathering()).add(one.latency_ns)
-        return cls(blocks, {process: one.distribution().median for process, one in processes.items()})
+        return cls(blocks, {process: one.distribution().median for process, one in processes.items()}, planned)
 
 
 @dataclass(frozen=True)
@@ -91,7 +104,8 @@ def compare(a: Side, b: Side, *, paired: bool, practical: float = PRACTICAL) -> 
     """Compare `b` with `a`; `paired` when their processes lived at the same time and took turns block by block.
 
     Paired, with several processes: each pair of processes is one observation, `paired.log_ratio`, and the interval is
-    `paired.interval` over them (the process as the unit: Kalibera and Jones, ISMM 2013). Paired, with one process each:
+    `paired.interval` over them (the process as the unit: Kalibera and Jones, ISMM 2013), or the wider
+    `paired.sequential_interval` where their number was not fixed before. Paired, with one process each:
     Wilcoxon's signed-rank test of the blocks' log ratios, with the interval of Hodges and Lehmann; it knows these two
     processes only. Not paired: Welch's t test of the processes' log medians.
 
@@ -176,7 +190,8 @@ def _paired(a: Side, b: Side) -> _Estimate | str:
     medians = [([a.blocks[key] for key in keys], [b.blocks[key] for key in keys]) for keys in common.values()]
     if len(medians) == 1:
         return _signed_ranks(np.log(medians[0][1]) - np.log(medians[0][0]))
-    return _over_pairs([ratio for one in medians if (ratio := log_ratio(*one)) is not None])
+    ratios = [ratio for one in medians if (ratio := log_ratio(*one)) is not None]
+    return _over_pairs(ratios, a.planned or b.planned)
 
 
 def _unpaired(a: Side, b: Side) -> _Estimate | str:
@@ -186,11 +201,16 @@ def _unpaired(a: Side, b: Side) -> _Estimate | str:
     return _welch(*logs)
 
 
-def _over_pairs(log_ratios: Sequence[float]) -> _Estimate | str:
-    found, ends = estimate(log_ratios), interval(log_ratios)
-    if found is None or ends is None:
+def _over_pairs(log_ratios: Sequence[float], planned: int | None) -> _Estimate | str:
+    if (found := estimate(log_ratios)) is None:
         return "one pair of processes is too few to tell"
-    return _Estimate(ends.middle, ends.low, ends.high, found.p_value, ComparisonMethod.PAIRED_PROCESSES)
+    ends, p_value = interval(log_ratios), found.p_value
+    if planned is not None:
+        ends, p_value = sequential_interval(log_ratios, planned), sequential_p_value(log_ratios, planned) or 0.0
+    assert ends is not None  # noqa: S101  # as there is an estimate
+    if ends.half > _ANYTHING:
+        return f"{len(log_ratios)} pairs of processes are too few to tell, where it is looked at after each"
+    return _Estimate(ends.middle, ends.low, ends.high, p_value, ComparisonMethod.PAIRED_PROCESSES)
 
 
 def _welch(a: NDArray[np.float64], b: NDArray[np.float64]) -> _Estimate:

@@ -129,6 +129,15 @@ def sequential_interval(log_ratios: Sequence[float], most: int) -> Interval | No
     return None if found is None else found.within(LOOKED_AT * sqrt(max(most / len(log_ratios), 1.0)))
 
 
+def sequential_p_value(log_ratios: Sequence[float], most: int) -> float | None:
+    """The p-value that goes with `sequential_interval`: below 5 % where the interval leaves out 0."""
+    found = estimate(log_ratios)
+    if found is None:
+        return None
+    reached = float(-ndtri(found.p_value / 2)) / sqrt(max(most / len(log_ratios), 1.0))
+    return min(1.0, 4 * float(ndtr(-reached)))
+
+
 def spread(log_ratios: Sequence[float]) -> float | None:
     """The SD of the log ratio from pair to pair, as the interval sees it: its standard error times √pairs."""
     found = estimate(log_ratios)

@@ -65,12 +65,14 @@ class Rank:
 class Ranking:
     """Members, the fastest first. All of those that are the same are so within `bound`, such as 0.02.
 
+    `divided`: whether not only the fastest, but all that may be, are known to be faster than all that are slower.
     `processes` are about as many as it takes to tell those apart that are unsure; None where that cannot be said.
     """
 
     ranks: tuple[Rank, ...]
     bound: float | None = None
     processes: int | None = None
+    divided: bool = True
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ def rank(sides: Sequence[Side], turns: Sequence[str | None], practical: float = 
     """
     pairs = combinations(range(len(sides)), 2)
     known = _Known(_corrected({pair: _estimate(*_of(sides, pair), together=_together(turns, pair)) for pair in pairs}))
-    order = _order(sides, known)
+    order = _order(sides, known, practical)
     fastest, others = order[0], order[1:]
     ranks = [Rank(fastest, Standing.FASTEST, 1.0, 1.0, 1.0)]
     for place in others:
@@ -132,12 +134,15 @@ def rank(sides: Sequence[Side], turns: Sequence[str | None], practical: float = 
         else:
             ranks.append(_rank(place, one, practical))
     unsure = [known.between(fastest, one.place) for one in ranks if one.standing is Standing.UNSURE]
-    return Ranking(tuple(ranks), _bound(ranks, known), _processes(unsure))
+    slower = [one.place for one in ranks if one.standing is Standing.SLOWER]
+    first = [one.place for one in ranks if one.standing is not Standing.SLOWER]
+    divided = all(_is_slower(known.between(one, other), practical) for one in first for other in slower)
+    return Ranking(tuple(ranks), _bound(ranks, known), _processes(unsure), divided)
 
 
 def _estimate(a: Side, b: Side, *, together: bool) -> _Estimate | str:
     """The log ratio of b ÷ a, or why there is none."""
-    if together:
+    if together and not (a.planned or b.planned):
         ratios = [one for process in sorted(a.processes) if (one := _of_pair(a, b, process)) is not None]
         if (found := paired.estimate(ratios)) is not None:
             return _Estimate(found.middle, found.error, found.degrees, len(ratios), is_paired=True)
@@ -163,13 +168,27 @@ def _of_pair(a: Side, b: Side, process: int) -> float | None:
     return paired.log_ratio([a.blocks[key] for key in common], [b.blocks[key] for key in common])
 
 
-def _order(sides: Sequence[Side], known: _Known) -> list[int]:
-    """The places, the fastest first: by the mean of the log ratios to all the others, which are of what was shared."""
+def _order(sides: Sequence[Side], known: _Known, practical: float) -> list[int]:
+    """The places, the fastest first: by the mean of the log ratios to all the others, which are of what was shared.
+
+    First is one that none of the others is known to be faster than: those that ran alone tell less, and may err.
+    """
 
     def lag(place: int) -> float:
         return sum(_log_ratio(sides, known, other, place) for other in range(len(sides)) if other != place)
 
-    return sorted(range(len(sides)), key=lag)
+    order = sorted(range(len(sides)), key=lag)
+    unbeaten = [
+        place
+        for place in order
+        if not any(_is_slower(known.between(one, place), practical) for one in order if one != place)
+    ]
+    return sorted(order, key=lambda place: place not in unbeaten[:1])
+
+
+def _is_slower(one: _Estimate | str, practical: float) -> bool:
+    """Whether the second of a pair is known to take longer than the first."""
+    return not isinstance(one, str) and one.ends[0] > 0 and one.middle > log1p(practical)
 
 
 def _log_ratio(sides: Sequence[Side], known: _Known, first: int, second: int) -> float:
@@ -199,7 +218,7 @@ def _corrected(pairs: Mapping[Pair, _Estimate | str]) -> Mapping[Pair, _Estimate
 
 def _rank(place: int, one: _Estimate, practical: float) -> Rank:
     low, high = one.ends
-    if low > 0 and one.middle > log1p(practical):
+    if _is_slower(one, practical):
         standing = Standing.SLOWER
     else:
         standing = Standing.SAME if max(abs(low), abs(high)) <= log1p(ALIKE) else Standing.UNSURE

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?")
 _WHERE_A_REASON_BEGINS = re.compile(r": | \(|; ")
 
+_WHICH_PROCESS = re.compile(r" \(process \d+ of \d+\)")
+"""Of many remarks the number of a process tells nothing, and it is no measure of which is the worst."""
+
 MOST_NAMED = 2
 
 
@@ -46,15 +49,16 @@ def _line(alike: Sequence[Remark], total: int, *, names: bool) -> str:
     whom = list(dict.fromkeys(one.about for one in alike))
     if len(whom) == 1 and len(alike) == 1:
         return str(alike[0])
-    worst = max(alike, key=_largest)
-    at_worst = ", at worst" if len({one.sentence for one in alike}) > 1 else ""
+    sentences = {_WHICH_PROCESS.sub("", one.sentence): None for one in alike}
+    worst = max(sentences, key=_largest)
+    at_worst = ", at worst" if len(sentences) > 1 else ""
     if names:
         named = ", ".join(whom[:MOST_NAMED]) + (f" and {len(whom) - MOST_NAMED} more" if len(whom) > MOST_NAMED else "")
-        return f"{named}{at_worst}: {worst.sentence}"
-    return f"{len(whom)} of {total}{at_worst}: {worst.sentence}"
+        return f"{named}{at_worst}: {worst}"
+    return f"{len(whom)} of {total}{at_worst}: {worst}"
 
 
-def _largest(remark: Remark) -> float:
+def _largest(sentence: str) -> float:
     """The first number of a sentence, by which those of a kind are compared."""
-    found = _NUMBER.search(remark.sentence)
+    found = _NUMBER.search(sentence)
     return float(found[0].replace(",", "")) if found else 0.0

@@ -169,3 +169,24 @@ def test_advice_on_a_terminal_has_no_backticks_and_pages_have(store, answer):
     code, printed, _ = answer("advise", "p0000009")
     assert code == 0 and "enginebench " in printed and "`" not in printed
     assert "`enginebench " in answer("advise", "p0000009", "--json")[1]
+
+
+ODD_PLANS = (
+    {"gate": 7},
+    {"gate": {"budget": "soon"}, "members": {"base": "m1", "head": "m2", "control": "m3"}, "processes": "many"},
+    {"gate": {"budget": "2m"}, "members": ["m1", "m2", "m3"]},
+    {"gate": {"budget": "2m", "of": "another version"}, "members": {"base": "m1", "head": "m2", "control": "m3"}},
+    {"models": ["net"], "digests": ["net"]},
+    {"models": ["net"], "rungs": 5, "digests": {"net": 5}},
+)
+
+
+@pytest.mark.parametrize("plan", ODD_PLANS, ids=str)
+@pytest.mark.parametrize("command", [("show", "odd"), ("show", "odd", "--json"), ("compare", "odd")])
+def test_what_came_with_an_odd_plan_is_shown_all_the_same(store, answer, plan, command):
+    store.add_benchmark(replace(invented.benchmark("b9", "odd"), plan=plan, imported=True))
+    for name, engine in (("m1", "a"), ("m2", "b"), ("m3", "c")):
+        one = fp32(name, engine=engine, interleaving_group="b9-0")
+        store.add_measurement(replace(one, benchmark_id="b9"), invented.samples(name))
+    code, said, _ = answer(*command)
+    assert code == 0 and said

@@ -10,10 +10,11 @@ from typer.testing import CliRunner
 import invented
 from enginebench_controller.cli import make_app
 from enginebench_controller.comparing.answers import Metric, Outcome, answers_across, answers_document, answers_within
-from enginebench_controller.comparing.pairing import compare_pairs, pairs_across
+from enginebench_controller.comparing.pairing import compare_pairs, pairs_across, pairs_within, planned_processes
 from enginebench_controller.planning.plan import make_plan
 from enginebench_controller.records import (
     Arrivals,
+    BlockSamples,
     Configuration,
     Effective,
     EngineRef,
@@ -87,6 +88,13 @@ def test_the_same_and_faster_than_a_third():
     assert "openvino and ort are the same within 1 %, both faster than torch (1.6" in answer.sentence
 
 
+def test_only_the_one_that_is_known_to_be_is_called_faster_than_a_third():
+    near = [member("a", 4.0), member("b", 4.05, spread=0.02, seed=2), member("c", 4.1)]
+    (answer,) = answered(*near)
+    assert [place.standing for place in answer.places] == ["fastest", "same", "slower"]
+    assert ", a faster than c (1.0" in answer.sentence and "both" not in answer.sentence
+
+
 def test_what_cannot_be_told_says_why_and_gives_the_command_that_would():
     plan = make_plan({"models": ["net.onnx", "zoo:other"], "batch": [1, 4], "options": {"ort.level": "low"}}, "run")
     document = plan.document() | {"digests": {"net.onnx": "ab" * 32, "zoo:other": "cd" * 32}, "order_seed": 3}
@@ -158,8 +166,60 @@ def test_a_disturbed_machine_is_told_and_is_why_nothing_can_be():
     quiet, told = member("a", 4.0, spread=0.2)
     noisy = tuple(replace(one, disturbances=("other processes 31 %",)) for one in quiet.blocks)
     (answer,) = answered((replace(quiet, blocks=noisy), told), member("b", 4.1, spread=0.2))
-    assert "the machine did other things for up to 100% of the time" in answer.sentence
+    assert answer.sentence.endswith("; the machine was disturbed.")
     assert any(remark.startswith("disturbed for up to 100%") for remark in answer.remarks)
+
+
+PLAN = make_plan({"models": ["net.onnx"], "processes": PROCESSES}, "run").document() | {
+    "digests": {"net.onnx": "ab" * 32}
+}
+
+
+def begun_each(seconds, measured):
+    """A member whose processes began so many seconds after each other."""
+    measurement, told = measured
+    starts = (round(1e9 * (1000 + seconds * one.index)) for one in measurement.processes)
+    processes = [
+        replace(one, started_at_unix_ns=start) for one, start in zip(measurement.processes, starts, strict=True)
+    ]
+    return replace(measurement, processes=tuple(processes)), told
+
+
+def test_a_disturbed_machine_gets_a_quiet_hour_and_not_many_more_processes():
+    members = [member(name, ms, spread=0.2) for name, ms in (("a", 4.0), ("b", 4.1))]
+    (quiet,) = answered(*members, plan=PLAN)
+    hit = [
+        (replace(one, blocks=tuple(replace(block, disturbances=("steal 9 %",)) for block in one.blocks)), told)
+        for one, told in members
+    ]
+    (noisy,) = answered(*hit, plan=PLAN)
+    assert noisy.advice == "when the machine is quiet, this would tell"
+    asked = [shlex.split(one.command) for one in (quiet, noisy)]
+    many, few = (int(words[words.index("--processes") + 1]) for words in asked)
+    assert many > few == PROCESSES
+
+
+def test_how_long_it_takes_is_told_with_the_command():
+    members = [begun_each(8, member(name, ms, spread=0.1)) for name, ms in (("a", 4.0), ("b", 4.1), ("far", 40.0))]
+    (answer,) = answered(*members, plan=PLAN)
+    words = shlex.split(answer.command)
+    seconds = int(words[words.index("--processes") + 1]) * 8 * 2 / 3
+    told = f"{seconds:.0f} seconds" if seconds < 90 else f"{seconds / 60:.0f} minutes"
+    assert answer.advice == f"this would tell, in about {told}" and answer.lines[1].startswith(f"{answer.advice}: ")
+
+
+def test_a_sentence_that_tells_nothing_names_two_ranges_and_counts_the_others():
+    (answer,) = answered(*(member(f"engine{place}", 4.0 + place / 50, spread=0.3) for place in range(6)))
+    assert answer.outcome is Outcome.CANNOT_TELL and len(answer.places) == 6
+    assert answer.sentence.count("×") == 2 and ", 3 more; that is what 6 processes each tell." in answer.sentence
+
+
+def test_what_is_shorter_than_the_clock_can_tell_is_left_out_and_named():
+    measurement, told = member("quick", 4.0)
+    none = tuple(replace(one, median_ns=0.0) for one in measurement.processes)
+    (answer,) = answered((replace(measurement, processes=none), told), member("a", 4.0), member("b", 5.0))
+    assert [place.name for place in answer.places] == ["a", "b"]
+    assert "left out: quick, whose inferences are shorter than the clock can tell" in answer.remarks
 
 
 def test_what_is_told_on_a_disturbed_machine_says_that_it_holds_there():
@@ -271,7 +331,39 @@ def test_two_benchmarks_are_answered_by_their_names():
 
 def test_the_document_has_every_part():
     (one,) = answers_document(answered(member("a", 4.0), member("b", 5.0)))
-    assert set(one) == {"sentence", "outcome", "work", "metric", "places", "same_within", "command", "remarks"}
+    assert set(one) == {
+        "sentence",
+        "outcome",
+        "work",
+        "metric",
+        "places",
+        "same_within",
+        "command",
+        "advice",
+        "remarks",
+    }
     assert one["places"][0] == {
         "measurement_id": "a", "name": "a", "standing": "fastest", "ratio": 1.0, "low": 1.0, "high": 1.0
     }  # fmt: skip
+
+
+def test_two_of_a_gate_which_may_end_early_are_known_less_well_than_two_of_a_fixed_number():
+    sides = [member("a", 4.0, spread=0.01), member("b", 4.2, spread=0.01)]
+    measurements, blocks = [one for one, _ in sides], {one.id: told for one, told in sides}
+    gate = replace(invented.benchmark("b1"), plan={"gate": {"budget": "2m"}, "processes": 10})
+    raw = {one.id: _raw(blocks[one.id]) for one in measurements}
+    plain, early = (
+        compare_pairs(pairs_within(measurements), raw.__getitem__, planned=planned)
+        for planned in ({}, planned_processes([replace(gate, id=measurements[0].benchmark_id)]))
+    )
+    assert early[0].comparison.high > plain[0].comparison.high * 1.02
+    (first,) = answers_across(plain, {}, blocks)
+    (second,) = answers_across(early, {}, blocks, planned={measurements[0].benchmark_id: 10})
+    assert first.outcome is Outcome.RANKED and second.places[1].high > first.places[1].high * 1.02
+
+
+def _raw(blocks):
+    return tuple(
+        BlockSamples(one.process, one.block, latency_ns=np.full(3, int(one.median_ns), dtype=np.int64))
+        for one in blocks
+    )

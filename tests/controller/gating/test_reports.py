@@ -51,3 +51,10 @@ def test_names_of_others_are_harmless_and_a_pass_names_d() -> None:
     assert "<c>" not in gate_markdown(found)
     assert "less than D = 2.0% worse" in headline(found)
     assert found.outcome is GateOutcome.PASSES
+
+
+def test_what_failed_is_not_called_an_output_and_keeps_its_lines() -> None:
+    found = result(1.0, failures=("head: the plugin said\nno\x00thing",))
+    assert "> **Failed:** head: " in gate_markdown(found) and "**Outputs:**" not in gate_markdown(found)
+    case = ElementTree.fromstring(gate_junit(found, strict=False)).find(".//failure")
+    assert case is not None and "said\nno\N{REPLACEMENT CHARACTER}thing" in str(case.text)

@@ -57,6 +57,24 @@ def test_a_version_that_is_there_needs_nothing_and_prefers_the_default_environme
     assert chosen_engine(side, target(engine("ort", "built", version="1.0+cpu"))) == "ort@built"
 
 
+@pytest.mark.parametrize(
+    ("asked", "there", "is_it"),
+    [
+        ("1.20", "1.20.0", True),
+        ("1.20.0", "1.20", True),
+        ("1.20", "1.20.1", False),
+        ("1.20.*", "1.20.1", True),
+        ("1.2.*", "1.20.1", False),
+        ("2.1+cpu", "2.1+cpu", True),
+        ("2.1+cpu", "2.1+cu118", False),
+        ("10", "1", False),
+    ],
+)
+def test_a_version_is_there_however_pip_writes_it(asked, there, is_it) -> None:
+    side, _ = parse_sides("m", f"ort=={asked}", "ort", None)
+    assert (needed(side, target(engine("ort", version=there))) is None) is is_it
+
+
 def test_a_version_that_is_not_there_is_installed_into_an_environment_of_its_name() -> None:
     side, _ = parse_sides("m", "ort==2.0", "ort", None)
     wanted = needed(side, target(engine("ort")))

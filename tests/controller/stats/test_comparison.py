@@ -1,5 +1,7 @@
 """A comparison finds what is there, seldom what is not, and says when it cannot tell."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -240,3 +242,33 @@ def test_a_difference_among_many_comparisons_must_withstand_their_number():
 
     assert [one.p_value for one in together] == [pytest.approx(0.08), None, pytest.approx(0.003), 0.5]
     assert [str(one.verdict) for one in together] == ["inconclusive", "inconclusive", "faster", "same"]
+
+
+@pytest.mark.parametrize("effect", [0.0, 0.05])
+def test_who_stopped_when_it_looked_clear_is_believed_less(effect):
+    """Equal things, looked at after each pair until they differ: a plain interval says so too often."""
+    generator = np.random.default_rng(5)
+    planned, trials, found = 20, 100, {True: 0, False: 0}
+    for _ in range(trials):
+        medians = 4 * MS * np.exp(generator.normal(0, 0.03, (2, planned, 4)))
+        for is_known in found:
+            for pairs in range(3, planned + 1):
+                first, second = (side(one[:pairs]) for one in medians * np.exp([[[0]], [[effect]]]))
+                first = replace(first, planned=planned if is_known else None)
+                told = compare(first, second, paired=True, practical=0.0)
+                if told.verdict in (Verdict.FASTER, Verdict.SLOWER):
+                    assert told.p_value < 0.05
+                    found[is_known] += 1
+                    break
+    share = {is_known: count / trials for is_known, count in found.items()}
+    assert share[True] <= stats.binom.ppf(0.999, trials, 0.05) / trials if not effect else share[True] > 0.9
+    assert share[False] > 0.15, "the plain interval is no test of what ended early"
+
+
+def test_two_pairs_of_many_that_were_planned_are_too_few_and_no_number():
+    first, second = side(np.full((2, 4), 4.0 * MS)), side(np.array([[4.1] * 4, [4.3] * 4]) * MS)
+    found = compare(replace(first, planned=50), second, paired=True)
+    assert (found.high, found.verdict) == (
+        None,
+        Verdict.INCONCLUSIVE,
+    ) and "2 pairs of processes are too few" in found.note

@@ -21,6 +21,15 @@ def test_one_that_says_the_same_several_times_is_one_of_them() -> None:
     assert condensed(said, 4) == ["1 of 4, at worst: the latency rose by 7% while it was measured (process 7)"]
 
 
+def test_the_number_of_a_process_is_no_measure_of_the_worst() -> None:
+    few = "too few inferences to tell whether the warm-up was long enough (process {} of 4)"
+    said = [Remark(net, few.format(number)) for net in "ab" for number in (1, 2, 3, 4)]
+    assert condensed(said, 2) == ["2 of 2: too few inferences to tell whether the warm-up was long enough"]
+    rose = "never became steady while warming up (process {} of 9): it fell by {} %"
+    unsteady = [Remark(net, rose.format(number, by)) for net, number, by in (("a", 1, 40), ("b", 9, 3))]
+    assert condensed(unsteady, 2) == ["2 of 2, at worst: never became steady while warming up: it fell by 40 %"]
+
+
 def test_names_do_not_make_kinds() -> None:
     noisy = [Remark("pair", f"net on {one} is disturbed: by others", (f"net on {one}",)) for one in "ab"]
     assert len(condensed(noisy, 1)) == 1

@@ -4,7 +4,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from enginebench_controller.comparing.cells import compare_cells
-from enginebench_controller.comparing.pairing import Compared
+from enginebench_controller.comparing.pairing import Compared, planned_processes
 from enginebench_controller.store.latencies import LatencyCurve
 from enginebench_ui import reading
 from enginebench_ui.benchmark_page import reading as kept
@@ -74,7 +74,10 @@ def _compare(choice: Choice, cell: Cell) -> dict[str, Compared]:
     if first is None or first.latency is None or not others:
         return {}
     paired = [one.id for one in (first, *others) if one.interleaving_group is not None]
-    compared = compare_cells(first, others, kept.blocks(paired), reading.models())
+    planned = planned_processes(
+        kept.whole(id_).bundle.benchmark for id_ in {one.benchmark_id for one in (first, *others)}
+    )
+    compared = compare_cells(first, others, kept.blocks(paired), reading.models(), planned)
     return {one.second.id: one for one in compared}
 
 

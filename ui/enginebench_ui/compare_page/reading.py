@@ -11,7 +11,7 @@ import pandas as pd
 
 from enginebench_controller.comparing import ProfileComparison, compare_profiles
 from enginebench_controller.comparing.answers import Answer, answers_across
-from enginebench_controller.comparing.pairing import Compared, compare_pairs
+from enginebench_controller.comparing.pairing import Compared, compare_pairs, planned_processes
 from enginebench_controller.comparing.profiles import ProfilePair
 from enginebench_controller.errors import InputError
 from enginebench_controller.records import Measurement, Peak
@@ -133,13 +133,16 @@ def _measured(path: str, measurement_id: str) -> Measured:
 @kept(_MOST_LISTS)
 def _compared(path: str, first_id: str, second_id: str, _first: Measurement, _second: Measurement) -> Compared:
     store = store_at(path)
-    return compare_pairs([(_first, _second)], store.block_samples, store.models())[0]
+    planned = planned_processes(map(store.benchmark, {_first.benchmark_id, _second.benchmark_id}))
+    return compare_pairs([(_first, _second)], store.block_samples, store.models(), planned=planned)[0]
 
 
 @kept(_MOST_LISTS)
 def _answers_of_two(path: str, first_id: str, second_id: str, _compared: Compared) -> tuple[Answer, ...]:
     store = store_at(path)
-    return answers_across([_compared], {}, store.block_latencies([first_id, second_id]), store.models())
+    blocks = store.block_latencies([first_id, second_id])
+    planned = planned_processes(map(store.benchmark, {one.benchmark_id for one in (_compared.first, _compared.second)}))
+    return answers_across([_compared], {}, blocks, store.models(), planned=planned)
 
 
 @kept(_MOST_COMPARISONS)
