@@ -56,7 +56,7 @@ class Quiet:
             found.before.CopyFrom(used)
             if is_quiet(used, cores):
                 self._vain_ns = 0
-                break
+                return found
             if was_in_vain or found.waited_ns >= at_most_ns:
                 break
             tell(Unquiet(seen=used, waited_ns=found.waited_ns, at_most_ns=at_most_ns))

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from enginebench_agent.worker.observe import children, threads
+
 PATIENCE_SECONDS = 1.0
 """How long whoever is to rest is waited for: a thread in the middle of a disk access stops only afterwards,
 and one that waits for a processor only when it has got one."""
@@ -152,11 +154,11 @@ class OwnTime:
 
 def _processes(keeper: int, engine: int) -> Iterator[_Process]:
     """The engine's process and all that descend from it or from a keeper, who is left out."""
-    pids = [engine, *(pid for pid in _children(keeper) if pid != engine)] if keeper != engine else [engine]
+    pids = [engine, *(pid for pid in children(keeper) if pid != engine)] if keeper != engine else [engine]
     for pid in pids:
         if (process := _process(pid)) is not None:
             yield process
-            pids += _children(pid)
+            pids += children(pid)
 
 
 def _process(pid: int) -> _Process | None:
@@ -170,24 +172,10 @@ def _process(pid: int) -> _Process | None:
 
 def _stats(pid: int) -> Iterator[list[str]]:
     """What follows the name in the `stat` of each thread, the first one's first: proc(5), from field 3 on."""
-    for thread in _threads(pid):
+    for thread in threads(pid):
         with contextlib.suppress(OSError):
             text = Path(f"/proc/{pid}/task/{thread}/stat").read_text(errors="replace")
             yield text.rpartition(")")[2].split()
-
-
-def _children(pid: int) -> Iterator[int]:
-    """Its child processes, by the thread that started each; none where the kernel does not list them."""
-    for thread in _threads(pid):
-        with contextlib.suppress(OSError):
-            yield from map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split())
-
-
-def _threads(pid: int) -> list[str]:
-    try:
-        return os.listdir(f"/proc/{pid}/task")  # noqa: PTH208  # at each turn: a third of the time
-    except OSError:
-        return []
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

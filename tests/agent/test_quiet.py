@@ -109,6 +109,15 @@ async def test_after_quiet_a_run_waits_again(machine: Machine) -> None:
     assert (await quiet.wait(1, SECOND // 4, Told().append)).waited_ns > 0
 
 
+async def test_a_wait_that_ended_in_quiet_was_not_in_vain(machine: Machine) -> None:
+    quiet, machine.busy = Quiet(machine.root), True
+    found = await quiet.wait(1, SECOND // 4, lambda _: setattr(machine, "busy", False))
+    assert (found.waited_ns, is_quiet(found.before, 1)) == (SECOND // 4, True)
+    machine.busy = True
+    await asyncio.sleep(0.4)
+    assert (await quiet.wait(1, SECOND // 4, Told().append)).waited_ns > 0
+
+
 async def test_who_does_not_want_to_wait_does_not_look_either(machine: Machine) -> None:
     machine.busy = True
     found = await Quiet(machine.root).wait(1, 0, Told().append)

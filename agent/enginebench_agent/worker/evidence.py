@@ -1,13 +1,12 @@
 """What the machine was doing during a block: read at its two ends, never within, and judged."""
 
 import resource
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from enginebench_agent.worker import machine_state
+from enginebench_agent.worker import machine_state, observe
 from enginebench_agent.worker.kernel_files import AbsentError
 from enginebench_agent.worker.machine_state import TICK_NS, Source
 from enginebench_proto.v1.measurement_pb2 import Evidence
@@ -154,4 +153,4 @@ def _readings(sources: Sequence[Source]) -> dict[str, Any]:
 def _own_counters() -> dict[str, int]:
     # getrusage counts all threads, those that have ended too.
     switches = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
-    return {"cpu_time_ns": time.process_time_ns(), "involuntary_switches": switches}
+    return {"cpu_time_ns": observe.process_cpu_time_ns(), "involuntary_switches": switches}

@@ -12,6 +12,7 @@ from typing import Any
 
 from enginebench_agent import cgroup, cpufreq
 from enginebench_agent.worker.kernel_files import AbsentError, KeptFile
+from enginebench_agent.worker.observe import process_cpu_time_ns
 
 Source = Callable[[], Mapping[str, Any]]
 
@@ -27,13 +28,15 @@ _PROCESSOR_SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal")
 
 
 def processor_times(root: Path) -> Source:
-    """Processor time of all other processes, and time stolen, from /proc/stat: in ticks of 10 ms, as nanoseconds."""
+    """Processor time of all but this process and what it started, and time stolen: /proc/stat's ticks of 10 ms, as
+    nanoseconds.
+    """
     stat = KeptFile(root / "proc/stat", root)
 
     def read() -> Mapping[str, int]:
         user, nice, system, _, _, irq, softirq, steal = (int(text) for text in stat.read().split(maxsplit=9)[1:9])
         busy_ns = (user + nice + system + irq + softirq) * TICK_NS
-        return {"other_cpu_time_ns": busy_ns - time.process_time_ns(), "steal_ns": steal * TICK_NS}
+        return {"other_cpu_time_ns": busy_ns - process_cpu_time_ns(), "steal_ns": steal * TICK_NS}
 
     return read
 

@@ -72,7 +72,7 @@ def _warm_up(session: Session, load: TimedLoad, around: Surroundings, known: Mea
         known.captured_outputs.extend(outputs)
         rule = warm_up_rule(job.configuration.stop, len(session.requests))
         report = a_few_times_a_second(around.channel.progress)
-        known.warm_up.CopyFrom(warm_up(load, rule, report, iterations))
+        known.warm_up.CopyFrom(warm_up(load, rule, report, iterations, around.pauses))
 
 
 def _steady_state(

@@ -1,8 +1,10 @@
 """What the kernel saw this process do: threads that worked, processor time, peak memory, instruction sets."""
 
+import contextlib
 import os
+import resource
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 PROC_SELF = Path("/proc/self")
@@ -36,8 +38,46 @@ def working_threads(before: Mapping[int, int] | None, after: Mapping[int, int] |
 
 
 def process_cpu_time_ns() -> int:
-    """Processor time of this process so far, all its threads, in nanoseconds."""
-    return time.process_time_ns()
+    """Processor time so far of this process, all its threads, and of what it started, in nanoseconds.
+
+    An engine may compute in processes of its own; of those, one that left its parent is not found.
+    """
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    ended_ns = round((ended.ru_utime + ended.ru_stime) * 1e9)
+    return time.process_time_ns() + ended_ns + sum(map(_cpu_time_ns, _descendants()))
+
+
+def threads(pid: int) -> list[str]:
+    """The numbers of a process's threads, its first one's first; none of one that is gone."""
+    try:
+        return os.listdir(f"/proc/{pid}/task")  # noqa: PTH208  # at each turn: a third of the time
+    except OSError:
+        return []
+
+
+def children(pid: int) -> Iterator[int]:
+    """Its child processes, by the thread that started each; none where the kernel does not list them."""
+    for thread in threads(pid):
+        with contextlib.suppress(OSError):
+            yield from map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split())
+
+
+def _descendants() -> Iterator[int]:
+    try:  # half a microsecond: most engines start nobody
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except (AttributeError, ChildProcessError):
+        return
+    pids = list(children(os.getpid()))
+    for pid in pids:
+        yield pid
+        pids += children(pid)
+
+
+def _cpu_time_ns(pid: int) -> int:
+    try:
+        return time.clock_gettime_ns(~pid << 3 | 2)  # clock_getcpuclockid(3), which Python does not have
+    except OSError:  # it is gone
+        return 0
 
 
 def reset_peak_rss(proc: Path = PROC_SELF) -> bool:

@@ -53,6 +53,10 @@ class Pauses:
             if begin_ns <= paused_ns < end_ns:
                 yield paused_ns, min(continued_ns or end_ns, end_ns)
 
+    def total_ns(self, begin_ns: int, end_ns: int) -> int:
+        """How long those pauses were together."""
+        return sum(continued_ns - paused_ns for paused_ns, continued_ns in self.within(begin_ns, end_ns))
+
     def went_on(self, begin_ns: int) -> bool:
         """Whether it went on after this instant and nobody had seen it stopped."""
         count = self._count()

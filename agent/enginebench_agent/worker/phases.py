@@ -47,4 +47,4 @@ class PhaseRecorder:
         # Blocks tell of their own pauses, and between those of a group the process rests.
         if self._pauses is None or name == STEADY_STATE:
             return None
-        return sum(end - begin for begin, end in self._pauses.within(begin_ns, end_ns)) or None
+        return self._pauses.total_ns(begin_ns, end_ns) or None

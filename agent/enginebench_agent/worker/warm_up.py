@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from enginebench_agent.worker.loads.block import TimedLoad
+from enginebench_agent.worker.pauses import Pauses
 from enginebench_agent.worker.progress import ReportProgress
 from enginebench_agent.worker.verdicts.steadiness import FEWEST, is_too_few, unsteadiness
 from enginebench_proto.v1 import configuration_pb2
@@ -34,13 +35,16 @@ def warm_up_rule(stop: configuration_pb2.StopRule, requests: int) -> WarmUpRule:
     return WarmUpRule(stop.warmup_ns, cap_ns, FEWEST_OF_HALF * requests)
 
 
-def warm_up(load: TimedLoad, rule: WarmUpRule, report: ReportProgress, iterations: int = 0) -> WarmUp:
+def warm_up(
+    load: TimedLoad, rule: WarmUpRule, report: ReportProgress, iterations: int = 0, pauses: Pauses | None = None
+) -> WarmUp:
     """Run windows, each beginning in the middle of the one before, until one is steady or the time is up.
 
-    `iterations` are inferences run before, which the outcome counts too. Where too few to tell fit into a window, its
-    halves have as many as it takes; a model too slow even for that is undecided, which is no finding.
+    `iterations` are inferences run before, which the outcome counts too; what `pauses` tell of takes no time. Where too
+    few to tell fit into a window, its halves have as many as it takes; a model too slow even for that is undecided,
+    which is no finding.
     """
-    halves = _Halves(load, rule, report, iterations)
+    halves = _Halves(load, rule, report, iterations, pauses)
     first, second = halves.run(), halves.run()
     while (reason := unsteadiness(first, second)) and halves.elapsed_ns < rule.max_ns:
         first, second = second, halves.run(FEWEST if is_too_few(first, second) else 0)
@@ -51,12 +55,15 @@ def warm_up(load: TimedLoad, rule: WarmUpRule, report: ReportProgress, iteration
 class _Halves:
     """Runs half a window at a time, in stretches short enough to tell how far it has come."""
 
-    def __init__(self, load: TimedLoad, rule: WarmUpRule, report: ReportProgress, iterations: int) -> None:
+    def __init__(
+        self, load: TimedLoad, rule: WarmUpRule, report: ReportProgress, iterations: int, pauses: Pauses | None
+    ) -> None:
         self.elapsed_ns = 0
         self.iterations = iterations
         self._load = load
         self._rule = rule
         self._report = report
+        self._pauses = pauses
 
     def run(self, wanted: int = 0) -> list[int]:
         """Latencies of half a window; a fair selection where there are many.
@@ -68,10 +75,11 @@ class _Halves:
         while missing_ns > 0 or missing > 0 or (len(latencies) < wanted and self.elapsed_ns < self._rule.max_ns):
             block = self._load.block(min(missing_ns, _STRETCH_NS))
             latencies += _selection(block.latency_ns)
-            missing_ns = max(0, missing_ns - block.duration_ns)
+            paused_ns = self._pauses.total_ns(block.begin_ns, block.end_ns) if self._pauses else 0
+            missing_ns = max(0, missing_ns - (block.duration_ns - paused_ns))
             missing -= len(block.latency_ns)
             self.iterations += len(block.latency_ns)
-            self.elapsed_ns += block.duration_ns
+            self.elapsed_ns += block.duration_ns - paused_ns
             self._report(self.elapsed_ns, max(self.elapsed_ns, self._rule.window_ns), self.iterations)
         return _selection(latencies)
 

@@ -58,14 +58,14 @@ class ScriptedLoad(TimedLoad):
 
     def __init__(self, latencies: Iterator[int]) -> None:
         self._latencies = latencies
-        self._now = 0
+        self.now_ns = 0
 
     def block(self, length_ns: int, fewest: int = 1, *, drain: bool = False) -> TimedBlock:
-        begin, taken = self._now, array("q")
-        while self._now - begin < length_ns or len(taken) < fewest:
+        begin, taken = self.now_ns, array("q")
+        while self.now_ns - begin < length_ns or len(taken) < fewest:
             taken.append(next(self._latencies))
-            self._now += taken[-1]
-        return TimedBlock(begin, self._now, taken)
+            self.now_ns += taken[-1]
+        return TimedBlock(begin, self.now_ns, taken)
 
     def close(self) -> None:
         pass

@@ -1,6 +1,8 @@
 """Evidence is what changed between the two ends of a block, absent with a reason where the machine does not tell."""
 
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -86,6 +88,22 @@ def test_ones_own_time_never_makes_that_of_others_negative(root: Path) -> None:
     reader.begin()
     burn(0.02)
     assert reader.end().other_cpu_time_ns == 0
+
+
+def test_an_engine_in_a_process_of_its_own_is_no_other_process(root: Path) -> None:
+    write_stat(root, user=100)
+    reader = EvidenceReader([0], root)
+    reader.begin()
+    script = "import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as engine:
+        assert engine.stdout is not None
+        engine.stdout.readline()
+        write_stat(root, user=130)
+        alive = reader.end()
+        engine.communicate(b"\n")
+    for evidence in (alive, reader.end()):
+        assert evidence.cpu_time_ns >= 300 * MILLISECOND
+        assert evidence.other_cpu_time_ns == 0
 
 
 def test_pressure_is_the_growth_of_the_line_some(root: Path) -> None:

@@ -279,3 +279,12 @@ def test_a_keeper_that_was_stopped_with_its_engine_says_only_that_it_was(keeper_
         unseen, *paused_ns = kept.stdout.readline().split()
     # Whether the keeper was quick enough to see the engine stopped before it was itself, nobody can say.
     assert unseen == b"True" or int(paused_ns[0]) > 80 * MS
+
+
+def test_arrivals_far_apart_in_a_turn_are_no_pause() -> None:
+    judge = Standstill(Pauses(), CORES)
+    usual(judge)
+    latency, at_ms = array("q", [2 * MS]), array("q", [BEGIN_NS + 998 * MS])
+    done = array("q", [BEGIN_NS + 1000 * MS])
+    timed = TimedBlock(BEGIN_NS, BEGIN_NS + 1000 * MS, latency, at_ms, at_ms, done)
+    assert judge.within(timed, evidence(timed, idle_ms=998), goes_on=False) == Pause(0)

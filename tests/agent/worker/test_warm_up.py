@@ -1,10 +1,12 @@
 """Warm-up ends when two halves of a window are alike, says so when they never are, and knows noise from drift."""
 
+from collections.abc import Iterator
 from itertools import chain, cycle, repeat
 
 import pytest
 
 from agent.worker.scripted_loads import MILLISECOND, STATIONARY, Latencies, ScriptedLoad, cooling, drawn
+from enginebench_agent.worker.pauses import Pauses
 from enginebench_agent.worker.verdicts.mann_whitney import p_value
 from enginebench_agent.worker.verdicts.steadiness import unsteadiness
 from enginebench_agent.worker.warm_up import WarmUpRule, warm_up, warm_up_rule
@@ -31,6 +33,20 @@ def test_a_drift_is_waited_for_and_no_longer() -> None:
     outcome = warmed(cooling(2, 1, 600))
     assert outcome.steady
     assert 600 < outcome.iterations < 1300
+
+
+def test_a_pause_takes_nothing_from_the_time_to_warm_up() -> None:
+    pauses, stopped_ns = Pauses(), 20_000 * MILLISECOND
+
+    def stopped_once() -> Iterator[int]:
+        for number, latency_ns in enumerate(cooling(2, 1, 600)):
+            if number == 400:
+                pauses.begin(load.now_ns)
+                pauses.end(load.now_ns + stopped_ns)
+            yield latency_ns + (stopped_ns if number == 400 else 0)
+
+    load = ScriptedLoad(stopped_once())
+    assert warm_up(load, WINDOW, lambda *_: None, pauses=pauses).steady
 
 
 def test_a_drift_without_end_is_cut_off_and_told() -> None:

@@ -131,7 +131,8 @@ class Standstill:
         usual_ns = self._usual_latency_ns(latency_ns)
         if usual_ns is None or not evidence.HasField("cpu_time_ns"):
             return 0
-        between_ns = 0 if goes_on else timed.duration_ns - int(latency_ns.sum())
+        # An open loop waits for what is due next.
+        between_ns = 0 if goes_on or timed.sent_ns else timed.duration_ns - int(latency_ns.sum())
         gap_ns = max(_service_ns(timed, latency_ns) - round(usual_ns), between_ns)
         if gap_ns < max(UNTOLD_SHORTEST_NS, UNTOLD_FACTOR * usual_ns):
             return 0
