@@ -89,7 +89,7 @@ def _service_unit(parsed: argparse.Namespace) -> None:
     data_dir = parsed.data_dir or (SYSTEM_DATA_DIR if parsed.system else default_root())
     tls = parsed.tls.absolute() if parsed.tls else None
     access = {"tls": tls, "plain_text": parsed.plain_text, "announce": parsed.announce}
-    print(unit_text(UnitOptions(manager, data_dir.absolute(), parsed.host, parsed.port, **access)), end="")  # data
+    print(unit_text(UnitOptions(manager, data_dir, parsed.host, parsed.port, **access)), end="")  # data
 
 
 def _health(parsed: argparse.Namespace) -> None:
@@ -207,7 +207,7 @@ def _add_service(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     _add_listening(unit)
     unit.add_argument(
         "--data-dir",
-        type=Path,
+        type=_folder,
         metavar="DIR",
         help="the agent's folder (default: that of `serve`, below /var/lib with --system)",
     )
@@ -290,9 +290,18 @@ def _add_calibrate(commands: "argparse._SubParsersAction[argparse.ArgumentParser
     _add_shared(calibrate, _calibrate)
 
 
+def _folder(text: str) -> Path:
+    """Where it lies whoever asks: interpreters of environments are started in folders of their own."""
+    return Path(text).absolute()
+
+
 def _add_shared(parser: argparse.ArgumentParser, run: object) -> None:
     parser.add_argument(
-        "--data-dir", type=Path, default=default_root(), metavar="DIR", help="the agent's folder (default %(default)s)"
+        "--data-dir",
+        type=_folder,
+        default=default_root(),
+        metavar="DIR",
+        help="the agent's folder (default %(default)s)",
     )
     _add_run(parser, run)
 

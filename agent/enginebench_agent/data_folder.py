@@ -118,8 +118,8 @@ def default_root() -> Path:
     That is where a controller on this machine starts its own agent, so both find the same environments.
     """
     if own := os.environ.get("ENGINEBENCH_AGENT_HOME"):
-        return Path(own)
+        return Path(own).absolute()
     if home := os.environ.get("ENGINEBENCH_HOME"):
-        return Path(home) / "agent"
+        return Path(home).absolute() / "agent"
     data_home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return Path(data_home) / "enginebench" / "agent"

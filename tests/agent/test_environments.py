@@ -1,6 +1,7 @@
 """`enginebench-agent environment`: what pip is told, which Python is taken, and what is left when it fails."""
 
 import json
+import os
 import subprocess
 import sys
 import zipfile
@@ -212,7 +213,7 @@ def test_a_plugin_from_elsewhere_is_added_listed_and_removed(tmp_path: Path) -> 
         '[project.entry-points.enginebench]\nmine = "my_plugin"\n'
         '[tool.hatch.build.targets.wheel]\ninclude = ["my_plugin.py"]\n'
     )
-    folder = ["--data-dir", str(tmp_path / "agent")]
+    folder = ["--data-dir", os.path.relpath(tmp_path / "agent")]  # from where this test runs
     added = run_command("environment", "add", "extra", "--package", str(project), *folder)
     assert added.returncode == 0, added.stderr
     assert added.stdout == "mine 3.2.1: CPU (any processor)\n"
