@@ -14,7 +14,7 @@ from enginebench_proto.v1.measurement_pb2 import Evidence
 
 SECOND = 1_000_000_000
 MILLISECOND = 1_000_000
-SOMETHING_ELSE = {"missing", "cpu_time_ns", "involuntary_switches"}
+SOMETHING_ELSE = {"missing", "cpu_time_ns", "involuntary_switches", "reference_product_ns", "reference_stream_ns"}
 MACHINE_FIELDS = {field.name for field in Evidence.DESCRIPTOR.fields} - SOMETHING_ELSE
 
 
@@ -60,15 +60,23 @@ def test_every_field_is_either_there_or_missing_with_a_reason_on_this_very_machi
     assert second.cpu_time_ns < first.cpu_time_ns
 
 
+COST = """
+import os, time
+from enginebench_agent.worker.evidence import EvidenceReader
+reader, costs_ns = EvidenceReader(sorted(os.sched_getaffinity(0))), []
+for _ in range(50):
+    begin_ns = time.thread_time_ns()
+    reader.begin()
+    reader.end()
+    costs_ns.append(time.thread_time_ns() - begin_ns)
+print(min(costs_ns))
+"""
+
+
 def test_a_pair_of_readings_costs_less_than_a_hundredth_of_the_shortest_block() -> None:
-    reader = EvidenceReader(sorted(os.sched_getaffinity(0)))
-    costs_ns = []
-    for _ in range(50):
-        begin_ns = time.thread_time_ns()
-        reader.begin()
-        reader.end()
-        costs_ns.append(time.thread_time_ns() - begin_ns)
-    assert min(costs_ns) < 0.5 * MILLISECOND
+    # In a process of its own, as most engines have: this one may have started many others, and theirs is read too.
+    told = subprocess.run([sys.executable, "-c", COST], capture_output=True, text=True, check=True).stdout
+    assert int(told) < 0.5 * MILLISECOND
 
 
 def test_time_of_other_processes_is_the_machines_without_ones_own(root: Path) -> None:
