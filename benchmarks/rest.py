@@ -35,7 +35,9 @@ KEPT = RESULTS / "rest.json"
 ENGINES = ("onnxruntime", "openvino", "torch", DEEPSPARSE)
 BLOCKS_A_PROCESS = 40
 BLOCK_MS = 50
-VICTIMS = ("child", "agent", "child and keeper")
+CLOCK = "wall clock"
+VICTIMS = ("child", "agent", "child and keeper", CLOCK)
+"""Who is stopped; the wall clock is set forward instead, and back when all has ended, where this account may."""
 RUN_TIMEOUT_S = 900.0
 
 Blocks = Sequence[float]
@@ -168,17 +170,46 @@ def stop(place: Bench, victim: str, engine: str, model: Path, cores: int, second
     place.whoever_has_a_turn(changes=4)
     time.sleep(order.uniform(0.0, 0.5))
     keeper, child = place.whoever_has_a_turn()
-    stopped = {"child": (child,), "agent": (place.agent.pid,), "child and keeper": (keeper, child)}[victim]
-    for number in (signal.SIGSTOP, signal.SIGCONT):
-        for pid in stopped:
-            os.kill(pid, number)
-        time.sleep(seconds if number is signal.SIGSTOP else 0)
-    found = place.end(run)
+    if victim == CLOCK:
+        with _clock_ahead(seconds):
+            found = place.end(run)
+    else:
+        stopped = {"child": (child,), "agent": (place.agent.pid,), "child and keeper": (keeper, child)}[victim]
+        for number in (signal.SIGSTOP, signal.SIGCONT):
+            for pid in stopped:
+                os.kill(pid, number)
+            time.sleep(seconds if number is signal.SIGSTOP else 0)
+        found = place.end(run)
     paused = [any(block.paused_ns for block in one.blocks) for one in found]
-    told = any(paused) if victim != "agent" else any(one.processes[0].agent_paused_ns for one in found)
+    told = {
+        "agent": any(one.processes[0].agent_paused_ns for one in found),
+        CLOCK: any(one.processes[0].clock_jump_ns for one in found),
+    }.get(victim, any(paused))
     which = paused.index(True) if any(paused) else 0
     medians = [statistics.median(place.blocks(one)) for one in found]
     return Stop(victim, seconds, told, medians[which] / medians[1 - which])
+
+
+@contextlib.contextmanager
+def _clock_ahead(seconds: float) -> Iterator[None]:
+    """The machine's wall clock is ahead within, and right again afterwards. Raises `PermissionError`."""
+    _advance(seconds)
+    try:
+        yield
+    finally:
+        _advance(-seconds)
+
+
+def _advance(seconds: float) -> None:
+    time.clock_settime_ns(time.CLOCK_REALTIME, time.clock_gettime_ns(time.CLOCK_REALTIME) + round(seconds * 1e9))
+
+
+def _may_set_clock() -> bool:
+    try:
+        _advance(0.0)
+    except PermissionError:
+        return False
+    return True
 
 
 def log_ratios(first: Blocks, second: Blocks) -> list[float]:
@@ -279,8 +310,9 @@ def main() -> None:
                     rounds.append(spread(place, engine, name, path, setting.cores, order))
                     print(f"{engine}, {name}: {_spread_row(rounds[-1:])[2:7]}", flush=True)
         name, path = next(iter(models.items()))
+        victims = [victim for victim in VICTIMS if victim != CLOCK or _may_set_clock()]
         for _ in range(arguments.stops):
-            for victim in order.sample(VICTIMS, len(VICTIMS)):
+            for victim in order.sample(victims, len(victims)):
                 stops.append(stop(place, victim, engines[0], path, setting.cores, arguments.stop_seconds, order))
                 print(stops[-1], flush=True)
     where = f"{processor_name()}, {setting.cores} of {os.cpu_count()} processors, Python {sys.version.split()[0]}."
@@ -297,7 +329,9 @@ def main() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.rest", description=__doc__)
     parser.add_argument("--pairs", type=int, default=200, help="pairs of blocks for each engine and model (200)")
-    parser.add_argument("--stops", type=int, default=20, help="how often each of the victims is stopped (20)")
+    parser.add_argument(
+        "--stops", type=int, default=20, help="how often each of the victims is stopped, or the wall clock set (20)"
+    )
     parser.add_argument("--stop-seconds", type=float, default=20.0, help="for how long (20)")
     parser.add_argument("--engines", type=lambda text: text.split(","), default=list(ENGINES))
     parser.add_argument("--models", type=lambda text: text.split(","), default=["squeezenet", "resnet50"])

@@ -28,6 +28,7 @@ from benchmarks.verdict_models import slowed, write_with_fixed_batch
 from benchmarks.verdict_recordings import EQUAL, RecordedSide, Round, append, read
 from enginebench_controller.home import Home, default_home
 from enginebench_controller.model.zoo import build_bytes, zoo_model
+from enginebench_controller.planning.plan import make_plan, plan_toml
 from enginebench_controller.records import Measurement
 
 WORK = RESULTS / "verdicts"
@@ -38,6 +39,10 @@ ITERATIONS = 6
 PLANTED = {"planted 3 %": 0.03, "planted 5 %": 0.05}
 """By how much more each multiplies; how much longer it takes is what all rounds say."""
 
+OPTION = "planted option"
+OPTIONS = {"onnxruntime": "onnxruntime.cpu_mem_arena", "openvino": "openvino.shared_memory"}
+"""Switched off, each costs something in every inference: memory is asked for anew, or tensors are copied."""
+
 SETS = (
     *(("squeezenet", engine) for engine in ("onnxruntime", "openvino", "torch", "deepsparse")),
     *(("mobilenet_v2", engine) for engine in ("onnxruntime", "openvino", "torch", "deepsparse")),
@@ -45,8 +50,8 @@ SETS = (
 )
 QUIET, NOISY = "quiet", "noisy"
 
-CHARGED = 3 / (3 + len(PLANTED))
-"""A gate has three of those that are measured together, and is charged that share of the time."""
+GATE_SIDES = 3
+"""Of those that are measured together a gate has three, and is charged that share of the time."""
 
 NEIGHBOUR = """
 import os, random, time
@@ -68,6 +73,16 @@ class Visit:
     model: str
     engine: str
 
+    @property
+    def cases(self) -> Sequence[str]:
+        """What head can be."""
+        return (EQUAL, *PLANTED, *([OPTION] if self.engine in OPTIONS else []))
+
+    @property
+    def charged(self) -> float:
+        """The share of the time that one gate is charged."""
+        return GATE_SIDES / (GATE_SIDES - 1 + len(self.cases))
+
 
 def record(folder: Path, minutes: float) -> None:
     """Measure until all rounds of the folder have taken so long together; engines that are not there are left out."""
@@ -77,12 +92,12 @@ def record(folder: Path, minutes: float) -> None:
 
 
 def _record(folder: Path, minutes: float, cli: CommandLine) -> None:
-    there = _engines(cli)
-    visits = [Visit(condition, *one) for condition in (QUIET, NOISY) for one in SETS if one[1] in there]
+    engines = there(cli)
+    visits = [Visit(condition, *one) for condition in (QUIET, NOISY) for one in SETS if one[1] in engines]
     while visits and (visit := next_visit(folder, visits, minutes)) is not None:
         begin = time.monotonic()
         try:
-            found = list(_rounds(cli, visit, _models(visit.model)))
+            found = list(_rounds(cli, visit, model_files(visit.model)))
         except RuntimeError as error:
             print(f"{visit.condition} {visit.model} {visit.engine} is left out: {error}", flush=True)
             visits.remove(visit)
@@ -95,18 +110,20 @@ def _record(folder: Path, minutes: float, cli: CommandLine) -> None:
 def next_visit(folder: Path, visits: Sequence[Visit], minutes: float) -> Visit | None:
     """Whoever has the fewest rounds, in an order drawn anew; None when the time is spent."""
     rounds = read(folder) if folder.exists() else []
-    if sum(one.wall_ns for one in rounds if one.case == EQUAL) / CHARGED >= minutes * 60e9:
+    equal = [(one, Visit(one.condition, one.model, one.engine)) for one in rounds if one.case == EQUAL]
+    if sum(one.wall_ns / visit.charged for one, visit in equal) >= minutes * 60e9:
         return None
-    counts = Counter(Visit(one.condition, one.model, one.engine) for one in rounds)
+    counts = Counter(visit for _, visit in equal)
     return min(random.sample(visits, len(visits)), key=lambda one: counts[one])
 
 
-def _engines(cli: CommandLine) -> set[str]:
+def there(cli: CommandLine) -> set[str]:
+    """The engines that the agent has."""
     found = cli.json("devices", "--target", cli.target)
     return {one["name"] for target in found["targets"] for one in target["engines"] if one["available"]}
 
 
-def _models(name: str) -> Mapping[str, Path]:
+def model_files(name: str) -> Mapping[str, Path]:
     """The files of base, its equals, and what is planted."""
     folder = WORK / "models" / name
     paths = {
@@ -124,26 +141,49 @@ def _models(name: str) -> Mapping[str, Path]:
 
 def _rounds(cli: CommandLine, visit: Visit, models: Mapping[str, Path]) -> Iterator[Round]:
     """The rounds of one command, as a series for each that head can be."""
-    with _neighbour(present=visit.condition == NOISY):
-        document = cli.json(
-            *("run", *models.values(), "--engine", visit.engine, "--target", cli.target, "--interleave"),
-            *("--processes", ROUNDS_A_VISIT, "--duration", f"{ROUNDS_A_VISIT * PROCESS_MS}ms"),
-            *("--iterations", ROUNDS_A_VISIT * ITERATIONS, "--interval", "0%", "--warmup", f"{WARMUP_MS}ms"),
-            *("--block", f"{BLOCK_MS}ms", "--inputs", 2),
-        )
-    store = Home(cli.home).store
-    found = {one.model_name: one for one in store.measurements(document["benchmark"]["id"])}
-    by_side = {side: found[path.stem] for side, path in models.items()}
-    if len({one.interleaving_group for one in by_side.values()}) != 1:
+    with neighbour(present=visit.condition == NOISY):
+        document = cli.json("run", _write_plan(cli, visit, models))
+    found = Home(cli.home).store.measurements(document["benchmark"]["id"])
+    side_of = {path.stem: side for side, path in models.items()}
+    by_side = {OPTION if one.configuration.options else side_of[one.model_name]: one for one in found}
+    if len({one.interleaving_group for one in found}) != 1 or not {*visit.cases} <= {*by_side}:
         raise RuntimeError(f"{visit} took no turns: {document['benchmark']['id']}")
     sides = {side: _sides(one, Home(cli.home)) for side, one in by_side.items()}
     walls = _walls_ns(list(by_side.values()))
     starts = [one.started_at_unix_ns or 0 for one in by_side["base"].processes]
-    for case in (EQUAL, *PLANTED):
+    for case in visit.cases:
         for place, wall_ns in enumerate(walls):
             three = tuple(sides[side][place] for side in ("base", "control", case))
-            charged_ns = int(wall_ns * CHARGED)
+            charged_ns = int(wall_ns * visit.charged)
             yield Round(visit.condition, visit.model, visit.engine, case, place, starts[place], charged_ns, three)
+
+
+def _write_plan(cli: CommandLine, visit: Visit, models: Mapping[str, Path]) -> Path:
+    """All sides in turns, with processes like a gate's; the option is switched off for base once more."""
+    rungs = [{"models": [str(path)]} for path in models.values()]
+    if visit.engine in OPTIONS:
+        rungs.append({"models": [str(models["base"])], "options": {OPTIONS[visit.engine]: "false"}})
+    fields = {
+        "models": [str(models["base"])],
+        "engines": [visit.engine],
+        "targets": [cli.target],
+        "interleave": "device",
+        "processes": ROUNDS_A_VISIT,
+        "duration": f"{ROUNDS_A_VISIT * PROCESS_MS}ms",
+        "iterations": ROUNDS_A_VISIT * ITERATIONS,
+        "interval": "0%",
+        "warmup": f"{WARMUP_MS}ms",
+        "block": f"{BLOCK_MS}ms",
+        "inputs": 2,
+        "wait_quiet": "0s",
+        "retry_noisy": False,
+        "rungs": [
+            {"name": f"side {place}", "title": f"side {place}", "fields": rung} for place, rung in enumerate(rungs)
+        ],
+    }
+    path = WORK / "plan.toml"
+    path.write_text(plan_toml(make_plan(fields, "recorder")), encoding="utf-8")
+    return path
 
 
 def _sides(measurement: Measurement, home: Home) -> Sequence[RecordedSide]:
@@ -178,7 +218,8 @@ def _walls_ns(members: Sequence[Measurement]) -> Sequence[int]:
 
 
 @contextmanager
-def _neighbour(*, present: bool) -> Iterator[None]:
+def neighbour(*, present: bool) -> Iterator[None]:
+    """Somebody works on one core in random spells within, where one is to be present."""
     if not present:
         yield
         return

@@ -112,6 +112,11 @@ class Share:
     found: int
     of: int
 
+    @classmethod
+    def of_all(cls, shares: Sequence["Share"]) -> "Share":
+        """Several together."""
+        return cls(sum(one.found for one in shares), sum(one.of for one in shares))
+
     @property
     def value(self) -> float:
         """The share."""
@@ -156,6 +161,19 @@ def replay(
         covered=Share(sum(one.covered for one in gates), draws),
         median_s=median(one.seconds for one in gates),
         median_pairs=median(one.pairs for one in gates),
+    )
+
+
+def together(series: Sequence[Figures]) -> Figures:
+    """Gates of several series as one; of sizes, times and pairs the medians."""
+    return Figures(
+        true=median(one.true for one in series),
+        worse=Share.of_all([one.worse for one in series]),
+        better=Share.of_all([one.better for one in series]),
+        cannot_tell=Share.of_all([one.cannot_tell for one in series]),
+        covered=Share.of_all([one.covered for one in series]),
+        median_s=median(one.median_s for one in series),
+        median_pairs=median(one.median_pairs for one in series),
     )
 
 

@@ -3,9 +3,10 @@
     python -m benchmarks.verdicts [--recordings FOLDER] [--draws 2000]    replay what was recorded
     python -m benchmarks.verdicts --synthetic                             the same on noise that was made up
     python -m benchmarks.verdicts --record [--minutes 60]                 measure process pairs; goes on where it was
+    python -m benchmarks.verdicts --live 60 [--noisy]                     carry out gates; goes on where it was
 
-Part (a): the gate's own rule is replayed on recorded process pairs; every figure is of these recordings. The tables are
-printed, and put into docs/evidence/verdicts.md with --fill, the power curve beside them.
+Part (a): the gate's own rule is replayed on recorded process pairs; every figure is of these recordings. Part (b): live
+gates. The tables are printed, and put into docs/evidence/verdicts.md with --fill, the power curve beside them.
 """
 
 import argparse
@@ -18,8 +19,10 @@ from scipy.stats import rankdata
 
 from benchmarks.markdown import fill, markdown_table
 from benchmarks.verdict_estimators import halves, over_table, within_table
+from benchmarks.verdict_live import kept, live_table, measure
+from benchmarks.verdict_recorder import record
 from benchmarks.verdict_recordings import EQUAL, FOLDER, Round, Series, by_series, read
-from benchmarks.verdict_replay import Figures, Observed, Share, long_run, observe, replay, rivals
+from benchmarks.verdict_replay import Figures, Observed, Share, long_run, observe, replay, rivals, together
 from benchmarks.verdict_synthetic import all_rounds
 from enginebench_controller.comparing.gate import GateRule
 from enginebench_controller.stats.paired import spread
@@ -44,9 +47,10 @@ def main() -> None:
     """Record, or replay and tell."""
     arguments = _arguments()
     if arguments.record:
-        from benchmarks.verdict_recorder import record  # noqa: PLC0415  # needs engines; replaying does not
-
         record(arguments.recordings, arguments.minutes)
+        return
+    if arguments.live:
+        measure(arguments.recordings, arguments.live, noisy=arguments.noisy)
         return
     try:
         found = all_rounds() if arguments.synthetic else read(arguments.recordings)
@@ -60,7 +64,12 @@ def main() -> None:
     print(text)
     curve = power(asked)
     print(curve_table(curve))
+    live = () if arguments.synthetic else kept(arguments.recordings)
+    if live:
+        print(live_table(live))
     if arguments.fill:
+        if live:
+            fill(PAGE, "live", live_table(live))
         fill(PAGE, part, f"{text}\n\n{curve_table(curve)}\n\n![power curve](verdicts-{part}.svg)")
         draw(curve, PAGE.with_name(f"verdicts-{part}.svg"), part)
 
@@ -97,7 +106,12 @@ def recorded_table(series: Mapping[Series, Sequence[Round]]) -> str:
 
 def gate_table(asked: Asked, budget_s: float) -> str:
     """The gate on the later half of each recording, which chose nothing; and all series of one case together."""
-    rows = [_figures_row(name, _replayed(rounds, name, budget_s, asked.draws)) for name, rounds in asked.series.items()]
+    found = {name: _replayed(rounds, name, budget_s, asked.draws) for name, rounds in asked.series.items()}
+    rows = [_figures_row(name, figures) for name, figures in found.items()]
+    for condition, case in dict.fromkeys((name[0], name[3]) for name in found):
+        of_case = [figures for name, figures in found.items() if (name[0], name[3]) == (condition, case)]
+        if len(of_case) > 1:
+            rows.append(_figures_row((f"**{condition}**", "all", "all", f"**{case}**"), together(of_case)))
     columns = ("(a) recording", "true", "worse", "better", "cannot tell", "covered", "median time", "pairs")
     return f"Budget {budget_s:.0f} s, {asked.draws:,} gates each:\n\n" + markdown_table(columns, rows)
 
@@ -147,8 +161,7 @@ def power(asked: Asked) -> Curve:
 
 def _found(chosen: Sequence[Observed], size: float, budget_s: float, draws: int) -> Share:
     each = max(draws // len(chosen), 1)
-    found = [replay(seen.slower(size), budget_s, each, rule=RULE, true=0.0).worse for seen in chosen]
-    return Share(sum(one.found for one in found), sum(one.of for one in found))
+    return Share.of_all([replay(seen.slower(size), budget_s, each, rule=RULE, true=0.0).worse for seen in chosen])
 
 
 def curve_table(curve: Curve) -> str:
@@ -189,6 +202,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--synthetic", action="store_true", help="replay made-up noise instead of recordings")
     parser.add_argument("--fill", action="store_true", help="put the tables and the chart into docs/evidence")
     parser.add_argument("--record", action="store_true", help="measure instead, and add to the recordings")
+    parser.add_argument("--live", type=int, metavar="N", help="carry out gates until N are kept, of 60 s each at most")
+    parser.add_argument("--noisy", action="store_true", help="live gates beside a neighbour who works in spells")
     parser.add_argument("--minutes", type=float, default=60.0, help="how long to measure in all (60)")
     return parser.parse_args()
 

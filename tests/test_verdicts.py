@@ -15,7 +15,7 @@ from onnx import shape_inference
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks import verdict_recorder, verdicts
+from benchmarks import verdicts
 from benchmarks.verdict_estimators import OVER, WITHIN, halves, over_table, within_table
 from benchmarks.verdict_models import slowed, write_with_fixed_batch
 from benchmarks.verdict_recorder import QUIET, Visit, next_visit
@@ -246,7 +246,7 @@ def test_a_recording_goes_on_with_whoever_has_the_fewest_rounds_until_the_time_i
         append(tmp_path, [replace(one_round(pair=number), engine=visit.engine)])
 
     assert done == {"a": 3, "b": 3, "c": 3}
-    assert next_visit(tmp_path, visits, minutes=9 * 3 / 60 / verdict_recorder.CHARGED) is None
+    assert next_visit(tmp_path, visits, minutes=9 * 3 / 60 / visits[0].charged) is None
 
 
 @pytest.mark.parametrize(("name", "share"), [("squeezenet", 0.03), ("squeezenet", 0.05), ("mobilenet_v2", 0.03)])

@@ -41,6 +41,20 @@ def keep(store, identity, engine, batch, cores, latency_ms, benchmark_id="b00000
     store.add_measurement(measurement, invented.samples(identity, latency_ms=latency_ms))
 
 
+def keep_gate(store, ratio):
+    """A gate of three members that took turns; head takes `ratio` as long as base."""
+    members = {"base": "m-base", "head": "m-head", "control": "m-control"}
+    asked = invented.benchmark("g0000001", "gate of head against base")
+    terms = {"base": "fake@old", "head": "fake@new"}
+    gate = replace(asked, plan={**asked.plan, "gate": terms, "members": members})
+    store.add_benchmark(gate, [invented.snapshot()])
+    for role, identity in members.items():
+        fields = {"latency_ms": 4.0 * (ratio if role == "head" else 1.0)}
+        measurement = invented.measured(identity, gate.id, **fields)
+        store.add_measurement(measurement, invented.samples(identity, **fields))
+    return gate
+
+
 def entries(app):
     links = [link for link in app.get("page_link") if link.proto.query_string.startswith("id=")]
     return [link.label.strip("*") for link in links]
@@ -277,3 +291,16 @@ def test_a_single_size_says_how_to_measure_more(store):
 
     assert "Only one number of cores was measured" in texts(app.info)[0]
     assert "--cores 1,2" in app.code[0].value
+
+
+def test_a_gate_begins_with_its_verdict_and_a_row_a_metric(store):
+    gate = keep_gate(store, 1.5)
+    app = opened(BENCHMARK, id=gate.id)
+    # Three process pairs are far too few for the gate's rule.
+    (said,) = (line for line in texts(app.markdown) if line.startswith(":material/help: **cannot tell: head takes 1.5"))
+    assert "3.985 ms → 5.971 ms" in said
+    assert any("3 process pairs" in line for line in texts(app.caption))
+    (metrics,) = (one.value for one in app.dataframe if "Head ÷ base" in one.value.columns)
+    (latency,) = metrics[metrics["Metric"] == "latency"].to_dict("records")
+    assert float(latency["Head ÷ base"]) == pytest.approx(1.5, rel=0.05)
+    assert latency["Decides"] and latency["Verdict"] == "cannot tell"

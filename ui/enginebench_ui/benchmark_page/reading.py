@@ -10,6 +10,7 @@ from typing import TypeVar
 from enginebench_controller.comparing.alerts import HistoryAlerts, alerts
 from enginebench_controller.comparing.answers import Answer, answers_of
 from enginebench_controller.comparing.pairing import excluded_blocks
+from enginebench_controller.gating import GateResult, gate_of
 from enginebench_controller.gating.confirming import Confirmation, known
 from enginebench_controller.home import default_home
 from enginebench_controller.records import Interval, Measurement
@@ -44,6 +45,11 @@ def whole(benchmark_id: str) -> WholeBenchmark:
 def answers(benchmark_id: str) -> tuple[Answer, ...]:
     """Return which is fastest of each group of a benchmark that people compare, in a sentence."""
     return _answers(*place(), benchmark_id)
+
+
+def gated(benchmark_id: str) -> GateResult | None:
+    """Return what a gate found; None for a benchmark that is no gate, or has nothing measured of one side."""
+    return _gated(*place(), benchmark_id)
 
 
 def relatives(benchmark_id: str) -> Relatives:
@@ -120,6 +126,12 @@ def _whole(path: str, generation: str, benchmark_id: str) -> WholeBenchmark:
 def _answers(path: str, generation: str, benchmark_id: str) -> tuple[Answer, ...]:
     bundle, own = _whole(path, generation, benchmark_id).bundle, store_at(path)
     return answers_of(own, bundle.benchmark, bundle.measurements, own.models())
+
+
+@kept(8)
+def _gated(path: str, generation: str, benchmark_id: str) -> GateResult | None:
+    benchmark = _whole(path, generation, benchmark_id).bundle.benchmark
+    return gate_of(default_home(), benchmark) if benchmark.plan.get("gate") else None
 
 
 @kept(8)

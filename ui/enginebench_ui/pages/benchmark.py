@@ -8,6 +8,7 @@ from enginebench_ui.benchmark_page import reading as kept
 from enginebench_ui.benchmark_page.actions import follow_own_jobs
 from enginebench_ui.benchmark_page.baseline import show_baseline
 from enginebench_ui.benchmark_page.controls import choose_lines
+from enginebench_ui.benchmark_page.gate import show_gate
 from enginebench_ui.benchmark_page.heading import show_heading, show_warnings
 from enginebench_ui.benchmark_page.overview import show_overview
 from enginebench_ui.benchmark_page.scaling import show_scaling
@@ -35,7 +36,10 @@ def show() -> None:
         st.info("Nothing has been measured in this benchmark yet. Measurements appear here as they are stored.")
         return
     with reading.banner_on_error():
-        show_answers(kept.answers(benchmark.id))
+        if (gated := kept.gated(benchmark.id)) is not None:
+            show_gate(gated)
+        else:
+            show_answers(kept.answers(benchmark.id))
     show_warnings(benchmark)
     st.fragment(show_views)(benchmark)
     show_overview(benchmark)
