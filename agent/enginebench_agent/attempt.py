@@ -34,8 +34,8 @@ from enginebench_proto.v1.worker_pb2 import WorkerMessage
 SPEC_FILE = "spec"
 """Name of the serialized specification in the run's folder; the child reads it as its standard input."""
 
-WARM_UP = "warm_up"
-"""The phase before the steady state, in which nothing of ours looks at the machine: a look takes milliseconds."""
+WARM_UP, STEADY_STATE = "warm_up", "steady_state"
+"""Phases in which nothing of ours looks at the machine: a look takes milliseconds."""
 
 EXIT_GRACE_SECONDS = 5.0
 """How long a child may live on after its result has arrived; some engines hang on the way out."""
@@ -71,7 +71,7 @@ class Attempt:
         self._order = order
         self._writer = writer
         self._watch = watch or Watch(Quiet(), Bystanders())
-        self._has_wanted = False
+        self._has_wanted_a_block = False
         self._result: RunResult | None = None
         self._blocks = 0
         self._samples = 0
@@ -194,8 +194,8 @@ class Attempt:
             case "progress":
                 self._run.log.progress(message.progress)
             case "turn_wanted" if self._order.turns is not None:
-                if not self._has_wanted:  # nobody has a turn before all have wanted one
-                    self._has_wanted = True
+                if self._run.phase == STEADY_STATE and not self._has_wanted_a_block:
+                    self._has_wanted_a_block = True  # nobody has a block before all have wanted one
                     await self._watch.begin()
                 self._order.turns.want(unfinished=message.turn_wanted.unfinished)
             case "part" if self._result is not None:

@@ -1,5 +1,8 @@
 """Turns of runs that are alive together: one lease for the group, one block at a time, a random order each round.
 
+A member's first turn is for what is timed before any block: compilation, first inference and warm-up. Until then it has
+only started and imported its engine, which several do at once.
+
 Equal processes that run one after the other can differ by half; two live ones that alternate agree within 2 %. So the
 members of a group share what the machine does meanwhile, and block by block they can be compared as pairs.
 """
@@ -15,6 +18,9 @@ from enginebench_agent.errors import InvalidRequestError
 from enginebench_agent.leases import Leases
 from enginebench_agent.turn_answers import GO, STOP
 from enginebench_proto.v1.run_pb2 import Interleaving
+
+STARTING_AT_ONCE = len(os.sched_getaffinity(0))
+"""How many members are started at once: as many as there are processors for them."""
 
 GATHER_SECONDS = 60.0
 """How long the first member of a group waits for the others to be started; then those that are there go on alone."""
@@ -46,7 +52,7 @@ class Member:
 
     @property
     def is_launched(self) -> bool:
-        """Whether its child may be started."""
+        """Whether its child may be, or was, started."""
         return self._launched.is_set()
 
     @property
@@ -60,7 +66,7 @@ class Member:
         return not self.has_ended and self._wants is True
 
     async def may_start(self) -> None:
-        """Wait until the group has its lease and everybody launched before is warm or has ended."""
+        """Wait until the group has its lease, and no more are starting than may at once."""
         await self._launched.wait()
 
     @contextlib.contextmanager
@@ -110,8 +116,8 @@ class Member:
 
 
 class Group:
-    """Runs of one device that take turns. It launches them one after the other, so that none disturbs another's
-    compilation, first inference and warm-up, and begins the turns when all are warm or have ended. Whoever waits rests.
+    """Runs of one device that take turns. When all have started, each is warmed up in a turn of its own, so that none
+    disturbs another's compilation and first inference, and then the rounds begin. Whoever waits rests.
     """
 
     def __init__(self, interleaving: Interleaving, resources: Iterable[str], leases: Leases) -> None:
@@ -155,29 +161,48 @@ class Group:
 
     async def _conduct(self) -> None:
         async with self._leases.hold(self.resources):
-            await self._launch_all()
+            await self._warm_all()
             await self._take_rounds()
             for member in self._live():  # what they do afterwards is timed too
                 member.give(STOP)
                 await self._until(lambda member=member: member.has_ended)  # type: ignore[misc]
             await self._until(lambda: not self._live())
 
-    async def _launch_all(self) -> None:
+    async def _warm_all(self) -> None:
+        """Give each its first turn, until all have joined and are warm, or have ended."""
+        warm: set[Member] = set()
         while True:
-            await self._until(lambda: self._closed or self._next() is not None)
-            if (member := self._next()) is None:
+            await self._until(lambda: self._closed or bool(set(self._live()) - warm))
+            await self._start_all()
+            cold = [member for member in self._live() if member not in warm]
+            if not cold:
                 return
-            member.is_first = not any(one.is_launched for one in self._members)
-            member.launch()
-            await self._settle(member)
+            warm.add(cold[0])
+            await self._have_turn(cold[0])
+
+    async def _start_all(self) -> None:
+        """Start whoever has joined, and whoever joins meanwhile; returns when all of them wait for a turn."""
+        async with asyncio.TaskGroup() as settling:
+            while self._waiting() or self._starting():
+                if self._waiting() and self._starting() < STARTING_AT_ONCE:
+                    member = self._waiting()[0]
+                    member.is_first = not any(one.is_launched for one in self._members)
+                    member.launch()
+                    settling.create_task(self._settle(member))
+                else:
+                    before = self._starting()
+                    await self._until(lambda before=before: self._starting() < before)  # type: ignore[misc]
 
     async def _take_rounds(self) -> None:
         order = random.Random(self.interleaving.seed)  # noqa: S311  # no secret
         while any(member.is_unfinished for member in self._live()):
             live = self._live()
             for member in order.sample(live, len(live)):
-                member.give(GO)
-                await self._settle(member)
+                await self._have_turn(member)
+
+    async def _have_turn(self, member: Member) -> None:
+        member.give(GO)
+        await self._settle(member)
 
     async def _settle(self, member: Member) -> None:
         await self._until(lambda: member.is_settled)
@@ -191,8 +216,11 @@ class Group:
     def _live(self) -> list[Member]:
         return [member for member in self._members if not member.has_ended]
 
-    def _next(self) -> Member | None:
-        return next((member for member in self._live() if not member.is_launched), None)
+    def _waiting(self) -> list[Member]:
+        return [member for member in self._live() if not member.is_launched]
+
+    def _starting(self) -> int:
+        return sum(member.is_launched and not member.is_settled for member in self._live())
 
 
 class Groups:

@@ -124,6 +124,7 @@ def state(pid):
     except OSError:
         return "X"
 index = 0
+turn(unfinished=True)
 {before}
 while turn(unfinished=index < {needed}) == b"g":
     others = [int(line.split()[1]) for line in open({log!r}) if line.startswith("pid")]

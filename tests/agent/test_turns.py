@@ -41,6 +41,8 @@ class Player:
             await self.member.may_start()
             self._log.append(f"start {self.name}")
             with self.member.pipe() as reading:
+                if await self._turn(reading) == GO:
+                    self._log.append(f"warm {self.name}")
                 while await self._turn(reading) == GO:
                     self._log.append(f"begin {self.name}")
                     await asyncio.sleep(self._seconds)
@@ -94,7 +96,7 @@ async def test_each_round_has_every_member_once_and_blocks_never_overlap() -> No
     rounds = [order[begin : begin + 3] for begin in range(0, len(order), 3)]
     assert all(sorted(names) == ["a", "b", "c"] for names in rounds)
     assert len({tuple(names) for names in rounds}) > 3, "the order is drawn anew for each round"
-    blocks = [line.split() for line in table.log if not line.startswith("start")]
+    blocks = [line.split() for line in table.log if not line.startswith(("start", "warm"))]
     assert all(
         (begin[0], end[0]) == ("begin", "end") and begin[1] == end[1]
         for begin, end in zip(blocks[::2], blocks[1::2], strict=True)
@@ -121,16 +123,28 @@ async def _order_of_seed(seed: int) -> list[str]:
     return table.order()
 
 
-async def test_a_member_is_launched_only_when_the_one_before_is_warm() -> None:
-    table = Table(members=2)
-    first, second = (table.player(name, needed=1).member for name in "ab")
-    await first.may_start()
-    await asyncio.sleep(0.01)
-    assert not second.is_launched
-    first.want(unfinished=True)
-    await asyncio.wait_for(second.may_start(), 1)
-    first.leave()
-    second.leave()
+async def test_members_start_at_once_and_warm_up_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "STARTING_AT_ONCE", 2)
+    table = Table(members=3)
+    members = [table.player(name, needed=1).member for name in "abc"]
+    first, second, third = members
+    with first.pipe() as of_first, second.pipe() as of_second, third.pipe() as of_third:
+        await asyncio.wait_for(asyncio.gather(first.may_start(), second.may_start()), 1)
+        await asyncio.sleep(0.01)
+        assert not third.is_launched
+        second.want(unfinished=True)
+        await asyncio.wait_for(third.may_start(), 1)
+        first.want(unfinished=True)
+        await asyncio.sleep(0.01)
+        assert not any(map(_readable, (of_first, of_second, of_third))), "somebody is still starting"
+        third.want(unfinished=True)
+        for reading, member in ((of_first, first), (of_second, second), (of_third, third)):
+            await asyncio.sleep(0.01)
+            assert [_readable(one) for one in (of_first, of_second, of_third)].count(True) == 1
+            assert os.read(reading, 1) == GO
+            member.want(unfinished=True)
+    for member in members:
+        member.leave()
 
 
 async def test_a_member_that_dies_in_the_middle_does_not_stop_the_others() -> None:
@@ -233,6 +247,7 @@ async def test_a_complete_group_takes_nobody_in() -> None:
 BLOCKS = """
 log = open({log!r}, "ab", buffering=0)
 index = 0
+turn(unfinished=True)
 while turn(unfinished=index < {needed}) == b"g":
     log.write(b"begin {name}\\n")
     time.sleep({seconds})

@@ -76,6 +76,8 @@ def _measure(
 
     descriptor = place.turns_descriptor
     turns = None if descriptor is None else Turns(descriptor, channel.turn_wanted, members)
+    if turns is not None:
+        turns.await_turn(unfinished=True)  # the first is for all that comes before the blocks
     around = Surroundings(recorder, channel, place.input_folder, turns, place.pauses)
     session = open_and_measure(job, around, result.measurement)
     if result.measurement.stop_reason != STOP_REASON_TARGET_MET:

@@ -44,12 +44,13 @@ DEMO = {
     "batch": [1, 4],
     "duration": "2s",
     "max_duration": "3s",
-    "processes": 4,
+    "processes": 3,
     "iterations": 12,
     "warmup": "300ms",
     "inputs": 2,
 }
-"""Four processes of half a second, and few inputs to run before and after it: sixteen configurations in three minutes.
+"""Three processes of two thirds of a second, and few inputs to run before and after: sixteen configurations in three
+minutes.
 
 As estimated, a process takes 1 s more with SqueezeNet and 2 to 3 with ResNet-50: to import, compile, warm up and check.
 """

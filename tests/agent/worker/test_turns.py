@@ -70,7 +70,11 @@ def start(tiny_model: Path) -> Iterator[Callable[[RunSpec], Member]]:
         os.close(read_end)
         process.stdin.write(spec.SerializeToString())
         process.stdin.close()
-        return Member(process, write_end)
+        member = Member(process, write_end)
+        assert member.await_question(), "the first turn is for all that comes before the blocks"
+        assert not any(message.HasField("phase") for message in member.heard)
+        member.answer(b"g")
+        return member
 
     yield start_member
     for process in processes:
