@@ -45,13 +45,14 @@ def look_afterwards(session: Session, captured: Sequence[CapturedOutput], latenc
     `latency_ns` is about what an inference takes. Raises what an inference of the set's own inputs raises.
     """
     request = _Counted(session.requests[0])
-    late, repeat = _differences(request, session.inputs, captured, latency_ns)
+    again: dict[int, list[list[CapturedOutput]]] = {}
     never_seen = _never_seen(session, _pairs(latency_ns))
     try:
-        seen, fresh = _times(request, session.inputs, never_seen, rested=latency_ns < LONG_NS)
+        seen, fresh = _times(request, session.inputs, never_seen, again, rested=latency_ns < LONG_NS)
     except Exception:
-        # What was drawn anew, or changed a little, may be no input of this model; the set's own were just inferred.
+        # What was drawn anew, or changed a little, may be no input of this model; the set's own are inferred below.
         seen, fresh = array("q"), array("q")
+    late, repeat = _differences(request, session.inputs, captured, again, latency_ns)
     return Afterwards(
         late_difference=late, repeat_difference=repeat, seen_ns=seen, fresh_ns=fresh, inferences=request.count
     )
@@ -79,18 +80,29 @@ def largest_difference(some: Sequence[CapturedOutput], others: Sequence[Captured
 
 
 def _differences(
-    request: _Counted, inputs: Sequence[Tensors], captured: Sequence[CapturedOutput], latency_ns: float
+    request: _Counted,
+    inputs: Sequence[Tensors],
+    captured: Sequence[CapturedOutput],
+    again: Mapping[int, Sequence[Sequence[CapturedOutput]]],
+    latency_ns: float,
 ) -> tuple[float | None, float | None]:
+    """How far what comes out `again` for some inputs is from what was captured, and from itself; inputs that are
+    missing there are inferred as far as that is affordable.
+    """
     known = sorted({one.input_index for one in captured})
+    found = {index: list(again.get(index, ())) for index in known}
     affordable = max(1, min(MOST_LATE_INPUTS, int(BUDGET_NS / max(latency_ns, 1))))
-    chosen = known[:: -(-len(known) // affordable)] if known else []
-    late: list[float | None] = []
-    repeat: list[float | None] = []
-    for index in chosen:
-        first = capture(index, request.infer(inputs[index]))
-        late.append(largest_difference([one for one in captured if one.input_index == index], first))
-        if not repeat:
-            repeat.append(largest_difference(first, capture(index, request.infer(inputs[index]))))
+    missing = affordable - sum(map(bool, found.values()))
+    for index in [index for index in known if not found[index]][: max(missing, 0)]:
+        found[index].append(capture(index, request.infer(inputs[index])))
+    looked_at = [index for index in known if found[index]]
+    if looked_at and all(len(found[index]) < 2 for index in looked_at):
+        found[looked_at[0]].append(capture(looked_at[0], request.infer(inputs[looked_at[0]])))
+    late = [
+        largest_difference([one for one in captured if one.input_index == index], found[index][0])
+        for index in looked_at
+    ]
+    repeat = [largest_difference(*found[index][:2]) for index in looked_at if len(found[index]) > 1]
     return _largest(late), _largest(repeat)
 
 
@@ -147,16 +159,23 @@ def _same(one: Mapping[str, NDArray[Any]], other: Mapping[str, NDArray[Any]]) ->
 
 
 def _times(
-    request: _Counted, seen: Sequence[Tensors], fresh: Sequence[Tensors], *, rested: bool
+    request: _Counted,
+    seen: Sequence[Tensors],
+    fresh: Sequence[Tensors],
+    again: dict[int, list[list[CapturedOutput]]],
+    *,
+    rested: bool,
 ) -> tuple["array[int]", "array[int]"]:
     """Latencies of pairs of inferences, which of the two comes first changing from pair to pair.
 
     Where the engine has `rested`, one that is not timed goes before each, as in the timed blocks. The arrays are read,
-    so that neither kind finds its input in a nearer cache than the other.
+    so that neither kind finds its input in a nearer cache than the other. What comes out for `seen` is put into `again`
+    by the number of the input.
     """
     times: tuple[array[int], array[int]] = (array("q"), array("q"))
     for number, never in enumerate(fresh):
-        known = seen[number % len(seen)]
+        index = number % len(seen)
+        known = seen[index]
         order = ((0, known), (1, never)) if number % 2 else ((1, never), (0, known))
         for kind, tensors in order:
             if rested:
@@ -168,5 +187,7 @@ def _times(
             outputs = infer(tensors)
             times[kind].append(read_clock() - begin_ns)
             request.count += 1
+            if not kind:
+                again.setdefault(index, []).append(list(capture(index, outputs)))
             del outputs
     return times
