@@ -72,7 +72,7 @@ def ranked(order: Sequence[Member], found: Ranking) -> str:
 
 
 def cannot_tell(order: Sequence[Member], found: Ranking) -> str:
-    """A ranking in which some members cannot be told from the fastest."""
+    """A ranking in which some members cannot be told from the fastest: what is told first, then what is not."""
     first = order[0].name
     pairs = list(zip(order, found.ranks, strict=True))
     open_ones = [member.name for member, one in pairs if one.standing is not Standing.SLOWER]
@@ -84,8 +84,12 @@ def cannot_tell(order: Sequence[Member], found: Ranking) -> str:
     which = f"whether {open_ones[0]} or {open_ones[1]} is faster"
     if len(open_ones) > 2:
         which = f"which of {listed(open_ones)} is fastest"
-    said = f"cannot tell {which}: {', '.join(ranges)}"
-    return said + (f"; {_faster(open_ones, found, 'are ')} {_slower(slower)}" if slower else "")
+    if not slower:
+        return f"cannot tell {which}: {', '.join(ranges)}"
+    if found.divided:
+        which = "which of the two is faster" if len(open_ones) == 2 else "which of these is fastest"
+        return f"{listed(open_ones)} are faster than {_slower(slower)}; cannot tell {which}: {', '.join(ranges)}"
+    return f"{first} is faster than {_slower(slower)}; cannot tell {which}: {', '.join(ranges)}"
 
 
 def listed(names: Sequence[str]) -> str:
@@ -102,11 +106,11 @@ def _split(order: Sequence[Member], found: Ranking) -> tuple[list[str], list[tup
     return same, [(member.name, one) for member, one in pairs if one.standing is Standing.SLOWER]
 
 
-def _faster(first: Sequence[str], found: Ranking, verb: str = "") -> str:
+def _faster(first: Sequence[str], found: Ranking) -> str:
     """Who is faster than the slower ones: all that may be fastest, or only the first of them, as far as is known."""
     if found.divided:
-        return f"{'both' if len(first) == 2 else 'all'} {verb}faster than"
-    return f"{first[0]} {'is ' if verb else ''}faster than"
+        return f"{'both' if len(first) == 2 else 'all'} faster than"
+    return f"{first[0]} faster than"
 
 
 def _slower(slower: Sequence[tuple[str, Rank]]) -> str:
