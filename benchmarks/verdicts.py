@@ -4,9 +4,11 @@
     python -m benchmarks.verdicts --synthetic                             the same on noise that was made up
     python -m benchmarks.verdicts --record [--minutes 60]                 measure process pairs; goes on where it was
     python -m benchmarks.verdicts --live 60 [--noisy]                     carry out gates; goes on where it was
+    python -m benchmarks.verdicts --rivals 20                             the same with other tools; goes on, too
 
 Part (a): the gate's own rule is replayed on recorded process pairs; every figure is of these recordings. Part (b): live
-gates. The tables are printed, and put into docs/evidence/verdicts.md with --fill, the power curve beside them.
+gates, and other tools. The tables are printed, and put into docs/evidence/verdicts.md with --fill, the power curve
+beside them.
 """
 
 import argparse
@@ -17,12 +19,14 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import rankdata
 
+from benchmarks import verdict_rivals
 from benchmarks.markdown import fill, markdown_table
 from benchmarks.verdict_estimators import halves, over_table, within_table
 from benchmarks.verdict_live import kept, live_table, measure
 from benchmarks.verdict_recorder import record
 from benchmarks.verdict_recordings import EQUAL, FOLDER, Round, Series, by_series, read
 from benchmarks.verdict_replay import Figures, Observed, Share, long_run, observe, replay, rivals, together
+from benchmarks.verdict_rivals import rivals_live_table
 from benchmarks.verdict_synthetic import all_rounds
 from enginebench_controller.comparing.gate import GateRule
 from enginebench_controller.stats.paired import spread
@@ -52,6 +56,9 @@ def main() -> None:
     if arguments.live:
         measure(arguments.recordings, arguments.live, noisy=arguments.noisy)
         return
+    if arguments.rivals:
+        verdict_rivals.measure(arguments.recordings, arguments.rivals)
+        return
     try:
         found = all_rounds() if arguments.synthetic else read(arguments.recordings)
     except ValueError as error:
@@ -64,12 +71,11 @@ def main() -> None:
     print(text)
     curve = power(asked)
     print(curve_table(curve))
-    live = () if arguments.synthetic else kept(arguments.recordings)
-    if live:
-        print(live_table(live))
+    live = [] if arguments.synthetic else live_tables(arguments.recordings)
+    print(*live, sep="\n\n")
     if arguments.fill:
         if live:
-            fill(PAGE, "live", live_table(live))
+            fill(PAGE, "live", "\n\n".join(live))
         fill(PAGE, part, f"{text}\n\n{curve_table(curve)}\n\n![power curve](verdicts-{part}.svg)")
         draw(curve, PAGE.with_name(f"verdicts-{part}.svg"), part)
 
@@ -83,6 +89,12 @@ def tables(asked: Asked) -> Sequence[str]:
         *(gate_table(asked, budget_s) for budget_s in BUDGETS_S),
         rivals_table(asked, BUDGETS_S[0]),
     )
+
+
+def live_tables(folder: Path) -> list[str]:
+    """What live gates and live rivals came to, as far as there are any."""
+    gates, trials = kept(folder), verdict_rivals.kept(folder)
+    return [*([live_table(gates)] if gates else []), *([rivals_live_table(trials)] if trials else [])]
 
 
 def recorded_table(series: Mapping[Series, Sequence[Round]]) -> str:
@@ -204,6 +216,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--record", action="store_true", help="measure instead, and add to the recordings")
     parser.add_argument("--live", type=int, metavar="N", help="carry out gates until N are kept, of 60 s each at most")
     parser.add_argument("--noisy", action="store_true", help="live gates beside a neighbour who works in spells")
+    parser.add_argument("--rivals", type=int, metavar="N", help="try other tools so often each")
     parser.add_argument("--minutes", type=float, default=60.0, help="how long to measure in all (60)")
     return parser.parse_args()
 

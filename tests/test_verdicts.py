@@ -15,8 +15,10 @@ from onnx import shape_inference
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks import verdicts
+from benchmarks import verdict_live, verdict_recorder, verdicts
+from benchmarks.command_line import CommandLine
 from benchmarks.verdict_estimators import OVER, WITHIN, halves, over_table, within_table
+from benchmarks.verdict_live import FILE, PLANTED, Live, kept, live_table, next_gate
 from benchmarks.verdict_models import slowed, write_with_fixed_batch
 from benchmarks.verdict_recorder import QUIET, Visit, next_visit
 from benchmarks.verdict_recordings import EQUAL, RecordedSide, Round, append, by_series, read
@@ -37,7 +39,7 @@ from benchmarks.verdicts import RULE, Asked
 from enginebench_controller.comparing.gate import GateOutcome
 from enginebench_controller.gating.results import BASE, CONTROL, HEAD, Arm, judge, stands
 from enginebench_controller.model.zoo import build_bytes, zoo_model
-from enginebench_controller.planning.plan import GateTerms
+from enginebench_controller.planning.plan import GateTerms, read_plan
 from enginebench_controller.records import Block, Process
 
 CALM = Noise("synthetic quiet", process_sd=0.008)
@@ -287,3 +289,42 @@ def test_an_equal_model_is_another_file(tmp_path: Path) -> None:
     assert paths[0].read_bytes() != paths[1].read_bytes()
     first, second = (onnx.load(str(path)) for path in paths)
     assert first.graph == second.graph
+
+
+def live(case=EQUAL, outcome="pass", engine="a", **changes):
+    return replace(Live("quiet", "net", engine, case, outcome, False, 1.0, 8, 30.0), **changes)
+
+
+def test_of_three_live_gates_one_is_planted_and_each_set_has_its_share() -> None:
+    random.seed(2)
+    sets = [("net", engine) for engine in "abc"]
+    done: list[Live] = []
+    for _ in range(18):
+        _, engine, case = next_gate(done, sets)
+        done.append(live(case, engine=engine))
+    counts = Counter((one.engine, one.case) for one in done)
+    assert counts == {(engine, case): share for engine in "abc" for case, share in ((EQUAL, 4), (PLANTED, 2))}
+
+
+def test_live_gates_are_kept_and_counted_by_what_they_came_to(tmp_path: Path) -> None:
+    found = [live(), live(outcome="worse"), live(PLANTED, "worse"), live(PLANTED, "cannot_tell"), live(better=True)]
+    for one in found:
+        verdict_live._keep(tmp_path, one)
+    assert kept(tmp_path) == found
+    assert (tmp_path / FILE).read_text(encoding="utf-8").count("\n") == 5
+    table = live_table(found)
+    assert "quiet, equal | 3 | 1: 33.3 %" in table and "| 1: 33.3 % (0.8–90.6) | 0: 0.0 %" in table
+    assert "quiet, planted 3 % | 2 | 1: 50.0 %" in table
+
+
+@pytest.mark.parametrize(("engine", "sides"), [("onnxruntime", 4), ("torch", 3)])
+def test_what_is_recorded_takes_turns_like_a_gate_with_the_option_as_a_side_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str, sides: int
+) -> None:
+    monkeypatch.setattr(verdict_recorder, "WORK", tmp_path)
+    models = {side: tmp_path / f"{side}.onnx" for side in ("base", "control", EQUAL)}
+    visit = Visit(QUIET, "net", engine)
+    plan = read_plan(verdict_recorder._write_plan(CommandLine(tmp_path, "127.0.0.1:1"), visit, models))
+    assert (len(plan.rungs), plan.interleave, plan.retry_noisy) == (sides, "device", False)
+    assert [bool(rung.fields.get("options")) for rung in plan.rungs] == [False] * 3 + [True] * (sides - 3)
+    assert visit.charged == pytest.approx(3 / (2 + len(visit.cases)))
