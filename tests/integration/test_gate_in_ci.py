@@ -199,6 +199,23 @@ def test_a_gate_that_cannot_begin_fails_with_its_code_and_comments_nothing(repos
     assert repository.comments == []
 
 
+def test_a_model_that_is_new_in_a_pull_request_passes_with_nothing_to_compare(repository: Repository) -> None:
+    (repository.work / "README.md").write_text("no model yet\n")
+    repository.git("add", ".")
+    repository.git("commit", "--quiet", "--message", "empty")
+    before = repository.git("rev-parse", "HEAD")
+    repository.commit(4)
+    assert run_action(repository, before, model="models/net.onnx") == 0
+    assert _outputs(repository, "gate")["steps.gate.outputs.outcome"] == ""
+    assert repository.comments == []
+
+    job = yaml.safe_load(TEMPLATE.read_text())[".enginebench-gate"]
+    variables = {name: str(value) for name, value in job["variables"].items()}
+    variables |= {"GATE_MODEL": "models/net.onnx", "CI_MERGE_REQUEST_DIFF_BASE_SHA": before}
+    done = repository.shell("\n".join(job["script"]), variables)
+    assert done.returncode == 0 and "nothing to compare it with" in done.stdout
+
+
 @pytest.mark.parametrize(("layers", "budget", "code"), [(16, "60s", 4), (4, "2.5s", 5)])
 def test_the_template_for_gitlab_ends_with_the_same_codes(
     repository: Repository, layers: int, budget: str, code: int
