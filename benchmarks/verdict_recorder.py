@@ -148,8 +148,8 @@ def _rounds(cli: CommandLine, visit: Visit, models: Mapping[str, Path]) -> Itera
     by_side = {OPTION if one.configuration.options else side_of[one.model_name]: one for one in found}
     if len({one.interleaving_group for one in found}) != 1 or not {*visit.cases} <= {*by_side}:
         raise RuntimeError(f"{visit} took no turns: {document['benchmark']['id']}")
-    sides = {side: _sides(one, Home(cli.home)) for side, one in by_side.items()}
-    walls = _walls_ns(list(by_side.values()))
+    sides = {side: sides_of(one, Home(cli.home)) for side, one in by_side.items()}
+    walls = walls_ns(list(by_side.values()))
     starts = [one.started_at_unix_ns or 0 for one in by_side["base"].processes]
     for case in visit.cases:
         for place, wall_ns in enumerate(walls):
@@ -186,7 +186,7 @@ def _write_plan(cli: CommandLine, visit: Visit, models: Mapping[str, Path]) -> P
     return path
 
 
-def _sides(measurement: Measurement, home: Home) -> Sequence[RecordedSide]:
+def sides_of(measurement: Measurement, home: Home) -> Sequence[RecordedSide]:
     """The blocks of each process. Raises `RuntimeError` where there are none."""
     medians = {
         (one.process, one.block): float(np.median(one.latency_ns)) for one in home.store.block_samples(measurement.id)
@@ -208,7 +208,7 @@ def _sides(measurement: Measurement, home: Home) -> Sequence[RecordedSide]:
     return sides
 
 
-def _walls_ns(members: Sequence[Measurement]) -> Sequence[int]:
+def walls_ns(members: Sequence[Measurement]) -> Sequence[int]:
     """From the start of each round to that of the next; the last took as long as usual."""
     starts = [
         min(one.started_at_unix_ns or 0 for one in row) for row in zip(*(one.processes for one in members), strict=True)

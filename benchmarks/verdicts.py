@@ -4,6 +4,7 @@
     python -m benchmarks.verdicts --synthetic                             the same on noise that was made up
     python -m benchmarks.verdicts --record [--minutes 60]                 measure process pairs; goes on where it was
     python -m benchmarks.verdicts --live 60 [--noisy]                     carry out gates; goes on where it was
+    python -m benchmarks.verdicts --precision 48                          measure all engines in turns; goes on, too
     python -m benchmarks.verdicts --rivals 20                             the same with other tools; goes on, too
 
 Part (a): the gate's own rule is replayed on recorded process pairs; every figure is of these recordings. Part (b): live
@@ -19,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import rankdata
 
-from benchmarks import verdict_rivals
+from benchmarks import verdict_precision, verdict_rivals
 from benchmarks.markdown import fill, markdown_table
 from benchmarks.verdict_estimators import halves, over_table, within_table
 from benchmarks.verdict_live import kept, live_table, measure
@@ -56,6 +57,9 @@ def main() -> None:
     if arguments.live:
         measure(arguments.recordings, arguments.live, noisy=arguments.noisy)
         return
+    if arguments.precision:
+        verdict_precision.record(arguments.recordings, arguments.precision)
+        return
     if arguments.rivals:
         verdict_rivals.measure(arguments.recordings, arguments.rivals)
         return
@@ -72,8 +76,11 @@ def main() -> None:
     curve = power(asked)
     print(curve_table(curve))
     live = [] if arguments.synthetic else live_tables(arguments.recordings)
-    print(*live, sep="\n\n")
+    known = "" if arguments.synthetic else verdict_precision.precision_table(arguments.recordings, arguments.draws)
+    print(*live, known, sep="\n\n")
     if arguments.fill:
+        if known:
+            fill(PAGE, "precision", known)
         if live:
             fill(PAGE, "live", "\n\n".join(live))
         fill(PAGE, part, f"{text}\n\n{curve_table(curve)}\n\n![power curve](verdicts-{part}.svg)")
@@ -216,6 +223,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--record", action="store_true", help="measure instead, and add to the recordings")
     parser.add_argument("--live", type=int, metavar="N", help="carry out gates until N are kept, of 60 s each at most")
     parser.add_argument("--noisy", action="store_true", help="live gates beside a neighbour who works in spells")
+    parser.add_argument("--precision", type=int, metavar="N", help="measure N rounds of all engines in turns")
     parser.add_argument("--rivals", type=int, metavar="N", help="try other tools so often each")
     parser.add_argument("--minutes", type=float, default=60.0, help="how long to measure in all (60)")
     return parser.parse_args()

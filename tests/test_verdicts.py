@@ -20,6 +20,7 @@ from benchmarks.command_line import CommandLine
 from benchmarks.verdict_estimators import OVER, WITHIN, halves, over_table, within_table
 from benchmarks.verdict_live import FILE, PLANTED, Live, kept, live_table, next_gate
 from benchmarks.verdict_models import slowed, write_with_fixed_batch
+from benchmarks.verdict_precision import precision_table
 from benchmarks.verdict_recorder import QUIET, Visit, next_visit
 from benchmarks.verdict_recordings import EQUAL, RecordedSide, Round, append, by_series, read
 from benchmarks.verdict_replay import (
@@ -328,3 +329,23 @@ def test_what_is_recorded_takes_turns_like_a_gate_with_the_option_as_a_side_more
     assert (len(plan.rungs), plan.interleave, plan.retry_noisy) == (sides, "device", False)
     assert [bool(rung.fields.get("options")) for rung in plan.rungs] == [False] * 3 + [True] * (sides - 3)
     assert visit.charged == pytest.approx(3 / (2 + len(visit.cases)))
+
+
+def test_how_soon_a_ratio_is_known_grows_with_what_processes_differ_by(tmp_path: Path) -> None:
+    assert precision_table(tmp_path, 10) == ""
+    generator = np.random.default_rng(1)
+    drawn = np.exp(generator.normal(0, (0.001, 0.001, 0.05), (30, 3)))
+    found = [
+        replace(
+            one_round(*(side(*[round(1e6 * each)] * 4) for each in row), pair=place), engine="a+b+c", case="engines"
+        )
+        for place, row in enumerate(drawn)
+    ]
+    append(tmp_path / "precision", found)
+    lines = precision_table(tmp_path, 50).splitlines()
+    times = {
+        line.split(" | ")[0].strip("| "): line.split(" | ")[2] for line in lines if " s | " in line or "never" in line
+    }
+    assert times["b ÷ a"] == "6 s", "three rounds of 3 s, of which two members are charged two thirds"
+    assert float(times["c ÷ a"].removesuffix(" s")) > 60
+    assert times["median of a"] == "3 s"
