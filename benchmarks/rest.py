@@ -39,6 +39,8 @@ CLOCK = "wall clock"
 VICTIMS = ("child", "agent", "child and keeper", CLOCK)
 """Who is stopped; the wall clock is set forward instead, and back when all has ended, where this account may."""
 RUN_TIMEOUT_S = 900.0
+NORMAL_PER_MAD = 1.4826
+"""The standard deviation of normal values, in median absolute deviations."""
 
 Blocks = Sequence[float]
 """The medians of the blocks of one process, in nanoseconds."""
@@ -223,6 +225,12 @@ def pooled_sd(series: Sequence[Sequence[float]]) -> float:
     return math.sqrt(squares / sum(len(each) - 1 for each in series))
 
 
+def robust_sd(series: Sequence[Sequence[float]]) -> float:
+    """The same by the median absolute deviation, which the few blocks beside a spell of the host do not move."""
+    apart = [abs(value - statistics.median(each)) for each in series for value in each]
+    return NORMAL_PER_MAD * statistics.median(apart)
+
+
 def spread_table(rounds: Sequence[Round]) -> str:
     """For each engine and model: SD in turns and alone, how much was disturbed, and the medians against each other."""
     columns = (
@@ -230,6 +238,9 @@ def spread_table(rounds: Sequence[Round]) -> str:
         "pairs",
         "SD in turns",
         "SD alone",
+        "ratio",
+        "by MAD in turns",
+        "alone",
         "ratio",
         "disturbed in turns",
         "alone",
@@ -243,12 +254,15 @@ def _spread_row(rounds: Sequence[Round]) -> Sequence[str]:
     turns = [log_ratios(*each.turns) for each in rounds]
     alone = [log_ratios(each.alone[::2], each.alone[1::2]) for each in rounds]
     sds = pooled_sd(turns), pooled_sd(alone)
+    robust = robust_sd(turns), robust_sd(alone)
     medians = [statistics.median([*each.turns[0], *each.turns[1]]) for each in rounds]
     return (
         f"{rounds[0].engine}, {rounds[0].model}",
         str(sum(map(len, turns))),
         *(f"{sd:.3f}" for sd in sds),
         f"{sds[0] / sds[1]:.2f}",
+        *(f"{sd:.3f}" for sd in robust),
+        f"{robust[0] / robust[1]:.2f}",
         f"{statistics.fmean(each.turns_disturbed for each in rounds):.1%}",
         f"{statistics.fmean(each.alone_disturbed for each in rounds):.1%}",
         str(paired_ratio(medians, [statistics.median(each.alone) for each in rounds])),
@@ -308,7 +322,7 @@ def main() -> None:
             for name, path in models.items():
                 for engine in order.sample(engines, len(engines)):
                     rounds.append(spread(place, engine, name, path, setting.cores, order))
-                    print(f"{engine}, {name}: {_spread_row(rounds[-1:])[2:7]}", flush=True)
+                    print(f"{engine}, {name}: {_spread_row(rounds[-1:])[2:]}", flush=True)
         name, path = next(iter(models.items()))
         victims = [victim for victim in VICTIMS if victim != CLOCK or _may_set_clock()]
         for _ in range(arguments.stops):
