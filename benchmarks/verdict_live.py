@@ -5,12 +5,11 @@ trial that was cut short goes on where it was.
 """
 
 import asyncio
-import json
 import random
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -18,7 +17,7 @@ from statistics import median
 from benchmarks.command_line import CommandLine, agent_apart
 from benchmarks.markdown import markdown_table
 from benchmarks.verdict_recorder import NOISY, QUIET, SETS, WORK, model_files, neighbour, there
-from benchmarks.verdict_recordings import EQUAL
+from benchmarks.verdict_recordings import EQUAL, add_line, kept_lines
 from benchmarks.verdict_replay import Share
 from enginebench_controller.comparing.gate import GateOutcome
 from enginebench_controller.home import default_home
@@ -68,7 +67,7 @@ def _measure(folder: Path, count: int, condition: str, cli: CommandLine) -> None
             *(condition, model, engine, case, said["outcome"], said["better"]),
             *(latency["ratio"], said["pairs"], round(took_s, 1)),
         )
-        _keep(folder, one)
+        add_line(folder / FILE, one)
         print(f"{len(done) + 1} of {count}: {said['sentence']}", flush=True)
 
 
@@ -81,15 +80,7 @@ def next_gate(done: Sequence[Live], sets: Sequence[tuple[str, str]]) -> tuple[st
 
 def kept(folder: Path) -> Sequence[Live]:
     """All gates of a folder, in their order."""
-    path = folder / FILE
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return [Live(**json.loads(line)) for line in lines]
-
-
-def _keep(folder: Path, one: Live) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / FILE).open("a", encoding="utf-8") as file:
-        file.write(json.dumps(asdict(one)) + "\n")
+    return [Live(**line) for line in kept_lines(folder / FILE)]
 
 
 def live_table(found: Iterable[Live]) -> str:

@@ -81,6 +81,18 @@ def by_series(rounds: Iterable[Round]) -> Mapping[Series, Sequence[Round]]:
     return series
 
 
+def add_line(path: Path, one: Any) -> None:
+    """Add a trial, a dataclass of plain values, to a file of JSON lines."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(asdict(one)) + "\n")
+
+
+def kept_lines(path: Path) -> list[dict[str, Any]]:
+    """All trials of such a file, in their order; none where there is no file."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+
+
 def _file_of(series: Series) -> str:
     return ".".join(series).replace(" %", "").replace(" ", "-") + ".jsonl.gz"
 

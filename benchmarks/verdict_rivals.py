@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
@@ -20,7 +20,7 @@ from benchmarks.markdown import markdown_table
 from benchmarks.peers import BENCHMARK_APP
 from benchmarks.setting import Setting, make_setting
 from benchmarks.verdict_recorder import model_files
-from benchmarks.verdict_recordings import EQUAL
+from benchmarks.verdict_recordings import EQUAL, add_line, kept_lines
 from benchmarks.verdict_replay import Share
 
 FILE = "rivals.jsonl"
@@ -117,7 +117,7 @@ def measure(folder: Path, count: int) -> None:
         rival, case = random.choice(due)  # noqa: S311  # an order, not a secret
         with tempfile.TemporaryDirectory() as work:
             ratio, worse = RIVALS[rival](setting, files["base"], files[case], Path(work))
-        _keep(folder, Trial(rival, case, round(ratio, 4), worse))
+        add_line(folder / FILE, Trial(rival, case, round(ratio, 4), worse))
         print(f"{rival}, {case}: {ratio:.3f}{', worse' if worse else ''}", flush=True)
 
 
@@ -129,15 +129,7 @@ def _due(done: Sequence[Trial], wanted: Sequence[tuple[str, str]], count: int) -
 
 def kept(folder: Path) -> Sequence[Trial]:
     """All trials of a folder, in their order."""
-    path = folder / FILE
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return [Trial(**json.loads(line)) for line in lines]
-
-
-def _keep(folder: Path, one: Trial) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / FILE).open("a", encoding="utf-8") as file:
-        file.write(json.dumps(asdict(one)) + "\n")
+    return [Trial(**line) for line in kept_lines(folder / FILE)]
 
 
 def rivals_live_table(found: Sequence[Trial]) -> str:

@@ -15,14 +15,14 @@ from onnx import shape_inference
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks import verdict_live, verdict_recorder, verdicts
+from benchmarks import verdict_recorder, verdicts
 from benchmarks.command_line import CommandLine
 from benchmarks.verdict_estimators import OVER, WITHIN, halves, over_table, within_table
 from benchmarks.verdict_live import FILE, PLANTED, Live, kept, live_table, next_gate
 from benchmarks.verdict_models import slowed, write_with_fixed_batch
 from benchmarks.verdict_precision import precision_table
 from benchmarks.verdict_recorder import QUIET, Visit, next_visit
-from benchmarks.verdict_recordings import EQUAL, RecordedSide, Round, append, by_series, read
+from benchmarks.verdict_recordings import EQUAL, RecordedSide, Round, add_line, append, by_series, read
 from benchmarks.verdict_replay import (
     STRETCH,
     Observed,
@@ -310,7 +310,7 @@ def test_of_three_live_gates_one_is_planted_and_each_set_has_its_share() -> None
 def test_live_gates_are_kept_and_counted_by_what_they_came_to(tmp_path: Path) -> None:
     found = [live(), live(outcome="worse"), live(PLANTED, "worse"), live(PLANTED, "cannot_tell"), live(better=True)]
     for one in found:
-        verdict_live._keep(tmp_path, one)
+        add_line(tmp_path / FILE, one)
     assert kept(tmp_path) == found
     assert (tmp_path / FILE).read_text(encoding="utf-8").count("\n") == 5
     table = live_table(found)
