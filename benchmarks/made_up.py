@@ -25,7 +25,7 @@ from enginebench_controller.records import (
     Process,
     Rate,
     Readback,
-    Source,
+    ReadbackSource,
     Status,
     StopReason,
     TargetSnapshot,
@@ -155,7 +155,7 @@ def _subject(identity: str, benchmark_id: str, cell: Cell, digest: str) -> dict[
 
 
 _EFFECTIVE = Effective(
-    threads=Readback(2, Source.OBSERVED), precision=Readback("f32", Source.ENGINE_API), affinity=(0, 1)
+    threads=Readback(2, ReadbackSource.OBSERVED), precision=Readback("f32", ReadbackSource.ENGINE_API), affinity=(0, 1)
 )
 _OUTPUTS_OF_ALL = tuple(
     CapturedOutput(index, "scores", "float32", (1, 1000), 4, np.linspace(-1, 1, _OUTPUT_ELEMENTS, dtype=np.float32))

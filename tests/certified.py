@@ -7,7 +7,7 @@ import grpc
 
 from enginebench_controller.authority.authority import Authority
 from enginebench_controller.authority.bundle import Bundle
-from enginebench_controller.authority.issued import Kind, Role
+from enginebench_proto.agreed.roles import CertificateKind, Role
 
 HOST = "127.0.0.1"
 DAY = timedelta(days=1)
@@ -23,12 +23,12 @@ class Certified:
 
     def agent(self, name: str = "agent", host: str = HOST) -> Path:
         """A TLS folder of an agent."""
-        return self.written(self.authority.issue(Kind.AGENT, name, 10, hosts=[host]))
+        return self.written(self.authority.issue(CertificateKind.AGENT, name, 10, hosts=[host]))
 
     def client(self, name: str, role: Role = Role.RUN, ends_in: timedelta = 10 * DAY) -> Path:
         """A TLS folder of a client; a negative `ends_in` makes a certificate that has ended."""
         issuer = self._at(datetime.now(UTC) + ends_in - 10 * DAY)
-        return self.written(issuer.issue(Kind.CLIENT, name, 10, role=role))
+        return self.written(issuer.issue(CertificateKind.CLIENT, name, 10, role=role))
 
     def written(self, bundle: Bundle) -> Path:
         """The folder of a bundle's name, with its files."""

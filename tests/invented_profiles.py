@@ -16,7 +16,7 @@ from enginebench_controller.records import (
     Profile,
     ProfileNode,
     Readback,
-    Source,
+    ReadbackSource,
     Status,
 )
 
@@ -71,7 +71,7 @@ def profile(identity="p0000001", **fields):
         configuration=invented.CONFIGURATION,
         status=Status.OK,
         created_at_unix_ns=invented.CREATED_NS,
-        effective=Effective(isa=Readback("avx2", Source.ASSUMED)),
+        effective=Effective(isa=Readback("avx2", ReadbackSource.ASSUMED)),
         iterations=3,
         profiled_latency_ns=20,
         unprofiled_latency_ns=None,

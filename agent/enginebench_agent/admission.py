@@ -1,6 +1,5 @@
 """Whether a run may start: its specification held against what this agent has and allows."""
 
-import hashlib
 import math
 from collections.abc import Iterable, Sequence
 from itertools import islice
@@ -14,6 +13,7 @@ from enginebench_agent.names import check_group_name, check_model_file_names, ch
 from enginebench_agent.newer import check_known
 from enginebench_agent.options import from_options
 from enginebench_plugins.types import ModelFormat, Precision, UnsupportedSettingsError
+from enginebench_proto.agreed.names import version_digest
 from enginebench_proto.v1.configuration_pb2 import (
     HINT_UNSPECIFIED,
     LOAD_UNSPECIFIED,
@@ -109,11 +109,8 @@ def _check_no_model(model: ModelVersion) -> None:
 
 
 def model_digest(model: ModelVersion) -> str:
-    """The sha256 that names a version: of its file, or of the sorted lines "digest, two spaces, name"."""
-    if len(model.files) == 1:
-        return model.files[0].sha256
-    lines = sorted(f"{file.sha256}  {file.name}\n" for file in model.files)
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
+    """The sha256 that names a version."""
+    return version_digest((file.name, file.sha256) for file in model.files)
 
 
 def _check_configuration(configuration: Configuration) -> None:

@@ -17,9 +17,9 @@ import ifaddr
 import zeroconf
 from zeroconf.asyncio import AsyncServiceInfo, AsyncZeroconf
 
-from enginebench_agent import logs
+from enginebench_proto.agreed import logs
+from enginebench_proto.agreed.meeting import SERVICE_TYPE
 
-SERVICE_TYPE = "_enginebench._tcp.local."
 LOOK_EVERY_SECONDS = 30.0
 """How often the addresses are looked at: networks come after the agent, and change."""
 REGISTER_SECONDS = 10.0

@@ -56,7 +56,7 @@ class AuditLog:
         line = {
             "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "who": peer.name,
-            "role": None if peer.role is None else peer.role.word,
+            "role": peer.role,
             "from": context.peer(),
             "method": method,
             "subject": subject,

@@ -2,22 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import IntEnum
 
 from enginebench_agent.errors import ForbiddenError
-
-
-class Role(IntEnum):
-    """What a caller may do, each more than the one before: look; run, cancel and upload; delete."""
-
-    READ = 1
-    RUN = 2
-    ADMIN = 3
-
-    @property
-    def word(self) -> str:
-        """As it stands in certificates and sentences."""
-        return self.name.lower()
+from enginebench_proto.agreed.roles import Role
 
 
 @dataclass(frozen=True)
@@ -62,16 +49,16 @@ def check_allowed(peer: Peer, method: str) -> None:
             f"the certificate of {peer.name!r} has no role: ask whoever keeps the certificate authority for one of "
             "`enginebench ca issue client`."
         )
-    if peer.role < least:
+    if not peer.role.covers(least):
         raise ForbiddenError(
-            f"the certificate of {peer.name!r} has the role {peer.role.word}, and {_short(method)} needs {least.word}: "
-            f"ask whoever keeps the certificate authority for one with the role {least.word}."
+            f"the certificate of {peer.name!r} has the role {peer.role}, and {_short(method)} needs {least}: "
+            f"ask whoever keeps the certificate authority for one with the role {least}."
         )
 
 
 def changes_something(method: str) -> bool:
     """Whether a method does more than tell what is there."""
-    return LEAST_ROLE[method] > Role.READ
+    return LEAST_ROLE[method] is not Role.READ
 
 
 def _short(method: str) -> str:

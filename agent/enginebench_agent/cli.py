@@ -5,17 +5,17 @@ Exit code 2 and one sentence for everything that cannot be.
 
 import argparse
 import importlib.metadata
+import logging
 import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from enginebench_agent import logs
 from enginebench_agent.data_folder import DataFolder, default_root
 from enginebench_agent.errors import ExitCode, SetupError
-
-DEFAULT_PORT = 50151
+from enginebench_proto.agreed.logs import LogFormat, to_standard_error
+from enginebench_proto.agreed.meeting import DEFAULT_PORT
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # gRPC's core writes its own lines to standard error, also for errors that the sentences here explain.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     parsed = _parser().parse_args(arguments)
-    logs.set_up(parsed.log_format, verbose=parsed.verbose)
+    _set_up_logs(parsed.log_format, verbose=parsed.verbose)
     try:
         parsed.run(parsed)
     except SetupError as error:
@@ -31,6 +31,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(int(ExitCode.USAGE))
     except KeyboardInterrupt:
         sys.exit(int(ExitCode.INTERRUPTED))
+
+
+def _set_up_logs(log_format: LogFormat, *, verbose: bool) -> None:
+    """Log to standard error: what went wrong, and with `verbose` what happened."""
+    logging.basicConfig(handlers=[to_standard_error(log_format)])
+    logging.getLogger("enginebench_agent").setLevel(logging.INFO if verbose else logging.WARNING)
 
 
 # The commands import what they need themselves: neither pays for the other, in time or in memory.
@@ -310,9 +316,9 @@ def _add_run(parser: argparse.ArgumentParser, run: object) -> None:
     parser.add_argument("--verbose", action="store_true", help="log on standard error what happens, not only errors")
     parser.add_argument(
         "--log-format",
-        type=logs.LogFormat,
-        choices=list(logs.LogFormat),
-        default=logs.LogFormat.TEXT,
+        type=LogFormat,
+        choices=list(LogFormat),
+        default=LogFormat.TEXT,
         help="how log lines look: text, or json, an object a line (default %(default)s)",
     )
     parser.set_defaults(run=run)

@@ -108,7 +108,7 @@ def to_available_engine(info: EngineInfo, devices: Sequence[Device]) -> engine_p
     return engine_pb2.AvailableEngine(
         version=info.version,
         formats=sorted(info.formats),
-        loads=sorted(info.loads),
+        loads=sorted(info.loads & {Load.SYNC, Load.ASYNC}),  # an open loop is not for a plugin to offer
         hints=sorted(info.hints),
         multiple_streams=info.multiple_streams,
         profiling=info.profiling,

@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
 
-from enginebench_agent import logs
 from enginebench_agent.child import ChildExit, ChildStartError, spawned
 from enginebench_agent.config import AgentConfig, EnvironmentConfig
 from enginebench_agent.errors import NotReadyError, SetupError
@@ -16,6 +15,7 @@ from enginebench_agent.framing import FramingError
 from enginebench_agent.leases import Leases
 from enginebench_agent.limits import NO_LIMITS, ChildLimits
 from enginebench_agent.names import is_engine_name
+from enginebench_proto.agreed import logs
 from enginebench_proto.v1.engine_pb2 import (
     UNAVAILABLE_KIND_BEING_ASKED,
     UNAVAILABLE_KIND_BROKEN,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from enginebench_agent import endings, logs
+from enginebench_agent import endings
 from enginebench_agent.attempt import Attempt, Order
 from enginebench_agent.bystanders import surroundings
 from enginebench_agent.cache import FileCache
@@ -26,6 +26,7 @@ from enginebench_agent.turns import Groups, Member
 from enginebench_agent.uninterrupted import run_to_end
 from enginebench_agent.words import Ending, ending_of, kind_word
 from enginebench_agent.workspace import digests_needed, input_files, place_inputs, place_model, remove_folder
+from enginebench_proto.agreed import logs
 from enginebench_proto.v1.run_pb2 import Failure, RunResult, RunSpec
 
 _log = logging.getLogger(__name__)

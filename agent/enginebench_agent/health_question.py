@@ -6,9 +6,12 @@ from typing import Any
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from enginebench_proto.agreed.meeting import CA_CERTIFICATE, certificate_name, key_name
+from enginebench_proto.agreed.roles import CertificateKind
+
 # A proxy is for the world outside; the agent of this machine is not behind it.
 _OPTIONS = (("grpc.enable_http_proxy", 0),)
-_CLIENT_FILES = ("ca.crt", "client.key", "client.crt")
+_CLIENT_FILES = (CA_CERTIFICATE, key_name(CertificateKind.CLIENT), certificate_name(CertificateKind.CLIENT))
 
 
 class UnhealthyError(Exception):

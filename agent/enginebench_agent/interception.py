@@ -6,10 +6,10 @@ from typing import Any, NoReturn
 
 import grpc
 
-from enginebench_agent import logs
 from enginebench_agent.error_table import ERRORS
 from enginebench_agent.errors import AgentError, DefectError
 from enginebench_agent.handlers import Behaviour, with_behaviour
+from enginebench_proto.agreed import logs
 
 STATUS_OF_CODE = {code: known.status for code, known in ERRORS.items()}
 CODE_KEY = "enginebench-error"

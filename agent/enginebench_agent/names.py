@@ -5,6 +5,7 @@ from collections import Counter
 from pathlib import PurePosixPath
 
 from enginebench_agent.errors import InvalidRequestError
+from enginebench_proto.agreed.names import is_sha256
 
 MAX_NAME_CHARS = 1_024
 MAX_PART_BYTES = 255
@@ -12,7 +13,6 @@ MAX_DEPTH = 8
 MAX_FILES = 4_096
 """Files of one model. A message has room for ten times as many, and while they are checked nobody else is served."""
 
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 _RUN_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ENGINE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _ENVIRONMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -20,7 +20,7 @@ _ENVIRONMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 def check_sha256(text: str) -> str:
     """Return `text` if it is a lower-case sha256 in hexadecimal; raises `InvalidRequestError` otherwise."""
-    if not _SHA256.fullmatch(text):
+    if not is_sha256(text):
         raise InvalidRequestError(f"{_shown(text)} is not a sha256 in lower-case hexadecimal (64 digits).")
     return text
 

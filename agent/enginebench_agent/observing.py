@@ -9,8 +9,8 @@ from typing import Any
 
 import grpc
 
-from enginebench_agent import logs
 from enginebench_agent.handlers import Behaviour, with_behaviour
+from enginebench_proto.agreed import logs
 
 Call = tuple[str, str]
 """Full name of a method, and name of a status."""

@@ -2,12 +2,11 @@
 
 import json
 import logging
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from enginebench_agent.reception import sync_folder
+from enginebench_proto.agreed.durable import whole_file
 from enginebench_proto.v1.peaks_pb2 import PEAK_KIND_BANDWIDTH, PEAK_KIND_FLOPS, Peak, Rate
 
 SCHEMA_VERSION = 1
@@ -40,7 +39,9 @@ class PeakFile:
         found = tuple(peaks)
         replaced = {_subject(peak) for peak in found}
         kept = (*(peak for peak in self._peaks if _subject(peak) not in replaced), *found)
-        _write_durably(self._path, peak_document(kept))
+        text = json.dumps(peak_document(kept), indent=1, ensure_ascii=False)
+        with whole_file(self._path, partial=self._path.with_name(self._path.name + UNFINISHED_SUFFIX)) as stream:
+            stream.write(text.encode())
         self._peaks = kept
 
 
@@ -89,13 +90,3 @@ def _read(path: Path) -> tuple[Peak, ...]:
         _log.error("the peaks in %s cannot be read and were set aside: %r", path, error)
     path.rename(path.with_name(path.name + DAMAGED_SUFFIX))
     return ()
-
-
-def _write_durably(path: Path, document: Mapping[str, Any]) -> None:
-    unfinished = path.with_name(path.name + UNFINISHED_SUFFIX)
-    with unfinished.open("w", encoding="utf-8") as stream:
-        json.dump(document, stream, indent=1, ensure_ascii=False)
-        stream.flush()
-        os.fsync(stream.fileno())
-    unfinished.rename(path)
-    sync_folder(path.parent)

@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 from enginebench_agent.errors import DiskFullError, InvalidRequestError, UploadUnderWayError
 from enginebench_agent.uninterrupted import run_to_end
+from enginebench_proto.agreed.durable import sync_folder
 
 BLOCK_BYTES = 1024 * 1024
 """Bytes gathered before a thread hashes and writes them. Measured: 4 MiB took longer and held 20 MB more."""
@@ -125,15 +126,6 @@ class Reception:
         self._part.chmod(0o444)  # runs link to this very file, and no engine may change it
         self._part.rename(self._target)
         sync_folder(self._target.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make renames within a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _remove_empty(part: Path) -> None:

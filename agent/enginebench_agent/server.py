@@ -16,7 +16,6 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from enginebench_agent import logs
 from enginebench_agent.audit import AuditLog
 from enginebench_agent.cache import FileCache
 from enginebench_agent.config import AgentConfig, load_config
@@ -35,6 +34,7 @@ from enginebench_agent.servicers import AgentServicer, ModelServicer, RunService
 from enginebench_agent.stopping import Stop
 from enginebench_agent.stream_limit import StreamLimit
 from enginebench_agent.supervisor import Supervisor
+from enginebench_proto.agreed import logs, meeting
 from enginebench_proto.v1 import (
     agent_pb2,
     agent_pb2_grpc,
@@ -140,7 +140,7 @@ async def _serve(options: ServeOptions, entrance: Entrance, announcing: Announci
     _log.info(
         "listening", extra=logs.told(host=options.host, port=port, folder=str(folder.root), shut_in_by=shut_in_by)
     )
-    print(f"enginebench-agent listening on {_shown_host(options.host)}:{port}", flush=True)  # the ready line
+    print(f"{meeting.READY}{_shown_host(options.host)}:{port}", flush=True)  # the ready line
     notify(READY)
     async with announcing(port):
         await stop.asked()

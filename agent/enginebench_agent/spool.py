@@ -21,7 +21,7 @@ from enginebench_agent import endings
 from enginebench_agent.errors import InvalidRequestError
 from enginebench_agent.framing import FramingError, check_length, parse, read_frame
 from enginebench_agent.names import check_run_id
-from enginebench_agent.reception import sync_folder
+from enginebench_proto.agreed.durable import whole_file
 from enginebench_proto.v1.run_pb2 import OUTCOME_INCONCLUSIVE, OUTCOME_OK, ResultPart, RunResult, RunSpec
 from enginebench_proto.v1.worker_pb2 import WorkerMessage
 
@@ -208,13 +208,9 @@ def check_room(folder: Path) -> None:
 
 
 def _write_durably(path: Path, result: RunResult) -> None:
-    unfinished = path.with_suffix(UNFINISHED_SUFFIX)
-    with unfinished.open("wb") as stream:
+    with whole_file(path, partial=path.with_suffix(UNFINISHED_SUFFIX)) as stream:
         stream.write(_MAGIC)
         _write_part(stream, ResultPart(result=result))
-        os.fsync(stream.fileno())
-    unfinished.rename(path)
-    sync_folder(path.parent)
 
 
 def _read_result(path: Path) -> RunResult:

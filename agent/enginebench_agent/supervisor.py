@@ -5,7 +5,6 @@ import logging
 import shutil
 from collections.abc import AsyncIterator, Mapping
 
-from enginebench_agent import logs
 from enginebench_agent.admission import check_form, check_format, find_device
 from enginebench_agent.attempt import SPEC_FILE
 from enginebench_agent.cache import FileCache
@@ -28,6 +27,7 @@ from enginebench_agent.run import Run
 from enginebench_agent.spool import Spool, check_room
 from enginebench_agent.words import Ending
 from enginebench_agent.workspace import input_files
+from enginebench_proto.agreed import logs
 from enginebench_proto.v1.device_pb2 import Device
 from enginebench_proto.v1.run_pb2 import (
     RUN_STATE_QUEUED,

@@ -6,7 +6,6 @@ What was changed is recorded in the data folder before anything changes, so that
 
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 from enginebench_agent.cpufreq import CPU_FOLDER, policies, turbo_switch
 from enginebench_agent.data_folder import DataFolder
 from enginebench_agent.errors import SetupError
+from enginebench_proto.agreed.durable import whole_file
 
 RECORD = "tuned.json"
 HIGHEST_PERFORMANCE_BIAS = "0"
@@ -165,14 +165,9 @@ def _write_record(folder: DataFolder, settings: Sequence[Setting]) -> None:
             path.unlink(missing_ok=True)
             return
         _make_folder(folder.root)
-        with tempfile.TemporaryDirectory(dir=folder.root, prefix=f"{RECORD}.") as unfinished:  # gone whatever happens
-            written = Path(unfinished) / RECORD
-            with written.open("w") as stream:
-                json.dump({"settings": [asdict(setting) for setting in settings]}, stream, indent=2)
-                stream.flush()
-                os.fchmod(stream.fileno(), 0o644)  # written by root, read by the agent of a user
-                os.fsync(stream.fileno())
-            written.replace(path)
+        with whole_file(path) as stream:
+            stream.write(json.dumps({"settings": [asdict(setting) for setting in settings]}, indent=2).encode())
+            os.fchmod(stream.fileno(), 0o644)  # written by root, read by the agent of a user
     except OSError as error:
         raise SetupError(f"cannot record what is tuned in {path} ({error.strerror})") from error
 

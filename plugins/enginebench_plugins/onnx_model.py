@@ -8,6 +8,7 @@ import onnx
 
 from enginebench_plugins import spec
 from enginebench_plugins.source_names import SourceNames
+from enginebench_proto.agreed.labels import node_labels
 
 
 def read_onnx(path: Path, *, weights: bool = True) -> Any:
@@ -32,24 +33,10 @@ def output_names(model: Any) -> tuple[str, ...]:
     return tuple(value.name for value in model.graph.output)
 
 
-def node_labels(model: Any) -> tuple[str, ...]:
-    """What to call each node of the graph as given, in its order: its name, or its first output where it has none.
-
-    A label that is taken already gets "#" and the node's place added.
-    """
-    labels: dict[str, None] = {}
-    for index, node in enumerate(model.graph.node):
-        label = node.name or next(filter(None, node.output), node.op_type)
-        while label in labels:
-            label = f"{label}#{index}"
-        labels[label] = None
-    return tuple(labels)
-
-
 def name_nodes(model: Any) -> bool:
     """Give every node its label for a name, in place. Returns whether any had another one, or none."""
     changed = False
-    for node, label in zip(model.graph.node, node_labels(model), strict=True):
+    for node, label in zip(model.graph.node, node_labels(model.graph.node), strict=True):
         changed |= node.name != label
         node.name = label
     return changed
@@ -57,7 +44,7 @@ def name_nodes(model: Any) -> bool:
 
 def source_names(model: Any) -> SourceNames:
     """The names of a graph's nodes and of the tensors they make."""
-    labelled = list(zip(node_labels(model), model.graph.node, strict=True))
+    labelled = list(zip(node_labels(model.graph.node), model.graph.node, strict=True))
     return SourceNames(
         types={label: node.op_type for label, node in labelled},
         makers={name: label for label, node in labelled for name in node.output if name},

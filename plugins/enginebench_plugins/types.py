@@ -5,65 +5,44 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from enginebench_proto.agreed.words import (
+    DEFAULT_DEVICE,
+    PROCESSOR,
+    Hint,
+    LayerState,
+    Load,
+    ModelFormat,
+    Precision,
+)
+from enginebench_proto.agreed.words import ReadbackSource as Source
+
+__all__ = [
+    "Device",
+    "Effective",
+    "EngineInfo",
+    "EngineUnavailableError",
+    "Hint",
+    "LayerProfile",
+    "LayerState",
+    "Load",
+    "ModelFormat",
+    "ModelProfile",
+    "ModelSource",
+    "OptionSpec",
+    "OptionValue",
+    "Precision",
+    "Readback",
+    "Settings",
+    "Source",
+    "TensorSpec",
+    "UnsupportedSettingsError",
+]
+
 OptionValue = bool | int | float | str
 T = TypeVar("T", int, str)
-
-
-class ModelFormat(StrEnum):
-    """File formats of models."""
-
-    ONNX = "onnx"
-    OPENVINO_IR = "openvino_ir"
-    TORCHSCRIPT = "torchscript"
-    TORCH_EXPORT = "torch_export"
-
-
-class Precision(StrEnum):
-    """Floating precisions an engine can be asked for; DEFAULT leaves the choice to the engine."""
-
-    DEFAULT = "default"
-    F32 = "f32"
-    BF16 = "bf16"
-    F16 = "f16"
-
-
-class Hint(StrEnum):
-    """What the engine is told to optimize for."""
-
-    NONE = "none"
-    LATENCY = "latency"
-    THROUGHPUT = "throughput"
-    CUMULATIVE_THROUGHPUT = "cumulative"
-
-
-class Load(StrEnum):
-    """How requests reach the engine: one after the other, or a fixed number in flight."""
-
-    SYNC = "sync"
-    ASYNC = "async"
-
-
-class Source(StrEnum):
-    """How a value was obtained: the engine states it, the harness saw it, or it follows from how the engine works.
-
-    Repeating the request is none of these: an engine that only echoes what it was asked for has no ENGINE_API value.
-    """
-
-    ENGINE_API = "engine_api"
-    OBSERVED = "observed"
-    ASSUMED = "assumed"
-
-
-class LayerState(StrEnum):
-    """Whether a layer ran."""
-
-    EXECUTED = "executed"
-    NOT_EXECUTED = "not_executed"
-    OPTIMIZED_AWAY = "optimized_away"
 
 
 @dataclass(frozen=True)
@@ -128,7 +107,7 @@ class Device:
     name: str
     full_name: str
     precisions: tuple[Precision, ...] = (Precision.F32,)
-    resources: tuple[str, ...] = ("cpu",)
+    resources: tuple[str, ...] = (PROCESSOR,)
     properties: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -162,7 +141,7 @@ class Settings:
     `requests` is the number that will be in flight at once (1 when synchronous).
     """
 
-    device: str = "CPU"
+    device: str = DEFAULT_DEVICE
     batch: int = 1
     cores: int = 1
     streams: int = 1

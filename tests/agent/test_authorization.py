@@ -16,7 +16,7 @@ from certified import DAY, Certified, credentials
 from enginebench_agent.audit import AuditLog
 from enginebench_agent.authorization import THIS_MACHINE
 from enginebench_agent.guarding import GuardingInterceptor
-from enginebench_controller.authority.issued import Role
+from enginebench_proto.agreed.roles import Role
 from enginebench_proto.v1 import agent_pb2, model_pb2, run_pb2
 
 OK = grpc.StatusCode.OK

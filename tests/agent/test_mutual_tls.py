@@ -22,7 +22,7 @@ from enginebench_agent.authorization import THIS_MACHINE
 from enginebench_agent.errors import SetupError
 from enginebench_agent.tls.credentials import server_credentials
 from enginebench_agent.tls.material import MaterialFolder, load_material
-from enginebench_controller.authority.issued import Role
+from enginebench_proto.agreed.roles import Role
 from enginebench_proto.v1 import agent_pb2, agent_pb2_grpc
 
 

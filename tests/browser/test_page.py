@@ -5,7 +5,7 @@ from playwright.sync_api import expect
 
 import invented
 from browser.drawn import charts, expect_cells, go, settled
-from enginebench_controller.records import Effective, Readback, Source
+from enginebench_controller.records import Effective, Readback, ReadbackSource
 from enginebench_controller.store.store import Store
 
 HOSTILE = "<img src=x onerror=alert(1)> https://example.com :smile: **b**"
@@ -16,7 +16,9 @@ def home(tmp_path_factory):
     home = tmp_path_factory.mktemp("home")
     store = Store(home / "results.duckdb")
     store.add_benchmark(invented.benchmark("b0000001", "Invented numbers"), [invented.snapshot()])
-    bf16 = Effective(precision=Readback("bf16", Source.ENGINE_API), threads=Readback(2, Source.OBSERVED))
+    bf16 = Effective(
+        precision=Readback("bf16", ReadbackSource.ENGINE_API), threads=Readback(2, ReadbackSource.OBSERVED)
+    )
     for engine, fastest_ms, fields in (
         ("fake", 8.0, {}),
         ("fake-fast", 5.0, {"effective": bf16}),

@@ -3,7 +3,7 @@
 import numpy as np
 
 import invented
-from enginebench_controller.records import CapturedOutput, Configuration, Effective, Readback, Source
+from enginebench_controller.records import CapturedOutput, Configuration, Effective, Readback, ReadbackSource
 from enginebench_controller.trust.output_check import check_outputs
 
 INPUTS = 4
@@ -29,7 +29,7 @@ def measured(engine, values, *, precision="f32", batch=4, outputs=None, **fields
         f"of-{engine}",
         engine=engine,
         configuration=configuration,
-        effective=Effective(precision=Readback(precision, Source.ENGINE_API)),
+        effective=Effective(precision=Readback(precision, ReadbackSource.ENGINE_API)),
         captured_outputs=captured(values) if outputs is None else outputs,
         **fields,
     )

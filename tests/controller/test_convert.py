@@ -25,7 +25,7 @@ from enginebench_controller.records import (
     Load,
     MachineUse,
     ProcessUse,
-    Source,
+    ReadbackSource,
     StopReason,
     StopRule,
     WarmUp,
@@ -138,7 +138,10 @@ def test_unknown_readbacks_stay_unknown() -> None:
         prepared=["5 weights folded"],
     )
     effective = convert.from_effective(message)
-    assert effective.threads is not None and (effective.threads.value, effective.threads.source) == (2, Source.OBSERVED)
+    assert effective.threads is not None and (effective.threads.value, effective.threads.source) == (
+        2,
+        ReadbackSource.OBSERVED,
+    )
     assert effective.precision is None and effective.affinity == (0, 1)
     assert effective.preparation == "Prepared: 5 weights folded"
 

@@ -11,11 +11,11 @@ from typer.testing import CliRunner, Result
 
 from agent_server import AgentProcess
 from certified import DAY, Certified
-from enginebench_controller.authority.issued import Kind, Role
 from enginebench_controller.cli import make_app
 from enginebench_controller.errors import InputError, UnreachableError
 from enginebench_controller.running.client import AgentClient
 from enginebench_controller.running.target_address import new_target, uses_tls
+from enginebench_proto.agreed.roles import CertificateKind, Role
 from integration.bench import QUICK, Bench
 
 ONLY_FAKE = '[environments.default]\nengines = ["fake"]\n'
@@ -108,11 +108,11 @@ async def test_why_it_is_not_let_in_is_a_sentence(own: Certified, agent: AgentPr
 async def test_certificates_of_another_time_are_told_as_such(tmp_path: Path) -> None:
     own = Certified(tmp_path)
     tomorrow = own._at(datetime.now(UTC) + DAY)
-    later = own.written(tomorrow.issue(Kind.CLIENT, "later", 10, role=Role.RUN))
+    later = own.written(tomorrow.issue(CertificateKind.CLIENT, "later", 10, role=Role.RUN))
     agent = AgentProcess(
         tmp_path / "data",
         "--tls",
-        str(own.written(tomorrow.issue(Kind.AGENT, "agent", 10, hosts=["127.0.0.1"]))),
+        str(own.written(tomorrow.issue(CertificateKind.AGENT, "agent", 10, hosts=["127.0.0.1"]))),
         config=ONLY_FAKE,
     )
     try:

@@ -4,8 +4,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from enginebench_plugins.onnx_model import graph_inputs, name_nodes, node_labels, source_names
+from enginebench_plugins.onnx_model import graph_inputs, name_nodes, source_names
 from enginebench_plugins.source_names import SourceNames
+from enginebench_proto.agreed.labels import node_labels
 
 
 def graph(*nodes: onnx.NodeProto) -> onnx.ModelProto:
@@ -21,7 +22,7 @@ def test_a_node_without_a_name_is_called_after_its_output_and_a_taken_label_gets
         helper.make_node("Relu", ["c"], ["d"], "first"),
         helper.make_node("Relu", ["d"], ["e"], "b"),
     )
-    assert node_labels(model) == ("first", "b", "c", "first#3", "b#4")
+    assert node_labels(model.graph.node) == ("first", "b", "c", "first#3", "b#4")
     assert name_nodes(model)
     assert [node.name for node in model.graph.node] == ["first", "b", "c", "first#3", "b#4"]
     assert not name_nodes(model)

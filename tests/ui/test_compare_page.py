@@ -9,7 +9,7 @@ import pytest
 import invented
 import opened_pages
 from controller.comparing.chains import ENGINE, OTHER_ENGINE, chain, layer
-from enginebench_controller.records import Configuration, Effective, EngineRef, ModelVersion, Readback, Source
+from enginebench_controller.records import Configuration, Effective, EngineRef, ModelVersion, Readback, ReadbackSource
 from enginebench_controller.store.store import BenchmarkBundle, Store
 from enginebench_ui.pages import COMPARE
 from enginebench_ui.views.project_key import project_key
@@ -259,7 +259,7 @@ def test_a_model_stands_beside_its_int8_version_with_verdict_and_remark(store):
     made = "int8 QDQ, u8 × s8 (7 bits)"
     store.save_model(ModelVersion("ab" * 32, "net", "onnx", (), 1))
     store.save_model(ModelVersion("cd" * 32, "net-int8", "onnx", (), 2, "ab" * 32, made))
-    u8 = Effective(precision=Readback("u8", Source.ENGINE_API))
+    u8 = Effective(precision=Readback("u8", ReadbackSource.ENGINE_API))
     fields = {"model_digest": "cd" * 32, "model_name": "net-int8", "effective": u8}
     both = (invented.measured("m1", model_name="net"), invented.measured("m2", latency_ms=2.0, **fields))
     samples = {"m1": invented.samples("m1"), "m2": invented.samples("m2", latency_ms=2.0)}

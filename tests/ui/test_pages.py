@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 import invented
-from enginebench_controller.records import Effective, Readback, Source
+from enginebench_controller.records import Effective, Readback, ReadbackSource
 from enginebench_controller.store.store import Store
 from enginebench_ui import keeping
 from enginebench_ui.pages import BENCHMARK, PROFILES, PROJECTS, TARGETS
@@ -60,7 +60,9 @@ def test_a_long_list_is_shown_in_parts(store):
 
 def test_a_benchmark_shows_its_measurements_and_charts(store):
     store.add_benchmark(invented.benchmark(rerun_of="b0000000"), [invented.snapshot()])
-    bf16 = Effective(precision=Readback("bf16", Source.ENGINE_API), threads=Readback(2, Source.OBSERVED))
+    bf16 = Effective(
+        precision=Readback("bf16", ReadbackSource.ENGINE_API), threads=Readback(2, ReadbackSource.OBSERVED)
+    )
     store.add_measurement(invented.measured("m1", noisy=True), invented.samples("m1"))
     store.add_measurement(invented.measured("m2", engine="fake-fast", effective=bf16), invented.samples("m2"))
     store.add_measurement(invented.measured("m3", batch=4), invented.samples("m3"))

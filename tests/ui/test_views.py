@@ -6,15 +6,7 @@ from dataclasses import replace
 import pytest
 
 import invented
-from enginebench_controller.records import (
-    Arrivals,
-    Configuration,
-    Effective,
-    EngineRef,
-    Load,
-    Readback,
-    Source,
-)
+from enginebench_controller.records import Arrivals, Configuration, Effective, EngineRef, Load, Readback, ReadbackSource
 from enginebench_ui.views.charts import throughput_figure
 from enginebench_ui.views.measurements import failure_views, measurement_rows
 from enginebench_ui.views.processes import process_rows
@@ -102,7 +94,7 @@ def test_a_failed_row_has_no_number_and_says_how_it_ended():
 
 
 def test_a_row_is_flagged_where_what_ran_is_not_what_was_asked_for():
-    bf16 = Effective(precision=Readback("bf16", Source.ENGINE_API))
+    bf16 = Effective(precision=Readback("bf16", ReadbackSource.ENGINE_API))
 
     assert measurement_rows([invented.measured("m1", effective=bf16)])[0]["Remarks"].startswith("precision: f32")
 
@@ -211,4 +203,4 @@ def test_a_table_that_is_downloaded_holds_no_formula():
 
 def test_an_unknown_readback_says_so():
     assert readback(None) == "unknown"
-    assert readback(Readback(0, Source.ASSUMED)) == "0 (assumed)"
+    assert readback(Readback(0, ReadbackSource.ASSUMED)) == "0 (assumed)"

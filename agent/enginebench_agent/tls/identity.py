@@ -7,11 +7,11 @@ from typing import Any
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from enginebench_agent.authorization import Peer, Role
+from enginebench_agent.authorization import Peer
 from enginebench_agent.errors import UnauthenticatedError
 from enginebench_agent.tls.material import Material
+from enginebench_proto.agreed.roles import Role, role_of
 
-ROLE_URI = "urn:enginebench:role:"
 ASK = "ask whoever keeps the certificate authority for a new one."
 
 
@@ -64,5 +64,4 @@ def _role(certificate: x509.Certificate) -> Role | None:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return None
-    uris = set(names.get_values_for_type(x509.UniformResourceIdentifier))
-    return next((role for role in Role if f"{ROLE_URI}{role.word}" in uris), None)
+    return role_of(names.get_values_for_type(x509.UniformResourceIdentifier))

@@ -1,11 +1,8 @@
 """Getting the agent's certificate with a token: the key is made here, and never leaves."""
 
-import base64
-import binascii
 import hashlib
 import hmac
 import json
-import os
 import socket
 import ssl
 import tempfile
@@ -18,9 +15,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from enginebench_agent.errors import SetupError
-from enginebench_agent.tls.material import CA_CERTIFICATE, CERTIFICATE, KEY, REVOCATIONS, load_material
+from enginebench_agent.tls.material import CERTIFICATE, KEY, load_material
+from enginebench_proto.agreed.durable import PRIVATE, write_whole
+from enginebench_proto.agreed.meeting import CA_CERTIFICATE, REVOCATIONS, from_token
 
-FINGERPRINT_BYTES = 32
 CONVERSATION_SECONDS = 20.0
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 ASK_AGAIN = "ask for another with `enginebench ca invite`"
@@ -55,12 +53,9 @@ def _is_there(folder: Path) -> bool:
 
 def _parts(token: str) -> tuple[bytes, bytes]:
     try:
-        content = base64.b32decode(token + "=" * (-len(token) % 8), casefold=True)
-    except (binascii.Error, ValueError):
-        content = b""
-    if len(content) <= FINGERPRINT_BYTES:
-        raise SetupError(f"this is no whole token: {ASK_AGAIN}")
-    return content[:-FINGERPRINT_BYTES], content[-FINGERPRINT_BYTES:]
+        return from_token(token)
+    except ValueError:
+        raise SetupError(f"this is no whole token: {ASK_AGAIN}") from None
 
 
 def _ask(address: str, fingerprint: bytes, question: bytes) -> Mapping[str, str]:
@@ -100,8 +95,7 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
             made = Path(scratch) / "tls"
             made.mkdir(0o700)
             for name, content in files.items():
-                with os.fdopen(os.open(made / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
-                    stream.write(content)
+                write_whole(made / name, content, mode=PRIVATE, durable=False)
             load_material(made)  # they fit together, and the certificate is for our key
             made.rename(folder)
     except OSError as error:

@@ -12,8 +12,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from enginebench_agent.errors import SetupError
+from enginebench_proto.agreed.meeting import CA_CERTIFICATE, REVOCATIONS, certificate_name, key_name
+from enginebench_proto.agreed.roles import CertificateKind
 
-CERTIFICATE, KEY, CA_CERTIFICATE, REVOCATIONS = FILE_NAMES = ("agent.crt", "agent.key", "ca.crt", "ca.crl")
+CERTIFICATE, KEY = certificate_name(CertificateKind.AGENT), key_name(CertificateKind.AGENT)
+FILE_NAMES = (CERTIFICATE, KEY, CA_CERTIFICATE, REVOCATIONS)
 REMEDY = "`enginebench ca renew NAME` makes all four files anew"
 _OPEN_TO_OTHERS = 0o077
 

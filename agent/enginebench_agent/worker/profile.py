@@ -28,6 +28,7 @@ from enginebench_agent.worker.warm_up import warm_up, warm_up_rule
 from enginebench_plugins.spec import LayerProfile, LayerState, Load, ModelProfile, nothing
 from enginebench_proto.v1.profile_pb2 import Profile
 
+_SAID_BY_PLUGINS = {LayerState.EXECUTED, LayerState.NOT_EXECUTED, LayerState.OPTIMIZED_AWAY}
 BLOCK = 2
 """Inferences that count, in a row on either side: few, so that both sides see the same of a machine that changes."""
 
@@ -188,6 +189,8 @@ def check_layers(layers: Sequence[LayerProfile], iterations: int) -> None:
         twice = next(name for name in names if names.count(name) > 1)
         raise BrokenOutputError(f"profile() returned two layers named '{twice}'")
     for layer in layers:
+        if layer.state not in _SAID_BY_PLUGINS:
+            raise BrokenOutputError(f"profile() returned the state '{layer.state}' for the layer '{layer.name}'")
         expected = iterations if layer.state is LayerState.EXECUTED else 0
         if len(layer.time_ns) != expected:
             raise BrokenOutputError(

@@ -17,9 +17,11 @@ from filelock import FileLock
 from enginebench_controller.authority import certificates
 from enginebench_controller.authority.bundle import Bundle
 from enginebench_controller.authority.certificates import CLOCK_SKEW, Issuer
-from enginebench_controller.authority.issued import Issued, Kind, Role, State, read_issued, write_issued
-from enginebench_controller.authority.private_files import PRIVATE_FOLDER, make_private_folder, write_private
+from enginebench_controller.authority.issued import Issued, State, read_issued, write_issued
 from enginebench_controller.errors import InputError
+from enginebench_proto.agreed.durable import PRIVATE, PRIVATE_FOLDER, make_private_folder, write_whole
+from enginebench_proto.agreed.meeting import CA_CERTIFICATE
+from enginebench_proto.agreed.roles import CertificateKind, Role
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*")
@@ -43,7 +45,7 @@ class Authority:
     @property
     def certificate_file(self) -> Path:
         """The authority's own certificate, which agents and clients hold."""
-        return self.folder / "ca.crt"
+        return self.folder / CA_CERTIFICATE
 
     @property
     def revocations_file(self) -> Path:
@@ -68,7 +70,9 @@ class Authority:
         except OSError as error:
             raise InputError(f"cannot write {self.folder} ({error.strerror or error}): nothing was made") from error
 
-    def issue(self, kind: Kind, name: str, days: int, *, role: Role | None = None, hosts: Sequence[str] = ()) -> Bundle:
+    def issue(
+        self, kind: CertificateKind, name: str, days: int, *, role: Role | None = None, hosts: Sequence[str] = ()
+    ) -> Bundle:
         """Make a key and a certificate for a name that has none. Raises `InputError` where one cannot be."""
         key = certificates.make_key()
         bundle = self.certify(kind, name, days, key.public_key(), role=role, hosts=hosts)
@@ -76,7 +80,7 @@ class Authority:
 
     def certify(
         self,
-        kind: Kind,
+        kind: CertificateKind,
         name: str,
         days: int,
         public: ec.EllipticCurvePublicKey,
@@ -145,8 +149,8 @@ class Authority:
         with tempfile.TemporaryDirectory(prefix=".ca-", dir=self.folder.parent) as scratch:
             made = Authority(Path(scratch) / "ca", self.clock)
             made.folder.mkdir(PRIVATE_FOLDER)
-            write_private(made._key_file, certificates.key_pem(issuer.key))
-            write_private(made.certificate_file, certificates.pem(issuer.certificate))
+            write_whole(made._key_file, certificates.key_pem(issuer.key), mode=PRIVATE)
+            write_whole(made.certificate_file, certificates.pem(issuer.certificate), mode=PRIVATE)
             made._write_revocations(issuer, ())
             write_issued(made._issued_file, ())
             made.folder.rename(self.folder)  # fails where another was made meanwhile
@@ -196,9 +200,8 @@ class Authority:
             return x509.load_pem_x509_certificate(self.certificate_file.read_bytes())
 
     def _write_revocations(self, issuer: Issuer, issued: Sequence[Issued]) -> None:
-        write_private(
-            self.revocations_file, certificates.pem(certificates.revocation_list(issuer, issued, self.clock()))
-        )
+        revoked = certificates.revocation_list(issuer, issued, self.clock())
+        write_whole(self.revocations_file, certificates.pem(revoked), mode=PRIVATE)
 
     @contextmanager
     def _changing(self) -> Iterator[None]:

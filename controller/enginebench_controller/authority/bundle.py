@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from enginebench_controller.authority.issued import Issued, Kind
-from enginebench_controller.authority.private_files import make_private_folder, write_private
+from enginebench_controller.authority.issued import Issued
 from enginebench_controller.errors import InputError
+from enginebench_proto.agreed.durable import PRIVATE, make_private_folder, write_whole
+from enginebench_proto.agreed.meeting import CA_CERTIFICATE, REVOCATIONS, certificate_name, key_name
+from enginebench_proto.agreed.roles import CertificateKind
 
 
 @dataclass(frozen=True)
@@ -25,16 +27,16 @@ class Bundle:
     def files(self) -> Mapping[str, bytes]:
         """The content of each file by its name; only agents ask who was revoked."""
         kind = self.issued.kind
-        key = {} if self.key is None else {f"{kind}.key": self.key}
-        revocations = {"ca.crl": self.revocations} if kind is Kind.AGENT else {}
-        return key | {f"{kind}.crt": self.certificate, "ca.crt": self.ca_certificate} | revocations
+        key = {} if self.key is None else {key_name(kind): self.key}
+        revocations = {REVOCATIONS: self.revocations} if kind is CertificateKind.AGENT else {}
+        return key | {certificate_name(kind): self.certificate, CA_CERTIFICATE: self.ca_certificate} | revocations
 
     def write(self, folder: Path) -> None:
         """Write the files into a folder for their owner only. Raises `InputError` where that cannot be."""
         try:
             make_private_folder(folder)
             for name, content in self.files().items():
-                write_private(folder / name, content)
+                write_whole(folder / name, content, mode=PRIVATE)
         except OSError as error:
             raise InputError(
                 f"cannot write to {folder} ({error.strerror or error}): "

@@ -14,12 +14,15 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from enginebench_controller.authority.issued import Issued, Kind
+from enginebench_controller.authority.issued import Issued
+from enginebench_proto.agreed.roles import CertificateKind
 
-ROLE_URI = "urn:enginebench:role:"
 CLOCK_SKEW = timedelta(minutes=5)
 """Certificates begin this much earlier, for machines whose clocks are slow."""
-_USAGE = {Kind.AGENT: ExtendedKeyUsageOID.SERVER_AUTH, Kind.CLIENT: ExtendedKeyUsageOID.CLIENT_AUTH}
+_USAGE = {
+    CertificateKind.AGENT: ExtendedKeyUsageOID.SERVER_AUTH,
+    CertificateKind.CLIENT: ExtendedKeyUsageOID.CLIENT_AUTH,
+}
 _KEY_USAGES = (
     *("digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement"),
     *("key_cert_sign", "crl_sign", "encipher_only", "decipher_only"),
@@ -122,8 +125,8 @@ def _revoked(serial: int, at_unix_s: int) -> x509.RevokedCertificate:
 
 
 def _alternative_names(issued: Issued) -> Sequence[x509.GeneralName]:
-    if issued.kind is Kind.CLIENT:
-        return [x509.UniformResourceIdentifier(f"{ROLE_URI}{issued.role}")]
+    if issued.role is not None:
+        return [x509.UniformResourceIdentifier(issued.role.uri)]
     return [_host_name(host) for host in issued.hosts]
 
 

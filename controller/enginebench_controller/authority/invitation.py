@@ -4,7 +4,6 @@ The token holds a secret and the fingerprint of the certificate that this side s
 kept nowhere. So the agent knows whom it talks to before it says anything, and makes its key itself.
 """
 
-import base64
 import hashlib
 import hmac
 import json
@@ -23,9 +22,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from enginebench_controller.authority import certificates
 from enginebench_controller.authority.authority import Authority
-from enginebench_controller.authority.issued import Issued, Kind
-from enginebench_controller.authority.private_files import write_private
+from enginebench_controller.authority.issued import Issued
 from enginebench_controller.errors import InputError
+from enginebench_proto.agreed.durable import PRIVATE, write_whole
+from enginebench_proto.agreed.meeting import to_token
+from enginebench_proto.agreed.roles import CertificateKind
 
 SECRET_BYTES = 24
 MAX_REQUEST_BYTES = 16 * 1024
@@ -52,9 +53,8 @@ class Invitation:
 
     @property
     def token(self) -> str:
-        """What the agent's owner types there: letters and digits only, as a command line takes "-ab" for an option."""
-        fingerprint = hashlib.sha256(self.certificate_der).digest()
-        return base64.b32encode(self.secret + fingerprint).decode().rstrip("=").lower()
+        """What the agent's owner types there."""
+        return to_token(self.secret, hashlib.sha256(self.certificate_der).digest())
 
 
 def make_invitation(authority: Authority) -> Invitation:
@@ -67,7 +67,7 @@ def make_invitation(authority: Authority) -> Invitation:
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     with tempfile.TemporaryDirectory() as scratch:  # the ssl module reads keys from files only
         chain = Path(scratch) / "chain.pem"
-        write_private(chain, certificates.key_pem(shown.key) + certificates.pem(shown.certificate))
+        write_whole(chain, certificates.key_pem(shown.key) + certificates.pem(shown.certificate), mode=PRIVATE)
         context.load_cert_chain(chain)
     der = shown.certificate.public_bytes(serialization.Encoding.DER)
     return Invitation(context, der, secrets.token_bytes(SECRET_BYTES))
@@ -101,7 +101,7 @@ def _converse(authority: Authority, wish: Wish, invitation: Invitation, plain: s
             if public is None:
                 _send(stream, {"error": "the token is not the one of this invitation"})
                 return None
-            bundle = authority.certify(Kind.AGENT, wish.name, wish.days, public, hosts=wish.hosts)
+            bundle = authority.certify(CertificateKind.AGENT, wish.name, wish.days, public, hosts=wish.hosts)
             _send(stream, {"files": {name: content.decode() for name, content in bundle.files().items()}})
             return bundle.issued
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):  # whatever a stranger sends

@@ -8,27 +8,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from enginebench_controller.authority.private_files import write_private
 from enginebench_controller.errors import InputError
+from enginebench_proto.agreed.durable import PRIVATE, write_whole
+from enginebench_proto.agreed.roles import CertificateKind, Role
 
 SCHEMA_VERSION = 1
 RENEW_AFTER_SHARE = 2 / 3
 """From this share of its life on, a certificate should be renewed."""
-
-
-class Kind(StrEnum):
-    """Which side of a connection a certificate is for."""
-
-    AGENT = "agent"
-    CLIENT = "client"
-
-
-class Role(StrEnum):
-    """What a client may do, each more than the one before: look, run and cancel, delete."""
-
-    READ = "read"
-    RUN = "run"
-    ADMIN = "admin"
 
 
 class State(StrEnum):
@@ -45,7 +31,7 @@ class Issued:
     """One certificate. `serial` is in hexadecimal; an agent has `hosts`, a client a `role`; times are UTC seconds."""
 
     serial: str
-    kind: Kind
+    kind: CertificateKind
     name: str
     role: Role | None
     hosts: tuple[str, ...]
@@ -85,10 +71,10 @@ def read_issued(path: Path) -> tuple[Issued, ...]:
 def write_issued(path: Path, issued: Iterable[Issued]) -> None:
     """Put a list in place of the one before, whole or not at all."""
     document = {"schema_version": SCHEMA_VERSION, "certificates": [asdict(each) for each in issued]}
-    write_private(path, json.dumps(document, indent=1).encode())
+    write_whole(path, json.dumps(document, indent=1).encode(), mode=PRIVATE)
 
 
 def _issued(entry: dict[str, Any]) -> Issued:
     role = entry["role"]
-    typed = {"kind": Kind(entry["kind"]), "role": role and Role(role), "hosts": tuple(entry["hosts"])}
+    typed = {"kind": CertificateKind(entry["kind"]), "role": role and Role(role), "hosts": tuple(entry["hosts"])}
     return Issued(**entry | typed)

@@ -15,11 +15,11 @@ from typing import Annotated
 
 import typer
 
-from enginebench_controller import logs
 from enginebench_controller.cli.console import complain
 from enginebench_controller.cli.usage import usage_sentence, without_types
 from enginebench_controller.errors import INTERRUPTED, EnginebenchError, ExitCode, InputError, code_of
 from enginebench_controller.jobs.telling import telling_how_it_ends
+from enginebench_proto.agreed import logs
 
 MODULES = {
     "running": ("demo", "run", "rerun"),
@@ -96,7 +96,15 @@ def log_what_happens(
 ) -> None:
     """Options of all commands."""
     if verbose:
-        logs.set_up(log_format)
+        _set_up_logs(log_format)
+
+
+def _set_up_logs(log_format: logs.LogFormat) -> None:
+    """Log to standard error what happens; without this, commands only complain."""
+    logger = logging.getLogger("enginebench_controller")
+    logger.addHandler(logs.to_standard_error(log_format))
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
 
 
 def _allow_files() -> None:

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from enginebench_controller.authority.bundle import Bundle
-from enginebench_controller.authority.issued import Issued, Kind, Role, State
+from enginebench_controller.authority.issued import Issued, State
 from enginebench_controller.cli import inviting
 from enginebench_controller.cli.console import UNKNOWN, print_json, print_table, remark
 from enginebench_controller.cli.options import Json
 from enginebench_controller.errors import InputError
 from enginebench_controller.home import default_home
+from enginebench_proto.agreed.roles import CertificateKind, Role
 
 if TYPE_CHECKING:
     from enginebench_controller.authority.authority import Authority
@@ -60,7 +61,7 @@ def issue_agent(
 ) -> None:
     """Issue what an agent needs to be reached over the network."""
     folder = _new_folder(out or Path(name))
-    bundle = _authority().issue(Kind.AGENT, name, days, hosts=host)
+    bundle = _authority().issue(CertificateKind.AGENT, name, days, hosts=host)
     _hand_out(bundle, folder, json=json)
 
 
@@ -79,7 +80,7 @@ def issue_client(
         raise InputError(f"--read-only contradicts --role {role}; leave one out")
     folder = _new_folder(_destination(name, out, install=install))
     role = Role.READ if read_only else role or Role.RUN
-    _hand_out(_authority().issue(Kind.CLIENT, name, days, role=role), folder, json=json)
+    _hand_out(_authority().issue(CertificateKind.CLIENT, name, days, role=role), folder, json=json)
 
 
 @group.command("renew")
@@ -152,7 +153,9 @@ def _hand_out(bundle: Bundle, folder: Path, *, json: bool) -> None:
         print_json(_document(bundle.issued) | {"folder": str(folder)})
     remark(f"wrote {', '.join(bundle.files())} to {folder}; valid until {bundle.issued.ends_at:%Y-%m-%d %H:%M} UTC")
     if folder != default_home().tls:
-        place = "the agent's data folder" if bundle.issued.kind is Kind.AGENT else "the user's ENGINEBENCH_HOME"
+        place = (
+            "the agent's data folder" if bundle.issued.kind is CertificateKind.AGENT else "the user's ENGINEBENCH_HOME"
+        )
         remark(f"copy these files into the folder `tls` of {place}, by a way that nobody else can read")
 
 

@@ -19,9 +19,9 @@ from enginebench_controller.model.ir_conversion import SAVED_PROGRAMS
 from enginebench_controller.model.library import ModelLibrary
 from enginebench_controller.model.rebatch import rebatch
 from enginebench_controller.model.shapes import GivenShape
-from enginebench_controller.model.signature import ModelFormat
 from enginebench_controller.model.source_graph import SourceGraph, read_source_graph
 from enginebench_controller.records import ModelVersion
+from enginebench_proto.agreed.words import ModelFormat
 
 
 class Grouping(StrEnum):

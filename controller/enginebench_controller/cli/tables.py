@@ -18,7 +18,7 @@ from enginebench_controller.records import (
     ModelVersion,
     OutputCheck,
     Readback,
-    Source,
+    ReadbackSource,
     Status,
     TargetSnapshot,
 )
@@ -27,7 +27,7 @@ from enginebench_controller.trust.condensing import Remark, condensed
 from enginebench_controller.trust.output_check import check_outputs
 from enginebench_controller.trust.parity import engine_label, flags, marks, status_words, unequal_settings
 
-SOURCE_MARKS = {Source.ENGINE_API: "", Source.OBSERVED: "°", Source.ASSUMED: "?"}
+SOURCE_MARKS = {ReadbackSource.ENGINE_API: "", ReadbackSource.OBSERVED: "°", ReadbackSource.ASSUMED: "?"}
 UNLIKE_OUTPUTS = "≠"
 COLUMNS = [
     *[("target", False), ("model", False), ("engine", False), ("device", False), ("batch", True), ("cores", True)],

@@ -4,7 +4,7 @@ from typing import Any
 
 from enginebench_controller.convert.bounds import MAX_DETAIL_CHARS, MAX_MESSAGE_CHARS, short
 from enginebench_controller.convert.presence import optional
-from enginebench_controller.records import Effective, Failure, FailureKind, Phase, Readback, Source, Status
+from enginebench_controller.records import Effective, Failure, FailureKind, Phase, Readback, ReadbackSource, Status
 from enginebench_controller.records.cause import cause, last_words
 from enginebench_proto.v1 import measurement_pb2, run_pb2
 
@@ -16,9 +16,9 @@ _STATUSES = {
 }
 
 _SOURCES = {
-    measurement_pb2.READBACK_SOURCE_ENGINE_API: Source.ENGINE_API,
-    measurement_pb2.READBACK_SOURCE_OBSERVED: Source.OBSERVED,
-    measurement_pb2.READBACK_SOURCE_ASSUMED: Source.ASSUMED,
+    measurement_pb2.READBACK_SOURCE_ENGINE_API: ReadbackSource.ENGINE_API,
+    measurement_pb2.READBACK_SOURCE_OBSERVED: ReadbackSource.OBSERVED,
+    measurement_pb2.READBACK_SOURCE_ASSUMED: ReadbackSource.ASSUMED,
 }
 
 

@@ -1,11 +1,11 @@
 """Writing a file that a person named: whole or not at all, and never over another one unasked."""
 
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from enginebench_controller.errors import InputError
+from enginebench_proto.agreed.durable import whole_path
 
 
 @contextmanager
@@ -18,18 +18,8 @@ def new_file(path: Path, *, force: bool) -> Iterator[Path]:
         raise InputError(f"{path} is a folder; name a file")
     if path.exists() and not force:
         raise InputError(f"there is a file {path} already; name another one, or replace it with --force")
-    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.part")
     try:
-        yield partial
-        partial.replace(path)
+        with whole_path(path) as partial:
+            yield partial
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from None
-    finally:
-        _remove(partial)
-
-
-def _remove(partial: Path) -> None:
-    try:
-        partial.unlink(missing_ok=True)
-    except OSError:
-        return  # the folder that could not be written to cannot be tidied either

@@ -26,12 +26,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from enginebench_controller.authority.private_files import make_private_folder
 from enginebench_controller.errors import InputError, StoreError
 from enginebench_controller.inputs.image_file import SUFFIXES as IMAGE_SUFFIXES
 from enginebench_controller.inputs.image_file import ImageOptions, prepare_images, read_image
 from enginebench_controller.inputs.tensor_file import NPY, NPZ, ArrayFile, npz_names, open_array
 from enginebench_controller.records import InputFile, InputSet, InputTensor
+from enginebench_proto.agreed.durable import make_private_folder
 
 __all__ = ["ImageOptions", "prepare"]
 

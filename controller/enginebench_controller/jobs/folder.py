@@ -1,7 +1,6 @@
 """The folder of a job and the files in it, each written at once and read by anybody at any time."""
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,6 +10,7 @@ from pydantic import TypeAdapter
 from enginebench_controller.jobs.process import ProcessIdentity
 from enginebench_controller.jobs.progress import Ending, Progress
 from enginebench_controller.records.json_form import JsonForm
+from enginebench_proto.agreed.durable import write_whole
 
 T = TypeVar("T")
 
@@ -98,6 +98,4 @@ def _read(file: Path, form: JsonForm[T]) -> T | None:
 
 def _write(file: Path, form: JsonForm[T], record: T) -> None:
     """Put the file in place in one step, so that no reader sees half of it."""
-    partial = file.with_name(f"{file.name}.{os.getpid()}.partial")
-    partial.write_text(json.dumps(form.to_data(record)), encoding="utf-8")
-    partial.replace(file)
+    write_whole(file, json.dumps(form.to_data(record)).encode(), durable=False)

@@ -9,7 +9,6 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from enginebench_controller.authority.private_files import make_private_folder
 from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.home import HOME_VARIABLE, Home
 from enginebench_controller.jobs.folder import JobFolder, JobOrder
@@ -18,6 +17,7 @@ from enginebench_controller.jobs.process import identify
 from enginebench_controller.jobs.record import Job
 from enginebench_controller.jobs.telling import JOB_VARIABLE
 from enginebench_controller.planning.plan import Plan, plan_toml
+from enginebench_proto.agreed.durable import make_private_folder
 
 
 def start_job(

@@ -7,9 +7,9 @@ from enginebench_controller.ladder.steps import Network
 from enginebench_controller.model.ir_conversion import convert_to_ir, refuse_untrusted
 from enginebench_controller.model.library import ModelLibrary
 from enginebench_controller.model.shapes import GivenShape
-from enginebench_controller.model.signature import ModelFormat
 from enginebench_controller.planning.binder import Binder
 from enginebench_controller.records import ModelVersion
+from enginebench_proto.agreed.words import ModelFormat
 
 
 class Networks:

@@ -5,10 +5,10 @@ from google.protobuf.message import DecodeError, EncodeError
 
 from enginebench_controller.errors import ModelError
 from enginebench_controller.model.library import ModelLibrary
-from enginebench_controller.model.signature import ModelFormat
 from enginebench_controller.model.skeleton import refuse_endless
 from enginebench_controller.model.zoo import PREFIX
 from enginebench_controller.records import ModelVersion
+from enginebench_proto.agreed.words import ModelFormat
 
 MAX_BYTES = 2**31 - 2**20
 """protobuf's limit of 2 GiB for one message, with some room for what a change adds."""

@@ -12,26 +12,12 @@ from enginebench_controller.model.bounded import bounded
 from enginebench_controller.model.contradictions import told_as_invalid
 from enginebench_controller.model.embedding import onnx_integer_bounds
 from enginebench_controller.model.openvino_ir import describe_ir
-from enginebench_controller.model.signature import (
-    Dims,
-    InputDescription,
-    ModelDescription,
-    ModelFormat,
-    OutputDescription,
-)
+from enginebench_controller.model.signature import Dims, InputDescription, ModelDescription, OutputDescription
 from enginebench_controller.model.skeleton import load_skeleton
 from enginebench_controller.model.tensors import dimension_name
+from enginebench_proto.agreed.words import SUFFIXES, ModelFormat
 
 __all__ = ["InputDescription", "ModelDescription", "ModelFormat", "OutputDescription", "describe", "format_of"]
-
-SUFFIXES = {
-    ".onnx": ModelFormat.ONNX,
-    ".xml": ModelFormat.OPENVINO_IR,
-    ".pt": ModelFormat.TORCHSCRIPT,
-    ".ts": ModelFormat.TORCHSCRIPT,
-    ".torchscript": ModelFormat.TORCHSCRIPT,
-    ".pt2": ModelFormat.TORCH_EXPORT,
-}
 
 
 _MAX_ENTRIES = 100_000

@@ -11,9 +11,9 @@ from typing import Any
 from enginebench_controller.errors import ModelError
 from enginebench_controller.model.library import ModelLibrary
 from enginebench_controller.model.shapes import GivenShape
-from enginebench_controller.model.signature import ModelFormat
 from enginebench_controller.model.zoo import PREFIX
 from enginebench_controller.records import ModelVersion
+from enginebench_proto.agreed.words import ModelFormat
 
 SAVED_PROGRAMS = frozenset({ModelFormat.TORCHSCRIPT, ModelFormat.TORCH_EXPORT})
 """Formats whose files can run any code when they are loaded."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from enginebench_controller.model.signature import ModelFormat
+from enginebench_proto.agreed.words import ModelFormat
 
 Input = tuple[str, str, list[int]]
 

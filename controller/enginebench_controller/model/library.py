@@ -20,19 +20,20 @@ from errno import EEXIST, ENOSPC, ENOTEMPTY
 from pathlib import Path
 from typing import NoReturn
 
-from enginebench_controller.authority.private_files import make_private_folder
 from enginebench_controller.errors import ModelError, StoreError, UnknownModelError, leads_nowhere
-from enginebench_controller.model.description import SUFFIXES, missing_file
-from enginebench_controller.model.model_files import SourceFile, collect_files, hash_file, version_digest
+from enginebench_controller.model.description import missing_file
+from enginebench_controller.model.model_files import SourceFile, collect_files, hash_file
 from enginebench_controller.model.weight_count import WeightCount, count_weights
 from enginebench_controller.model.zoo import PREFIX, build_bytes, zoo_model
 from enginebench_controller.records import ModelFile, ModelVersion
+from enginebench_proto.agreed.durable import make_private_folder
+from enginebench_proto.agreed.names import is_sha256, version_digest
+from enginebench_proto.agreed.words import SUFFIXES
 
 _CHUNK_BYTES = 1024 * 1024
 _RECORD = "version.json"
 _WEIGHTS = "weights.json"
 _SCHEMA_VERSION = 1
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 _DIGEST_PREFIX = re.compile(r"[0-9a-f]{6,64}")
 _NAME = re.compile(r"[^\s/\\][^\r\n\t/\\]{0,199}")
 
@@ -55,7 +56,7 @@ class ModelLibrary:
         name = _checked_name(name)
         kind, sources = collect_files(path)
         files = tuple(hash_file(source) for source in sources)
-        digest = version_digest(files)
+        digest = version_digest((one.name, one.sha256) for one in files)
         known = self._find(digest)
         if known is not None:
             return self._renamed(known, name) if name and name != known.name else known
@@ -78,7 +79,7 @@ class ModelLibrary:
 
     def versions(self) -> list[ModelVersion]:
         """All versions, newest first. Raises `StoreError` for a damaged record."""
-        folders = [entry for entry in self._entries() if _DIGEST.fullmatch(entry.name)]
+        folders = [entry for entry in self._entries() if is_sha256(entry.name)]
         found = [self._read(folder.name) for folder in folders]
         return sorted(found, key=lambda version: (-version.created_at_unix_ns, version.digest))
 
@@ -95,7 +96,7 @@ class ModelLibrary:
 
         Costs a look at each version's folder, and reads no file.
         """
-        folders = [entry for entry in self._entries() if _DIGEST.fullmatch(entry.name)]
+        folders = [entry for entry in self._entries() if is_sha256(entry.name)]
         try:
             return "/".join(f"{folder.name[:12]}.{folder.stat().st_mtime_ns}" for folder in folders)
         except OSError:  # one was removed meanwhile

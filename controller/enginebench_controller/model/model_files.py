@@ -1,7 +1,6 @@
 """Which files a model consists of, and their digests."""
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,14 +36,6 @@ def collect_files(path: Path) -> tuple[ModelFormat, tuple[SourceFile, ...]]:
             return kind, (main, SourceFile("model.bin", own_file(path, path.with_suffix(".bin").name, 0)))
         case _:
             return kind, (main,)
-
-
-def version_digest(files: Sequence[ModelFile]) -> str:
-    """The sha256 that names a version: the file's own, or that of the sorted lines of all (see model.proto)."""
-    if len(files) == 1:
-        return files[0].sha256
-    lines = sorted(f"{file.sha256}  {file.name}\n" for file in files)
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def hash_file(source: SourceFile) -> ModelFile:

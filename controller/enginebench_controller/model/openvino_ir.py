@@ -7,13 +7,8 @@ from xml.parsers import expat
 
 from enginebench_controller.errors import ModelError
 from enginebench_controller.model.embedding import Operation, integer_bounds
-from enginebench_controller.model.signature import (
-    Dims,
-    InputDescription,
-    ModelDescription,
-    ModelFormat,
-    OutputDescription,
-)
+from enginebench_controller.model.signature import Dims, InputDescription, ModelDescription, OutputDescription
+from enginebench_proto.agreed.words import ModelFormat
 
 _MAX_XML_BYTES = 512 * 1024 * 1024
 _ELEMENT_TYPES = {

@@ -7,8 +7,8 @@ from pathlib import Path
 import onnx
 from onnx import numpy_helper
 
-from enginebench_controller.model.signature import ModelFormat
 from enginebench_controller.model.skeleton import load_skeleton
+from enginebench_proto.agreed.words import ModelFormat
 
 _DRAWING = frozenset({
     "Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",

@@ -1,19 +1,11 @@
 """The nouns of a model seen from the outside: its format, inputs and outputs."""
 
 from dataclasses import dataclass
-from enum import StrEnum
+
+from enginebench_proto.agreed.words import ModelFormat
 
 Dims = tuple[int | str | None, ...]
 """Sizes; a name where the model names an open dimension, None where it leaves it open without one."""
-
-
-class ModelFormat(StrEnum):
-    """File formats, by the names they have on the wire."""
-
-    ONNX = "onnx"
-    OPENVINO_IR = "openvino_ir"
-    TORCHSCRIPT = "torchscript"
-    TORCH_EXPORT = "torch_export"
 
 
 @dataclass(frozen=True)

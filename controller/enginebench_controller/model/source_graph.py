@@ -5,7 +5,7 @@ Only names, types and shapes are read; weights stay on disk until somebody count
 of control flow and of the model's own functions are graphs of their own within their nodes.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,6 +32,7 @@ from enginebench_controller.model.weights import (
     filled_weight,
     sparse_weight,
 )
+from enginebench_proto.agreed.labels import node_labels
 
 __all__ = ["SourceGraph", "SourceNode", "read_source_graph"]
 
@@ -115,7 +116,7 @@ class _Reader:
 
     def graph(self, batch: int, assumptions: tuple[str, ...] = ()) -> SourceGraph:
         """The records of this graph."""
-        labels = _labels(self._model.graph.node)
+        labels = node_labels(self._model.graph.node)
         nodes = tuple(
             self._node(index, label, node, batch)
             for index, (label, node) in enumerate(zip(labels, self._model.graph.node, strict=True))
@@ -191,19 +192,6 @@ class _Reader:
 def _initializers(graph: onnx.GraphProto, path: Path) -> dict[str, Weight]:
     found = {tensor.name: dense_weight(tensor.name, tensor, path) for tensor in graph.initializer}
     return found | {sparse.values.name: sparse_weight(sparse, path) for sparse in graph.sparse_initializer}
-
-
-def _labels(nodes: Iterable[onnx.NodeProto]) -> list[str]:
-    """A label of its own for every node: its name, else its first output; "#index" where that is taken already."""
-    taken: set[str] = set()
-    labels = []
-    for index, node in enumerate(nodes):
-        label = node.name or next(filter(None, node.output), node.op_type)
-        while label in taken:
-            label = f"{label}#{index}"
-        taken.add(label)
-        labels.append(label)
-    return labels
 
 
 def _attributes(node: onnx.NodeProto) -> Iterator[tuple[str, Attribute]]:

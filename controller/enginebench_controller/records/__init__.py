@@ -10,16 +10,14 @@ from enginebench_controller.records.configuration import (
     ArrivalProcess,
     Arrivals,
     Configuration,
-    Hint,
     InputFile,
     InputSet,
     InputTensor,
     InputValues,
-    Load,
     StopRule,
 )
 from enginebench_controller.records.ending import Failure, FailureKind, Status
-from enginebench_controller.records.engine import Effective, EngineRef, Readback, Source
+from enginebench_controller.records.engine import Effective, EngineRef, Readback
 from enginebench_controller.records.measurement import (
     CapturedOutput,
     Ceiling,
@@ -32,19 +30,10 @@ from enginebench_controller.records.measurement import (
 from enginebench_controller.records.model import REBATCHED, ModelFile, ModelVersion
 from enginebench_controller.records.peaks import Peak, PeakKind, Rate
 from enginebench_controller.records.process import Afterwards, Calibration, Phase, Process, StopReason, WarmUp
-from enginebench_controller.records.profile import (
-    IMPOSED_SPARSITY,
-    OPTIMIZATION_LEVEL,
-    Coverage,
-    Layer,
-    LayerState,
-    ModelWork,
-    PassKind,
-    Profile,
-    ProfileNode,
-)
+from enginebench_controller.records.profile import Coverage, Layer, ModelWork, PassKind, Profile, ProfileNode
 from enginebench_controller.records.statistics import Interval, IntervalMethod, LatencySummary, Percentile
 from enginebench_controller.records.target import LOCAL_TARGET, Target, TargetSnapshot
+from enginebench_proto.agreed.words import IMPOSED_SPARSITY, OPTIMIZATION_LEVEL, Hint, LayerState, Load, ReadbackSource
 
 __all__ = [
     "IMPOSED_SPARSITY",
@@ -99,7 +88,7 @@ __all__ = [
     "ProfileNode",
     "Rate",
     "Readback",
-    "Source",
+    "ReadbackSource",
     "Status",
     "StopReason",
     "StopRule",

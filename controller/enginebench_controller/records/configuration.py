@@ -4,22 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-
-class Hint(StrEnum):
-    """What the engine is told to optimize for."""
-
-    NONE = "none"
-    LATENCY = "latency"
-    THROUGHPUT = "throughput"
-    CUMULATIVE_THROUGHPUT = "cumulative"
-
-
-class Load(StrEnum):
-    """How requests reach the engine."""
-
-    SYNC = "sync"
-    ASYNC = "async"
-    OPEN_LOOP = "open-loop"
+from enginebench_proto.agreed.words import Hint, Load
 
 
 class ArrivalProcess(StrEnum):

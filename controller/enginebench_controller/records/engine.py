@@ -1,15 +1,8 @@
 """Engines: which one ran, and what it really used."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 
-
-class Source(StrEnum):
-    """How a read-back value was obtained."""
-
-    ENGINE_API = "engine_api"
-    OBSERVED = "observed"
-    ASSUMED = "assumed"
+from enginebench_proto.agreed.words import ReadbackSource
 
 
 @dataclass(frozen=True)
@@ -26,7 +19,7 @@ class Readback:
     """A value read back from an engine, with how it was obtained."""
 
     value: int | str
-    source: Source
+    source: ReadbackSource
 
 
 @dataclass(frozen=True)

@@ -12,25 +12,7 @@ from enginebench_controller.records.configuration import Configuration
 from enginebench_controller.records.ending import Failure, Status
 from enginebench_controller.records.engine import Effective, EngineRef
 from enginebench_controller.records.process import Phase
-
-OPTIMIZATION_LEVEL = "optimization_level"
-"""The engine option that says how much an engine may rewrite the graph it analyses; two levels do not compare."""
-
-IMPOSED_SPARSITY = "imposed_sparsity"
-"""The engine option that has every layer with weights run as if this share of them were zero."""
-
-
-class LayerState(StrEnum):
-    """What is known of a layer's run. These five are never confused, least of all with a time of 0.
-
-    `ABSENT` is only said in comparisons: the other side has such a layer, this one has none.
-    """
-
-    EXECUTED = "executed"
-    NOT_EXECUTED = "not_executed"
-    OPTIMIZED_AWAY = "optimized_away"
-    ABSENT = "absent"
-    NO_DATA = "no_data"
+from enginebench_proto.agreed.words import IMPOSED_SPARSITY, OPTIMIZATION_LEVEL, LayerState
 
 
 class PassKind(StrEnum):

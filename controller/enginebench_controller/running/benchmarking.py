@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from importlib.metadata import version as distribution_version
 from typing import Any
 
-from enginebench_controller import logs
 from enginebench_controller.errors import EnginebenchError, InputError
 from enginebench_controller.home import Home
 from enginebench_controller.model.bounded import in_thread
@@ -26,6 +25,7 @@ from enginebench_controller.running.pending import Claim, Pending, pending_jobs,
 from enginebench_controller.running.remote_run import Bench, Reporter
 from enginebench_controller.running.session import Session, open_session
 from enginebench_controller.running.undertaking import Undertaking
+from enginebench_proto.agreed import logs
 
 _log = logging.getLogger(__name__)
 

@@ -7,8 +7,10 @@ from typing import Any
 import grpc
 
 from enginebench_controller.errors import InputError
+from enginebench_proto.agreed.meeting import CA_CERTIFICATE, certificate_name, key_name
+from enginebench_proto.agreed.roles import CertificateKind
 
-FILE_NAMES = ("ca.crt", "client.key", "client.crt")
+FILE_NAMES = (CA_CERTIFICATE, key_name(CertificateKind.CLIENT), certificate_name(CertificateKind.CLIENT))
 
 
 def client_credentials(folder: Path) -> Any:

@@ -19,8 +19,8 @@ from enginebench_controller.errors import EnginebenchError, InputError
 from enginebench_controller.records import Target
 from enginebench_controller.running.health import Health, HealthAnswer, ask_health
 from enginebench_controller.running.target_address import new_target
+from enginebench_proto.agreed.meeting import SERVICE_TYPE
 
-SERVICE_TYPE = "_enginebench._tcp.local."
 MOST_HINTS = 32
 MOST_ADDRESSES = 4
 """Of one hint: a network may say whatever it likes, and as much."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import signal
 import sys
 from collections.abc import AsyncIterator, Iterable
@@ -9,12 +10,12 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from enginebench_controller import logs
-from enginebench_controller.authority.private_files import make_private_folder
 from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.records import LOCAL_TARGET, Target
+from enginebench_proto.agreed.durable import make_private_folder
+from enginebench_proto.agreed.logs import format_of
+from enginebench_proto.agreed.meeting import READY
 
-READY = "enginebench-agent listening on "
 START_SECONDS = 30
 STOP_SECONDS = 10
 LOCK_POLL_SECONDS = 0.1
@@ -64,12 +65,20 @@ async def _start(data_dir: Path, trusted_models: Iterable[str]) -> asyncio.subpr
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "enginebench_agent", "serve", "--port", "0", "--exit-with-stdin"),
         *("--data-dir", str(data_dir), "--plain-text"),
-        *logs.agent_options(),
+        *_logging_as_here(),
         *(argument for digest in trusted_models for argument in ("--trust-model", digest)),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         start_new_session=True,  # Ctrl-C is the controller's to handle: it cancels runs before it stops the agent
     )
+
+
+def _logging_as_here() -> tuple[str, ...]:
+    """The options that make the agent log as this process does."""
+    logger = logging.getLogger("enginebench_controller")
+    if not (logger.isEnabledFor(logging.INFO) and logger.handlers):
+        return ()
+    return ("--verbose", "--log-format", format_of(logger.handlers[0]))
 
 
 async def _address(process: asyncio.subprocess.Process) -> str:

@@ -16,13 +16,12 @@ from typing import BinaryIO, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from enginebench_controller.authority.private_files import make_private_folder
 from enginebench_controller.errors import InputError
 from enginebench_controller.planning.expand import Job
 from enginebench_controller.running.execution import Interleave
 from enginebench_controller.running.outcome import PassOrder
 from enginebench_controller.running.undertaking import Undertaking
-from enginebench_controller.store.durable import sync_folder
+from enginebench_proto.agreed.durable import make_private_folder, sync_folder, whole_file
 
 FOLDER = "pending"
 
@@ -114,20 +113,11 @@ def claimed(path: Path) -> Iterator[Claim | None]:
 
 def _put(path: Path, content: bytes) -> BinaryIO:
     """Write the file whole and locked before it has its name; returns what holds the lock."""
-    partial = path.with_suffix(".part")
-    stream = partial.open("wb")
-    try:
+    with whole_file(path, partial=path.with_suffix(".part")) as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
-        partial.replace(path)
-        sync_folder(path.parent)
-    except BaseException:
-        stream.close()
-        partial.unlink(missing_ok=True)
-        raise
-    return stream
+        # The lock belongs to what was opened, so it is held as long as either is.
+        return os.fdopen(os.dup(stream.fileno()), "rb")
 
 
 def _locked(stream: BinaryIO) -> bool:

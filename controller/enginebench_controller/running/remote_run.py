@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from enginebench_controller import convert, logs
+from enginebench_controller import convert
 from enginebench_controller.errors import AgentError, UnreachableError
 from enginebench_controller.planning.expand import Job
 from enginebench_controller.records import Failure, InputFile, ModelFile, ModelVersion, Status
 from enginebench_controller.running.client import AgentClient, RunUnknownError
 from enginebench_controller.running.sample_file import SampleFile
 from enginebench_controller.trust.bystanders import waiting_for
+from enginebench_proto.agreed import logs
 from enginebench_proto.v1 import run_pb2
 
 T = TypeVar("T")

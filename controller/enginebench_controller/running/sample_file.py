@@ -11,9 +11,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from enginebench_controller.authority.private_files import make_private_folder
 from enginebench_controller.errors import AgentError, InputError
 from enginebench_controller.records import Block, BlockSamples
+from enginebench_proto.agreed.durable import make_private_folder
 
 ITEM_BYTES = 8
 Series = tuple[NDArray[np.int64], ...]

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Self
 
 from enginebench_controller.errors import InputError, UnreachableError
+from enginebench_proto.agreed.meeting import DEFAULT_PORT
 
 SCHEME = "ssh://"
-DEFAULT_AGENT_PORT = 50151
 MAX_PORT = 65535
 
 # Neither a user nor a host may begin with "-": ssh would take it for an option.
@@ -41,7 +41,7 @@ class SshPlace:
     user: str
     host: str
     ssh_port: int | None = None
-    agent_port: int = DEFAULT_AGENT_PORT
+    agent_port: int = DEFAULT_PORT
 
     @classmethod
     def parse(cls, address: str) -> Self:
@@ -58,7 +58,7 @@ class SshPlace:
             found["user"] or "",
             found["host"].strip("[]"),
             int(ssh_port) if ssh_port else None,
-            int(agent_port) if agent_port else DEFAULT_AGENT_PORT,
+            int(agent_port) if agent_port else DEFAULT_PORT,
         )
 
     @property
@@ -72,7 +72,7 @@ class SshPlace:
         user = f"{self.user}@" if self.user else ""
         host = f"[{self.host}]" if ":" in self.host else self.host
         ssh_port = f":{self.ssh_port}" if self.ssh_port else ""
-        agent_port = f"/{self.agent_port}" if self.agent_port != DEFAULT_AGENT_PORT else ""
+        agent_port = f"/{self.agent_port}" if self.agent_port != DEFAULT_PORT else ""
         return f"{SCHEME}{user}{host}{ssh_port}{agent_port}"
 
     def command(self, remote: str, options: Sequence[str] = ()) -> list[str]:

@@ -13,7 +13,7 @@ from math import exp, log, log1p
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, stdtrit
+from scipy.special import ndtr
 
 from enginebench_controller.records import BlockSamples
 from enginebench_controller.stats import welch
@@ -27,6 +27,7 @@ from enginebench_controller.stats.paired import (
     sequential_p_value,
 )
 from enginebench_controller.stats.summary import Excluded
+from enginebench_proto.agreed import student_t
 
 PRACTICAL = 0.01
 """A difference of 1 % is the smallest worth speaking of."""
@@ -215,7 +216,7 @@ def _over_pairs(log_ratios: Sequence[float], planned: int | None) -> _Estimate |
 
 def _welch(a: NDArray[np.float64], b: NDArray[np.float64]) -> _Estimate:
     middle, error, degrees = welch.difference(a, b)
-    half = float(stdtrit(degrees, (1 + LEVEL) / 2)) * error
+    half = student_t.quantile((1 + LEVEL) / 2, degrees) * error
     found = welch.p_value(middle, error, degrees)
     return _Estimate(middle, middle - half, middle + half, found, ComparisonMethod.PROCESSES)
 

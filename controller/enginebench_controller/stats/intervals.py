@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from enginebench_controller.records import Interval, IntervalMethod
+from enginebench_proto.agreed import student_t
 
 LEVEL = 0.95
 """The nominal coverage of every interval."""
@@ -53,7 +53,7 @@ def mean_and_half_width(values: Numbers) -> tuple[float, float]:
 
 def t_quantile(degrees: float) -> float:
     """By how many standard errors an interval of `LEVEL` reaches to each side."""
-    return float(stdtrit(degrees, (1 + LEVEL) / 2))
+    return student_t.quantile((1 + LEVEL) / 2, degrees)
 
 
 def of_quantile(

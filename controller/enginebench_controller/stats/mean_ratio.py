@@ -5,14 +5,14 @@ The intervals know these two passes only. Equal processes can differ by more tha
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtr, stdtrit
+from scipy.special import stdtr
 
 from enginebench_controller.stats.intervals import LEVEL, MIN_BLOCKS, independent_share
+from enginebench_proto.agreed import student_t
 
 _FEWEST_DEGREES = 1.0
 
@@ -65,7 +65,7 @@ def sum_of(means: Sequence[Mean]) -> Mean:
 
 def half_width(mean: Mean) -> float:
     """Half the width of a mean's 95 % interval."""
-    return _quantile(mean.degrees, (1 + LEVEL) / 2) * mean.error
+    return student_t.quantile((1 + LEVEL) / 2, mean.degrees) * mean.error
 
 
 def compare_means(a: Mean, b: Mean, comparisons: int = 1) -> MeanRatio:
@@ -78,7 +78,7 @@ def compare_means(a: Mean, b: Mean, comparisons: int = 1) -> MeanRatio:
     difference = b.value - a.value
     error, degrees = _welch(a, b)
     chance = 1 if not error and not difference else 0 if not error else 2 * stdtr(degrees, -abs(difference) / error)
-    t = _quantile(degrees, 1 - (1 - LEVEL) / 2 / comparisons)
+    t = student_t.quantile(1 - (1 - LEVEL) / 2 / comparisons, degrees)
     low, high = _fieller(a, b, t)
     return MeanRatio(
         difference=difference,
@@ -87,12 +87,6 @@ def compare_means(a: Mean, b: Mean, comparisons: int = 1) -> MeanRatio:
         high=high,
         p_value=min(1.0, float(chance) * comparisons),
     )
-
-
-@lru_cache(maxsize=4096)
-def _quantile(degrees: float, level: float) -> float:
-    """Student's t; remembered, since most layers have as many times."""
-    return float(stdtrit(degrees, level))
 
 
 def _welch(a: Mean, b: Mean) -> tuple[float, float]:

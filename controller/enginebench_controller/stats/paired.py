@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from math import exp, fsum, inf, log, sqrt
 from statistics import median
 
-from scipy.special import log_ndtr, ndtr, ndtri, stdtrit
+from scipy.special import log_ndtr, ndtr, ndtri
 
 from enginebench_controller.stats import welch
 from enginebench_controller.stats.intervals import LEVEL
+from enginebench_proto.agreed import student_t
 
 FEWEST_PAIRS = 2
 """One process pair tells nothing of how pairs differ: there is no interval."""
@@ -161,4 +162,4 @@ def _student(errors: float, degrees: int) -> float:
     """The quantile of Student's t that is exceeded as seldom as `errors` by a normal deviate."""
     if log_ndtr(-errors) < log(_LEAST_CHANCE):
         return inf
-    return float(-stdtrit(degrees, ndtr(-errors)))
+    return -student_t.quantile(float(ndtr(-errors)), degrees)

@@ -13,11 +13,10 @@ from enum import StrEnum
 from itertools import combinations
 from math import exp, log, log1p
 
-from scipy.special import stdtrit
-
 from enginebench_controller.stats import paired, welch
 from enginebench_controller.stats.comparison import PRACTICAL, ComparisonMethod, Side, compare
 from enginebench_controller.stats.intervals import LEVEL
+from enginebench_proto.agreed import student_t
 
 ALIKE = 0.05
 """Two that are known to be apart by no more than this are called the same, within what is known."""
@@ -251,4 +250,4 @@ def _needed(one: _Estimate) -> int:
 
 
 def _quantile(level: float, degrees: float) -> float:
-    return float(stdtrit(degrees, (1 + level) / 2))
+    return student_t.quantile((1 + level) / 2, degrees)

@@ -18,11 +18,10 @@ from pathlib import Path
 import duckdb
 from filelock import FileLock, Timeout
 
-from enginebench_controller.authority.private_files import make_private_folder
 from enginebench_controller.errors import StoreError, leads_nowhere
 from enginebench_controller.store import migrations
-from enginebench_controller.store.durable import copy_file
 from enginebench_controller.store.failures import explain, held_by_another_process, locked_out
+from enginebench_proto.agreed.durable import copy_whole, make_private_folder
 
 STORAGE_VERSION = "v1.2.0"
 """The file format: readable by every DuckDB from 1.2 on, so that people can query their results with other tools."""
@@ -138,7 +137,7 @@ def _up_to_date(path: Path, timeout_s: float) -> duckdb.DuckDBPyConnection:
         needed = migrations.pending(connection, path)
         if needed and (before := migrations.schema_version(connection)):
             connection.close()  # which folds the log in; and a file that is open must not be opened as bytes
-            copy_file(path, path.with_name(f"{path.stem}-of-schema-{before}{path.suffix}"))
+            copy_whole(path, path.with_name(f"{path.stem}-of-schema-{before}{path.suffix}"))
             connection = _connect(path, timeout_s, _WRITING)
         migrations.migrate(connection, path)
     except BaseException:

@@ -11,11 +11,10 @@ from contextlib import suppress
 from itertools import chain, count
 from pathlib import Path
 
-from enginebench_controller.authority.private_files import make_private_folder
 from enginebench_controller.errors import InputError, StoreError
 from enginebench_controller.store.checking import check
 from enginebench_controller.store.connection import as_it_is, at_rest, is_there
-from enginebench_controller.store.durable import copy_file, sync_folder
+from enginebench_proto.agreed.durable import copy_whole, make_private_folder, sync_folder
 
 _WAL = ".wal"
 
@@ -106,7 +105,7 @@ def _require_sound(path: Path, timeout_s: float, called: Path) -> None:
 
 def _copy(source: Path, target: Path) -> None:
     try:
-        copy_file(source, target)
+        copy_whole(source, target)
     except OSError as error:
         raise StoreError(f"{source} could not be copied to {target.parent}: {error.strerror}") from None
 

@@ -22,7 +22,7 @@ from enginebench_controller.records import (
     Process,
     Profile,
     Readback,
-    Source,
+    ReadbackSource,
 )
 from enginebench_controller.trust import bystanders
 from enginebench_controller.trust.evidence_summary import summarize_evidence
@@ -59,9 +59,9 @@ class Mark(StrEnum):
 Subject = TypeVar("Subject", Measurement, Profile)
 
 _HOW_KNOWN = {
-    Source.ENGINE_API: "as the engine reports",
-    Source.OBSERVED: "as observed",
-    Source.ASSUMED: "as assumed from how the engine works",
+    ReadbackSource.ENGINE_API: "as the engine reports",
+    ReadbackSource.OBSERVED: "as observed",
+    ReadbackSource.ASSUMED: "as assumed from how the engine works",
 }
 
 

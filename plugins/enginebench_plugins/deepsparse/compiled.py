@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from enginebench_plugins import spec
-from enginebench_plugins.deepsparse.network import Network, instruction_set
-from enginebench_plugins.deepsparse.profile import IMPOSED_SPARSITY, OPTIMIZATION_LEVEL, Analysis, profile_layers
+from enginebench_plugins.deepsparse.importing import instruction_set
+from enginebench_plugins.deepsparse.network import Network
+from enginebench_plugins.deepsparse.profile import Analysis, profile_layers
+from enginebench_proto.agreed.words import IMPOSED_SPARSITY, OPTIMIZATION_LEVEL
 
 
 def compile_network(deepsparse: Any, network: Network, settings: spec.Settings) -> "CompiledNetwork":

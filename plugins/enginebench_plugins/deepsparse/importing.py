@@ -42,3 +42,9 @@ def _broken(error: Exception) -> spec.EngineUnavailableError:
     return spec.EngineUnavailableError(
         f"DeepSparse is installed but does not load ({error}): give it an environment of its own with {REMEDY}"
     )
+
+
+def instruction_set(deepsparse: Any) -> str:
+    """The vector instructions DeepSparse found, such as "avx2" or "avx512 vnni"."""
+    architecture = deepsparse.cpu.cpu_architecture()
+    return f"{architecture.isa} vnni" if architecture.vnni else str(architecture.isa)

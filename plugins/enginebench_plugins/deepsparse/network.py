@@ -10,7 +10,8 @@ from typing import Any
 import onnx
 
 from enginebench_plugins import spec
-from enginebench_plugins.onnx_model import node_labels, output_names, run_inputs
+from enginebench_plugins.onnx_model import output_names, run_inputs
+from enginebench_proto.agreed.labels import node_labels
 
 LARGEST_FILE_BYTES = 1 << 30
 """Beyond this, weights are written beside the model: protobuf refuses files of 2 GiB."""
@@ -125,12 +126,6 @@ def _is_known(node: Any, domain: str, version: int) -> bool:
     return fits and node.op_type not in CHANGED_MEANING
 
 
-def instruction_set(deepsparse: Any) -> str:
-    """The vector instructions DeepSparse found, such as "avx2" or "avx512 vnni"."""
-    architecture = deepsparse.cpu.cpu_architecture()
-    return f"{architecture.isa} vnni" if architecture.vnni else str(architecture.isa)
-
-
 def _fix(model: Any, inputs: Iterable[spec.TensorSpec]) -> None:
     values = {value.name: value for value in model.graph.input}
     for tensor in inputs:
@@ -139,7 +134,7 @@ def _fix(model: Any, inputs: Iterable[spec.TensorSpec]) -> None:
 
 
 def _only_readers(model: Any) -> dict[str, str]:
-    labelled = zip(node_labels(model), model.graph.node, strict=True)
+    labelled = zip(node_labels(model.graph.node), model.graph.node, strict=True)
     reads = [(name, label) for label, node in labelled for name in node.input]
     readers = Counter(name for name, _ in reads)
     return {name: label for name, label in reads if readers[name] == 1}

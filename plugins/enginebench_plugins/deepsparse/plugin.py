@@ -49,7 +49,7 @@ class DeepSparse(spec.Engine):
 
     def devices(self) -> Sequence[spec.Device]:
         """The processor."""
-        from enginebench_plugins.deepsparse.network import instruction_set
+        from enginebench_plugins.deepsparse.importing import instruction_set
 
         properties = {"instruction_set": instruction_set(import_deepsparse())}
         return [spec.Device(name="CPU", full_name=processor_name(), properties=properties)]

@@ -16,10 +16,6 @@ from typing import Any
 from enginebench_plugins import spec
 from enginebench_plugins.deepsparse.network import Network
 
-OPTIMIZATION_LEVEL = "optimization_level"
-IMPOSED_SPARSITY = "imposed_sparsity"
-"""Options that only an analysis has."""
-
 WARM_UP_ITERATIONS = 3
 NS_PER_MS = 1_000_000
 NO_ORIGIN = "<none>"

@@ -108,11 +108,11 @@ class CompiledFake(spec.CompiledModel):
 
         Where zeros are to count, products take less, and the latency is what all layers take together.
         """
-        from enginebench_plugins.onnx_model import node_labels
+        from enginebench_proto.agreed.labels import node_labels
 
         request = self.create_request()
         latency_ns = Inferences(inputs, iterations, between).run(request)
-        labels = node_labels(self._model)
+        labels = node_labels(self._model.graph.node)
         share_ns, rest_ns = divmod(self._latency.typical_ns, len(labels))
         times_ns = [share_ns + (rest_ns if order == 0 else 0) for order in range(len(labels))]
         if options.counts_zeros(self._settings):

@@ -54,3 +54,22 @@ def _name(provider: str) -> _Naming:
     if short == "CPU":
         return _Naming("CPU", processor_name(), ("cpu",))
     return _Naming(short.upper(), f"{short} on {processor_name()}", ("cpu",))
+
+
+def import_onnxruntime() -> Any:
+    """The `onnxruntime` module. Raises `EngineUnavailableError` with the remedy."""
+    try:
+        import onnxruntime
+    except ModuleNotFoundError as error:
+        if error.name != "onnxruntime":
+            raise
+        raise spec.EngineUnavailableError(
+            'ONNX Runtime is not installed here: pip install "enginebench[onnxruntime]", or '
+            "enginebench-agent environment add NAME --engine onnxruntime",
+            installed=False,
+        ) from error
+    except ImportError as error:
+        raise spec.EngineUnavailableError(
+            f"ONNX Runtime is installed but does not load ({error}): reinstall it in this environment"
+        ) from error
+    return onnxruntime

@@ -1,9 +1,10 @@
 """The hook, and what ONNX Runtime offers as an engine."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from enginebench_plugins import spec
+from enginebench_plugins.onnxruntime.devices import import_onnxruntime
 from enginebench_plugins.refusal import refuse_unsupported
 
 if TYPE_CHECKING:
@@ -53,25 +54,6 @@ class OnnxRuntime(spec.Engine):
 
         device = refuse_unsupported("onnxruntime", self.info(), self.devices(), settings)
         return compile_session(import_onnxruntime(), model, source, settings, device)
-
-
-def import_onnxruntime() -> Any:
-    """The `onnxruntime` module. Raises `EngineUnavailableError` with the remedy."""
-    try:
-        import onnxruntime
-    except ModuleNotFoundError as error:
-        if error.name != "onnxruntime":
-            raise
-        raise spec.EngineUnavailableError(
-            'ONNX Runtime is not installed here: pip install "enginebench[onnxruntime]", or '
-            "enginebench-agent environment add NAME --engine onnxruntime",
-            installed=False,
-        ) from error
-    except ImportError as error:
-        raise spec.EngineUnavailableError(
-            f"ONNX Runtime is installed but does not load ({error}): reinstall it in this environment"
-        ) from error
-    return onnxruntime
 
 
 @spec.hookimpl

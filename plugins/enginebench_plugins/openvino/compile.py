@@ -3,10 +3,9 @@
 from typing import Any
 
 from enginebench_plugins import spec
-from enginebench_plugins.openvino.devices import AUTO, supported_properties
+from enginebench_plugins.openvino.devices import AUTO, SHARED_MEMORY, supported_properties
 from enginebench_plugins.openvino.network import CompiledNetwork, port_names
 from enginebench_plugins.openvino.original_names import original_names
-from enginebench_plugins.openvino.plugin import SHARED_MEMORY
 
 HINTS = {
     spec.Hint.LATENCY: "LATENCY",

@@ -5,6 +5,11 @@ from typing import Any
 
 from enginebench_plugins import spec
 
+SHARED_MEMORY = "shared_memory"
+"""The one option that is not a property of a device: how requests hand over their tensors."""
+PREPARED = ["enginebench", "prepared"]
+"""Where a model read says what was done to it: OpenVINO carries such notes along."""
+
 AUTO = "AUTO"
 CAPABILITIES = {"FP32": spec.Precision.F32, "BF16": spec.Precision.BF16, "FP16": spec.Precision.F16}
 """The words of OPTIMIZATION_CAPABILITIES that name a floating precision."""
@@ -62,3 +67,22 @@ def _resource(name: str) -> str:
 
 def _text(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value).rpartition(".")[2]
+
+
+def import_openvino() -> Any:
+    """The `openvino` module. Raises `EngineUnavailableError` with the remedy."""
+    try:
+        import openvino
+    except ModuleNotFoundError as error:
+        if error.name != "openvino":
+            raise
+        raise spec.EngineUnavailableError(
+            'OpenVINO is not installed here: pip install "enginebench[openvino]", or '
+            "enginebench-agent environment add NAME --engine openvino",
+            installed=False,
+        ) from error
+    except ImportError as error:
+        raise spec.EngineUnavailableError(
+            f"OpenVINO is installed but does not load ({error}): reinstall it in this environment"
+        ) from error
+    return openvino

@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 from enginebench_plugins import spec
+from enginebench_plugins.openvino.devices import PREPARED, SHARED_MEMORY, import_openvino
 from enginebench_plugins.openvino.original_names import OriginalNames
-from enginebench_plugins.openvino.plugin import PREPARED, SHARED_MEMORY, import_openvino
 from enginebench_plugins.openvino.profile import profile_layers
 from enginebench_plugins.openvino.request import ConcurrentRequest, NetworkRequest
 from enginebench_plugins.openvino.runtime_model import (

@@ -6,10 +6,8 @@ from importlib.util import find_spec
 from typing import Any
 
 from enginebench_plugins import spec
+from enginebench_plugins.openvino.devices import PREPARED, SHARED_MEMORY, import_openvino
 from enginebench_plugins.refusal import refuse_unsupported
-
-SHARED_MEMORY = "shared_memory"
-"""The one option that is not a property of a device: how requests hand over their tensors."""
 
 OPTIONS = (
     spec.OptionSpec(
@@ -104,10 +102,6 @@ class OpenVino(spec.Engine):
         return import_openvino().Core()
 
 
-PREPARED = ["enginebench", "prepared"]
-"""Where a model read says what was done to it: OpenVINO carries such notes along."""
-
-
 def _prepared(source: spec.ModelSource) -> Iterable[tuple[bytes, str]]:
     """Forms of an ONNX file that are easier to read; none where the package onnx is not there."""
     if source.format is not spec.ModelFormat.ONNX or find_spec("onnx") is None:
@@ -115,25 +109,6 @@ def _prepared(source: spec.ModelSource) -> Iterable[tuple[bytes, str]]:
     from enginebench_plugins.openvino.folding import prepared_models
 
     return prepared_models(source)
-
-
-def import_openvino() -> Any:
-    """The `openvino` module. Raises `EngineUnavailableError` with the remedy."""
-    try:
-        import openvino
-    except ModuleNotFoundError as error:
-        if error.name != "openvino":
-            raise
-        raise spec.EngineUnavailableError(
-            'OpenVINO is not installed here: pip install "enginebench[openvino]", or '
-            "enginebench-agent environment add NAME --engine openvino",
-            installed=False,
-        ) from error
-    except ImportError as error:
-        raise spec.EngineUnavailableError(
-            f"OpenVINO is installed but does not load ({error}): reinstall it in this environment"
-        ) from error
-    return openvino
 
 
 @spec.hookimpl

@@ -15,7 +15,7 @@ import onnx
 import torch
 
 from enginebench_plugins import spec
-from enginebench_plugins.onnx_model import node_labels, output_names
+from enginebench_plugins.onnx_model import output_names
 from enginebench_plugins.torch.held_values import attribute_value, attributes_of, constant_value, weights_of
 from enginebench_plugins.torch.known_ahead import has_unsigned, inferred
 from enginebench_plugins.torch.operators import entry
@@ -23,6 +23,7 @@ from enginebench_plugins.torch.operators.dtypes import DTYPES
 from enginebench_plugins.torch.operators.registry import Body, Call, Made, Node, on_host, widened
 from enginebench_plugins.torch.operators.signals import RANDOM
 from enginebench_plugins.torch.reading_order import in_order, read_around
+from enginebench_proto.agreed.labels import node_labels
 
 _MOST_GROWTH_BYTES = 64 << 20
 """What computing a node ahead may add to memory."""
@@ -64,7 +65,7 @@ def convert_graph(model: Any, inputs: Sequence[spec.TensorSpec]) -> Converted:
         folds=bool(inputs),
     )
     nodes = list(model.graph.node)  # protobuf makes a new object of a node whenever it is asked for
-    labels = dict(zip(map(id, nodes), node_labels(model), strict=True))
+    labels = dict(zip(map(id, nodes), node_labels(model.graph.node), strict=True))
     builder = _Builder(world, [each.name for each in inputs], weights_of(model.graph), labels)
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of text, which PyTorch has no tensors for

@@ -23,7 +23,7 @@ def whole_path(path: Path, *, partial: Path | None = None) -> Iterator[Path]:
         yield draft
         draft.replace(path)
     finally:
-        with suppress(FileNotFoundError, NotADirectoryError):
+        with suppress(OSError):  # the folder that could not be written to cannot be tidied either
             draft.unlink()
 
 
@@ -33,7 +33,7 @@ def whole_file(
 ) -> Iterator[BinaryIO]:
     """A stream whose content takes the place of what `path` was, once it is on the disk unless not `durable`.
 
-    With a `mode` the file has it from its first byte: a key that is narrowed afterwards was open to others for a moment.
+    With a `mode` the file has it from its first byte: a key that is narrowed afterwards was open to others until then.
     """
     with whole_path(path, partial=partial) as draft:
         flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if mode is None else os.O_EXCL)

@@ -7,6 +7,7 @@ import math
 from functools import lru_cache
 from statistics import NormalDist
 
+_AS_GOOD_AS_NORMAL = 1e9
 _TINY = 1e-300
 _CLOSE = 1e-14
 _MOST_STEPS = 10_000
@@ -26,6 +27,8 @@ def quantile(probability: float, degrees: float) -> float:
     if probability > 0.5:
         # 1 - probability loses nothing here: between 0.5 and 1 the difference is exact.
         return -quantile(1 - probability, degrees)
+    if degrees > _AS_GOOD_AS_NORMAL:
+        return NormalDist().inv_cdf(probability)
     goal = math.log(probability)
     value = -NormalDist().inv_cdf(probability)
     for _ in range(_MOST_STEPS):
@@ -49,9 +52,7 @@ def _tail(value: float, degrees: float) -> float:
     """
     a, b, x = degrees / 2, 0.5, degrees / (degrees + value * value)
     y = value * value / (degrees + value * value)
-    scale = math.exp(
-        math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log(y)
-    )
+    scale = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log(y))
     if x < (a + 1) / (a + b + 2):
         return scale * _fraction(a, b, x) / a / 2
     return (1 - scale * _fraction(b, a, y) / b) / 2

@@ -85,8 +85,8 @@ class ReadbackSource(StrEnum):
 class LayerState(StrEnum):
     """What is known of a layer's run. These five are never confused, least of all with a time of 0.
 
-    A plugin says one of the first three. `ABSENT` is only said in comparisons: the other side has such a layer, this one
-    has none. `NO_DATA` is said where nothing is known.
+    A plugin says one of the first three. `ABSENT` is only said in comparisons: the other side has such a layer, this
+    one has none.
     """
 
     EXECUTED = "executed"

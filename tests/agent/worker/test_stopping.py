@@ -17,9 +17,9 @@ from agent.worker.scripted_loads import (
     noisy,
     to_series,
 )
-from enginebench_agent.worker.verdicts import student_t
 from enginebench_agent.worker.verdicts.median_precision import FEWEST_CLUSTERS, MOST_CLUSTERS, MedianPrecision
 from enginebench_agent.worker.verdicts.stopping import Stopping, StopRule, from_stop_rule
+from enginebench_proto.agreed import student_t
 from enginebench_proto.v1 import configuration_pb2
 from enginebench_proto.v1.measurement_pb2 import (
     STOP_REASON_DISTURBED,

@@ -10,8 +10,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from enginebench_controller.authority.authority import Authority
-from enginebench_controller.authority.issued import Kind, Role, State
+from enginebench_controller.authority.issued import State
 from enginebench_controller.errors import InputError
+from enginebench_proto.agreed.roles import CertificateKind, Role
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -40,7 +41,7 @@ def test_what_it_makes_is_for_its_owner_only(authority, tmp_path):
     assert {path.name for path in authority.folder.iterdir()} == {"ca.key", "ca.crt", "ca.crl", "issued.json"}
     assert mode(authority.folder) == 0o700
     assert {mode(path) for path in authority.folder.iterdir()} == {0o600}
-    authority.issue(Kind.AGENT, "nuc", 90, hosts=["nuc.lab"]).write(tmp_path / "bundle")
+    authority.issue(CertificateKind.AGENT, "nuc", 90, hosts=["nuc.lab"]).write(tmp_path / "bundle")
     assert mode(tmp_path / "bundle") == 0o700
     assert {mode(path) for path in (tmp_path / "bundle").iterdir()} == {0o600}
     assert list(tmp_path.glob(".*")) == []
@@ -55,13 +56,17 @@ def test_it_is_never_overwritten(authority):
 
 def test_without_one_every_command_says_how_to_make_it(tmp_path):
     missing = at(tmp_path, NOON)
-    for act in (missing.certificates, lambda: missing.revoke("nuc"), lambda: missing.issue(Kind.CLIENT, "ci", 1)):
+    for act in (
+        missing.certificates,
+        lambda: missing.revoke("nuc"),
+        lambda: missing.issue(CertificateKind.CLIENT, "ci", 1),
+    ):
         with pytest.raises(InputError, match="make one with `enginebench ca create`"):
             act()
 
 
 def test_an_agent_is_certified_for_its_hosts_and_as_a_server_only(authority):
-    bundle = authority.issue(Kind.AGENT, "nuc", 90, hosts=["nuc.lab", "10.0.0.7"])
+    bundle = authority.issue(CertificateKind.AGENT, "nuc", 90, hosts=["nuc.lab", "10.0.0.7"])
     certificate = certificate_of(bundle)
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     usage = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
@@ -73,7 +78,7 @@ def test_an_agent_is_certified_for_its_hosts_and_as_a_server_only(authority):
 
 @pytest.mark.parametrize("role", list(Role))
 def test_a_client_is_certified_for_its_role_and_as_a_client_only(authority, role):
-    bundle = authority.issue(Kind.CLIENT, "ci", 90, role=role)
+    bundle = authority.issue(CertificateKind.CLIENT, "ci", 90, role=role)
     certificate = certificate_of(bundle)
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     usage = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
@@ -83,7 +88,7 @@ def test_a_client_is_certified_for_its_role_and_as_a_client_only(authority, role
 
 
 def test_a_certificate_is_short_lived_signed_by_the_authority_and_fits_its_key(authority):
-    bundle = authority.issue(Kind.CLIENT, "ci", 90, role=Role.RUN)
+    bundle = authority.issue(CertificateKind.CLIENT, "ci", 90, role=Role.RUN)
     certificate = certificate_of(bundle)
     certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(bundle.ca_certificate))
     assert certificate.not_valid_after_utc == NOON + 90 * DAY
@@ -97,23 +102,26 @@ def test_a_certificate_is_short_lived_signed_by_the_authority_and_fits_its_key(a
 
 
 def test_no_certificate_outlives_the_authority(authority, tmp_path):
-    assert certificate_of(authority.issue(Kind.CLIENT, "ci", 365)).not_valid_after_utc == NOON + 100 * DAY
+    assert certificate_of(authority.issue(CertificateKind.CLIENT, "ci", 365)).not_valid_after_utc == NOON + 100 * DAY
     with pytest.raises(InputError, match="ended at 2030-04-11"):
-        at(tmp_path, NOON + 101 * DAY).issue(Kind.CLIENT, "late", 1)
+        at(tmp_path, NOON + 101 * DAY).issue(CertificateKind.CLIENT, "late", 1)
 
 
 def test_a_name_has_one_certificate_until_it_ends_or_is_revoked(authority, tmp_path):
-    authority.issue(Kind.CLIENT, "ci", 10)
-    for kind in Kind:
+    authority.issue(CertificateKind.CLIENT, "ci", 10)
+    for kind in CertificateKind:
         with pytest.raises(InputError, match="there is a certificate for 'ci' already: renew it"):
             authority.issue(kind, "ci", 10)
     authority.revoke("ci")
-    authority.issue(Kind.CLIENT, "ci", 10)
-    at(tmp_path, NOON + 11 * DAY).issue(Kind.CLIENT, "ci", 10)
+    authority.issue(CertificateKind.CLIENT, "ci", 10)
+    at(tmp_path, NOON + 11 * DAY).issue(CertificateKind.CLIENT, "ci", 10)
 
 
 def test_a_renewal_keeps_name_role_hosts_and_period_and_has_a_new_key(authority, tmp_path):
-    for kind, extra in ((Kind.AGENT, {"hosts": ["nuc.lab"]}), (Kind.CLIENT, {"role": Role.ADMIN})):
+    for kind, extra in (
+        (CertificateKind.AGENT, {"hosts": ["nuc.lab"]}),
+        (CertificateKind.CLIENT, {"role": Role.ADMIN}),
+    ):
         before = authority.issue(kind, kind.value, 30, **extra)
         after = at(tmp_path, NOON + 20 * DAY).renew(kind.value)
         kept = [(one.issued.name, one.issued.kind, one.issued.role, one.issued.hosts) for one in (before, after)]
@@ -124,7 +132,7 @@ def test_a_renewal_keeps_name_role_hosts_and_period_and_has_a_new_key(authority,
 
 
 def test_what_was_revoked_or_never_was_cannot_be_renewed(authority):
-    authority.issue(Kind.CLIENT, "ci", 10)
+    authority.issue(CertificateKind.CLIENT, "ci", 10)
     authority.revoke("ci")
     for name in ("ci", "nobody"):
         with pytest.raises(InputError, match=f"no certificate for '{name}' to renew"):
@@ -132,21 +140,24 @@ def test_what_was_revoked_or_never_was_cannot_be_renewed(authority):
 
 
 def test_a_revocation_is_signed_and_names_every_certificate_in_force(authority):
-    serials = {authority.issue(Kind.CLIENT, "ci", 10).issued.serial, authority.renew("ci").issued.serial}
-    other = authority.issue(Kind.CLIENT, "other", 10)
+    serials = {authority.issue(CertificateKind.CLIENT, "ci", 10).issued.serial, authority.renew("ci").issued.serial}
+    other = authority.issue(CertificateKind.CLIENT, "other", 10)
 
     revoked = authority.revoke("ci")
 
     crl = x509.load_pem_x509_crl(authority.revocations_file.read_bytes())
     assert crl.is_signature_valid(x509.load_pem_x509_certificate(other.ca_certificate).public_key())
     assert {f"{each.serial_number:x}" for each in crl} == serials == {each.serial for each in revoked}
-    assert authority.issue(Kind.AGENT, "nuc", 10, hosts=["nuc"]).revocations == authority.revocations_file.read_bytes()
+    assert (
+        authority.issue(CertificateKind.AGENT, "nuc", 10, hosts=["nuc"]).revocations
+        == authority.revocations_file.read_bytes()
+    )
     with pytest.raises(InputError, match="no certificate in force for 'ci'"):
         authority.revoke("ci")
 
 
 def test_states_follow_the_clock(authority):
-    issued = authority.issue(Kind.CLIENT, "ci", 90).issued
+    issued = authority.issue(CertificateKind.CLIENT, "ci", 90).issued
     states = [issued.state(NOON + days * DAY) for days in (0, 59, 61, 90)]
     assert states == [State.VALID, State.VALID, State.RENEW, State.EXPIRED]
     assert authority.revoke("ci")[0].state(NOON) is State.REVOKED
@@ -155,13 +166,13 @@ def test_states_follow_the_clock(authority):
 @pytest.mark.parametrize("name", ["", "..", "a/b", "a b", "-x", "ä", "x" * 64, "a\n"])
 def test_names_that_cannot_be_ones_are_refused(authority, name):
     with pytest.raises(InputError, match="cannot name a certificate"):
-        authority.issue(Kind.CLIENT, name, 1)
+        authority.issue(CertificateKind.CLIENT, name, 1)
 
 
 @pytest.mark.parametrize("host", ["", "*", "*.lab", "nuc:50151", "a b", "http://nuc", ".lab", "a\n", "x" * 254])
 def test_hosts_that_cannot_be_ones_are_refused(authority, host):
     with pytest.raises(InputError, match="is no host"):
-        authority.issue(Kind.AGENT, "nuc", 1, hosts=[host])
+        authority.issue(CertificateKind.AGENT, "nuc", 1, hosts=[host])
 
 
 def test_a_damaged_list_is_told(authority):
@@ -174,7 +185,7 @@ def test_a_damaged_list_is_told(authority):
 def test_a_damaged_authority_is_told(authority, name):
     (authority.folder / name).write_text("-----BEGIN nothing")
     with pytest.raises(InputError, match=rf"cannot read .*{name}.*backup"):
-        authority.issue(Kind.CLIENT, "ci", 1)
+        authority.issue(CertificateKind.CLIENT, "ci", 1)
     assert authority.certificates() == ()
 
 
@@ -182,12 +193,12 @@ def test_a_folder_that_cannot_be_written_is_told(authority, monkeypatch):
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("enginebench_controller.authority.issued.write_private", full)
+    monkeypatch.setattr("enginebench_controller.authority.issued.write_whole", full)
     with pytest.raises(InputError, match=r"No space left on device.*nothing was handed out"):
-        authority.issue(Kind.CLIENT, "ci", 1)
+        authority.issue(CertificateKind.CLIENT, "ci", 1)
     assert authority.certificates() == ()
 
 
 def test_a_key_is_never_shown(authority):
-    bundle = authority.issue(Kind.CLIENT, "ci", 1)
+    bundle = authority.issue(CertificateKind.CLIENT, "ci", 1)
     assert "PRIVATE" not in repr(bundle)

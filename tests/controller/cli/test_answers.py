@@ -11,7 +11,15 @@ import invented_ladders
 import invented_profiles
 from enginebench_controller.cli import ladder, make_app
 from enginebench_controller.errors import EnginebenchError
-from enginebench_controller.records import Effective, Failure, FailureKind, ModelVersion, Readback, Source, Status
+from enginebench_controller.records import (
+    Effective,
+    Failure,
+    FailureKind,
+    ModelVersion,
+    Readback,
+    ReadbackSource,
+    Status,
+)
 from enginebench_controller.store.store import Store
 from integration.bench import tiny_model
 
@@ -20,7 +28,7 @@ WORDS = "Exception from src/core.cpp:84:\nno kernel for 'stem'\nand the rest"
 NO_KERNEL = Failure(
     FailureKind.COMPILE_FAILED, "fake failed while compiling m: no kernel for 'stem'", WORDS, stderr_tail="last"
 )
-U8 = Effective(precision=Readback("u8", Source.ENGINE_API), threads=Readback(2, Source.OBSERVED))
+U8 = Effective(precision=Readback("u8", ReadbackSource.ENGINE_API), threads=Readback(2, ReadbackSource.OBSERVED))
 
 
 @pytest.fixture

@@ -22,13 +22,13 @@ from enginebench_controller.records import (
     Load,
     ModelVersion,
     Readback,
-    Source,
+    ReadbackSource,
 )
 from enginebench_controller.stats.mean_latency import BlockLatency
 
 PROCESSES, BLOCKS = 6, 8
 ASKED = Configuration("CPU", 1, cores=2)
-BF16 = Effective(threads=Readback(2, Source.OBSERVED), precision=Readback("bf16", Source.ENGINE_API))
+BF16 = Effective(threads=Readback(2, ReadbackSource.OBSERVED), precision=Readback("bf16", ReadbackSource.ENGINE_API))
 
 
 def member(name, ms, *, spread=0.002, group="b1-0", processes=PROCESSES, seed=0, **fields):

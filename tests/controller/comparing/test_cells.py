@@ -7,7 +7,7 @@ import pytest
 import invented
 from enginebench_controller.comparing.cells import compare_cells
 from enginebench_controller.comparing.pairing import compare_pairs
-from enginebench_controller.records import Effective, Readback, Source
+from enginebench_controller.records import Effective, Readback, ReadbackSource
 from enginebench_controller.store.store import Store
 
 
@@ -45,7 +45,7 @@ def test_the_same_comes_out_as_from_all_samples(store, group):
 
 def test_what_is_unlike_is_said(store):
     first = invented.measured("m1")
-    bf16 = Effective(precision=Readback("bf16", Source.ENGINE_API))
+    bf16 = Effective(precision=Readback("bf16", ReadbackSource.ENGINE_API))
     second = replace(invented.measured("m2", engine="fast", effective=bf16), target="nuc")
 
     (found,) = compare_cells(first, [second], {})

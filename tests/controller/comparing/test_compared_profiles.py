@@ -11,7 +11,7 @@ from controller.comparing.chains import ENGINE, OTHER_ENGINE, chain, conv_nodes,
 from enginebench_controller.comparing import Verdict, compare_profiles, layer_rows
 from enginebench_controller.comparing.document import comparison_document
 from enginebench_controller.errors import InputError
-from enginebench_controller.records import Effective, LayerState, Readback, Source
+from enginebench_controller.records import Effective, LayerState, Readback, ReadbackSource
 
 
 def compared(*profiles, **options):
@@ -157,8 +157,10 @@ def test_parameters_of_a_layer_that_differ_are_told_within_one_engine_only():
 
 def test_sides_that_are_not_alike_are_told_in_sentences_and_in_settings():
     first, second = chain("a", [layer(0, 1_000)]), chain("b", [layer(0, 1_000)])
-    bf16 = Effective(precision=Readback("bf16", Source.ENGINE_API), threads=Readback(2, Source.OBSERVED))
-    f32 = replace(bf16, precision=Readback("f32", Source.ENGINE_API))
+    bf16 = Effective(
+        precision=Readback("bf16", ReadbackSource.ENGINE_API), threads=Readback(2, ReadbackSource.OBSERVED)
+    )
+    f32 = replace(bf16, precision=Readback("f32", ReadbackSource.ENGINE_API))
     second = replace(
         second, host={"cpu_model": "Other 1"}, effective=bf16, configuration=replace(second.configuration, batch=4)
     )

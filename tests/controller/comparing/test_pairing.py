@@ -14,11 +14,11 @@ from enginebench_controller.records import (
     EngineRef,
     ModelVersion,
     Readback,
-    Source,
+    ReadbackSource,
 )
 from enginebench_controller.stats.comparison import Verdict
 
-BF16 = Effective(threads=Readback(2, Source.OBSERVED), precision=Readback("bf16", Source.ENGINE_API))
+BF16 = Effective(threads=Readback(2, ReadbackSource.OBSERVED), precision=Readback("bf16", ReadbackSource.ENGINE_API))
 
 
 def invented_model(digest, name, parent=None, derivation=None):
@@ -147,7 +147,7 @@ MODELS = (
     invented_model("84" * 32, "net-int8-batch4", INT8, "batch=4"),
     invented_model(STRANGER, "other"),
 )
-U8 = Effective(threads=Readback(2, Source.OBSERVED), precision=Readback("u8", Source.ENGINE_API))
+U8 = Effective(threads=Readback(2, ReadbackSource.OBSERVED), precision=Readback("u8", ReadbackSource.ENGINE_API))
 
 
 def version(identity, digest, **fields):

@@ -13,7 +13,7 @@ from enginebench_controller.documents.benchmarks import (
     model_document,
     target_document,
 )
-from enginebench_controller.records import Effective, Readback, Source, Status
+from enginebench_controller.records import Effective, Readback, ReadbackSource, Status
 from enginebench_controller.store.queries import BenchmarkEntry
 
 
@@ -137,7 +137,9 @@ def test_a_failure_has_its_words_and_no_numbers():
 
 
 def test_flags_and_remarks_label_unequal_settings():
-    bf16 = Effective(precision=Readback("bf16", Source.ENGINE_API), threads=Readback(2, Source.OBSERVED))
+    bf16 = Effective(
+        precision=Readback("bf16", ReadbackSource.ENGINE_API), threads=Readback(2, ReadbackSource.OBSERVED)
+    )
     fast = invented.measured("m2", engine="fake-fast", effective=bf16)
 
     document = strict(benchmark_document(invented.benchmark(), [invented.measured("m1"), fast], []))

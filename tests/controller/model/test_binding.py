@@ -13,14 +13,9 @@ from enginebench_controller.model.binding import (
     parse_shapes,
     split_shapes,
 )
-from enginebench_controller.model.signature import (
-    Dims,
-    InputDescription,
-    ModelDescription,
-    ModelFormat,
-    OutputDescription,
-)
+from enginebench_controller.model.signature import Dims, InputDescription, ModelDescription, OutputDescription
 from enginebench_controller.records import InputTensor
+from enginebench_proto.agreed.words import ModelFormat
 
 
 def model(*inputs: tuple[str, Dims | None], dtype: str = "float32") -> ModelDescription:

@@ -17,7 +17,7 @@ from enginebench_controller.records import (
     ProfileNode,
     Rate,
     Readback,
-    Source,
+    ReadbackSource,
 )
 
 ENGINE = EngineRef("fake", "default", "1.0")
@@ -53,7 +53,7 @@ def test_a_layer_is_held_against_the_peak_of_its_own_precision():
 
 
 def test_where_the_engine_does_not_tell_a_layers_precision_that_of_the_run_counts():
-    effective = Effective(precision=Readback("f32", Source.ENGINE_API))
+    effective = Effective(precision=Readback("f32", ReadbackSource.ENGINE_API))
     assert placed(layer(""), effective=effective)[0].share == pytest.approx(0.5)
     assert placed(layer(""), effective=Effective())[0].share is None
 

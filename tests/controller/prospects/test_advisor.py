@@ -18,7 +18,7 @@ from enginebench_controller.records import (
     ProfileNode,
     Rate,
     Readback,
-    Source,
+    ReadbackSource,
 )
 
 NODES = tuple(conv(index) for index in range(8))
@@ -155,10 +155,12 @@ def test_a_model_without_a_graph_is_told_but_not_one_without_layers_in_time():
 
 def test_settings_that_are_not_those_asked_for():
     asked = Configuration("CPU", batch=1, cores=2, precision="f32")
-    effective = Effective(precision=Readback("bf16", Source.ENGINE_API), threads=Readback(2, Source.OBSERVED))
+    effective = Effective(
+        precision=Readback("bf16", ReadbackSource.ENGINE_API), threads=Readback(2, ReadbackSource.OBSERVED)
+    )
     (advice,) = only("other-settings", plain(configuration=asked, effective=effective))
     assert "bf16" in advice.sentence
-    same = replace(effective, precision=Readback("f32", Source.ENGINE_API))
+    same = replace(effective, precision=Readback("f32", ReadbackSource.ENGINE_API))
     assert not only("other-settings", plain(configuration=asked, effective=same))
 
 

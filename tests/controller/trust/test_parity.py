@@ -20,7 +20,7 @@ from enginebench_controller.records import (
     Process,
     ProcessUse,
     Readback,
-    Source,
+    ReadbackSource,
     WarmUp,
 )
 from enginebench_controller.trust.parity import (
@@ -34,7 +34,7 @@ from enginebench_controller.trust.parity import (
     unequal_settings,
 )
 
-BF16 = Effective(threads=Readback(2, Source.OBSERVED), precision=Readback("bf16", Source.ENGINE_API))
+BF16 = Effective(threads=Readback(2, ReadbackSource.OBSERVED), precision=Readback("bf16", ReadbackSource.ENGINE_API))
 
 
 def test_nothing_is_said_when_what_ran_is_what_was_asked_for():
@@ -42,7 +42,7 @@ def test_nothing_is_said_when_what_ran_is_what_was_asked_for():
 
 
 def test_another_precision_and_other_threads_are_each_one_sentence():
-    effective = replace(BF16, threads=Readback(1, Source.OBSERVED))
+    effective = replace(BF16, threads=Readback(1, ReadbackSource.OBSERVED))
 
     assert requested_is_not_effective(invented.measured("m1", effective=effective)) == (
         "precision: f32 requested, bf16 effective (as the engine reports)",
@@ -56,13 +56,13 @@ def test_unknown_is_not_a_difference():
 
 def test_what_was_left_to_the_engine_cannot_differ():
     left_open = Configuration("CPU", 1, cores=2, precision="default", hint=Hint.THROUGHPUT)
-    effective = replace(BF16, streams=Readback(4, Source.ENGINE_API))
+    effective = replace(BF16, streams=Readback(4, ReadbackSource.ENGINE_API))
 
     assert requested_is_not_effective(invented.measured("m1", configuration=left_open, effective=effective)) == ()
 
 
 def test_streams_are_compared_when_no_hint_leaves_them_to_the_engine():
-    effective = Effective(streams=Readback(4, Source.ENGINE_API))
+    effective = Effective(streams=Readback(4, ReadbackSource.ENGINE_API))
 
     assert requested_is_not_effective(invented.measured("m1", effective=effective)) == (
         "streams: 1 requested, 4 effective (as the engine reports)",

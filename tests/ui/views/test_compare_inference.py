@@ -6,7 +6,7 @@ import pytest
 
 import invented
 from enginebench_controller.comparing.pairing import compare_pairs
-from enginebench_controller.records import Configuration, Effective, Readback, Source
+from enginebench_controller.records import Configuration, Effective, Readback, ReadbackSource
 from enginebench_ui.views.compare_inference import (
     Bars,
     bars_figure,
@@ -80,7 +80,7 @@ def test_the_verdict_tells_the_ratio_and_how_sure_it_is():
 def test_equals_have_no_banner_and_unequals_name_every_difference():
     host = {"cpu_model": "Invented 3000"}
     assert unlike_points(A, A, [host, host]) == ()
-    bf16 = Effective(precision=Readback("bf16", Source.ENGINE_API))
+    bf16 = Effective(precision=Readback("bf16", ReadbackSource.ENGINE_API))
     other = replace(B, target="far", configuration=Configuration("GPU.0", 4, cores=1, precision="bf16"), effective=bf16)
     found = unlike_points(A, other, [host, {"cpu_model": "Else 1"}], compared(A, other).remarks)
     assert "device differs: CPU in A, GPU.0 in B" in found

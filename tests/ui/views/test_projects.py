@@ -6,7 +6,7 @@ import pytest
 
 import invented
 from enginebench_controller.model.weight_count import WeightCount
-from enginebench_controller.records import Arrivals, Effective, Hint, Load, Readback, Source, Status
+from enginebench_controller.records import Arrivals, Effective, Hint, Load, Readback, ReadbackSource, Status
 from enginebench_controller.store.project_rows import ParameterCount, Project
 from enginebench_ui.views.project_key import parse_project_key
 from enginebench_ui.views.projects import (
@@ -42,7 +42,7 @@ def known(letter="a", weights=None, **fields):
 
 
 def test_the_best_stands_with_its_interval_configuration_and_precision():
-    bf16 = Effective(precision=Readback("bf16", Source.ENGINE_API))
+    bf16 = Effective(precision=Readback("bf16", ReadbackSource.ENGINE_API))
     one = project()
     one = replace(one, best=replace(one.best, effective=bf16, status=Status.INCONCLUSIVE))
 

@@ -6,9 +6,9 @@ import streamlit as st
 
 from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.home import default_home
-from enginebench_controller.model.description import SUFFIXES
 from enginebench_controller.model.zoo import PREFIX, ZOO
 from enginebench_controller.records import ModelVersion
+from enginebench_proto.agreed.words import SUFFIXES
 from enginebench_ui import reading
 from enginebench_ui.choosing import choose_one, choose_several
 from enginebench_ui.views.ordering.choices import Labels, model_key, model_labels, plan_models

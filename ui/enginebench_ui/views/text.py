@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from enginebench_controller.exports.csv_table import BEGINS_A_FORMULA
-from enginebench_controller.records import Readback, Source
+from enginebench_controller.records import Readback, ReadbackSource
 from enginebench_controller.trust.parity import engine_label
 
 __all__ = [
@@ -25,7 +25,7 @@ Row = dict[str, Any]
 
 UNKNOWN = "unknown"
 
-_SOURCES = {Source.ENGINE_API: "engine", Source.OBSERVED: "observed", Source.ASSUMED: "assumed"}
+_SOURCES = {ReadbackSource.ENGINE_API: "engine", ReadbackSource.OBSERVED: "observed", ReadbackSource.ASSUMED: "assumed"}
 _WORD_JOINER = "\u2060"
 _MARKDOWN = re.compile(r"([!-/:-@\[-`{-~])")
 _LINK_LIKE = re.compile(r"(:|@|www(?=\\?\.))", re.IGNORECASE)

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from enginebench_controller.model.derivation import MAX_BYTES
-from enginebench_controller.model.signature import ModelFormat
 from enginebench_controller.model.weight_count import WeightCount
 from enginebench_controller.records import ModelVersion
+from enginebench_proto.agreed.words import ModelFormat
 from enginebench_ui.views.project_key import DIGEST_CHARACTERS
 from enginebench_ui.views.text import UNKNOWN, Row, cells, count_of, instant, percent
 

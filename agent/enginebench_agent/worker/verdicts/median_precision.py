@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from enginebench_agent.worker.verdicts import student_t
+from enginebench_proto.agreed import student_t
 
 MOST_POINTS = 256
 """Order statistics kept of a block; its share below any value is then wrong by at most half a part in 256."""

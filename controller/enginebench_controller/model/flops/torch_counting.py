@@ -10,7 +10,7 @@ import warnings
 from collections import Counter
 from typing import Any
 
-from enginebench_controller.model.signature import ModelFormat
+from enginebench_proto.agreed.words import ModelFormat
 
 
 def main() -> int:

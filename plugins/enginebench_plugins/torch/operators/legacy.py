@@ -40,15 +40,3 @@ class _ImageScaler(torch.nn.Module):  # type: ignore[misc]  # torch has no types
 
 
 operator("ImageScaler")(_ImageScaler)
-
-
-@operator("Crop")
-def _crop(node: Node) -> Any:
-    left, top, right, bottom = node.get("border")
-    size = node.get("scale")
-
-    def crop(x: Any) -> Any:
-        high, wide = size or (x.shape[2] - top - bottom, x.shape[3] - left - right)
-        return x[:, :, top : top + high, left : left + wide]
-
-    return crop

@@ -291,3 +291,15 @@ def _trilu(node: Node) -> Any:
 @operator("BitCast")
 def _bit_cast(node: Node) -> Any:
     return functools.partial(torch.Tensor.view, dtype=dtype_of(node.get("to")))
+
+
+@operator("Crop")
+def _crop(node: Node) -> Any:
+    left, top, right, bottom = node.get("border")
+    size = node.get("scale")
+
+    def crop(x: Any) -> Any:
+        high, wide = size or (x.shape[2] - top - bottom, x.shape[3] - left - right)
+        return x[:, :, top : top + high, left : left + wide]
+
+    return crop

@@ -3,7 +3,7 @@
 from pathlib import PurePosixPath
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.model.description import SUFFIXES
+from enginebench_proto.agreed.words import SUFFIXES
 
 COMPANIONS = ("bin", "data", "onnx_data", "weights")
 """Suffixes of files that a model may refer to."""
