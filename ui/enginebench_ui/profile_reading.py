@@ -8,16 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from enginebench_controller.errors import InputError, ModelError
+from enginebench_controller.errors import InputError
 from enginebench_controller.exports import ExportFormat, export_profiles
-from enginebench_controller.home import default_home
-from enginebench_controller.model.counted_model import CountedModel, counted_model
-from enginebench_controller.model.library import ModelLibrary
 from enginebench_controller.prospects import Advice, advise, sweep_for
 from enginebench_controller.records import ModelVersion, Peak, Profile
 from enginebench_controller.records.model import int8_versions
 from enginebench_controller.store.profile_entries import ProfileEntry
 from enginebench_ui.keeping import kept, place, store_at
+from enginebench_ui.reading import known_models, profile_entries
 from enginebench_ui.views.profiles.layers import LayerView, layer_views
 from enginebench_ui.views.profiles.pruning import Sweep, sweep_of
 
@@ -28,18 +26,10 @@ SWEEPS_KEPT = 3
 _sweeps: dict[tuple[str, tuple[str, ...]], Sweep] = {}
 """Sweeps by the store's path and the ids of their passes. Not Streamlit's memory, which does not tell what is in it."""
 
-WITH_NODES = "onnx"
-"""The format whose nodes are counted."""
-
-
-def entries() -> tuple[ProfileEntry, ...]:
-    """Return all profiles as they stand in lists, newest first."""
-    return _entries(*place())
-
 
 def find(named: str) -> ProfileEntry:
     """Return the profile with this id, else the only one whose id begins so. Raises `InputError`."""
-    listed = entries()
+    listed = profile_entries()
     found = [one for one in listed if one.id == named] or [one for one in listed if named and one.id.startswith(named)]
     if len(found) != 1:
         many = f"{len(found)} profiles begin with" if found else "there is no profile"
@@ -65,7 +55,7 @@ def layers(profile: Profile) -> tuple[LayerView, ...]:
 
 def passes(entry: ProfileEntry) -> tuple[ProfileEntry, ...]:
     """Return the passes with zeros imposed on the profile's model, dense one and copies included; empty without any."""
-    return sweep_for(entries(), entry)
+    return sweep_for(profile_entries(), entry)
 
 
 def sweep(found: Sequence[ProfileEntry]) -> Sweep:
@@ -91,29 +81,9 @@ def advice(profile: Profile, passes: Sweep) -> tuple[Advice, ...]:
     """Return what the advisor says of a whole profile."""
     found = peaks(profile.target)
     ids = tuple(one.id for one in passes.passes)
-    int8 = int8_versions(models(), profile.model_digest)
+    int8 = int8_versions(known_models(), profile.model_digest)
     digests = tuple(one.digest for one in int8)
     return _advice(place()[0], profile.id, _stamp(found), ids, digests, profile, found, passes.passes, int8)
-
-
-def theory(model: ModelVersion, batch: int | None) -> CountedModel:
-    """Return a model's nodes with their work: as a profile brought them, else counted in the library's file.
-
-    Raises `ModelError` where the format shows no nodes, or the file cannot be counted.
-    """
-    path, _ = place()
-    return _theory(path, str(default_home().library.main_path(model)), model.digest, model.format, batch)
-
-
-def models() -> tuple[ModelVersion, ...]:
-    """Return the model versions of the library, and those that the store knows although their files are gone."""
-    held = library()
-    return _models(*place(), held.generation())
-
-
-def library() -> ModelLibrary:
-    """Return the model versions of this machine."""
-    return default_home().library
 
 
 def exported(profile: Profile, form: ExportFormat) -> bytes:
@@ -129,23 +99,12 @@ def _stamp(found: Sequence[Peak]) -> tuple[int, int]:
     return len(found), max((peak.measured_at_unix_ns for peak in found), default=0)
 
 
-@kept(4)
-def _entries(path: str, generation: str) -> tuple[ProfileEntry, ...]:
-    return store_at(path).profile_entries()
-
-
 @kept(12, "Reading the profile …")
 def _whole(path: str, profile_id: str) -> Profile:
     found = store_at(path).whole_profiles([profile_id])
     if not found:
         raise InputError(f"there is no profile {profile_id!r}; it may have been removed")
     return found[0]
-
-
-@kept(4)
-def _models(path: str, generation: str, library_generation: str) -> tuple[ModelVersion, ...]:
-    held = {one.digest: one for one in library().versions()}
-    return (*held.values(), *(one for one in store_at(path).models() if one.digest not in held))
 
 
 @kept(16)
@@ -173,13 +132,3 @@ def _advice(
     _int8: Sequence[ModelVersion],
 ) -> tuple[Advice, ...]:
     return advise(_profile, None, _found, _passes, int8_versions=_int8)
-
-
-@kept(8, "Counting the operations of the model …")
-def _theory(path: str, file: str, digest: str, kind: str, batch: int | None) -> CountedModel:
-    kept = store_at(path).stored_work(digest, batch)
-    if kept is not None:
-        return CountedModel(kept.batch, kept.nodes, kept.work)
-    if kind != WITH_NODES:
-        raise ModelError(f"the format {kind} shows no nodes to count, layer by layer")
-    return counted_model(Path(file), batch)

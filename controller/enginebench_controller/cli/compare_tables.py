@@ -8,15 +8,9 @@ from enginebench_controller.cli.console import UNKNOWN, print_table, remark, wit
 from enginebench_controller.comparing import Check, LayerRow, Outcome, ProfileComparison, ProfilePair, RowSide, Verdict
 from enginebench_controller.comparing.figures import summary
 from enginebench_controller.comparing.layer_types import TypeSide
+from enginebench_controller.comparing.profiles import how_sure, joined_sentence, precisions, verdicts
 from enginebench_controller.comparing.settings import letter
-from enginebench_controller.comparing.words import (
-    how_sure,
-    joined_sentence,
-    milliseconds,
-    percent,
-    precisions,
-    verdicts,
-)
+from enginebench_controller.comparing.words import milliseconds, percent
 
 STYLES = {Verdict.BETTER: "green", Verdict.WORSE: "red"}
 _UNSURE_PRINTED = 5

@@ -15,7 +15,7 @@ from enginebench_controller.cli import run_options as options
 from enginebench_controller.cli.arguments import fed, pairs, shapes, split, stated
 from enginebench_controller.cli.console import plain, print_json, remark, stderr, stdout
 from enginebench_controller.cli.options import BatchAxis, Inputs, InputValue, Json, ShapeAsForRun, TrustModels
-from enginebench_controller.cli.resuming import remind
+from enginebench_controller.cli.progress import remind
 from enginebench_controller.comparing.gate import GateOutcome, exit_code
 from enginebench_controller.errors import InputError
 from enginebench_controller.exports.new_file import new_file

@@ -11,8 +11,7 @@ from enginebench_controller.cli.console import print_json, remark
 from enginebench_controller.cli.exit_codes import concluded
 from enginebench_controller.cli.ladder_table import print_ladder
 from enginebench_controller.cli.options import BatchAxis, Inputs, InputValue, Json, Model, ShapeAsForRun, Trust
-from enginebench_controller.cli.progress import announcing
-from enginebench_controller.cli.resuming import remind
+from enginebench_controller.cli.progress import announcing, remind
 from enginebench_controller.cli.run_options import WaitQuiet
 from enginebench_controller.errors import InputError
 from enginebench_controller.home import Home, default_home

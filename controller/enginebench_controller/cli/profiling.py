@@ -12,8 +12,7 @@ from enginebench_controller.cli.console import print_json, remark
 from enginebench_controller.cli.exit_codes import concluded
 from enginebench_controller.cli.options import BatchAxis, Inputs, InputValue, Json, Model, ShapeAsForRun, Trust
 from enginebench_controller.cli.profile_tables import print_layers, print_profiles, print_summary, print_types
-from enginebench_controller.cli.progress import announcing
-from enginebench_controller.cli.resuming import remind
+from enginebench_controller.cli.progress import announcing, remind
 from enginebench_controller.documents.profiles import profiles_document
 from enginebench_controller.home import default_home
 from enginebench_controller.planning.plan import make_plan

@@ -16,6 +16,7 @@ from rich.progress import (
 )
 
 from enginebench_controller.cli.console import plain, remark, stderr
+from enginebench_controller.home import Home
 from enginebench_controller.jobs import MadeKind
 from enginebench_controller.jobs.reporting import ProgressWriter
 from enginebench_controller.jobs.telling import own_folder
@@ -24,6 +25,7 @@ from enginebench_controller.planning.expand import Expansion, Job
 from enginebench_controller.records import Failure, ModelVersion, Status
 from enginebench_controller.running.benchmarking import Announce
 from enginebench_controller.running.remote_run import Reporter
+from enginebench_controller.running.resuming import missing_outcomes
 
 
 @contextmanager
@@ -168,3 +170,9 @@ def _share(elapsed_ns: int, expected_ns: int) -> str:
 
 def _expected_ns(job: Job) -> int:
     return expected_of_rule(job.configuration.stop)
+
+
+def remind(home: Home) -> None:
+    """Say that something waits to be resumed, where that is so."""
+    if missing := missing_outcomes(home):
+        remark(f"{missing} results of interrupted commands are missing: `enginebench resume` collects what there is")

@@ -17,7 +17,7 @@ from enginebench_controller.errors import ExitCode
 from enginebench_controller.gating.gate import enough_of
 from enginebench_controller.home import Home, default_home
 from enginebench_controller.running.collecting import Wish
-from enginebench_controller.running.resuming import TakenUp, Waiting, look, missing_outcomes
+from enginebench_controller.running.resuming import TakenUp, Waiting, look
 from enginebench_controller.running.resuming import resume as resume_all
 from enginebench_controller.trust.soundness import Soundness, left_out, soundness
 
@@ -70,12 +70,6 @@ def _judged(home: Home, found: Sequence[TakenUp | Waiting]) -> Soundness:
     profiles = home.store.whole_profiles(ids - {one.id for one in stored})
     begun = [home.store.benchmark(id_) for id_ in dict.fromkeys(one.benchmark_id for one in stored)]
     return replace(soundness([*stored, *profiles], home.store.models(), ids), left_out=left_out(begun))
-
-
-def remind(home: Home) -> None:
-    """Say that something waits to be resumed, where that is so."""
-    if missing := missing_outcomes(home):
-        remark(f"{missing} results of interrupted commands are missing: `enginebench resume` collects what there is")
 
 
 def _print(found: Sequence[TakenUp | Waiting]) -> None:

@@ -26,8 +26,7 @@ from enginebench_controller.cli.options import (
     TrustAgain,
     TrustModels,
 )
-from enginebench_controller.cli.progress import announcing
-from enginebench_controller.cli.resuming import remind
+from enginebench_controller.cli.progress import announcing, remind
 from enginebench_controller.cli.tables import print_measurements
 from enginebench_controller.comparing.answers import answers_document, answers_of
 from enginebench_controller.documents.benchmarks import benchmark_document

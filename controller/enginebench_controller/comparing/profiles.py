@@ -1,6 +1,6 @@
 """Profiles compared: each of several with the first one, layer by layer."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from enginebench_controller.comparing.layer_rows import LayerRow, PeakShares, Verdict, layer_rows
@@ -13,6 +13,7 @@ from enginebench_controller.comparing.layer_types import (
     types_by_operator,
 )
 from enginebench_controller.comparing.settings import SettingDifference, settings_that_differ, unlike
+from enginebench_controller.comparing.words import UNKNOWN, milliseconds, percent
 from enginebench_controller.errors import InputError
 from enginebench_controller.model.layer_rooflines import rooflines
 from enginebench_controller.model.matching import Join, join
@@ -208,3 +209,38 @@ def _remarks(profiles: tuple[Profile, Profile]) -> Iterator[str]:
             yield "neither side has an ONNX graph: layers are joined by the names that the engine gives them"
         else:
             yield "neither side has an ONNX graph: no layer of the one is known to be one of the other"
+
+
+def precisions(counts: Mapping[str, int]) -> str:
+    """Layers by precision: `f32 ×53`."""
+    return ", ".join(f"{name or UNKNOWN} ×{count}" for name, count in sorted(counts.items()))
+
+
+def verdicts(pair: ProfilePair) -> str:
+    """How many rows are what: "3 better, 1 worse, 50 within noise"."""
+    rest = sum(row.verdict is None for row in pair.rows if row.slowest_ns)
+    counted = [f"{pair.count(verdict)} {verdict}" for verdict in Verdict]
+    return ", ".join([*counted, *([f"{rest} on one side only or untold"] if rest else [])])
+
+
+def joined_sentence(pair: ProfilePair, other: str) -> str:
+    """How much of the time stands in joined rows, and that nothing is lost."""
+    coverage = pair.coverage
+    parts = [
+        f"{percent(share)} % of {side}'s {milliseconds(total)} ms"
+        for side, share, total in zip(("A", other), coverage.shares, coverage.total_ns, strict=True)
+    ]
+    return (
+        f"{' and '.join(parts)} stand in {coverage.joined_rows} joined rows ({coverage.exact_rows} of the very same "
+        f"nodes, the largest of {percent(coverage.largest_share)} % of them); all rows add up to the totals exactly"
+    )
+
+
+def how_sure(pair: ProfilePair) -> str:
+    """What the verdicts know and what they do not."""
+    first, second = pair.first.iterations, pair.second.iterations
+    seen = f"{first} and {second} inferences" if first and second else "the inferences"
+    return (
+        f"verdicts are over {seen} of one process each, corrected for {pair.coverage.joined_rows} rows: "
+        "equal processes can differ by more"
+    )

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.model.bounded import bounded
-from enginebench_controller.model.flops.counting import reads_packed_weights
-from enginebench_controller.model.flops.stored import parameters
+from enginebench_controller.model.flops.stored import parameters, reads_packed_weights
 from enginebench_controller.model.source_graph import SourceGraph, read_source_graph
 from enginebench_controller.model.weights import Weight
 from enginebench_proto.agreed.words import ModelFormat

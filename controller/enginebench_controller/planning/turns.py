@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from enginebench_controller.planning.configurations import describe_load
 from enginebench_controller.planning.expand import MAX_INTERLEAVED, Expansion, Job
@@ -80,3 +80,13 @@ def _work(job: Job) -> str:
     asked = job.configuration
     where = f"{job.target}, {asked.device}, batch {asked.batch}, {asked.cores} cores, {describe_load(asked)}"
     return f"{job.model.name} ({where})"
+
+
+@dataclass(frozen=True)
+class Interleave:
+    """That jobs are to be alive together and to take turns, in an order drawn with this seed: all those of a device,
+    or else those whose turns have the same name.
+    """
+
+    seed: int
+    of_device: bool = True

@@ -16,10 +16,10 @@ from enginebench_controller.model.bounded import in_thread
 from enginebench_controller.planning.binder import Binder
 from enginebench_controller.planning.expand import Expansion, expand, in_random_order
 from enginebench_controller.planning.plan import Plan, make_plan, parse_duration_ns
-from enginebench_controller.planning.turns import in_turns
+from enginebench_controller.planning.turns import Interleave, in_turns
 from enginebench_controller.records import LOCAL_TARGET, Benchmark, BlockSamples, Measurement, TargetSnapshot
 from enginebench_controller.running import execution
-from enginebench_controller.running.execution import Enough, Interleave, Keep
+from enginebench_controller.running.execution import Enough, Keep
 from enginebench_controller.running.grounds import Judging
 from enginebench_controller.running.pending import Claim, Pending, pending_jobs, written
 from enginebench_controller.running.remote_run import Bench, Reporter

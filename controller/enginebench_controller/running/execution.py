@@ -16,6 +16,7 @@ from typing import Protocol, TypeVar
 from enginebench_controller import convert
 from enginebench_controller.errors import AgentError, UnreachableError
 from enginebench_controller.planning.expand import Job
+from enginebench_controller.planning.turns import Interleave
 from enginebench_controller.records import Block, BlockSamples, Failure, FailureKind, Measurement, Process
 from enginebench_controller.running import outcome, remote_run
 from enginebench_controller.running.client import RunUnknownError
@@ -62,16 +63,6 @@ OUT_OF_TIME = Failure(
     "the budget ended before there was one process of each: give a longer one",
 )
 CANCELLED = Failure(FailureKind.CANCELLED, "the benchmark was cancelled before this was finished")
-
-
-@dataclass(frozen=True)
-class Interleave:
-    """That jobs are to be alive together and to take turns, in an order drawn with this seed: all those of a device,
-    or else those whose turns have the same name.
-    """
-
-    seed: int
-    of_device: bool = True
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from enginebench_controller.errors import InputError
 from enginebench_controller.planning.expand import Job
-from enginebench_controller.running.execution import Interleave
+from enginebench_controller.planning.turns import Interleave
 from enginebench_controller.running.outcome import PassOrder
 from enginebench_controller.running.undertaking import Undertaking
 from enginebench_proto.agreed.durable import make_private_folder, sync_folder, whole_file

@@ -9,9 +9,9 @@ from controller.planning.test_expand import INPUTS, ONNX, engine, target
 from enginebench_controller.planning.configurations import BoundModel
 from enginebench_controller.planning.expand import Expansion, Job, expand
 from enginebench_controller.planning.plan import make_plan
-from enginebench_controller.planning.turns import in_turns
+from enginebench_controller.planning.turns import Interleave, in_turns
 from enginebench_controller.records import TargetSnapshot
-from enginebench_controller.running.execution import Interleave, groups_of
+from enginebench_controller.running.execution import groups_of
 from enginebench_controller.running.undertaking import Undertaking
 
 INT8 = replace(ONNX, digest="b" * 64, name="net-int8", parent_digest=ONNX.digest, derivation="int8 QDQ")

@@ -9,6 +9,7 @@ import pytest
 
 from enginebench_controller.errors import InputError
 from enginebench_controller.planning.expand import Job
+from enginebench_controller.planning.turns import Interleave
 from enginebench_controller.records import (
     Arrivals,
     Configuration,
@@ -22,7 +23,7 @@ from enginebench_controller.records import (
     ModelVersion,
     StopRule,
 )
-from enginebench_controller.running.execution import Interleave, groups_of
+from enginebench_controller.running.execution import groups_of
 from enginebench_controller.running.outcome import PassOrder, run_spec
 from enginebench_controller.running.pending import Pending, PendingJob, claimed, pending_jobs, plans, written
 from enginebench_controller.running.undertaking import Undertaking

@@ -4,7 +4,8 @@ import invented
 from enginebench_controller.records import Status
 from enginebench_controller.store.listing import BenchmarkPage, Fastest, ListedBenchmark
 from enginebench_controller.store.queries import BenchmarkEntry
-from enginebench_ui.views.benchmarks import benchmark_title, benchmark_views, found_text
+from enginebench_ui.views.benchmarks import benchmark_views, found_text
+from enginebench_ui.views.magnitudes import benchmark_title
 
 FASTEST = Fastest(1234.5, "resnet50", "fake", 4, 1, Status.OK)
 

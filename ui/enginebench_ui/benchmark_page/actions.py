@@ -13,11 +13,8 @@ from enginebench_ui.benchmark_page import reading as kept
 from enginebench_ui.following import follow_jobs
 from enginebench_ui.pages import BENCHMARKS
 from enginebench_ui.views.benchmark.whole import WholeBenchmark
-from enginebench_ui.views.benchmarks import benchmark_title
-from enginebench_ui.views.text import count_of, inert
-
-REMOVED = "removed_benchmark"
-"""Under what the name of a benchmark that was just removed is told to the list."""
+from enginebench_ui.views.magnitudes import benchmark_title
+from enginebench_ui.views.text import REMOVED, count_of, inert
 
 MOST_SAMPLES_TO_DOWNLOAD = 2_000_000
 

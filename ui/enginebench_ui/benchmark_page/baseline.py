@@ -28,7 +28,7 @@ from enginebench_ui.views.benchmark.latency_figures import (
     thinned,
 )
 from enginebench_ui.views.benchmark.lines import Cell, Line
-from enginebench_ui.views.benchmarks import COLOURS
+from enginebench_ui.views.magnitudes import STATUS_COLOURS
 from enginebench_ui.views.text import inert
 
 _MS = st.column_config.NumberColumn(format="%.3f")
@@ -90,7 +90,7 @@ def _show_cell(view: CellView) -> None:
             _show_card(card)
     with st.container(horizontal=True, vertical_alignment="center"):
         if view.status:
-            st.badge(view.status.value, color=COLOURS[view.status])
+            st.badge(view.status.value, color=STATUS_COLOURS[view.status])
         st.caption(inert(view.effective), width="content")
     if view.remarks:
         st.caption("  \n".join(f":material/flag: {inert(remark)}" for remark in view.remarks))

@@ -6,7 +6,7 @@ from enginebench_ui.benchmark_page import reading as kept
 from enginebench_ui.benchmark_page.actions import show_actions
 from enginebench_ui.pages import BENCHMARK
 from enginebench_ui.views.benchmark.whole import WholeBenchmark
-from enginebench_ui.views.benchmarks import benchmark_title, tallies
+from enginebench_ui.views.magnitudes import benchmark_title, tallies
 from enginebench_ui.views.measurements import FailureView
 from enginebench_ui.views.text import count_of, inert, instant
 

@@ -16,7 +16,7 @@ from enginebench_controller.home import default_home
 from enginebench_controller.records import Interval, Measurement
 from enginebench_controller.stats.mean_latency import BlockLatency, mean_interval
 from enginebench_controller.store.latencies import LatencyCurve
-from enginebench_controller.store.listing import BenchmarkPage, Relatives
+from enginebench_controller.store.listing import Relatives
 from enginebench_controller.store.store import Store
 from enginebench_controller.store.trends import TrendPoint
 from enginebench_ui.keeping import kept, place, store_at
@@ -30,11 +30,6 @@ _MOST_KEPT = 1000
 R = TypeVar("R")
 
 Findings = tuple[tuple[HistoryAlerts, tuple[Confirmation | None, ...]], ...]
-
-
-def listed(search: str, size: int, page: int) -> BenchmarkPage:
-    """Return a page of the list, newest first."""
-    return _listed(*place(), search, size, page)
 
 
 def whole(benchmark_id: str) -> WholeBenchmark:
@@ -109,11 +104,6 @@ def _complete(
     asked = list(dict.fromkeys([*missing, *(one for one in ahead if one not in kept)]))
     found = read(store(), asked)
     kept.update({one: found.get(one) for one in asked})
-
-
-@kept(8)
-def _listed(path: str, generation: str, search: str, size: int, page: int) -> BenchmarkPage:
-    return store_at(path).benchmark_page(search, size, page)
 
 
 @kept(8)

@@ -68,20 +68,3 @@ def follow(key: str, state: Any) -> str:
     if st.session_state.get(key) != state:
         st.session_state[key] = state
     return key
-
-
-def selected_row(key: str) -> int | None:
-    """Return the row that a person selected in the table of this key, by its mark or by any of its cells."""
-    selection = st.session_state[key]["selection"]
-    if selection.get("cells"):
-        return int(selection["cells"][0][0])
-    return int(selection["rows"][0]) if selection.get("rows") else None
-
-
-def follow_row(key: str, row: int | None) -> str:
-    """Bring the selection of a table to a row, or to none; return its key."""
-    state = st.session_state.get(key)
-    rows = [] if row is None else [row]
-    if state is None or list(state["selection"]["rows"]) != rows or state["selection"].get("cells"):
-        st.session_state[key] = {"selection": {"rows": rows, "columns": [], "cells": []}}
-    return key

@@ -6,6 +6,7 @@ from functools import partial
 import streamlit as st
 
 from enginebench_controller.comparing.layer_rows import LayerRow
+from enginebench_ui import choosing
 from enginebench_ui.compare_page import address
 from enginebench_ui.compare_page.details import show_details
 from enginebench_ui.compare_page.reading import ComparedLayers
@@ -139,7 +140,7 @@ def _show_table(found: ComparedLayers, shown: Sequence[LayerRow], chosen: LayerR
     key = f"layers {hash((found.pair.first.id, found.pair.second.id, orders))}"
     st.dataframe(
         found.table.loc[list(orders)],
-        key=address.follow_row(key, orders.index(chosen.order) if chosen and chosen.order in orders else None),
+        key=choosing.follow_row(key, orders.index(chosen.order) if chosen and chosen.order in orders else None),
         hide_index=True,
         placeholder="–",
         height="content" if len(orders) <= 16 else _TABLE_PX,
@@ -152,7 +153,7 @@ def _show_table(found: ComparedLayers, shown: Sequence[LayerRow], chosen: LayerR
 
 def _row_selected(key: str, orders: tuple[int, ...], profile_ids: tuple[str, str]) -> None:
     """Open a row. Its number means something in these two profiles only, so the address names them, too."""
-    row = address.selected_row(key)
+    row = choosing.selected_row(key)
     if row is None or row >= len(orders):
         address.forget(address.ROW)
         return

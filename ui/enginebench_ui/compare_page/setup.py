@@ -7,6 +7,7 @@ from functools import partial
 import streamlit as st
 
 from enginebench_controller.store.experiments import Contender
+from enginebench_ui import choosing
 from enginebench_ui.compare_page import address, reading
 from enginebench_ui.compare_page.marks import mark
 from enginebench_ui.pages import BENCHMARK, NEW_BENCHMARK
@@ -140,7 +141,7 @@ def _show_table(one: Side) -> None:
     key = f"experiments {one.letter} {hash(ids)}"
     st.dataframe(
         list(experiment_rows(one)),
-        key=address.follow_row(key, one.experiments.index(one.chosen) if one.chosen else None),
+        key=choosing.follow_row(key, one.experiments.index(one.chosen) if one.chosen else None),
         hide_index=True,
         placeholder="–",
         height="content" if len(ids) <= 10 else 400,
@@ -199,7 +200,7 @@ def _project_changed(letter: str, chosen: Mapping[str, str]) -> None:
 
 
 def _row_selected(one: Side, ids: tuple[str, ...], key: str) -> None:
-    row = address.selected_row(key)
+    row = choosing.selected_row(key)
     if row is None or row >= len(ids):
         address.put(address.POINTS[one.letter], NO_POINT)
         return

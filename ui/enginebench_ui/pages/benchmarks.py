@@ -4,12 +4,11 @@ import streamlit as st
 
 from enginebench_controller.store.listing import BenchmarkPage
 from enginebench_ui import reading
-from enginebench_ui.benchmark_page import reading as kept
-from enginebench_ui.benchmark_page.actions import REMOVED
 from enginebench_ui.pages import BENCHMARK, NEW_BENCHMARK
 from enginebench_ui.showing import nothing_yet
-from enginebench_ui.views.benchmarks import BenchmarkView, benchmark_title, benchmark_views, found_text
-from enginebench_ui.views.text import inert
+from enginebench_ui.views.benchmarks import BenchmarkView, benchmark_views, found_text
+from enginebench_ui.views.magnitudes import benchmark_title
+from enginebench_ui.views.text import REMOVED, inert
 
 PAGE_SIZE = 20
 
@@ -22,7 +21,7 @@ def show() -> None:
         st.page_link(NEW_BENCHMARK, label="Add benchmark", icon=":material/add_chart:")
     _tell_what_was_removed()
     with reading.banner_on_error():
-        total = kept.listed("", PAGE_SIZE, 1).total
+        total = reading.listed("", PAGE_SIZE, 1).total
     if not total:
         _show_how_to_begin()
         return
@@ -39,12 +38,12 @@ def show() -> None:
 
 def _show_found(search: str) -> None:
     with reading.banner_on_error():
-        found = kept.listed(search, PAGE_SIZE, 1)
+        found = reading.listed(search, PAGE_SIZE, 1)
         pages = max(1, -(-found.found // PAGE_SIZE))
         st.caption(found_text(found))
         place = st.container()
         number = _choose_page(pages)
-        shown = found if number == 1 else kept.listed(search, PAGE_SIZE, number)
+        shown = found if number == 1 else reading.listed(search, PAGE_SIZE, number)
     with place:
         _show_list(shown, search)
 

@@ -1,21 +1,26 @@
 """A new profile: the time of every layer of a model, in a pass of its own, with zeros imposed where engines can."""
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.home import default_home
 from enginebench_controller.jobs import start_job
-from enginebench_controller.planning.preview import preview
+from enginebench_controller.planning.expand import Job
+from enginebench_controller.planning.preview import Preview, preview
+from enginebench_controller.records import IMPOSED_SPARSITY
 from enginebench_ui import reading
 from enginebench_ui.order_page.axes import choose_batch, choose_cores
 from enginebench_ui.order_page.models import choose_model, labels_of_models
 from enginebench_ui.order_page.places import Places, choose_places, show_what_is_known
-from enginebench_ui.order_page.summary import show_passes, show_refusals
+from enginebench_ui.order_page.summary import show_refusals
 from enginebench_ui.pages import JOB
+from enginebench_ui.showing import table
 from enginebench_ui.views.ordering.choices import can_impose, core_counts, label_name, most_cores
 from enginebench_ui.views.ordering.fields import PRECISIONS, default_name, shapes, stated
-from enginebench_ui.views.ordering.profiles import SPARSITIES, ProfileWish, shares
-from enginebench_ui.views.text import inert
+from enginebench_ui.views.ordering.profiles import SPARSITIES, ProfileWish, passes_words, shares
+from enginebench_ui.views.text import Row, inert
 
 
 def show() -> None:
@@ -107,6 +112,31 @@ def _show_order(wish: ProfileWish, places: Places) -> None:
         with reading.banner_on_error():
             job = start_job(default_home(), wish.name, wish.arguments())
         st.switch_page(JOB, query_params={"id": job.id})
+
+
+def show_passes(preview: Preview, sparsities: Sequence[float]) -> None:
+    """Show the passes of a profile one by one."""
+    if preview.expansion is None:
+        show_refusals(preview.refusals)
+        return
+    jobs = preview.expansion.jobs
+    st.caption(passes_words(len(jobs), sparsities))
+    table([_pass_row(job) for job in jobs], "passes")
+    for note in preview.expansion.notes:
+        st.caption(f":material/info: {inert(note)}")
+
+
+def _pass_row(job: Job) -> Row:
+    asked = job.configuration
+    imposed = asked.options.get(IMPOSED_SPARSITY)
+    return {
+        "Engine": job.engine.name,
+        "Device": asked.device,
+        "Batch": asked.batch,
+        "Cores": asked.cores,
+        "Precision": asked.precision,
+        "Zeros imposed (%)": None if imposed is None else 100 * float(imposed),
+    }
 
 
 show()

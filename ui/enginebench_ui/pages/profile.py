@@ -43,7 +43,7 @@ def _show_measured(profile_id: str) -> None:
     show_heading(entry)
     profile = profile_reading.whole(entry.id)
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        show_switch(siblings(entry, profile_reading.entries()), entry.id)
+        show_switch(siblings(entry, reading.profile_entries()), entry.id)
         show_exports(profile)
     _show_failure(profile)
     passes = profile_reading.passes(entry)
@@ -58,7 +58,7 @@ def _show_measured(profile_id: str) -> None:
 
 def _show_sections(entry: ProfileEntry, profile: Profile, sweep: Sweep, shown: Shown) -> None:
     advice = advice_views(profile_reading.advice(profile, sweep))
-    show_summary(profile, sweep, advice, elsewhere(profile_reading.entries(), entry))
+    show_summary(profile, sweep, advice, elsewhere(reading.profile_entries(), entry))
     if not profile.layers:
         st.info("There are no layers to show: the engine told of none.", icon=":material/info:")
         return
@@ -115,8 +115,8 @@ def _show_theoretical(digest: str) -> None:
     model = _model(digest)
     st.title("FLOPS", anchor=False)
     st.caption(f"{inert(model.name)} · {inert(model.digest[:12])} · counted in the model, nothing was run")
-    show_switch(siblings_of_model(model, profile_reading.entries()), FLOPS_KEY)
-    counted = profile_reading.theory(model, None)
+    show_switch(siblings_of_model(model, reading.profile_entries()), FLOPS_KEY)
+    counted = reading.theory(model, None)
     st.subheader("Model summary", anchor=False)
     show_cards(work_cards(counted.work, counted.nodes))
     show_facts(theory_facts(counted))
@@ -134,7 +134,7 @@ def _show_theoretical(digest: str) -> None:
 
 
 def _model(digest: str) -> ModelVersion:
-    found = [one for one in profile_reading.models() if one.digest.startswith(digest)] if digest else []
+    found = [one for one in reading.known_models() if one.digest.startswith(digest)] if digest else []
     if len(found) != 1:
         raise InputError(f"there is no model version {digest!r}; see the list of profiles")
     return found[0]

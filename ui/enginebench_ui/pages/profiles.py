@@ -7,7 +7,7 @@ import streamlit as st
 
 from enginebench_controller.errors import ModelError
 from enginebench_controller.records import ModelVersion
-from enginebench_ui import profile_reading, reading
+from enginebench_ui import reading
 from enginebench_ui.pages import NEW_PROFILE, PROFILE, PROJECTS
 from enginebench_ui.showing import nothing_yet
 from enginebench_ui.views.profiles.listing import Kind, Listing, baselines, sweep_passes, theoretical, work_text
@@ -69,7 +69,7 @@ def _counting() -> Callable[[ModelVersion], str | None]:
         if time.monotonic() > until_s:
             return None
         try:
-            return work_text(profile_reading.theory(model, None))
+            return work_text(reading.theory(model, None))
         except ModelError:
             return None
 
@@ -79,9 +79,9 @@ def _counting() -> Callable[[ModelVersion], str | None]:
 def _listing(kind: Kind, search: str) -> tuple[Listing, bool]:
     """What to list, and whether there would be anything without the search."""
     if kind is Kind.FLOPS:
-        models = profile_reading.models()
+        models = reading.known_models()
         return theoretical(models, search, _counting()), bool(models)
-    entries = profile_reading.entries()
+    entries = reading.profile_entries()
     shape = baselines if kind is Kind.BASELINE else sweep_passes
     found = shape(entries, search)
     return found, found.total > 0 or shape(entries).total > 0

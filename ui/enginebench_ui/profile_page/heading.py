@@ -9,7 +9,7 @@ from enginebench_controller.records import Profile
 from enginebench_controller.store.profile_entries import ProfileEntry
 from enginebench_ui import profile_reading
 from enginebench_ui.pages import PROFILE
-from enginebench_ui.views.benchmarks import COLOURS
+from enginebench_ui.views.magnitudes import STATUS_COLOURS
 from enginebench_ui.views.profiles.siblings import Sibling
 from enginebench_ui.views.text import inert, instant
 
@@ -26,7 +26,7 @@ def show_heading(entry: ProfileEntry) -> None:
     st.title(inert(entry.name) or "Unnamed profile", anchor=False)
     facts = (entry.model_name, entry.id, instant(entry.created_at_unix_ns))
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.badge(entry.status.value, color=COLOURS[entry.status])
+        st.badge(entry.status.value, color=STATUS_COLOURS[entry.status])
         if entry.imported:
             st.badge("imported", color="gray")
         if entry.imposed_sparsity:

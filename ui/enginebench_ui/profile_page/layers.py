@@ -8,7 +8,7 @@ from functools import partial
 import streamlit as st
 
 from enginebench_controller.prospects import Saving, Series
-from enginebench_ui.compare_page.address import follow_row, selected_row
+from enginebench_ui.choosing import follow_row, selected_row
 from enginebench_ui.profile_page.details import show_details
 from enginebench_ui.profile_page.viewer import Viewed
 from enginebench_ui.showing import chart, table

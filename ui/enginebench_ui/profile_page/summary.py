@@ -8,8 +8,8 @@ from enginebench_controller.prospects import Severity
 from enginebench_controller.records import Profile
 from enginebench_controller.store.profile_entries import ProfileEntry
 from enginebench_ui.pages import PROFILE
+from enginebench_ui.views.magnitudes import engine_text
 from enginebench_ui.views.profiles.advice import AdviceView, of_severity
-from enginebench_ui.views.profiles.listing import engine_text
 from enginebench_ui.views.profiles.pruning import Sweep, other_settings
 from enginebench_ui.views.profiles.summary import (
     Card,

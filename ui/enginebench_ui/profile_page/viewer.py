@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from enginebench_controller.errors import EnginebenchError
-from enginebench_ui import netron, profile_reading
+from enginebench_ui import netron, reading
 from enginebench_ui.views.text import inert
 
 
@@ -23,7 +23,7 @@ def show_viewer(viewed: Viewed, nodes: Sequence[str]) -> None:
         st.caption("To look at this node in its graph, install Netron beside enginebench, then reload the page:")
         st.code(netron.INSTALL, language="shell")
         return
-    library = profile_reading.library()
+    library = reading.library()
     try:
         model = library.main_path(library.resolve(viewed.digest))
         if st.button("Open in Netron", icon=":material/account_tree:", key="start netron"):

@@ -6,13 +6,9 @@ from dataclasses import dataclass
 from enginebench_controller.records import Status
 from enginebench_controller.store.listing import BenchmarkPage, Fastest, ListedBenchmark
 from enginebench_controller.store.queries import BenchmarkEntry
-from enginebench_ui.views.magnitudes import number, shortened
+from enginebench_ui.views.magnitudes import benchmark_title, number, shortened, tallies
 from enginebench_ui.views.text import count_of, instant
 
-COLOURS = {Status.OK: "green", Status.INCONCLUSIVE: "orange", Status.FAILED: "red", Status.CANCELLED: "gray"}
-"""How each status is coloured, here and on the page of one benchmark; the word always stands beside the colour."""
-
-_LONGEST_NAME = 90
 _LONGEST_MODEL = 48
 
 
@@ -37,17 +33,6 @@ def benchmark_views(listed: Iterable[ListedBenchmark]) -> tuple[BenchmarkView, .
 def found_text(page: BenchmarkPage) -> str:
     """Count what is listed: "120 benchmarks", or "3 of 120 benchmarks"."""
     return count_of(page.total, "benchmark") if page.found == page.total else f"{page.found} of {page.total} benchmarks"
-
-
-def tallies(statuses: Iterable[Status]) -> tuple[tuple[str, str], ...]:
-    """Count statuses, the good ones first: (("3 ok", "green"), ("1 failed", "red"))."""
-    listed = list(statuses)
-    return tuple((f"{listed.count(one)} {one.value}", COLOURS[one]) for one in Status if one in listed)
-
-
-def benchmark_title(name: str) -> str:
-    """What a benchmark is called, however long its name is."""
-    return shortened(name, _LONGEST_NAME) or "Unnamed benchmark"
 
 
 def _view(one: ListedBenchmark) -> BenchmarkView:

@@ -6,8 +6,7 @@ from enum import StrEnum
 import pandas as pd
 
 from enginebench_controller.comparing.layer_rows import LayerRow, RowSide, Verdict
-from enginebench_controller.comparing.profiles import ProfilePair
-from enginebench_controller.comparing.words import how_sure, joined_sentence, verdicts
+from enginebench_controller.comparing.profiles import ProfilePair, how_sure, joined_sentence, verdicts
 from enginebench_ui.views.text import Row, cells, milliseconds, percent
 
 _SIGNS = {Verdict.BETTER: "▼ B better", Verdict.WORSE: "▲ B worse", Verdict.WITHIN_NOISE: "≈ within noise"}

@@ -7,7 +7,7 @@ from enum import StrEnum
 import plotly.graph_objects as go
 
 from enginebench_controller.comparing.layer_types import TypeRow, TypeSide
-from enginebench_controller.comparing.words import precisions
+from enginebench_controller.comparing.profiles import precisions
 from enginebench_ui.views.compare_chart import COLOURS
 from enginebench_ui.views.dress import margins
 from enginebench_ui.views.text import Row, cells, milliseconds, percent

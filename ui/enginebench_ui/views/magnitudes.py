@@ -1,6 +1,14 @@
 """Figures and large counts as a person reads them, and long names cut to what fits. Unknown is never shown as 0."""
 
+from collections.abc import Iterable
+
+from enginebench_controller.records import Status
+from enginebench_controller.store.profile_entries import ProfileEntry
 from enginebench_ui.views.text import UNKNOWN
+
+STATUS_COLOURS = {Status.OK: "green", Status.INCONCLUSIVE: "orange", Status.FAILED: "red", Status.CANCELLED: "gray"}
+"""How each status is coloured, here and on the page of one benchmark; the word always stands beside the colour."""
+_LONGEST_TITLE = 90
 
 _STEPS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
@@ -55,3 +63,26 @@ def _three_digits(value: float) -> str:
     if size >= 10:
         return f"{value:.1f}"
     return f"{value:.2f}" if size >= 0.1 or value == 0 else f"{value:.3g}"
+
+
+def tallies(statuses: Iterable[Status]) -> tuple[tuple[str, str], ...]:
+    """Count statuses, the good ones first: (("3 ok", "green"), ("1 failed", "red"))."""
+    listed = list(statuses)
+    return tuple((f"{listed.count(one)} {one.value}", STATUS_COLOURS[one]) for one in Status if one in listed)
+
+
+def benchmark_title(name: str) -> str:
+    """What a benchmark is called, however long its name is."""
+    return shortened(name, _LONGEST_TITLE) or "Unnamed benchmark"
+
+
+def items_per_s(batch: int, latency_ns: float | None) -> float | None:
+    """Items a second of inferences one after the other; None where the latency is unknown."""
+    return 1e9 * batch / latency_ns if latency_ns else None
+
+
+def engine_text(entry: ProfileEntry) -> str:
+    """The engine with its version, and its environment unless that is the default one."""
+    engine = entry.engine
+    place = "" if engine.environment == "default" else f"({engine.environment})"
+    return " ".join(filter(None, (engine.name, engine.version, place)))

@@ -8,8 +8,7 @@ from enginebench_controller.store.project_rows import Project
 from enginebench_controller.trust.parity import flags, status_words
 from enginebench_ui.views.magnitudes import shortened
 from enginebench_ui.views.project_key import DIGEST_CHARACTERS, project_key
-from enginebench_ui.views.series import arrivals_text
-from enginebench_ui.views.text import Row, cells, count_of, engine_label, instant, percent, readback
+from enginebench_ui.views.text import Row, arrivals_text, cells, count_of, engine_label, instant, percent, readback
 from enginebench_ui.views.versions import KnownVersion, made_by, megabytes, oldest_ancestor, weights_type
 
 SIDES = ("A", "B")

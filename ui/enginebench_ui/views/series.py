@@ -6,9 +6,9 @@ counts, two precisions. Batch and model are never part of it, since charts show 
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from enginebench_controller.records import Arrivals, Measurement
+from enginebench_controller.records import Measurement
 from enginebench_ui.views.palette import SERIES
-from enginebench_ui.views.text import engine_label
+from enginebench_ui.views.text import arrivals_text, engine_label
 
 _AXES: Mapping[str, Callable[[Measurement], str]] = {
     "target": lambda m: m.target,
@@ -21,11 +21,6 @@ _AXES: Mapping[str, Callable[[Measurement], str]] = {
     "requests": lambda m: f"{m.configuration.requests} in flight",
     "arrivals": lambda m: arrivals_text(m.configuration.arrivals),
 }
-
-
-def arrivals_text(arrivals: Arrivals | None) -> str:
-    """Name the schedule of an open loop: "250/s poisson"."""
-    return "" if arrivals is None else f"{arrivals.rate_per_s:g}/s {arrivals.process}"
 
 
 def timed(measurements: Iterable[Measurement]) -> tuple[Measurement, ...]:

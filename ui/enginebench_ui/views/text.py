@@ -5,8 +5,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from enginebench_controller.exports.csv_table import BEGINS_A_FORMULA
-from enginebench_controller.records import Readback, ReadbackSource
+from enginebench_controller.records import Arrivals, Readback, ReadbackSource
 from enginebench_controller.trust.parity import engine_label
+
+REMOVED = "removed_benchmark"
+"""Under what the name of a benchmark that was just removed is told to the list."""
 
 __all__ = [
     "UNKNOWN",
@@ -72,3 +75,8 @@ def readback(value: Readback | None) -> str:
 def count_of(number: int, noun: str) -> str:
     """Count things in English: "1 target", "2 targets"."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def arrivals_text(arrivals: Arrivals | None) -> str:
+    """Name the schedule of an open loop: "250/s poisson"."""
+    return "" if arrivals is None else f"{arrivals.rate_per_s:g}/s {arrivals.process}"

@@ -4,7 +4,8 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from enginebench_controller.comparing.words import UNKNOWN, milliseconds, number, percent, precisions
+from enginebench_controller.comparing.profiles import precisions
+from enginebench_controller.comparing.words import UNKNOWN, milliseconds, number, percent
 
 
 def render(template: str, **values: Any) -> str:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from enginebench_controller.comparing.figures import Figure, summary
 from enginebench_controller.comparing.gate import Check
 from enginebench_controller.comparing.layer_rows import LayerRow, Verdict
-from enginebench_controller.comparing.profiles import ProfileComparison, ProfilePair
+from enginebench_controller.comparing.profiles import ProfileComparison, ProfilePair, how_sure, joined_sentence
 from enginebench_controller.comparing.reports.page import render
 from enginebench_controller.comparing.settings import letter
-from enginebench_controller.comparing.words import UNKNOWN, how_sure, joined_sentence, milliseconds, percent
+from enginebench_controller.comparing.words import UNKNOWN, milliseconds, percent
 from enginebench_controller.prospects import Advice
 from enginebench_controller.stats.change import change_words
 from enginebench_controller.trust.parity import engine_label

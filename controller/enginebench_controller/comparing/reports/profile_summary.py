@@ -5,19 +5,18 @@ from collections.abc import Iterator, Sequence
 from enginebench_controller.comparing.figures import summary
 from enginebench_controller.comparing.gate import Check
 from enginebench_controller.comparing.layer_rows import LayerRow
-from enginebench_controller.comparing.profiles import ProfileComparison, ProfilePair
-from enginebench_controller.comparing.reports.checks import checks_markdown
-from enginebench_controller.comparing.reports.markdown import cell, table
-from enginebench_controller.comparing.settings import letter
-from enginebench_controller.comparing.words import (
-    UNKNOWN,
+from enginebench_controller.comparing.profiles import (
+    ProfileComparison,
+    ProfilePair,
     how_sure,
     joined_sentence,
-    milliseconds,
-    percent,
     precisions,
     verdicts,
 )
+from enginebench_controller.comparing.reports.checks import checks_markdown
+from enginebench_controller.comparing.reports.markdown import cell, table
+from enginebench_controller.comparing.settings import letter
+from enginebench_controller.comparing.words import UNKNOWN, milliseconds, percent
 
 _MOST_ROWS = 15
 

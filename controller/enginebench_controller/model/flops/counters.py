@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from enginebench_controller.model.flops import pointwise, sequences
 from enginebench_controller.model.flops import products as product
 from enginebench_controller.model.flops.pointwise import Counter, per_input, per_output
+from enginebench_controller.model.source_graph import SourceNode
 
 STANDARD, CLASSIC, PREVIEW, TRAINING = "", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training"
 CONTRIB = "com.microsoft"
@@ -249,3 +250,8 @@ SETTINGS: dict[Key, frozenset[int]] = {
 
 PACKED = _names(CONTRIB, "MatMulNBits")
 """Operators whose weight packs several parameters into an element; how many is not counted."""
+
+
+def key_of(node: SourceNode) -> tuple[str, str]:
+    """Under what a node is looked up: its domain and its operator."""
+    return CONTRIB if not node.domain and node.op_type in WITHOUT_ITS_DOMAIN else node.domain, node.op_type

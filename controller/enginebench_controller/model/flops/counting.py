@@ -8,16 +8,15 @@ from enginebench_controller.model.flops import control_flow
 from enginebench_controller.model.flops.cost import Method, ModelCost, NodeCost, total
 from enginebench_controller.model.flops.counters import (
     BODIES,
-    CONTRIB,
     COUNTED,
     MOVES_DATA,
     PACKED,
     READS_A_PART,
     UNKNOWN,
-    WITHOUT_ITS_DOMAIN,
     WITHOUT_PRODUCTS,
+    key_of,
 )
-from enginebench_controller.model.flops.stored import parameters, weights
+from enginebench_controller.model.flops.stored import parameters, reads_packed_weights, weights
 from enginebench_controller.model.flops.work import UnknownWorkError, Work
 from enginebench_controller.model.source_graph import SourceGraph, SourceNode
 
@@ -60,25 +59,16 @@ def _reasons(unknown: Iterable[tuple[str, NodeCost]]) -> dict[str, str]:
     return found
 
 
-def reads_packed_weights(graph: SourceGraph) -> bool:
-    """Whether some node reads weights in a form of its own, of which the number of parameters cannot be told."""
-    return any(_key(node) in PACKED for node in graph.nodes)
-
-
 def operator(node: SourceNode) -> str:
     """The operator, with its domain where that is not ai.onnx."""
     return f"{node.domain}.{node.op_type}" if node.domain else node.op_type
-
-
-def _key(node: SourceNode) -> tuple[str, str]:
-    return CONTRIB if not node.domain and node.op_type in WITHOUT_ITS_DOMAIN else node.domain, node.op_type
 
 
 def _cost(graph: SourceGraph, node: SourceNode, read: set[str]) -> NodeCost:
     if node.folded:
         return NodeCost(0, 0, 0, 0, 0, 0, Method.ZERO)
     learnt = parameters(graph, node)
-    packed = _key(node) in PACKED
+    packed = key_of(node) in PACKED
     cost = NodeCost(
         macs=None,
         flops=None,
@@ -88,7 +78,7 @@ def _cost(graph: SourceGraph, node: SourceNode, read: set[str]) -> NodeCost:
         activation_bytes=_activation_bytes(graph, node, read),
         method=Method.UNKNOWN,
     )
-    if _key(node) in WITHOUT_PRODUCTS:
+    if key_of(node) in WITHOUT_PRODUCTS:
         cost = replace(cost, macs=0)
     try:
         return _with_work(cost, Work(node, graph))
@@ -99,7 +89,7 @@ def _cost(graph: SourceGraph, node: SourceNode, read: set[str]) -> NodeCost:
 
 
 def _with_work(cost: NodeCost, work: Work) -> NodeCost:
-    key = _key(work.node)
+    key = key_of(work.node)
     if key in BODIES or "function" in work.node.bodies:
         return control_flow.with_bodies(cost, work, node_costs)
     if key in MOVES_DATA:
@@ -112,7 +102,7 @@ def _with_work(cost: NodeCost, work: Work) -> NodeCost:
 
 def _weight_bytes(graph: SourceGraph, node: SourceNode) -> int | None:
     sizes = [one.stored_bytes for one in weights(graph, node)]
-    made = _size(graph, node.outputs[0]) if _key(node) in READS_A_PART else None
+    made = _size(graph, node.outputs[0]) if key_of(node) in READS_A_PART else None
     return total(size if made is None or size is None else min(size, made) for size in sizes)
 
 

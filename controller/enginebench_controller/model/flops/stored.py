@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from enginebench_controller.model.flops.counters import SETTINGS
+from enginebench_controller.model.flops.counters import PACKED, SETTINGS, key_of
 from enginebench_controller.model.source_graph import SourceGraph, SourceNode
 from enginebench_controller.model.weights import Weight
 
@@ -36,3 +36,8 @@ def _read(graph: SourceGraph, node: SourceNode) -> Iterator[tuple[Weight, bool]]
     for body in node.bodies.values():
         for inner in body.nodes:
             yield from _read(body, inner)
+
+
+def reads_packed_weights(graph: SourceGraph) -> bool:
+    """Whether some node reads weights in a form of its own, of which the number of parameters cannot be told."""
+    return any(key_of(node) in PACKED for node in graph.nodes)

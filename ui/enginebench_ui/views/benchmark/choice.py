@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from enginebench_controller.records import Benchmark
 from enginebench_ui.views.benchmark.lines import Line, alike, labelled
 from enginebench_ui.views.benchmark.whole import WholeBenchmark
-from enginebench_ui.views.benchmarks import benchmark_title
+from enginebench_ui.views.magnitudes import benchmark_title
 from enginebench_ui.views.text import instant
 
 MOST_BESIDE = 7

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from enginebench_controller.documents.reading_order import in_reading_order
 from enginebench_controller.records import Measurement
 from enginebench_ui.views.magnitudes import shortened
-from enginebench_ui.views.series import arrivals_text
-from enginebench_ui.views.text import count_of, engine_label
+from enginebench_ui.views.text import arrivals_text, count_of, engine_label
 
 Cell = tuple[int, int]
 """A place in the grid of a line: batch and cores."""

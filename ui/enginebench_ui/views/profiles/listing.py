@@ -8,7 +8,7 @@ from enginebench_controller.model.counted_model import CountedModel, is_at_most
 from enginebench_controller.prospects import sweeps
 from enginebench_controller.records import ModelVersion
 from enginebench_controller.store.profile_entries import ProfileEntry
-from enginebench_ui.views.magnitudes import magnitude
+from enginebench_ui.views.magnitudes import engine_text, items_per_s, magnitude
 from enginebench_ui.views.text import Row, cells, instant, milliseconds, percent
 
 MOST_LISTED = 2000
@@ -60,18 +60,6 @@ def theoretical(
         lambda one: _model_row(one, flops(one)),
         lambda one: {"model": one.digest},
     )
-
-
-def items_per_s(batch: int, latency_ns: float | None) -> float | None:
-    """Items a second of inferences one after the other; None where the latency is unknown."""
-    return 1e9 * batch / latency_ns if latency_ns else None
-
-
-def engine_text(entry: ProfileEntry) -> str:
-    """The engine with its version, and its environment unless that is the default one."""
-    engine = entry.engine
-    place = "" if engine.environment == "default" else f"({engine.environment})"
-    return " ".join(filter(None, (engine.name, engine.version, place)))
 
 
 def _listing(

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from enginebench_controller.records import ModelVersion
 from enginebench_controller.store.profile_entries import ProfileEntry
-from enginebench_ui.views.magnitudes import shortened
-from enginebench_ui.views.profiles.listing import engine_text
+from enginebench_ui.views.magnitudes import engine_text, shortened
 from enginebench_ui.views.text import count_of, instant
 
 MOST = 200

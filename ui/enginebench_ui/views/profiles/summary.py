@@ -7,8 +7,7 @@ from enginebench_controller.model.counted_model import CountedModel, is_at_most
 from enginebench_controller.prospects import Outcome, Policy, PruningProspects, uniform, without_zeros
 from enginebench_controller.records import ModelWork, Profile, ProfileNode
 from enginebench_controller.stats import profiles as figures
-from enginebench_ui.views.magnitudes import magnitude, milliseconds_text, percent_text, times_text
-from enginebench_ui.views.profiles.listing import items_per_s
+from enginebench_ui.views.magnitudes import items_per_s, magnitude, milliseconds_text, percent_text, times_text
 from enginebench_ui.views.text import UNKNOWN, engine_label, instant, readback
 
 GOAL = Policy().goal
