@@ -1,4 +1,4 @@
-"""`enginebench-agent`: serve, manage environments, tune and calibrate the machine, look after the service.
+"""`enginebench-agent`: serve, manage environments, tune the machine, look after the service.
 
 Exit code 2 and one sentence for everything that cannot be.
 """
@@ -105,7 +105,7 @@ def _health(parsed: argparse.Namespace) -> None:
         check_health(parsed.address, parsed.timeout, parsed.tls)
     except UnhealthyError as error:
         print(f"enginebench-agent: {error}", file=sys.stderr)  # the sentence for the person
-        sys.exit(int(ExitCode.SOME_FAILED))
+        sys.exit(int(ExitCode.UNHEALTHY))
     print("serving")  # data
 
 
@@ -120,17 +120,6 @@ def _tune(parsed: argparse.Namespace) -> None:
 
     action = Action.UNDO if parsed.undo else Action.SHOW if parsed.dry_run else Action.TUNE
     print_tuning(action, DataFolder(parsed.data_dir), parsed.root, as_json=parsed.json)
-
-
-def _calibrate(parsed: argparse.Namespace) -> None:
-    from enginebench_agent.calibrating import Wish, calibrate_here  # noqa: PLC0415
-    from enginebench_agent.calibration_report import Progress, print_calibrations  # noqa: PLC0415
-
-    wish = Wish(tuple(parsed.engine), parsed.device, tuple(parsed.cores))
-    outcomes = calibrate_here(wish, DataFolder(parsed.data_dir), Progress())
-    print_calibrations(outcomes, as_json=parsed.json)
-    if any(outcome.failure is not None for outcome in outcomes):
-        sys.exit(int(ExitCode.SOME_FAILED))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -153,7 +142,6 @@ def _parser() -> argparse.ArgumentParser:
     upgrading = actions.add_parser("upgrade", help="bring enginebench in every environment to the agent's version")
     _add_shared(upgrading, _environment_upgrade)
     _add_tune(commands)
-    _add_calibrate(commands)
     _add_service(commands)
     _add_health(commands)
     wheel = commands.add_parser("wheel", help="pack the enginebench that is installed here into a wheel")
@@ -272,28 +260,6 @@ def _add_tune(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     tune.add_argument("--json", action="store_true", help="print JSON")
     tune.add_argument("--root", type=Path, default=Path("/"), help=argparse.SUPPRESS)  # for tests: a sysfs made up
     _add_shared(tune, _tune)
-
-
-def _add_calibrate(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    calibrate = commands.add_parser("calibrate", help="find out what this machine's engines can reach at best")
-    calibrate.add_argument(
-        "--engine",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="NAME or NAME@ENVIRONMENT; repeatable (default: every usable engine)",
-    )
-    calibrate.add_argument("--device", metavar="NAME", help="device (default: each engine's CPU)")
-    calibrate.add_argument(
-        "--cores",
-        metavar="N",
-        type=_positive,
-        action="append",
-        default=[],
-        help="physical cores; repeatable (default: 1, 2, 4 and so on, and all)",
-    )
-    calibrate.add_argument("--json", action="store_true", help="print JSON")
-    _add_shared(calibrate, _calibrate)
 
 
 def _folder(text: str) -> Path:

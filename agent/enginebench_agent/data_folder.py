@@ -77,8 +77,8 @@ class DataFolder:
             ) from error
 
     @contextlib.contextmanager
-    def locked(self, remedy: str = "measure with it (`enginebench run --target HOST:PORT`)") -> Iterator[None]:
-        """Keep every other agent out of this folder. Raises `SetupError` with the remedy when one is already there.
+    def locked(self) -> Iterator[None]:
+        """Keep every other agent out of this folder. Raises `SetupError` when one is already there.
 
         The kernel drops the lock when the process ends, however it ends.
         """
@@ -89,7 +89,7 @@ class DataFolder:
             except OSError as error:
                 raise SetupError(
                     f"another agent{_owner(path)} uses the data folder {self.root}: "
-                    f"{remedy}, stop it, or choose another with --data-dir"
+                    "measure with it (`enginebench run --target HOST:PORT`), stop it, or choose another with --data-dir"
                 ) from error
             stream.truncate(0)
             stream.write(str(os.getpid()))

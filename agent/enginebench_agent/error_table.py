@@ -6,16 +6,17 @@ This is the one table of them: `interception.py` takes the gRPC status from it, 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from grpc import StatusCode
-
 from enginebench_agent.errors import ErrorCode, ExitCode
 
 
 @dataclass(frozen=True)
 class KnownError:
-    """The gRPC status an error becomes, what it means, and what who meets it can do; the latter two are sentences."""
+    """What an error means and what who meets it can do, in sentences; `status` is its name in grpc.StatusCode.
 
-    status: StatusCode
+    By name, since workers read this too, and must not load gRPC.
+    """
+
+    status: str
     meaning: str
     remedy: str
 
@@ -30,63 +31,63 @@ class KnownExit:
 
 ERRORS: Mapping[ErrorCode, KnownError] = {
     ErrorCode.INVALID: KnownError(
-        StatusCode.INVALID_ARGUMENT,
+        "INVALID_ARGUMENT",
         "A name, digest, configuration, option or content that can never be accepted.",
         "Correct what the sentence names; the same request again is refused again.",
     ),
     ErrorCode.NOT_FOUND: KnownError(
-        StatusCode.NOT_FOUND,
+        "NOT_FOUND",
         "The agent has no such run, file, engine, environment or device.",
         "See what it has with `enginebench devices`; a run is unknown once it was acknowledged or the agent restarted.",
     ),
     ErrorCode.NOT_READY: KnownError(
-        StatusCode.FAILED_PRECONDITION,
+        "FAILED_PRECONDITION",
         "The request is sound, but something else has to happen first.",
         "Do what the sentence names – upload the file, wait for the run, mend the configuration – and ask again.",
     ),
     ErrorCode.DIFFERENT_RUN: KnownError(
-        StatusCode.ALREADY_EXISTS,
+        "ALREADY_EXISTS",
         "The run id belongs to a run with another specification.",
         "Choose a new run id.",
     ),
     ErrorCode.UPLOAD_UNDER_WAY: KnownError(
-        StatusCode.ABORTED,
+        "ABORTED",
         "Another caller is sending the same file, or was, after this one asked how much of it is there.",
         "Ask anew what is missing, in some seconds: either the file is there then, or the upload can be continued.",
     ),
     ErrorCode.DISK_FULL: KnownError(
-        StatusCode.RESOURCE_EXHAUSTED,
+        "RESOURCE_EXHAUSTED",
         "The disk of the agent's data folder has no room, or what the agent may use of it.",
         "Make room there, allow more with max_cache_bytes in agent.toml, or start the agent with another --data-dir; "
         "what was uploaded so far is kept.",
     ),
     ErrorCode.BUSY: KnownError(
-        StatusCode.RESOURCE_EXHAUSTED,
+        "RESOURCE_EXHAUSTED",
         "The agent has as many runs or calls as its owner allows.",
         "Try again later, or let its owner allow more in agent.toml.",
     ),
     ErrorCode.UNAUTHENTICATED: KnownError(
-        StatusCode.UNAUTHENTICATED,
+        "UNAUTHENTICATED",
         "The caller showed no certificate that this agent knows, or one that ended or was revoked.",
         "Have one issued or renewed by the agent's authority, with `enginebench ca`.",
     ),
     ErrorCode.FORBIDDEN: KnownError(
-        StatusCode.PERMISSION_DENIED,
+        "PERMISSION_DENIED",
         "The caller is known, but its role does not allow that.",
         "Ask who keeps the authority for a certificate with the role that the sentence names.",
     ),
     ErrorCode.SHUTTING_DOWN: KnownError(
-        StatusCode.UNAVAILABLE,
+        "UNAVAILABLE",
         "The agent is about to stop.",
         "Ask again once it has been started anew; its finished results are kept.",
     ),
     ErrorCode.NEWER_REQUEST: KnownError(
-        StatusCode.UNIMPLEMENTED,
+        "UNIMPLEMENTED",
         "The request says something that this agent, being older than its caller, does not know.",
         "Upgrade the agent; or do without what it does not know.",
     ),
     ErrorCode.DEFECT: KnownError(
-        StatusCode.INTERNAL,
+        "INTERNAL",
         "The agent failed in a way nobody foresaw, and goes on serving.",
         "Read its log on standard error, and report what stands there.",
     ),
@@ -94,8 +95,8 @@ ERRORS: Mapping[ErrorCode, KnownError] = {
 
 EXITS: Mapping[ExitCode, KnownExit] = {
     ExitCode.OK: KnownExit("It did what was asked, or was stopped by a signal and ended in order.", "Nothing."),
-    ExitCode.SOME_FAILED: KnownExit(
-        "Some calibrations failed; the others are kept.", "Read the sentence of each one that failed."
+    ExitCode.UNHEALTHY: KnownExit(
+        "`health` found no agent that serves there.", "Start one there, or correct the address; the sentence says why."
     ),
     ExitCode.USAGE: KnownExit(
         "Wrong usage, or what was asked cannot be; one sentence on standard error says why.",

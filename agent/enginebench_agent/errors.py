@@ -25,7 +25,7 @@ class ExitCode(IntEnum):
     """The exit codes of `enginebench-agent`."""
 
     OK = 0
-    SOME_FAILED = 1
+    UNHEALTHY = 1
     USAGE = 2
     INTERRUPTED = 130
 

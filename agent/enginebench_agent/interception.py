@@ -11,7 +11,7 @@ from enginebench_agent.errors import AgentError, DefectError
 from enginebench_agent.handlers import Behaviour, with_behaviour
 from enginebench_proto.agreed import logs
 
-STATUS_OF_CODE = {code: known.status for code, known in ERRORS.items()}
+STATUS_OF_CODE = {code: grpc.StatusCode[known.status] for code, known in ERRORS.items()}
 CODE_KEY = "enginebench-error"
 """The name of an error's code in the trailing metadata: a status of gRPC's may stand for several."""
 

@@ -1,15 +1,12 @@
-"""Calibrations: as runs of a real agent, as `enginebench-agent calibrate`, and what is kept of them."""
+"""Calibrations as runs of a real agent, and what is kept of them."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import grpc
 import pytest
-from agent_process import ONLY_FAKE, AgentProcess, Client, connected, make_spec, refused, run_command
+from agent_process import AgentProcess, Client, connected, make_spec, refused
 
-from enginebench_agent.calibrating import core_counts
-from enginebench_agent.calibration_report import best_peaks
 from enginebench_agent.peak_file import PeakFile
 from enginebench_proto.v1 import agent_pb2, model_pb2, run_pb2
 from enginebench_proto.v1.peaks_pb2 import PEAK_KIND_BANDWIDTH, PEAK_KIND_FLOPS, Peak, Rate
@@ -96,68 +93,3 @@ def test_a_damaged_file_is_set_aside_and_not_lost(tmp_path: Path, content: str) 
     assert (tmp_path / "peaks.json.damaged").read_text() == content
     file.keep([_peak()])
     assert PeakFile(path).all() == (_peak(),)
-
-
-def test_counts_of_cores_are_powers_of_two_and_all() -> None:
-    assert [core_counts(available) for available in (1, 2, 6, 8)] == [(1,), (1, 2), (1, 2, 4, 6), (1, 2, 4, 8)]
-
-
-def test_the_best_of_each_precision_is_shown_and_winograd_apart() -> None:
-    fastest, winograd = _peak(1, 5e9, what="Conv"), _peak(1, 9e9, may_be_winograd=True)
-    cannot = [_peak(1, None, precision="int8"), _peak(1, None, precision="int8", may_be_winograd=True)]
-    assert best_peaks([_peak(1, 3e9), fastest, winograd, *cannot]) == [fastest, winograd, cannot[0]]
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    folder = tmp_path / "agent"
-    folder.mkdir()
-    (folder / "agent.toml").write_text(ONLY_FAKE)
-    return folder
-
-
-def test_the_command_prints_a_table_or_json_and_keeps_the_peaks(folder: Path) -> None:
-    arguments = ("calibrate", "--data-dir", str(folder), "--engine", "fake", "--cores", "1")
-    done = run_command(*arguments)
-    assert done.returncode == 0, done.stderr
-    assert "fake 1.0 (default), FAKE:0, 1 core" in done.stdout
-    assert "Gop/s" in done.stdout and "MatMul" in done.stdout
-    kept = json.loads((folder / "peaks.json").read_text())
-
-    document = json.loads(run_command(*arguments, "--json").stdout)
-    assert document["failures"] == []
-    assert [peak["what"] for peak in document["peaks"]] == [peak["what"] for peak in kept["peaks"]]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (("--engine", "nope"), "there is no engine 'nope' here"),
-        (("--engine", "fake@nowhere"), "there is no engine 'fake@nowhere' here"),
-        (("--engine", "fake", "--device", "GPU"), "has no device 'GPU' here"),
-        (("--engine", "fake", "--cores", "0"), "no whole number of at least 1"),
-        ((), "no engine can be used here"),
-    ],
-)
-def test_what_cannot_be_calibrated_is_told_in_a_sentence(
-    folder: Path, arguments: tuple[str, ...], sentence: str
-) -> None:
-    done = run_command("calibrate", "--data-dir", str(folder), *arguments)
-    assert done.returncode == 2
-    assert sentence in done.stderr and "Traceback" not in done.stderr
-
-
-def test_too_many_cores_fail_that_calibration_only(folder: Path) -> None:
-    done = run_command("calibrate", "--data-dir", str(folder), "--engine", "fake", "--cores", "10000", "--cores", "1")
-    assert done.returncode == 1
-    assert "10000 physical cores" in done.stdout
-    assert "FAKE:0, 1 core" in done.stdout and "MatMul" in done.stdout
-
-
-def test_a_folder_in_use_is_left_alone_and_the_way_through_its_agent_told(
-    start_agent: Callable[..., AgentProcess],
-) -> None:
-    agent = start_agent()
-    done = run_command("calibrate", "--data-dir", str(agent.data_dir), "--engine", "fake")
-    assert done.returncode == 2
-    assert "enginebench targets calibrate HOST:PORT" in done.stderr

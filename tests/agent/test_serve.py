@@ -103,7 +103,7 @@ def test_a_data_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
 
 def test_a_name_that_no_file_can_have_is_refused_and_shows_no_traceback(tmp_path: Path) -> None:
     overlong = str(tmp_path / ("x" * 300))
-    for command in (["serve", "--port", "0"], ["environment", "list"], ["calibrate"]):
+    for command in (["serve", "--port", "0"], ["environment", "list"]):
         text = refusal(*command, "--data-dir", overlong)
         assert overlong in text and "File name too long" in text
     assert "--tls" in refusal("join", "127.0.0.1:1", "token", "--tls", overlong)
