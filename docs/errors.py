@@ -54,8 +54,7 @@ def _errors_of_a_command() -> list[Sequence[object]]:
 
 def _answers() -> list[Sequence[object]]:
     return [
-        (f"`{code.name.lower()}`", known.status, known.meaning, known.remedy)
-        for code, known in agent.ERRORS.items()
+        (f"`{code.name.lower()}`", known.status, known.meaning, known.remedy) for code, known in agent.ERRORS.items()
     ]
 
 

@@ -1,9 +1,8 @@
 """The shape of an export as it is read back: the public documents, checked field by field and turned into records."""
 
 import base64
-from dataclasses import replace
 from math import prod
-from typing import Annotated, Any, Generic, Self, TypeVar
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,8 +102,8 @@ class OutputForm(Form):
         return CapturedOutput(self.input_index, self.name, self.dtype, self.shape, self.stride, values)
 
 
-class MeasuredForm(Form):
-    """What one of `measurements` has in every version of the schema."""
+class MeasurementForm(Form):
+    """One of `measurements`; what is derived, such as its flags, is not read back."""
 
     id: Id
     target: str
@@ -121,6 +120,15 @@ class MeasuredForm(Form):
     cpu_time_ns: Count | None
     input_set_sha256: str | None
     throughput_items_per_s: float | None
+    processes: tuple[Process, ...]
+    blocks: tuple[Block, ...]
+    latency: LatencySummary | None
+    throughput_interval: Interval | None
+    process_spread: float | None
+    interleaving_group: str | None
+    grounds: Grounds = Grounds()
+    samples: tuple[SamplesForm, ...]
+    captured_outputs: tuple[OutputForm, ...]
 
     def to_record(self, benchmark_id: str) -> Measurement:
         """Return the measurement that was exported, without its raw samples."""
@@ -142,30 +150,6 @@ class MeasuredForm(Form):
             cpu_time_ns=self.cpu_time_ns,
             input_set_sha256=self.input_set_sha256,
             throughput_items_per_s=self.throughput_items_per_s,
-        )
-
-    def to_samples(self) -> tuple[BlockSamples, ...]:
-        """Return its raw samples, block by block."""
-        raise NotImplementedError
-
-
-class MeasurementForm(MeasuredForm):
-    """One of `measurements`; what is derived, such as its flags, is not read back."""
-
-    processes: tuple[Process, ...]
-    blocks: tuple[Block, ...]
-    latency: LatencySummary | None
-    throughput_interval: Interval | None
-    process_spread: float | None
-    interleaving_group: str | None
-    grounds: Grounds = Grounds()
-    samples: tuple[SamplesForm, ...]
-    captured_outputs: tuple[OutputForm, ...]
-
-    def to_record(self, benchmark_id: str) -> Measurement:
-        """Return the measurement that was exported, without its raw samples."""
-        return replace(
-            super().to_record(benchmark_id),
             processes=self.processes,
             blocks=self.blocks,
             latency=self.latency,
@@ -209,15 +193,12 @@ class TargetForm(Form):
         return TargetSnapshot(self.name, self.address, self.seen_at_unix_ns, self.host, self.engines)
 
 
-AnyMeasurementForm = TypeVar("AnyMeasurementForm", bound=MeasuredForm)
-
-
-class BenchmarkForm(Form, Generic[AnyMeasurementForm]):
+class BenchmarkForm(Form):
     """One benchmark with all that belongs to it."""
 
     benchmark: HeadingForm
     targets: tuple[TargetForm, ...]
-    measurements: tuple[AnyMeasurementForm, ...]
+    measurements: tuple[MeasurementForm, ...]
 
     def to_bundle(self) -> BenchmarkBundle:
         """Return everything that was exported."""
@@ -232,7 +213,7 @@ class BenchmarkForm(Form, Generic[AnyMeasurementForm]):
 class ExportForm(Form):
     """A whole file, after its kind and version were checked."""
 
-    benchmarks: tuple[BenchmarkForm[MeasurementForm], ...]
+    benchmarks: tuple[BenchmarkForm, ...]
 
 
 def samples_data(samples: BlockSamples) -> dict[str, Any]:

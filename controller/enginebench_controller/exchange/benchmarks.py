@@ -5,18 +5,16 @@ The file holds the public documents of documents/benchmarks.py, each measurement
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from enginebench_controller.documents.benchmarks import SCHEMA_VERSION, Document, benchmark_document
 from enginebench_controller.exchange.benchmark_form import ExportForm, output_data, samples_data
-from enginebench_controller.exchange.benchmark_form_1 import ExportForm1
 from enginebench_controller.exchange.exported_file import ExportKind, read_export
 from enginebench_controller.store.store import BenchmarkBundle, Store
 
 KIND = "enginebench-export"
-_FORMS: Mapping[int, type[ExportForm | ExportForm1]] = {1: ExportForm1, SCHEMA_VERSION: ExportForm}
-_EXPORT = ExportKind(KIND, "enginebench export ID --output FILE", _FORMS)
+_EXPORT = ExportKind(KIND, "enginebench export ID --output FILE", SCHEMA_VERSION, ExportForm)
 
 
 def export_benchmarks(store: Store, benchmark_ids: Sequence[str]) -> str:

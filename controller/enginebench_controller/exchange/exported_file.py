@@ -17,11 +17,12 @@ _MAX_REASONS = 3
 
 @dataclass(frozen=True)
 class ExportKind(Generic[Content]):
-    """A kind of export: the word its files bear, the command that makes one, and its form in each schema version."""
+    """A kind of export: the word its files bear, the command that makes one, its schema version and form."""
 
     name: str
     command: str
-    forms: Mapping[int, type[Content]]
+    schema_version: int
+    form: type[Content]
 
 
 def read_export(path: Path, kind: ExportKind[Content]) -> Content:
@@ -30,9 +31,9 @@ def read_export(path: Path, kind: ExportKind[Content]) -> Content:
     Raises `InputError` for a file that is missing, not an export of this kind, made by a newer enginebench or damaged.
     """
     text = _read(path)
-    version = _version(_parse(text, path), path, kind)
+    _check_version(_parse(text, path), path, kind)
     try:
-        return kind.forms[version].model_validate_json(text)
+        return kind.form.model_validate_json(text)
     except ValidationError as error:
         raise InputError(f"{path} is damaged, nothing was imported: {_reasons(error)}") from None
 
@@ -59,19 +60,23 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON number")
 
 
-def _version(data: Any, path: Path, kind: ExportKind[Content]) -> int:
-    """Return the schema version of an export; raise `InputError` for anything that is none, or too new."""
+def _check_version(data: Any, path: Path, kind: ExportKind[Content]) -> None:
+    """Raise `InputError` for anything that is no such export, or is one of another version."""
     if not isinstance(data, Mapping) or data.get("kind") != kind.name:
         raise InputError(f"{path} is not an export; make one with `{kind.command}`")
-    version, newest = data.get("schema_version"), max(kind.forms)
-    if type(version) is int and version > newest:
+    version = data.get("schema_version")
+    if type(version) is not int:
+        raise InputError(f"{path} has no usable schema_version; export it again")
+    if version > kind.schema_version:
         raise InputError(
-            f"{path} was exported by a newer enginebench (schema {version}; this one knows {newest}); "
+            f"{path} was exported by a newer enginebench (schema {version}; this one knows {kind.schema_version}); "
             "upgrade enginebench to import it"
         )
-    if type(version) is not int or version not in kind.forms:
-        raise InputError(f"{path} has no usable schema_version; export it again")
-    return version
+    if version < kind.schema_version:
+        raise InputError(
+            f"{path} was exported by an older enginebench (schema {version}; this one knows {kind.schema_version}); "
+            f"export it again, with this one, by `{kind.command}`"
+        )
 
 
 def _reasons(error: ValidationError) -> str:

@@ -7,7 +7,7 @@ from enginebench_controller.exchange.exported_file import ExportKind, read_expor
 from enginebench_controller.exchange.profile_form import ProfilesForm
 from enginebench_controller.store.store import Store
 
-_EXPORT = ExportKind(KIND, "enginebench profiles export ID --output FILE", {PROFILES_VERSION: ProfilesForm})
+_EXPORT = ExportKind(KIND, "enginebench profiles export ID --output FILE", PROFILES_VERSION, ProfilesForm)
 
 
 def import_profiles(store: Store, path: Path) -> tuple[str, ...]:

@@ -32,16 +32,13 @@ T = TypeVar("T")
 
 
 class JsonForm(Generic[T]):
-    """Both directions for one type. `upgrade` gives data of an older form the present one, and leaves others alone.
+    """Both directions for one type.
 
     The adapter is made when it is first used: together they take a quarter of a second, and no command needs them all.
     """
 
-    def __init__(
-        self, make_adapter: Callable[[], TypeAdapter[T]], upgrade: Callable[[Any], Any] = lambda data: data
-    ) -> None:
+    def __init__(self, make_adapter: Callable[[], TypeAdapter[T]]) -> None:
         self._make_adapter = make_adapter
-        self._upgrade = upgrade
 
     @cached_property
     def _adapter(self) -> TypeAdapter[T]:
@@ -53,29 +50,13 @@ class JsonForm(Generic[T]):
 
     def from_data(self, data: Any) -> T:
         """Return the record that `to_data` was given."""
-        return self._adapter.validate_python(self._upgrade(data))
-
-
-def present_configuration(data: Any) -> Any:
-    """Bring a configuration of schema version 1 into the present form: one process, no target for the interval.
-
-    What version 1 stored stays as it is in the store; it is read through this.
-    """
-    if not isinstance(data, Mapping) or "input_seed" not in data:
-        return data
-    kept = {key: value for key, value in data.items() if key not in ("input_seed", "input_count", "stop")}
-    input_set = {"seed": data["input_seed"], "count": data.get("input_count")}
-    return {**kept, "input_set": input_set, "stop": _present_stop_rule(data.get("stop"))}
-
-
-def _present_stop_rule(stop: Any) -> Any:
-    return {**stop, "processes": 1, "target_relative_half_width": 0.0} if isinstance(stop, Mapping) else stop
+        return self._adapter.validate_python(data)
 
 
 AFTERWARDS: Final = JsonForm(lambda: TypeAdapter(Afterwards | None))
 BLOCK: Final = JsonForm(lambda: TypeAdapter(Block))
 BYSTANDERS: Final = JsonForm(lambda: TypeAdapter(Bystanders | None))
-CONFIGURATION: Final = JsonForm(lambda: TypeAdapter(Configuration), present_configuration)
+CONFIGURATION: Final = JsonForm(lambda: TypeAdapter(Configuration))
 EFFECTIVE: Final = JsonForm(lambda: TypeAdapter(Effective))
 FAILURE: Final = JsonForm(lambda: TypeAdapter(Failure))
 GROUNDS: Final = JsonForm(lambda: TypeAdapter(Grounds))

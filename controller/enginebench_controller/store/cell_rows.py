@@ -43,7 +43,7 @@ class MeasuredCell:
 
 _AXES = """model_digest, target, engine, environment, device, batch, cores, streams, precision, hint, load, requests,
     arrival_process, arrival_rate_per_s"""
-# The newest comes last: what version 1 of the schema wrote in another way is a row of its own for the same thing.
+# The newest comes last.
 _CELLS = f"""
     SELECT {_AXES}, configuration, benchmark_id, status, started_at_unix_ns, median_ns, throughput_items_per_s
     FROM measurements

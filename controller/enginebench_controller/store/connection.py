@@ -19,7 +19,7 @@ import duckdb
 from filelock import FileLock, Timeout
 
 from enginebench_controller.errors import StoreError, leads_nowhere
-from enginebench_controller.store import migrations
+from enginebench_controller.store import schema
 from enginebench_controller.store.failures import explain, held_by_another_process, locked_out
 from enginebench_proto.agreed.durable import copy_whole, make_private_folder
 
@@ -50,7 +50,7 @@ def transaction(path: Path, timeout_s: float) -> Iterator[duckdb.DuckDBPyConnect
     `timeout_s`.
     """
     with _explained(path), _gate(path, timeout_s), _up_to_date(path, timeout_s) as connection:
-        with migrations.atomic(connection):
+        with schema.atomic(connection):
             yield connection
         # Into the file itself, where every block has a checksum: of a log that is damaged in some places DuckDB drops
         # the rest without a word. So the log never has the only copy of what a caller was told to be stored.
@@ -82,7 +82,7 @@ def as_it_is(path: Path, timeout_s: float, called: Path | None = None) -> Iterat
         _gate(path, timeout_s, reading=True),
         _connect(path, timeout_s, _READING, read_only=True) as connection,
     ):
-        migrations.pending(connection, name)
+        schema.pending(connection, name)
         yield connection
 
 
@@ -114,7 +114,7 @@ def _existing(path: Path, timeout_s: float, config: dict[str, str]) -> Iterator[
 def _connect_up_to_date(path: Path, timeout_s: float, config: dict[str, str]) -> duckdb.DuckDBPyConnection:
     with ExitStack() as cleanup:
         connection = cleanup.enter_context(_connect(path, timeout_s, config, read_only=True))
-        if not migrations.pending(connection, path):
+        if not schema.pending(connection, path):
             cleanup.pop_all()
             return connection
     # One process cannot hold a file for reading and for writing, so the first connection is closed by now.
@@ -134,12 +134,12 @@ def _up_to_date(path: Path, timeout_s: float) -> duckdb.DuckDBPyConnection:
     """Connect for writing, to a file that has been through all steps of the schema; an older one is copied first."""
     connection = _connect(path, timeout_s, _WRITING)
     try:
-        needed = migrations.pending(connection, path)
-        if needed and (before := migrations.schema_version(connection)):
+        needed = schema.pending(connection, path)
+        if needed and (before := schema.schema_version(connection)):
             connection.close()  # which folds the log in; and a file that is open must not be opened as bytes
             copy_whole(path, path.with_name(f"{path.stem}-of-schema-{before}{path.suffix}"))
             connection = _connect(path, timeout_s, _WRITING)
-        migrations.migrate(connection, path)
+        schema.migrate(connection, path)
     except BaseException:
         connection.close()
         raise
@@ -149,7 +149,7 @@ def _up_to_date(path: Path, timeout_s: float) -> duckdb.DuckDBPyConnection:
 @contextmanager
 def _empty(config: dict[str, str]) -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb.connect(":memory:", config=config) as connection:
-        migrations.migrate(connection, Path(":memory:"))
+        schema.migrate(connection, Path(":memory:"))
         yield connection
 
 

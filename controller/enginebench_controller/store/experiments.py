@@ -103,7 +103,7 @@ _EXPERIMENTS = f"""
                 ELSE concat(load, ' ', round(arrival_rate_per_s, 3), '/s ', arrival_process) END AS load,
             concat_ws(', seed ', coalesce(configuration->>'$.input_set.name', 'random'),
                 CASE WHEN coalesce(configuration->>'$.input_set.name', 'random') = 'random'
-                    THEN coalesce(configuration->>'$.input_set.seed', configuration->>'$.input_seed') END) AS input_set,
+                    THEN configuration->>'$.input_set.seed' END) AS input_set,
             coalesce(configuration->>'$.options', '{{}}') AS options,
             status, coalesce(failure->>'$.message', failure_kind) AS failure,
             effective_precision, effective_threads,

@@ -72,6 +72,14 @@ def newer_file(path: Path, theirs: int, ours: int, made_by: str) -> StoreError:
     )
 
 
+def older_file(path: Path, theirs: int, ours: int, made_by: str) -> StoreError:
+    """Make the error for a file from before the first schema that was released."""
+    return StoreError(
+        f"{path} was made by an enginebench from before its first release ({made_by}, schema {theirs}; this one knows "
+        f"{ours} and later); move it away to begin anew, or export what it holds with that enginebench"
+    )
+
+
 def _held(text: str, path: Path) -> str:
     holder = re.search(r"held in (?P<program>\S+) \(PID (?P<pid>\d+)\)", text)
     who = f"process {holder['pid']} ({holder['program']})" if holder else "another process"

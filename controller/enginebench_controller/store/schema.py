@@ -1,11 +1,22 @@
-"""The tables of schema version 1. Released statements never change; later versions alter them in migrations.py.
+"""The tables, and the steps that bring a file of before up to date: named, in order, and only ever appended.
 
 What a person may want to filter, group or sort by is a column of its own, with its unit in the name; what is only
 carried along whole is JSON. NULL means unknown. There are no foreign keys: DuckDB checks them too eagerly to remove
 parent and children in one transaction.
 """
 
-FIRST_SCHEMA = (
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version as distribution_version
+from pathlib import Path
+
+import duckdb
+
+from enginebench_controller.store.failures import newer_file, older_file
+
+TABLES = (
     """
     CREATE TABLE targets (
         name VARCHAR PRIMARY KEY,
@@ -50,6 +61,7 @@ FIRST_SCHEMA = (
         engines JSON NOT NULL,
         PRIMARY KEY (benchmark_id, target)
     )""",
+    # `percentiles`: every one with its interval and the number of samples it takes; p90_ns … p999_ns say the same flat.
     """
     CREATE TABLE measurements (
         id VARCHAR PRIMARY KEY,
@@ -94,13 +106,26 @@ FIRST_SCHEMA = (
         configuration JSON NOT NULL,
         effective JSON NOT NULL,
         phases JSON NOT NULL,
-        failure JSON
-    )""",
-    # One list a measurement: 200,000 samples are written in 0.1 s and take under 2 MB.
-    """
-    CREATE TABLE samples (
-        measurement_id VARCHAR PRIMARY KEY,
-        latency_ns BIGINT[] NOT NULL
+        failure JSON,
+        arrival_process VARCHAR,
+        arrival_rate_per_s DOUBLE,
+        cv DOUBLE,
+        mad_ns DOUBLE,
+        p999_ns DOUBLE,
+        outliers BIGINT,
+        excluded BIGINT,
+        median_low_ns DOUBLE,
+        median_high_ns DOUBLE,
+        median_interval_level DOUBLE,
+        median_interval_method VARCHAR,
+        throughput_low_items_per_s DOUBLE,
+        throughput_high_items_per_s DOUBLE,
+        throughput_interval_level DOUBLE,
+        throughput_interval_method VARCHAR,
+        process_spread DOUBLE,
+        interleaving_group VARCHAR,
+        percentiles JSON,
+        grounds JSON
     )""",
     """
     CREATE TABLE profiles (
@@ -123,8 +148,30 @@ FIRST_SCHEMA = (
         unprofiled_latency_ns BIGINT,
         configuration JSON NOT NULL,
         effective JSON NOT NULL,
-        failure JSON
+        failure JSON,
+        imposed_sparsity DOUBLE,
+        optimization_level INTEGER,
+        total_ns BIGINT,
+        matched_ns BIGINT,
+        unmatched_ns BIGINT,
+        largest_group_share DOUBLE,
+        unmatched_reason VARCHAR DEFAULT '',
+        macs BIGINT,
+        flops BIGINT,
+        parameters BIGINT,
+        nonzero_parameters BIGINT,
+        weight_bytes BIGINT,
+        activation_bytes BIGINT,
+        flops_coverage DOUBLE,
+        model_size_bytes BIGINT,
+        peak_rss_bytes BIGINT,
+        phases JSON DEFAULT '[]',
+        host JSON DEFAULT '{}',
+        plan JSON DEFAULT '{}',
+        order_id VARCHAR,
+        imported BOOLEAN DEFAULT false
     )""",
+    # `matching_group`: layers and nodes of one profile with the same number are each other's counterparts.
     """
     CREATE TABLE layers (
         profile_id VARCHAR NOT NULL,
@@ -139,6 +186,219 @@ FIRST_SCHEMA = (
         time_ns BIGINT[] NOT NULL,
         output_shapes BIGINT[][] NOT NULL,
         source_nodes VARCHAR[] NOT NULL,
+        inputs VARCHAR[] DEFAULT [],
+        outputs VARCHAR[] DEFAULT [],
+        parameters JSON DEFAULT '{}',
+        category VARCHAR DEFAULT '',
+        matching_group INTEGER,
+        flops BIGINT,
+        data_bytes BIGINT,
         PRIMARY KEY (profile_id, position)
     )""",
+    """
+    CREATE TABLE processes (
+        measurement_id VARCHAR NOT NULL,
+        process INTEGER NOT NULL,
+        started_at_unix_ns BIGINT,
+        stop_reason VARCHAR,
+        iterations BIGINT,
+        steady_state_ns BIGINT,
+        cpu_time_ns BIGINT,
+        median_ns DOUBLE,
+        drift DOUBLE,
+        throughput_items_per_s DOUBLE,
+        scheduled_arrivals BIGINT,
+        unsent_arrivals BIGINT,
+        warm_up_steady BOOLEAN,
+        warm_up_iterations BIGINT,
+        warm_up_reason VARCHAR,
+        timer_ns DOUBLE,
+        empty_loop_ns DOUBLE,
+        block_ns BIGINT,
+        phases JSON NOT NULL,
+        effective JSON NOT NULL,
+        afterwards JSON,
+        clock_jump_ns BIGINT,
+        agent_paused_ns BIGINT,
+        bystanders JSON,
+        PRIMARY KEY (measurement_id, process)
+    )""",
+    # Evidence is NULL where the machine did not tell; `evidence_missing` of a process's first block says why, by column.
+    """
+    CREATE TABLE blocks (
+        measurement_id VARCHAR NOT NULL,
+        process INTEGER NOT NULL,
+        block INTEGER NOT NULL,
+        begin_ns BIGINT NOT NULL,
+        duration_ns BIGINT NOT NULL,
+        iterations BIGINT NOT NULL,
+        disturbances VARCHAR[] NOT NULL,
+        cpu_time_ns BIGINT,
+        other_cpu_time_ns BIGINT,
+        steal_ns BIGINT,
+        involuntary_switches BIGINT,
+        cpu_pressure_ns BIGINT,
+        memory_pressure_ns BIGINT,
+        io_pressure_ns BIGINT,
+        throttled_ns BIGINT,
+        min_frequency_hz BIGINT,
+        max_frequency_hz BIGINT,
+        temperature_millicelsius BIGINT,
+        energy_uj BIGINT,
+        governor VARCHAR,
+        turbo BOOLEAN,
+        power_supply VARCHAR,
+        evidence_missing JSON,
+        paused_ns BIGINT,
+        reference_product_ns BIGINT,
+        reference_stream_ns BIGINT,
+        PRIMARY KEY (measurement_id, process, block)
+    )""",
+    # A row a sample, in the order of completion within a block. Lists would be held in memory until the transaction ends
+    # (0.4 GB for ten million samples), because DuckDB writes out only full groups of rows. No key, for the same reason.
+    """
+    CREATE TABLE block_samples (
+        measurement_id VARCHAR NOT NULL,
+        process INTEGER NOT NULL,
+        block INTEGER NOT NULL,
+        latency_ns BIGINT NOT NULL,
+        scheduled_ns BIGINT,
+        sent_ns BIGINT,
+        completed_ns BIGINT
+    )""",
+    # `elements`: every `stride`-th element in row-major order, as little-endian float32.
+    """
+    CREATE TABLE captured_outputs (
+        measurement_id VARCHAR NOT NULL,
+        position INTEGER NOT NULL,
+        input_index INTEGER NOT NULL,
+        name VARCHAR NOT NULL,
+        dtype VARCHAR NOT NULL,
+        shape BIGINT[] NOT NULL,
+        stride BIGINT NOT NULL,
+        elements BLOB NOT NULL,
+        PRIMARY KEY (measurement_id, position)
+    )""",
+    # No key: it would be checked for every one of thousands of rows, and `profiles` guards the whole already.
+    """
+    CREATE TABLE profile_nodes (
+        profile_id VARCHAR NOT NULL,
+        node INTEGER NOT NULL,
+        name VARCHAR NOT NULL,
+        op_type VARCHAR NOT NULL,
+        domain VARCHAR NOT NULL,
+        inputs VARCHAR[] NOT NULL,
+        outputs VARCHAR[] NOT NULL,
+        weights VARCHAR[] NOT NULL,
+        output_shapes BIGINT[][] NOT NULL,
+        attributes JSON NOT NULL,
+        folded BOOLEAN NOT NULL,
+        macs BIGINT,
+        flops BIGINT,
+        parameters BIGINT,
+        nonzero_parameters BIGINT,
+        weight_bytes BIGINT,
+        activation_bytes BIGINT,
+        method VARCHAR NOT NULL,
+        state VARCHAR NOT NULL,
+        matching_group INTEGER
+    )""",
+    # No key: a peak has no precision or no working set, and a calibration comes whole or not at all.
+    """
+    CREATE TABLE peaks (
+        target VARCHAR NOT NULL,
+        engine VARCHAR NOT NULL,
+        environment VARCHAR NOT NULL,
+        engine_version VARCHAR,
+        device VARCHAR NOT NULL,
+        cores INTEGER NOT NULL,
+        measured_at_unix_ns BIGINT NOT NULL,
+        kind VARCHAR NOT NULL,
+        precision VARCHAR,
+        working_set_bytes BIGINT,
+        what VARCHAR NOT NULL,
+        may_be_winograd BOOLEAN NOT NULL,
+        provider VARCHAR NOT NULL,
+        median_per_s DOUBLE,
+        low_per_s DOUBLE,
+        high_per_s DOUBLE,
+        blocks INTEGER,
+        disturbed_blocks INTEGER,
+        disturbed BOOLEAN,
+        failure VARCHAR
+    )""",
 )
+
+
+@dataclass(frozen=True)
+class Migration:
+    """One step of the schema: its statements and the record that they ran are committed together, or not at all."""
+
+    name: str
+    statements: tuple[str, ...]
+
+
+FIRST_VERSION = 6
+"""What a file says of itself after the first step. Before it were five versions that no release had."""
+
+MIGRATIONS: tuple[Migration, ...] = (Migration("all tables", TABLES),)
+"""Step n of this list takes a file to schema version FIRST_VERSION - 1 + n. What was released is never changed."""
+
+_JOURNAL = """
+CREATE TABLE IF NOT EXISTS migrations (
+    version INTEGER PRIMARY KEY,
+    name VARCHAR NOT NULL,
+    applied_at_unix_ns BIGINT NOT NULL,
+    enginebench_version VARCHAR NOT NULL
+)"""
+
+
+def schema_version(connection: duckdb.DuckDBPyConnection) -> int:
+    """Return the version of the last step the file has been through; 0 for a new file."""
+    return _latest(connection)[0]
+
+
+def pending(
+    connection: duckdb.DuckDBPyConnection, path: Path, steps: Sequence[Migration] = MIGRATIONS
+) -> Sequence[Migration]:
+    """Return the steps the file still needs. Raises `StoreError` for a file that is newer, or older, than all of them."""
+    version, made_by = _latest(connection)
+    newest = FIRST_VERSION + len(steps) - 1
+    if version > newest:
+        raise newer_file(path, version, newest, made_by)
+    if 0 < version < FIRST_VERSION:
+        raise older_file(path, version, FIRST_VERSION, made_by)
+    return steps[max(0, version - FIRST_VERSION + 1) :]
+
+
+def migrate(connection: duckdb.DuckDBPyConnection, path: Path, steps: Sequence[Migration] = MIGRATIONS) -> None:
+    """Take the file through every step it still needs, each in a transaction of its own with its record."""
+    needed = pending(connection, path, steps)
+    first = FIRST_VERSION + len(steps) - len(needed)
+    for version, step in enumerate(needed, start=first):
+        with atomic(connection):
+            connection.execute(_JOURNAL)
+            for statement in step.statements:
+                connection.execute(statement)
+            record = [version, step.name, time.time_ns(), distribution_version("enginebench")]
+            connection.execute("INSERT INTO migrations VALUES (?, ?, ?, ?)", record)
+
+
+@contextmanager
+def atomic(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Commit what the block did, or undo all of it when it raises."""
+    connection.begin()
+    try:
+        yield
+    except BaseException:
+        connection.rollback()
+        raise
+    connection.commit()
+
+
+def _latest(connection: duckdb.DuckDBPyConnection) -> tuple[int, str]:
+    known = connection.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = 'migrations'").fetchone()
+    if known is None:
+        return 0, ""
+    row = connection.execute("SELECT version, enginebench_version FROM migrations ORDER BY version DESC").fetchone()
+    return (int(row[0]), str(row[1])) if row else (0, "")

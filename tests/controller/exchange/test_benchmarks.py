@@ -108,6 +108,7 @@ def edited(file, change):
         (lambda d: d.update(kind="other"), "is not an export"),
         (lambda d: d.update(schema_version=99), "newer enginebench"),
         (lambda d: d.update(schema_version="1"), "no usable schema_version"),
+        (lambda d: d.update(schema_version=1), "by an older enginebench .schema 1; this one knows 2.; export it again"),
         (lambda d: d["benchmarks"][0].pop("measurements"), r"benchmarks\.0\.measurements: Field required"),
         (lambda d: first_block(d).update(latency_ns=[1, -2]), r"samples\.0\.latency_ns\.1"),
         (lambda d: first_block(d).update(latency_ns=[2**63]), r"samples\.0\.latency_ns\.0"),
@@ -152,71 +153,3 @@ def test_a_missing_file_and_a_folder_are_refused(importing, tmp_path):
         import_benchmarks(importing, tmp_path / "missing.json")
     with pytest.raises(InputError, match="could not be read"):
         import_benchmarks(importing, tmp_path)
-
-
-def exported_by_version_1(change=lambda measurement: None):
-    """The text of an export of schema version 1, with what is needed of it."""
-    measurement = {
-        "id": "m1",
-        "target": "local",
-        "engine": {"name": "fake", "version": "1.0", "environment": "default"},
-        "model": {"name": "invented", "digest": "ab" * 32},
-        "configuration": CONFIGURATION_1,
-        "effective": {},
-        "status": "ok",
-        "failure": None,
-        "started_at_unix_ns": 5,
-        "phases": [],
-        "iterations": 3,
-        "steady_state_ns": 30,
-        "cpu_time_ns": None,
-        "input_set_sha256": None,
-        "latency": {"samples": 3, "median_ns": 9.0},
-        "throughput_items_per_s": 1e8,
-        "samples_ns": [8, 9, 10],
-    }
-    change(measurement)
-    heading = {"id": "b1", "name": "old", "created_at_unix_ns": 1, "rerun_of": None, "plan": {}}
-    benchmark = {"schema_version": 1, "benchmark": heading, "targets": [], "measurements": [measurement]}
-    return json.dumps({"schema_version": 1, "kind": "enginebench-export", "benchmarks": [benchmark]})
-
-
-CONFIGURATION_1 = {
-    "device": "CPU",
-    "batch": 1,
-    "cores": 2,
-    "input_seed": 7,
-    "input_count": 4,
-    "stop": {"min_duration_ns": 5, "min_iterations": 11, "max_duration_ns": 0, "warmup_ns": 1},
-}
-
-
-def test_an_export_of_version_1_arrives_as_a_measurement_of_a_single_process(importing, tmp_path):
-    file = tmp_path / "old.json"
-    file.write_text(exported_by_version_1())
-
-    assert import_benchmarks(importing, file) == ("b1",)
-    (measurement,) = importing.measurements("b1")
-    assert (measurement.latency.median_ns, measurement.latency.mad_ns) == (9.0, 1.0)
-    assert (measurement.configuration.input_set.seed, measurement.configuration.stop.processes) == (7, 1)
-    assert [(one.index, one.median_ns) for one in measurement.processes] == [(0, 9.0)]
-    assert [(one.duration_ns, one.iterations) for one in measurement.blocks] == [(30, 3)]
-    assert importing.samples("m1").tolist() == [8, 9, 10]
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (lambda m: m.update(samples_ns=[1, -2]), "samples_ns.1"),
-        (lambda m: m.update(configuration=CONFIGURATION_1 | {"batch": "one"}), "batch"),
-        (lambda m: m.update(configuration=CONFIGURATION_1 | {"stop": None}), "stop"),
-        (lambda m: m.update(configuration={"input_seed": 7}), "configuration"),
-    ],
-)
-def test_a_damaged_export_of_version_1_is_refused(importing, tmp_path, change, says):
-    file = tmp_path / "old.json"
-    file.write_text(exported_by_version_1(change))
-
-    with pytest.raises(InputError, match=says):
-        import_benchmarks(importing, file)
-    assert not importing.path.exists()

@@ -55,7 +55,7 @@ def lengthened(document):
     [
         (lambda d: d.update(kind="enginebench-export"), "is not an export; make one with `enginebench profiles export"),
         (lambda d: d.update(schema_version=99), "by a newer enginebench"),
-        (lambda d: d.update(schema_version=1), "no usable schema_version"),
+        (lambda d: d.update(schema_version=1), "by an older enginebench"),
         (lambda d: d["profiles"][0]["layers"][0].update(time_ns=[-1]), r"damaged.*time_ns"),
         (lambda d: d["profiles"][0]["layers"].extend(lengthened(d)), r"damaged.*time_ns tell of \d+ and \d+ inf"),
         (lambda d: d["profiles"][0]["layers"][0].update(state="asleep"), r"damaged.*state"),
