@@ -223,7 +223,7 @@ TABLES = (
         bystanders JSON,
         PRIMARY KEY (measurement_id, process)
     )""",
-    # Evidence is NULL where the machine did not tell; `evidence_missing` of a process's first block says why, by column.
+    # Evidence is NULL where the machine did not tell; `evidence_missing` of a process's first block says why.
     """
     CREATE TABLE blocks (
         measurement_id VARCHAR NOT NULL,
@@ -254,8 +254,8 @@ TABLES = (
         reference_stream_ns BIGINT,
         PRIMARY KEY (measurement_id, process, block)
     )""",
-    # A row a sample, in the order of completion within a block. Lists would be held in memory until the transaction ends
-    # (0.4 GB for ten million samples), because DuckDB writes out only full groups of rows. No key, for the same reason.
+    # A row a sample, in the order of completion within a block. Lists would be held in memory until the transaction
+    # ends (0.4 GB for ten million samples), because DuckDB writes out only full groups of rows. So would a key.
     """
     CREATE TABLE block_samples (
         measurement_id VARCHAR NOT NULL,
@@ -361,7 +361,7 @@ def schema_version(connection: duckdb.DuckDBPyConnection) -> int:
 def pending(
     connection: duckdb.DuckDBPyConnection, path: Path, steps: Sequence[Migration] = MIGRATIONS
 ) -> Sequence[Migration]:
-    """Return the steps the file still needs. Raises `StoreError` for a file that is newer, or older, than all of them."""
+    """Return the steps the file still needs. Raises `StoreError` for a file that is newer or older than all."""
     version, made_by = _latest(connection)
     newest = FIRST_VERSION + len(steps) - 1
     if version > newest:
