@@ -18,7 +18,7 @@ from typing import Any
 from benchmarks import cost, coverage, loops, overload, pages, patience, profiling, tools
 from benchmarks.markdown import PAGE, fill
 from benchmarks.setting import RESULTS, Setting, make_setting
-from enginebench_plugins.processor import processor_name
+from enginebench_plugins.toolkit.engine import processor_name
 
 PARTS = {
     "loops": loops,

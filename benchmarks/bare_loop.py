@@ -53,7 +53,7 @@ def torch_loop(model: Path, cores: int) -> tuple[Infer, tuple[int, ...]]:
     import torch  # noqa: PLC0415
 
     from enginebench_plugins import spec  # noqa: PLC0415
-    from enginebench_plugins.torch.plugin import enginebench_engine  # noqa: PLC0415
+    from enginebench_plugins.engines.torch.plugin import enginebench_engine  # noqa: PLC0415
 
     torch.set_num_threads(cores)
     engine, source = enginebench_engine(), spec.ModelSource(model, spec.ModelFormat.ONNX)

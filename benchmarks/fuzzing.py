@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.markdown import fill, markdown_table
-from enginebench_plugins.processor import processor_name
+from enginebench_plugins.toolkit.engine import processor_name
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reliability.md"

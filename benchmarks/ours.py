@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 
 from benchmarks.setting import DEEPSPARSE, Setting
-from enginebench_agent.framing import read_frame
+from enginebench_agent.worker.pipe import read_frame
 from enginebench_controller.records import Block, BlockSamples
 from enginebench_proto.v1.configuration_pb2 import HINT_NONE, LOAD_SYNC, Configuration, InputSet, InputTensor, StopRule
 from enginebench_proto.v1.model_pb2 import ModelFile, ModelVersion

@@ -17,7 +17,7 @@ import onnx
 
 from benchmarks.peers import QUIET
 from benchmarks.real_files import UNREADABLE, RealModel, write_samples
-from enginebench_plugins.onnx_model import graph_inputs
+from enginebench_plugins.toolkit.onnx_model import graph_inputs
 
 TIMEOUT_S = 300
 DEEPSPARSE_IR_VERSION = 8

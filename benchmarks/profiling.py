@@ -18,13 +18,13 @@ from onnx import TensorProto, helper, numpy_helper
 
 from benchmarks.markdown import markdown_table
 from benchmarks.setting import RESULTS, Setting
-from enginebench_controller.comparing import compare_profiles
-from enginebench_controller.model.library import ModelLibrary
-from enginebench_controller.model.source_analysis import SourceAnalysis
-from enginebench_controller.planning.expand import Job
+from enginebench_controller.graph.analysis import SourceAnalysis
+from enginebench_controller.models.library import ModelLibrary
+from enginebench_controller.plan.expand import Case
 from enginebench_controller.records import Configuration, EngineRef, InputTensor, ModelVersion, Profile
-from enginebench_controller.running.outcome import PassOrder, profiled
+from enginebench_controller.runs.outcome import PassOrder, profiled
 from enginebench_controller.store.store import Store
+from enginebench_controller.verdicts.layers.profiles import compare_profiles
 from enginebench_proto.v1 import profile_pb2, run_pb2
 
 NODES = 3000
@@ -107,9 +107,9 @@ def _timed(work: Callable[[], T]) -> tuple[float, T]:
     return time.perf_counter() - begin, found
 
 
-def _job(model: ModelVersion) -> Job:
+def _job(model: ModelVersion) -> Case:
     configuration = Configuration("CPU", batch=1, cores=1, inputs=(InputTensor("x", "float32", SHAPE),))
-    return Job("local", EngineRef("recorded", "default", "1"), model, configuration, ())
+    return Case("local", EngineRef("recorded", "default", "1"), model, configuration, ())
 
 
 def long_model(path: Path) -> Path:

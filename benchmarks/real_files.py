@@ -23,7 +23,7 @@ from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from enginebench_plugins import spec
-from enginebench_plugins.onnx_model import graph_inputs
+from enginebench_plugins.toolkit.onnx_model import graph_inputs
 
 LIST = Path(__file__).with_suffix("").with_name("real_models.toml")
 SAMPLES = 4

@@ -22,7 +22,7 @@ from benchmarks.own_words import own_words
 from benchmarks.real_files import SAMPLES, RealModel, found, listed, write_samples
 from benchmarks.setting import DEEPSPARSE, RESULTS
 from enginebench_controller.home import default_home
-from enginebench_plugins.processor import processor_name
+from enginebench_plugins.toolkit.engine import processor_name
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "real-models.md"

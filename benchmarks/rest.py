@@ -28,7 +28,7 @@ from benchmarks.setting import DEEPSPARSE, RESULTS, make_setting
 from benchmarks.storm_players import children_of
 from enginebench_controller.home import Home, default_home
 from enginebench_controller.records import Measurement
-from enginebench_plugins.processor import processor_name
+from enginebench_plugins.toolkit.engine import processor_name
 
 PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "rest.md"
 KEPT = RESULTS / "rest.json"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import onnx
 
-from enginebench_agent.cores import physical_cores
+from enginebench_agent.machine.cores import physical_cores
 from enginebench_controller.home import Home, default_home
 
 RESULTS = Path(__file__).parent / "results"

@@ -24,7 +24,7 @@ from onnx import TensorProto, helper
 
 from benchmarks.markdown import fill, markdown_table
 from enginebench_controller.records import ModelFile
-from enginebench_controller.running.client import AgentClient
+from enginebench_controller.targets.client import AgentClient
 from enginebench_proto.v1 import configuration_pb2, model_pb2, run_pb2
 
 PAGE = Path(__file__).parents[1] / "docs" / "reliability.md"

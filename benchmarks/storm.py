@@ -29,7 +29,7 @@ from benchmarks.storm_players import (
 )
 from enginebench_controller.errors import ExitCode
 from enginebench_controller.home import Home
-from enginebench_plugins.processor import processor_name
+from enginebench_plugins.toolkit.engine import processor_name
 
 PAGE = Path(__file__).parents[1] / "docs" / "reliability.md"
 KINDS = ("controller", "agent", "child", "page")

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from benchmarks.markdown import fill, markdown_table
 from benchmarks.verdict_replay import Observed, Share, gate, observe, orders
 from benchmarks.verdict_synthetic import NOISES, rounds
-from enginebench_controller.comparing.alerts import Cause, alerts
-from enginebench_controller.comparing.gate import GateOutcome, GateRule
 from enginebench_controller.records import Configuration, EngineRef, Status
 from enginebench_controller.store.trends import TrendHistory, TrendPoint
+from enginebench_controller.verdicts.alerts import Cause, alerts
+from enginebench_controller.verdicts.gate_rule import GateOutcome, GateRule
 
 PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "trends.md"
 BUDGET_S = 120.0

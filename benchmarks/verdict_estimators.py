@@ -11,12 +11,12 @@ from scipy import stats
 from benchmarks.markdown import markdown_table
 from benchmarks.verdict_recordings import Round, Series
 from benchmarks.verdict_replay import STRETCH, Within, observe
-from enginebench_controller.stats.paired import Interval, interval, log_ratio, spread
+from enginebench_controller.stats.paired import RatioInterval, interval, log_ratio, spread
 
 FEW, MANY = 5, 20
 """How many pairs an interval is made of."""
 
-Over = Callable[[Sequence[float]], Interval | None]
+Over = Callable[[Sequence[float]], RatioInterval | None]
 """The interval over process pairs."""
 
 
@@ -39,12 +39,12 @@ WITHIN: Mapping[str, Within] = {
 }
 
 
-def _student(values: Sequence[float]) -> Interval:
+def _student(values: Sequence[float]) -> RatioInterval:
     middle, half = fmean(values), stats.t.ppf(0.975, len(values) - 1) * stats.sem(values)
-    return Interval(middle, middle - half, middle + half)
+    return RatioInterval(middle, middle - half, middle + half)
 
 
-def _signed_ranks(values: Sequence[float]) -> Interval | None:
+def _signed_ranks(values: Sequence[float]) -> RatioInterval | None:
     """Hodges and Lehmann's estimate and interval; None for fewer than six pairs, which Wilcoxon's test cannot tell."""
     if len(values) < 6:
         return None
@@ -53,17 +53,17 @@ def _signed_ranks(values: Sequence[float]) -> Interval | None:
     averages = np.sort((array[rows] + array[columns]) / 2)
     deviation = np.sqrt(len(values) * (len(values) + 1) * (2 * len(values) + 1) / 24)
     out = max(0, round(averages.size / 2 - 1.96 * deviation))
-    return Interval(float(np.median(averages)), float(averages[out]), float(averages[-1 - out]))
+    return RatioInterval(float(np.median(averages)), float(averages[out]), float(averages[-1 - out]))
 
 
-def _bootstrap_t(values: Sequence[float], draws: int = 199) -> Interval:
+def _bootstrap_t(values: Sequence[float], draws: int = 199) -> RatioInterval:
     """Efron and Tibshirani, "An Introduction to the Bootstrap", chapter 12, with a fixed seed."""
     array = np.asarray(values)
     drawn = np.random.default_rng(1).choice(array, (draws, array.size))
     errors = np.maximum(drawn.std(axis=1, ddof=1), 1e-12) / np.sqrt(array.size)
     low, high = np.quantile((drawn.mean(axis=1) - array.mean()) / errors, (0.025, 0.975))
     error = stats.sem(array)
-    return Interval(float(array.mean()), float(array.mean() - high * error), float(array.mean() - low * error))
+    return RatioInterval(float(array.mean()), float(array.mean() - high * error), float(array.mean() - low * error))
 
 
 OVER: Mapping[str, Over] = {

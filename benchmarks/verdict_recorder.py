@@ -27,8 +27,8 @@ from benchmarks.setting import RESULTS
 from benchmarks.verdict_models import slowed, write_with_fixed_batch
 from benchmarks.verdict_recordings import EQUAL, RecordedSide, Round, append, read
 from enginebench_controller.home import Home, default_home
-from enginebench_controller.model.zoo import build_bytes, zoo_model
-from enginebench_controller.planning.plan import make_plan, plan_toml
+from enginebench_controller.models.zoo import build_bytes, zoo_model
+from enginebench_controller.plan.plan import make_plan, plan_toml
 from enginebench_controller.records import Measurement
 
 WORK = RESULTS / "verdicts"

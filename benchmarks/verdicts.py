@@ -29,8 +29,8 @@ from benchmarks.verdict_recordings import EQUAL, FOLDER, Round, Series, by_serie
 from benchmarks.verdict_replay import Figures, Observed, Share, long_run, observe, replay, rivals, together
 from benchmarks.verdict_rivals import rivals_live_table
 from benchmarks.verdict_synthetic import all_rounds
-from enginebench_controller.comparing.gate import GateRule
 from enginebench_controller.stats.paired import spread
+from enginebench_controller.verdicts.gate_rule import GateRule
 
 PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "verdicts.md"
 DRAWS = 2000

@@ -6,7 +6,7 @@ It stands in no room: agent and controller may not know each other, and this pag
 import sys
 from collections.abc import Iterable, Sequence
 
-from enginebench_agent import error_table as agent
+from enginebench_agent import errors as agent
 from enginebench_controller.cli import error_table as controller
 from enginebench_controller.errors import code_of
 
@@ -41,7 +41,7 @@ def page() -> str:
     ).removesuffix("\n")
 
 
-def _exits(known: Iterable[tuple[int, controller.Explanation | agent.KnownExit]]) -> list[Sequence[object]]:
+def _exits(known: Iterable[tuple[int, controller.ErrorExplanation | agent.KnownExit]]) -> list[Sequence[object]]:
     return [(int(code), exit_.meaning, exit_.remedy) for code, exit_ in known]
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import grpc
 
-from enginebench_controller.authority.authority import Authority
-from enginebench_controller.authority.bundle import Bundle
+from enginebench_controller.targets.authority.authority import Authority
+from enginebench_controller.targets.authority.issued import Bundle
 from enginebench_proto.agreed.roles import CertificateKind, Role
 
 HOST = "127.0.0.1"

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import invented
 from enginebench_controller.records import Status
-from enginebench_controller.store.experiments import Contender, Experiment
+from enginebench_controller.store.models import Contender, Experiment
 
 
 def contender(**fields):

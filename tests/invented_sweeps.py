@@ -2,7 +2,7 @@
 
 from controller.prospects.passes import conv, layer, one_pass, relu, three_layers
 from enginebench_controller.records import EngineRef, Peak, PeakKind, Rate, Status
-from enginebench_controller.store.profile_entries import ProfileEntry
+from enginebench_controller.store.profiles import ProfileEntry
 
 ENGINE = EngineRef("invented", "default", "1.0")
 STEPS = ((0.0, (10, 2, 20)), (0.5, (8, 2, 12)), (0.9, (4, 2, 5)))

@@ -26,7 +26,7 @@ from benchmarks.own_words import own_words  # noqa: E402
 from benchmarks.ratio import paired_ratio, spread_ratio, variation  # noqa: E402
 from benchmarks.real_files import RealModel  # noqa: E402
 
-from enginebench_controller import convert  # noqa: E402
+from enginebench_controller import wire  # noqa: E402
 from enginebench_controller.home import Home  # noqa: E402
 from enginebench_plugins import spec  # noqa: E402
 from enginebench_proto.v1 import run_pb2  # noqa: E402
@@ -138,11 +138,11 @@ def test_the_cause_of_a_failure_is_not_the_place_in_the_sources() -> None:
     texts = json.loads((Path(__file__).parent / "controller" / "failure_texts.json").read_text(encoding="utf-8"))
     (words,) = (one["text"] for one in texts if (one["model"], one["engine"]) == ("nemo128", "openvino"))
     told = run_pb2.Failure(kind=run_pb2.FAILURE_KIND_COMPILE_FAILED, message="cannot read it", detail=words)
-    said = real_models.cause(asdict(convert.from_failure(told)))
+    said = real_models.cause(asdict(wire.from_failure(told)))
     assert said.startswith("Unsupported input type dynamic. Shape of signal input must be static")
     assert "Node(STFT): image" in said and "-- " not in said
     ended = run_pb2.Failure(kind=run_pb2.FAILURE_KIND_CRASHED, message="it ended", stderr_tail="Assertion at x.cpp:1")
-    assert real_models.cause(asdict(convert.from_failure(ended))) == "it ended: Assertion at x.cpp:1"
+    assert real_models.cause(asdict(wire.from_failure(ended))) == "it ended: Assertion at x.cpp:1"
 
 
 def test_the_list_is_as_varied_as_it_is_to_be() -> None:

@@ -37,11 +37,11 @@ from benchmarks.verdict_replay import (
 from benchmarks.verdict_synthetic import Noise, rounds
 from benchmarks.verdicts import RULE, Asked
 
-from enginebench_controller.comparing.gate import GateOutcome
-from enginebench_controller.gating.results import BASE, CONTROL, HEAD, Arm, judge, stands
-from enginebench_controller.model.zoo import build_bytes, zoo_model
-from enginebench_controller.planning.plan import GateTerms, read_plan
+from enginebench_controller.models.zoo import build_bytes, zoo_model
+from enginebench_controller.plan.plan import GateTerms, read_plan
 from enginebench_controller.records import Block, Process
+from enginebench_controller.verdicts.gate_results import BASE, CONTROL, HEAD, Arm, judge, stands
+from enginebench_controller.verdicts.gate_rule import GateOutcome
 
 CALM = Noise("synthetic quiet", process_sd=0.008)
 BUSY = Noise("synthetic noisy", process_sd=0.008, busy_share=0.3)

@@ -53,10 +53,10 @@ def _serve(parsed: argparse.Namespace) -> None:
 
 
 def _join(parsed: argparse.Namespace) -> None:
-    from enginebench_agent.entrance import require_cryptography  # noqa: PLC0415
+    from enginebench_agent.door.entrance import require_cryptography  # noqa: PLC0415
 
     require_cryptography()
-    from enginebench_agent.tls.joining import join  # noqa: PLC0415
+    from enginebench_agent.door.tls import join  # noqa: PLC0415
 
     folder = parsed.tls or DataFolder(parsed.data_dir).tls
     join(parsed.address, parsed.token, folder)
@@ -64,32 +64,32 @@ def _join(parsed: argparse.Namespace) -> None:
 
 
 def _environment_add(parsed: argparse.Namespace) -> None:
-    from enginebench_agent.environments.adding import Wish, add_environment  # noqa: PLC0415
+    from enginebench_agent.environments.managing import Wish, add_environment  # noqa: PLC0415
 
     wish = Wish(parsed.name, parsed.engine, tuple(parsed.package), parsed.python)
     add_environment(wish, DataFolder(parsed.data_dir))
 
 
 def _environment_list(parsed: argparse.Namespace) -> None:
-    from enginebench_agent.environments.listing import print_environments  # noqa: PLC0415
+    from enginebench_agent.environments.managing import print_environments  # noqa: PLC0415
 
     print_environments(DataFolder(parsed.data_dir), as_json=parsed.json)
 
 
 def _environment_remove(parsed: argparse.Namespace) -> None:
-    from enginebench_agent.environments.removing import remove_environment  # noqa: PLC0415
+    from enginebench_agent.environments.managing import remove_environment  # noqa: PLC0415
 
     remove_environment(parsed.name, DataFolder(parsed.data_dir))
 
 
 def _environment_upgrade(parsed: argparse.Namespace) -> None:
-    from enginebench_agent.environments.upgrading import upgrade_environments  # noqa: PLC0415
+    from enginebench_agent.environments.managing import upgrade_environments  # noqa: PLC0415
 
     upgrade_environments(DataFolder(parsed.data_dir))
 
 
 def _service_unit(parsed: argparse.Namespace) -> None:
-    from enginebench_agent.service_unit import SYSTEM_DATA_DIR, Manager, UnitOptions, unit_text  # noqa: PLC0415
+    from enginebench_agent.service import SYSTEM_DATA_DIR, Manager, UnitOptions, unit_text  # noqa: PLC0415
 
     manager = Manager.SYSTEM if parsed.system else Manager.USER
     data_dir = parsed.data_dir or (SYSTEM_DATA_DIR if parsed.system else default_root())
@@ -99,7 +99,7 @@ def _service_unit(parsed: argparse.Namespace) -> None:
 
 
 def _health(parsed: argparse.Namespace) -> None:
-    from enginebench_agent.health_question import UnhealthyError, check_health  # noqa: PLC0415
+    from enginebench_agent.service import UnhealthyError, check_health  # noqa: PLC0415
 
     try:
         check_health(parsed.address, parsed.timeout, parsed.tls)
@@ -110,13 +110,13 @@ def _health(parsed: argparse.Namespace) -> None:
 
 
 def _wheel(parsed: argparse.Namespace) -> None:
-    from enginebench_agent.environments.packing import pack_wheel  # noqa: PLC0415
+    from enginebench_agent.environments.installing import pack_wheel  # noqa: PLC0415
 
     print(pack_wheel(parsed.folder))  # data
 
 
 def _tune(parsed: argparse.Namespace) -> None:
-    from enginebench_agent.tuning_report import Action, print_tuning  # noqa: PLC0415
+    from enginebench_agent.machine.tuning import Action, print_tuning  # noqa: PLC0415
 
     action = Action.UNDO if parsed.undo else Action.SHOW if parsed.dry_run else Action.TUNE
     print_tuning(action, DataFolder(parsed.data_dir), parsed.root, as_json=parsed.json)

@@ -9,10 +9,9 @@ from typing import Any, TypeVar
 
 from enginebench_agent.data_folder import DataFolder
 from enginebench_agent.errors import SetupError
-from enginebench_agent.limits import NO_LIMITS, ChildLimits
-from enginebench_agent.machine_memory import memory_bytes
+from enginebench_agent.machine.cgroup import memory_bytes
 from enginebench_agent.names import is_environment_name
-from enginebench_agent.sandbox import find_sandbox
+from enginebench_agent.runs.limits import NO_LIMITS, ChildLimits, find_sandbox
 from enginebench_agent.sizes import parse_size
 
 T = TypeVar("T", bool, int, str)

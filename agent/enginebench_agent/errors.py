@@ -1,5 +1,7 @@
-"""What can go wrong in an agent: a code and a sentence each. `error_table.py` explains the codes."""
+"""What can go wrong in an agent: a code, a sentence, its gRPC status, what it means, what to do: all in one table."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import Enum, IntEnum, auto
 from typing import ClassVar
 
@@ -110,3 +112,100 @@ class ForbiddenError(AgentError):
 
 class SetupError(Exception):
     """The command line cannot do what was asked; the text is one sentence, and the exit code is 2."""
+
+
+@dataclass(frozen=True)
+class KnownError:
+    """What an error means and what who meets it can do, in sentences; `status` is its name in grpc.StatusCode.
+
+    By name, since workers read this too, and must not load gRPC.
+    """
+
+    status: str
+    meaning: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class KnownExit:
+    """What an exit code means, and what to do; both are sentences."""
+
+    meaning: str
+    remedy: str
+
+
+ERRORS: Mapping[ErrorCode, KnownError] = {
+    ErrorCode.INVALID: KnownError(
+        "INVALID_ARGUMENT",
+        "A name, digest, configuration, option or content that can never be accepted.",
+        "Correct what the sentence names; the same request again is refused again.",
+    ),
+    ErrorCode.NOT_FOUND: KnownError(
+        "NOT_FOUND",
+        "The agent has no such run, file, engine, environment or device.",
+        "See what it has with `enginebench devices`; a run is unknown once it was acknowledged or the agent restarted.",
+    ),
+    ErrorCode.NOT_READY: KnownError(
+        "FAILED_PRECONDITION",
+        "The request is sound, but something else has to happen first.",
+        "Do what the sentence names – upload the file, wait for the run, mend the configuration – and ask again.",
+    ),
+    ErrorCode.DIFFERENT_RUN: KnownError(
+        "ALREADY_EXISTS",
+        "The run id belongs to a run with another specification.",
+        "Choose a new run id.",
+    ),
+    ErrorCode.UPLOAD_UNDER_WAY: KnownError(
+        "ABORTED",
+        "Another caller is sending the same file, or was, after this one asked how much of it is there.",
+        "Ask anew what is missing, in some seconds: either the file is there then, or the upload can be continued.",
+    ),
+    ErrorCode.DISK_FULL: KnownError(
+        "RESOURCE_EXHAUSTED",
+        "The disk of the agent's data folder has no room, or what the agent may use of it.",
+        "Make room there, allow more with max_cache_bytes in agent.toml, or start the agent with another --data-dir; "
+        "what was uploaded so far is kept.",
+    ),
+    ErrorCode.BUSY: KnownError(
+        "RESOURCE_EXHAUSTED",
+        "The agent has as many runs or calls as its owner allows.",
+        "Try again later, or let its owner allow more in agent.toml.",
+    ),
+    ErrorCode.UNAUTHENTICATED: KnownError(
+        "UNAUTHENTICATED",
+        "The caller showed no certificate that this agent knows, or one that ended or was revoked.",
+        "Have one issued or renewed by the agent's authority, with `enginebench ca`.",
+    ),
+    ErrorCode.FORBIDDEN: KnownError(
+        "PERMISSION_DENIED",
+        "The caller is known, but its role does not allow that.",
+        "Ask who keeps the authority for a certificate with the role that the sentence names.",
+    ),
+    ErrorCode.SHUTTING_DOWN: KnownError(
+        "UNAVAILABLE",
+        "The agent is about to stop.",
+        "Ask again once it has been started anew; its finished results are kept.",
+    ),
+    ErrorCode.NEWER_REQUEST: KnownError(
+        "UNIMPLEMENTED",
+        "The request says something that this agent, being older than its caller, does not know.",
+        "Upgrade the agent; or do without what it does not know.",
+    ),
+    ErrorCode.DEFECT: KnownError(
+        "INTERNAL",
+        "The agent failed in a way nobody foresaw, and goes on serving.",
+        "Read its log on standard error, and report what stands there.",
+    ),
+}
+
+EXITS: Mapping[ExitCode, KnownExit] = {
+    ExitCode.OK: KnownExit("It did what was asked, or was stopped by a signal and ended in order.", "Nothing."),
+    ExitCode.UNHEALTHY: KnownExit(
+        "`health` found no agent that serves there.", "Start one there, or correct the address; the sentence says why."
+    ),
+    ExitCode.USAGE: KnownExit(
+        "Wrong usage, or what was asked cannot be; one sentence on standard error says why.",
+        "Do what the sentence says.",
+    ),
+    ExitCode.INTERRUPTED: KnownExit("Interrupted with Ctrl-C; children were ended.", "Run it again."),
+}

@@ -1,10 +1,13 @@
-"""The agent's process: one data folder, one port, three services, health and reflection."""
+"""The agent's process: one data folder, one port, three services, health and reflection, until it is told to stop."""
 
 import asyncio
 import contextlib
 import logging
+import os
 import shutil
+import signal
 import socket
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -16,24 +19,26 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from enginebench_agent.audit import AuditLog
-from enginebench_agent.cache import FileCache
 from enginebench_agent.config import AgentConfig, load_config
 from enginebench_agent.data_folder import DataFolder
-from enginebench_agent.discovery import Discovery
-from enginebench_agent.entrance import Entrance, make_entrance
+from enginebench_agent.door.audit import AuditLog
+from enginebench_agent.door.entrance import Entrance, make_entrance
+from enginebench_agent.door.interceptors import (
+    EndedCall,
+    ErrorInterceptor,
+    GuardingInterceptor,
+    ObservingInterceptor,
+    ParsingInterceptor,
+    StreamLimit,
+)
+from enginebench_agent.environments.discovery import Discovery
 from enginebench_agent.errors import SetupError
-from enginebench_agent.guarding import GuardingInterceptor
-from enginebench_agent.interception import ErrorInterceptor
-from enginebench_agent.leases import Leases
-from enginebench_agent.notifying import READY, STOPPING, notify
-from enginebench_agent.observing import Call, ObservingInterceptor
-from enginebench_agent.parsing import ParsingInterceptor
-from enginebench_agent.peak_file import PeakFile
+from enginebench_agent.files.cache import FileCache
+from enginebench_agent.machine.peak_file import PeakFile
+from enginebench_agent.runs.queue import Leases
+from enginebench_agent.runs.supervisor import Supervisor
+from enginebench_agent.service import SERVING, STOPPING, notify
 from enginebench_agent.servicers import AgentServicer, ModelServicer, RunServicer
-from enginebench_agent.stopping import Stop
-from enginebench_agent.stream_limit import StreamLimit
-from enginebench_agent.supervisor import Supervisor
 from enginebench_proto.agreed import logs, meeting
 from enginebench_proto.v1 import (
     agent_pb2,
@@ -43,6 +48,46 @@ from enginebench_proto.v1 import (
     run_pb2,
     run_pb2_grpc,
 )
+
+
+class Stop:
+    """What was asked of this process. SIGTERM asks gently; a second one, SIGINT, or a starter that is gone do not.
+
+    Make one in the event loop that is to hear of it.
+    """
+
+    def __init__(self, *, with_stdin: bool) -> None:
+        """`with_stdin`: the end of standard input means that the starter is gone."""
+        self._loop = asyncio.get_running_loop()
+        self._asked = asyncio.Event()
+        self._at_once = asyncio.Event()
+        self._loop.add_signal_handler(signal.SIGTERM, self._ask)
+        self._loop.add_signal_handler(signal.SIGINT, self._insist)
+        if with_stdin:
+            self._loop.add_reader(sys.stdin.fileno(), self._read_away)
+
+    async def asked(self) -> None:
+        """Wait until somebody asks, in whatever way."""
+        await self._asked.wait()
+
+    async def at_once(self) -> None:
+        """Wait until somebody insists."""
+        await self._at_once.wait()
+
+    def _ask(self) -> None:
+        if self._asked.is_set():
+            self._at_once.set()
+        self._asked.set()
+
+    def _insist(self) -> None:
+        self._at_once.set()
+        self._asked.set()
+
+    def _read_away(self) -> None:
+        if not os.read(sys.stdin.fileno(), 4096):
+            self._loop.remove_reader(sys.stdin.fileno())
+            self._insist()
+
 
 STOP_GRACE_SECONDS = 1.0
 COLLECT_SECONDS = 1.0
@@ -141,7 +186,7 @@ async def _serve(options: ServeOptions, entrance: Entrance, announcing: Announci
         "listening", extra=logs.told(host=options.host, port=port, folder=str(folder.root), shut_in_by=shut_in_by)
     )
     print(f"{meeting.READY}{_shown_host(options.host)}:{port}", flush=True)  # the ready line
-    notify(READY)
+    notify(SERVING)
     async with announcing(port):
         await stop.asked()
     notify(STOPPING)
@@ -165,7 +210,7 @@ def _announcing(options: ServeOptions, entrance: Entrance) -> Announcing:
             f"agent NAME --host HOST` writes into {options.tls or options.folder.tls}, or leave it out"
         )
     try:
-        from enginebench_agent.announcing import announced  # noqa: PLC0415  # an extra
+        from enginebench_agent.door.announcing import announced  # noqa: PLC0415  # an extra
     except ModuleNotFoundError as error:
         raise SetupError(
             "--announce needs the library zeroconf: pip install 'enginebench[mdns]', or leave it out"
@@ -184,13 +229,13 @@ def _load_config(options: ServeOptions) -> AgentConfig:
 
 @contextlib.contextmanager
 def _metrics(
-    options: ServeOptions, supervisor: Supervisor, discovery: Discovery, calls: Counter[Call]
+    options: ServeOptions, supervisor: Supervisor, discovery: Discovery, calls: Counter[EndedCall]
 ) -> Iterator[None]:
     if options.metrics_port is None:
         yield
         return
     try:
-        from enginebench_agent.metrics import AgentCollector, serving  # noqa: PLC0415  # an extra
+        from enginebench_agent.door.metrics import AgentCollector, serving  # noqa: PLC0415  # an extra
     except ModuleNotFoundError as error:
         raise SetupError(
             "--metrics-port needs the library prometheus-client: pip install 'enginebench[metrics]', or leave it out"

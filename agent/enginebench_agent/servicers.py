@@ -7,14 +7,14 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
-from enginebench_agent.cache import FileCache
 from enginebench_agent.data_folder import DataFolder
-from enginebench_agent.discovery import Discovery
+from enginebench_agent.environments.discovery import Discovery
 from enginebench_agent.errors import AgentError, InvalidRequestError
-from enginebench_agent.host import read_host_facts
-from enginebench_agent.peak_file import PeakFile
-from enginebench_agent.reception import Reception
-from enginebench_agent.supervisor import Supervisor
+from enginebench_agent.files.cache import FileCache
+from enginebench_agent.files.reception import Reception
+from enginebench_agent.machine.host import read_host_facts
+from enginebench_agent.machine.peak_file import PeakFile
+from enginebench_agent.runs.supervisor import Supervisor
 from enginebench_proto.v1 import (
     agent_pb2,
     agent_pb2_grpc,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import platformdirs
 
 if TYPE_CHECKING:
-    from enginebench_controller.model.library import ModelLibrary
+    from enginebench_controller.models.library import ModelLibrary
     from enginebench_controller.store.store import Store
 
 HOME_VARIABLE = "ENGINEBENCH_HOME"
@@ -31,7 +31,7 @@ class Home:
     @cached_property
     def library(self) -> "ModelLibrary":
         """The model versions."""
-        from enginebench_controller.model.library import ModelLibrary  # noqa: PLC0415  # brings onnx
+        from enginebench_controller.models.library import ModelLibrary  # noqa: PLC0415  # brings onnx
 
         return ModelLibrary(self.path / "models")
 

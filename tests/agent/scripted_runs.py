@@ -4,14 +4,14 @@ import asyncio
 import sys
 from pathlib import Path
 
-from enginebench_agent.attempt import SPEC_FILE
-from enginebench_agent.cache import FileCache
-from enginebench_agent.execution import Execution, Terms
-from enginebench_agent.leases import Leases
-from enginebench_agent.limits import NO_LIMITS, ChildLimits
-from enginebench_agent.peak_file import PeakFile
-from enginebench_agent.run import Run
-from enginebench_agent.spool import MAX_RESULT_BYTES, Spool
+from enginebench_agent.files.cache import FileCache
+from enginebench_agent.machine.peak_file import PeakFile
+from enginebench_agent.runs.attempt import SPEC_FILE
+from enginebench_agent.runs.execution import Execution, Terms
+from enginebench_agent.runs.limits import NO_LIMITS, ChildLimits
+from enginebench_agent.runs.queue import Leases
+from enginebench_agent.runs.run import Run
+from enginebench_agent.runs.spool import MAX_RESULT_BYTES, Spool
 from enginebench_proto.v1 import configuration_pb2, model_pb2, run_pb2
 
 MODEL_SHA256 = "0" * 64
@@ -19,7 +19,7 @@ RESOURCES = ("fake:0",)
 
 PRELUDE = """
 import os, signal, sys, time
-from enginebench_agent.framing import write_frame
+from enginebench_agent.worker.pipe import write_frame
 from enginebench_proto.v1 import measurement_pb2, run_pb2, worker_pb2
 
 pipe = os.fdopen(os.dup(1), "wb")

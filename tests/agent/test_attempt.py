@@ -8,8 +8,8 @@ import pytest
 from agent_process import eventually, is_alive
 from scripted_runs import Bench, finished
 
-from enginebench_agent import attempt, child, spool
-from enginebench_agent.resident import ResidentSet
+from enginebench_agent.runs import attempt, child, spool
+from enginebench_agent.runs.limits import ResidentSet
 from enginebench_proto.v1 import configuration_pb2, run_pb2
 
 TWO_BLOCKS = "block(0)\nblock(1, 5)\n"

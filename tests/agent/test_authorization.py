@@ -13,9 +13,9 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from certified import DAY, Certified, credentials
-from enginebench_agent.audit import AuditLog
-from enginebench_agent.authorization import THIS_MACHINE
-from enginebench_agent.guarding import GuardingInterceptor
+from enginebench_agent.door.audit import AuditLog
+from enginebench_agent.door.interceptors import GuardingInterceptor
+from enginebench_agent.door.permissions import THIS_MACHINE
 from enginebench_proto.agreed.roles import Role
 from enginebench_proto.v1 import agent_pb2, model_pb2, run_pb2
 

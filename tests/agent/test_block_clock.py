@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from enginebench_agent import block_clock
-from enginebench_agent.block_clock import BlockClock
+from enginebench_agent.runs import block_clock
+from enginebench_agent.runs.block_clock import BlockClock
 from enginebench_proto.v1 import measurement_pb2, run_pb2
 from enginebench_proto.v1.worker_pb2 import WorkerMessage
 

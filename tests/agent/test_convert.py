@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from enginebench_agent import convert, options
+from enginebench_agent import wire
 from enginebench_plugins import spec
 from enginebench_plugins.spec import OptionSpec, Precision, UnsupportedSettingsError
 from enginebench_proto.v1 import configuration_pb2, engine_pb2, measurement_pb2, run_pb2
@@ -95,51 +95,51 @@ SETTINGS = st.builds(
 
 @given(DEVICES)
 def test_devices_return(device: spec.Device) -> None:
-    assert convert.from_device(convert.to_device(device)) == device
+    assert wire.from_device(wire.to_device(device)) == device
 
 
 @given(INFOS, st.lists(DEVICES, max_size=2).map(tuple))
 def test_engines_return_with_their_options_and_devices(info: spec.EngineInfo, devices: tuple[spec.Device, ...]) -> None:
-    assert convert.from_available_engine(convert.to_available_engine(info, devices)) == (info, devices)
+    assert wire.from_available_engine(wire.to_available_engine(info, devices)) == (info, devices)
 
 
 @given(EFFECTIVES, st.lists(UINT32, max_size=3).map(tuple))
 def test_effective_values_return_and_unknown_ones_stay_unknown(
     effective: spec.Effective, affinity: tuple[int, ...]
 ) -> None:
-    assert convert.from_effective(convert.to_effective(effective, affinity)) == (effective, affinity)
+    assert wire.from_effective(wire.to_effective(effective, affinity)) == (effective, affinity)
 
 
 def test_what_was_prepared_travels_as_far_as_anybody_would_read() -> None:
     effective = spec.Effective(prepared=("5 weights folded", "w" * 1000, *["more"] * 100))
-    (told, _) = convert.from_effective(convert.to_effective(effective))
+    (told, _) = wire.from_effective(wire.to_effective(effective))
     assert told.prepared[0] == "5 weights folded"
     assert len(told.prepared[1]) == 200 and len(told.prepared) == 20
 
 
 @given(LAYERS)
 def test_layers_return(layer: spec.LayerProfile) -> None:
-    assert convert.from_layer(convert.to_layer(layer)) == layer
+    assert wire.from_layer(wire.to_layer(layer)) == layer
 
 
 @given(SETTINGS)
 def test_settings_return(settings: spec.Settings) -> None:
-    message = convert.to_configuration(settings, ())
-    assert convert.from_configuration(message, ALLOWED, profiling=settings.profiling) == settings
+    message = wire.to_configuration(settings, ())
+    assert wire.from_configuration(message, ALLOWED, profiling=settings.profiling) == settings
 
 
 @given(st.builds(spec.TensorSpec, TEXT, TEXT, st.lists(UINT64, max_size=4).map(tuple)))
 def test_tensors_return(tensor: spec.TensorSpec) -> None:
-    assert convert.from_tensor(convert.to_tensor(tensor, integer_bound=5)) == tensor
+    assert wire.from_tensor(wire.to_tensor(tensor, integer_bound=5)) == tensor
 
 
 def test_an_open_dimension_cannot_travel() -> None:
     with pytest.raises(ValueError, match="'x' has an open dimension"):
-        convert.to_tensor(spec.TensorSpec("x", "float32", (None, 3)))
+        wire.to_tensor(spec.TensorSpec("x", "float32", (None, 3)))
 
 
 def test_an_absent_readback_is_absent_on_the_wire() -> None:
-    assert convert.to_effective(spec.Effective()) == measurement_pb2.Effective()
+    assert wire.to_effective(spec.Effective()) == measurement_pb2.Effective()
 
 
 def test_the_model_of_a_run_carries_its_input_shapes() -> None:
@@ -149,7 +149,7 @@ def test_the_model_of_a_run_carries_its_input_shapes() -> None:
             inputs=[configuration_pb2.InputTensor(name="x", dtype="int64", shape=[2, 3])]
         ),
     )
-    source = convert.from_model(run, Path("model.onnx"))
+    source = wire.from_model(run, Path("model.onnx"))
     expected = (spec.TensorSpec("x", "int64", (2, 3)),)
     assert source == spec.ModelSource(Path("model.onnx"), spec.ModelFormat.ONNX, expected)
 
@@ -169,13 +169,13 @@ def test_the_model_of_a_run_carries_its_input_shapes() -> None:
 )
 def test_options_off_the_list_are_refused_with_the_remedy(texts: dict[str, str], sentence: str) -> None:
     with pytest.raises(UnsupportedSettingsError) as refusal:
-        options.from_options(ALLOWED, texts)
+        wire.from_options(ALLOWED, texts)
     assert str(refusal.value) == sentence
 
 
 def test_an_engine_without_options_says_so() -> None:
     with pytest.raises(UnsupportedSettingsError, match="There are none"):
-        options.from_options((), {"x": "1"})
+        wire.from_options((), {"x": "1"})
 
 
 @pytest.mark.parametrize(
@@ -190,15 +190,15 @@ def test_an_engine_without_options_says_so() -> None:
     ],
 )
 def test_a_configuration_with_holes_is_refused(changes: dict[str, object], sentence: str) -> None:
-    message = convert.to_configuration(spec.Settings(), ())
+    message = wire.to_configuration(spec.Settings(), ())
     for field, value in changes.items():
         setattr(message, field, value)
     with pytest.raises(UnsupportedSettingsError, match=sentence):
-        convert.from_configuration(message, ())
+        wire.from_configuration(message, ())
 
 
 def _open_loop(**arrivals: float) -> configuration_pb2.Configuration:
-    message = convert.to_configuration(spec.Settings(load=spec.Load.ASYNC, requests=3), ())
+    message = wire.to_configuration(spec.Settings(load=spec.Load.ASYNC, requests=3), ())
     message.load = configuration_pb2.LOAD_OPEN_LOOP
     message.arrivals.MergeFrom(configuration_pb2.Arrivals(**arrivals))
     return message
@@ -206,32 +206,32 @@ def _open_loop(**arrivals: float) -> configuration_pb2.Configuration:
 
 def test_an_open_loop_is_asynchronous_to_the_engine() -> None:
     message = _open_loop(process=configuration_pb2.ARRIVAL_PROCESS_POISSON, rate_per_s=80.5)
-    assert convert.from_configuration(message, ()) == spec.Settings(load=spec.Load.ASYNC, requests=3)
+    assert wire.from_configuration(message, ()) == spec.Settings(load=spec.Load.ASYNC, requests=3)
 
 
 @pytest.mark.parametrize("rate_per_s", [0.0, -1.0, float("nan"), float("inf")])
 def test_an_open_loop_needs_a_rate(rate_per_s: float) -> None:
     message = _open_loop(process=configuration_pb2.ARRIVAL_PROCESS_CONSTANT, rate_per_s=rate_per_s)
     with pytest.raises(UnsupportedSettingsError, match="needs a rate above 0"):
-        convert.from_configuration(message, ())
+        wire.from_configuration(message, ())
 
 
 def test_an_open_loop_needs_to_know_how_requests_arrive() -> None:
     with pytest.raises(UnsupportedSettingsError, match="constant or poisson"):
-        convert.from_configuration(_open_loop(rate_per_s=5), ())
+        wire.from_configuration(_open_loop(rate_per_s=5), ())
 
 
 def test_only_an_open_loop_has_arrivals() -> None:
     message = _open_loop(process=configuration_pb2.ARRIVAL_PROCESS_CONSTANT, rate_per_s=5)
     message.load = configuration_pb2.LOAD_SYNC
     with pytest.raises(UnsupportedSettingsError, match="Only the load open-loop"):
-        convert.from_configuration(message, ())
+        wire.from_configuration(message, ())
 
 
 def test_an_unknown_model_format_is_refused() -> None:
     with pytest.raises(UnsupportedSettingsError, match="'pickle'"):
-        convert.from_model(run_pb2.RunSpec(model=ModelVersion(format="pickle")), Path("m"))
+        wire.from_model(run_pb2.RunSpec(model=ModelVersion(format="pickle")), Path("m"))
 
 
 def test_option_types_are_named_as_a_person_writes_them() -> None:
-    assert convert.to_option(ALLOWED[1]) == engine_pb2.EngineOption(name="arena", type="bool")
+    assert wire.to_option(ALLOWED[1]) == engine_pb2.EngineOption(name="arena", type="bool")

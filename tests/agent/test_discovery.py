@@ -12,8 +12,8 @@ from plugged import Environment
 from scripted_runs import PRELUDE
 
 from enginebench_agent.config import AgentConfig, EnvironmentConfig
-from enginebench_agent.discovery import Discovery, ask_worker, without_needless
-from enginebench_agent.leases import Leases
+from enginebench_agent.environments.discovery import Discovery, ask_worker, without_needless
+from enginebench_agent.runs.queue import Leases
 from enginebench_proto.v1 import engine_pb2
 from enginebench_proto.v1.engine_pb2 import Engine
 

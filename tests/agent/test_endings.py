@@ -13,12 +13,12 @@ import grpc
 import pytest
 from agent_process import refused
 
-from enginebench_agent import endings
-from enginebench_agent.child import ChildExit, ChildStartError, spawned
+from enginebench_agent.door.interceptors import STATUS_OF_CODE, ErrorInterceptor
 from enginebench_agent.errors import AgentError, ErrorCode, NotFoundError
-from enginebench_agent.event_log import MAX_EVENTS, EventLog
-from enginebench_agent.interception import STATUS_OF_CODE, ErrorInterceptor
-from enginebench_agent.leases import Leases
+from enginebench_agent.runs import endings
+from enginebench_agent.runs.child import ChildExit, ChildStartError, spawned
+from enginebench_agent.runs.queue import Leases
+from enginebench_agent.runs.run import MAX_EVENTS, EventLog
 from enginebench_proto.v1 import agent_pb2, agent_pb2_grpc, run_pb2
 
 

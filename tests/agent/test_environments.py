@@ -11,11 +11,8 @@ from pathlib import Path
 import pytest
 from agent_process import run_command
 
-from enginebench_agent.environments.adding import engines_of
-from enginebench_agent.environments.installing import EngineRequirement
-from enginebench_agent.environments.interpreter import Version, choose_python
-from enginebench_agent.environments.provenance import own_requirement
-from enginebench_agent.environments.wheel import rebuild_wheel
+from enginebench_agent.environments.installing import EngineRequirement, own_requirement, rebuild_wheel
+from enginebench_agent.environments.managing import Version, choose_python, engines_of
 from enginebench_agent.errors import SetupError
 from enginebench_proto.v1.engine_pb2 import Engine
 

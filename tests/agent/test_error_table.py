@@ -4,9 +4,8 @@ import grpc
 import pytest
 from agent_process import Client
 
-from enginebench_agent.error_table import ERRORS, EXITS
-from enginebench_agent.errors import ErrorCode, ExitCode
-from enginebench_agent.interception import CODE_KEY
+from enginebench_agent.door.interceptors import CODE_KEY
+from enginebench_agent.errors import ERRORS, EXITS, ErrorCode, ExitCode
 from enginebench_proto.v1 import model_pb2, run_pb2
 
 

@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
-from enginebench_agent import framing
-from enginebench_agent.framing import FramingError, read_frame, read_frame_async, write_frame
+from enginebench_agent.worker import pipe
+from enginebench_agent.worker.pipe import FramingError, read_frame, read_frame_async, write_frame
 from enginebench_proto.v1.run_pb2 import PhaseStarted, Progress
 from enginebench_proto.v1.worker_pb2 import WorkerMessage
 
@@ -44,7 +44,7 @@ async def test_the_async_reader_reads_the_same_frames() -> None:
     [
         (framed(PHASE)[:2], "2 bytes into the length"),
         (framed(PHASE)[:-3], "bytes into a frame of"),
-        (struct.pack("<I", framing.MAX_FRAME_BYTES + 1), "exceeds the limit"),
+        (struct.pack("<I", pipe.MAX_FRAME_BYTES + 1), "exceeds the limit"),
         (struct.pack("<I", 4) + b"\xff\xff\xff\xff", "holds no worker message"),
     ],
 )
@@ -58,7 +58,7 @@ async def test_a_damaged_stream_is_a_typed_error(content: bytes, sentence: str) 
 def test_a_message_beyond_the_limit_is_refused_before_anything_is_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(framing, "MAX_FRAME_BYTES", 3)
+    monkeypatch.setattr(pipe, "MAX_FRAME_BYTES", 3)
     stream = io.BytesIO()
     with pytest.raises(FramingError, match="exceeds the limit of 3 bytes"):
         write_frame(stream, PHASE)

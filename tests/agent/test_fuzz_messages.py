@@ -18,11 +18,11 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from hypothesis import strategies as st
 
 import enginebench_proto.v1
-from enginebench_agent.attempt import Attempt, Order
-from enginebench_agent.framing import FramingError, read_frame, read_frame_async
-from enginebench_agent.run import Run
-from enginebench_agent.spool import Spool
-from enginebench_plugins.fake import plugin as fake
+from enginebench_agent.runs.attempt import Attempt, Order
+from enginebench_agent.runs.run import Run
+from enginebench_agent.runs.spool import Spool
+from enginebench_agent.worker.pipe import FramingError, read_frame, read_frame_async
+from enginebench_plugins.engines.fake import plugin as fake
 from enginebench_plugins.spec import UnsupportedSettingsError
 from enginebench_proto.v1 import agent_pb2, engine_pb2, measurement_pb2, model_pb2, profile_pb2, run_pb2, worker_pb2
 from fuzzing import fuzzed
@@ -304,7 +304,7 @@ class _ScriptedChild:
             yield worker_pb2.WorkerMessage.FromString(message.SerializeToString())
 
     async def exit(self) -> Any:
-        from enginebench_agent.child import ChildExit
+        from enginebench_agent.runs.child import ChildExit
 
         return ChildExit(0, "", "")
 
@@ -357,7 +357,7 @@ def test_whatever_a_child_sends_ends_in_a_result_that_can_be_told(
     | edited_message(make_spec(CONTENT, "given", kind=run_pb2.RUN_KIND_PROFILE)),
 )
 def test_a_child_takes_any_specification_or_refuses_it(spec: run_pb2.RunSpec) -> None:
-    from enginebench_agent.worker.job import check_job
+    from enginebench_agent.worker.assignment import check_job
 
     engine = fake.FakeEngine()
     with contextlib.suppress(UnsupportedSettingsError):

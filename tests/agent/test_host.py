@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from machine import CPU, write, write_policies
 
-from enginebench_agent.cgroup import cpu_quota_cores, memory_limit_bytes, oom_kills
 from enginebench_agent.data_folder import DataFolder
-from enginebench_agent.host import read_host_facts
-from enginebench_agent.tuning import RECORD, tune
+from enginebench_agent.machine.cgroup import cpu_quota_cores, memory_limit_bytes, oom_kills
+from enginebench_agent.machine.host import read_host_facts
+from enginebench_agent.machine.tuning import RECORD, tune
 
 X86 = """processor\t: 0
 model name\t: Intel(R) Xeon(R) Platinum 8480+

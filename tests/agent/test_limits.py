@@ -9,7 +9,7 @@ from agent_process import ONLY_FAKE, AgentProcess, connected, make_spec
 from grpc_health.v1 import health_pb2
 from scripted_runs import Bench
 
-from enginebench_agent.limits import RESERVED_BYTES, ChildLimits
+from enginebench_agent.runs.limits import RESERVED_BYTES, ChildLimits
 from enginebench_agent.sizes import parse_size, shown_size
 from enginebench_proto.v1 import agent_pb2, run_pb2
 

@@ -79,7 +79,7 @@ async def test_text_lines_stay_one_line_whatever_names_hold(tmp_path: Path, mode
             await client.upload(model)
             await client.run(make_spec(model, "plain"))
         text = agent.text()
-    assert re.search(r" INFO enginebench_agent.execution: run ended caller=\S+ run=plain outcome=ok ", text)
+    assert re.search(r" INFO enginebench_agent.runs.execution: run ended caller=\S+ run=plain outcome=ok ", text)
     assert "\x1b" not in text
     assert all(line[:4].isdigit() for line in text.splitlines()), "every line begins with its date"
 

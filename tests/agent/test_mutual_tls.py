@@ -17,11 +17,10 @@ from cryptography import x509
 
 from certified import Certified, credentials
 from enginebench_agent import server
-from enginebench_agent.audit import AuditLog
-from enginebench_agent.authorization import THIS_MACHINE
+from enginebench_agent.door.audit import AuditLog
+from enginebench_agent.door.permissions import THIS_MACHINE
+from enginebench_agent.door.tls import MaterialFolder, load_material, server_credentials
 from enginebench_agent.errors import SetupError
-from enginebench_agent.tls.credentials import server_credentials
-from enginebench_agent.tls.material import MaterialFolder, load_material
 from enginebench_proto.agreed.roles import Role
 from enginebench_proto.v1 import agent_pb2, agent_pb2_grpc
 

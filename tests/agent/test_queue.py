@@ -12,7 +12,7 @@ import pytest
 from agent_process import ONLY_FAKE, AgentProcess, Client, connected, eventually, make_spec
 from scripted_runs import Bench, finished
 
-from enginebench_agent.run import Run
+from enginebench_agent.runs.run import Run
 from enginebench_proto.v1 import run_pb2
 
 HANGS = {"fault": "hang"}

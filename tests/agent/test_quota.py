@@ -9,9 +9,8 @@ import grpc
 import pytest
 from agent_process import ENDLESS_MS, ONLY_FAKE, AgentProcess, Client, connected, digest, eventually, make_spec, refused
 
-from enginebench_agent.cache import FileCache
 from enginebench_agent.errors import DiskFullError
-from enginebench_agent.quota import EVICTED_SUFFIX, Quota
+from enginebench_agent.files.cache import EVICTED_SUFFIX, FileCache, Quota
 from enginebench_proto.v1 import model_pb2
 
 MEGABYTE = 1_000_000

@@ -4,7 +4,7 @@ import asyncio
 import os
 from pathlib import Path
 
-from enginebench_agent.resident import SAMPLE_SECONDS, TIMED_PHASE, ResidentSet
+from enginebench_agent.runs.limits import SAMPLE_SECONDS, TIMED_PHASE, ResidentSet
 from enginebench_proto.v1.measurement_pb2 import Phase
 
 PAGE = os.sysconf("SC_PAGE_SIZE")

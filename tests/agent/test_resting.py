@@ -14,8 +14,8 @@ import pytest
 from agent_process import ENDLESS_MS, AgentProcess, Client, connected, eventually, make_spec
 from scripted_runs import Bench, finished
 
-from enginebench_agent.resting import OwnTime, Rest
-from enginebench_agent.run import Run
+from enginebench_agent.runs.resting import OwnTime, Rest
+from enginebench_agent.runs.run import Run
 from enginebench_proto.v1 import run_pb2
 from enginebench_proto.v1.run_pb2 import (
     FAILURE_KIND_CRASHED,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from agent_process import AgentProcess, run_command
 
-from enginebench_agent.service_unit import SYSTEM_DATA_DIR, Manager, UnitOptions, unit_text
+from enginebench_agent.service import SYSTEM_DATA_DIR, Manager, UnitOptions, unit_text
 
 ANALYZE = shutil.which("systemd-analyze")
 OPEN = ("--host", "0.0.0.0")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from enginebench_agent.spool import Spool
+from enginebench_agent.runs.spool import Spool
 from enginebench_proto.v1 import measurement_pb2, run_pb2
 
 BLOCK = run_pb2.ResultPart(block=measurement_pb2.Block(index=0, iterations=1))

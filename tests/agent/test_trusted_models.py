@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from enginebench_agent.admission import check_format
 from enginebench_agent.config import AgentConfig
 from enginebench_agent.data_folder import DataFolder
 from enginebench_agent.errors import InvalidRequestError
+from enginebench_agent.runs.admission import check_format
 from enginebench_proto.v1.model_pb2 import ModelVersion
 
 TRUSTED, OTHER = "a" * 64, "b" * 64

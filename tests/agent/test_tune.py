@@ -11,7 +11,7 @@ from machine import CPU, write, write_policies
 
 from enginebench_agent.data_folder import DataFolder
 from enginebench_agent.errors import SetupError
-from enginebench_agent.tuning import RECORD, pending, tune, undo
+from enginebench_agent.machine.tuning import RECORD, pending, tune, undo
 from enginebench_proto.v1 import agent_pb2
 
 GOVERNORS = [f"{CPU}/cpufreq/policy{number}/scaling_governor" for number in (0, 1)]

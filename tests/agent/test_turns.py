@@ -11,12 +11,12 @@ import pytest
 from agent_process import eventually
 from scripted_runs import Bench, finished
 
-from enginebench_agent import turns
 from enginebench_agent.errors import InvalidRequestError
-from enginebench_agent.leases import Leases
-from enginebench_agent.run import Run
-from enginebench_agent.turn_answers import GO
-from enginebench_agent.turns import Groups, Member
+from enginebench_agent.runs import turns
+from enginebench_agent.runs.queue import Leases
+from enginebench_agent.runs.run import Run
+from enginebench_agent.runs.turns import Groups, Member
+from enginebench_agent.worker.pipe import GO
 from enginebench_proto.v1.run_pb2 import (
     FAILURE_KIND_CRASHED,
     OUTCOME_CANCELLED,

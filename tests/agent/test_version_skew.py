@@ -14,7 +14,7 @@ pytestmark = pytest.mark.fault(20)
 
 OLD_WORKER = """\
 import sys
-from enginebench_agent.framing import write_frame
+from enginebench_agent.worker.pipe import write_frame
 from enginebench_proto.v1.engine_pb2 import Engine
 from enginebench_proto.v1.worker_pb2 import WorkerMessage
 write_frame(sys.stdout.buffer, WorkerMessage(engine=Engine(name="fake", distribution="enginebench 0.0.1")))

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from agent_process import digest
 
-from enginebench_agent.cache import FileCache
-from enginebench_agent.workspace import place_inputs, place_model
+from enginebench_agent.files.cache import FileCache
+from enginebench_agent.files.workspace import place_inputs, place_model
 from enginebench_proto.v1.configuration_pb2 import InputFile
 from enginebench_proto.v1.model_pb2 import ModelFile
 

@@ -3,8 +3,8 @@
 import pytest
 
 from controller.comparing.chains import chain, conv_nodes, layer, reorder
-from enginebench_controller.comparing import compare_profiles
-from enginebench_controller.comparing.reports import profile_html
+from enginebench_controller.files.reports import profile_html
+from enginebench_controller.verdicts.layers.profiles import compare_profiles
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import numpy as np
 
 import invented
 from enginebench_controller.records import CapturedOutput, Configuration, Effective, Readback, ReadbackSource
-from enginebench_controller.trust.output_check import check_outputs
+from enginebench_controller.verdicts.output_check import check_outputs
 
 INPUTS = 4
 SHAPE = (4, 10)

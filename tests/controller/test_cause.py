@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from enginebench_controller import convert
+from enginebench_controller import wire
 from enginebench_controller.records.cause import cause, last_words
 from enginebench_proto.v1 import run_pb2
 
@@ -137,7 +137,7 @@ def test_the_last_words_of_a_process():
 
 
 def failure(**fields):
-    return convert.from_failure(run_pb2.Failure(kind=run_pb2.FAILURE_KIND_COMPILE_FAILED, **fields))
+    return wire.from_failure(run_pb2.Failure(kind=run_pb2.FAILURE_KIND_COMPILE_FAILED, **fields))
 
 
 def test_a_failure_becomes_a_record_with_its_cause_in_one_line_and_the_words_whole():

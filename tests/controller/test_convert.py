@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from enginebench_controller import convert
+from enginebench_controller import wire
 from enginebench_controller.records import (
     ArrivalProcess,
     Arrivals,
@@ -56,17 +56,17 @@ CONFIGURATION = Configuration(
 
 
 def test_a_configuration_survives_the_wire() -> None:
-    assert convert.from_configuration(convert.to_configuration(CONFIGURATION)) == CONFIGURATION
+    assert wire.from_configuration(wire.to_configuration(CONFIGURATION)) == CONFIGURATION
 
 
 @pytest.mark.parametrize("load", [Load.SYNC, Load.ASYNC])
 def test_a_load_without_arrivals_survives_the_wire(load: Load) -> None:
     closed = replace(CONFIGURATION, load=load, arrivals=None)
-    assert convert.from_configuration(convert.to_configuration(closed)) == closed
+    assert wire.from_configuration(wire.to_configuration(closed)) == closed
 
 
 def test_each_process_of_an_open_loop_has_a_schedule_of_its_own() -> None:
-    seeds = [convert.to_configuration(CONFIGURATION, process).arrivals.seed for process in range(3)]
+    seeds = [wire.to_configuration(CONFIGURATION, process).arrivals.seed for process in range(3)]
     assert len(set(seeds)) == 3
 
 
@@ -78,14 +78,14 @@ EVIDENCE = Evidence(
 @pytest.mark.parametrize("evidence", [Evidence(), EVIDENCE])
 def test_a_block_survives_the_wire_and_what_is_unknown_stays_unknown(evidence: Evidence) -> None:
     block = Block(2, 3, 4, 5, 6, evidence, ("steal 12 %",))
-    assert convert.from_block(convert.to_block(block), process=2) == block
+    assert wire.from_block(wire.to_block(block), process=2) == block
 
 
 @pytest.mark.parametrize("instants", [(None, None, None), ([1, 2], [3, 4], [5, 2**40])])
 def test_samples_survive_the_wire(instants: tuple[list[int] | None, ...]) -> None:
     series = [None if values is None else np.array(values, dtype=np.int64) for values in instants]
     samples = BlockSamples(1, 7, np.array([3, 2**40], dtype=np.int64), *series)
-    back = convert.from_samples(convert.to_samples(samples), process=1)
+    back = wire.from_samples(wire.to_samples(samples), process=1)
     assert (back.process, back.block, back.latency_ns.dtype) == (1, 7, np.dtype(np.int64))
     for name in ("latency_ns", "scheduled_ns", "sent_ns", "completed_ns"):
         sent, received = getattr(samples, name), getattr(back, name)
@@ -94,7 +94,7 @@ def test_samples_survive_the_wire(instants: tuple[list[int] | None, ...]) -> Non
 
 def test_a_captured_output_survives_the_wire() -> None:
     output = CapturedOutput(1, "y", "float16", (4, 1000), 3, np.array([1.5, -2, np.nan], dtype=np.float32))
-    back = convert.from_captured_output(convert.to_captured_output(output))
+    back = wire.from_captured_output(wire.to_captured_output(output))
     assert (back.input_index, back.name, back.dtype, back.shape, back.stride) == (1, "y", "float16", (4, 1000), 3)
     assert back.values.dtype == np.float32 and np.array_equal(back.values, output.values, equal_nan=True)
 
@@ -106,7 +106,7 @@ def test_what_a_process_did_is_read_and_the_rest_stays_unknown() -> None:
         warm_up=measurement_pb2.WarmUp(iterations=9, reason="it drifted"),
         unsent_arrivals=0,
     )
-    process = convert.from_process(2, run_pb2.RunResult(measurement=message))
+    process = wire.from_process(2, run_pb2.RunResult(measurement=message))
     assert (process.index, process.iterations, process.stop_reason) == (2, 5, StopReason.MAX_DURATION)
     assert process.warm_up == WarmUp(False, 9, "it drifted")
     assert (process.unsent_arrivals, process.scheduled_arrivals, process.calibration) == (0, None, None)
@@ -117,17 +117,17 @@ def test_who_else_used_the_machine_is_read_and_what_was_not_seen_stays_unknown()
     use = measurement_pb2.MachineUse(duration_ns=10, processors=2, other_cpu_time_ns=8, steal_ns=1, busiest=[pip])
     seen = measurement_pb2.Bystanders(before=use, waited_ns=5, quota_cores=1.5, unseen=["processes of other users"])
     message = measurement_pb2.Measurement(bystanders=seen, warm_up=measurement_pb2.WarmUp(undecided=True))
-    process = convert.from_process(0, run_pb2.RunResult(measurement=message))
+    process = wire.from_process(0, run_pb2.RunResult(measurement=message))
     found = MachineUse(10, 2, 8, 1, (ProcessUse("pip", 812, 2, 7),))
     assert process.bystanders == Bystanders(found, 5, None, 1.5, ("processes of other users",))
     assert process.warm_up is not None and process.warm_up.steady is None
-    older = convert.from_process(0, run_pb2.RunResult(measurement=measurement_pb2.Measurement(iterations=1)))
+    older = wire.from_process(0, run_pb2.RunResult(measurement=measurement_pb2.Measurement(iterations=1)))
     assert older.bystanders is None, "an older agent does not look"
-    assert convert.from_machine_use(measurement_pb2.MachineUse(other_cpu_time_ns=8)) is None
+    assert wire.from_machine_use(measurement_pb2.MachineUse(other_cpu_time_ns=8)) is None
 
 
 def test_a_process_that_never_measured_is_only_an_index() -> None:
-    process = convert.from_process(0, run_pb2.RunResult())
+    process = wire.from_process(0, run_pb2.RunResult())
     assert process.iterations is None and process.phases == ()
 
 
@@ -137,7 +137,7 @@ def test_unknown_readbacks_stay_unknown() -> None:
         affinity=[0, 1],
         prepared=["5 weights folded"],
     )
-    effective = convert.from_effective(message)
+    effective = wire.from_effective(message)
     assert effective.threads is not None and (effective.threads.value, effective.threads.source) == (
         2,
         ReadbackSource.OBSERVED,
@@ -150,7 +150,7 @@ def test_unknown_readbacks_stay_unknown() -> None:
 def test_a_failure_kind_this_version_does_not_know_is_internal() -> None:
     message = run_pb2.Failure(message="something new")
     message.kind = 77  # type: ignore[assignment]  # a newer agent's kind
-    assert convert.from_failure(message).kind is FailureKind.INTERNAL
+    assert wire.from_failure(message).kind is FailureKind.INTERNAL
 
 
 def test_every_failure_kind_of_the_wire_has_a_name_here() -> None:
@@ -162,7 +162,7 @@ def test_an_unavailable_engine_keeps_its_reason() -> None:
     message = engine_pb2.Engine(name="vino")
     message.unavailable.kind = engine_pb2.UNAVAILABLE_KIND_BROKEN
     message.unavailable.reason = "libvino.so is missing"
-    engine = convert.from_engine(message)
+    engine = wire.from_engine(message)
     assert engine["available"] is None
     assert engine["unavailable"] == {"kind": "broken", "reason": "libvino.so is missing", "detail": ""}
 
@@ -174,11 +174,11 @@ def test_what_an_engine_says_of_itself_is_bounded_whatever_its_agent_lets_pass()
     available = engine_pb2.AvailableEngine(version=long, options=[option] * 100, more_devices=7)
     available.devices.extend(device_pb2.Device(name=str(number)) for number in range(1_000))
     available.devices[0].CopyFrom(device)
-    told = convert.from_engine(engine_pb2.Engine(name=long, available=available))
+    told = wire.from_engine(engine_pb2.Engine(name=long, available=available))
     assert len(json.dumps(told)) < 200_000
     assert (len(told["available"]["devices"]), told["available"]["more_devices"]) == (64, 936 + 7)
     unavailable = engine_pb2.UnavailableEngine(reason=long, detail=long)
-    told = convert.from_engine(engine_pb2.Engine(unavailable=unavailable))
+    told = wire.from_engine(engine_pb2.Engine(unavailable=unavailable))
     assert (len(told["unavailable"]["reason"]), len(told["unavailable"]["detail"])) == (500, 16_384)
 
 
@@ -187,5 +187,5 @@ def test_an_option_for_profiles_only_is_told_as_such() -> None:
         engine_pb2.EngineOption(name=name, profile_only=only) for name, only in (("deep", True), ("plain", False))
     ]
     message = engine_pb2.Engine(name="x", available=engine_pb2.AvailableEngine(options=options))
-    found = convert.from_engine(message)["available"]["options"]
+    found = wire.from_engine(message)["available"]["options"]
     assert {one["name"]: one["profile_only"] for one in found} == {"deep": True, "plain": False}

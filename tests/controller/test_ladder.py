@@ -11,15 +11,12 @@ import torch
 from PIL import Image
 
 from enginebench_controller.errors import InputError, PlanError
+from enginebench_controller.files.ladders import check_chart_path, ladder_document, write_chart
 from enginebench_controller.home import Home
-from enginebench_controller.ladder.chart import check_chart_path, write_chart
-from enginebench_controller.ladder.document import ladder_document
-from enginebench_controller.ladder.planning import Wish, base_plan, plan_ladder
-from enginebench_controller.ladder.results import Ladder, ladder_of
-from enginebench_controller.ladder.steps import Kind, steps
-from enginebench_controller.planning.binder import Binder
-from enginebench_controller.planning.expand import expand
-from enginebench_controller.planning.plan import Plan, plan_toml, read_plan
+from enginebench_controller.plan.binding import Binder
+from enginebench_controller.plan.expand import expand
+from enginebench_controller.plan.ladder import LadderKind, LadderOrder, base_plan, plan_ladder, steps
+from enginebench_controller.plan.plan import Plan, plan_toml, read_plan
 from enginebench_controller.records import (
     Benchmark,
     Failure,
@@ -29,6 +26,7 @@ from enginebench_controller.records import (
     Measurement,
     TargetSnapshot,
 )
+from enginebench_controller.verdicts.ladder import Ladder, ladder_of
 from integration.bench import tiny_model
 from invented import failed, measured, outputs
 
@@ -78,9 +76,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 def planned(home: Home, tmp_path: Path) -> Iterator[Any]:
     """Plans a ladder of a tiny model."""
 
-    def plan(snapshot: TargetSnapshot, kind: Kind = Kind.THROUGHPUT, path: Path | None = None, **wish: Any) -> Plan:
+    def plan(
+        snapshot: TargetSnapshot, kind: LadderKind = LadderKind.THROUGHPUT, path: Path | None = None, **wish: Any
+    ) -> Plan:
         source = home.library.resolve(str(path or tiny_model(tmp_path / "tiny.onnx")))
-        asked = Wish(kind, images=1024, **wish)
+        asked = LadderOrder(kind, images=1024, **wish)
         return plan_ladder(home, snapshot, Binder(home, base_plan(asked, source)), source, asked)
 
     yield plan
@@ -97,7 +97,7 @@ def missing(plan: Plan) -> dict[str, str]:
 
 
 def test_a_target_with_everything_has_every_rung_of_the_notebooks(planned: Any, home: Home) -> None:
-    for kind, names in ((Kind.THROUGHPUT, THROUGHPUT), (Kind.LATENCY, LATENCY)):
+    for kind, names in ((LadderKind.THROUGHPUT, THROUGHPUT), (LadderKind.LATENCY, LATENCY)):
         plan = planned(WHOLE, kind, cores=2)
         assert ([rung.name for rung in plan.rungs], missing(plan)) == (names, {})
         assert len(expand(plan, [WHOLE], Binder(home, plan)).jobs) == len(names)
@@ -141,19 +141,19 @@ def test_rungs_can_be_skipped_and_a_wrong_name_is_told(planned: Any) -> None:
     plan = planned(WITHOUT_GPU, skipped=("gpu", "batch"), batches=(4, 8))
     assert [rung.name for rung in plan.rungs] == ["pytorch", "openvino", "async", "throughput", "auto", "cumulative"]
     with pytest.raises(InputError, match="no rung 'gpus' to skip; it has pytorch, "):
-        steps(Kind.THROUGHPUT, (4,), ("gpus",))
+        steps(LadderKind.THROUGHPUT, (4,), ("gpus",))
 
 
 def test_more_threads_means_all_cores_where_the_ladder_began_with_fewer(planned: Any) -> None:
-    plan = planned(WHOLE, Kind.LATENCY, cores=1)
+    plan = planned(WHOLE, LadderKind.LATENCY, cores=1)
     cores = [fields(plan, name)["cores"] for name in LATENCY]
     assert cores == [[1], [1], [1], [1], [4], [4], [4]]
-    reason = missing(planned(WHOLE, Kind.LATENCY))["threads"]
+    reason = missing(planned(WHOLE, LadderKind.LATENCY))["threads"]
     assert reason == "all 4 cores of the target are at work already; --cores starts with fewer"
 
 
 def test_memory_is_shared_only_on_the_rung_of_that_name(planned: Any) -> None:
-    plan = planned(WHOLE, Kind.LATENCY)
+    plan = planned(WHOLE, LadderKind.LATENCY)
     shared = {rung.name: rung.fields.get("options") for rung in plan.rungs if not rung.unavailable}
     assert shared.pop("shared-memory") == {"openvino.shared_memory": "true"}
     assert shared.pop("pytorch") == {}
@@ -189,7 +189,7 @@ def test_a_saved_program_is_not_touched_without_trust(planned: Any, tmp_path: Pa
         planned(WHOLE, **wish)
     plan = planned(WHOLE, trusted=True, **wish)
     assert missing(plan) == {}
-    latency = planned(WHOLE, Kind.LATENCY, trusted=True, cores=1, **wish)
+    latency = planned(WHOLE, LadderKind.LATENCY, trusted=True, cores=1, **wish)
     assert missing(latency) == {"onnx": "net is torchscript, and there is no ONNX file of it"}
 
 
@@ -207,7 +207,7 @@ def test_a_rung_that_became_impossible_is_refused_by_its_reason(planned: Any, ho
         expand(plan, [WITHOUT_GPU], Binder(home, plan))
 
 
-def ladder(planned: Any, kind: Kind = Kind.THROUGHPUT, **fps: float | None) -> Ladder:
+def ladder(planned: Any, kind: LadderKind = LadderKind.THROUGHPUT, **fps: float | None) -> Ladder:
     """A ladder with these images a second (None: failed); the latency is their inverse."""
     plan = planned(WITHOUT_GPU, kind, cores=1)
     measurements = [_measured(plan, name.replace("_", "-"), value) for name, value in fps.items()]
@@ -267,7 +267,7 @@ def test_a_gain_smaller_than_the_intervals_may_be_noise(planned: Any) -> None:
 
 
 def test_in_a_latency_ladder_less_is_a_gain(planned: Any) -> None:
-    climbed = ladder(planned, Kind.LATENCY, pytorch=50, onnx=100, openvino=80, shared_memory=90)
+    climbed = ladder(planned, LadderKind.LATENCY, pytorch=50, onnx=100, openvino=80, shared_memory=90)
     found = {rung.name: rung for rung in climbed.rungs}
     onnx, ir = found["onnx"].gain_over_previous, found["openvino"].gain_over_previous
     assert onnx and ir and (onnx.share, ir.share) == (pytest.approx(1.0), pytest.approx(-0.2))
@@ -328,7 +328,7 @@ def test_the_chart_names_every_rung_and_draws_bars_only_for_numbers(planned: Any
     path = tmp_path / "ladder.svg"
     write_chart(ladder(planned, **NOTEBOOK), path)
     text = path.read_text()
-    titles = [step.title for step in steps(Kind.THROUGHPUT, (4,), ())]
+    titles = [step.title for step in steps(LadderKind.THROUGHPUT, (4,), ())]
     for words in (*titles, "47.67 FPS", "×2.86", "≈ −3.1 %", "not available: openvino on target"):
         assert words in text
     colours = [element.get("style", "") for element in ET.parse(path).iter()]
@@ -337,7 +337,7 @@ def test_the_chart_names_every_rung_and_draws_bars_only_for_numbers(planned: Any
 
 def test_the_chart_is_a_picture_where_that_is_asked_for(planned: Any, tmp_path: Path) -> None:
     path = tmp_path / "ladder.png"
-    write_chart(ladder(planned, Kind.LATENCY, pytorch=50, openvino=80), path)
+    write_chart(ladder(planned, LadderKind.LATENCY, pytorch=50, openvino=80), path)
     with Image.open(path) as image:
         assert image.format == "PNG" and image.width > 1000
 

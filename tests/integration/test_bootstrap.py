@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from enginebench_controller.bootstrap.remote import Remote, RemoteError
-from enginebench_controller.running.client import AgentClient
-from enginebench_controller.running.ssh import SshPlace
+from enginebench_controller.targets.addresses import SshPlace
+from enginebench_controller.targets.client import AgentClient
+from enginebench_controller.targets.remote_machine import Remote, RemoteError
 from integration import pretended_systemctl
 from integration.bench import ROOT, Bench
 from integration.ssh_machine import SshMachine

@@ -12,7 +12,7 @@ import pytest
 
 from agent_server import AgentProcess
 from certified import Certified
-from enginebench_controller.running.finding import SERVICE_TYPE
+from enginebench_controller.targets.finding import SERVICE_TYPE
 from integration.bench import Bench
 
 pytestmark = pytest.mark.xdist_group("mdns")  # all of a machine hear each other

@@ -10,9 +10,8 @@ from xml.etree import ElementTree
 import pytest
 
 from agent_server import AgentProcess
-from enginebench_controller.gating import GateOrder, gate
-from enginebench_controller.gating.gate import GateWatcher
 from enginebench_controller.home import Home
+from enginebench_controller.runs.gate import GateOrder, GateWatcher, gate
 from integration.bench import Bench, tiny_model
 from integration.test_resume import kill_when, spooled, started, wait_until
 

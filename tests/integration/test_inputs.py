@@ -16,10 +16,10 @@ from agent.agent_process import AgentProcess
 from enginebench_controller.cli import make_app
 from enginebench_controller.errors import UnreachableError
 from enginebench_controller.home import Home
-from enginebench_controller.planning.plan import make_plan
+from enginebench_controller.plan.plan import make_plan
 from enginebench_controller.records import LOCAL_TARGET
-from enginebench_controller.running import session
-from enginebench_controller.running.benchmarking import Order, plan_only
+from enginebench_controller.runs.benchmarking import BenchmarkOrder, plan_only
+from enginebench_controller.targets import session
 from integration.bench import QUICK, Bench
 
 
@@ -96,7 +96,9 @@ async def test_a_dry_run_waits_for_nobody_who_uses_this_machine(
     (seen,) = home.store.snapshots()
     home.store.save_snapshot(replace(seen, target=LOCAL_TARGET))
     with FileLock(bench.home / "local-agent.lock"):
-        expansion = await plan_only(home, Order(make_plan({"models": [str(model)], "engines": ["fake"]}, "run")))
+        expansion = await plan_only(
+            home, BenchmarkOrder(make_plan({"models": [str(model)], "engines": ["fake"]}, "run"))
+        )
     assert [job.target for job in expansion.jobs] == [LOCAL_TARGET]
 
 

@@ -17,12 +17,17 @@ import pytest
 
 from agent_server import AgentProcess
 from certified import Certified
+from enginebench_agent.door.tls import join
 from enginebench_agent.errors import SetupError
-from enginebench_agent.tls.joining import join
-from enginebench_controller.authority.authority import Authority
-from enginebench_controller.authority.invitation import Invitation, Wish, make_invitation, wait_for_agent
-from enginebench_controller.authority.issued import Issued
 from enginebench_controller.errors import EnginebenchError, InputError
+from enginebench_controller.targets.authority.authority import Authority
+from enginebench_controller.targets.authority.invitation import (
+    Invitation,
+    WantedCertificate,
+    make_invitation,
+    wait_for_agent,
+)
+from enginebench_controller.targets.authority.issued import Issued
 from integration.bench import Bench
 
 pytestmark = pytest.mark.fault(14)
@@ -47,7 +52,7 @@ class Waiting:
         with self._server:
             try:
                 self.outcome = wait_for_agent(
-                    authority, Wish("nuc", ("127.0.0.1",), 30), self.invitation, self._server, seconds
+                    authority, WantedCertificate("nuc", ("127.0.0.1",), 30), self.invitation, self._server, seconds
                 )
             except EnginebenchError as error:
                 self.outcome = error

@@ -11,12 +11,11 @@ import pytest
 
 from agent_server import AgentProcess
 from enginebench_controller.home import Home
-from enginebench_controller.planning.plan import make_plan
+from enginebench_controller.plan.plan import make_plan
 from enginebench_controller.records import Measurement
-from enginebench_controller.running import remote_run
-from enginebench_controller.running.benchmarking import Order, run_benchmark
-from enginebench_controller.running.collecting import Wish
-from enginebench_controller.running.resuming import resume
+from enginebench_controller.runs import remote_run
+from enginebench_controller.runs.benchmarking import BenchmarkOrder, run_benchmark
+from enginebench_controller.runs.resuming import ResumeOrder, resume
 
 BOUND_SECONDS = 1.0
 
@@ -52,7 +51,7 @@ async def carried_out(home: Home, agent: AgentProcess, model: Path, told: Told, 
     measuring |= {"retry_noisy": False, "wait_quiet": "0s"}
     options = {"fake.wait": "sleep"}
     chosen = {"models": [str(model)], "engines": ["fake"], "targets": [agent.address], "batch": batches}
-    order = Order(make_plan(chosen | measuring | {"options": options}, "test"))
+    order = BenchmarkOrder(make_plan(chosen | measuring | {"options": options}, "test"))
     task = asyncio.create_task(run_benchmark(home, order, lambda *_: told))
     while not any((agent.data_dir / "spool").glob("*.blocks")):
         assert not task.done(), task.exception()
@@ -83,12 +82,12 @@ async def test_a_result_that_comes_after_its_target_was_lost_is_never_stored(
     os.kill(agent.pid, signal.SIGCONT)
     await spooled(agent)
 
-    (taken,) = await resume(home, Wish(), lambda *_: told)
+    (taken,) = await resume(home, ResumeOrder(), lambda *_: told)
 
     assert (taken.collected, taken.interrupted, taken.dropped_runs) == ((), (), 1)
     assert [(one.id, one.failure) for one in stored(home)] == [(one.id, one.failure) for one in before]
     assert list((agent.data_dir / "spool").iterdir()) == []
-    assert await resume(home, Wish(), lambda *_: told) == ()
+    assert await resume(home, ResumeOrder(), lambda *_: told) == ()
 
 
 @pytest.mark.fault(2)

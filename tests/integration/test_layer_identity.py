@@ -6,11 +6,14 @@ from pathlib import Path
 import onnx
 import pytest
 
-from enginebench_controller.model.matching import MatchedProfile, correspond, join, match_layers
-from enginebench_controller.model.quantization import quantized
-from enginebench_controller.model.seeded_inputs import seeded_inputs
-from enginebench_controller.model.source_graph import read_source_graph
-from enginebench_controller.model.zoo import build_bytes, zoo_model
+from enginebench_controller.graph.matching.correspondence import correspond
+from enginebench_controller.graph.matching.joining import join
+from enginebench_controller.graph.matching.layers import match_layers
+from enginebench_controller.graph.matching.matched import MatchedProfile
+from enginebench_controller.graph.reading import read_source_graph
+from enginebench_controller.models.derive.quantizer import quantized
+from enginebench_controller.models.inputs.values import seeded_inputs
+from enginebench_controller.models.zoo import build_bytes, zoo_model
 from enginebench_controller.records import InputTensor
 from enginebench_plugins import spec
 

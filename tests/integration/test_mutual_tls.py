@@ -13,8 +13,8 @@ from agent_server import AgentProcess
 from certified import DAY, Certified
 from enginebench_controller.cli import make_app
 from enginebench_controller.errors import InputError, UnreachableError
-from enginebench_controller.running.client import AgentClient
-from enginebench_controller.running.target_address import new_target, uses_tls
+from enginebench_controller.targets.addresses import new_target, uses_tls
+from enginebench_controller.targets.client import AgentClient
 from enginebench_proto.agreed.roles import CertificateKind, Role
 from integration.bench import QUICK, Bench
 

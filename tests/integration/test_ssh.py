@@ -13,7 +13,7 @@ import pytest
 
 from agent_server import AgentProcess
 from enginebench_controller.errors import UnreachableError
-from enginebench_controller.running.client import AgentClient
+from enginebench_controller.targets.client import AgentClient
 from integration.bench import QUICK, Bench
 from integration.ssh_machine import SshMachine
 
@@ -64,7 +64,7 @@ async def test_a_tunnel_that_breaks_is_opened_again_while_it_is_needed(machine: 
 
 async def test_a_controller_that_is_killed_leaves_no_tunnel(machine: SshMachine, address: str) -> None:
     holding = (
-        "import asyncio\nfrom enginebench_controller.running.tunnel import reachable\n"
+        "import asyncio\nfrom enginebench_controller.targets.channels import reachable\n"
         f"async def hold():\n    async with reachable({address!r}):\n        print('open', flush=True)\n"
         "        await asyncio.Event().wait()\nasyncio.run(hold())"
     )

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agent_server import AgentProcess
-from enginebench_plugins.fake.distributions import Distribution, Latency, median_ns, quantile_ns
+from enginebench_plugins.engines.fake.distributions import Latency, LatencyDistribution, median_ns, quantile_ns
 from integration.bench import QUICK, UNHURRIED, Bench
 
 pytestmark = pytest.mark.alone
@@ -40,15 +40,15 @@ def measured(bench: Bench, model: Path, agent: AgentProcess, *arguments: str, **
 @pytest.mark.parametrize(
     ("distribution", "jitter"),
     [
-        (Distribution.CONSTANT, 0.0),
-        (Distribution.CONSTANT, 0.2),
-        (Distribution.BIMODAL, 0.1),
-        (Distribution.HEAVY_TAIL, 0.0),
-        (Distribution.STALLS, 0.05),
+        (LatencyDistribution.CONSTANT, 0.0),
+        (LatencyDistribution.CONSTANT, 0.2),
+        (LatencyDistribution.BIMODAL, 0.1),
+        (LatencyDistribution.HEAVY_TAIL, 0.0),
+        (LatencyDistribution.STALLS, 0.05),
     ],
 )
 def test_every_statistic_is_that_of_the_known_distribution(
-    bench: Bench, model: Path, shared_agent: AgentProcess, distribution: Distribution, jitter: float
+    bench: Bench, model: Path, shared_agent: AgentProcess, distribution: LatencyDistribution, jitter: float
 ) -> None:
     truth = Latency(TYPICAL_US * 1000, distribution, jitter)
     # Where other tests take the core away the interval narrows later; only a machine that never rests is inconclusive.
@@ -68,7 +68,7 @@ def test_every_statistic_is_that_of_the_known_distribution(
             assert percentile["value_ns"] is None and percentile["samples_needed"] == 6636
     assert latency["min_ns"] >= quantile_ns(truth, 0)
     stalled = latency["samples"] // truth.stall_every
-    if distribution is Distribution.STALLS:
+    if distribution is LatencyDistribution.STALLS:
         assert latency["outliers"] >= stalled - 1
         assert latency["max_ns"] >= 19 * TYPICAL_US * 1000
 

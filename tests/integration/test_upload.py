@@ -16,7 +16,7 @@ from onnx import TensorProto, helper
 from agent_server import AgentProcess
 from enginebench_controller.errors import UnreachableError
 from enginebench_controller.records import ModelFile
-from enginebench_controller.running.client import AgentClient
+from enginebench_controller.targets.client import AgentClient
 from integration.bench import Bench
 
 SIZE_BYTES = int(os.environ.get("ENGINEBENCH_TEST_UPLOAD_BYTES", "200000000"))

@@ -9,8 +9,8 @@ import onnxruntime
 import torch
 
 from enginebench_plugins import spec
-from enginebench_plugins.torch.graph import convert_graph
-from enginebench_plugins.torch.operators.dtypes import from_array, to_array
+from enginebench_plugins.engines.torch.dtypes import from_array, to_array
+from enginebench_plugins.engines.torch.graph import convert_graph
 
 OPSETS = {"": 17, "ai.onnx.ml": 3, "com.microsoft": 1}
 NUMBERS = {"U": 8, "O": 8}

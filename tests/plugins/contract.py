@@ -29,7 +29,7 @@ import pytest
 from contract_models import Arrays, ContractModel
 from in_flight import Results, copied, run_rotating
 
-from enginebench_agent.cores import physical_cores
+from enginebench_agent.machine.cores import physical_cores
 from enginebench_plugins import spec
 
 ABSURD = 64

@@ -20,8 +20,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from enginebench_agent.machine.this_process import process_cpu_time_ns, thread_times_ns, working_threads
 from enginebench_agent.worker.confine import confine_to_cores
-from enginebench_agent.worker.observe import process_cpu_time_ns, thread_times_ns, working_threads
 from enginebench_plugins import spec
 
 WARM_UP_S = 0.2

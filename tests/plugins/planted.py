@@ -14,8 +14,8 @@ import onnx
 from onnx.reference import ReferenceEvaluator
 
 from enginebench_plugins import spec
-from enginebench_plugins.onnx_model import read_onnx, run_inputs
-from enginebench_plugins.refusal import refuse_unsupported
+from enginebench_plugins.toolkit.engine import refuse_unsupported
+from enginebench_plugins.toolkit.onnx_model import read_onnx, run_inputs
 
 Arrays = dict[str, Any]
 

@@ -13,9 +13,9 @@ from contract import EngineContract
 from contract_models import Arrays, ContractModel
 
 from enginebench_plugins import spec
-from enginebench_plugins.deepsparse.importing import import_deepsparse, missing
-from enginebench_plugins.deepsparse.network import restamp
-from enginebench_plugins.deepsparse.profile import layers_of
+from enginebench_plugins.engines.deepsparse.devices import import_deepsparse, missing
+from enginebench_plugins.engines.deepsparse.network import restamp
+from enginebench_plugins.engines.deepsparse.profile import layers_of
 
 
 class QuickReference(ContractModel):
@@ -27,7 +27,7 @@ class QuickReference(ContractModel):
 
 
 class TestDeepSparse(EngineContract):
-    plugin = "enginebench_plugins.deepsparse.plugin"
+    plugin = "enginebench_plugins.engines.deepsparse.plugin"
 
     def classifier(self, folder: Path) -> ContractModel:
         return QuickReference(**vars(super().classifier(folder)))

@@ -16,20 +16,20 @@ import pytest
 from contract import EngineContract
 
 from enginebench_plugins import spec
-from enginebench_plugins.fake.distributions import (
+from enginebench_plugins.engines.fake.distributions import (
     TABLE_SIZE,
-    Distribution,
     Latency,
+    LatencyDistribution,
     latencies_ns,
     median_ns,
     quantile_ns,
 )
-from enginebench_plugins.fake.faults import EXIT_CODE, Fault, FaultPhase
-from enginebench_plugins.fake.plugin import FakeEngine
+from enginebench_plugins.engines.fake.mishaps import EXIT_CODE, Fault, FaultPhase
+from enginebench_plugins.engines.fake.plugin import FakeEngine
 
 
 class TestFake(EngineContract):
-    plugin = "enginebench_plugins.fake.plugin"
+    plugin = "enginebench_plugins.engines.fake.plugin"
     device = "FAKE:0"
 
     def test_the_processor_occupies_the_processor(self, engine: spec.Engine) -> None:
@@ -94,7 +94,7 @@ class TestFake(EngineContract):
     def test_latencies_are_those_of_the_distribution_and_the_seed(self, engine: spec.Engine, tmp_path: Path) -> None:
         model = self.classifier(tmp_path)
         options = {"latency_us": 300, "distribution": "bimodal", "jitter": 0.1, "seed": 5}
-        expected_ns = list(islice(latencies_ns(Latency(300_000, Distribution.BIMODAL, 0.1), "5/0"), 50))
+        expected_ns = list(islice(latencies_ns(Latency(300_000, LatencyDistribution.BIMODAL, 0.1), "5/0"), 50))
         inputs = model.inputs_for(1, seed=1)
         taken_ns = []
         with self.requests(engine, model, 1, options={"latency_us": 0}) as (request,):
@@ -161,13 +161,13 @@ def all_at_once(requests: Sequence[spec.InferRequest], inputs: Sequence[spec.Ten
     return outputs
 
 
-STATIONARY = [each for each in Distribution if each is not Distribution.DRIFT]
+STATIONARY = [each for each in LatencyDistribution if each is not LatencyDistribution.DRIFT]
 
 
 @pytest.mark.parametrize("jitter", [0.0, 0.2])
 @pytest.mark.parametrize("distribution", STATIONARY)
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.65, 0.9, 0.98, 0.995])
-def test_latencies_come_to_the_documented_truth(distribution: Distribution, jitter: float, share: float) -> None:
+def test_latencies_come_to_the_documented_truth(distribution: LatencyDistribution, jitter: float, share: float) -> None:
     latency = Latency(1_000_000, distribution, jitter)
     drawn = sorted(islice(latencies_ns(latency, seed=1), TABLE_SIZE))
     # Four standard errors of the share below a quantile: the truth lies between these order statistics.
@@ -176,14 +176,14 @@ def test_latencies_come_to_the_documented_truth(distribution: Distribution, jitt
     assert low <= quantile_ns(latency, share) <= high
 
 
-@pytest.mark.parametrize("distribution", Distribution)
-def test_the_median_lies_near_the_typical_latency(distribution: Distribution) -> None:
+@pytest.mark.parametrize("distribution", LatencyDistribution)
+def test_the_median_lies_near_the_typical_latency(distribution: LatencyDistribution) -> None:
     assert median_ns(Latency(1_000_000, distribution)) == pytest.approx(1_000_000)
     assert median_ns(Latency(1_000_000, distribution, jitter=0.3)) == pytest.approx(1_000_000, rel=0.15)
 
 
-@pytest.mark.parametrize("distribution", Distribution)
-def test_a_seed_gives_the_same_latencies_and_another_seed_others(distribution: Distribution) -> None:
+@pytest.mark.parametrize("distribution", LatencyDistribution)
+def test_a_seed_gives_the_same_latencies_and_another_seed_others(distribution: LatencyDistribution) -> None:
     one, again, other = (
         list(islice(latencies_ns(Latency(10_000, distribution, jitter=0.1), seed), 3000)) for seed in (1, 1, 2)
     )
@@ -191,18 +191,18 @@ def test_a_seed_gives_the_same_latencies_and_another_seed_others(distribution: D
 
 
 def test_stalls_come_exactly_at_every_nth() -> None:
-    drawn = list(islice(latencies_ns(Latency(1000, Distribution.STALLS, stall_every=7), 0), TABLE_SIZE * 2))
+    drawn = list(islice(latencies_ns(Latency(1000, LatencyDistribution.STALLS, stall_every=7), 0), TABLE_SIZE * 2))
     assert [index for index, each in enumerate(drawn) if each > 1000] == list(range(6, len(drawn), 7))
     assert set(drawn) == {1000, 20_000}
 
 
 def test_drift_falls_from_twice_the_latency_and_then_stays() -> None:
-    drawn = list(islice(latencies_ns(Latency(1000, Distribution.DRIFT, drift_iterations=100), 0), 300))
+    drawn = list(islice(latencies_ns(Latency(1000, LatencyDistribution.DRIFT, drift_iterations=100), 0), 300))
     assert (drawn[0], drawn[50], drawn[99], set(drawn[100:])) == (2000, 1500, 1010, {1000})
 
 
 def test_the_tail_is_heavy() -> None:
-    latency = Latency(1000, Distribution.HEAVY_TAIL)
+    latency = Latency(1000, LatencyDistribution.HEAVY_TAIL)
     assert quantile_ns(latency, 0.999) == pytest.approx(12_011, rel=1e-3)  # (2 · 0.001)^(-1/2.5) · 1000
 
 

@@ -19,14 +19,14 @@ from contract import EngineContract, compiled
 from onnx import TensorProto, helper
 
 from enginebench_plugins import spec
-from enginebench_plugins.onnxruntime.compile import compile_session, read_model
-from enginebench_plugins.onnxruntime.devices import PROVIDER, find_devices
-from enginebench_plugins.onnxruntime.plugin import OnnxRuntime
-from enginebench_plugins.onnxruntime.profile import layers_of
+from enginebench_plugins.engines.onnxruntime.compiled import compile_session, read_model
+from enginebench_plugins.engines.onnxruntime.devices import PROVIDER, find_devices
+from enginebench_plugins.engines.onnxruntime.plugin import OnnxRuntime
+from enginebench_plugins.engines.onnxruntime.profile import layers_of
 
 
 class TestOnnxRuntime(EngineContract):
-    plugin = "enginebench_plugins.onnxruntime.plugin"
+    plugin = "enginebench_plugins.engines.onnxruntime.plugin"
 
     @pytest.mark.parametrize("cores", [1, 2])
     def test_as_many_threads_work_as_there_are_cores(self, tmp_path: Path, cores: int) -> None:
@@ -35,7 +35,7 @@ class TestOnnxRuntime(EngineContract):
 
 
 class TestOnnxRuntimeWithEveryOption(EngineContract):
-    plugin = "enginebench_plugins.onnxruntime.plugin"
+    plugin = "enginebench_plugins.engines.onnxruntime.plugin"
     options: ClassVar = {
         "graph_optimization_level": "extended",
         "intra_op_spinning": False,

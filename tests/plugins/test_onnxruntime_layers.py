@@ -14,11 +14,10 @@ from contract import compiled
 from onnx import TensorProto, helper, numpy_helper
 
 from enginebench_plugins import spec
-from enginebench_plugins.onnxruntime.optimized_graph import OptimizedGraph, OptimizedNode, source_nodes
-from enginebench_plugins.onnxruntime.plugin import OnnxRuntime
-from enginebench_plugins.onnxruntime.profile import layers_of
-from enginebench_plugins.onnxruntime.recording import GRAPH, Recording
-from enginebench_plugins.source_names import SourceNames
+from enginebench_plugins.engines.onnxruntime.optimized_graph import OptimizedGraph, OptimizedNode, source_nodes
+from enginebench_plugins.engines.onnxruntime.plugin import OnnxRuntime
+from enginebench_plugins.engines.onnxruntime.profile import GRAPH, Recording, layers_of
+from enginebench_plugins.toolkit.onnx_model import SourceNames
 
 LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"
 

@@ -21,9 +21,9 @@ from onnx import TensorProto, helper, numpy_helper
 from openvino import opset15 as opset
 
 from enginebench_plugins import spec
-from enginebench_plugins.openvino.devices import find_devices
-from enginebench_plugins.openvino.network import CompiledNetwork
-from enginebench_plugins.openvino.plugin import OpenVino
+from enginebench_plugins.engines.openvino.compiled import CompiledOpenVino
+from enginebench_plugins.engines.openvino.devices import find_devices
+from enginebench_plugins.engines.openvino.plugin import OpenVino
 
 USABLE_PROCESSORS = len(os.sched_getaffinity(0))
 F32 = {"INFERENCE_PRECISION_HINT": "f32"}
@@ -34,16 +34,16 @@ HAS_BF16 = bool(BF16_FLAGS & set(Path("/proc/cpuinfo").read_text(encoding="utf-8
 
 
 class TestOpenVino(EngineContract):
-    plugin = "enginebench_plugins.openvino.plugin"
+    plugin = "enginebench_plugins.engines.openvino.plugin"
 
 
 class TestOpenVinoAuto(EngineContract):
-    plugin = "enginebench_plugins.openvino.plugin"
+    plugin = "enginebench_plugins.engines.openvino.plugin"
     device = "AUTO"
 
 
 class TestOpenVinoWithEveryOption(EngineContract):
-    plugin = "enginebench_plugins.openvino.plugin"
+    plugin = "enginebench_plugins.engines.openvino.plugin"
     options: ClassVar = {
         "shared_memory": False,
         "execution_mode_hint": "ACCURACY",
@@ -192,7 +192,7 @@ def test_automatic_batching_is_told_with_the_number_it_joins(engine: OpenVino, m
     def compile_with(_: spec.Settings) -> openvino.CompiledModel:
         return core.compile_model(network_model, "BATCH:CPU(4)", F32)
 
-    network = CompiledNetwork(compile_with, network_model, settings)
+    network = CompiledOpenVino(compile_with, network_model, settings)
     effective = network.effective()
     assert effective.provider == spec.Readback("BATCH:CPU(4)", spec.Source.ENGINE_API)
     assert effective.streams == spec.Readback(1, spec.Source.ENGINE_API)

@@ -16,10 +16,10 @@ from contract_models import ContractModel
 from onnx import TensorProto, helper, numpy_helper
 
 from enginebench_plugins import spec
-from enginebench_plugins.openvino.counters import single_times_ns
-from enginebench_plugins.openvino.original_names import OriginalNames, source_nodes
-from enginebench_plugins.openvino.plugin import OpenVino
-from enginebench_plugins.openvino.runtime_model import RuntimeLayer, executed_isa, executed_precision
+from enginebench_plugins.engines.openvino.original_names import OriginalNames, source_nodes
+from enginebench_plugins.engines.openvino.plugin import OpenVino
+from enginebench_plugins.engines.openvino.profile import single_times_ns
+from enginebench_plugins.engines.openvino.runtime_model import RuntimeLayer, executed_isa, executed_precision
 
 
 @pytest.fixture

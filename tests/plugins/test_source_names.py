@@ -4,8 +4,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from enginebench_plugins.onnx_model import graph_inputs, name_nodes, source_names
-from enginebench_plugins.source_names import SourceNames
+from enginebench_plugins.toolkit.onnx_model import SourceNames, graph_inputs, name_nodes, source_names
 from enginebench_proto.agreed.labels import node_labels
 
 

@@ -12,14 +12,14 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from enginebench_plugins import spec
-from enginebench_plugins.torch.plugin import Torch
+from enginebench_plugins.engines.torch.plugin import Torch
 
 INPUT = spec.TensorSpec("x", "float32", (2, 3))
 TENSORS = {"x": np.arange(6, dtype=np.float32).reshape(2, 3)}
 
 
 class TestTorch(EngineContract):
-    plugin = "enginebench_plugins.torch.plugin"
+    plugin = "enginebench_plugins.engines.torch.plugin"
 
 
 class Twice(torch.nn.Module):
@@ -158,7 +158,7 @@ def test_precision_is_observed_once_an_inference_has_run(tmp_path: Path) -> None
 @pytest.fixture
 def bf16_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     """PyTorch computes bf16 on every processor, only slowly on most."""
-    monkeypatch.setattr("enginebench_plugins.torch.devices.has_fast_bf16", lambda _torch: True)
+    monkeypatch.setattr("enginebench_plugins.engines.torch.devices.has_fast_bf16", lambda _torch: True)
 
 
 @pytest.mark.usefixtures("bf16_processor")

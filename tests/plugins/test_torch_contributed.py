@@ -9,7 +9,7 @@ import pytest
 from beside_onnxruntime import assert_equal, assert_same, model_of, run_onnxruntime, run_torch
 from onnxruntime.capi._pybind_state import get_all_opkernel_def
 
-from enginebench_plugins.torch.operators import known
+from enginebench_plugins.engines.torch.operators import known
 
 MS = "com.microsoft/"
 RANDOM = np.random.default_rng(0)

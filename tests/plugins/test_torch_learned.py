@@ -11,7 +11,7 @@ from beside_onnxruntime import assert_equal, assert_same, model_of, run_onnxrunt
 from contract import compiled
 
 from enginebench_plugins import spec
-from enginebench_plugins.torch.plugin import Torch
+from enginebench_plugins.engines.torch.plugin import Torch
 
 ML = "ai.onnx.ml/"
 TRANSFORMS = ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT"]

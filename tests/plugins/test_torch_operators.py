@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from enginebench_plugins import spec
-from enginebench_plugins.torch.graph import convert_graph
-from enginebench_plugins.torch.operators.dtypes import from_array, to_array
+from enginebench_plugins.engines.torch.dtypes import from_array, to_array
+from enginebench_plugins.engines.torch.graph import convert_graph
 
 NOT_COVERED = frozenset(
     {

@@ -142,7 +142,7 @@ def test_what_is_based_on_the_other_engine_shows_its_numbers_and_failure(grid):
 
 
 def key_of(store, engine):
-    from enginebench_ui.views.benchmark.lines import lines_of
+    from enginebench_ui.pages.benchmark.shapes.lines import lines_of
 
     lines = lines_of(store.measurements("b0000001"))
     return next(line.key for line in lines if line.first.engine.name == engine)

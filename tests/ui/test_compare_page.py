@@ -12,7 +12,7 @@ from controller.comparing.chains import ENGINE, OTHER_ENGINE, chain, layer
 from enginebench_controller.records import Configuration, Effective, EngineRef, ModelVersion, Readback, ReadbackSource
 from enginebench_controller.store.store import BenchmarkBundle, Store
 from enginebench_ui.pages import COMPARE
-from enginebench_ui.views.project_key import project_key
+from enginebench_ui.shared.project_key import project_key
 from opened_pages import texts
 
 KERNELS, PRECISIONS, INFERENCE = "Kernel-level performance", "Precisions", "Inference time"

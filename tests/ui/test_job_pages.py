@@ -9,7 +9,7 @@ import pytest
 from enginebench_controller.home import default_home
 from enginebench_controller.jobs import CellState, JobState, cancel, job, jobs, start_job
 from enginebench_controller.jobs.folder import JobFolder
-from enginebench_controller.jobs.progress import Cell, Progress
+from enginebench_controller.jobs.record import Cell, JobProgress
 from enginebench_ui.pages import JOB, JOBS
 from opened_pages import opened, texts
 
@@ -112,7 +112,7 @@ def test_two_hundred_cells_and_their_failures_are_shown(home):
         )
         for batch in range(200)
     )
-    JobFolder(one.folder).write_progress(Progress(cells=cells, total=200))
+    JobFolder(one.folder).write_progress(JobProgress(cells=cells, total=200))
 
     app = opened(JOB, id=one.id)
     assert len(app.dataframe[0].value) == 200

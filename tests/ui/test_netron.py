@@ -8,7 +8,7 @@ import urllib.request
 import psutil
 import pytest
 
-from enginebench_ui import netron
+from enginebench_ui.pages.profile import netron
 
 STAND_IN = """#!{python}
 import argparse, http.server

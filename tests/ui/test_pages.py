@@ -11,8 +11,8 @@ import pytest
 import invented
 from enginebench_controller.records import Effective, Readback, ReadbackSource
 from enginebench_controller.store.store import Store
-from enginebench_ui import keeping
 from enginebench_ui.pages import BENCHMARK, PROFILES, PROJECTS, TARGETS
+from enginebench_ui.shared import reading
 from opened_pages import opened, texts
 
 
@@ -175,7 +175,7 @@ def test_a_store_that_cannot_be_used_is_a_banner_with_what_to_do(store, spoil, w
 
 @pytest.mark.fault(17)
 def test_a_store_that_another_program_holds_is_a_banner_that_names_it(store, monkeypatch):
-    monkeypatch.setattr(keeping, "READ_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(reading, "READ_TIMEOUT_S", 0.2)
     store.add_benchmark(invented.benchmark())
     command = [sys.executable, "-c", DUCKDB + HOLDING, store.path]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:

@@ -12,11 +12,11 @@ import invented_profiles
 import invented_sweeps
 from controller.model.tiny_models import save, tiny_classifier
 from controller.prospects.passes import conv, layer, one_pass, relu
-from enginebench_controller.exports import ExportFormat
+from enginebench_controller.files.profile_formats import ExportFormat
 from enginebench_controller.home import default_home
 from enginebench_controller.store.store import Store
-from enginebench_ui import netron, profile_reading
 from enginebench_ui.pages import PROFILE, PROFILES
+from enginebench_ui.pages.profile import netron, stored
 from opened_pages import opened, texts
 
 HOSTILE = "**b** <img src=x> [x](javascript:1) $x$ "
@@ -275,7 +275,7 @@ def test_a_model_that_cannot_be_counted_is_a_sentence(store):
 
 @pytest.mark.parametrize("form", ExportFormat)
 def test_a_profile_is_saved_as_the_command_saves_it(swept, form):
-    saved = profile_reading.exported(profile_reading.whole("baseline"), form)
+    saved = stored.exported(stored.whole("baseline"), form)
     beginnings = {ExportFormat.JSON: b"{", ExportFormat.CSV: b"profile_id,", ExportFormat.TRACE: b'{"traceEvents'}
     assert saved.startswith(beginnings.get(form, b"PAR1"))
 

@@ -13,7 +13,7 @@ from controller.model.tiny_models import save, tiny_classifier
 from enginebench_controller.home import default_home
 from enginebench_controller.jobs import jobs
 from enginebench_ui.pages import PROJECTS
-from enginebench_ui.views.project_key import project_key
+from enginebench_ui.shared.project_key import project_key
 from opened_pages import button, texts
 
 HOSTILE = "**b** <img src=x> [x](javascript:1) $x$ "

@@ -8,7 +8,7 @@ import invented
 import opened_pages
 from enginebench_controller.store.store import Store
 from enginebench_ui.pages import SEARCH
-from enginebench_ui.views.sql.examples import EXAMPLES
+from enginebench_ui.pages.search.shapes import EXAMPLES
 from opened_pages import button, texts
 
 opened = partial(opened_pages.opened, SEARCH)

@@ -7,11 +7,15 @@ import pytest
 
 import invented
 from enginebench_controller.records import Arrivals, Configuration, Effective, EngineRef, Load, Readback, ReadbackSource
-from enginebench_ui.views.charts import throughput_figure
-from enginebench_ui.views.measurements import failure_views, measurement_rows
-from enginebench_ui.views.processes import process_rows
-from enginebench_ui.views.series import series_colours, series_names
-from enginebench_ui.views.text import inert, readback
+from enginebench_ui.pages.benchmark.shapes.measurements import (
+    failure_views,
+    measurement_rows,
+    process_rows,
+    series_colours,
+    series_names,
+    throughput_figure,
+)
+from enginebench_ui.shared.text import inert, readback
 
 
 def test_a_row_shows_what_ran_and_how_that_is_known():

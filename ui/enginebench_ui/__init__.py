@@ -1,4 +1,1 @@
-"""The pages: what the store holds, for people to look at.
-
-`pages/` calls Streamlit and nothing else; `views/` turns rows into chart data and knows no Streamlit.
-"""
+"""The pages: what the store holds, for people to look at. A folder a page; what two pages need is in `shared`."""

@@ -1,1 +1,1 @@
-"""Making and removing the Python environments engines live in. Serving them is not done here."""
+"""The Python environments engines live in: made, removed, and asked which engines they have. No engine runs here."""

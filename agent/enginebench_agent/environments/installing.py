@@ -1,15 +1,126 @@
-"""Filling a new folder with a virtual environment and what belongs into it."""
+"""What goes into an environment: a venv, packages, and enginebench itself in exactly the agent's version."""
 
+import base64
+import hashlib
 import importlib.metadata
+import json
 import os
 import re
 import subprocess
+import sys
+import zipfile
 from dataclasses import dataclass
+from importlib.metadata import Distribution, PackagePath
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
 
-from enginebench_agent.environments.progress import tell
-from enginebench_agent.environments.provenance import own_requirement
 from enginebench_agent.errors import SetupError
+
+
+def tell(text: str) -> None:
+    """Print one line of progress."""
+    print(text, file=sys.stderr, flush=True)  # standard output is for data
+
+
+# Written by the installer, not part of what was installed.
+_INSTALLERS_FILES = frozenset({"INSTALLER", "RECORD", "REQUESTED", "direct_url.json"})
+
+
+def rebuild_wheel(distribution: Distribution, folder: Path) -> Path:
+    """Pack the installed files of a pure-Python distribution into a wheel below `folder`, and return its path.
+
+    Scripts and byte code are left out: the next installer makes them anew. The format is that of
+    https://packaging.python.org/en/latest/specifications/binary-distribution-format/. The same files make the same
+    bytes. Raises `SetupError` when files are missing.
+    """
+    version = distribution.version
+    path = folder / f"{distribution.name.replace('-', '_')}-{version}-{_tag(distribution)}.whl"
+    records = []
+    with zipfile.ZipFile(path, "w") as archive:
+        for file in _packed_files(distribution):
+            content = _content(distribution, file)
+            archive.writestr(_entry(str(file)), content, zipfile.ZIP_DEFLATED)
+            records.append(f"{file},sha256={_digest(content)},{len(content)}")
+        record = f"{_dist_info(distribution)}/RECORD"
+        archive.writestr(_entry(record), "\n".join([*records, f"{record},,", ""]), zipfile.ZIP_DEFLATED)
+    return path
+
+
+def _entry(name: str) -> zipfile.ZipInfo:
+    entry = zipfile.ZipInfo(name)  # dated 1980, not now
+    entry.external_attr = 0o644 << 16
+    return entry
+
+
+def _packed_files(distribution: Distribution) -> list[PackagePath]:
+    info = _dist_info(distribution)
+    return [
+        file
+        for file in distribution.files or []
+        if ".." not in file.parts
+        and file.suffix != ".pyc"
+        and not (file.parts[0] == info and file.name in _INSTALLERS_FILES)
+    ]
+
+
+def _content(distribution: Distribution, file: PackagePath) -> bytes:
+    try:
+        return Path(str(distribution.locate_file(file))).read_bytes()
+    except OSError as error:
+        raise SetupError(
+            f"the installed {distribution.name} {distribution.version} lacks its file {file}: install it again"
+        ) from error
+
+
+def _dist_info(distribution: Distribution) -> str:
+    for file in distribution.files or []:
+        if file.name == "METADATA" and file.parts[0].endswith(".dist-info"):
+            return file.parts[0]
+    raise SetupError(f"the installed {distribution.name} has no list of its files: install it with pip")
+
+
+def _tag(distribution: Distribution) -> str:
+    for line in (distribution.read_text("WHEEL") or "").splitlines():
+        if line.startswith("Tag: "):
+            return line.removeprefix("Tag: ").strip()
+    return "py3-none-any"
+
+
+def _digest(content: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+
+
+def own_requirement(distribution: Distribution, extras: tuple[str, ...], scratch: Path) -> list[str]:
+    """The arguments of `pip install` for this very distribution with these extras.
+
+    From the folder it was installed from, from the very commit, or else from a wheel made below `scratch` out of the
+    installed files (PEP 610 records the first two in direct_url.json). Raises `SetupError`.
+    """
+    origin: dict[str, Any] = json.loads(distribution.read_text("direct_url.json") or "{}")
+    extra = f"[{','.join(extras)}]" if extras else ""
+    if "dir_info" in origin:
+        return _from_folder(origin, extra)
+    if "vcs_info" in origin:
+        return [f"{distribution.name}{extra} @ {_commit_url(origin)}"]
+    wheel = rebuild_wheel(distribution, scratch)
+    return [f"{distribution.name}{extra} @ {wheel.resolve().as_uri()}"]
+
+
+def _from_folder(origin: dict[str, Any], extra: str) -> list[str]:
+    folder = Path(unquote(urlsplit(origin["url"]).path))
+    if not (folder / "pyproject.toml").exists():
+        raise SetupError(f"enginebench was installed from {folder}, which is gone: put it back, or install it again")
+    requirement = f"{folder}{extra}"
+    return ["--editable", requirement] if origin["dir_info"].get("editable") else [requirement]
+
+
+def _commit_url(origin: dict[str, Any]) -> str:
+    version_control = origin["vcs_info"]
+    subdirectory = origin.get("subdirectory")
+    suffix = f"#subdirectory={subdirectory}" if subdirectory else ""
+    return f"{version_control['vcs']}+{origin['url']}@{version_control['commit_id']}{suffix}"
+
 
 SHOWN_LINES = 15
 DISTRIBUTION = "enginebench"
@@ -87,3 +198,35 @@ def _run(command: list[str], failure: str) -> None:
     if done.returncode != 0:
         end = "\n".join(done.stdout.strip().splitlines()[-SHOWN_LINES:])
         raise SetupError(f"{failure}. The end of its output:\n{end}")
+
+
+def pack_wheel(folder: Path) -> Path:
+    """Make a wheel in `folder` and return its path: of the checkout where the installation is editable.
+
+    Raises `SetupError`.
+    """
+    distribution = importlib.metadata.distribution(DISTRIBUTION)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SetupError(f"cannot make the folder {folder} ({error.strerror}): name another") from error
+    if (source := _checkout(distribution)) is None:
+        return rebuild_wheel(distribution, folder)
+    return _build(source, folder)
+
+
+def _checkout(distribution: importlib.metadata.Distribution) -> Path | None:
+    origin = json.loads(distribution.read_text("direct_url.json") or "{}")
+    if not origin.get("dir_info", {}).get("editable"):
+        return None
+    return Path(unquote(urlsplit(origin["url"]).path))
+
+
+def _build(source: Path, folder: Path) -> Path:
+    pip = [sys.executable, "-m", "pip", "wheel", "--disable-pip-version-check", "--no-deps", "--wheel-dir"]
+    done = subprocess.run([*pip, str(folder), str(source)], capture_output=True, text=True, check=False)
+    made = sorted(folder.glob(f"{DISTRIBUTION}-*.whl"))
+    if done.returncode != 0 or not made:
+        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        raise SetupError(f"pip could not make a wheel of {source} ({last}): make one by hand, and name it with --wheel")
+    return made[-1]

@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from enginebench_agent.sandbox import Sandbox
-from enginebench_agent.worker import keeper, plugins, sandbox
-from enginebench_agent.worker.channel import Channel
+from enginebench_agent.runs.limits import Sandbox
+from enginebench_agent.worker import confine, keeper, plugins
 from enginebench_agent.worker.confine import die_with_parent, leave_network
-from enginebench_agent.worker.pauses import Pauses
+from enginebench_agent.worker.keeper import Pauses
+from enginebench_agent.worker.pipe import Channel
 
 
 def main() -> None:
@@ -53,7 +53,7 @@ def _enter_sandbox(arguments: argparse.Namespace) -> str:
     given = (arguments.model_path, arguments.inputs) if arguments.command == "run" else ()
     # A calibration has a folder to write its models to in place of a model.
     unchanging = [path for path in given if path is not None and (path.is_file() or path == arguments.inputs)]
-    return sandbox.enter(Sandbox(arguments.sandbox, tuple(arguments.hide), arguments.caches), unchanging)
+    return confine.enter_sandbox(Sandbox(arguments.sandbox, tuple(arguments.hide), arguments.caches), unchanging)
 
 
 def _leave() -> NoReturn:

@@ -2,9 +2,9 @@
 
 import re
 
-from enginebench_agent.limits import imposed
-from enginebench_plugins.onnx_tensors import MalformedModelError
+from enginebench_agent.runs.limits import imposed
 from enginebench_plugins.spec import EngineUnavailableError, UnsupportedSettingsError
+from enginebench_proto.agreed.onnx_wire import MalformedModelError
 from enginebench_proto.v1 import engine_pb2, run_pb2
 
 # The words of C++ allocators, ONNX Runtime, OpenVINO, PyTorch (CPU and CUDA) and the C library.

@@ -4,27 +4,25 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from enginebench_agent import convert
-from enginebench_agent.worker import observe, phases
+from enginebench_agent import wire
+from enginebench_agent.machine import this_process
+from enginebench_agent.machine.evidence import EvidenceReader
+from enginebench_agent.worker import phases
 from enginebench_agent.worker.afterwards import look_afterwards
-from enginebench_agent.worker.calibration import calibrate, collector_paused
-from enginebench_agent.worker.capture import run_each_input
-from enginebench_agent.worker.channel import Channel
-from enginebench_agent.worker.evidence import EvidenceReader
+from enginebench_agent.worker.assignment import Assignment
 from enginebench_agent.worker.inputs import digest_inputs
-from enginebench_agent.worker.job import Job
+from enginebench_agent.worker.keeper import Pauses
 from enginebench_agent.worker.loads.block import TimedLoad
-from enginebench_agent.worker.loads.choice import closed_load, open_loop
+from enginebench_agent.worker.loads.closed import closed_load, open_loop
 from enginebench_agent.worker.loads.open_loop import OpenLoop
-from enginebench_agent.worker.pauses import Pauses
-from enginebench_agent.worker.phases import PhaseRecorder
-from enginebench_agent.worker.progress import TIMED_PERIOD_NS, a_few_times_a_second
-from enginebench_agent.worker.reference import ReferenceWork
+from enginebench_agent.worker.outputs import run_each_input
+from enginebench_agent.worker.overhead import collector_paused, cost_of_measuring
+from enginebench_agent.worker.phases import TIMED_PERIOD_NS, PhaseRecorder, a_few_times_a_second
+from enginebench_agent.worker.pipe import Channel, Turns
 from enginebench_agent.worker.session import Session, open_session
-from enginebench_agent.worker.steady_state import Bench, SteadyState
-from enginebench_agent.worker.turns import Turns
-from enginebench_agent.worker.verdicts.standstill import Standstill
-from enginebench_agent.worker.verdicts.stopping import Stopping, from_stop_rule
+from enginebench_agent.worker.standstill import Standstill
+from enginebench_agent.worker.steady_state import Bench, ReferenceWork, SteadyState
+from enginebench_agent.worker.stopping import Stopping, from_stop_rule
 from enginebench_agent.worker.warm_up import warm_up, warm_up_rule
 from enginebench_proto.v1.configuration_pb2 import InputTensor
 from enginebench_proto.v1.measurement_pb2 import STOP_REASON_MAX_DURATION, Measurement
@@ -41,7 +39,7 @@ class Surroundings:
     pauses: Pauses | None = None
 
 
-def open_and_measure(job: Job, around: Surroundings, measurement: Measurement) -> Session:
+def open_and_measure(job: Assignment, around: Surroundings, measurement: Measurement) -> Session:
     """Measure the model; returns the session, still open, so that a failure to release it costs no numbers.
 
     `measurement` stays empty until the first block is sent; a later error leaves it with what is known by then.
@@ -50,7 +48,7 @@ def open_and_measure(job: Job, around: Surroundings, measurement: Measurement) -
     known = Measurement(batch=job.settings.batch, inputs=_inputs(session))
     known.input_set_sha256 = digest_inputs(session.inputs)
     known.outputs.extend(session.first_inference(around.recorder))
-    known.calibration.CopyFrom(calibrate(job.configuration.stop))
+    known.calibration.CopyFrom(cost_of_measuring(job.configuration.stop))
     load = closed_load(job.settings.load, session.requests, session.inputs)
     try:
         with collector_paused(), closing(load):
@@ -87,15 +85,20 @@ def _steady_state(
         warm.close()
     standstill = Standstill(around.pauses, job.settings.cores)
     bench = Bench(
-        around.channel, EvidenceReader(observe.affinity()), job.settings.cores, block_ns, standstill, ReferenceWork()
+        around.channel,
+        EvidenceReader(this_process.affinity()),
+        job.settings.cores,
+        block_ns,
+        standstill,
+        ReferenceWork(),
     )
     stopping = Stopping(from_stop_rule(job.configuration.stop))
     sharing = 1 if around.turns is None else around.turns.members
     report = a_few_times_a_second(around.channel.progress, sharing * TIMED_PERIOD_NS)
     with around.recorder.phase(phases.STEADY_STATE), closing(open_load or warm) as load:
-        threads_before = observe.thread_times_ns()
+        threads_before = this_process.thread_times_ns()
         SteadyState(load, stopping, bench, measurement, report).run(around.turns)
-        threads = observe.working_threads(threads_before, observe.thread_times_ns())
+        threads = this_process.working_threads(threads_before, this_process.thread_times_ns())
     if open_load is not None:
         _count_arrivals(open_load, measurement)
     return threads
@@ -111,4 +114,4 @@ def _count_arrivals(load: OpenLoop, measurement: Measurement) -> None:
 def _inputs(session: Session) -> list[InputTensor]:
     asked = {tensor.name: tensor for tensor in session.job.configuration.inputs}
     bounds = {name: each.integer_bound for name, each in asked.items() if each.HasField("integer_bound")}
-    return [convert.to_tensor(tensor, bounds.get(tensor.name)) for tensor in session.compiled.inputs]
+    return [wire.to_tensor(tensor, bounds.get(tensor.name)) for tensor in session.compiled.inputs]

@@ -1,16 +1,48 @@
-"""What came out of an inference, in a form small enough to keep: so that engines' outputs can be compared later."""
+"""What came out of an inference: checked against the contract, for each input of the set, small enough to keep."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
-from enginebench_agent.worker.output_tensors import STRINGS, dtype_name
-from enginebench_plugins.spec import Outputs
-from enginebench_proto.v1.measurement_pb2 import CapturedOutput
+from enginebench_agent.worker.failures import BrokenOutputError
+from enginebench_agent.worker.loads.closed import closed_load
+from enginebench_plugins.spec import InferRequest, Load, OnDone, Outputs, Tensors
+from enginebench_proto.v1.measurement_pb2 import CapturedOutput, OutputTensor
+
+STRINGS = "OSU"
+"""Kinds of NumPy arrays that hold strings, or else are refused: `object`, bytes and Unicode."""
+
+
+def describe_outputs(outputs: Any) -> list[OutputTensor]:
+    """Name, element type and shape of each output.
+
+    Raises `BrokenOutputError` unless all are named arrays, of numbers or of strings.
+    """
+    if not isinstance(outputs, Mapping) or not outputs:
+        raise BrokenOutputError(f"infer() returned {type(outputs).__name__} instead of a mapping of named arrays")
+    for name, values in outputs.items():
+        if not isinstance(values, np.ndarray):
+            raise BrokenOutputError(f"infer() returned {type(values).__name__} instead of an array as '{name}'")
+        if values.dtype.kind == "O" and (other := _no_string(values)) is not None:
+            raise BrokenOutputError(
+                f"infer() returned an array of Python objects as '{name}', one of them {other}; an output is an array "
+                "of numbers or of strings"
+            )
+    return [OutputTensor(name=name, dtype=dtype_name(each), shape=each.shape) for name, each in outputs.items()]
+
+
+def dtype_name(values: "np.ndarray[Any, Any]") -> str:
+    """NumPy's name of the element type; "str" for strings of any kind."""
+    return "str" if values.dtype.kind in STRINGS else values.dtype.name
+
+
+def _no_string(values: "np.ndarray[Any, Any]") -> str | None:
+    return next((type(each).__name__ for each in values.flat if not isinstance(each, str | bytes)), None)
+
 
 MAX_VALUES = 4096
 """Values kept of one output tensor for one input."""
@@ -76,3 +108,54 @@ def _to_float32(values: NDArray[Any]) -> NDArray[np.float32] | None:
             return values.astype("<f4")
     except (TypeError, ValueError):
         return None
+
+
+def run_each_input(
+    load: Load, requests: Sequence[InferRequest], inputs: Sequence[Tensors]
+) -> tuple[list[CapturedOutput], int]:
+    """Run every request and every input at least once; returns the outputs by input, and the number of inferences.
+
+    Outputs belong to the input their own request was started with, so an engine that mixes up requests in flight is
+    caught. Raises the first error of an inference, and `BrokenOutputError` for outputs that are no named arrays.
+    """
+    captured: dict[int, list[CapturedOutput]] = {}
+    positions = {id(tensors): index for index, tensors in enumerate(inputs)}
+    capturing = [_CapturingRequest(request, positions, captured) for request in requests]
+    timed = closed_load(load, capturing, inputs).block(0, max(len(inputs), len(requests)), drain=True)
+    return [output for index in sorted(captured) for output in captured[index]], len(timed.latency_ns)
+
+
+class _CapturingRequest(InferRequest):
+    """A request whose outputs are noted before it counts as done, since it may reuse their memory afterwards."""
+
+    def __init__(
+        self, request: InferRequest, positions: dict[int, int], captured: dict[int, list[CapturedOutput]]
+    ) -> None:
+        self._request = request
+        self._positions = positions
+        self._captured = captured
+
+    def infer(self, inputs: Tensors) -> Outputs:
+        """As the request itself."""
+        outputs = self._request.infer(inputs)
+        self._note(inputs, outputs)
+        return outputs
+
+    def start(self, inputs: Tensors, on_done: OnDone) -> None:
+        """As the request itself."""
+
+        def note_then_done(outputs: Outputs | None, error: BaseException | None) -> None:
+            if error is None:
+                try:
+                    self._note(inputs, outputs)
+                except BaseException as broken:  # on an engine's thread: carried to the one that waits
+                    outputs, error = None, broken
+            on_done(outputs, error)
+
+        self._request.start(inputs, note_then_done)
+
+    def _note(self, inputs: Tensors, outputs: Outputs | None) -> None:
+        index = self._positions[id(inputs)]
+        if index not in self._captured:
+            describe_outputs(outputs)
+            self._captured[index] = capture(index, outputs or {})

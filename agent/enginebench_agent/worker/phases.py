@@ -1,12 +1,35 @@
-"""Records the phases of a run: how long each took and how much memory it held at most."""
+"""The phases of a run: how long each took, how much memory it held at most, and how far it has come."""
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from enginebench_agent.worker import observe
-from enginebench_agent.worker.pauses import Pauses
+from enginebench_agent.machine import this_process
+from enginebench_agent.worker.keeper import Pauses
+from enginebench_agent.worker.loads.block import clock
 from enginebench_proto.v1.measurement_pb2 import Phase
+
+ReportProgress = Callable[[int, int, int], None]
+"""Called with nanoseconds elapsed, nanoseconds expected and inferences completed."""
+
+REPORT_PERIOD_NS = 250_000_000
+TIMED_PERIOD_NS = 500_000_000
+"""While blocks are timed: each report wakes the agent, and whoever watches the run on the same machine."""
+
+
+def a_few_times_a_second(report: ReportProgress, period_ns: int = REPORT_PERIOD_NS) -> ReportProgress:
+    """`report`, called at most once in a period, and not before the first of them is over."""
+    due = clock() + period_ns
+
+    def report_when_due(elapsed_ns: int, expected_ns: int, iterations: int) -> None:
+        nonlocal due
+        now = clock()
+        if now >= due:
+            due = now + period_ns
+            report(elapsed_ns, expected_ns, iterations)
+
+    return report_when_due
+
 
 READ = "read"
 CONVERT = "convert"
@@ -35,11 +58,11 @@ class PhaseRecorder:
         """Time the body as one phase. A phase that raises is not recorded."""
         self.current = name
         self._announce(name)
-        has_peak = observe.reset_peak_rss()
+        has_peak = this_process.reset_peak_rss()
         begin = time.perf_counter_ns()
         yield
         duration_ns = time.perf_counter_ns() - begin
-        peak = observe.peak_rss_bytes() if has_peak else None
+        peak = this_process.peak_rss_bytes() if has_peak else None
         paused_ns = self._paused_ns(name, begin, begin + duration_ns)
         self.completed.append(Phase(name=name, duration_ns=duration_ns, peak_rss_bytes=peak, paused_ns=paused_ns))
 

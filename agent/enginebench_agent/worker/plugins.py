@@ -11,7 +11,7 @@ from typing import TypeVar, get_args
 
 import pluggy
 
-from enginebench_agent import convert
+from enginebench_agent import wire
 from enginebench_agent.worker.failures import (
     MAX_DETAIL_CHARS,
     MAX_NAME_CHARS,
@@ -73,7 +73,7 @@ def describe(name: str) -> engine_pb2.Engine:
         engine = load(name, points)
         message.hidden = engine.hidden
         info, devices, more = _asked(engine, name)
-        message.available.CopyFrom(convert.to_available_engine(info, devices))
+        message.available.CopyFrom(wire.to_available_engine(info, devices))
         message.available.more_devices = more
     except BaseException as error:  # whatever a plugin does is data
         message.unavailable.CopyFrom(_to_message(error, name))
@@ -114,7 +114,7 @@ def _asked(engine: spec.Engine, name: str) -> tuple[spec.EngineInfo, tuple[spec.
         devices, more = _first(engine.devices())
         _check_abilities(info, devices)
         info, devices = _bounded_info(info), tuple(map(_bounded_device, devices))
-        convert.to_available_engine(info, devices)
+        wire.to_available_engine(info, devices)
     except spec.EngineUnavailableError as error:
         kind = engine_pb2.UNAVAILABLE_KIND_UNSUPPORTED if error.installed else _NOT_INSTALLED
         raise UnavailableError(kind, exception_text(error), _cause_text(error)) from error

@@ -15,14 +15,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from enginebench_agent import convert
-from enginebench_agent.worker import observe, phases
-from enginebench_agent.worker.calibration import collector_paused
+from enginebench_agent import wire
+from enginebench_agent.machine import this_process
+from enginebench_agent.worker import phases
+from enginebench_agent.worker.assignment import Assignment
 from enginebench_agent.worker.failures import BrokenOutputError
-from enginebench_agent.worker.job import Job
-from enginebench_agent.worker.loads.synchronous import SyncLoad
-from enginebench_agent.worker.phases import PhaseRecorder
-from enginebench_agent.worker.progress import ReportProgress, a_few_times_a_second
+from enginebench_agent.worker.loads.closed import SyncLoad
+from enginebench_agent.worker.overhead import collector_paused
+from enginebench_agent.worker.phases import PhaseRecorder, ReportProgress, a_few_times_a_second
 from enginebench_agent.worker.session import Session, open_session
 from enginebench_agent.worker.warm_up import warm_up, warm_up_rule
 from enginebench_plugins.spec import LayerProfile, LayerState, Load, ModelProfile, nothing
@@ -34,7 +34,7 @@ BLOCK = 2
 
 
 @dataclass(frozen=True)
-class Turns:
+class Alternation:
     """`iterations` inferences that count, in blocks of a quarter of them but of no more than `BLOCK`.
 
     Each block but the first has one more before it, which does not count, where a profiled inference feels the turn.
@@ -73,7 +73,7 @@ class Turns:
 class Unprofiled:
     """The model without counters, run a block at a time while it is profiled."""
 
-    def __init__(self, session: Session, turns: Turns) -> None:
+    def __init__(self, session: Session, turns: Alternation) -> None:
         self.latency_ns: list[int] = []
         self._request = session.requests[0]
         self._inputs = session.inputs
@@ -99,7 +99,7 @@ class Unprofiled:
             self._missing -= fewest
 
 
-def profile(job: Job, input_folder: Path | None, recorder: PhaseRecorder, report: ReportProgress) -> Profile:
+def profile(job: Assignment, input_folder: Path | None, recorder: PhaseRecorder, report: ReportProgress) -> Profile:
     """Profile the model's layers. Raises what the engine raises, and `BrokenOutputError` for impossible layers."""
     open_warm = _Opener(job, input_folder, recorder, report)
     if _profiles_something_else(job):
@@ -116,12 +116,12 @@ def profile(job: Job, input_folder: Path | None, recorder: PhaseRecorder, report
     return outcome
 
 
-def _profiles_something_else(job: Job) -> bool:
+def _profiles_something_else(job: Assignment) -> bool:
     """Whether an option changes what runs for the profile, so that no latency without counters is to be had."""
     return any(option.profile_only and option.name in job.settings.options for option in job.info.options)
 
 
-def _profile(job: Job, with_counters: Session, without: Session | None, recorder: PhaseRecorder) -> Profile:
+def _profile(job: Assignment, with_counters: Session, without: Session | None, recorder: PhaseRecorder) -> Profile:
     compiled = with_counters.compiled
     iterations = job.configuration.stop.min_iterations or compiled.usual_profile_iterations
     with collector_paused(), recorder.phase(phases.STEADY_STATE):
@@ -129,17 +129,17 @@ def _profile(job: Job, with_counters: Session, without: Session | None, recorder
             profiled, unprofiled_ns = compiled.profile(with_counters.inputs, iterations, nothing), None
             check_profile(profiled, iterations)
         else:
-            turns = Turns(iterations, feels_turns=not compiled.compiles_for_each_profiled_inference)
+            turns = Alternation(iterations, feels_turns=not compiled.compiles_for_each_profiled_inference)
             profiled, unprofiled_ns = _in_turns(with_counters, without, turns)
     return Profile(
         iterations=iterations,
         profiled_latency_ns=_median_ns(profiled.latency_ns) if profiled.latency_ns else None,
         unprofiled_latency_ns=unprofiled_ns,
-        layers=[convert.to_layer(layer) for layer in profiled.layers],
+        layers=[wire.to_layer(layer) for layer in profiled.layers],
     )
 
 
-def _in_turns(with_counters: Session, without: Session, turns: Turns) -> tuple[ModelProfile, int]:
+def _in_turns(with_counters: Session, without: Session, turns: Alternation) -> tuple[ModelProfile, int]:
     """The profile of the inferences that count, and the median latency in ns of as many without counters."""
     unprofiled = Unprofiled(without, turns)
     profiled = with_counters.compiled.profile(with_counters.inputs, turns.inferences, unprofiled.after_profiled)
@@ -153,7 +153,7 @@ def _in_turns(with_counters: Session, without: Session, turns: Turns) -> tuple[M
 class _Opener:
     """Opens sessions of one job and warms them up."""
 
-    job: Job
+    job: Assignment
     input_folder: Path | None
     recorder: PhaseRecorder
     report: ReportProgress
@@ -162,12 +162,12 @@ class _Opener:
         """A warm session, and how many threads worked to warm it, as far as the kernel tells."""
         session = open_session(self.job, self.recorder, Load.SYNC, self.input_folder, profiling=profiling)
         session.first_inference(self.recorder)
-        before = observe.thread_times_ns()
+        before = this_process.thread_times_ns()
         with self.recorder.phase(phases.WARM_UP):
             load = SyncLoad(session.requests[0], session.inputs)
             rule = warm_up_rule(self.job.configuration.stop, requests=1)
             warm_up(load, rule, a_few_times_a_second(self.report))
-        return session, observe.working_threads(before, observe.thread_times_ns())
+        return session, this_process.working_threads(before, this_process.thread_times_ns())
 
 
 def check_profile(profile: ModelProfile, iterations: int) -> None:

@@ -4,13 +4,11 @@ import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
-from enginebench_agent.worker.channel import Channel
-from enginebench_agent.worker.containment import refuse_unconfined
+from enginebench_agent.worker.assignment import Assignment, check_job, load_engine, refuse_unconfined
 from enginebench_agent.worker.failures import to_failure
-from enginebench_agent.worker.job import Job, check_job, load_engine
-from enginebench_agent.worker.pauses import Pauses
+from enginebench_agent.worker.keeper import Pauses
 from enginebench_agent.worker.phases import PhaseRecorder
-from enginebench_agent.worker.turns import Turns
+from enginebench_agent.worker.pipe import Channel, Turns
 from enginebench_proto.v1.measurement_pb2 import STOP_REASON_TARGET_MET
 from enginebench_proto.v1.run_pb2 import (
     OUTCOME_FAILED,
@@ -70,7 +68,7 @@ def _carry_out(spec: RunSpec, place: Place, channel: Channel, recorder: PhaseRec
 
 
 def _measure(
-    job: Job, members: int, place: Place, channel: Channel, recorder: PhaseRecorder, result: RunResult
+    job: Assignment, members: int, place: Place, channel: Channel, recorder: PhaseRecorder, result: RunResult
 ) -> None:
     from enginebench_agent.worker.measure import Surroundings, open_and_measure  # noqa: PLC0415
 
@@ -85,16 +83,16 @@ def _measure(
     session.close(recorder)
 
 
-def _profile(job: Job, place: Place, channel: Channel, recorder: PhaseRecorder, result: RunResult) -> None:
+def _profile(job: Assignment, place: Place, channel: Channel, recorder: PhaseRecorder, result: RunResult) -> None:
     from enginebench_agent.worker.profile import profile  # noqa: PLC0415
 
     result.profile.CopyFrom(profile(job, place.input_folder, recorder, channel.progress))
 
 
 def _calibrate(
-    job: Job, spec: RunSpec, place: Place, channel: Channel, recorder: PhaseRecorder, result: RunResult
+    job: Assignment, spec: RunSpec, place: Place, channel: Channel, recorder: PhaseRecorder, result: RunResult
 ) -> None:
-    from enginebench_agent.worker.peaks.calibrate import calibrate  # noqa: PLC0415
+    from enginebench_agent.worker.peaks.calibration import calibrate  # noqa: PLC0415
 
     result.peaks.extend(calibrate(job, spec, place.model_path, recorder, channel.progress))
 

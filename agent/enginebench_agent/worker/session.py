@@ -3,12 +3,13 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from enginebench_agent import convert
-from enginebench_agent.worker import observe, phases
+from enginebench_agent import wire
+from enginebench_agent.machine import this_process
+from enginebench_agent.worker import phases
+from enginebench_agent.worker.assignment import Assignment
 from enginebench_agent.worker.failures import BrokenOutputError
 from enginebench_agent.worker.inputs import Tensors, make_inputs
-from enginebench_agent.worker.job import Job
-from enginebench_agent.worker.output_tensors import describe_outputs
+from enginebench_agent.worker.outputs import describe_outputs
 from enginebench_agent.worker.phases import PhaseRecorder
 from enginebench_plugins import spec
 from enginebench_proto.v1.measurement_pb2 import Effective, OutputTensor
@@ -18,7 +19,7 @@ from enginebench_proto.v1.measurement_pb2 import Effective, OutputTensor
 class Session:
     """A compiled model with its requests and inputs. Made by `open_session`; `close` ends it."""
 
-    job: Job
+    job: Assignment
     compiled: spec.CompiledModel
     inputs: list[Tensors]
     requests: list[spec.InferRequest]
@@ -34,10 +35,10 @@ class Session:
         told = self.compiled.effective()
         if told.threads is None and threads is not None:
             told = replace(told, threads=spec.Readback(threads, spec.Source.OBSERVED))
-        widest = observe.widest_instruction_set() if "cpu" in self.job.device.resources else None
+        widest = this_process.widest_instruction_set() if "cpu" in self.job.device.resources else None
         if told.isa is None and widest is not None:
             told = replace(told, isa=spec.Readback(widest, spec.Source.ASSUMED))
-        return convert.to_effective(told, observe.affinity())
+        return wire.to_effective(told, this_process.affinity())
 
     def close(self, recorder: PhaseRecorder) -> None:
         """Release requests and model."""
@@ -48,7 +49,7 @@ class Session:
 
 
 def open_session(
-    job: Job, recorder: PhaseRecorder, load: spec.Load, input_folder: Path | None, *, profiling: bool
+    job: Assignment, recorder: PhaseRecorder, load: spec.Load, input_folder: Path | None, *, profiling: bool
 ) -> Session:
     """Read, convert (where the engine does so) and compile the model, then make its inputs and requests.
 

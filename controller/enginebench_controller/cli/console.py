@@ -1,13 +1,19 @@
-"""Where output goes: data to stdout, remarks to stderr, and names from elsewhere made harmless on the way."""
+"""Where output goes: data to stdout, remarks to stderr, answers, the last line; names from elsewhere made harmless."""
 
 import json
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from enginebench_controller.errors import ExitCode
+from enginebench_controller.jobs.telling import tell_wrong_outputs
+from enginebench_controller.verdicts.answers import Answer
+from enginebench_controller.verdicts.soundness import Soundness
 
 UNKNOWN = "–"
 """How an unknown value is printed."""
@@ -71,3 +77,23 @@ def complain(text: str) -> None:
     stderr().print(message, soft_wrap=True)
     for line in lines[1:]:
         remark(line)
+
+
+def concluded(found: Soundness) -> int:
+    """0 when all can be used; else 1, and the last line says what cannot. A job tells it, too."""
+    tell_wrong_outputs(found.problems)
+    if found:
+        return int(ExitCode.OK)
+    remark(found.sentence)
+    return int(ExitCode.SOME_FAILED)
+
+
+def print_answers(answers: Iterable[Answer]) -> None:
+    """The sentences that a person came for, each with what must not be missed."""
+    for answer in answers:
+        first, *others = answer.lines
+        text = plain(first)
+        text.stylize("bold")
+        stdout().print(text, soft_wrap=True)
+        for line in others:
+            stdout().print(plain(f"  {line}"), soft_wrap=True)

@@ -7,8 +7,7 @@ its own in the agent, for the two meet only on the wire.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from enginebench_controller.bootstrap.remote import RemoteError
-from enginebench_controller.cli.prospects import NoProspectsError
+from enginebench_controller.cli.commands.prospects import NoProspectsError
 from enginebench_controller.errors import (
     INTERRUPTED,
     AgentError,
@@ -23,132 +22,133 @@ from enginebench_controller.errors import (
     UnreachableError,
 )
 from enginebench_controller.records import FailureKind
-from enginebench_controller.running.client import RunUnknownError
-from enginebench_controller.running.ssh import SshError
+from enginebench_controller.targets.addresses import SshError
+from enginebench_controller.targets.client import RunUnknownError
+from enginebench_controller.targets.remote_machine import RemoteError
 
 
 @dataclass(frozen=True)
-class Explanation:
+class ErrorExplanation:
     """What something means and what to do about it; both are sentences."""
 
     meaning: str
     remedy: str
 
 
-EXITS: Mapping[int, Explanation] = {
-    ExitCode.OK: Explanation(
+EXITS: Mapping[int, ErrorExplanation] = {
+    ExitCode.OK: ErrorExplanation(
         "Every configuration has numbers (status `ok` or `inconclusive`), and no outputs are wrong.", "Nothing."
     ),
-    ExitCode.SOME_FAILED: Explanation(
+    ExitCode.SOME_FAILED: ErrorExplanation(
         "Some configurations came to no numbers, or an engine's outputs are wrong (`≠`); all the others can be used. "
         "So end `run`, `rerun`, `resume`, `ladder`, `profile`, `compare` and the jobs of the pages; the last line and "
         "`outcome` in the document of `--json` say which. `resume` judges what it collected.",
         "Read the line of each, and `enginebench show ID --failures`; `enginebench rerun ID` measures all again.",
     ),
-    ExitCode.USAGE: Explanation(
+    ExitCode.USAGE: ErrorExplanation(
         "Wrong usage or input, or an impossible configuration: nothing was run.", "Do what the sentence says."
     ),
-    ExitCode.UNREACHABLE: Explanation(
+    ExitCode.UNREACHABLE: ErrorExplanation(
         "A target does not answer.", "Start its agent, or correct its address; `enginebench targets check` asks again."
     ),
-    ExitCode.CONDITION_MET: Explanation(
+    ExitCode.CONDITION_MET: ErrorExplanation(
         "Worse, beyond noise: a condition of `compare --fail-if` holds, or what `gate` calls worse.",
         "Look at what the comparison shows; profiles name the layers.",
     ),
-    ExitCode.CANNOT_TELL: Explanation(
+    ExitCode.CANNOT_TELL: ErrorExplanation(
         "Of `compare --fail-if` and `gate` with `--strict`: nothing is worse beyond noise, but noise hides whether "
         "something is. Without `--strict` that is told and changes no exit code.",
         "Measure longer or on a quieter machine; or tolerate more.",
     ),
-    INTERRUPTED: Explanation(
+    INTERRUPTED: ErrorExplanation(
         "Interrupted with Ctrl-C; what was finished is stored, running children were ended.", "Run it again."
     ),
 }
 
-ERRORS: Mapping[type[EnginebenchError], Explanation] = {
-    InputError: Explanation(
+ERRORS: Mapping[type[EnginebenchError], ErrorExplanation] = {
+    InputError: ErrorExplanation(
         "A file, name, option or value that was given cannot be used.", "Correct what the sentence names."
     ),
-    ModelError: Explanation(
+    ModelError: ErrorExplanation(
         "A model file is missing, truncated or no model, or cannot be made to fit the configuration.",
         "Give another file, or the shapes the sentence asks for.",
     ),
-    UnknownModelError: Explanation(
+    UnknownModelError: ErrorExplanation(
         "No model is meant by a name, a digest or a path, or several are.",
         "Give one of the digests the sentence lists, or see `enginebench models list`.",
     ),
-    PlanError: Explanation(
+    PlanError: ErrorExplanation(
         "The plan asks for something impossible; each reason has a line.",
         "Correct the plan; `--dry-run` shows what it comes to.",
     ),
-    StoreError: Explanation(
+    StoreError: ErrorExplanation(
         "The results cannot be read or written: disk full, no permission, another program, damage, a newer file.",
         "Do what the sentence says; `enginebench store check` looks for damage, `store restore` takes up a copy.",
     ),
-    SshError: Explanation(
+    SshError: ErrorExplanation(
         "The machine of a target cannot be reached with ssh.",
         "Make `ssh USER@HOST true` work without a question: an address, a known host, a key.",
     ),
-    RemoteError: Explanation(
+    RemoteError: ErrorExplanation(
         "A command on the machine of a target failed.",
         "Mend what its own words name, then do the same again: what was done already is kept.",
     ),
-    UnreachableError: Explanation(
+    UnreachableError: ErrorExplanation(
         "A target does not answer, or went away.",
         "Start `enginebench-agent serve` there, or correct the address; its finished results are kept there.",
     ),
-    AgentError: Explanation(
+    AgentError: ErrorExplanation(
         "A target answered with an error; the sentence is its agent's own.",
         "Look the agent's code up [below](#what-an-agent-answers).",
     ),
-    RunUnknownError: Explanation(
+    RunUnknownError: ErrorExplanation(
         "A target does not know the run, the engine or the device it was asked about.",
         "See what it has with `enginebench devices`; a run is unknown when its agent was restarted before it ended.",
     ),
-    OldAgentError: Explanation(
+    OldAgentError: ErrorExplanation(
         "A target's agent is older than what it was asked for.",
         "Upgrade the agent there; everything that both versions know goes on working meanwhile.",
     ),
-    NoProspectsError: Explanation(
+    NoProspectsError: ErrorExplanation(
         "Passes were measured, but none of them came to something to show.", "Read why the passes failed."
     ),
-    EnginebenchError: Explanation("Something else cannot be done here and now.", "Do what the sentence says."),
+    EnginebenchError: ErrorExplanation("Something else cannot be done here and now.", "Do what the sentence says."),
 }
 
-FAILURES: Mapping[FailureKind, Explanation] = {
-    FailureKind.ENGINE_UNAVAILABLE: Explanation(
+FAILURES: Mapping[FailureKind, ErrorExplanation] = {
+    FailureKind.ENGINE_UNAVAILABLE: ErrorExplanation(
         "The engine could not be imported or started.",
         "See the reason with `enginebench devices`; `enginebench-agent environment add` makes its environment anew.",
     ),
-    FailureKind.COMPILE_FAILED: Explanation(
+    FailureKind.COMPILE_FAILED: ErrorExplanation(
         "The engine could not read, convert or compile the model.",
         "Read the engine's own words; try another precision, or a model of an older opset.",
     ),
-    FailureKind.INFERENCE_FAILED: Explanation(
+    FailureKind.INFERENCE_FAILED: ErrorExplanation(
         "An inference raised an error.", "Read the engine's own words; check shapes and inputs."
     ),
-    FailureKind.CRASHED: Explanation(
+    FailureKind.CRASHED: ErrorExplanation(
         "The engine's process was ended by a signal, or exited without a result; the agent goes on.",
         "Run it again; if it crashes again, report it to the engine with the end of its output, which is kept.",
     ),
-    FailureKind.OUT_OF_MEMORY: Explanation(
+    FailureKind.OUT_OF_MEMORY: ErrorExplanation(
         "The engine's process ran out of memory.", "Use a smaller batch, fewer streams or a smaller model."
     ),
-    FailureKind.TIMED_OUT: Explanation(
+    FailureKind.TIMED_OUT: ErrorExplanation(
         "The engine's process did not finish within its time limit and was stopped.",
         "Give it longer with `--timeout`, up to `max_run_seconds` in the target's agent.toml.",
     ),
-    FailureKind.CANCELLED: Explanation(
+    FailureKind.CANCELLED: ErrorExplanation(
         "Somebody cancelled the run, or its agent was stopped.", "`enginebench rerun ID` measures it again."
     ),
-    FailureKind.REFUSED: Explanation(
+    FailureKind.REFUSED: ErrorExplanation(
         "The configuration is impossible for this engine, device or agent.", "Change what the sentence names."
     ),
-    FailureKind.AGENT_LOST: Explanation(
+    FailureKind.AGENT_LOST: ErrorExplanation(
         "The target's agent went away during the run, or was restarted.",
         "See to the machine and its agent, then `enginebench rerun ID`.",
     ),
-    FailureKind.INTERNAL: Explanation(
+    FailureKind.INTERNAL: ErrorExplanation(
         "A defect of enginebench itself, or of the target's disk.",
         "Read the agent's log on standard error, and report what stands there.",
     ),

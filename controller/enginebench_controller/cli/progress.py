@@ -20,12 +20,12 @@ from enginebench_controller.home import Home
 from enginebench_controller.jobs import MadeKind
 from enginebench_controller.jobs.reporting import ProgressWriter
 from enginebench_controller.jobs.telling import own_folder
-from enginebench_controller.planning.durations import expected_ns as expected_of_rule
-from enginebench_controller.planning.expand import Expansion, Job
+from enginebench_controller.plan.expand import Case, Expansion
+from enginebench_controller.plan.expand import expected_ns as expected_of_rule
 from enginebench_controller.records import Failure, ModelVersion, Status
-from enginebench_controller.running.benchmarking import Announce
-from enginebench_controller.running.remote_run import Reporter
-from enginebench_controller.running.resuming import missing_outcomes
+from enginebench_controller.runs.benchmarking import Announce
+from enginebench_controller.runs.remote_run import Reporter
+from enginebench_controller.runs.resuming import missing_outcomes
 
 
 @contextmanager
@@ -68,17 +68,17 @@ class _Both:
     def __init__(self, first: Reporter, second: Reporter) -> None:
         self._reporters = (first, second)
 
-    def uploading(self, job: Job, sent_bytes: int, total_bytes: int) -> None:
+    def uploading(self, job: Case, sent_bytes: int, total_bytes: int) -> None:
         """See `remote_run.Reporter`."""
         for one in self._reporters:
             one.uploading(job, sent_bytes, total_bytes)
 
-    def running(self, job: Job, process: int, phase: str, elapsed_ns: int, expected_ns: int) -> None:
+    def running(self, job: Case, process: int, phase: str, elapsed_ns: int, expected_ns: int) -> None:
         """See `remote_run.Reporter`."""
         for one in self._reporters:
             one.running(job, process, phase, elapsed_ns, expected_ns)
 
-    def finished(self, job: Job, outcome_id: str, status: Status, failure: Failure | None) -> None:
+    def finished(self, job: Case, outcome_id: str, status: Status, failure: Failure | None) -> None:
         """See `remote_run.Reporter`."""
         for one in self._reporters:
             one.finished(job, outcome_id, status, failure)
@@ -120,7 +120,7 @@ class LiveReporter:
         if self._progress.live.is_started:  # stopped without a start, it would print an empty line
             self._progress.stop()
 
-    def begin(self, jobs: Sequence[Job]) -> None:
+    def begin(self, jobs: Sequence[Case]) -> None:
         """Show the bar for these jobs, where it can be drawn over again; later ones prolong it."""
         self._jobs += len(jobs)
         self._total_ns += sum(map(_expected_ns, jobs))
@@ -130,18 +130,18 @@ class LiveReporter:
         if self._progress.console.is_interactive:
             self._progress.start()
 
-    def uploading(self, job: Job, sent_bytes: int, total_bytes: int) -> None:
+    def uploading(self, job: Case, sent_bytes: int, total_bytes: int) -> None:
         """See `remote_run.Reporter`."""
         self._show(job, f"uploading {sent_bytes / 1e6:.0f} of {total_bytes / 1e6:.0f} MB")
 
-    def running(self, job: Job, process: int, phase: str, elapsed_ns: int, expected_ns: int) -> None:
+    def running(self, job: Case, process: int, phase: str, elapsed_ns: int, expected_ns: int) -> None:
         """See `remote_run.Reporter`."""
         before_ns = job.configuration.stop.warmup_ns if phase == "steady_state" else 0
         share_ns = _expected_ns(job) // job.configuration.stop.processes
         self._current_ns[id(job)] = process * share_ns + min(share_ns, before_ns + elapsed_ns)
         self._show(job, f"{_which(job, process)}{phase.replace('_', ' ')}{_share(elapsed_ns, expected_ns)}")
 
-    def finished(self, job: Job, outcome_id: str, status: Status, failure: Failure | None) -> None:
+    def finished(self, job: Case, outcome_id: str, status: Status, failure: Failure | None) -> None:
         """See `remote_run.Reporter`."""
         self._current_ns.pop(id(job), None)
         self._finished_ns += _expected_ns(job)
@@ -151,7 +151,7 @@ class LiveReporter:
         self._progress.console.print(plain(line), soft_wrap=True)
         self._show(job, str(status))
 
-    def _show(self, job: Job, doing: str) -> None:
+    def _show(self, job: Case, doing: str) -> None:
         completed = self._finished_ns + sum(self._current_ns.values())
         description = plain(f"{job.title}: {doing}").plain
         if self._task is None:
@@ -159,7 +159,7 @@ class LiveReporter:
         self._progress.update(self._task, completed=completed, description=description, done=self._count)
 
 
-def _which(job: Job, process: int) -> str:
+def _which(job: Case, process: int) -> str:
     processes = job.configuration.stop.processes
     return f"process {process + 1}/{processes}, " if processes > 1 else ""
 
@@ -168,7 +168,7 @@ def _share(elapsed_ns: int, expected_ns: int) -> str:
     return f" {min(100, 100 * elapsed_ns // expected_ns)} %" if expected_ns else ""
 
 
-def _expected_ns(job: Job) -> int:
+def _expected_ns(job: Case) -> int:
     return expected_of_rule(job.configuration.stop)
 
 

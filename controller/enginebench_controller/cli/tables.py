@@ -7,8 +7,7 @@ from typing import Any
 from rich.text import Text
 
 from enginebench_controller.cli.console import UNKNOWN, plain, print_table, remark, stdout
-from enginebench_controller.documents.reading_order import in_reading_order
-from enginebench_controller.planning.configurations import describe_load
+from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.records import (
     Configuration,
     Failure,
@@ -23,9 +22,16 @@ from enginebench_controller.records import (
     TargetSnapshot,
 )
 from enginebench_controller.records.cause import cause, last_words
-from enginebench_controller.trust.condensing import Remark, condensed
-from enginebench_controller.trust.output_check import check_outputs
-from enginebench_controller.trust.parity import engine_label, flags, marks, status_words, unequal_settings
+from enginebench_controller.verdicts.output_check import check_outputs
+from enginebench_controller.verdicts.parity import (
+    engine_label,
+    flags,
+    in_reading_order,
+    marks,
+    status_words,
+    unequal_settings,
+)
+from enginebench_controller.verdicts.words import Remark, condensed
 
 SOURCE_MARKS = {ReadbackSource.ENGINE_API: "", ReadbackSource.OBSERVED: "°", ReadbackSource.ASSUMED: "?"}
 UNLIKE_OUTPUTS = "≠"

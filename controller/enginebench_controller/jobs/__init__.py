@@ -4,11 +4,8 @@ A job carries out a command line of `enginebench`, so by the same code; what it 
 `HOME/jobs/ID/`, where anybody may read how it is coming along. Results are not kept here: they are in the store.
 """
 
-from enginebench_controller.jobs.ending import cancel, remove
-from enginebench_controller.jobs.listing import job, jobs, log_tail
-from enginebench_controller.jobs.progress import Cell, CellState, Made, MadeKind, Progress
-from enginebench_controller.jobs.record import Job, JobState
-from enginebench_controller.jobs.starting import start_job
+from enginebench_controller.jobs.control import cancel, job, jobs, log_tail, remove, start_job
+from enginebench_controller.jobs.record import Cell, CellState, Job, JobProgress, JobState, Made, MadeKind
 
 __all__ = [
     "Cell",

@@ -7,10 +7,39 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 
-from enginebench_controller.jobs.process import ProcessIdentity
-from enginebench_controller.jobs.progress import Ending, Progress
-from enginebench_controller.records.json_form import JsonForm
+from enginebench_controller.jobs.record import JobEnding, JobProgress
+from enginebench_controller.records.fields import JsonForm
 from enginebench_proto.agreed.durable import write_whole
+
+_PROC = Path("/proc")
+_GONE = ("Z", "X")
+
+
+@dataclass(frozen=True)
+class ProcessIdentity:
+    """A process by its number, the clock tick since boot at which it started, and the boot that is counted from."""
+
+    pid: int
+    started_ticks: int
+    boot_id: str
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether this very process still runs; one that only waits to be reaped does not."""
+        return identify(self.pid) == self
+
+
+def identify(pid: int) -> ProcessIdentity | None:
+    """The process that has this number now; None where none runs."""
+    try:
+        status = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+        boot_id = (_PROC / "sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+    except OSError:
+        return None
+    # proc_pid_stat(5): the name stands in brackets and may hold anything; field 3 is the state, field 22 the start.
+    state, *fields = status.rpartition(")")[2].split()
+    return None if state in _GONE else ProcessIdentity(pid, int(fields[18]), boot_id)
+
 
 T = TypeVar("T")
 
@@ -31,8 +60,8 @@ class JobOrder:
 
 _ORDER = JsonForm(lambda: TypeAdapter(JobOrder))
 _PROCESS = JsonForm(lambda: TypeAdapter(ProcessIdentity))
-_PROGRESS = JsonForm(lambda: TypeAdapter(Progress))
-_ENDING = JsonForm(lambda: TypeAdapter(Ending))
+_PROGRESS = JsonForm(lambda: TypeAdapter(JobProgress))
+_ENDING = JsonForm(lambda: TypeAdapter(JobEnding))
 
 
 @dataclass(frozen=True)
@@ -64,11 +93,11 @@ class JobFolder:
         """Which process carries it out."""
         return _read(self.path / "process.json", _PROCESS)
 
-    def progress(self) -> Progress | None:
+    def progress(self) -> JobProgress | None:
         """How far it is; None before it begins."""
         return _read(self.path / "progress.json", _PROGRESS)
 
-    def ending(self) -> Ending | None:
+    def ending(self) -> JobEnding | None:
         """How it ended; None before it has, and for good where the process vanished."""
         return _read(self.path / "ending.json", _ENDING)
 
@@ -80,11 +109,11 @@ class JobFolder:
         """Keep which process carries it out."""
         _write(self.path / "process.json", _PROCESS, process)
 
-    def write_progress(self, progress: Progress) -> None:
+    def write_progress(self, progress: JobProgress) -> None:
         """Keep how far it is."""
         _write(self.path / "progress.json", _PROGRESS, progress)
 
-    def write_ending(self, ending: Ending) -> None:
+    def write_ending(self, ending: JobEnding) -> None:
         """Keep how it ended."""
         _write(self.path / "ending.json", _ENDING, ending)
 

@@ -1,14 +1,87 @@
-"""Writing down how a command that is a job is coming along."""
+"""How a command that is a job is coming along, written down, and how long the rest will take by what it took."""
 
 import time
-from collections.abc import Mapping
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from enginebench_controller.jobs.folder import JobFolder
-from enginebench_controller.jobs.pace import Pace
-from enginebench_controller.jobs.progress import Cell, CellState, Made, MadeKind, Progress
-from enginebench_controller.planning.expand import Expansion, Job
+from enginebench_controller.jobs.record import Cell, CellState, JobProgress, Made, MadeKind
+from enginebench_controller.plan.expand import Case, Expansion, Lane, expected_ns, lane
 from enginebench_controller.records import Failure, Status
+
+
+@dataclass
+class _Course:
+    """What is known of one lane, in seconds: what its jobs were expected to take, and what those that ended took."""
+
+    since_s: float
+    open_s: float = 0.0
+    begun_s: dict[int, float] = field(default_factory=dict)
+    worked_expected_s: float = 0.0
+    worked_s: float = 0.0
+
+    @property
+    def pace(self) -> float | None:
+        """Seconds taken a second expected; None before the first job that worked."""
+        return self.worked_s / self.worked_expected_s if self.worked_expected_s else None
+
+
+class Pace:
+    """Follows the jobs of each lane, which come one after the other or all together in turns; `clock` is in seconds.
+
+    A measurement may go on for as long as its interval takes, so what the stop rules promise is corrected by what the
+    jobs that worked really took. One that failed says nothing about the others.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._began_s = clock()
+        self._courses: defaultdict[Lane, _Course] = defaultdict(lambda: _Course(clock()))
+
+    def add(self, jobs: Sequence[Case]) -> None:
+        """These are to come."""
+        for job in jobs:
+            self._courses[lane(job)].open_s += _expected_s(job)
+
+    def begun(self, job: Case) -> None:
+        """This one is being carried out."""
+        self._courses[lane(job)].begun_s[id(job)] = _expected_s(job)
+
+    def finished(self, job: Case, *, worked: bool) -> None:
+        """This one has ended."""
+        course, now = self._courses[lane(job)], self._clock()
+        course.open_s -= _expected_s(job)
+        course.begun_s.pop(id(job), None)
+        if worked:
+            course.worked_expected_s += _expected_s(job)
+            course.worked_s += now - course.since_s
+        course.since_s = now
+
+    def seconds_left(self) -> float:
+        """Until the last lane is empty; what takes longer than it should counts as nearly done."""
+        return max((self._left(course) for course in self._courses.values()), default=0.0)
+
+    def seconds_left_at(self, share: float) -> float | None:
+        """As for a job of equal steps, of which this share is done; None before any is."""
+        return (self._clock() - self._began_s) * (1 - share) / share if share > 0 else None
+
+    def _left(self, course: _Course) -> float:
+        usual = self._usual(course)
+        begun_s = min(usual * sum(course.begun_s.values()), self._clock() - course.since_s)
+        return max(0.0, usual * course.open_s - begun_s)
+
+    def _usual(self, course: _Course) -> float:
+        """The pace of this lane, or of the others as long as it has none of its own."""
+        if course.pace is not None:
+            return course.pace
+        known = [one.pace for one in self._courses.values() if one.pace is not None]
+        return sum(known) / len(known) if known else 1.0
+
+
+def _expected_s(job: Case) -> float:
+    return expected_ns(job.configuration.stop) / 1e9
+
 
 WRITE_EVERY_S = 0.5
 """Events come many times a second; whoever reads looks once a second, and the disk is to be left to the measurement."""
@@ -21,7 +94,7 @@ class ProgressWriter:
         self._folder = folder
         self._cells: list[Cell] = []
         self._places: dict[int, int] = {}
-        self._rest = Progress()
+        self._rest = JobProgress()
         self._benchmark_id: str | None = None
         self._pace = Pace()
         self._written_s = -WRITE_EVERY_S
@@ -65,17 +138,17 @@ class ProgressWriter:
         ]
         self._write()
 
-    def uploading(self, job: Job, sent_bytes: int, total_bytes: int) -> None:
+    def uploading(self, job: Case, sent_bytes: int, total_bytes: int) -> None:
         """See `remote_run.Reporter`."""
         self._run(job, f"uploading {sent_bytes / 1e6:.0f} of {total_bytes / 1e6:.0f} MB")
 
-    def running(self, job: Job, process: int, phase: str, elapsed_ns: int, expected_ns: int) -> None:
+    def running(self, job: Case, process: int, phase: str, elapsed_ns: int, expected_ns: int) -> None:
         """See `remote_run.Reporter`."""
         processes = job.configuration.stop.processes
         which = f"process {process + 1} of {processes}, " if processes > 1 else ""
         self._run(job, f"{which}{phase.replace('_', ' ')}")
 
-    def finished(self, job: Job, outcome_id: str, status: Status, failure: Failure | None) -> None:
+    def finished(self, job: Case, outcome_id: str, status: Status, failure: Failure | None) -> None:
         """See `remote_run.Reporter`."""
         place = self._places[id(job)]
         reason = failure.message if failure else ""
@@ -87,7 +160,7 @@ class ProgressWriter:
             self._add(Made(MadeKind.PROFILE, outcome_id))
         self._write()
 
-    def _run(self, job: Job, doing: str) -> None:
+    def _run(self, job: Case, doing: str) -> None:
         place = self._places[id(job)]
         began = self._cells[place].state is CellState.QUEUED
         self._cells[place] = replace(self._cells[place], state=CellState.RUNNING, doing=doing)
@@ -118,7 +191,7 @@ class ProgressWriter:
         self._written_s = time.monotonic()
 
 
-def _cell(job: Job) -> Cell:
+def _cell(job: Case) -> Cell:
     return Cell(
         title=job.title,
         target=job.target,

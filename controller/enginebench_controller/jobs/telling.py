@@ -11,7 +11,7 @@ from pathlib import Path
 
 from enginebench_controller.errors import INTERRUPTED
 from enginebench_controller.jobs.folder import JobFolder
-from enginebench_controller.jobs.progress import CellState, Ending
+from enginebench_controller.jobs.record import CellState, JobEnding
 
 JOB_VARIABLE = "ENGINEBENCH_JOB"
 """Names the folder of the job that a command is; a command without it is none."""
@@ -67,4 +67,4 @@ def _listen(folder: JobFolder) -> None:
 
 
 def _tell(folder: JobFolder, exit_code: int, *, crashed: bool = False) -> None:
-    folder.write_ending(Ending(exit_code, time.time_ns(), crashed))
+    folder.write_ending(JobEnding(exit_code, time.time_ns(), crashed))

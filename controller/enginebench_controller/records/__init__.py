@@ -1,11 +1,5 @@
-"""The controller's own nouns, frozen: what comes off the wire, goes into the store and onto the page.
+"""What a result is, frozen; None means unknown, never zero. No file, no query and no message is touched here."""
 
-Durations are integer nanoseconds; instants are nanoseconds since the Unix epoch. None means unknown, never zero.
-"""
-
-from enginebench_controller.records.benchmark import Benchmark
-from enginebench_controller.records.block import Block, BlockSamples, Evidence
-from enginebench_controller.records.bystanders import Bystanders, MachineUse, ProcessUse
 from enginebench_controller.records.configuration import (
     ArrivalProcess,
     Arrivals,
@@ -16,23 +10,43 @@ from enginebench_controller.records.configuration import (
     InputValues,
     StopRule,
 )
-from enginebench_controller.records.ending import Failure, FailureKind, Status
-from enginebench_controller.records.engine import Effective, EngineRef, Readback
 from enginebench_controller.records.measurement import (
+    Benchmark,
     CapturedOutput,
     Ceiling,
     CeilingBasis,
     Grounds,
+    Interval,
+    IntervalMethod,
+    LatencySummary,
     Measurement,
     OutputCheck,
     OutputNoise,
+    Percentile,
 )
 from enginebench_controller.records.model import REBATCHED, ModelFile, ModelVersion
-from enginebench_controller.records.peaks import Peak, PeakKind, Rate
-from enginebench_controller.records.process import Afterwards, Calibration, Phase, Process, StopReason, WarmUp
 from enginebench_controller.records.profile import Coverage, Layer, ModelWork, PassKind, Profile, ProfileNode
-from enginebench_controller.records.statistics import Interval, IntervalMethod, LatencySummary, Percentile
-from enginebench_controller.records.target import LOCAL_TARGET, Target, TargetSnapshot
+from enginebench_controller.records.run import (
+    Afterwards,
+    Block,
+    BlockSamples,
+    Bystanders,
+    Effective,
+    EngineRef,
+    Evidence,
+    Failure,
+    FailureKind,
+    MachineUse,
+    MeasuringCost,
+    Phase,
+    Process,
+    ProcessUse,
+    Readback,
+    Status,
+    StopReason,
+    WarmUp,
+)
+from enginebench_controller.records.target import LOCAL_TARGET, Peak, PeakKind, Rate, Target, TargetSnapshot
 from enginebench_proto.agreed.words import IMPOSED_SPARSITY, OPTIMIZATION_LEVEL, Hint, LayerState, Load, ReadbackSource
 
 __all__ = [

@@ -1,17 +1,89 @@
-"""Measurements: the outcome of one configuration, with the outputs that were captured."""
+"""Benchmarks and measurements: the outcome of one configuration, its statistics, and what it is judged by."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from enginebench_controller.records.block import Block
 from enginebench_controller.records.configuration import Configuration
-from enginebench_controller.records.ending import Failure, Status
-from enginebench_controller.records.engine import Effective, EngineRef
-from enginebench_controller.records.process import Phase, Process
-from enginebench_controller.records.statistics import Interval, LatencySummary
+from enginebench_controller.records.run import Block, Effective, EngineRef, Failure, Phase, Process, Status
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """What a person asked for. `plan` is the versioned document it can be run from again."""
+
+    id: str
+    name: str
+    created_at_unix_ns: int
+    plan: Mapping[str, Any]
+    rerun_of: str | None = None
+    imported: bool = False
+
+
+class IntervalMethod(StrEnum):
+    """How a confidence interval was obtained; see stats/intervals.py."""
+
+    BLOCKS = "order_statistics_over_blocks"
+    BLOCKS_T = "t_over_blocks"
+    PROCESSES_T = "t_over_processes"
+    ITERATIONS_T = "t_over_iterations"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A confidence interval in the unit of what it belongs to; `level` is its nominal coverage."""
+
+    low: float
+    high: float
+    level: float
+    method: IntervalMethod
+
+
+@dataclass(frozen=True)
+class Percentile:
+    """A percentile of latency, or None with fewer than `samples_needed` samples; `interval` None where unknown."""
+
+    percent: float
+    value_ns: float | None
+    samples_needed: int
+    interval: Interval | None = None
+
+
+@dataclass(frozen=True)
+class LatencySummary:
+    """Statistics over the raw latencies of one measurement; None where there is too little to tell.
+
+    `mad_ns` is the median absolute deviation from the median, not scaled. `outliers` are samples outside Tukey's
+    fences, 1.5 interquartile ranges below the first or above the third quartile. `excluded` samples are kept but count
+    nowhere here: those of paused blocks, and of disturbed ones that were measured again.
+    """
+
+    samples: int
+    mean_ns: float
+    sd_ns: float | None
+    cv: float | None
+    min_ns: int
+    max_ns: int
+    median_ns: float
+    median_interval: Interval | None
+    mad_ns: float
+    percentiles: tuple[Percentile, ...]
+    outliers: int
+    excluded: int = 0
+
+    def percentile_ns(self, percent: float) -> float | None:
+        """The value of a percentile that is among `percentiles`, else None."""
+        return next((one.value_ns for one in self.percentiles if one.percent == percent), None)
+
+    @property
+    def median_relative_half_width(self) -> float | None:
+        """Half the width of the median's interval ÷ the median; None without an interval."""
+        interval = self.median_interval
+        return (interval.high - interval.low) / 2 / self.median_ns if interval and self.median_ns else None
 
 
 @dataclass(frozen=True)

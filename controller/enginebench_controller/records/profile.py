@@ -9,9 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from enginebench_controller.records.configuration import Configuration
-from enginebench_controller.records.ending import Failure, Status
-from enginebench_controller.records.engine import Effective, EngineRef
-from enginebench_controller.records.process import Phase
+from enginebench_controller.records.run import Effective, EngineRef, Failure, Phase, Status
 from enginebench_proto.agreed.words import IMPOSED_SPARSITY, OPTIMIZATION_LEVEL, LayerState
 
 

@@ -1,8 +1,60 @@
-"""Targets: machines that run an agent, and what they said of themselves."""
+"""Targets: machines that run an agent, what they said of themselves, and what calibrations of them found."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
+
+from enginebench_controller.records import Peak
+from enginebench_controller.records.run import EngineRef
+
+
+class PeakKind(StrEnum):
+    """What was counted: operations (a multiplication and an addition are two), or bytes read and written."""
+
+    FLOPS = "flops"
+    BANDWIDTH = "bandwidth"
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Operations or bytes a second: the median of blocks, with the bounds of its 95 % interval.
+
+    `disturbed_blocks` saw the machine do something else. They were left out, unless `disturbed` says that too few
+    others remained: then the rate is from all blocks, and too low.
+    """
+
+    median_per_s: float
+    low_per_s: float
+    high_per_s: float
+    blocks: int
+    disturbed_blocks: int = 0
+    disturbed: bool = False
+
+
+@dataclass(frozen=True)
+class Peak:
+    """One kind of work by one engine on one device and so many cores: a rate, or the reason why there is none.
+
+    Of operations, `precision` is "f32", "bf16", "f16" or "int8"; of bytes, `working_set_bytes` is the memory that all
+    cores together walked through again and again. `what` is the work itself. `may_be_winograd`: the engine may compute
+    it with fewer operations than are counted, so that its rate is no bound for other work.
+    """
+
+    target: str
+    engine: EngineRef
+    device: str
+    cores: int
+    kind: PeakKind
+    what: str
+    measured_at_unix_ns: int
+    precision: str | None = None
+    working_set_bytes: int | None = None
+    may_be_winograd: bool = False
+    provider: str = ""
+    rate: Rate | None = None
+    failure: str | None = None
+
 
 LOCAL_TARGET = "local"
 """Name of the embedded target: an agent the controller starts for one benchmark and stops afterwards."""
@@ -31,3 +83,20 @@ class TargetSnapshot:
     seen_at_unix_ns: int
     host: Mapping[str, Any]
     engines: tuple[Mapping[str, Any], ...]
+
+
+def best_peaks(peaks: Iterable[Peak]) -> list[Peak]:
+    """The fastest of each precision and of each working set, or the reason where none has a rate.
+
+    All are to be of one engine, device and number of cores. What may be computed by Winograd's trick stands apart.
+    """
+    best: dict[tuple[object, ...], Peak] = {}
+    for peak in peaks:
+        key = (peak.kind, peak.precision, peak.working_set_bytes, peak.may_be_winograd and peak.rate is not None)
+        if key not in best or _rate(peak) > _rate(best[key]):
+            best[key] = peak
+    return list(best.values())
+
+
+def _rate(peak: Peak) -> float:
+    return 0.0 if peak.rate is None else peak.rate.median_per_s

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from enginebench_controller.records import BlockSamples
-from enginebench_controller.stats import welch
+from enginebench_controller.stats import intervals
 from enginebench_controller.stats.distribution import Gathering
 from enginebench_controller.stats.intervals import LEVEL
 from enginebench_controller.stats.paired import (
@@ -215,9 +215,9 @@ def _over_pairs(log_ratios: Sequence[float], planned: int | None) -> _Estimate |
 
 
 def _welch(a: NDArray[np.float64], b: NDArray[np.float64]) -> _Estimate:
-    middle, error, degrees = welch.difference(a, b)
+    middle, error, degrees = intervals.welch(a, b)
     half = student_t.quantile((1 + LEVEL) / 2, degrees) * error
-    found = welch.p_value(middle, error, degrees)
+    found = intervals.welch_p_value(middle, error, degrees)
     return _Estimate(middle, middle - half, middle + half, found, ComparisonMethod.PROCESSES)
 
 

@@ -13,7 +13,7 @@ from statistics import median
 
 from scipy.special import log_ndtr, ndtr, ndtri
 
-from enginebench_controller.stats import welch
+from enginebench_controller.stats import intervals
 from enginebench_controller.stats.intervals import LEVEL
 from enginebench_proto.agreed import student_t
 
@@ -41,7 +41,7 @@ _LARGEST = 700.0
 
 
 @dataclass(frozen=True)
-class Interval:
+class RatioInterval:
     """An estimate of a log ratio between the ends of its 95 % interval."""
 
     middle: float
@@ -71,12 +71,12 @@ class Estimate:
     @property
     def p_value(self) -> float:
         """That of the log ratio being 0, two-sided; certain where there is no error."""
-        return welch.p_value(self.middle, self.error, self.degrees)
+        return intervals.welch_p_value(self.middle, self.error, self.degrees)
 
-    def within(self, errors: float) -> Interval:
+    def within(self, errors: float) -> RatioInterval:
         """The interval that reaches so far to each side as normal deviates would `errors` standard errors."""
         half = 0.0 if self.error == 0 else _student(errors, self.degrees) * self.error
-        return Interval(self.middle, self.middle - half, self.middle + half)
+        return RatioInterval(self.middle, self.middle - half, self.middle + half)
 
 
 def log_ratio(first: Sequence[float], second: Sequence[float]) -> float | None:
@@ -111,13 +111,13 @@ def estimate(log_ratios: Sequence[float]) -> Estimate | None:
     return Estimate(fsum(kept) / len(kept), sqrt(squares / (len(kept) * (len(kept) - 1))), len(kept) - 1)
 
 
-def interval(log_ratios: Sequence[float]) -> Interval | None:
+def interval(log_ratios: Sequence[float]) -> RatioInterval | None:
     """The interval of the log ratio over a number of process pairs that was fixed before; None for fewer than two."""
     found = estimate(log_ratios)
     return None if found is None else found.within(float(-ndtri((1 - LEVEL) / 2)))
 
 
-def sequential_interval(log_ratios: Sequence[float], most: int) -> Interval | None:
+def sequential_interval(log_ratios: Sequence[float], most: int) -> RatioInterval | None:
     """The interval so far, which may be looked at after every pair, up to `most` pairs, at no cost in false alarms.
 
     It is `LOOKED_AT`·√(most ÷ pairs) standard errors wide: wide while there are few pairs, and at the last by a seventh

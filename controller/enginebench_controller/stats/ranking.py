@@ -13,7 +13,7 @@ from enum import StrEnum
 from itertools import combinations
 from math import exp, log, log1p
 
-from enginebench_controller.stats import paired, welch
+from enginebench_controller.stats import intervals, paired
 from enginebench_controller.stats.comparison import PRACTICAL, ComparisonMethod, Side, compare
 from enginebench_controller.stats.intervals import LEVEL
 from enginebench_proto.agreed import student_t
@@ -91,7 +91,7 @@ class _Estimate:
 
     @property
     def p_value(self) -> float:
-        return welch.p_value(self.middle, self.error, min(self.degrees, _MANY))
+        return intervals.welch_p_value(self.middle, self.error, min(self.degrees, _MANY))
 
     @property
     def reversed(self) -> "_Estimate":

@@ -1,12 +1,6 @@
-"""How a figure changes as cores or batch grow: speed-up and efficiency against the smallest point, and the ideal.
+"""How a figure changes as cores or batch grow: speed-up and efficiency against the ideal, and the sweet spot."""
 
-Everything is per work done. With c times the cores, the ideal is that each item takes 1/c of the time. With b times the
-batch, it is that the larger batch takes no longer than the smaller one, so that here, too, each item takes 1/b of the
-time. Where nothing is gained, each item takes as long as before. So a speed-up of 1 always means no gain, and the ideal
-speed-up is always by how much the size has grown.
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -138,3 +132,42 @@ def _first(known: Sequence[ScaledPoint], figure: Figure, sign: int) -> ScaledPoi
     """The best point with a sign of 1, the worst with -1."""
     order = -sign if figure.more_is_better else sign
     return min(known, key=lambda one: (order * (one.value or 0.0), one.size))
+
+
+@dataclass(frozen=True)
+class OperatingPoint:
+    """What one configuration reaches: its latency in nanoseconds and its throughput in items/s; None without numbers.
+
+    `id` tells points apart, and decides between equal ones.
+    """
+
+    id: str
+    latency_ns: float | None
+    throughput_items_per_s: float | None
+
+
+def sweet_spot(points: Iterable[OperatingPoint], threshold_ns: float | None) -> OperatingPoint | None:
+    """Return the point of most throughput whose latency is at most `threshold_ns`, which itself is quick enough.
+
+    Of equal throughputs the quicker point wins, and of equal points the one with the smallest id, whatever the order
+    they come in. Points without numbers never win. None where no point is quick enough, and without a threshold, which
+    0 means, too.
+    """
+    if not threshold_ns or threshold_ns < 0:
+        return None
+    return _best(point for point in points if point.latency_ns is not None and point.latency_ns <= threshold_ns)
+
+
+def best_point(points: Iterable[OperatingPoint]) -> OperatingPoint | None:
+    """Return the point of most throughput, however slow; ties and points without numbers as for `sweet_spot`."""
+    return _best(points)
+
+
+def _best(points: Iterable[OperatingPoint]) -> OperatingPoint | None:
+    # Of a point without latency nobody can say how quick it is: it is no operating point, whatever its throughput.
+    known = [
+        (-point.throughput_items_per_s, point.latency_ns, point.id, point)
+        for point in points
+        if point.throughput_items_per_s is not None and point.latency_ns is not None
+    ]
+    return min(known, key=lambda one: one[:3])[3] if known else None

@@ -1,14 +1,47 @@
-"""What a person reads of a million raw latencies: centre, spread and tail with their intervals, and the rate."""
+"""What raw latencies amount to: centre, spread, tail, intervals, the rate, and whether they still moved."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import bdtr
 
 from enginebench_controller.records import Block, BlockSamples, Interval, LatencySummary, Percentile
 from enginebench_controller.stats import intervals
 from enginebench_controller.stats.distribution import Distribution, Gathering
-from enginebench_controller.stats.percentiles import PERCENTS, samples_needed
+
+PERCENTS = (50.0, 90.0, 95.0, 99.0, 99.9)
+"""The percentiles of every summary."""
+
+CONFIDENCE = 0.99
+"""With which at least two samples are to lie above a percentile that is shown."""
+
+
+@cache
+def samples_needed(percent: float) -> int:
+    """The smallest number of samples with which a percentile, 50 ≤ percent < 100, is shown.
+
+    It is the smallest n with P(Binomial(n, 1 − percent/100) ≤ 1) ≤ 1 − `CONFIDENCE`: two or more samples above the true
+    percentile are then all but certain, so it is not a guess made from the maximum. The rule is MLPerf LoadGen's
+    (early_stopping.cc) with one discarded sample.
+    """
+    if not 50 <= percent < 100:
+        raise ValueError(f"percentiles from 50 to below 100 are known, not {percent}")
+    above = (100 - percent) / 100
+    enough, too_few = 2, 1
+    while not _enough(enough, above):
+        enough, too_few = enough * 2, enough
+    while enough - too_few > 1:
+        middle = (enough + too_few) // 2
+        enough, too_few = (middle, too_few) if _enough(middle, above) else (enough, middle)
+    return enough
+
+
+def _enough(samples: int, above: float) -> bool:
+    return bool(bdtr(1, samples, above) <= 1 - CONFIDENCE)
+
 
 NS_PER_S = 1_000_000_000
 
@@ -145,3 +178,80 @@ def _outliers(pooled: Distribution) -> int:
     first, third = pooled.quantile(0.25), pooled.quantile(0.75)
     reach = 1.5 * (third - first)
     return pooled.count_below(first - reach) + pooled.count_above(third + reach)
+
+
+@dataclass(frozen=True)
+class BlockLatency:
+    """The raw latencies of one block of a process: how many, their sum and their median, in nanoseconds."""
+
+    process: int
+    block: int
+    samples: int
+    total_ns: int
+    median_ns: float
+
+
+def mean_interval(blocks: Sequence[BlockLatency], excluded: Excluded = ()) -> Interval | None:
+    """The interval of the mean latency: `intervals.over_processes` over their means, or over the blocks of one process.
+
+    None where there are too few of either. `excluded` blocks count for nothing.
+    """
+    counted = [one for one in blocks if (one.process, one.block) not in excluded and one.samples]
+    members = {process: [one for one in counted if one.process == process] for process in {b.process for b in counted}}
+    if len(members) != 1:
+        return intervals.over_processes([_mean_ns(own) for own in members.values()])
+    totals = np.array([one.total_ns for one in counted], dtype=np.float64)
+    return intervals.of_ratio(totals, np.array([one.samples for one in counted], dtype=np.float64))
+
+
+def _mean_ns(blocks: Sequence[BlockLatency]) -> float:
+    return sum(one.total_ns for one in blocks) / sum(one.samples for one in blocks)
+
+
+FEWEST_BLOCKS = 12
+"""With fewer blocks their halves are too small to differ by more than chance."""
+
+LARGEST_CHANGE = 0.03
+"""Halves that differ by less are alike."""
+
+SIGNIFICANCE = 0.01
+"""And so are those that would differ as much by chance once in a hundred processes."""
+
+
+@dataclass(frozen=True)
+class Halves:
+    """`change`: the median block of the second half ÷ that of the first, less 1; `p_value` that of equal halves."""
+
+    change: float
+    p_value: float
+
+    @property
+    def is_drift(self) -> bool:
+        """Whether the change is too large, and too unlikely, to be passed over."""
+        return abs(self.change) > LARGEST_CHANGE and self.p_value < SIGNIFICANCE
+
+
+def drifts(samples: Iterable[BlockSamples], excluded: Excluded = ()) -> dict[int, float]:
+    """The change of each process that drifted, by its index; processes that stayed as they were are left out.
+
+    `samples` are iterated once. The halves are those of the blocks in their order.
+    """
+    medians: dict[int, dict[int, float]] = {}
+    for one in samples:
+        if one.latency_ns.size and (one.process, one.block) not in excluded:
+            medians.setdefault(one.process, {})[one.block] = float(np.median(one.latency_ns))
+    compared = {process: compare_halves([own[block] for block in sorted(own)]) for process, own in medians.items()}
+    return {process: halves.change for process, halves in compared.items() if halves and halves.is_drift}
+
+
+def compare_halves(medians_ns: list[float]) -> Halves | None:
+    """Compare the two halves of a process's blocks, given their medians in order; None for too few blocks or zeros.
+
+    The p-value is that of Welch's t test on the logarithms, with the blocks as observations.
+    """
+    values = np.asarray(medians_ns, dtype=np.float64)
+    if values.size < FEWEST_BLOCKS or values.min() <= 0:
+        return None
+    first, second = values[: values.size // 2], values[values.size // 2 :]
+    change = float(np.median(second) / np.median(first)) - 1
+    return Halves(change, intervals.welch_p_value(*intervals.welch(np.log(first), np.log(second))))

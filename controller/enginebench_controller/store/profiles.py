@@ -1,19 +1,263 @@
 """Profiles in and out of the store, with their layers and the source nodes these were matched to."""
 
+import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
 
 import duckdb
 
-from enginebench_controller.records import Profile
-from enginebench_controller.store.profile_rows import (
-    from_layer_row,
-    from_node_row,
-    from_profile_row,
-    to_layer_row,
-    to_node_row,
-    to_profile_row,
+from enginebench_controller.records import (
+    Coverage,
+    EngineRef,
+    Layer,
+    LayerState,
+    ModelWork,
+    Profile,
+    ProfileNode,
+    Status,
 )
-from enginebench_controller.store.statements import Row, insert, insert_all, rows
+from enginebench_controller.records.fields import PHASES
+from enginebench_controller.store.rows import from_subject_columns, to_subject_columns
+from enginebench_controller.store.statements import Row, insert, insert_all, rows, to_json
+
+Number = TypeVar("Number", int, float)
+
+_PROFILE_ROWS_PLAIN = (
+    "name",
+    "created_at_unix_ns",
+    "iterations",
+    "profiled_latency_ns",
+    "unprofiled_latency_ns",
+    "unmatched_reason",
+    "model_size_bytes",
+    "order_id",
+    "imported",
+)
+_WORK = {one.name: one.name for one in fields(ModelWork)} | {"coverage": "flops_coverage"}
+_COVERAGE = tuple(one.name for one in fields(Coverage))
+_LARGEST = 2**63 - 1
+_COST = ("macs", "flops", "parameters", "nonzero_parameters", "weight_bytes", "activation_bytes")
+
+
+def to_profile_row(profile: Profile) -> Row:
+    """Give the row of `profiles`; layers and nodes have rows of their own."""
+    return {
+        **to_subject_columns(profile),
+        **{column: getattr(profile, column) for column in _PROFILE_ROWS_PLAIN},
+        # These three follow from others; they stand here for people who query the file.
+        "imposed_sparsity": profile.imposed_sparsity,
+        "optimization_level": profile.optimization_level,
+        "peak_rss_bytes": profile.peak_rss_bytes,
+        **{column: _kept(getattr(profile.work, name)) if profile.work else None for name, column in _WORK.items()},
+        **{column: getattr(profile.coverage, column) if profile.coverage else None for column in _COVERAGE},
+        "phases": to_json(PHASES.to_data(profile.phases)),
+        "host": to_json(profile.host),
+        "plan": to_json(profile.plan),
+    }
+
+
+def from_profile_row(row: Row, layers: tuple[Layer, ...] = (), nodes: tuple[ProfileNode, ...] = ()) -> Profile:
+    """Read a row of `profiles`, with what was read of the tables that belong to it."""
+    return Profile(
+        **from_subject_columns(row),
+        **{column: row[column] for column in _PROFILE_ROWS_PLAIN},
+        layers=layers,
+        nodes=nodes,
+        work=_from_work_columns(row),
+        coverage=None if row["total_ns"] is None else Coverage(**{column: row[column] for column in _COVERAGE}),
+        phases=PHASES.from_data(json.loads(row["phases"])),
+        host=json.loads(row["host"]),
+        plan=json.loads(row["plan"]),
+    )
+
+
+def to_layer_row(layer: Layer) -> Row:
+    """Give the row of `layers`, but for the profile's id and its position."""
+    return {
+        "name": layer.name,
+        "type": layer.type,
+        "execution_order": layer.order,
+        "state": layer.state.value,
+        "calls": layer.calls,
+        "kernel": layer.kernel,
+        "precision": layer.precision,
+        "time_ns": list(layer.time_ns),
+        "output_shapes": [list(shape) for shape in layer.output_shapes],
+        "source_nodes": list(layer.source_nodes),
+        "inputs": list(layer.inputs),
+        "outputs": list(layer.outputs),
+        "parameters": to_json(layer.parameters),
+        "category": layer.category,
+        "matching_group": layer.group,
+        "flops": _kept(layer.flops),
+        "data_bytes": _kept(layer.data_bytes),
+    }
+
+
+def from_layer_row(row: Row) -> Layer:
+    """Read a row of `layers`."""
+    return Layer(
+        name=row["name"],
+        type=row["type"],
+        order=row["execution_order"],
+        state=LayerState(row["state"]),
+        time_ns=tuple(row["time_ns"]),
+        calls=row["calls"],
+        kernel=row["kernel"],
+        precision=row["precision"],
+        output_shapes=tuple(map(tuple, row["output_shapes"])),
+        source_nodes=tuple(row["source_nodes"]),
+        inputs=tuple(row["inputs"]),
+        outputs=tuple(row["outputs"]),
+        parameters=_from_object(row["parameters"]),
+        category=row["category"],
+        group=row["matching_group"],
+        flops=row["flops"],
+        data_bytes=row["data_bytes"],
+    )
+
+
+def to_node_row(node: ProfileNode) -> Row:
+    """Give the row of `profile_nodes`, but for the profile's id."""
+    return {
+        "node": node.index,
+        "name": node.name,
+        "op_type": node.op_type,
+        "domain": node.domain,
+        "inputs": list(node.inputs),
+        "outputs": list(node.outputs),
+        "weights": list(node.weights),
+        "output_shapes": [None if shape is None else list(shape) for shape in node.output_shapes],
+        "attributes": to_json(node.attributes),
+        "folded": node.folded,
+        **{column: _kept(getattr(node, column)) for column in _COST},
+        "method": node.method,
+        "state": node.state,
+        "matching_group": node.group,
+    }
+
+
+def from_node_row(row: Row) -> ProfileNode:
+    """Read a row of `profile_nodes`."""
+    return ProfileNode(
+        index=row["node"],
+        name=row["name"],
+        op_type=row["op_type"],
+        domain=row["domain"],
+        inputs=tuple(row["inputs"]),
+        outputs=tuple(row["outputs"]),
+        weights=tuple(row["weights"]),
+        output_shapes=tuple(None if shape is None else tuple(shape) for shape in row["output_shapes"]),
+        attributes={name: _attribute(value) for name, value in _from_object(row["attributes"]).items()},
+        folded=row["folded"],
+        **{column: row[column] for column in _COST},
+        method=row["method"],
+        state=row["state"],
+        group=row["matching_group"],
+    )
+
+
+def _kept(count: Number | None) -> Number | None:
+    """A count as it can be kept: a shape made up to overflow it counts as unknown."""
+    return None if count is None or count > _LARGEST else count
+
+
+def _from_work_columns(row: Row) -> ModelWork | None:
+    found = {name: row[column] for name, column in _WORK.items()}
+    return None if all(value is None for value in found.values()) else ModelWork(**found)
+
+
+def _from_object(text: str) -> dict[str, Any]:
+    """The usual empty one is not worth a parser: a sweep over a large model has tens of thousands of them."""
+    found: dict[str, Any] = {} if text == "{}" else json.loads(text)
+    return found
+
+
+def _attribute(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+@dataclass(frozen=True)
+class ProfileEntry:
+    """A profile as it stands in a list; fields are those of `Profile`, `precision` is the one asked for.
+
+    `total_ns` and `matched_ns` are sums of the layers' mean times, None where nothing was matched.
+    """
+
+    id: str
+    name: str
+    created_at_unix_ns: int
+    target: str
+    engine: EngineRef
+    model_digest: str
+    model_name: str
+    device: str
+    batch: int
+    cores: int
+    precision: str
+    status: Status
+    imposed_sparsity: float | None = None
+    optimization_level: int | None = None
+    profiled_latency_ns: int | None = None
+    unprofiled_latency_ns: int | None = None
+    total_ns: int | None = None
+    matched_ns: int | None = None
+    order_id: str | None = None
+    imported: bool = False
+
+
+@dataclass(frozen=True)
+class StoredWork:
+    """The nodes of a model with the work of each, as a profile brought them, for `batch` items."""
+
+    profile_id: str
+    batch: int
+    nodes: tuple[ProfileNode, ...]
+    work: ModelWork
+
+
+_PLAIN = (
+    *("id", "name", "created_at_unix_ns", "target", "model_digest", "model_name", "device", "batch", "cores"),
+    *("imposed_sparsity", "optimization_level", "profiled_latency_ns", "unprofiled_latency_ns"),
+    *("total_ns", "matched_ns", "order_id", "imported"),
+)
+
+
+def profile_entries(connection: duckdb.DuckDBPyConnection) -> tuple[ProfileEntry, ...]:
+    """Return all profiles, newest first."""
+    query = f"""
+        SELECT {", ".join(_PLAIN)}, engine, environment, engine_version, status,
+            coalesce(configuration->>'$.precision', '') AS precision
+        FROM profiles ORDER BY created_at_unix_ns DESC, id"""  # noqa: S608
+    return tuple(map(_entry, rows(connection, query)))
+
+
+def stored_work(connection: duckdb.DuckDBPyConnection, model_digest: str, batch: int | None) -> StoredWork | None:
+    """Return what the newest profile of a model knows of its nodes: at this batch, else at the smallest there is.
+
+    None where no profile of the model (at this batch) was led back to its nodes.
+    """
+    query = """
+        SELECT * FROM profiles
+        WHERE model_digest = ? AND batch = coalesce(?, batch) AND flops_coverage IS NOT NULL
+        ORDER BY batch, created_at_unix_ns DESC, id LIMIT 1"""
+    for row in rows(connection, query, model_digest, batch):
+        profile = from_profile_row(row)
+        nodes = rows(connection, "SELECT * FROM profile_nodes WHERE profile_id = ? ORDER BY node", profile.id)
+        if profile.work is not None and nodes:
+            return StoredWork(profile.id, row["batch"], tuple(map(from_node_row, nodes)), profile.work)
+    return None
+
+
+def _entry(row: Row) -> ProfileEntry:
+    return ProfileEntry(
+        **{column: row[column] for column in _PLAIN},
+        engine=EngineRef(row["engine"], row["environment"], row["engine_version"]),
+        precision=row["precision"],
+        status=Status(row["status"]),
+    )
+
 
 _PARTS_OF_A_PROFILE = ("layers", "profile_nodes")
 

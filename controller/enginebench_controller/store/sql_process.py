@@ -5,13 +5,16 @@ read-only, without access to other files or the network and with its configurati
 single one that reads. The kernel holds it to its memory, forbids it to write files, and ends it when the time is over.
 """
 
+import base64
 import json
+import math
 import resource
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +22,35 @@ import duckdb
 
 from enginebench_controller.errors import InputError, StoreError
 from enginebench_controller.store.connection import reading
-from enginebench_controller.store.json_value import JsonValues
+
+
+class JsonValues:
+    """Converts values, and counts the texts that it had to cut to `most_characters`."""
+
+    def __init__(self, most_characters: int) -> None:
+        self._most_characters = most_characters
+        self.cut = 0
+
+    def of(self, value: Any) -> Any:
+        """The value: numbers, truth and None as they are, lists and structures likewise, all else as text."""
+        match value:
+            case None | bool() | int():
+                return value
+            case float() | Decimal():
+                return float(value) if math.isfinite(value) else None
+            case Mapping():
+                return {str(key): self.of(each) for key, each in value.items()}
+            case list() | tuple():
+                return [self.of(each) for each in value]
+            case _:
+                return self._text(base64.b64encode(value).decode() if isinstance(value, bytes) else str(value))
+
+    def _text(self, text: str) -> str:
+        if len(text) <= self._most_characters:
+            return text
+        self.cut += 1
+        return text[: self._most_characters - 1] + "…"
+
 
 _READS = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
 _NAMES = {duckdb.StatementType.MULTI: "more than one statement, as PIVOT is without IN"}

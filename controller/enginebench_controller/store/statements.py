@@ -1,12 +1,19 @@
-"""Rows as mappings of column to value, into tables and out of queries.
+"""Rows as mappings of column to value: into tables, out of queries, as JSON columns and as a Parquet file."""
 
-Table and column names are ours; every value travels as a parameter.
-"""
-
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import duckdb
+
+from enginebench_controller.records.fields import finite
+
+
+def to_json(data: Any) -> str:
+    """Render JSON-able data for a JSON column; what is not finite becomes null."""
+    return json.dumps(finite(data), allow_nan=False)
+
 
 Row = dict[str, Any]
 
@@ -44,3 +51,20 @@ def rows(connection: duckdb.DuckDBPyConnection, query: str, *parameters: Any) ->
     result = connection.execute(query, list(parameters))
     names = [column[0] for column in result.description]
     return [dict(zip(names, values, strict=True)) for values in result.fetchall()]
+
+
+def write_parquet(path: Path, types: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write rows that have a value for each column of `types`, which are DuckDB's; a JSON column takes any data.
+
+    Raises OSError where the file cannot be written.
+    """
+    documents = [column for column, kind in types.items() if kind == "JSON"]
+    columns = ", ".join(f"{name} {kind}" for name, kind in types.items())
+    with duckdb.connect(":memory:", config={"autoinstall_known_extensions": "false"}) as connection:
+        connection.execute(f"CREATE TABLE exported ({columns})")
+        texts = [{**row, **{column: json.dumps(row[column]) for column in documents}} for row in rows]
+        insert_all(connection, "exported", texts)
+        try:
+            connection.execute("COPY exported TO ? (FORMAT parquet)", [str(path)])
+        except duckdb.IOException as error:
+            raise OSError(str(error).splitlines()[0]) from error

@@ -18,37 +18,18 @@ from enginebench_controller.records import (
     Target,
     TargetSnapshot,
 )
-from enginebench_controller.stats.mean_latency import BlockLatency
-from enginebench_controller.store import (
-    cell_rows,
-    copies,
-    experiments,
-    ladders,
-    latencies,
-    listing,
-    peak_rows,
-    profile_entries,
-    profiles,
-    project_rows,
-    queries,
-    samples,
-    trends,
-    writes,
-)
-from enginebench_controller.store.cell_rows import Headline, MeasuredCell
-from enginebench_controller.store.checking import StoreCheck, check
+from enginebench_controller.stats.summary import BlockLatency
+from enginebench_controller.store import backups, benchmarks, measurements, models, profiles, samples, targets, trends
+from enginebench_controller.store.backups import StoreCheck, check
+from enginebench_controller.store.benchmarks import BenchmarkPage, LadderEntry, Relatives
 from enginebench_controller.store.connection import as_it_is, is_there, reading, transaction
-from enginebench_controller.store.experiments import Contender, Experiment
-from enginebench_controller.store.ladders import LadderEntry
-from enginebench_controller.store.latencies import LatencyCurve
-from enginebench_controller.store.listing import BenchmarkPage, Relatives
+from enginebench_controller.store.measurements import BenchmarkEntry, Headline, MeasuredCell
+from enginebench_controller.store.models import Contender, Experiment, Project
 from enginebench_controller.store.naming import only, unknown
-from enginebench_controller.store.profile_entries import ProfileEntry, StoredWork
-from enginebench_controller.store.project_rows import Project
-from enginebench_controller.store.queries import BenchmarkEntry
-from enginebench_controller.store.sql_query import QueryLimits, QueryResult, run_query
-from enginebench_controller.store.sql_spare import ON_DEMAND, Processes
-from enginebench_controller.store.tables.described import Table, tables
+from enginebench_controller.store.profiles import ProfileEntry, StoredWork
+from enginebench_controller.store.samples import LatencyCurve
+from enginebench_controller.store.sql_query import ON_DEMAND, Processes, QueryLimits, QueryResult, run_query
+from enginebench_controller.store.tables import Table, tables
 from enginebench_controller.store.trends import TrendHistory, TrendPoint
 
 DEFAULT_TIMEOUT_S = 30.0
@@ -86,7 +67,7 @@ class Store:
     def add_target(self, target: Target) -> None:
         """Remember a target. Raises `InputError` when the name is taken."""
         with transaction(self.path, self._timeout_s) as connection:
-            added = writes.insert_target(connection, target)
+            added = measurements.insert_target(connection, target)
         if not added:
             raise InputError(
                 f"there is a target {target.name!r} already; choose another name, "
@@ -96,49 +77,49 @@ class Store:
     def remove_target(self, name: str) -> None:
         """Forget a target; what was measured on it stays. Raises `InputError` for an unknown name."""
         with transaction(self.path, self._timeout_s) as connection:
-            removed = writes.delete_target(connection, name)
+            removed = measurements.delete_target(connection, name)
         if not removed:
             raise InputError(f"there is no target {name!r}; see `enginebench targets list`")
 
     def targets(self) -> tuple[Target, ...]:
         """Return the targets by name."""
         with reading(self.path, self._timeout_s) as connection:
-            return queries.targets(connection)
+            return measurements.targets(connection)
 
     def save_snapshot(self, snapshot: TargetSnapshot) -> None:
         """Keep what a target said of itself, in place of what it said before."""
         with transaction(self.path, self._timeout_s) as connection:
-            writes.replace_snapshot(connection, snapshot)
+            measurements.replace_snapshot(connection, snapshot)
 
     def snapshots(self) -> tuple[TargetSnapshot, ...]:
         """Return what each target said last, by target."""
         with reading(self.path, self._timeout_s) as connection:
-            return queries.snapshots(connection)
+            return measurements.snapshots(connection)
 
     def add_peaks(self, peaks: Iterable[Peak]) -> bool:
         """Keep what calibrations found; False when nothing of it is new."""
         with transaction(self.path, self._timeout_s) as connection:
-            return peak_rows.insert_peaks(connection, peaks)
+            return targets.insert_peaks(connection, peaks)
 
     def peaks(self, target: str | None = None) -> tuple[Peak, ...]:
         """Return what the last calibration of each engine, version, device and number of cores found."""
         with reading(self.path, self._timeout_s) as connection:
-            return peak_rows.newest_peaks(connection, target)
+            return targets.newest_peaks(connection, target)
 
     def save_model(self, model: ModelVersion) -> None:
         """Keep a model version; one with this digest only takes on the name."""
         with transaction(self.path, self._timeout_s) as connection:
-            writes.replace_model(connection, model)
+            measurements.replace_model(connection, model)
 
     def models(self) -> tuple[ModelVersion, ...]:
         """Return the model versions, oldest first."""
         with reading(self.path, self._timeout_s) as connection:
-            return queries.models(connection)
+            return measurements.models(connection)
 
     def add_benchmark(self, benchmark: Benchmark, snapshots: Iterable[TargetSnapshot] = ()) -> bool:
         """Keep a benchmark and what its targets said of themselves as it began; False when it is there already."""
         with transaction(self.path, self._timeout_s) as connection:
-            return writes.insert_benchmark(connection, benchmark, snapshots)
+            return measurements.insert_benchmark(connection, benchmark, snapshots)
 
     def add_measurement(self, measurement: Measurement, samples: Iterable[BlockSamples] = ()) -> bool:
         """Keep a measurement with its raw samples; durable on return. False when it is there already.
@@ -147,16 +128,16 @@ class Store:
         `StoreError` also when its benchmark is not there.
         """
         with transaction(self.path, self._timeout_s) as connection:
-            return writes.insert_measurement(connection, measurement, samples)
+            return measurements.insert_measurement(connection, measurement, samples)
 
     def add_bundles(self, bundles: Iterable[BenchmarkBundle]) -> tuple[str, ...]:
         """Keep whole benchmarks, all or none; return the ids that brought something new."""
         with transaction(self.path, self._timeout_s) as connection:
             new: dict[str, None] = {}
             for bundle in bundles:
-                added = [writes.insert_benchmark(connection, bundle.benchmark, bundle.snapshots)]
+                added = [measurements.insert_benchmark(connection, bundle.benchmark, bundle.snapshots)]
                 added += [
-                    writes.insert_measurement(connection, one, bundle.samples.get(one.id, ()))
+                    measurements.insert_measurement(connection, one, bundle.samples.get(one.id, ()))
                     for one in bundle.measurements
                 ]
                 new.update({bundle.benchmark.id: None} if any(added) else {})
@@ -165,7 +146,7 @@ class Store:
     def benchmarks(self) -> tuple[BenchmarkEntry, ...]:
         """Return all benchmarks, newest first, with what they covered and how their measurements ended."""
         with reading(self.path, self._timeout_s) as connection:
-            return queries.benchmarks(connection)
+            return measurements.benchmarks(connection)
 
     def benchmark(self, named: str) -> Benchmark:
         """Return the benchmark with this id, else this name, else this start of an id.
@@ -173,18 +154,18 @@ class Store:
         Raises `InputError` when there is none or more than one.
         """
         with reading(self.path, self._timeout_s) as connection:
-            found = queries.matching_benchmarks(connection, named) if named else ()
+            found = measurements.matching_benchmarks(connection, named) if named else ()
         return only(found, named)
 
     def benchmark_snapshots(self, benchmark_id: str) -> tuple[TargetSnapshot, ...]:
         """Return what the targets of a benchmark said when it ran, by target."""
         with reading(self.path, self._timeout_s) as connection:
-            return queries.benchmark_snapshots(connection, benchmark_id)
+            return measurements.benchmark_snapshots(connection, benchmark_id)
 
     def measurements(self, benchmark_id: str, *, with_blocks: bool = True) -> tuple[Measurement, ...]:
         """Return the measurements of a benchmark in the order they were stored, their blocks only where wanted."""
         with reading(self.path, self._timeout_s) as connection:
-            return queries.measurements(connection, benchmark_id, with_blocks=with_blocks)
+            return measurements.measurements(connection, benchmark_id, with_blocks=with_blocks)
 
     def measurement(self, named: str) -> Measurement:
         """Return the measurement with this id, else this start of an id, with its blocks.
@@ -192,40 +173,40 @@ class Store:
         Raises `InputError` when there is none or more than one.
         """
         with reading(self.path, self._timeout_s) as connection:
-            found = queries.matching_measurements(connection, named) if named else ()
+            found = measurements.matching_measurements(connection, named) if named else ()
         return only(found, named, "measurement")
 
     def ids_by_kind(self, named: str) -> Mapping[str, tuple[str, ...]]:
         """Return the ids that `named` can mean, by "benchmark", "profile" and "measurement", newest first."""
         with reading(self.path, self._timeout_s) as connection:
-            return queries.ids_by_kind(connection, named) if named else {}
+            return measurements.ids_by_kind(connection, named) if named else {}
 
     def stored_ids(self, among: Sequence[str]) -> frozenset[str]:
         """Return which of these very ids are those of benchmarks, measurements or profiles that are there."""
         with reading(self.path, self._timeout_s) as connection:
-            return queries.stored_ids(connection, among)
+            return measurements.stored_ids(connection, among)
 
     def bundle(self, benchmark_id: str, *, with_samples: bool = True) -> BenchmarkBundle:
         """Return one benchmark with everything as of one moment, its samples where wanted. Raises like `benchmark`."""
         with reading(self.path, self._timeout_s) as connection:
-            benchmark = only(queries.matching_benchmarks(connection, benchmark_id), benchmark_id)
-            found = queries.measurements(connection, benchmark.id, with_blocks=True)
+            benchmark = only(measurements.matching_benchmarks(connection, benchmark_id), benchmark_id)
+            found = measurements.measurements(connection, benchmark.id, with_blocks=True)
             return BenchmarkBundle(
                 benchmark,
                 found,
-                queries.benchmark_snapshots(connection, benchmark.id),
+                measurements.benchmark_snapshots(connection, benchmark.id),
                 {one.id: samples.block_samples(connection, one.id) for one in found} if with_samples else {},
             )
 
     def benchmark_page(self, search: str = "", size: int = 20, page: int = 1) -> BenchmarkPage:
         """Return page `page` of those that contain every word of `search`, newest first; only these are read."""
         with reading(self.path, self._timeout_s) as connection:
-            return listing.benchmark_page(connection, search, size, page)
+            return benchmarks.benchmark_page(connection, search, size, page)
 
     def relatives(self, benchmark_id: str, most: int = 100) -> Relatives:
         """Return the re-runs of a benchmark, and the newest `most` others that it can be compared with."""
         with reading(self.path, self._timeout_s) as connection:
-            return listing.relatives(connection, benchmark_id, most)
+            return benchmarks.relatives(connection, benchmark_id, most)
 
     def trend(self, measurement_id: str, most: int = 500) -> tuple[TrendPoint, ...]:
         """Return a measurement and its like in all benchmarks on all engines, oldest first; the newest `most`."""
@@ -246,39 +227,39 @@ class Store:
     def latency_curves(self, measurement_ids: Sequence[str], bins: int = 600) -> Mapping[str, LatencyCurve]:
         """Return the raw latencies of measurements, by id, reduced to what a chart shows; without samples, none."""
         with reading(self.path, self._timeout_s) as connection:
-            return latencies.latency_curves(connection, measurement_ids, bins)
+            return samples.latency_curves(connection, measurement_ids, bins)
 
     def block_latencies(self, measurement_ids: Sequence[str]) -> Mapping[str, tuple[BlockLatency, ...]]:
         """Return what the raw latencies of each block add up to, by measurement id; without samples, none."""
         with reading(self.path, self._timeout_s) as connection:
-            return latencies.block_latencies(connection, measurement_ids)
+            return samples.block_latencies(connection, measurement_ids)
 
     def measured_cells(self, model_digests: Iterable[str]) -> tuple[MeasuredCell, ...]:
         """Return the newest numbers of every configuration in which these versions were measured."""
         with reading(self.path, self._timeout_s) as connection:
-            return cell_rows.measured_cells(connection, model_digests)
+            return measurements.measured_cells(connection, model_digests)
 
     def headlines(self, benchmark_id: str) -> Mapping[str, Headline]:
         """Return how the measurements of a benchmark ended, with their first numbers, by id; none for an unknown id."""
         with reading(self.path, self._timeout_s) as connection:
-            return cell_rows.headlines(connection, benchmark_id)
+            return measurements.headlines(connection, benchmark_id)
 
     def projects(self) -> tuple[Project, ...]:
         """Return each model version × engine × target with its best measurement, by model, then the fastest first."""
         with reading(self.path, self._timeout_s) as connection:
-            return project_rows.projects(connection)
+            return models.projects(connection)
 
     def contenders(self) -> tuple[Contender, ...]:
         """Return each model version × engine × target × device that can be compared, by model, then the fastest."""
         with reading(self.path, self._timeout_s) as connection:
-            return experiments.contenders(connection)
+            return models.contenders(connection)
 
     def experiments(
         self, contender: Contender, *, repeats: bool = False, also: Collection[str] = ()
     ) -> tuple[Experiment, ...]:
         """Return the newest measurement of each configuration of a contender, or all; those in `also` in any case."""
         with reading(self.path, self._timeout_s) as connection:
-            return experiments.experiments(connection, contender, repeats=repeats, also=also)
+            return models.experiments(connection, contender, repeats=repeats, also=also)
 
     def samples(self, measurement_id: str) -> NDArray[np.int64] | None:
         """Return all raw latencies in ns, int64 of shape (samples,), block after block; None without any."""
@@ -293,7 +274,7 @@ class Store:
     def remove_benchmark(self, benchmark_id: str) -> None:
         """Remove a benchmark with its measurements, their blocks and samples. Raises `InputError` for an unknown id."""
         with transaction(self.path, self._timeout_s) as connection:
-            removed = writes.delete_benchmark(connection, benchmark_id)
+            removed = measurements.delete_benchmark(connection, benchmark_id)
         if not removed:
             raise unknown(benchmark_id)
 
@@ -301,7 +282,7 @@ class Store:
         """Keep a profile with its layers and nodes, and the model version too; False when it is there already."""
         with transaction(self.path, self._timeout_s) as connection:
             if model is not None:
-                writes.replace_model(connection, model)
+                measurements.replace_model(connection, model)
             return profiles.insert_profile(connection, profile)
 
     def add_profiles(self, arriving: Iterable[Profile]) -> tuple[str, ...]:
@@ -326,7 +307,7 @@ class Store:
     def profile_entries(self) -> tuple[ProfileEntry, ...]:
         """Return all profiles as they stand in lists, newest first: without settings, layers and nodes."""
         with reading(self.path, self._timeout_s) as connection:
-            return profile_entries.profile_entries(connection)
+            return profiles.profile_entries(connection)
 
     def whole_profiles(self, profile_ids: Iterable[str]) -> tuple[Profile, ...]:
         """Return the whole profiles of these very ids as of one moment, in this order; those not there are left out."""
@@ -336,7 +317,7 @@ class Store:
     def stored_work(self, model_digest: str, batch: int | None = None) -> StoredWork | None:
         """Return a model's nodes with their work, where a profile (at this batch) brought them."""
         with reading(self.path, self._timeout_s) as connection:
-            return profile_entries.stored_work(connection, model_digest, batch)
+            return profiles.stored_work(connection, model_digest, batch)
 
     def remove_profile(self, profile_id: str) -> None:
         """Remove a profile with its layers and nodes. Raises `InputError` for an unknown id."""
@@ -352,7 +333,7 @@ class Store:
     def ladders(self) -> tuple[LadderEntry, ...]:
         """Return all ladders, newest first."""
         with reading(self.path, self._timeout_s) as connection:
-            return ladders.ladders(connection)
+            return benchmarks.ladders(connection)
 
     def check(self) -> StoreCheck:
         """Read every value there is, and look for what belongs to nothing; the file stays as it is."""
@@ -363,11 +344,11 @@ class Store:
 
     def backup(self, wanted: Path) -> Path:
         """Copy the file to `wanted`, or into that folder; see copies.py."""
-        return copies.backup(self.path, self._timeout_s, wanted)
+        return backups.backup(self.path, self._timeout_s, wanted)
 
     def restore(self, source: Path) -> Path | None:
         """Put a backup in the place of the file; return where that is kept from now on. See copies.py."""
-        return copies.restore(self.path, self._timeout_s, source)
+        return backups.restore(self.path, self._timeout_s, source)
 
     def tables(self) -> tuple[Table, ...]:
         """Return the tables that can be asked, with their columns and what they mean."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import duckdb
 
 from enginebench_controller.records import Configuration, EngineRef, Interval, IntervalMethod, Status
-from enginebench_controller.records.json_form import CONFIGURATION
+from enginebench_controller.records.fields import CONFIGURATION
 from enginebench_controller.store.statements import Row, rows
 
 

@@ -1,7 +1,4 @@
-"""Files that are whole once they have their name, and on the disk; and those for their owner only.
-
-Everything here raises `OSError` as it comes, and leaves nothing half-written behind.
-"""
+"""Files that are on the disk, whole, once they have their name; for their owner only where that matters."""
 
 import os
 import shutil

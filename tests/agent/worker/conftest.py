@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from agent.worker.pliable import engine_with
-from enginebench_agent.framing import read_frame
+from enginebench_agent.worker.pipe import read_frame
 from enginebench_proto.v1 import configuration_pb2 as configuration
 from enginebench_proto.v1.engine_pb2 import Engine
 from enginebench_proto.v1.measurement_pb2 import Block, Samples

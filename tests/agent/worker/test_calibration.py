@@ -4,14 +4,14 @@ import gc
 
 import pytest
 
-from enginebench_agent.worker.calibration import block_length_ns, calibrate, collector_paused
+from enginebench_agent.worker.overhead import block_length_ns, collector_paused, cost_of_measuring
 from enginebench_proto.v1.configuration_pb2 import StopRule
 
 SECOND = 1_000_000_000
 
 
 def test_an_inference_costs_the_harness_less_than_two_microseconds() -> None:
-    calibration = calibrate(StopRule())
+    calibration = cost_of_measuring(StopRule())
     assert 0 < calibration.timer_ns < calibration.empty_loop_ns < 2000
 
 

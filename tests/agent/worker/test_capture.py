@@ -5,8 +5,8 @@ import threading
 import numpy as np
 import pytest
 
-from enginebench_agent.worker.capture import run_each_input
 from enginebench_agent.worker.failures import BrokenOutputError
+from enginebench_agent.worker.outputs import run_each_input
 from enginebench_plugins.spec import InferRequest, Load, OnDone, Outputs, Tensors
 
 INPUTS = [{"x": np.full((2, 3), float(index), np.float32)} for index in range(5)]

@@ -10,7 +10,7 @@ import pytest
 from agent_process import is_alive
 from machine import CPU, write
 
-from enginebench_agent.cores import physical_cores, usable_cores
+from enginebench_agent.machine.cores import physical_cores, usable_cores
 from enginebench_agent.worker.confine import confine_to_cores
 from enginebench_plugins.spec import UnsupportedSettingsError
 

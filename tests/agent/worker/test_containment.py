@@ -10,9 +10,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from enginebench_agent.worker.containment import refuse_unconfined
-from enginebench_plugins.onnx_tensors import MalformedModelError, declared_tensors
+from enginebench_agent.worker.assignment import refuse_unconfined
 from enginebench_plugins.spec import UnsupportedSettingsError
+from enginebench_proto.agreed.onnx_wire import MalformedModelError, declared_tensors
 from enginebench_proto.v1 import run_pb2
 
 SECRET = b"planted-Q7hJx2-secret".ljust(64, b"!")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from machine import CPU, write, write_policies, write_pressure, write_stat
 
-from enginebench_agent.worker.evidence import EvidenceReader, disturbances
+from enginebench_agent.machine.evidence import EvidenceReader, disturbances
 from enginebench_proto.v1.measurement_pb2 import Evidence
 
 SECOND = 1_000_000_000
@@ -63,7 +63,7 @@ def test_every_field_is_either_there_or_missing_with_a_reason_on_this_very_machi
 
 COST = """
 import os, time
-from enginebench_agent.worker.evidence import EvidenceReader
+from enginebench_agent.machine.evidence import EvidenceReader
 reader, costs_ns = EvidenceReader(sorted(os.sched_getaffinity(0))), []
 for _ in range(50):
     begin_ns = time.thread_time_ns()

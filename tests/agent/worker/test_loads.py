@@ -10,7 +10,7 @@ import pytest
 
 from agent.worker.scripted_loads import INPUTS, MILLISECOND, Inline, Instant, Refusing, Sleeper, seen_by
 from enginebench_agent.worker.loads.block import CAPACITY, TimedLoad
-from enginebench_agent.worker.loads.choice import closed_load
+from enginebench_agent.worker.loads.closed import closed_load
 from enginebench_plugins.spec import InferRequest, Load, OnDone, Outputs, Tensors
 
 

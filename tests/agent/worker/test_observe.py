@@ -4,7 +4,7 @@ import threading
 import time
 from pathlib import Path
 
-from enginebench_agent.worker import observe
+from enginebench_agent.machine import this_process
 from enginebench_agent.worker.phases import PhaseRecorder
 
 MEGABYTE = 1 << 20
@@ -13,24 +13,24 @@ MEGABYTE = 1 << 20
 def test_only_threads_that_did_work_are_counted() -> None:
     before = {1: 1000, 2: 0, 3: 500}
     after = {1: 2000, 2: 900, 3: 540, 4: 50, 5: 49}
-    assert observe.working_threads(before, after) == 3
+    assert this_process.working_threads(before, after) == 3
 
 
 def test_without_readings_or_work_the_number_is_unknown(tmp_path: Path) -> None:
-    assert observe.thread_times_ns(tmp_path) is None
-    assert observe.working_threads(None, {1: 1}) is None
-    assert observe.working_threads({1: 1}, {1: 1}) is None
+    assert this_process.thread_times_ns(tmp_path) is None
+    assert this_process.working_threads(None, {1: 1}) is None
+    assert this_process.working_threads({1: 1}, {1: 1}) is None
 
 
 def test_a_busy_thread_is_seen_and_a_sleeping_one_is_not() -> None:
     stop = threading.Event()
     sleeper = threading.Thread(target=stop.wait)
     sleeper.start()
-    before = observe.thread_times_ns()
+    before = this_process.thread_times_ns()
     until = time.thread_time() + 0.05
     while time.thread_time() < until:
         pass
-    assert observe.working_threads(before, observe.thread_times_ns()) == 1
+    assert this_process.working_threads(before, this_process.thread_times_ns()) == 1
     stop.set()
     sleeper.join()
 
@@ -59,8 +59,8 @@ def test_a_phase_that_raises_stays_current_and_is_not_recorded() -> None:
 
 
 def test_a_kernel_that_does_not_tell_leaves_the_peak_unknown(tmp_path: Path) -> None:
-    assert not observe.reset_peak_rss(tmp_path / "absent")
-    assert observe.peak_rss_bytes(tmp_path) is None
+    assert not this_process.reset_peak_rss(tmp_path / "absent")
+    assert this_process.peak_rss_bytes(tmp_path) is None
 
 
 def test_the_widest_instruction_set_is_found_on_x86_and_arm(tmp_path: Path) -> None:
@@ -72,5 +72,5 @@ def test_the_widest_instruction_set_is_found_on_x86_and_arm(tmp_path: Path) -> N
         ("processor\t: 0\n", None),
     ]:
         cpuinfo.write_text(text)
-        assert observe.widest_instruction_set(cpuinfo) == expected
-    assert observe.widest_instruction_set(tmp_path / "absent") is None
+        assert this_process.widest_instruction_set(cpuinfo) == expected
+    assert this_process.widest_instruction_set(tmp_path / "absent") is None

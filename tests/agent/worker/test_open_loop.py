@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from agent.worker.scripted_loads import INPUTS, MILLISECOND, Inline, Refusing, Sleeper, seen_by
-from enginebench_agent.worker.loads.arrivals import gaps_ns
 from enginebench_agent.worker.loads.block import TimedBlock
-from enginebench_agent.worker.loads.open_loop import OpenLoop
+from enginebench_agent.worker.loads.open_loop import OpenLoop, gaps_ns
 from enginebench_plugins.spec import InferRequest, Outputs, Tensors
 from enginebench_proto.v1.configuration_pb2 import ARRIVAL_PROCESS_CONSTANT, ARRIVAL_PROCESS_POISSON, Arrivals
 

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from enginebench_agent.worker.failures import BrokenOutputError
-from enginebench_agent.worker.output_tensors import describe_outputs
-from enginebench_agent.worker.outputs import MAX_INPUTS, MAX_VALUES, capture, stride
+from enginebench_agent.worker.outputs import MAX_INPUTS, MAX_VALUES, capture, describe_outputs, stride
 
 
 def test_small_outputs_are_kept_whole_and_by_name() -> None:

@@ -10,8 +10,8 @@ from onnx.reference import ReferenceEvaluator
 from enginebench_agent.worker.failures import BrokenOutputError
 from enginebench_agent.worker.peaks import bandwidth
 from enginebench_agent.worker.peaks.bandwidth import WORKING_SETS_BYTES, bandwidths
+from enginebench_agent.worker.peaks.calibration import check_outputs
 from enginebench_agent.worker.peaks.kernels import INPUT, OUTPUT, Arithmetic, Kernel, kernels
-from enginebench_agent.worker.peaks.operations import check_outputs
 from enginebench_agent.worker.peaks.rates import RateMeter, to_rate
 
 ALL_KERNELS = [(arithmetic, number) for arithmetic in Arithmetic for number in range(5)]

@@ -2,7 +2,7 @@
 
 import time
 
-from enginebench_agent.worker.reference import MOST_OF_THE_TIME, ReferenceWork
+from enginebench_agent.worker.steady_state import MOST_OF_THE_TIME, ReferenceWork
 from enginebench_proto.v1.measurement_pb2 import Evidence
 
 MS = 1_000_000

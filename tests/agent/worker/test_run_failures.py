@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent.worker.pliable import ENGINE
-from enginebench_agent.limits import RESERVED_BYTES
+from enginebench_agent.runs.limits import RESERVED_BYTES
 from enginebench_proto.v1 import configuration_pb2 as configuration
 from enginebench_proto.v1 import run_pb2
 

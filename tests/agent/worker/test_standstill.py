@@ -10,10 +10,10 @@ from array import array
 import numpy as np
 import pytest
 
+from enginebench_agent.worker import standstill
+from enginebench_agent.worker.keeper import Pauses
 from enginebench_agent.worker.loads.block import TimedBlock, clock
-from enginebench_agent.worker.pauses import Pauses
-from enginebench_agent.worker.verdicts import standstill
-from enginebench_agent.worker.verdicts.standstill import Pause, Standstill
+from enginebench_agent.worker.standstill import Pause, Standstill
 from enginebench_proto.v1.measurement_pb2 import Evidence
 
 MS = 1_000_000
@@ -231,7 +231,7 @@ def test_a_wall_clock_that_is_set_is_told(monkeypatch: pytest.MonkeyPatch, jump_
 KEPT = """
 import sys, time
 from enginebench_agent.worker import keeper
-from enginebench_agent.worker.pauses import clock
+from enginebench_agent.worker.keeper import clock
 pauses = keeper.part()
 import os
 begin = clock()

@@ -17,8 +17,14 @@ from agent.worker.scripted_loads import (
     noisy,
     to_series,
 )
-from enginebench_agent.worker.verdicts.median_precision import FEWEST_CLUSTERS, MOST_CLUSTERS, MedianPrecision
-from enginebench_agent.worker.verdicts.stopping import Stopping, StopRule, from_stop_rule
+from enginebench_agent.worker.stopping import (
+    FEWEST_CLUSTERS,
+    MOST_CLUSTERS,
+    MedianPrecision,
+    Stopping,
+    StopRule,
+    from_stop_rule,
+)
 from enginebench_proto.agreed import student_t
 from enginebench_proto.v1 import configuration_pb2
 from enginebench_proto.v1.measurement_pb2 import (

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from enginebench_agent.framing import read_frame
+from enginebench_agent.worker.pipe import read_frame
 from enginebench_proto.v1 import configuration_pb2 as configuration
 from enginebench_proto.v1.measurement_pb2 import STOP_REASON_MAX_DURATION, STOP_REASON_TARGET_MET
 from enginebench_proto.v1.run_pb2 import OUTCOME_FAILED, OUTCOME_INCONCLUSIVE, OUTCOME_OK, RunSpec

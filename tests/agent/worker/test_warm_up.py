@@ -6,10 +6,8 @@ from itertools import chain, cycle, repeat
 import pytest
 
 from agent.worker.scripted_loads import MILLISECOND, STATIONARY, Latencies, ScriptedLoad, cooling, drawn
-from enginebench_agent.worker.pauses import Pauses
-from enginebench_agent.worker.verdicts.mann_whitney import p_value
-from enginebench_agent.worker.verdicts.steadiness import unsteadiness
-from enginebench_agent.worker.warm_up import WarmUpRule, warm_up, warm_up_rule
+from enginebench_agent.worker.keeper import Pauses
+from enginebench_agent.worker.warm_up import WarmUpRule, mann_whitney_p, unsteadiness, warm_up, warm_up_rule
 from enginebench_proto.v1.configuration_pb2 import StopRule
 from enginebench_proto.v1.measurement_pb2 import WarmUp
 
@@ -123,5 +121,5 @@ def test_progress_and_iterations_count_what_was_run_before() -> None:
     ],
 )
 def test_mann_whitney_agrees_with_scipy(first: list[int], second: list[int], expected: float) -> None:
-    assert p_value(first, second) == pytest.approx(expected, rel=1e-9)
-    assert p_value(second, first) == pytest.approx(expected, rel=1e-9)
+    assert mann_whitney_p(first, second) == pytest.approx(expected, rel=1e-9)
+    assert mann_whitney_p(second, first) == pytest.approx(expected, rel=1e-9)

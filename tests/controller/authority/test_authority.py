@@ -9,9 +9,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from enginebench_controller.authority.authority import Authority
-from enginebench_controller.authority.issued import State
 from enginebench_controller.errors import InputError
+from enginebench_controller.targets.authority.authority import Authority
+from enginebench_controller.targets.authority.issued import CertificateState
 from enginebench_proto.agreed.roles import CertificateKind, Role
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -159,8 +159,8 @@ def test_a_revocation_is_signed_and_names_every_certificate_in_force(authority):
 def test_states_follow_the_clock(authority):
     issued = authority.issue(CertificateKind.CLIENT, "ci", 90).issued
     states = [issued.state(NOON + days * DAY) for days in (0, 59, 61, 90)]
-    assert states == [State.VALID, State.VALID, State.RENEW, State.EXPIRED]
-    assert authority.revoke("ci")[0].state(NOON) is State.REVOKED
+    assert states == [CertificateState.VALID, CertificateState.VALID, CertificateState.RENEW, CertificateState.EXPIRED]
+    assert authority.revoke("ci")[0].state(NOON) is CertificateState.REVOKED
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "a b", "-x", "ä", "x" * 64, "a\n"])
@@ -193,7 +193,7 @@ def test_a_folder_that_cannot_be_written_is_told(authority, monkeypatch):
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("enginebench_controller.authority.issued.write_whole", full)
+    monkeypatch.setattr("enginebench_controller.targets.authority.issued.write_whole", full)
     with pytest.raises(InputError, match=r"No space left on device.*nothing was handed out"):
         authority.issue(CertificateKind.CLIENT, "ci", 1)
     assert authority.certificates() == ()

@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 import invented
 import invented_ladders
 import invented_profiles
-from enginebench_controller.cli import ladder, make_app
+from enginebench_controller.cli import make_app
+from enginebench_controller.cli.commands import ladder
 from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.records import (
     Effective,

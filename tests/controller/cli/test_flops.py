@@ -10,9 +10,9 @@ from onnx import helper, numpy_helper
 from typer.testing import CliRunner
 
 from enginebench_controller.cli import make_app
-from enginebench_controller.cli.flops_table import print_program, short
+from enginebench_controller.cli.commands.flops import print_program, short
 from enginebench_controller.errors import ModelError
-from enginebench_controller.model.flops.program import ProgramCost
+from enginebench_controller.graph.flops.saved_programs import ProgramCost
 from enginebench_controller.records import ModelVersion
 
 

@@ -6,12 +6,13 @@ from typing import Any, NoReturn
 import pytest
 from typer.testing import CliRunner
 
-from enginebench_controller.cli import ladder, make_app, profiling, prospects, running
+from enginebench_controller.cli import make_app
+from enginebench_controller.cli.commands import ladder, profiles, prospects, running
 from integration.bench import tiny_model
 
 COMMANDS = {
     "run": (running, "_carry_out", 1),
-    "profile": (profiling, "run_profiles", 1),
+    "profile": (profiles, "run_profiles", 1),
     "ladder throughput": (ladder, "climb", 2),
     "ladder latency": (ladder, "climb", 2),
     "prospects pruning": (prospects, "run_pruning", 1),

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 import invented_profiles
-from enginebench_controller.cli.profile_tables import print_layers, print_profiles, print_summary, print_types
+from enginebench_controller.cli.commands.profiles import print_layers, print_profiles, print_summary, print_types
 from enginebench_controller.records import EngineRef, Peak, PeakKind, Rate
 
 PROFILE = invented_profiles.profile()

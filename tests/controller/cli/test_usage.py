@@ -9,9 +9,8 @@ import pytest
 import typer
 
 from enginebench_controller import cli
-from enginebench_controller.cli import MODULES, make_app
-from enginebench_controller.cli.usage import without_types
-from enginebench_controller.planning.plan import INTERVAL, PROCESSES, make_plan
+from enginebench_controller.cli import MODULES, make_app, without_types
+from enginebench_controller.plan.plan import INTERVAL, PROCESSES, make_plan
 
 COMMAND = without_types(typer.main.get_command(make_app()))
 FIELDS = {"engine": "engines", "target": "targets", "device": "devices", "shape": "shapes", "option": "options"}

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from enginebench_controller.comparing.alerts import Cause, alerts, history_words
 from enginebench_controller.records import Configuration, Load
 from enginebench_controller.store.store import Store
+from enginebench_controller.verdicts.alerts import Cause, alerts, history_words
 from histories import Change, digest, keep_history
 
 

@@ -9,9 +9,7 @@ from typer.testing import CliRunner
 
 import invented
 from enginebench_controller.cli import make_app
-from enginebench_controller.comparing.answers import Metric, Outcome, answers_across, answers_document, answers_within
-from enginebench_controller.comparing.pairing import compare_pairs, pairs_across, pairs_within, planned_processes
-from enginebench_controller.planning.plan import make_plan
+from enginebench_controller.plan.plan import make_plan
 from enginebench_controller.records import (
     Arrivals,
     BlockSamples,
@@ -24,7 +22,15 @@ from enginebench_controller.records import (
     Readback,
     ReadbackSource,
 )
-from enginebench_controller.stats.mean_latency import BlockLatency
+from enginebench_controller.stats.summary import BlockLatency
+from enginebench_controller.verdicts.answers import (
+    AnswerOutcome,
+    RankMetric,
+    answers_across,
+    answers_document,
+    answers_within,
+)
+from enginebench_controller.verdicts.pairing import compare_pairs, pairs_across, pairs_within, planned_processes
 
 PROCESSES, BLOCKS = 6, 8
 ASKED = Configuration("CPU", 1, cores=2)
@@ -67,7 +73,7 @@ def answered(*members, models=(), plan=None):
 
 def test_the_fastest_is_named_with_how_much_faster_it_is_than_each_of_the_others():
     (answer,) = answered(member("torch", 6.8), member("openvino", 4.0), member("ort", 4.2))
-    assert answer.outcome is Outcome.RANKED
+    assert answer.outcome is AnswerOutcome.RANKED
     assert answer.sentence.startswith("invented, batch 1, 2 cores: openvino is fastest, 1.05")
     assert "as fast as ort, 1.7" in answer.sentence and answer.sentence.endswith("× torch.")
     assert [place.name for place in answer.places] == ["openvino", "ort", "torch"]
@@ -78,13 +84,13 @@ def test_the_fastest_is_named_with_how_much_faster_it_is_than_each_of_the_others
 
 def test_two_that_are_alike_are_the_same_within_what_is_known():
     (answer,) = answered(member("openvino", 4.0), member("ort", 4.0))
-    assert answer.outcome is Outcome.SAME and answer.bound < 0.01
+    assert answer.outcome is AnswerOutcome.SAME and answer.bound < 0.01
     assert answer.sentence == "invented, batch 1, 2 cores: openvino and ort are the same within 1 %."
 
 
 def test_the_same_and_faster_than_a_third():
     (answer,) = answered(member("openvino", 4.0), member("ort", 4.0), member("torch", 6.4))
-    assert answer.outcome is Outcome.PARTLY
+    assert answer.outcome is AnswerOutcome.PARTLY
     assert "openvino and ort are the same within 1 %, both faster than torch (1.6" in answer.sentence
 
 
@@ -100,7 +106,7 @@ def test_what_cannot_be_told_says_why_and_gives_the_command_that_would():
     document = plan.document() | {"digests": {"net.onnx": "ab" * 32, "zoo:other": "cd" * 32}, "order_seed": 3}
     noisy = [member("openvino", 4.0, spread=0.1), member("ort", 4.1, spread=0.1), member("torch", 40.0, spread=0.1)]
     (answer,) = answered(*noisy, plan=document)
-    assert answer.outcome is Outcome.PARTLY
+    assert answer.outcome is AnswerOutcome.PARTLY
     assert "openvino and ort are faster than torch (10×); cannot tell which of the two is faster: ort takes 0." in (
         answer.sentence
     )
@@ -137,7 +143,7 @@ def test_wrong_outputs_never_win_and_failures_are_named():
 def test_where_nothing_else_has_numbers_there_is_no_answer():
     failed = (replace(invented.failed("broken", engine="broken"), configuration=ASKED), ())
     (answer,) = answered(member("a", 4.0), failed)
-    assert answer.outcome is Outcome.CANNOT_TELL and "only a has numbers" in answer.sentence
+    assert answer.outcome is AnswerOutcome.CANNOT_TELL and "only a has numbers" in answer.sentence
     assert answered(member("a", 4.0)) == ()
 
 
@@ -151,7 +157,7 @@ def test_what_took_no_turns_is_told():
     (answer,) = answered(member("a", 4.0), member("b", 5.0), member("c", 6.0, group=None))
     assert "ran alone, not in turns with the others: c" in answer.remarks
     (older,) = answered(member("a", 4.0, group=None), member("b", 9.0, group=None))
-    assert older.outcome is Outcome.RANKED and not any(one.standing == "unsure" for one in older.places)
+    assert older.outcome is AnswerOutcome.RANKED and not any(one.standing == "unsure" for one in older.places)
     assert older.remarks == (
         "measured one after the other, not in turns, so that the machine may have changed meanwhile",
     )
@@ -159,7 +165,7 @@ def test_what_took_no_turns_is_told():
 
 def test_one_process_each_is_told_as_what_it_is():
     (answer,) = answered(*(member(name, ms, processes=1) for name, ms in (("a", 4.0), ("b", 5.0))))
-    assert answer.outcome in (Outcome.CANNOT_TELL, Outcome.RANKED)
+    assert answer.outcome in (AnswerOutcome.CANNOT_TELL, AnswerOutcome.RANKED)
     assert any("one process each" in line for line in answer.lines)
 
 
@@ -211,7 +217,7 @@ def test_how_long_it_takes_is_told_with_the_command():
 
 def test_a_sentence_that_tells_nothing_names_two_ranges_and_counts_the_others():
     (answer,) = answered(*(member(f"engine{place}", 4.0 + place / 50, spread=0.3) for place in range(6)))
-    assert answer.outcome is Outcome.CANNOT_TELL and len(answer.places) == 6
+    assert answer.outcome is AnswerOutcome.CANNOT_TELL and len(answer.places) == 6
     assert answer.sentence.count("×") == 2 and ", 3 more; that is what 6 processes each tell." in answer.sentence
 
 
@@ -235,7 +241,7 @@ def test_one_bad_block_in_each_process_changes_nothing():
     measurement, told = member("a", 4.0)
     bad = tuple(replace(one, median_ns=one.median_ns * 3) if one.block == 2 else one for one in told)
     (answer,) = answered((measurement, bad), member("b", 4.4))
-    assert answer.outcome is Outcome.RANKED and answer.places[0].name == "a"
+    assert answer.outcome is AnswerOutcome.RANKED and answer.places[0].name == "a"
     assert answer.places[1].ratio == pytest.approx(1.1, rel=0.01)
 
 
@@ -303,7 +309,7 @@ def test_batches_cores_and_loads_are_answers_of_their_own():
 def test_overlapping_requests_are_ranked_by_throughput():
     busy = replace(ASKED, load=Load.ASYNC, requests=4)
     (answer,) = answered(member("a", 4.0, configuration=busy), member("b", 6.0, configuration=busy))
-    assert answer.metric is Metric.THROUGHPUT
+    assert answer.metric is RankMetric.THROUGHPUT
     assert answer.sentence.startswith("invented, batch 1, 2 cores, async 4, by throughput: a is fastest, 1.50×")
 
 
@@ -360,7 +366,7 @@ def test_two_of_a_gate_which_may_end_early_are_known_less_well_than_two_of_a_fix
     assert early[0].comparison.high > plain[0].comparison.high * 1.02
     (first,) = answers_across(plain, {}, blocks)
     (second,) = answers_across(early, {}, blocks, planned={measurements[0].benchmark_id: 10})
-    assert first.outcome is Outcome.RANKED and second.places[1].high > first.places[1].high * 1.02
+    assert first.outcome is AnswerOutcome.RANKED and second.places[1].high > first.places[1].high * 1.02
 
 
 def _raw(blocks):

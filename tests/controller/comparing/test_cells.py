@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 
 import invented
-from enginebench_controller.comparing.cells import compare_cells
-from enginebench_controller.comparing.pairing import compare_pairs
 from enginebench_controller.records import Effective, Readback, ReadbackSource
 from enginebench_controller.store.store import Store
+from enginebench_controller.verdicts.pairing import compare_cells, compare_pairs
 
 
 @pytest.fixture

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from controller.comparing.chains import ENGINE, OTHER_ENGINE, chain, conv_nodes, layer, reorder, times
-from enginebench_controller.comparing import Verdict, compare_profiles, layer_rows
-from enginebench_controller.comparing.document import comparison_document
 from enginebench_controller.errors import InputError
+from enginebench_controller.files.comparisons import comparison_document
 from enginebench_controller.records import Effective, LayerState, Readback, ReadbackSource
+from enginebench_controller.verdicts.layers import rows
+from enginebench_controller.verdicts.layers.profiles import compare_profiles
+from enginebench_controller.verdicts.layers.rows import LayerVerdict
 
 
 def compared(*profiles, **options):
@@ -20,7 +22,7 @@ def compared(*profiles, **options):
 
 
 def test_how_sure_is_sure_and_how_much_is_much_of_layers_stand_in_the_room_of_statistics_only():
-    tree = ast.parse(Path(layer_rows.__file__).read_text(encoding="utf-8"))
+    tree = ast.parse(Path(rows.__file__).read_text(encoding="utf-8"))
     assert [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and type(node.value) is float] == []
 
 
@@ -36,7 +38,7 @@ def both(first, second):
 
 @pytest.mark.parametrize(
     ("second_ns", "verdict"),
-    [(1_200_000, Verdict.WORSE), (800_000, Verdict.BETTER), (1_000_100, Verdict.WITHIN_NOISE)],
+    [(1_200_000, LayerVerdict.WORSE), (800_000, LayerVerdict.BETTER), (1_000_100, LayerVerdict.WITHIN_NOISE)],
 )
 def test_a_layer_is_better_or_worse_only_beyond_noise_and_beyond_what_is_worth_speaking_of(second_ns, verdict):
     (row,) = both([1_000_000], [second_ns]).rows
@@ -50,8 +52,8 @@ def test_a_significant_difference_below_the_practical_threshold_is_noise():
         chain("a", [layer(0, times(1_000_000, spread=1e-5))]),
         chain("b", [layer(0, times(1_030_000, spread=1e-5))]),
     )
-    assert compared(first, second).rows[0].verdict is Verdict.WITHIN_NOISE
-    assert compared(first, second, practical=0.01).rows[0].verdict is Verdict.WORSE
+    assert compared(first, second).rows[0].verdict is LayerVerdict.WITHIN_NOISE
+    assert compared(first, second, practical=0.01).rows[0].verdict is LayerVerdict.WORSE
 
 
 def test_verdicts_are_corrected_for_the_number_of_rows():
@@ -61,8 +63,8 @@ def test_verdicts_are_corrected_for_the_number_of_rows():
     rest = [layer(order, times(1_000_000, len(noisy))) for order in range(1, 60)]
     among_many = compared(chain("a", [layer(0, noisy), *rest]), chain("b", [layer(0, slower), *rest]))
 
-    assert alone.rows[0].verdict is Verdict.WORSE
-    assert among_many.rows[0].verdict is Verdict.WITHIN_NOISE
+    assert alone.rows[0].verdict is LayerVerdict.WORSE
+    assert among_many.rows[0].verdict is LayerVerdict.WITHIN_NOISE
     assert among_many.rows[0].ratio_high > alone.rows[0].ratio_high
 
 
@@ -127,8 +129,8 @@ def test_a_layer_of_unknown_origin_makes_it_no_data_rather_than_not_executed():
 
 def test_a_baseline_of_zero_has_no_ratio_and_is_still_compared():
     row = both([(0,) * 20], [5_000]).rows[0]
-    assert (row.ratio, row.ratio_low, row.difference_ns, row.verdict) == (None, None, 5_000, Verdict.WORSE)
-    assert both([(0,) * 20], [(0,) * 20]).rows[0].verdict is Verdict.WITHIN_NOISE
+    assert (row.ratio, row.ratio_low, row.difference_ns, row.verdict) == (None, None, 5_000, LayerVerdict.WORSE)
+    assert both([(0,) * 20], [(0,) * 20]).rows[0].verdict is LayerVerdict.WITHIN_NOISE
 
 
 def test_a_single_inference_tells_no_verdict():

@@ -5,9 +5,9 @@ from math import log
 import numpy as np
 import pytest
 
-from enginebench_controller.comparing.gate import GateOutcome, GateRule, decide, exit_code, promised_difference
 from enginebench_controller.errors import ExitCode
-from enginebench_controller.stats.paired import Interval, interval, sequential_interval, spread
+from enginebench_controller.stats.paired import RatioInterval, interval, sequential_interval, spread
+from enginebench_controller.verdicts.gate_rule import GateOutcome, GateRule, decide, exit_code, promised_difference
 
 WORSE, PASSES, CANNOT_TELL = GateOutcome.WORSE, GateOutcome.PASSES, GateOutcome.CANNOT_TELL
 RULE = GateRule(tolerance=0.01, difference=0.03)
@@ -15,7 +15,7 @@ RULE = GateRule(tolerance=0.01, difference=0.03)
 
 def of(middle, half):
     """An interval of ratios 1 + middle ± half."""
-    return Interval(log(1 + middle), log(1 + middle - half), log(1 + middle + half))
+    return RatioInterval(log(1 + middle), log(1 + middle - half), log(1 + middle + half))
 
 
 @pytest.mark.parametrize(

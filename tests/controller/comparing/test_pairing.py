@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import invented
-from enginebench_controller.comparing.pairing import compare_pairs, excluded_blocks, pairs_across, pairs_within
 from enginebench_controller.records import (
     BlockSamples,
     Configuration,
@@ -17,6 +16,7 @@ from enginebench_controller.records import (
     ReadbackSource,
 )
 from enginebench_controller.stats.comparison import Verdict
+from enginebench_controller.verdicts.pairing import compare_pairs, excluded_blocks, pairs_across, pairs_within
 
 BF16 = Effective(threads=Readback(2, ReadbackSource.OBSERVED), precision=Readback("bf16", ReadbackSource.ENGINE_API))
 

@@ -8,27 +8,16 @@ import pytest
 
 import invented
 from controller.comparing.chains import chain, conv_nodes, layer, reorder
-from enginebench_controller.comparing import (
-    Check,
-    Condition,
-    Metric,
-    Outcome,
-    check_profiles,
-    compare_profiles,
-    parse_conditions,
-)
-from enginebench_controller.comparing.answers import Answer
-from enginebench_controller.comparing.answers import Metric as AnswerMetric
-from enginebench_controller.comparing.answers import Outcome as AnswerOutcome
-from enginebench_controller.comparing.pairing import Compared
-from enginebench_controller.comparing.reports import (
-    benchmark_html,
-    benchmark_markdown,
-    junit,
-    profile_html,
-    profile_markdown,
-)
+from enginebench_controller.files import junit
+from enginebench_controller.files.reports import benchmark_html, benchmark_markdown, profile_html, profile_markdown
 from enginebench_controller.stats.comparison import Comparison, ComparisonMethod, Verdict
+from enginebench_controller.verdicts.answers import Answer
+from enginebench_controller.verdicts.answers import AnswerOutcome as AnswerOutcome
+from enginebench_controller.verdicts.answers import RankMetric as AnswerMetric
+from enginebench_controller.verdicts.conditions import Condition, ConditionMetric, parse_conditions
+from enginebench_controller.verdicts.gate_rule import Check, ConditionOutcome, check_profiles
+from enginebench_controller.verdicts.layers.profiles import compare_profiles
+from enginebench_controller.verdicts.pairing import Compared
 
 EVIL = '</td><script>alert("x")</script><img src="http://elsewhere/x.png">|`**'
 VOID = {"meta", "link", "input", "br", "img", "line"}
@@ -78,15 +67,15 @@ def compared_benchmarks():
 
 
 def check(outcome, sentence="ratio 1.2"):
-    return Check("B against A", f"layer {EVIL}\x00\x1b", Condition(Metric.SLOWER, 0.03), outcome, sentence)
+    return Check("B against A", f"layer {EVIL}\x00\x1b", Condition(ConditionMetric.SLOWER, 0.03), outcome, sentence)
 
 
 ANSWER = Answer(f"net {EVIL}", AnswerMetric.LATENCY, AnswerOutcome.RANKED, f"{EVIL} is fastest.", remarks=(f"{EVIL}!",))
 PAGES = {
-    "profiles": lambda: profile_html(comparison(), [check(Outcome.FAILED), check(Outcome.PASSED)]),
+    "profiles": lambda: profile_html(comparison(), [check(ConditionOutcome.FAILED), check(ConditionOutcome.PASSED)]),
     "evil profiles": lambda: profile_html(comparison(EVIL)),
     "benchmarks": lambda: benchmark_html(
-        f"a {EVIL}", compared_benchmarks(), [check(Outcome.INCONCLUSIVE)], answers=[ANSWER]
+        f"a {EVIL}", compared_benchmarks(), [check(ConditionOutcome.INCONCLUSIVE)], answers=[ANSWER]
     ),
 }
 
@@ -130,8 +119,8 @@ def test_a_page_says_what_every_row_came_to():
 
 def test_markdown_tables_cannot_be_broken_out_of():
     for text in (
-        profile_markdown(comparison(EVIL), [check(Outcome.FAILED, EVIL)]),
-        benchmark_markdown(EVIL, compared_benchmarks(), [check(Outcome.INCONCLUSIVE)], answers=[ANSWER]),
+        profile_markdown(comparison(EVIL), [check(ConditionOutcome.FAILED, EVIL)]),
+        benchmark_markdown(EVIL, compared_benchmarks(), [check(ConditionOutcome.INCONCLUSIVE)], answers=[ANSWER]),
     ):
         assert "<" not in text.replace("<br>", "")
         for block in text.split("\n\n"):
@@ -140,7 +129,11 @@ def test_markdown_tables_cannot_be_broken_out_of():
 
 
 def test_junit_has_a_case_for_each_check():
-    checks = [check(Outcome.PASSED), check(Outcome.FAILED, "ratio <1.2>"), check(Outcome.INCONCLUSIVE)]
+    checks = [
+        check(ConditionOutcome.PASSED),
+        check(ConditionOutcome.FAILED, "ratio <1.2>"),
+        check(ConditionOutcome.INCONCLUSIVE),
+    ]
     root = ElementTree.fromstring(junit(checks).encode())
     (suite,) = root.findall("testsuite")
     assert {key: suite.get(key) for key in ("tests", "failures", "errors", "skipped")} == {

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 import invented
-from enginebench_controller.documents.benchmarks import (
+from enginebench_controller.files.benchmarks import (
     benchmark_document,
     benchmark_list_document,
     measurement_document,
@@ -14,7 +14,7 @@ from enginebench_controller.documents.benchmarks import (
     target_document,
 )
 from enginebench_controller.records import Effective, Readback, ReadbackSource, Status
-from enginebench_controller.store.queries import BenchmarkEntry
+from enginebench_controller.store.measurements import BenchmarkEntry
 
 
 def strict(document):

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 import invented
 import invented_profiles
 from enginebench_controller.errors import InputError
-from enginebench_controller.exchange.benchmarks import _EXPORT, export_benchmarks, import_benchmarks
-from enginebench_controller.exchange.exported_file import read_export
-from enginebench_controller.exchange.profiles import _EXPORT as _PROFILES
-from enginebench_controller.exchange.profiles import import_profiles
-from enginebench_controller.exports import ExportFormat, export_profiles
+from enginebench_controller.files.benchmarks import _EXPORT, export_benchmarks, import_benchmarks
+from enginebench_controller.files.documents import read_export
+from enginebench_controller.files.profile_formats import ExportFormat, export_profiles
+from enginebench_controller.files.profiles import _EXPORT as _PROFILES
+from enginebench_controller.files.profiles import import_profiles
 from enginebench_controller.store.store import Store
 from fuzzing import fuzzed
 from mutations import edited_bytes, edited_document

@@ -7,8 +7,8 @@ import pytest
 
 import invented_profiles
 from enginebench_controller.errors import InputError
-from enginebench_controller.exchange.profiles import import_profiles
-from enginebench_controller.exports import ExportFormat, export_profiles
+from enginebench_controller.files.profile_formats import ExportFormat, export_profiles
+from enginebench_controller.files.profiles import import_profiles
 from enginebench_controller.store.store import Store
 
 PROFILES = (invented_profiles.profile(), invented_profiles.profile_of_failure())

@@ -12,8 +12,8 @@ import pytest
 
 import invented_profiles
 from enginebench_controller.errors import InputError
-from enginebench_controller.exports import ExportFormat, export_profiles
-from enginebench_controller.exports.new_file import new_file
+from enginebench_controller.files.new_file import new_file
+from enginebench_controller.files.profile_formats import ExportFormat, export_profiles
 from enginebench_controller.records import EngineRef, Peak, PeakKind, Rate
 
 STATES = ["executed", "executed", "not_executed", "optimized_away", "no_data"]

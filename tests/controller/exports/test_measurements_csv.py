@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 import invented
-from enginebench_controller.exports.measurements_csv import measurements_csv
+from enginebench_controller.files.csv_tables import measurements_csv
 
 
 def rows(measurements):

@@ -6,10 +6,10 @@ import pytest
 
 import invented
 from controller.gating.pairs import arms
-from enginebench_controller.comparing.gate import GateOutcome
-from enginebench_controller.gating.reports import gate_document, gate_junit, gate_markdown, headline
-from enginebench_controller.gating.results import Explanation, GateResult, LayerShare, judge
-from enginebench_controller.planning.plan import GateMetric, GateTerms
+from enginebench_controller.files.gates import gate_document, gate_junit, gate_markdown, headline
+from enginebench_controller.plan.plan import GateMetric, GateTerms
+from enginebench_controller.verdicts.gate_results import GateExplanation, GateResult, LayerShare, judge
+from enginebench_controller.verdicts.gate_rule import GateOutcome
 
 
 def result(ratio=1.0, *, scatter=0.01, **changes) -> GateResult:
@@ -39,7 +39,7 @@ def test_every_file_has_the_same_outcome(found, outcome, failures, skipped) -> N
 
 
 def test_the_layers_that_explain_it_are_named_with_their_share() -> None:
-    layers = Explanation(("p", "q"), (LayerShare("Conv_4", "Conv", 310_000, 0.62),), 500_000)
+    layers = GateExplanation(("p", "q"), (LayerShare("Conv_4", "Conv", 310_000, 0.62),), 500_000)
     found = result(1.05, explanation=layers)
     assert "Conv&#95;4 (Conv, +0.310 ms, 62 % of the difference)" in gate_markdown(found)
     assert gate_document(found)["layers"]["layers"][0]["share"] == 0.62

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.gating.sides import _reason, chosen_engine, needed, parse_sides, rung_fields
+from enginebench_controller.plan.gate import _reason, chosen_engine, needed, parse_sides, rung_fields
 from offered import engine, missing, target
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.inputs.input_set import ImageOptions, prepare
-from enginebench_controller.inputs.tensor_file import open_array
+from enginebench_controller.models.inputs.arrays import ImageOptions, open_array
+from enginebench_controller.models.inputs.input_set import prepare
 from enginebench_controller.records import InputTensor
 from fuzzing import fuzzed
 from mutations import edited_bytes

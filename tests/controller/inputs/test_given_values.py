@@ -3,8 +3,8 @@
 import pytest
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.inputs.given_values import given_values
-from enginebench_controller.planning.configurations import with_values
+from enginebench_controller.models.inputs.values import given_values
+from enginebench_controller.plan.configurations import with_values
 from enginebench_controller.records import InputSet, InputTensor, InputValues
 
 SR = InputTensor("sr", "int64", ())

@@ -12,8 +12,9 @@ import pytest
 from PIL import Image
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.inputs import tensor_file
-from enginebench_controller.inputs.input_set import MAX_INPUTS, ImageOptions, prepare
+from enginebench_controller.models.inputs import arrays
+from enginebench_controller.models.inputs.arrays import ImageOptions
+from enginebench_controller.models.inputs.input_set import MAX_INPUTS, prepare
 from enginebench_controller.records import InputSet, InputTensor
 
 VECTOR = InputTensor("x", "float32", (2, 3))
@@ -210,7 +211,7 @@ def test_cut_off_files_are_refused(folder: Path) -> None:
 
 @pytest.mark.fault(10)
 def test_a_bomb_is_refused_by_its_header_before_it_is_unpacked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tensor_file, "MAX_BYTES", 1_000_000)
+    monkeypatch.setattr(arrays, "MAX_BYTES", 1_000_000)
     content = io.BytesIO()
     np.lib.format.write_array(content, np.zeros((1_000_000, 3), np.float32))
     with zipfile.ZipFile(folder / "a.npz", "w", zipfile.ZIP_DEFLATED) as archive:

@@ -11,10 +11,9 @@ import pytest
 from controller.jobs.waiting import ended, until
 from enginebench_controller.errors import InputError
 from enginebench_controller.home import Home
-from enginebench_controller.jobs import CellState, JobState, cancel, job, jobs, listing, log_tail, remove, start_job
-from enginebench_controller.jobs.folder import JobFolder, JobOrder
-from enginebench_controller.jobs.process import identify
-from enginebench_controller.jobs.progress import Progress
+from enginebench_controller.jobs import CellState, JobState, cancel, control, job, jobs, log_tail, remove, start_job
+from enginebench_controller.jobs.folder import JobFolder, JobOrder, identify
+from enginebench_controller.jobs.record import JobProgress
 from enginebench_controller.records import Status
 
 LONG = {"duration": "10m", "max_duration": "20m"}
@@ -183,9 +182,9 @@ def test_a_clock_set_back_by_an_hour_neither_prolongs_a_job_nor_keeps_one_that_n
         folder = JobFolder(home.path / "jobs" / identity)
         folder.path.mkdir(parents=True)
         folder.write_order(JobOrder("a job", ("run",), before_ns))
-        folder.write_progress(Progress(seconds_left=10.0, started_at_unix_ns=before_ns, told_at_unix_ns=before_ns))
+        folder.write_progress(JobProgress(seconds_left=10.0, started_at_unix_ns=before_ns, told_at_unix_ns=before_ns))
     JobFolder(home.path / "jobs" / "a").write_process(identify(os.getpid()))
-    monkeypatch.setattr(listing.time, "time_ns", lambda: before_ns - 3_600_000_000_000)
+    monkeypatch.setattr(control.time, "time_ns", lambda: before_ns - 3_600_000_000_000)
 
     assert (job(home, "a").state, job(home, "a").seconds_left) == (JobState.RUNNING, 10.0)
     assert job(home, "b").state is JobState.LOST

@@ -2,9 +2,8 @@
 
 import pytest
 
-from enginebench_controller.jobs.pace import Pace
-from enginebench_controller.planning.durations import expected_range_ns
-from enginebench_controller.planning.expand import Job
+from enginebench_controller.jobs.reporting import Pace
+from enginebench_controller.plan.expand import Case, expected_range_ns
 from enginebench_controller.records import Configuration, EngineRef, ModelVersion, StopRule
 
 MODEL = ModelVersion("d" * 64, "m", "onnx", (), 0)
@@ -13,7 +12,7 @@ RULE = StopRule(min_duration_ns=7_000_000_000, max_duration_ns=27_000_000_000, w
 
 
 def cell(batch=1, target="a", resource="cpu"):
-    return Job(target, EngineRef("e", "default", "1"), MODEL, Configuration("CPU", batch, 1, stop=RULE), (resource,))
+    return Case(target, EngineRef("e", "default", "1"), MODEL, Configuration("CPU", batch, 1, stop=RULE), (resource,))
 
 
 class Clock:

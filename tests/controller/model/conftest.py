@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from enginebench_controller.model.library import ModelLibrary
+from enginebench_controller.models.library import ModelLibrary
 
 sys.path.insert(0, str(Path(__file__).parent))
 

@@ -5,15 +5,9 @@ import re
 import pytest
 
 from enginebench_controller.errors import ModelError
-from enginebench_controller.model.binding import (
-    GivenShape,
-    bind,
-    given_shapes,
-    parse_shape,
-    parse_shapes,
-    split_shapes,
-)
-from enginebench_controller.model.signature import Dims, InputDescription, ModelDescription, OutputDescription
+from enginebench_controller.models.formats.signature import Dims, InputDescription, ModelDescription, OutputDescription
+from enginebench_controller.models.inputs.binding import bind, given_shapes
+from enginebench_controller.models.inputs.shapes import GivenShape, parse_shape, parse_shapes, split_shapes
 from enginebench_controller.records import InputTensor
 from enginebench_proto.agreed.words import ModelFormat
 

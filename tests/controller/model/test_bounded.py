@@ -17,11 +17,12 @@ import pytest
 from onnx import TensorProto, helper
 
 from enginebench_controller.errors import ModelError
-from enginebench_controller.model import bounded
-from enginebench_controller.model.binding import MAX_INPUT_BYTES, bind, parse_shapes
-from enginebench_controller.model.description import describe
-from enginebench_controller.model.skeleton import MAX_NODES
-from enginebench_controller.model.source_graph import read_source_graph
+from enginebench_controller.graph.reading import read_source_graph
+from enginebench_controller.models import bounded
+from enginebench_controller.models.formats.description import describe
+from enginebench_controller.models.formats.skeleton import MAX_NODES
+from enginebench_controller.models.inputs.binding import MAX_INPUT_BYTES, bind
+from enginebench_controller.models.inputs.shapes import parse_shapes
 
 OURS = "ours"
 OPSETS = [helper.make_opsetid("", 17), helper.make_opsetid(OURS, 1)]
@@ -302,7 +303,7 @@ def test_ctrl_c_ends_a_reading_within_two_seconds(tmp_path, arguments):
 
 @pytest.mark.fault(27)
 def test_a_reading_ends_with_the_command_that_was_killed(tmp_path):
-    program = "from enginebench_controller.model import bounded; "
+    program = "from enginebench_controller.models import bounded; "
     program += "bounded._asked(('time', 'sleep', (60,), {}), bounded.READING, 'm.onnx')"
     process = subprocess.Popen([sys.executable, "-c", program])
     try:

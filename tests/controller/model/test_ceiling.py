@@ -5,10 +5,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from enginebench_controller.model.ceiling import ceiling, fewest_flops
-from enginebench_controller.model.flops import node_costs
-from enginebench_controller.model.roofline import Roofs
-from enginebench_controller.model.source_graph import read_source_graph
+from enginebench_controller.graph.ceiling import ceiling, fewest_flops
+from enginebench_controller.graph.flops.counting import node_costs
+from enginebench_controller.graph.reading import read_source_graph
+from enginebench_controller.graph.roofline import Roofs
 from enginebench_controller.records import CeilingBasis
 
 F32 = Roofs("f32", 100e9, ())

@@ -7,8 +7,7 @@ from tiny_models import save, tiny_classifier
 
 import invented_profiles
 from enginebench_controller.errors import ModelError
-from enginebench_controller.model.counted_model import counted_model
-from enginebench_controller.model.source_analysis import SourceAnalysis
+from enginebench_controller.graph.analysis import SourceAnalysis, counted_model
 from enginebench_controller.records import Configuration, InputTensor
 
 

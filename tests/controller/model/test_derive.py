@@ -12,9 +12,14 @@ from onnx import TensorProto, helper, numpy_helper
 from tiny_models import make_model, save, tiny_classifier, tiny_embedding
 
 from enginebench_controller.errors import InputError, ModelError
-from enginebench_controller.model.calibration import CalibrationFolder
-from enginebench_controller.model.derive import prunable_weights, prune, prune_by_weight, quantize
-from enginebench_controller.model.library import ModelLibrary
+from enginebench_controller.models.derive.quantize import (
+    CalibrationFolder,
+    prunable_weights,
+    prune,
+    prune_by_weight,
+    quantize,
+)
+from enginebench_controller.models.library import ModelLibrary
 
 
 def weights_of(path: Path) -> dict[str, np.ndarray]:

@@ -12,7 +12,9 @@ from openvino import opset15 as opset
 from tiny_models import make_model, save, tiny_classifier, tiny_embedding
 
 from enginebench_controller.errors import ModelError
-from enginebench_controller.model.description import InputDescription, ModelFormat, describe
+from enginebench_controller.models.formats.description import describe
+from enginebench_controller.models.formats.signature import InputDescription
+from enginebench_proto.agreed.words import ModelFormat
 
 
 def test_onnx_inputs_outputs_and_opset(tmp_path: Path) -> None:

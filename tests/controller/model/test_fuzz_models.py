@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from tiny_models import save, tiny_classifier, tiny_embedding
 
 from enginebench_controller.errors import ModelError
-from enginebench_controller.model.counted_model import counted_model
-from enginebench_controller.model.description import describe
-from enginebench_controller.model.model_files import collect_files
-from enginebench_controller.model.weight_count import count_weights
+from enginebench_controller.graph.analysis import counted_model
+from enginebench_controller.graph.flops.parameters import count_weights
+from enginebench_controller.models.formats.description import describe
+from enginebench_controller.models.formats.files import collect_files
 from fuzzing import fuzzed
 from mutations import edited_bytes, edited_message
 
@@ -145,7 +145,7 @@ def test_an_archive_that_unpacks_to_far_more_than_it_is_is_refused(folder: Path,
 
 @pytest.mark.fault(10)
 def test_an_archive_of_countless_files_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("enginebench_controller.model.description._MAX_ENTRIES", 1)
+    monkeypatch.setattr("enginebench_controller.models.formats.description._MAX_ENTRIES", 1)
     path = folder / "many.pt2"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("m/model.json", "{}")

@@ -10,11 +10,11 @@ import torch
 from tiny_models import save, tiny_classifier
 
 from enginebench_controller.errors import ModelError
-from enginebench_controller.model import ir_conversion
-from enginebench_controller.model.description import describe
-from enginebench_controller.model.ir_conversion import convert_to_ir
-from enginebench_controller.model.library import ModelLibrary
-from enginebench_controller.model.shapes import parse_shapes
+from enginebench_controller.models.derive import convert
+from enginebench_controller.models.derive.convert import convert_to_ir
+from enginebench_controller.models.formats.description import describe
+from enginebench_controller.models.inputs.shapes import parse_shapes
+from enginebench_controller.models.library import ModelLibrary
 from enginebench_controller.records import ModelVersion
 
 X = np.random.default_rng(0).standard_normal((2, 3, 4, 4)).astype("f")
@@ -109,7 +109,7 @@ def test_a_converter_that_never_ends_is_stopped(library: ModelLibrary, onnx_vers
 def test_a_missing_openvino_is_told_with_the_remedy(
     library: ModelLibrary, onnx_version: ModelVersion, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ir_conversion.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(convert.importlib.util, "find_spec", lambda _: None)
     with pytest.raises(ModelError, match=r"pip install \"enginebench\[openvino\]\""):
         convert_to_ir(library, onnx_version)
 

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 import invented_profiles
-from enginebench_controller.model.layer_rooflines import rooflines
-from enginebench_controller.model.roofline import Note
+from enginebench_controller.graph.roofline import Note, rooflines
 from enginebench_controller.records import (
     Effective,
     EngineRef,

@@ -11,8 +11,8 @@ import pytest
 from tiny_models import save, tiny_classifier, tiny_embedding
 
 from enginebench_controller.errors import ModelError, StoreError, UnknownModelError
-from enginebench_controller.model import library as library_module
-from enginebench_controller.model.library import ModelLibrary
+from enginebench_controller.models import library as library_module
+from enginebench_controller.models.library import ModelLibrary
 from enginebench_controller.records import ModelVersion
 
 

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from enginebench_controller.errors import ModelError
-from enginebench_controller.model.counted_model import counted_model
-from enginebench_controller.model.description import describe
-from enginebench_controller.model.flops.program import count_program
-from enginebench_controller.model.ir_conversion import convert_to_ir
-from enginebench_controller.model.library import ModelLibrary
-from enginebench_controller.model.shapes import GivenShape
+from enginebench_controller.graph.analysis import counted_model
+from enginebench_controller.graph.flops.saved_programs import count_program
+from enginebench_controller.models.derive.convert import convert_to_ir
+from enginebench_controller.models.formats.description import describe
+from enginebench_controller.models.inputs.shapes import GivenShape
+from enginebench_controller.models.library import ModelLibrary
 from enginebench_controller.records import InputTensor
 
 

@@ -10,11 +10,12 @@ from onnx import TensorProto, helper
 from tiny_models import make_model, save, tiny_classifier
 
 from enginebench_controller.errors import ModelError
-from enginebench_controller.model.binding import bind, parse_shapes
-from enginebench_controller.model.derive import quantize
-from enginebench_controller.model.description import describe
-from enginebench_controller.model.library import ModelLibrary
-from enginebench_controller.model.rebatch import rebatch
+from enginebench_controller.models.derive.quantize import quantize
+from enginebench_controller.models.derive.rebatch import rebatch
+from enginebench_controller.models.formats.description import describe
+from enginebench_controller.models.inputs.binding import bind
+from enginebench_controller.models.inputs.shapes import parse_shapes
+from enginebench_controller.models.library import ModelLibrary
 from enginebench_controller.records import ModelVersion
 
 

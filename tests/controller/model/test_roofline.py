@@ -2,7 +2,7 @@
 
 import pytest
 
-from enginebench_controller.model.roofline import (
+from enginebench_controller.graph.roofline import (
     Bound,
     LayerWork,
     Note,

@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from enginebench_controller.errors import ModelError
-from enginebench_controller.model.rounding_noise import NoiseOrder, find_noise, moved_model, rounding_noise
+from enginebench_controller.graph.rounding_noise import NoiseOrder, find_noise, moved_model, rounding_noise
 from enginebench_controller.records import InputTensor
 
 WIDTH = 64

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tiny_models import make_model, save, tiny_classifier, tiny_embedding
 
 from enginebench_controller.errors import ModelError
-from enginebench_controller.model.skeleton import KEPT_PAYLOAD_BYTES, has_payload, load_skeleton
+from enginebench_controller.models.formats.skeleton import KEPT_PAYLOAD_BYTES, has_payload, load_skeleton
 
 BIG = KEPT_PAYLOAD_BYTES // 4 + 1
 
@@ -150,7 +150,7 @@ def test_memory_stays_flat_for_a_big_model(tmp_path: Path) -> None:
     program = """
         import resource, sys
         from pathlib import Path
-        from enginebench_controller.model.skeleton import load_skeleton
+        from enginebench_controller.models.formats.skeleton import load_skeleton
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         model = load_skeleton(Path(sys.argv[1]))
         print(list(model.graph.initializer[0].dims), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)

@@ -9,8 +9,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import invented
 import invented_profiles
-from enginebench_controller.model.library import ModelLibrary
-from enginebench_controller.model.source_analysis import SourceAnalysis
+from enginebench_controller.graph.analysis import SourceAnalysis
+from enginebench_controller.models.library import ModelLibrary
 from enginebench_controller.records import Configuration, InputTensor, Layer, LayerState
 
 SHAPE = (2, 4)

@@ -11,9 +11,11 @@ from onnx import TensorProto, helper, numpy_helper
 from tiny_models import make_model, save, tiny_classifier
 
 from enginebench_controller.errors import ModelError
-from enginebench_controller.model.flops import Method, model_cost, node_costs
-from enginebench_controller.model.skeleton import KEPT_PAYLOAD_BYTES
-from enginebench_controller.model.source_graph import SourceGraph, read_source_graph
+from enginebench_controller.graph.flops.counting import model_cost, node_costs
+from enginebench_controller.graph.flops.work import Method
+from enginebench_controller.graph.reading import read_source_graph
+from enginebench_controller.graph.source_graph import SourceGraph
+from enginebench_controller.models.formats.skeleton import KEPT_PAYLOAD_BYTES
 
 FLOAT = TensorProto.FLOAT
 LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"

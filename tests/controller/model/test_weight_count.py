@@ -8,9 +8,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tiny_models import make_model, save, tiny_classifier
 
-from enginebench_controller.model.derive import prune
-from enginebench_controller.model.library import ModelLibrary
-from enginebench_controller.model.weight_count import WeightCount, count_weights
+from enginebench_controller.graph.flops.parameters import WeightCount, count_weights
+from enginebench_controller.models.derive.quantize import prune
+from enginebench_controller.models.library import ModelLibrary
 
 
 def half_zero() -> np.ndarray:

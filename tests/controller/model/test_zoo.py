@@ -9,11 +9,11 @@ import onnxruntime
 import pytest
 
 from enginebench_controller.errors import ModelError
-from enginebench_controller.model.binding import bind
-from enginebench_controller.model.description import describe
-from enginebench_controller.model.library import ModelLibrary
-from enginebench_controller.model.seeded_inputs import seeded_inputs
-from enginebench_controller.model.zoo import ZOO, ZooModel, build_bytes, zoo_model
+from enginebench_controller.models.formats.description import describe
+from enginebench_controller.models.inputs.binding import bind
+from enginebench_controller.models.inputs.values import seeded_inputs
+from enginebench_controller.models.library import ModelLibrary
+from enginebench_controller.models.zoo import ZOO, ZooModel, build_bytes, zoo_model
 
 ARCHITECTURE = {
     # (convolutions, millions of weights), as published; batch norms count with mean and variance

@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from enginebench_controller.errors import InputError, ModelError, PlanError
-from enginebench_controller.planning.configurations import BoundModel
-from enginebench_controller.planning.expand import Expansion, expand, in_random_order
-from enginebench_controller.planning.plan import make_plan
-from enginebench_controller.planning.selection import select_engines
+from enginebench_controller.plan.configurations import BoundModel, select_engines
+from enginebench_controller.plan.expand import Expansion, expand, in_random_order
+from enginebench_controller.plan.plan import make_plan
 from enginebench_controller.records import (
     Arrivals,
     InputFile,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.planning.plan import make_plan, parse_duration_ns, plan_toml, read_plan
+from enginebench_controller.plan.plan import make_plan, parse_duration_ns, plan_toml, read_plan
 from enginebench_controller.records import StopRule
 
 

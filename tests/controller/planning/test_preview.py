@@ -4,9 +4,9 @@ import pytest
 
 from controller.model.tiny_models import save, tiny_classifier
 from enginebench_controller.home import Home
-from enginebench_controller.model.zoo import ZOO
-from enginebench_controller.planning.plan import make_plan
-from enginebench_controller.planning.preview import preview
+from enginebench_controller.models.zoo import ZOO
+from enginebench_controller.plan.plan import make_plan
+from enginebench_controller.plan.preview import preview
 from offered import engine, target
 
 

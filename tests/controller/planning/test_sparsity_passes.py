@@ -6,8 +6,8 @@ import pytest
 
 import invented
 from enginebench_controller.errors import InputError, PlanError
-from enginebench_controller.planning.expand import Expansion, Job
-from enginebench_controller.planning.sparsity_passes import parse_sparsities, with_sparsities
+from enginebench_controller.plan.expand import Case, Expansion
+from enginebench_controller.plan.sparsity import parse_sparsities, with_sparsities
 from enginebench_controller.records import EngineRef
 
 
@@ -28,7 +28,7 @@ SNAPSHOT = replace(
 
 def job(name, **options):
     configuration = replace(invented.CONFIGURATION, options=options)
-    return Job("local", EngineRef(name, "default", "1"), invented.model(), configuration, ())
+    return Case("local", EngineRef(name, "default", "1"), invented.model(), configuration, ())
 
 
 def test_every_job_becomes_one_for_each_share_with_its_other_options():

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from controller.planning.test_expand import INPUTS, ONNX, engine, target
-from enginebench_controller.planning.configurations import BoundModel
-from enginebench_controller.planning.expand import Expansion, Job, expand
-from enginebench_controller.planning.plan import make_plan
-from enginebench_controller.planning.turns import Interleave, in_turns
+from enginebench_controller.plan.configurations import BoundModel
+from enginebench_controller.plan.expand import Case, Expansion, expand
+from enginebench_controller.plan.plan import make_plan
+from enginebench_controller.plan.turns import Interleave, in_turns
 from enginebench_controller.records import TargetSnapshot
-from enginebench_controller.running.execution import groups_of
-from enginebench_controller.running.undertaking import Undertaking
+from enginebench_controller.runs.execution import groups_of
+from enginebench_controller.runs.undertaking import Undertaking
 
 INT8 = replace(ONNX, digest="b" * 64, name="net-int8", parent_digest=ONNX.digest, derivation="int8 QDQ")
 OTHER = replace(ONNX, digest="c" * 64, name="other")
@@ -26,7 +26,7 @@ def planned(*targets: TargetSnapshot, **fields: Any) -> Expansion:
     return in_turns(plan, expansion, targets)
 
 
-def groups(jobs: tuple[Job, ...], *, of_device: bool = False) -> list[int]:
+def groups(jobs: tuple[Case, ...], *, of_device: bool = False) -> list[int]:
     """How many are carried out together, group by group."""
     interleave = Interleave(7, of_device=of_device)
     return [len(group.members) for group in groups_of([Undertaking(job) for job in jobs], "b1", interleave)]

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 from passes import conv, layer, one_pass, relu, sweep
 
-from enginebench_controller.model.roofline import Bound
-from enginebench_controller.prospects import Severity, Thresholds, advise
+from enginebench_controller.graph.roofline import Bound
 from enginebench_controller.records import (
     Configuration,
     Coverage,
@@ -20,6 +19,8 @@ from enginebench_controller.records import (
     Readback,
     ReadbackSource,
 )
+from enginebench_controller.verdicts.layers.advice import Severity, Thresholds
+from enginebench_controller.verdicts.layers.advisor import advise
 
 NODES = tuple(conv(index) for index in range(8))
 EVEN = tuple(layer(f"layer{index}", 10, index) for index in range(8))

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from passes import conv, layer, one_pass, relu, sweep
 
-from enginebench_controller.prospects.estimate import actual, estimate, interpolated, series_of, uniform
+from enginebench_controller.verdicts.pruning.estimate import actual, estimate, interpolated, series_of, uniform
 
 DENSE, HALF, MOST = (0.0, (10, 2, 20)), (0.5, (8, 2, 12)), (0.9, (4, 2, 5))
 

@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 from passes import conv, one_pass, relu, sweep, three_layers
 
-from enginebench_controller.documents.prospects import pruning_document
-from enginebench_controller.exports.prospects_csv import prospects_csv
-from enginebench_controller.prospects import prospects_of
+from enginebench_controller.files.prospects import prospects_csv, pruning_document
 from enginebench_controller.records import Failure, FailureKind, Status
+from enginebench_controller.verdicts.pruning.prospects import prospects_of
 
 STEPS = ((0.0, (10, 2, 20)), (0.5, (8, 2, 12)), (0.9, (4, 2, 5)))
 PRUNED = (conv(0, nonzero=10), relu(1), conv(2, nonzero=10))

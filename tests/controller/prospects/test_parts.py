@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from passes import conv, layer, one_pass, relu
 
-from enginebench_controller.prospects.parts import parts_of
+from enginebench_controller.verdicts.pruning.estimate import parts_of
 
 
 def regrouped(groups):

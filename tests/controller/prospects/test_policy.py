@@ -2,7 +2,7 @@
 
 import pytest
 
-from enginebench_controller.prospects.policy import Policy, PrunableWeight, share_out
+from enginebench_controller.verdicts.pruning.policy import Policy, PrunableWeight, share_out
 
 
 def weight(name, size=1000, scale=1.0, *, grouped=False):

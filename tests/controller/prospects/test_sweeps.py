@@ -5,16 +5,10 @@ from dataclasses import replace
 import pytest
 from passes import conv, layer, one_pass, relu, sweep, three_layers
 
-from enginebench_controller.prospects import (
-    estimate,
-    prospects_of,
-    savings_by_layer,
-    sweep_for,
-    sweeps,
-    uniform,
-)
 from enginebench_controller.records import EngineRef, Status
-from enginebench_controller.store.profile_entries import ProfileEntry
+from enginebench_controller.store.profiles import ProfileEntry
+from enginebench_controller.verdicts.pruning.estimate import estimate, uniform
+from enginebench_controller.verdicts.pruning.prospects import prospects_of, savings_by_layer, sweep_for, sweeps
 
 STEPS = ((0.0, (10, 2, 20)), (0.9, (4, 2, 5)))
 ENGINE = EngineRef("invented", "default", "1.0")

@@ -1,6 +1,6 @@
 """On how many cores a target is calibrated."""
 
-from enginebench_controller.running.calibrating import core_counts
+from enginebench_controller.runs.calibrating import core_counts
 
 
 def test_counts_of_cores_are_powers_of_two_and_all():

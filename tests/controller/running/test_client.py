@@ -10,8 +10,8 @@ import pytest
 
 from enginebench_controller.errors import AgentError, EnginebenchError, UnreachableError
 from enginebench_controller.records import ModelFile
-from enginebench_controller.running import client as client_module
-from enginebench_controller.running.client import AgentClient
+from enginebench_controller.targets import client as client_module
+from enginebench_controller.targets.client import AgentClient
 from enginebench_proto.v1 import model_pb2, model_pb2_grpc
 
 

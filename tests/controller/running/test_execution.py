@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from enginebench_controller.running.execution import uninterrupted
+from enginebench_controller.runs.execution import uninterrupted
 
 
 async def test_what_was_measured_is_stored_however_often_somebody_cancels_meanwhile() -> None:

@@ -18,8 +18,8 @@ from enginebench_controller.records import (
     InputSet,
     InputTensor,
 )
-from enginebench_controller.running.grounds import Judging
-from enginebench_controller.trust.output_check import check_outputs
+from enginebench_controller.runs.grounds import Judging
+from enginebench_controller.verdicts.output_check import check_outputs
 
 ENGINE = {
     "name": "fake",

@@ -11,8 +11,8 @@ from agent_server import AgentProcess
 from certified import Certified
 from enginebench_controller.errors import InputError
 from enginebench_controller.records import Target
-from enginebench_controller.running.health import Health, ask_health
-from enginebench_controller.running.target_address import new_target
+from enginebench_controller.targets.addresses import new_target
+from enginebench_controller.targets.health import Health, ask_health
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from enginebench_controller.planning.expand import Job
+from enginebench_controller.plan.expand import Case
 from enginebench_controller.records import (
     Block,
     BlockSamples,
@@ -20,9 +20,8 @@ from enginebench_controller.records import (
     Status,
     StopRule,
 )
-from enginebench_controller.running.merging import merge
-from enginebench_controller.running.outcome import share_of_one_process
-from enginebench_controller.running.sample_file import SampleFile
+from enginebench_controller.runs.outcome import merge, share_of_one_process
+from enginebench_controller.runs.sample_file import SampleFile
 from enginebench_proto.v1 import measurement_pb2, run_pb2
 
 MODEL = ModelVersion("a" * 64, "net", "onnx", (ModelFile("net.onnx", "a" * 64, 10),), 1)
@@ -31,9 +30,9 @@ BLOCKS, ITERATIONS = 5, 40
 PAUSE_NS = 20_000_000_000
 
 
-def job(**stop: object) -> Job:
+def job(**stop: object) -> Case:
     configuration = Configuration("CPU", batch=4, cores=1, stop=StopRule(**stop))  # type: ignore[arg-type]  # by name
-    return Job("local", EngineRef("fake", "default"), MODEL, configuration, ("cpu",))
+    return Case("local", EngineRef("fake", "default"), MODEL, configuration, ("cpu",))
 
 
 def result(stop_reason: measurement_pb2.StopReason = MET, **fields: object) -> run_pb2.RunResult:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.planning.expand import Job
-from enginebench_controller.planning.turns import Interleave
+from enginebench_controller.plan.expand import Case
+from enginebench_controller.plan.turns import Interleave
 from enginebench_controller.records import (
     Arrivals,
     Configuration,
@@ -23,10 +23,17 @@ from enginebench_controller.records import (
     ModelVersion,
     StopRule,
 )
-from enginebench_controller.running.execution import groups_of
-from enginebench_controller.running.outcome import PassOrder, run_spec
-from enginebench_controller.running.pending import Pending, PendingJob, claimed, pending_jobs, plans, written
-from enginebench_controller.running.undertaking import Undertaking
+from enginebench_controller.runs.execution import groups_of
+from enginebench_controller.runs.outcome import PassOrder, run_spec
+from enginebench_controller.runs.undertaking import (
+    Pending,
+    PendingJob,
+    Undertaking,
+    claimed,
+    pending_jobs,
+    plans,
+    written,
+)
 from enginebench_proto.v1 import run_pb2
 
 CONFIGURATION = Configuration(
@@ -42,7 +49,7 @@ CONFIGURATION = Configuration(
     stop=StopRule(target_relative_half_width=0.1),
 )
 MODEL = ModelVersion("a" * 64, "net", "onnx", (ModelFile("net.onnx", "a" * 64, 10),), 1)
-JOB = Job("edge", EngineRef("fake", "default", "1.0"), MODEL, CONFIGURATION, ("fake:0",), {"c" * 64: Path("/x.npy")})
+JOB = Case("edge", EngineRef("fake", "default", "1.0"), MODEL, CONFIGURATION, ("fake:0",), {"c" * 64: Path("/x.npy")})
 PASSES = PassOrder("p1", None, 5, {"models": ["net"]}, {"edge": {"cpu": {"cores": 4}}})
 PENDING = Pending("b1", "net", 10**9, (PendingJob("m1", JOB), PendingJob("m2", JOB)), Interleave(7), PASSES)
 
@@ -90,7 +97,7 @@ import sys
 from pathlib import Path
 sys.path[:0] = [sys.argv[2]]
 from controller.running.test_pending import PENDING
-from enginebench_controller.running.pending import written
+from enginebench_controller.runs.undertaking import written
 with written(Path(sys.argv[1]), PENDING):
     print("written", flush=True)
     sys.stdin.read()

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from enginebench_controller.errors import UnreachableError
-from enginebench_controller.running import remote_run
-from enginebench_controller.running.remote_run import Bench, follow, look_again, upload
+from enginebench_controller.runs import remote_run
+from enginebench_controller.runs.remote_run import Bench, follow, look_again, upload
 from enginebench_proto.v1 import measurement_pb2, run_pb2
 
 PATIENCE_SECONDS = 0.2

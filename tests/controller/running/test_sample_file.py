@@ -9,7 +9,7 @@ import pytest
 
 from enginebench_controller.errors import AgentError
 from enginebench_controller.records import Block, BlockSamples
-from enginebench_controller.running.sample_file import SampleFile
+from enginebench_controller.runs.sample_file import SampleFile
 
 
 def part(process: int, block: int, values: list[int], *, instants: bool = False) -> BlockSamples:

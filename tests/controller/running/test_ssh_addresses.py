@@ -3,8 +3,7 @@
 import pytest
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.running.ssh import SshPlace, last_words
-from enginebench_controller.running.target_address import new_target
+from enginebench_controller.targets.addresses import SshPlace, last_line, new_target
 
 
 @pytest.mark.parametrize(
@@ -57,5 +56,5 @@ def test_ssh_asks_nobody_and_takes_the_destination_for_nothing_else() -> None:
 
 
 def test_the_last_line_is_what_they_said() -> None:
-    assert last_words("a warning\nno such host.\n\n") == "no such host"
-    assert last_words("") == "it said nothing"
+    assert last_line("a warning\nno such host.\n\n") == "no such host"
+    assert last_line("") == "it said nothing"

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from enginebench_controller.records import EngineRef, Peak, PeakKind, Rate
-from enginebench_controller.stats.peaks import best_peaks
+from enginebench_controller.records.target import best_peaks
 
 SLOW = Peak(
     *("nuc", EngineRef("openvino", "default", "2026.4"), "CPU", 2, PeakKind.FLOPS, "MatMul", 10),

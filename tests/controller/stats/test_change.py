@@ -2,7 +2,7 @@
 
 import pytest
 
-from enginebench_controller.stats.change import change_words, factor_words
+from enginebench_controller.verdicts.words import change_words, factor_words
 
 
 @pytest.mark.parametrize(

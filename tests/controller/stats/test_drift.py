@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from enginebench_controller.records import BlockSamples
-from enginebench_controller.stats.drift import FEWEST_BLOCKS, compare_halves, drifts
+from enginebench_controller.stats.summary import FEWEST_BLOCKS, compare_halves, drifts
 
 MS = 1_000_000
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from enginebench_controller.stats.mean_ratio import Mean, compare_means, half_width, mean_of, sum_of
+from enginebench_controller.stats.layers import Mean, compare_means, half_width, mean_of, sum_of
 
 
 def test_the_test_is_welchs():

@@ -3,7 +3,7 @@
 import pytest
 from scipy.stats import binom
 
-from enginebench_controller.stats.percentiles import PERCENTS, samples_needed
+from enginebench_controller.stats.summary import PERCENTS, samples_needed
 
 
 @pytest.mark.parametrize(("percent", "needed"), [(50, 11), (90, 64), (95, 130), (99, 662), (99.9, 6636)])

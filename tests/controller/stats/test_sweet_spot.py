@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from enginebench_controller.stats.sweet_spot import OperatingPoint, best_point, sweet_spot
+from enginebench_controller.stats.scaling import OperatingPoint, best_point, sweet_spot
 
 QUICK, MIDDLE, SLOW = OperatingPoint("q", 2e6, 50.0), OperatingPoint("m", 5e6, 80.0), OperatingPoint("s", 9e6, 90.0)
 FAILED = OperatingPoint("f", None, None)

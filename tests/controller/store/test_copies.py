@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import invented
 from enginebench_controller.cli import make_app
 from enginebench_controller.errors import InputError, StoreError
-from enginebench_controller.store import copies
+from enginebench_controller.store import backups
 from enginebench_controller.store.store import Store
 
 UNFINISHED = """
@@ -196,9 +196,9 @@ def test_the_results_are_there_at_every_instant_of_restoring(store, tmp_path, mo
     def die(_folder):
         raise KeyboardInterrupt
 
-    for step, expected in ((copies.Path, ["first", "second"]), (copies, ["first"])):
+    for step, expected in ((backups.Path, ["first", "second"]), (backups, ["first"])):
         with monkeypatch.context() as patched:
-            patched.setattr(step, "sync_folder" if step is copies else "replace", lambda *_: die(None))
+            patched.setattr(step, "sync_folder" if step is backups else "replace", lambda *_: die(None))
             with pytest.raises(KeyboardInterrupt):
                 store.restore(copy)
         assert sorted(names(store)) == expected
@@ -260,7 +260,7 @@ def test_the_commands_copy_check_and_restore(store, tmp_path, monkeypatch):
 
 
 def test_restoring_again_at_once_keeps_what_was_kept_before(store, tmp_path, monkeypatch):
-    monkeypatch.setattr(copies, "_stamp", lambda: "20260102-030405")
+    monkeypatch.setattr(backups, "_stamp", lambda: "20260102-030405")
     copy = store.backup(tmp_path / "copy.duckdb")
     store.add_benchmark(invented.benchmark("b2", "second"))
 

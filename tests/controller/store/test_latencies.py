@@ -5,7 +5,7 @@ import pytest
 
 import invented
 from enginebench_controller.records import BlockSamples
-from enginebench_controller.store.latencies import LEVEL_RATIO
+from enginebench_controller.store.samples import LEVEL_RATIO
 from enginebench_controller.store.store import Store
 
 

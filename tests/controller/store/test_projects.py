@@ -6,9 +6,9 @@ import pytest
 
 import invented
 from enginebench_controller.records import EngineRef, Status
-from enginebench_controller.store.project_rows import ParameterCount
+from enginebench_controller.store.models import ParameterCount
 from enginebench_controller.store.store import Store
-from enginebench_controller.trust.parity import flags, status_words
+from enginebench_controller.verdicts.parity import flags, status_words
 from invented_profiles import profile
 
 

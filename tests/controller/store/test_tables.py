@@ -6,7 +6,7 @@ import pytest
 
 import invented
 from enginebench_controller.store.store import Store
-from enginebench_controller.store.tables.described import WORDS, page
+from enginebench_controller.store.tables import WORDS, page
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "tables.md"
 

@@ -1,6 +1,6 @@
 """Many remarks of one kind are a line with their count and the worst of them; none is lost where all are asked for."""
 
-from enginebench_controller.trust.condensing import Remark, condensed
+from enginebench_controller.verdicts.words import Remark, condensed
 
 NOISY = [
     Remark(f"net on {engine}", f"{share}% of the time was disturbed (other processes): `pip` (pid 812)")

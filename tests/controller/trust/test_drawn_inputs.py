@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from enginebench_controller.planning.expand import Job
+from enginebench_controller.plan.expand import Case
 from enginebench_controller.records import (
     Configuration,
     EngineRef,
@@ -14,8 +14,7 @@ from enginebench_controller.records import (
     InputValues,
     ModelVersion,
 )
-from enginebench_controller.running.outcome import failure_of
-from enginebench_controller.trust.drawn_inputs import drawn_inputs
+from enginebench_controller.runs.outcome import drawn_inputs, failure_of
 from enginebench_proto.v1 import run_pb2
 
 CONFIGURATION = Configuration(
@@ -30,7 +29,7 @@ CONFIGURATION = Configuration(
         InputTensor("scale", "float32", ()),
     ),
 )
-JOB = Job("nuc", EngineRef("ort", "default", "1"), ModelVersion("a" * 64, "net", "onnx", (), 1), CONFIGURATION, ())
+JOB = Case("nuc", EngineRef("ort", "default", "1"), ModelVersion("a" * 64, "net", "onnx", (), 1), CONFIGURATION, ())
 
 
 def failed(kind: run_pb2.FailureKind, phase: str) -> run_pb2.RunResult:

@@ -10,7 +10,7 @@ import pytest
 
 import invented
 from controller.answers import INPUTS, captured, check, measured, rounded, scores
-from enginebench_controller.model.zoo import build_bytes, zoo_model
+from enginebench_controller.models.zoo import build_bytes, zoo_model
 from enginebench_controller.records import (
     Afterwards,
     Configuration,
@@ -20,7 +20,7 @@ from enginebench_controller.records import (
     OutputNoise,
     Process,
 )
-from enginebench_controller.trust.output_check import check_outputs
+from enginebench_controller.verdicts.output_check import check_outputs
 
 
 def test_engines_that_round_differently_agree():

@@ -8,7 +8,7 @@ import pytest
 import invented
 from controller.answers import INPUTS, check, measured, rounded, scores
 from enginebench_controller.records import Configuration, EngineRef, Load
-from enginebench_controller.trust.output_check import check_outputs
+from enginebench_controller.verdicts.output_check import check_outputs
 
 
 def test_an_engine_that_ignores_its_input_is_never_the_reference():

@@ -23,7 +23,7 @@ from enginebench_controller.records import (
     ReadbackSource,
     WarmUp,
 )
-from enginebench_controller.trust.parity import (
+from enginebench_controller.verdicts.parity import (
     Mark,
     doubts,
     engine_label,

@@ -3,7 +3,7 @@
 import invented
 import invented_profiles
 from enginebench_controller.records import Status
-from enginebench_controller.trust.soundness import soundness
+from enginebench_controller.verdicts.soundness import soundness
 
 
 def wrong(identity="m3"):

@@ -2,10 +2,10 @@
 
 import invented
 from enginebench_controller.records import Status
-from enginebench_controller.store.listing import BenchmarkPage, Fastest, ListedBenchmark
-from enginebench_controller.store.queries import BenchmarkEntry
-from enginebench_ui.views.benchmarks import benchmark_views, found_text
-from enginebench_ui.views.magnitudes import benchmark_title
+from enginebench_controller.store.benchmarks import BenchmarkPage, Fastest, ListedBenchmark
+from enginebench_controller.store.measurements import BenchmarkEntry
+from enginebench_ui.pages.benchmarks.shapes import benchmark_views, found_text
+from enginebench_ui.shared.text import benchmark_title
 
 FASTEST = Fastest(1234.5, "resnet50", "fake", 4, 1, Status.OK)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from enginebench_controller.cli import make_app
-from enginebench_ui.views.children import Quantization, missing_folder, prune_arguments, quantize_arguments
+from enginebench_ui.pages.projects.shapes import Quantization, missing_folder, prune_arguments, quantize_arguments
 
 
 def test_random_inputs_are_drawn_with_a_seed():

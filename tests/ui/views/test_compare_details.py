@@ -3,11 +3,10 @@
 import pytest
 
 from controller.comparing.chains import OTHER_ENGINE, chain, layer, reorder
-from enginebench_controller.comparing import compare_profiles
 from enginebench_controller.records import LayerState
-from enginebench_ui.views.compare_details import MOST_LISTED, Fusing, detail, parameter_rows
-from enginebench_ui.views.compare_fusing import fusing_figure
-from enginebench_ui.views.palette import SECOND
+from enginebench_controller.verdicts.layers.profiles import compare_profiles
+from enginebench_ui.pages.compare.shapes.details import MOST_LISTED, Fusing, detail, fusing_figure, parameter_rows
+from enginebench_ui.shared.charts import SECOND
 
 
 def opened(first, second, **options):

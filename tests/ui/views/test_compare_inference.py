@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 import invented
-from enginebench_controller.comparing.pairing import compare_pairs
 from enginebench_controller.records import Configuration, Effective, Readback, ReadbackSource
-from enginebench_ui.views.compare_inference import (
+from enginebench_controller.verdicts.pairing import compare_pairs
+from enginebench_ui.pages.compare.shapes.inference import (
     Bars,
     bars_figure,
     interval_sentences,
@@ -15,7 +15,7 @@ from enginebench_ui.views.compare_inference import (
     unlike_points,
     verdict_sentence,
 )
-from enginebench_ui.views.palette import FIRST, SECOND
+from enginebench_ui.shared.charts import FIRST, SECOND
 
 A = invented.measured("m1", latency_ms=4.0)
 B = invented.measured("m2", latency_ms=2.0, engine="fake-fast")

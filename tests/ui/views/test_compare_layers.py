@@ -5,20 +5,23 @@ import time
 import pytest
 
 from controller.comparing.chains import OTHER_ENGINE, chain, conv_nodes, layer, reorder
-from enginebench_controller.comparing import compare_profiles
 from enginebench_controller.records import LayerState
-from enginebench_ui.views.compare_filters import (
-    Condition,
-    Field,
+from enginebench_controller.verdicts.layers.profiles import compare_profiles
+from enginebench_ui.pages.compare.shapes.layers import (
     Filter,
+    FilterCondition,
+    FilterField,
+    RowOrder,
     conditions_of,
     filter_sentence,
     filter_text,
+    layer_table,
     matching,
+    ordered,
     parse_filter,
     problem,
+    sentences,
 )
-from enginebench_ui.views.compare_layers import Order, layer_table, ordered, sentences
 
 
 @pytest.fixture(scope="module")
@@ -64,12 +67,12 @@ def test_rows_show_times_precisions_differences_and_a_word_where_one_did_not_run
 
 
 def test_orders_put_the_unknown_last(pair):
-    assert names(ordered(pair.rows, Order.FIRST))[:3] == ["conv0", "conv2", "conv1"]
-    assert names(ordered(pair.rows, Order.SECOND))[:2] == ["conv0", "conv1"]
-    assert names(ordered(pair.rows, Order.RATIO))[:2] == ["conv1", "conv0"]
-    assert names(ordered(pair.rows, Order.DIFFERENCE))[:2] == ["conv0", "conv2"], "one-sided rows make a difference"
-    assert ordered(reversed(pair.rows), Order.EXECUTION) == pair.rows
-    assert ordered(pair.rows, Order.FIRST)[-1].first.time_ns is None
+    assert names(ordered(pair.rows, RowOrder.FIRST))[:3] == ["conv0", "conv2", "conv1"]
+    assert names(ordered(pair.rows, RowOrder.SECOND))[:2] == ["conv0", "conv1"]
+    assert names(ordered(pair.rows, RowOrder.RATIO))[:2] == ["conv1", "conv0"]
+    assert names(ordered(pair.rows, RowOrder.DIFFERENCE))[:2] == ["conv0", "conv2"], "one-sided rows make a difference"
+    assert ordered(reversed(pair.rows), RowOrder.EXECUTION) == pair.rows
+    assert ordered(pair.rows, RowOrder.FIRST)[-1].first.time_ns is None
 
 
 def test_texts_are_contained_or_equal_whatever_their_case(pair):
@@ -125,18 +128,25 @@ def test_what_is_no_filter_is_none(text):
 
 
 def test_filters_travel_in_addresses_and_read_as_sentences():
-    one = Filter(Field.NAME, Condition.CONTAINS, "a:b &c")
+    one = Filter(FilterField.NAME, FilterCondition.CONTAINS, "a:b &c")
     assert parse_filter(filter_text(one)) == one
     assert filter_sentence(one) == "layer contains “a:b &c”"
-    assert filter_sentence(Filter(Field.TIME_B, Condition.NOT_EXECUTED)) == "time B (ms) not executed"
-    assert filter_sentence(Filter(Field.RATIO, Condition.AT_MOST, "0.5")) == "ratio ≤ 0.5"
+    assert filter_sentence(Filter(FilterField.TIME_B, FilterCondition.NOT_EXECUTED)) == "time B (ms) not executed"
+    assert filter_sentence(Filter(FilterField.RATIO, FilterCondition.AT_MOST, "0.5")) == "ratio ≤ 0.5"
 
 
 def test_a_person_is_told_what_is_wrong_with_a_filter():
-    assert problem(Filter(Field.TIME_A, Condition.ABOVE, "fast")) == "“fast” is not a number; write for instance 0.5."
-    assert problem(Filter(Field.NAME, Condition.CONTAINS)) == "Type a value to compare with."
-    assert problem(Filter(Field.NAME, Condition.ABSENT)) == "“absent from the model” does not go with “layer”."
-    assert all(problem(Filter(field, condition, "1")) is None for field in Field for condition in conditions_of(field))
+    assert (
+        problem(Filter(FilterField.TIME_A, FilterCondition.ABOVE, "fast"))
+        == "“fast” is not a number; write for instance 0.5."
+    )
+    assert problem(Filter(FilterField.NAME, FilterCondition.CONTAINS)) == "Type a value to compare with."
+    assert (
+        problem(Filter(FilterField.NAME, FilterCondition.ABSENT)) == "“absent from the model” does not go with “layer”."
+    )
+    assert all(
+        problem(Filter(field, condition, "1")) is None for field in FilterField for condition in conditions_of(field)
+    )
 
 
 def test_the_rows_are_summed_up_in_words(pair):
@@ -162,7 +172,7 @@ def test_three_thousand_layers_are_filtered_and_sorted_at_once():
     pair = compare_profiles([first, second]).pairs[0]
     begin = time.perf_counter()
     found = ordered(
-        matching(pair.rows, [parse_filter("name:contains:9"), parse_filter("ratio:gt:0.5")]), Order.DIFFERENCE
+        matching(pair.rows, [parse_filter("name:contains:9"), parse_filter("ratio:gt:0.5")]), RowOrder.DIFFERENCE
     )
     assert time.perf_counter() - begin < 0.5
     assert 0 < len(found) < count

@@ -2,20 +2,21 @@
 
 import pytest
 
-from enginebench_ui.views.compare_chart import configurations, points_figure
-from enginebench_ui.views.compare_points import (
+from enginebench_ui.pages.compare.shapes.points import (
     DRAWN,
     NO_POINT,
     NOT_DRAWN,
+    configurations,
     experiment_rows,
     lacking,
     lost_sentence,
+    points_figure,
     selected,
     side,
     spot_sentence,
     toggled,
 )
-from enginebench_ui.views.palette import FIRST, SECOND, SWEET_SPOT
+from enginebench_ui.shared.charts import FIRST, SECOND, SWEET_SPOT
 from invented_experiments import experiment
 
 QUICK, MIDDLE, SLOW = experiment("q", 2, 50), experiment("m", 5, 80, batch=2), experiment("s", 9, 90, batch=4)

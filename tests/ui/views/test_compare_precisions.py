@@ -3,8 +3,8 @@
 import pytest
 
 from controller.comparing.chains import chain, layer
-from enginebench_controller.comparing import compare_profiles
-from enginebench_ui.views.compare_precisions import (
+from enginebench_controller.verdicts.layers.profiles import compare_profiles
+from enginebench_ui.pages.compare.shapes.summary import (
     follower_rows,
     followers,
     precision_figure,

@@ -2,8 +2,8 @@
 
 import invented
 from enginebench_controller.records.model import families
-from enginebench_ui.views.compare_projects import choose, contender_key, facts, find, labels
-from enginebench_ui.views.project_key import project_key
+from enginebench_ui.pages.compare.shapes.sides import choose, contender_key, facts, find, labels
+from enginebench_ui.shared.project_key import project_key
 from invented_experiments import contender
 
 ORT = contender(engine="onnxruntime", best_items_per_s=90.0)

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from enginebench_controller.records import EngineRef, Status
-from enginebench_controller.store.profile_entries import ProfileEntry
-from enginebench_ui.views.compare_sources import (
+from enginebench_controller.store.profiles import ProfileEntry
+from enginebench_ui.pages.compare.shapes.sides import (
     Wanted,
     entry_labels,
     lost_sentence,

@@ -3,8 +3,8 @@
 import pytest
 
 from controller.comparing.chains import ENGINE, OTHER_ENGINE, chain, layer, reorder
-from enginebench_controller.comparing import compare_profiles
-from enginebench_ui.views.compare_types import (
+from enginebench_controller.verdicts.layers.profiles import compare_profiles
+from enginebench_ui.pages.compare.shapes.summary import (
     INCLUDED,
     distribution_figure,
     excluded_after,

@@ -4,7 +4,7 @@ import plotly.graph_objects as go
 import pytest
 from plotly.subplots import make_subplots
 
-from enginebench_ui.views.dress import DARK, LIGHT, Palette, dress
+from enginebench_ui.shared.charts import DARK, LIGHT, Theme, dress
 
 
 def test_no_template_is_left_since_plotly_would_draw_the_figure_again_for_it() -> None:
@@ -14,7 +14,7 @@ def test_no_template_is_left_since_plotly_would_draw_the_figure_again_for_it() -
 
 
 @pytest.mark.parametrize("palette", [LIGHT, DARK])
-def test_ground_letters_and_grid_have_the_colours_of_the_palette(palette: Palette) -> None:
+def test_ground_letters_and_grid_have_the_colours_of_the_palette(palette: Theme) -> None:
     figure = go.Figure(go.Bar(x=[1], y=[2]))
     dress(figure, palette)
     layout = figure.layout

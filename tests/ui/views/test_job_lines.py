@@ -3,8 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from enginebench_controller.jobs import Cell, CellState, Job, JobState, Made, MadeKind, Progress
-from enginebench_ui.views.job_lines import RECENT_NS, job_line, recent
+from enginebench_controller.jobs import Cell, CellState, Job, JobProgress, JobState, Made, MadeKind
+from enginebench_ui.shared.jobs import RECENT_NS, job_line, recent
 
 JOB = Job(
     id="0123456789ab",
@@ -17,7 +17,7 @@ JOB = Job(
     created_at_unix_ns=0,
     started_at_unix_ns=0,
     ended_at_unix_ns=None,
-    progress=Progress(),
+    progress=JobProgress(),
     seconds_left=None,
     exit_code=None,
     cancelling=False,
@@ -27,7 +27,7 @@ DONE = replace(JOB, state=JobState.DONE, ended_at_unix_ns=1_000)
 
 def test_a_running_job_says_what_it_does_how_far_it_is_and_how_long_it_will_take():
     cells = (Cell("openvino, 1 core", CellState.OK), Cell("openvino, 2 cores", CellState.RUNNING, doing="40 %"))
-    running = replace(JOB, progress=Progress(cells=cells, total=4), seconds_left=100.0)
+    running = replace(JOB, progress=JobProgress(cells=cells, total=4), seconds_left=100.0)
 
     line = job_line(running)
 
@@ -36,7 +36,7 @@ def test_a_running_job_says_what_it_does_how_far_it_is_and_how_long_it_will_take
 
 
 def test_nobody_knows_the_share_of_a_job_without_cells():
-    line = job_line(replace(JOB, progress=Progress(doing="pruning")))
+    line = job_line(replace(JOB, progress=JobProgress(doing="pruning")))
 
     assert (line.text, line.share) == ("Calibrate nuc · running · pruning", None)
 
@@ -49,7 +49,7 @@ def test_a_failed_job_says_why():
 
 
 def test_a_job_that_made_a_version_leads_to_it():
-    made = replace(DONE, progress=Progress(made=(Made(MadeKind.MODEL, "ab" * 32),)))
+    made = replace(DONE, progress=JobProgress(made=(Made(MadeKind.MODEL, "ab" * 32),)))
 
     assert job_line(made, "the last words of a success are nobody's business").model == "ab" * 6
     assert job_line(DONE).model == ""

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from enginebench_controller.jobs import Cell, CellState, Job, JobState, Made, MadeKind, Progress
+from enginebench_controller.jobs import Cell, CellState, Job, JobProgress, JobState, Made, MadeKind
 from enginebench_controller.records import Status
-from enginebench_controller.store.cell_rows import Headline
-from enginebench_ui.views.jobs import job_view, made_kinds
+from enginebench_controller.store.measurements import Headline
+from enginebench_ui.shared.jobs import job_view, made_kinds
 
 S = 1_000_000_000
 NOW = 1_800_000_000 * S
@@ -34,7 +34,7 @@ RUNNING = Job(
     created_at_unix_ns=NOW - 40 * S,
     started_at_unix_ns=NOW - 30 * S,
     ended_at_unix_ns=None,
-    progress=Progress(cells=CELLS, total=4),
+    progress=JobProgress(cells=CELLS, total=4),
     seconds_left=30.0,
     exit_code=None,
     cancelling=False,
@@ -60,19 +60,19 @@ def test_the_share_done_is_one_of_time_and_never_whole_before_the_end():
     assert job_view(RUNNING, NOW).share == pytest.approx(0.5)
     assert job_view(replace(RUNNING, seconds_left=3 * 30.0), NOW).share == 0.5, "two of four cells"
     assert job_view(replace(RUNNING, seconds_left=0.0), NOW).share == 0.99
-    assert job_view(replace(RUNNING, progress=Progress(), seconds_left=None), NOW).share is None
+    assert job_view(replace(RUNNING, progress=JobProgress(), seconds_left=None), NOW).share is None
 
 
 def test_columns_that_would_say_nothing_are_left_out():
-    done = replace(RUNNING, state=JobState.DONE, progress=Progress(cells=CELLS[:1], total=1))
+    done = replace(RUNNING, state=JobState.DONE, progress=JobProgress(cells=CELLS[:1], total=1))
     assert list(job_view(done, NOW).cell_rows[0]) == ["State", "Model", "Engine", "Device", "Batch", "Cores"]
     elsewhere = replace(CELLS[0], target="nuc")
-    two = replace(RUNNING, progress=Progress(cells=(CELLS[0], elsewhere), total=2))
+    two = replace(RUNNING, progress=JobProgress(cells=(CELLS[0], elsewhere), total=2))
     assert [row["Target"] for row in job_view(two, NOW).cell_rows] == ["local", "nuc"]
 
 
 def test_steps_that_are_no_configurations_are_named():
-    steps = Progress(cells=(Cell("openvino, 1 core", CellState.RUNNING, doing="40 %"),), total=3)
+    steps = JobProgress(cells=(Cell("openvino, 1 core", CellState.RUNNING, doing="40 %"),), total=3)
     (row,) = job_view(replace(RUNNING, kind="targets calibrate", progress=steps), NOW).cell_rows
     assert row == {"State": "▶ running", "Step": "openvino, 1 core", "What": "40 %"}
 
@@ -91,7 +91,7 @@ def test_how_a_job_ended_is_explained():
 
 def test_the_same_failure_is_told_once():
     failing = tuple(cell(batch, CellState.FAILED, reason="it crashed") for batch in range(200))
-    view = job_view(replace(RUNNING, progress=Progress(cells=failing, total=200)), NOW)
+    view = job_view(replace(RUNNING, progress=JobProgress(cells=failing, total=200)), NOW)
 
     ((reason, titles),) = view.failures
     assert (reason, len(titles)) == ("it crashed", 200)
@@ -100,7 +100,7 @@ def test_the_same_failure_is_told_once():
 
 def test_names_in_the_table_compute_nothing_in_a_spreadsheet():
     hostile = replace(CELLS[0], model="=HYPERLINK(1)")
-    (row,) = job_view(replace(RUNNING, progress=Progress(cells=(hostile,), total=1)), NOW).cell_rows
+    (row,) = job_view(replace(RUNNING, progress=JobProgress(cells=(hostile,), total=1)), NOW).cell_rows
     assert row["Model"] == "'=HYPERLINK(1)"
 
 
@@ -112,7 +112,7 @@ def test_what_was_made_is_kept_apart_by_kind():
 def test_what_a_job_does_is_told_before_between_and_after_its_cells():
     def doing(*states: CellState, total: int | None = 2) -> str:
         cells = tuple(cell(one, state) for one, state in enumerate(states))
-        return job_view(replace(RUNNING, progress=Progress(cells=cells, total=total)), NOW).doing
+        return job_view(replace(RUNNING, progress=JobProgress(cells=cells, total=total)), NOW).doing
 
     assert doing(total=None) == "Planning …"
     assert doing(CellState.OK, CellState.QUEUED) == "Between two cells …"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from enginebench_ui.views.magnitudes import magnitude, milliseconds_text, number, percent_text, shortened, times_text
+from enginebench_ui.shared.text import magnitude, milliseconds_text, number, percent_text, shortened, times_text
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from enginebench_ui.views.benchmark.lines import labelled, lines_of
-from enginebench_ui.views.originals import of_originals
+from enginebench_ui.pages.benchmark.shapes.lines import labelled, lines_of
+from enginebench_ui.pages.benchmark.shapes.whole import of_originals
 from invented import measured, model
 
 NET, COPY, NAMESAKE = (character * 64 for character in "abc")

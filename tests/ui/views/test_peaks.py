@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from enginebench_controller.records import EngineRef, Peak, PeakKind, Rate
-from enginebench_ui.views.peaks import (
+from enginebench_ui.pages.targets.shapes import (
     bandwidth_figure,
     bandwidth_rows,
     busy_sentence,

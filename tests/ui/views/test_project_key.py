@@ -2,7 +2,7 @@
 
 import pytest
 
-from enginebench_ui.views.project_key import ProjectKey, parse_project_key, project_key
+from enginebench_ui.shared.project_key import ProjectKey, parse_project_key, project_key
 
 DIGEST = "0bebac6939397afe847a2a078d2b9110fcc70bd0ca907e3fb09f21192b884c58"
 

@@ -5,11 +5,10 @@ from dataclasses import replace
 import pytest
 
 import invented
-from enginebench_controller.model.weight_count import WeightCount
+from enginebench_controller.graph.flops.parameters import WeightCount
 from enginebench_controller.records import Arrivals, Effective, Hint, Load, Readback, ReadbackSource, Status
-from enginebench_controller.store.project_rows import ParameterCount, Project
-from enginebench_ui.views.project_key import parse_project_key
-from enginebench_ui.views.projects import (
+from enginebench_controller.store.models import ParameterCount, Project
+from enginebench_ui.pages.projects.shapes import (
     best_items_per_s,
     chosen_in_order,
     comparison,
@@ -17,7 +16,8 @@ from enginebench_ui.views.projects import (
     known_keys,
     project_views,
 )
-from enginebench_ui.views.versions import KnownVersion
+from enginebench_ui.shared.project_key import parse_project_key
+from enginebench_ui.shared.versions import KnownVersion
 
 
 def project(letter="a", engine="fake", best="m1", **fields):

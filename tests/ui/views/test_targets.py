@@ -4,9 +4,17 @@ from dataclasses import replace
 
 import invented
 from enginebench_controller.records import Target
-from enginebench_controller.running.health import Health, HealthAnswer
-from enginebench_ui.views.engines import available_names, device_rows, engine_rows
-from enginebench_ui.views.targets import NOT_YET_SEEN, askable, host_facts, overview_rows, target_views
+from enginebench_controller.targets.health import Health, HealthAnswer
+from enginebench_ui.shared.targets import (
+    NOT_YET_SEEN,
+    askable,
+    available_names,
+    device_rows,
+    engine_rows,
+    host_facts,
+    overview_rows,
+    target_views,
+)
 
 NUC = Target("nuc", "nuc:1", 0)
 

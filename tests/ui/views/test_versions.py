@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 import invented
-from enginebench_controller.model.weight_count import WeightCount
-from enginebench_ui.views.versions import KnownVersion, made_by, merged, oldest_ancestor, version_views
+from enginebench_controller.graph.flops.parameters import WeightCount
+from enginebench_ui.shared.versions import KnownVersion, made_by, merged, oldest_ancestor, version_views
 
 PRUNED = "magnitude pruning, sparsity=0.9 in every layer"
 INT8 = "int8 QDQ, u8 × s8 (7 bits), min-max over 8 inputs of seed 0"

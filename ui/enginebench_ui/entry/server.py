@@ -3,11 +3,65 @@
 from pathlib import Path
 
 import streamlit as st
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.starlette import App
 
-from enginebench_ui.entry.base_address import BaseAddress
-from enginebench_ui.views.text import inert
+from enginebench_ui.shared.text import inert
+
+_HEAD = b"<head>"
+_SCRIPT = (
+    b"<script>window.__streamlit = {BACKEND_BASE_URL: location.origin, MAIN_PAGE_BASE_URL: location.origin};</script>"
+)
+
+
+class BaseAddress:
+    """ASGI middleware that writes the address of the root into every HTML page."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass everything on; what a browser opens as a page comes back with a line more."""
+        if scope["type"] != "http" or "text/html" not in Headers(scope=scope).get("accept", ""):
+            await self._app(scope, receive, send)
+            return
+        # Unpacked, or there would be nothing to write into.
+        headers = [(name, value) for name, value in scope["headers"] if name != b"accept-encoding"]
+        page = _Page(send)
+        await self._app({**scope, "headers": headers}, receive, page.send)
+
+
+class _Page:
+    """Holds back the start of an HTML response until all of it is there: its length changes."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._start: Message | None = None
+        self._body = b""
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start" and _is_html(message):
+            self._start = message
+        elif self._start is None:
+            await self._send(message)
+        else:
+            self._body += message.get("body", b"")
+            if not message.get("more_body", False):
+                await self._finish(self._start)
+
+    async def _finish(self, start: Message) -> None:
+        body = self._body.replace(_HEAD, _HEAD + _SCRIPT, 1)
+        headers = MutableHeaders(raw=list(start["headers"]))
+        if "content-length" in headers:
+            headers["content-length"] = str(len(body))
+        await self._send({**start, "headers": headers.raw})
+        await self._send({"type": "http.response.body", "body": body})
+
+
+def _is_html(message: Message) -> bool:
+    return message["status"] == 200 and Headers(raw=message["headers"]).get("content-type", "").startswith("text/html")
 
 
 def tell(error: Exception) -> bool:

@@ -6,17 +6,38 @@ Gil Tene, "How NOT to Measure Latency", 2013).
 """
 
 import ctypes
+import math
 import queue
+import random
 import threading
 from array import array
 from collections.abc import Iterator, Sequence
-from itertools import cycle
+from itertools import cycle, repeat
 
 import numpy as np
 
 from enginebench_agent.worker.loads.block import TimedBlock, TimedLoad, clock
 from enginebench_agent.worker.loads.completions import Completions, column
 from enginebench_plugins.spec import InferRequest, Outputs, Tensors
+from enginebench_proto.v1.configuration_pb2 import ARRIVAL_PROCESS_CONSTANT, Arrivals
+
+
+def gaps_ns(arrivals: Arrivals) -> Iterator[float]:
+    """The time before each arrival since the one before it, in nanoseconds; always the same for the same seed.
+
+    Poisson arrivals have independent gaps of −ln(1 − u)/rate, u uniform on [0, 1). `check_arrivals` has found
+    rate and process sound.
+    """
+    mean_ns = 1e9 / arrivals.rate_per_s
+    if arrivals.process == ARRIVAL_PROCESS_CONSTANT:
+        return repeat(mean_ns)
+    return _exponential_ns(mean_ns, random.Random(arrivals.seed))  # noqa: S311  # a schedule, not a secret
+
+
+def _exponential_ns(mean_ns: float, generator: random.Random) -> Iterator[float]:
+    while True:
+        yield -math.log(1 - generator.random()) * mean_ns
+
 
 _PR_SET_TIMERSLACK = 29
 _NEVER = 1 << 63

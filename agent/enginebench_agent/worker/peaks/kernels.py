@@ -1,7 +1,7 @@
 """The products and convolutions that an engine's peak is looked for in: files to run, and what must come out."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from typing import Any
@@ -9,7 +9,86 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from enginebench_agent.worker.peaks.onnx_file import Node, Tensor, onnx_bytes
+IR_VERSION = 8
+OPSET = 13
+"""Old enough for every engine here, and the first whose Q/DQ operators do what quantized models do."""
+
+_ELEMENT_TYPES = {"float32": 1, "uint8": 2, "int8": 3}
+_ATTRIBUTE_INTS = 7
+_VARINT, _LENGTH_DELIMITED = 0, 2
+
+
+@dataclass(frozen=True)
+class KernelNode:
+    """One operator. Attributes are lists of integers only."""
+
+    op_type: str
+    inputs: tuple[str, ...]
+    output: str
+    attributes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class KernelTensor:
+    """An input or output: element type in NumPy's words, and shape."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+
+def onnx_bytes(
+    nodes: Sequence[KernelNode], tensor_in: KernelTensor, tensor_out: KernelTensor, weights: Mapping[str, NDArray[Any]]
+) -> bytes:
+    """A model with one input and one output. Weights are float32, uint8 or int8."""
+    graph = b"".join(_message(1, _node(node)) for node in nodes) + _text(2, "peak")
+    graph += b"".join(_message(5, _weight(name, values)) for name, values in weights.items())
+    graph += _message(11, _value(tensor_in)) + _message(12, _value(tensor_out))
+    return _number(1, IR_VERSION) + _message(7, graph) + _message(8, _text(1, "") + _number(2, OPSET))
+
+
+def _node(node: KernelNode) -> bytes:
+    names = b"".join(_text(1, name) for name in node.inputs) + _text(2, node.output)
+    attributes = b"".join(_message(5, _attribute(name, values)) for name, values in node.attributes.items())
+    return names + _text(3, f"{node.output}_node") + _text(4, node.op_type) + attributes
+
+
+def _attribute(name: str, values: Sequence[int]) -> bytes:
+    return _text(1, name) + b"".join(_number(8, value) for value in values) + _number(20, _ATTRIBUTE_INTS)
+
+
+def _weight(name: str, values: NDArray[Any]) -> bytes:
+    dims = b"".join(_number(1, size) for size in values.shape)
+    little_endian = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<"))
+    return dims + _number(2, _ELEMENT_TYPES[values.dtype.name]) + _text(8, name) + _message(9, little_endian.tobytes())
+
+
+def _value(tensor: KernelTensor) -> bytes:
+    shape = b"".join(_message(1, _number(1, size)) for size in tensor.shape)
+    kind = _number(1, _ELEMENT_TYPES[tensor.dtype]) + _message(2, shape)
+    return _text(1, tensor.name) + _message(2, _message(1, kind))
+
+
+def _text(number: int, text: str) -> bytes:
+    return _message(number, text.encode())
+
+
+def _message(number: int, content: bytes) -> bytes:
+    return _varint(number << 3 | _LENGTH_DELIMITED) + _varint(len(content)) + content
+
+
+def _number(number: int, value: int) -> bytes:
+    return _varint(number << 3 | _VARINT) + _varint(value)
+
+
+def _varint(value: int) -> bytes:
+    """Seven bits a byte, the lowest first; all but the last have their top bit set."""
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*encoded, value])
+
 
 INPUT, OUTPUT = "x", "y"
 _SEED = 20_260_101
@@ -109,16 +188,18 @@ def _content(
     depth: int,
 ) -> bytes:
     dtype = _input_type(arithmetic)
-    tensor_in, tensor_out = Tensor(INPUT, dtype, shape_in), Tensor(OUTPUT, dtype, shape_out)
+    tensor_in, tensor_out = KernelTensor(INPUT, dtype, shape_in), KernelTensor(OUTPUT, dtype, shape_out)
     if arithmetic is Arithmetic.F32:
-        return onnx_bytes([Node(operator, (INPUT, "w"), OUTPUT, attributes)], tensor_in, tensor_out, {"w": weight})
+        return onnx_bytes(
+            [KernelNode(operator, (INPUT, "w"), OUTPUT, attributes)], tensor_in, tensor_out, {"w": weight}
+        )
     chosen = _quantization(depth)
     # The form that quantizers write and engines recognize: Q/DQ around the operator, u8 activations and s8 weights.
     nodes = [
-        Node("DequantizeLinear", (INPUT, "in_scale", "zero_point"), "x_real"),
-        Node("DequantizeLinear", ("w", "weight_scale", "weight_zero_point"), "w_real"),
-        Node(operator, ("x_real", "w_real"), "y_real", attributes),
-        Node("QuantizeLinear", ("y_real", "out_scale", "zero_point"), OUTPUT),
+        KernelNode("DequantizeLinear", (INPUT, "in_scale", "zero_point"), "x_real"),
+        KernelNode("DequantizeLinear", ("w", "weight_scale", "weight_zero_point"), "w_real"),
+        KernelNode(operator, ("x_real", "w_real"), "y_real", attributes),
+        KernelNode("QuantizeLinear", ("y_real", "out_scale", "zero_point"), OUTPUT),
     ]
     constants = {
         "w": weight,

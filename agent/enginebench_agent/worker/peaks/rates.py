@@ -4,8 +4,8 @@ import statistics
 from collections.abc import Callable, Sequence
 from math import comb
 
-from enginebench_agent.worker import observe
-from enginebench_agent.worker.evidence import EvidenceReader, disturbances
+from enginebench_agent.machine import this_process
+from enginebench_agent.machine.evidence import EvidenceReader, disturbances
 from enginebench_agent.worker.loads.block import clock
 from enginebench_proto.v1.peaks_pb2 import Rate
 
@@ -28,7 +28,7 @@ class RateMeter:
 
     def __init__(self, cores: int) -> None:
         self._cores = cores
-        self._evidence = EvidenceReader(observe.affinity())
+        self._evidence = EvidenceReader(this_process.affinity())
 
     def measure(self, block: Callable[[], Work]) -> Rate:
         """Repeat a block. Disturbed ones are left out as long as `FEWEST` others remain: they say nothing of a peak."""

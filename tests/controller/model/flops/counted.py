@@ -7,8 +7,10 @@ import numpy as np
 import onnx
 from tiny_models import make_model, save
 
-from enginebench_controller.model.flops import NodeCost, node_costs
-from enginebench_controller.model.source_graph import SourceGraph, read_source_graph
+from enginebench_controller.graph.flops.counting import node_costs
+from enginebench_controller.graph.flops.work import NodeCost
+from enginebench_controller.graph.reading import read_source_graph
+from enginebench_controller.graph.source_graph import SourceGraph
 
 
 def read(model: onnx.ModelProto, folder: Path, batch: int | None = None) -> SourceGraph:

@@ -9,7 +9,8 @@ from counted import read
 from onnx import TensorProto, helper, numpy_helper
 from tiny_models import make_model
 
-from enginebench_controller.model.flops import Method, model_cost, node_costs
+from enginebench_controller.graph.flops.counting import model_cost, node_costs
+from enginebench_controller.graph.flops.work import Method
 
 FLOAT, BOOL, INT64 = TensorProto.FLOAT, TensorProto.BOOL, TensorProto.INT64
 WEIGHT = np.ones((4, 4), "f")

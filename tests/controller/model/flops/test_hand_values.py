@@ -7,7 +7,7 @@ import pytest
 from counted import cost_of
 from onnx import TensorProto, helper
 
-from enginebench_controller.model.flops import Method
+from enginebench_controller.graph.flops.work import Method
 
 
 def floats(*shape: int) -> np.ndarray:

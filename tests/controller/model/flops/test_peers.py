@@ -10,9 +10,10 @@ import pytest
 from onnx import helper
 from tiny_models import make_model, save
 
-from enginebench_controller.model.flops import node_costs
-from enginebench_controller.model.source_graph import SourceGraph, read_source_graph
-from enginebench_controller.model.zoo import ZOO, build_bytes
+from enginebench_controller.graph.flops.counting import node_costs
+from enginebench_controller.graph.reading import read_source_graph
+from enginebench_controller.graph.source_graph import SourceGraph
+from enginebench_controller.models.zoo import ZOO, build_bytes
 
 LIGHT = sorted((Path(onnx.__file__).parent / "backend/test/data/light").glob("light_*.onnx"))
 
@@ -40,7 +41,7 @@ def test_products_are_those_of_pytorchs_counter(tmp_path: Path, name: str) -> No
     from torch.utils.flop_counter import FlopCounterMode
 
     from enginebench_plugins import spec
-    from enginebench_plugins.torch.graph import convert_graph
+    from enginebench_plugins.engines.torch.graph import convert_graph
 
     path = tmp_path / "model.onnx"
     path.write_bytes(build_bytes(ZOO[name]))

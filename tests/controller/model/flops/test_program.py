@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from enginebench_controller.errors import ModelError
-from enginebench_controller.model.flops.program import count_program
+from enginebench_controller.graph.flops.saved_programs import count_program
 from enginebench_controller.records import InputTensor
 
 torch = pytest.importorskip("torch")

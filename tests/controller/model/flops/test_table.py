@@ -2,7 +2,7 @@
 
 from onnx import defs
 
-from enginebench_controller.model.flops.counters import BODIES, COUNTED, MOVES_DATA, UNKNOWN
+from enginebench_controller.graph.flops.counters import BODIES, COUNTED, MOVES_DATA, UNKNOWN
 
 
 def test_every_operator_is_counted_or_moves_data_or_is_unknown() -> None:

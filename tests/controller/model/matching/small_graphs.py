@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from enginebench_controller.model.matching import MatchedProfile, Matching, match_layers
-from enginebench_controller.model.source_graph import Attribute, SourceGraph, SourceNode
-from enginebench_controller.model.tensors import Tensor
+from enginebench_controller.graph.matching.layers import match_layers
+from enginebench_controller.graph.matching.matched import MatchedProfile, Matching
+from enginebench_controller.graph.source_graph import Attribute, SourceGraph, SourceNode, Tensor
 from enginebench_controller.records import Layer, LayerState
 
 Shapes = Mapping[str, tuple[int, ...]]

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from small_graphs import graph, renamed
 
-from enginebench_controller.model.matching import correspond
-from enginebench_controller.model.source_graph import SourceGraph
+from enginebench_controller.graph.matching.correspondence import correspond
+from enginebench_controller.graph.source_graph import SourceGraph
 
 SHAPES = {"c1": (1, 8, 4, 4), "n1": (1, 8, 4, 4), "r1": (1, 8, 4, 4), "c2": (1, 8, 4, 4), "c3": (1, 8, 4, 4)}
 SHAPES |= {"s": (1, 8, 4, 4), "r2": (1, 8, 4, 4), "p": (1, 8, 1, 1), "f": (1, 8), "y": (1, 10)}

@@ -2,7 +2,7 @@
 
 from small_graphs import graph, idle, layer, match, named_groups, profile
 
-from enginebench_controller.model.matching import LayerCategory, NodeState
+from enginebench_controller.graph.matching.matched import LayerCategory, NodeState
 from enginebench_controller.records import LayerState
 
 BLOCK = graph("""

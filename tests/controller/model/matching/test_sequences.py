@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from enginebench_controller.model.matching.sequences import common_subsequence, increasing
+from enginebench_controller.graph.matching.algorithms import common_subsequence, increasing
 
 WORDS = st.lists(st.sampled_from("abcd"), max_size=12)
 

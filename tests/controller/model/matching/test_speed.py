@@ -6,8 +6,11 @@ from collections.abc import Callable
 import pytest
 from small_graphs import graph, layer, profile, renamed
 
-from enginebench_controller.model.matching import MatchedProfile, correspond, join, match_layers
-from enginebench_controller.model.source_graph import SourceGraph
+from enginebench_controller.graph.matching.correspondence import correspond
+from enginebench_controller.graph.matching.joining import join
+from enginebench_controller.graph.matching.layers import match_layers
+from enginebench_controller.graph.matching.matched import MatchedProfile
+from enginebench_controller.graph.source_graph import SourceGraph
 from enginebench_controller.records import Layer
 
 NODES = 3000

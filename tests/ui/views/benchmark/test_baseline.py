@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 import invented
-from enginebench_controller.comparing.cells import compare_cells
 from enginebench_controller.records import Arrivals, Configuration, Interval, IntervalMethod, Load, Status
 from enginebench_controller.stats.comparison import Verdict
 from enginebench_controller.stats.scaling import Figure
-from enginebench_ui.views.benchmark.baseline import cell_view, comparison_rows, distribution_rows, remarks_on, unlike
-from enginebench_ui.views.benchmark.figures import Lens, Statistic, figure_of, interval_text
-from enginebench_ui.views.benchmark.lines import labelled, lines_of
+from enginebench_controller.verdicts.pairing import compare_cells
+from enginebench_ui.pages.benchmark.shapes.cell import cell_view, comparison_rows, distribution_rows, remarks_on, unlike
+from enginebench_ui.pages.benchmark.shapes.figures import Lens, Statistic, figure_of, interval_text
+from enginebench_ui.pages.benchmark.shapes.lines import labelled, lines_of
 
 CELL = (4, 2)
 

@@ -7,14 +7,8 @@ import pytest
 
 import invented
 from enginebench_controller.store.store import Store
-from enginebench_ui.views.benchmark.drawing import latency_axis, looks
-from enginebench_ui.views.benchmark.latency_figures import (
-    disturbed_stretches,
-    iterations_figure,
-    shares_figure,
-    thinned,
-)
-from enginebench_ui.views.benchmark.lines import labelled, lines_of
+from enginebench_ui.pages.benchmark.shapes.cell import disturbed_stretches, iterations_figure, shares_figure, thinned
+from enginebench_ui.pages.benchmark.shapes.lines import labelled, latency_axis, lines_of, looks
 
 
 @pytest.fixture

@@ -5,9 +5,8 @@ from dataclasses import replace
 import invented
 from enginebench_controller.records import Configuration, EngineRef, Load
 from enginebench_controller.store.store import BenchmarkBundle
-from enginebench_ui.views.benchmark.choice import default_base, default_beside, lines_to_choose
-from enginebench_ui.views.benchmark.lines import labelled, lines_of
-from enginebench_ui.views.benchmark.whole import shape
+from enginebench_ui.pages.benchmark.shapes.lines import labelled, lines_of
+from enginebench_ui.pages.benchmark.shapes.whole import default_base, default_beside, lines_to_choose, shape
 
 
 def measured(identity, engine="fake", batch=1, cores=2, **fields):

@@ -5,11 +5,9 @@ import pytest
 import invented
 from enginebench_controller.records import Configuration
 from enginebench_controller.stats.scaling import Axis, Figure
-from enginebench_ui.views.benchmark.drawing import looks
-from enginebench_ui.views.benchmark.figures import Lens
-from enginebench_ui.views.benchmark.lines import labelled, lines_of
-from enginebench_ui.views.benchmark.scaling import extremes, gaps, scaling_of, scaling_rows
-from enginebench_ui.views.benchmark.scaling_figures import scaling_figure
+from enginebench_ui.pages.benchmark.shapes.figures import Lens
+from enginebench_ui.pages.benchmark.shapes.lines import labelled, lines_of, looks
+from enginebench_ui.pages.benchmark.shapes.scaling import extremes, gaps, scaling_figure, scaling_of, scaling_rows
 
 LATENCY_MS = {1: 8.0, 2: 5.0, 4: 4.0}
 

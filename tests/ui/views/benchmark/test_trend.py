@@ -8,8 +8,8 @@ import invented
 from enginebench_controller.records import EngineRef, Interval, IntervalMethod, Status
 from enginebench_controller.stats.scaling import Figure
 from enginebench_controller.store.trends import TrendPoint
-from enginebench_ui.views.benchmark.figures import Statistic, Value
-from enginebench_ui.views.benchmark.trend import (
+from enginebench_ui.pages.benchmark.shapes.figures import Statistic, Value
+from enginebench_ui.pages.benchmark.shapes.trend import (
     TrendLens,
     change,
     difference,

@@ -5,12 +5,20 @@ from dataclasses import replace
 import pytest
 
 import invented_ladders
-from enginebench_controller.ladder.chart import write_chart
-from enginebench_controller.ladder.results import ladder_of
-from enginebench_controller.store.ladders import LadderEntry
-from enginebench_ui.views.ladders.chart import alternative, ladder_figure
-from enginebench_ui.views.ladders.listing import choices, ladder_rows, narrowed
-from enginebench_ui.views.ladders.rungs import Measure, bars, best_sentence, rung_rows
+from enginebench_controller.files.ladders import write_chart
+from enginebench_controller.store.benchmarks import LadderEntry
+from enginebench_controller.verdicts.ladder import ladder_of
+from enginebench_ui.pages.ladders.shapes import (
+    Measure,
+    alternative,
+    bars,
+    best_sentence,
+    choices,
+    ladder_figure,
+    ladder_rows,
+    narrowed,
+    rung_rows,
+)
 
 
 def ladder(kind="throughput", **fps):

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import invented
-from enginebench_controller.planning.expand import Job
+from enginebench_controller.plan.expand import Case
 from enginebench_controller.records import (
     ArrivalProcess,
     Arrivals,
@@ -14,9 +14,9 @@ from enginebench_controller.records import (
     Load,
     Status,
 )
-from enginebench_controller.store.cell_rows import MeasuredCell
+from enginebench_controller.store.measurements import MeasuredCell
 from enginebench_controller.store.store import Store
-from enginebench_ui.views.ordering.cell_grid import cell_grid, legend, tally
+from enginebench_ui.pages.new_benchmark.shapes import cell_grid, legend, tally
 from invented import model
 
 MODEL, COPY = "a" * 64, "b" * 64
@@ -25,7 +25,9 @@ PHOTOS = ((InputFile("pixels", "0b" * 32, 896),),)
 
 
 def job(batch, cores, engine="x", **axes):
-    return Job("local", EngineRef(engine, "default", "1"), model(MODEL), Configuration("CPU", batch, cores, **axes), ())
+    return Case(
+        "local", EngineRef(engine, "default", "1"), model(MODEL), Configuration("CPU", batch, cores, **axes), ()
+    )
 
 
 def measured(batch, cores, engine="x", digest=MODEL, median_ns=3_210_000.0, **axes):

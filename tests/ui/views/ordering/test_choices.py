@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import invented
 from enginebench_controller.records import Target
-from enginebench_ui.views.ordering.choices import (
+from enginebench_ui.shared.order_fields import (
     can_impose,
     core_counts,
     device_labels,
@@ -18,7 +18,7 @@ from enginebench_ui.views.ordering.choices import (
     target_labels,
     unavailable_engines,
 )
-from enginebench_ui.views.versions import KnownVersion
+from enginebench_ui.shared.versions import KnownVersion
 from offered import engine, missing, target
 
 DENSE, PRUNED, REBATCHED, OTHER, ELSEWHERE = (character * 64 for character in "abcde")

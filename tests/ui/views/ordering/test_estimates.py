@@ -2,7 +2,7 @@
 
 import pytest
 
-from enginebench_ui.views.ordering.estimates import duration_words, left_words, range_words
+from enginebench_ui.shared.text import duration_words, left_words, range_words
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,17 @@ import invented_profiles
 import invented_sweeps
 from controller.prospects.passes import layer
 from enginebench_controller.records import LayerState
-from enginebench_ui.views.profiles.datasets import Scale, measured_datasets, theoretical_datasets
-from enginebench_ui.views.profiles.details import layer_details, sparsity_figure
-from enginebench_ui.views.profiles.layers import layer_views, node_views
-from enginebench_ui.views.profiles.pruning import nearest_step, savings, sweep_of
-from enginebench_ui.views.profiles.results import MOST_MARKS, Drawing, hover_text, layer_figure, layer_rows
-from enginebench_ui.views.profiles.types import MOST_BARS, type_figure, type_rows, type_views
+from enginebench_ui.pages.profile.shapes.details import layer_details, sparsity_figure
+from enginebench_ui.pages.profile.shapes.layers import (
+    Scale,
+    layer_views,
+    measured_datasets,
+    node_views,
+    theoretical_datasets,
+)
+from enginebench_ui.pages.profile.shapes.prospects import nearest_step, savings, sweep_of
+from enginebench_ui.pages.profile.shapes.results import MOST_MARKS, Drawing, hover_text, layer_figure, layer_rows
+from enginebench_ui.pages.profile.shapes.types import MOST_BARS, type_figure, type_rows, type_views
 
 HOSTILE = "<img src=x onerror=alert(1)> **b** =1+1 " + "n" * 1000
 BASELINE = measured_datasets([0.9])["Baseline ms"]

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import invented
 from enginebench_controller.records import EngineRef, Status
-from enginebench_ui.views.profiles.listing import MOST_LISTED, baselines, sweep_passes, theoretical
-from enginebench_ui.views.profiles.siblings import FLOPS_KEY, siblings
+from enginebench_ui.pages.profile.shapes.summary import FLOPS_KEY, siblings
+from enginebench_ui.pages.profiles.shapes import MOST_LISTED, baselines, sweep_passes, theoretical
 from invented_sweeps import entry
 
 SWEEP = (

@@ -8,8 +8,8 @@ import pytest
 import invented_sweeps
 from controller.prospects.passes import layer
 from enginebench_controller.records import EngineRef
-from enginebench_ui.views.profiles.layers import layer_views
-from enginebench_ui.views.profiles.roofline import MOST_POINTS, calibration_command, roofline_view
+from enginebench_ui.pages.profile.shapes.layers import layer_views
+from enginebench_ui.pages.profile.shapes.roofline import MOST_POINTS, calibration_command, roofline_view
 
 
 def profile(*layers, **fields):

@@ -7,12 +7,19 @@ import pytest
 import invented_profiles
 import invented_sweeps
 from controller.prospects.passes import conv, one_pass, relu, three_layers
-from enginebench_controller.model.counted_model import CountedModel
-from enginebench_controller.prospects import Severity, advise
+from enginebench_controller.graph.analysis import CountedModel
 from enginebench_controller.records import Configuration
-from enginebench_ui.views.profiles.advice import advice_views, of_severity
-from enginebench_ui.views.profiles.pruning import elsewhere, other_settings, outcome_rows, sweep_of
-from enginebench_ui.views.profiles.summary import (
+from enginebench_controller.verdicts.layers.advice import Severity
+from enginebench_controller.verdicts.layers.advisor import advise
+from enginebench_ui.pages.profile.shapes.prospects import (
+    advice_views,
+    elsewhere,
+    of_severity,
+    other_settings,
+    outcome_rows,
+    sweep_of,
+)
+from enginebench_ui.pages.profile.shapes.summary import (
     chosen_outcome,
     estimate_basis,
     facts,

@@ -5,14 +5,16 @@ import pytest
 import invented
 from enginebench_controller.store.sql_query import QueryColumn, QueryResult
 from enginebench_controller.store.store import Store
-from enginebench_ui.views.sql.answer import answer_frame, caption, column_names
-from enginebench_ui.views.sql.chart import (
+from enginebench_ui.pages.search.shapes import (
     MOST_COLOURS,
     MOST_POINTS,
     OTHERS,
     Axes,
     ChartKind,
     answer_figure,
+    answer_frame,
+    caption,
+    column_names,
     default_axes,
     number_columns,
     remarks,

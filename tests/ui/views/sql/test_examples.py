@@ -6,9 +6,7 @@ import invented
 import invented_profiles
 from enginebench_controller.records import Status
 from enginebench_controller.store.store import Store
-from enginebench_ui.views.sql.answer import answer_frame
-from enginebench_ui.views.sql.chart import Axes, answer_figure, number_columns
-from enginebench_ui.views.sql.examples import EXAMPLES
+from enginebench_ui.pages.search.shapes import EXAMPLES, Axes, answer_figure, answer_frame, number_columns
 
 
 @pytest.fixture(scope="module")

@@ -1,1 +1,0 @@
-"""Making another machine a target over SSH: enginebench installed there, its agent kept running. No measuring here."""

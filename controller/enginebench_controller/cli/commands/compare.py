@@ -1,0 +1,433 @@
+"""`enginebench compare`: benchmarks, measurements or profiles against the first of them."""
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from enginebench_controller.cli.console import (
+    UNKNOWN,
+    concluded,
+    print_answers,
+    print_json,
+    print_table,
+    remark,
+    without_marks,
+)
+from enginebench_controller.cli.options import Json, Notes
+from enginebench_controller.cli.tables import failure_sentence
+from enginebench_controller.errors import ExitCode, InputError
+from enginebench_controller.files import junit
+from enginebench_controller.files.comparisons import benchmarks_document, comparison_document
+from enginebench_controller.files.new_file import new_file
+from enginebench_controller.files.reports import (
+    Contents,
+    benchmark_html,
+    benchmark_markdown,
+    profile_html,
+    profile_markdown,
+)
+from enginebench_controller.home import Home, default_home
+from enginebench_controller.plan.configurations import describe_load
+from enginebench_controller.plan.plan import parse_percent
+from enginebench_controller.records import Benchmark, Measurement, Profile
+from enginebench_controller.stats.comparison import LAYERS_PRACTICAL, PRACTICAL, Verdict
+from enginebench_controller.verdicts.answers import Answer, answers_across, answers_within
+from enginebench_controller.verdicts.comparison import Subjects, find_subjects
+from enginebench_controller.verdicts.conditions import Condition, parse_conditions
+from enginebench_controller.verdicts.gate_rule import (
+    Check,
+    ConditionOutcome,
+    check_measurements,
+    check_profiles,
+    exit_code,
+)
+from enginebench_controller.verdicts.layers.profiles import (
+    ProfileComparison,
+    ProfilePair,
+    TypeSide,
+    compare_profiles,
+    how_sure,
+    joined_sentence,
+    precisions,
+    verdicts,
+)
+from enginebench_controller.verdicts.layers.rows import LayerRow, LayerVerdict, RowSide
+from enginebench_controller.verdicts.layers.summary import letter, summary
+from enginebench_controller.verdicts.pairing import (
+    Compared,
+    compare_pairs,
+    pairs_across,
+    pairs_within,
+    planned_processes,
+)
+from enginebench_controller.verdicts.parity import engine_label
+from enginebench_controller.verdicts.soundness import Soundness, left_out, soundness
+from enginebench_controller.verdicts.words import (
+    condensed,
+    milliseconds,
+    model_words,
+    pair_remarks,
+    percent,
+    side_words,
+)
+
+STYLES = {Verdict.FASTER: "green", Verdict.SLOWER: "red", Verdict.SAME: "bold", Verdict.INCONCLUSIVE: "yellow"}
+
+
+@dataclass(frozen=True)
+class BenchmarkComparison:
+    """What was compared, its answers, and whether all that was given could be: what failed is named, not left out in
+    silence.
+    """
+
+    answers: tuple[Answer, ...]
+    compared: tuple[Compared, ...]
+    given: tuple[Measurement, ...]
+    soundness: Soundness
+
+
+def compare_benchmarks(home: Home, benchmarks: Sequence[Benchmark], practical: float) -> BenchmarkComparison:
+    """One benchmark within itself, or each of several with the first. Raises `InputError` where nothing compares."""
+    models = home.store.models()
+    sides = [home.store.measurements(benchmark.id, with_blocks=True) for benchmark in benchmarks]
+    if len(sides) == 1:
+        pairs = list(pairs_within(sides[0], models))
+    else:
+        pairs = [pair for other in sides[1:] for pair in pairs_across(sides[0], other, models)]
+    given = tuple(itertools.chain.from_iterable(sides))
+    if not pairs:
+        names = " and ".join(benchmark.id for benchmark in benchmarks)
+        why = "no two measurements with numbers had the same work"
+        raise InputError("\n".join([f"there is nothing to compare in {names}: {why}", *failures(given)]))
+    planned = planned_processes(benchmarks)
+    compared = compare_pairs(pairs, home.store.block_samples, models, practical, planned)
+    blocks = home.store.block_latencies([one.id for one in given if one.latency is not None])
+    if len(benchmarks) == 1:
+        answers = answers_within(given, blocks, models, benchmarks[0].plan, practical)
+    else:
+        answers = answers_across(compared, _names(benchmarks), blocks, models, practical, planned)
+    return BenchmarkComparison(
+        answers, compared, given, replace(soundness(given, models), left_out=left_out(benchmarks))
+    )
+
+
+def compare_measurements(home: Home, measurements: Sequence[Measurement], practical: float) -> BenchmarkComparison:
+    """Each of several measurements with the first that has numbers, whatever their work.
+
+    Raises `InputError` where fewer than two have numbers.
+    """
+    if len(measurements) < 2:
+        raise InputError("a comparison needs two measurements or more; name another one")
+    numbered = [one for one in measurements if one.latency is not None]
+    if len(numbered) < 2:
+        why = "a comparison needs two measurements with numbers"
+        raise InputError("\n".join([why, *failures(measurements)]))
+    pairs = [(numbered[0], other) for other in numbered[1:]]
+    models = home.store.models()
+    planned = planned_processes(home.store.benchmark(one) for one in {one.benchmark_id for one in numbered})
+    compared = compare_pairs(pairs, home.store.block_samples, models, practical, planned)
+    blocks = home.store.block_latencies([one.id for one in numbered])
+    answers = answers_across(compared, {}, blocks, models, practical, planned)
+    told = tuple(replace(one, remarks=(*_unlike_work(one.first, one.second), *one.remarks)) for one in compared)
+    return BenchmarkComparison(answers, told, tuple(measurements), soundness(measurements, models))
+
+
+def _names(benchmarks: Sequence[Benchmark]) -> dict[str, str]:
+    """What each is called: by its name, unless others have that too."""
+    names = [one.name for one in benchmarks]
+    return {one.id: one.name if names.count(one.name) == 1 else one.id for one in benchmarks}
+
+
+def failures(outcomes: Iterable[Measurement | Profile]) -> list[str]:
+    """A line for each that has no numbers, with the reason."""
+    return [
+        f"  {one.status}: {one.model_name} on {engine_label(one)} ({one.target}, {one.configuration.device}, "
+        f"{one.configuration.size}): {failure_sentence(one.failure) if one.failure else 'no reason was kept'}"
+        for one in outcomes
+        if not one.status.has_numbers
+    ]
+
+
+def _unlike_work(first: Measurement, second: Measurement) -> Iterator[str]:
+    """Benchmarks only pair what did the same work; single measurements may be of anything."""
+    for axis in ("device", "batch", "cores", "streams", "hint", "load", "requests"):
+        values = [getattr(one.configuration, axis) for one in (first, second)]
+        if values[0] != values[1]:
+            yield f"the {axis} differs: {values[0]} and {values[1]}"
+
+
+def print_compared(title: str, comparing: BenchmarkComparison, *, notes: bool = False) -> None:
+    """The answers, a row a pair, then what limits the verdicts, and what could not be compared.
+
+    Remarks of one kind are a line with their count, or all there with `notes`.
+    """
+    compared = comparing.compared
+    print_answers(comparing.answers)
+    columns = [("model", False), ("device", False), ("batch", True), ("cores", True), ("load", False)]
+    columns += [("first", False), ("second", False), ("ratio", True), ("95 % interval", False), ("p", True)]
+    print_table(title, [*columns, ("the second is", False)], [_row(one) for one in compared])
+    remark("ratio: the second's median latency ÷ the first's; p is corrected for the number of comparisons")
+    said = list(pair_remarks(compared))
+    lines = map(str, said) if notes else condensed(said, len(compared))
+    for line in dict.fromkeys([*(f"  note: {one}" for one in lines), *failures(comparing.given)]):
+        remark(line)
+
+
+def _row(compared: Compared) -> list[object]:
+    chosen, found = compared.first.configuration, compared.comparison
+    interval = UNKNOWN if found.low is None or found.high is None else f"{found.low:.3f} to {found.high:.3f}"
+    return [
+        *(model_words(compared), chosen.device, chosen.batch, chosen.cores, describe_load(chosen)),
+        *(side_words(compared.first), side_words(compared.second)),
+        UNKNOWN if found.ratio is None else f"{found.ratio:.3f}",
+        interval,
+        UNKNOWN if found.p_value is None else f"{found.p_value:.3g}",
+        Text(found.verdict, style=STYLES[found.verdict]),
+    ]
+
+
+LAYER_STYLES = {LayerVerdict.BETTER: "green", LayerVerdict.WORSE: "red"}
+_UNSURE_PRINTED = 5
+
+
+def print_comparison(comparison: ProfileComparison, most: int) -> None:
+    """A summary of all sides, then the types and layers of each pair, then what differs."""
+    _print_summary(comparison)
+    for sentence in comparison.remarks:
+        remark(f"  note: {sentence}")
+    for place, pair in enumerate(comparison.pairs, start=1):
+        _print_types(pair, letter(place))
+        _print_transitions(pair, letter(place))
+        _print_rows(pair, letter(place), most)
+    _print_settings(comparison)
+    for advice in comparison.advice:
+        side = letter([one.id for one in comparison.profiles].index(advice.profile_id))
+        remark(f"  {advice.severity} on {side}: {advice.sentence}; {without_marks(advice.remedy)}")
+
+
+def print_checks(checks: Sequence[Check]) -> None:
+    """What came of the conditions: those that failed, some of those that noise hides, and how many there were."""
+    failed, unsure = (
+        [check for check in checks if check.outcome is outcome]
+        for outcome in (ConditionOutcome.FAILED, ConditionOutcome.INCONCLUSIVE)
+    )
+    for check in [*failed, *unsure[:_UNSURE_PRINTED]]:
+        remark(f"{check.outcome}: {check.condition}: {check.subject}, {check.pair}: {check.sentence}")
+    if len(unsure) > _UNSURE_PRINTED:
+        remark(f"{len(unsure) - _UNSURE_PRINTED} more are inconclusive")
+    passed = len(checks) - len(failed) - len(unsure)
+    remark(f"--fail-if: {len(failed)} failed, {passed} passed, {len(unsure)} inconclusive")
+
+
+def _print_summary(comparison: ProfileComparison) -> None:
+    sides = [letter(place) for place in range(len(comparison.profiles))]
+    rows: list[list[object]] = [[figure.name, *figure.values] for figure in summary(comparison.profiles)]
+    print_table("Profiles compared", [("", False), *((side, False) for side in sides)], rows)
+
+
+def _print_types(pair: ProfilePair, other: str) -> None:
+    columns = [("operator", False)]
+    for side in ("A", other):
+        columns += [(f"{side} ms", True), (f"{side} %", True), (f"{side} layers", False)]
+    rows: list[list[object]] = [[one.type, *_type(one.first), *_type(one.second)] for one in pair.types]
+    print_table(f"Layer types, A and {other}", columns, rows)
+
+
+def _type(side: TypeSide) -> list[object]:
+    if side.time_ns is None:
+        return [UNKNOWN, UNKNOWN, "none"]
+    return [milliseconds(side.time_ns), percent(side.share), precisions(side.precisions)]
+
+
+def _print_transitions(pair: ProfilePair, other: str) -> None:
+    changed = [one for one in pair.transitions if not one.is_same]
+    if changed:
+        columns = [("operator", False), ("precision", False), ("rows", True), ("A ms", True), (f"{other} ms", True)]
+        rows: list[list[object]] = [
+            [
+                one.operator,
+                f"{one.first or UNKNOWN} → {one.second or UNKNOWN}",
+                one.rows,
+                milliseconds(one.first_ns),
+                milliseconds(one.second_ns),
+            ]
+            for one in changed
+        ]
+        print_table("Precisions that changed", columns, rows)
+
+
+def _print_rows(pair: ProfilePair, other: str, most: int) -> None:
+    columns = [("layer", False), ("operator", False), ("A ms", True), ("A precision", False), (f"{other} ms", True)]
+    columns += [(f"{other} precision", False), ("Δ ms", True), ("ratio", True), (f"{other} is", False)]
+    timed = [row for row in pair.rows if row.slowest_ns]
+    largest = sorted(timed, key=lambda row: -abs(row.contribution_ns))
+    print_table(
+        f"Layers, A and {other}: what makes the difference", columns, [_layer_row(row, other) for row in largest[:most]]
+    )
+    remark(joined_sentence(pair, other))
+    remark(f"{verdicts(pair)}; {how_sure(pair)}")
+    if len(largest) > most:
+        remark(f"{len(largest) - most} more rows: --most shows them")
+
+
+def _layer_row(row: LayerRow, other: str) -> list[object]:
+    outcome = row.outcome.replace("in B", f"in {other}")
+    return [
+        row.name,
+        row.operator,
+        _time(row.first),
+        row.first.precision or UNKNOWN,
+        _time(row.second),
+        row.second.precision or UNKNOWN,
+        f"{row.contribution_ns / 1e6:+.3f}",
+        UNKNOWN if row.ratio is None else f"{row.ratio:.3f}",
+        Text(outcome, style=LAYER_STYLES.get(row.verdict, "") if row.verdict else "dim"),
+    ]
+
+
+def _time(side: RowSide) -> str:
+    if side.time_ns is None:
+        return UNKNOWN
+    known = side.half_width_ns is not None and side.time_ns
+    return milliseconds(side.time_ns) + (f" ±{side.half_width_ns / side.time_ns:.0%}" if known else "")  # type: ignore[operator]
+
+
+def _print_settings(comparison: ProfileComparison) -> None:
+    if comparison.settings:
+        sides = [(letter(place), False) for place in range(len(comparison.profiles))]
+        rows: list[list[object]] = [
+            [one.setting, *(UNKNOWN if value is None else value for value in one.values)] for one in comparison.settings
+        ]
+        print_table("Settings that differ", [("setting", False), *sides], rows)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this module."""
+    app.command("compare")(compare)
+
+
+def compare(
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="A [B…]",
+            help="Ids, starts of ids, or names: of benchmarks, of profiles, or ids of measurements. Each is compared "
+            "with A; a benchmark alone with itself, engine against engine, and so the profiles of one name.",
+        ),
+    ],
+    practical: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PERCENT",
+            help=f"The smallest difference worth speaking of: {PRACTICAL:.0%}, of layers {LAYERS_PRACTICAL:.0%}.",
+        ),
+    ] = None,
+    fail_if: Annotated[
+        str | None,
+        typer.Option(metavar="CONDITION", help="Exit with code 4 if it holds beyond noise: 'slower>3%', see the docs."),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with code 5 where noise hides whether it holds.")
+    ] = False,
+    most: Annotated[int, typer.Option(min=0, help="How many layers to print, the largest differences first.")] = 20,
+    json: Json = False,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a report: one file that needs no net.")
+    ] = None,
+    markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a summary for a CI job's page.")] = None,
+    junit_file: Annotated[
+        Path | None, typer.Option("--junit", metavar="FILE", help="Write what came of --fail-if as JUnit XML.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+    notes: Notes = False,
+) -> None:
+    """Say which is faster, by how much, and how sure that is. Ratios below 1 mean that the second takes less time."""
+    conditions = () if fail_if is None else parse_conditions(fail_if)
+    if not conditions and (strict or junit_file):
+        raise InputError(f"{'--strict' if strict else '--junit'} goes with --fail-if, which says on what condition")
+    share = None if practical is None else _share(practical)
+    home = default_home()
+    subjects = find_subjects(home.store, names)
+    if subjects.also:
+        remark(f"note: {subjects.also}")
+    if subjects.profiles:
+        contents, judged = _profiles(home, subjects, share, conditions, most, json=json)
+    else:
+        contents, judged = _benchmarks(home, subjects, share, conditions, json=json, notes=notes)
+    for path, text in ((html, contents.html), (markdown, contents.markdown), (junit_file, contents.junit)):
+        if path is not None:
+            with new_file(path, force=force) as partial:
+                partial.write_text(text(), encoding="utf-8")
+            remark(f"wrote {path}")
+    if conditions:
+        print_checks(contents.checks)
+    raise typer.Exit(_exit_code(contents.checks, judged, strict=strict))
+
+
+def _share(practical: str) -> float:
+    try:
+        return parse_percent(practical)
+    except ValueError as error:
+        raise InputError(f"--practical: {error}") from None
+
+
+def _profiles(
+    home: Home, subjects: Subjects, practical: float | None, conditions: Sequence[Condition], most: int, *, json: bool
+) -> tuple[Contents, Soundness]:
+    judged = soundness(subjects.profiles)
+    layered = [one for one in subjects.profiles if one.layers]
+    missing = failures(subjects.profiles)
+    if missing and len(layered) < 2:
+        raise InputError("\n".join(["a comparison needs two profiles with layers", *missing]))
+    margin = LAYERS_PRACTICAL if practical is None else practical
+    found = compare_profiles(layered, home.store.peaks(), margin)
+    found = replace(found, remarks=(*map(str.strip, missing), *found.remarks))
+    checks = check_profiles(found, conditions)
+    if json:
+        print_json({**comparison_document(found, checks if conditions else None), "outcome": judged.document})
+    else:
+        print_comparison(found, most)
+    contents = Contents(
+        checks=checks,
+        html=lambda: profile_html(found, checks),
+        markdown=lambda: profile_markdown(found, checks),
+        junit=lambda: junit(checks),
+    )
+    return contents, judged
+
+
+def _benchmarks(
+    home: Home, subjects: Subjects, practical: float | None, conditions: Sequence[Condition], *, json: bool, notes: bool
+) -> tuple[Contents, Soundness]:
+    margin = PRACTICAL if practical is None else practical
+    if subjects.benchmarks:
+        found = compare_benchmarks(home, subjects.benchmarks, margin)
+    else:
+        found = compare_measurements(home, subjects.measurements, margin)
+    compared, missing = found.compared, [*map(str.strip, failures(found.given))]
+    checks = check_measurements(compared, conditions)
+    title = " against ".join(f"{one.name} ({one.id})" for one in subjects.benchmarks) or "Measurements"
+    if json:
+        told = checks if conditions else None
+        print_json(benchmarks_document(subjects.benchmarks, compared, told, found.soundness, found.answers))
+    else:
+        print_compared(title, found, notes=notes)
+    contents = Contents(
+        checks=checks,
+        html=lambda: benchmark_html(title, compared, checks, missing, found.answers),
+        markdown=lambda: benchmark_markdown(title, compared, checks, missing, found.answers),
+        junit=lambda: junit(checks),
+    )
+    return contents, found.soundness
+
+
+def _exit_code(checks: Sequence[Check], judged: Soundness, *, strict: bool) -> int:
+    failed = concluded(judged) != ExitCode.OK
+    found = {check.outcome for check in checks}
+    worse, cannot_tell = ConditionOutcome.FAILED in found, ConditionOutcome.INCONCLUSIVE in found
+    return int(exit_code(worse=worse, failed=failed, cannot_tell=cannot_tell, strict=strict))

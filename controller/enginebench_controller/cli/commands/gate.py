@@ -1,0 +1,285 @@
+"""`enginebench gate`: whether head is worse than base, within a budget."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Annotated, NoReturn, Self
+
+import typer
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.table import Table
+
+from enginebench_controller.cli import plan_options as options
+from enginebench_controller.cli.console import plain, print_json, remark, stderr, stdout
+from enginebench_controller.cli.options import BatchAxis, Inputs, InputValue, Json, ShapeAsForRun, TrustModels
+from enginebench_controller.cli.plan_options import fed, pairs, shapes, split, stated
+from enginebench_controller.cli.progress import remind
+from enginebench_controller.errors import InputError
+from enginebench_controller.files.gates import (
+    amount,
+    gate_document,
+    gate_junit,
+    gate_markdown,
+    headline,
+    interval_words,
+    meaning,
+    ratio_words,
+    remarks,
+    verdict_words,
+)
+from enginebench_controller.files.new_file import new_file
+from enginebench_controller.home import Home, default_home
+from enginebench_controller.plan.expand import Case
+from enginebench_controller.plan.plan import GateMetric, GateTerms, parse_duration_ns
+from enginebench_controller.records import Failure, Status
+from enginebench_controller.runs.benchmarking import BenchmarkOrder
+from enginebench_controller.runs.gate import GateOrder, again
+from enginebench_controller.runs.gate import gate as run_gate
+from enginebench_controller.verdicts.gate_results import GateResult, Judged, ratio_of_values
+from enginebench_controller.verdicts.gate_rule import GateOutcome, exit_code
+
+STYLES = {GateOutcome.WORSE: "bold red", GateOutcome.PASSES: "bold green", GateOutcome.CANNOT_TELL: "bold yellow"}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this module."""
+    app.command("gate")(gate)
+
+
+def gate(
+    model: Annotated[
+        str | None,
+        typer.Argument(metavar="[MODEL]", help="File, name, digest or zoo:NAME; none where base and head are models."),
+    ] = None,
+    base: Annotated[
+        str | None, typer.Option(metavar="SIDE", help="What is there: a model, E==VERSION, E@ENVIRONMENT, …")
+    ] = None,
+    head: Annotated[str | None, typer.Option(metavar="SIDE", help="What is new, in the same forms.")] = None,
+    engine: Annotated[str | None, typer.Option(metavar="E", help="The engine, where both have it in common.")] = None,
+    budget: Annotated[str, typer.Option(metavar="TIME", help="How long to measure, at most: 30s to 1h.")] = "2m",
+    tolerate: Annotated[str, typer.Option(metavar="PERCENT", help="How much worse head may be.")] = "1%",
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B,…",
+            help=rf"What may fail the gate: {', '.join(GateMetric)}. All are told. \[default: latency]",
+        ),
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 5 where it cannot be told.")] = False,
+    target: Annotated[
+        str | None, typer.Option(metavar="NAME", help=r"Target by name or HOST:PORT. \[default: an agent here]")
+    ] = None,
+    device: Annotated[str | None, typer.Option(metavar="NAME", help=r"Device. \[default: the CPU]")] = None,
+    batch: Annotated[int | None, typer.Option(metavar="N", help=r"Items in one inference. \[default: 1]")] = None,
+    cores: Annotated[int | None, typer.Option(metavar="N", help=r"Physical cores. \[default: all]")] = None,
+    precision: Annotated[
+        str | None, typer.Option(metavar="P", help=r"f32, bf16, f16, or default: the engine's own. \[default: f32]")
+    ] = None,
+    option: options.Option = None,
+    shape: ShapeAsForRun = None,
+    batch_axis: BatchAxis = None,
+    inputs: Inputs = None,
+    input_value: InputValue = None,
+    layers: Annotated[
+        bool, typer.Option("--layers/--no-layers", help="Profile both sides where they differ, after the budget.")
+    ] = True,
+    trust: TrustModels = False,
+    markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a comment for a pull request.")] = None,
+    junit_file: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+    json: Json = False,
+) -> None:
+    """Say whether head is worse than base, within a budget: worse, pass or cannot tell.
+
+    \b
+    Two models:    gate --base main.onnx --head new.onnx --engine onnxruntime
+    Two versions:  gate MODEL --base onnxruntime==1.20.1 --head onnxruntime
+    Environments:  gate MODEL --base onnxruntime@old --head onnxruntime@new
+    An option:     gate MODEL --base onnxruntime --head onnxruntime:OPTION=VALUE
+    Two plugins:   gate MODEL --base plugin:main/plugin --head plugin:plugin
+
+    What both have in common is said once: gate MODEL --engine onnxruntime --base ==1.20.1 --head ==1.23.2
+
+    Versions and plugins are installed on this machine, before the budget runs, and kept. The exit code is 4 for worse,
+    0 for pass; cannot tell is 5 with --strict, else 0.
+    """  # typer keeps lines after a backspace
+    if base is None or head is None:
+        raise InputError(f"--{'base' if base is None else 'head'} is missing: a gate compares --head with --base")
+    for path in filter(None, (markdown, junit_file)):
+        if path.exists() and not force:  # not after two minutes
+            raise InputError(f"there is a file {path} already; name another one, or replace it with --force")
+    common = {
+        "targets": split(target),
+        "devices": split(device),
+        "batch": None if batch is None else [batch],
+        "cores": None if cores is None else [cores],
+        "precision": split(precision),
+        "options": pairs(option, "--option ENGINE.NAME=VALUE"),
+        "shapes": shapes(shape),
+    }
+    order = GateOrder(
+        base=base,
+        head=head,
+        model=model,
+        engine=engine,
+        budget=budget,
+        tolerate=tolerate,
+        metrics=tuple(split(metric) or [GateMetric.LATENCY]),
+        fields=stated(common) | fed(inputs, input_value, batch_axis),
+        explain=layers,
+        trusted=trust,
+    )
+    home = default_home()
+    remind(home)
+    with watching() as watcher:
+        result = run_gate(home, order, watcher)
+    if markdown is not None:
+        _write(markdown, gate_markdown(result), force=force)
+    if junit_file is not None:
+        _write(junit_file, gate_junit(result, strict=strict), force=force)
+    if json:
+        print_json(gate_document(result))
+    else:
+        print_gate(result)
+    raise typer.Exit(_exit_code(result, strict=strict))
+
+
+def carry_out_again(home: Home, order: BenchmarkOrder, *, as_json: bool) -> NoReturn:
+    """Carry out the plan of a gate, as `rerun` and `run PLAN.toml` do. Ends the command."""
+    remind(home)
+    with watching() as watcher:
+        result = asyncio.run(again(home, order, watcher))
+    if as_json:
+        print_json(gate_document(result))
+    else:
+        print_gate(result)
+    raise typer.Exit(_exit_code(result, strict=False))
+
+
+def _write(path: Path, text: str, *, force: bool) -> None:
+    with new_file(path, force=force) as partial:
+        partial.write_text(text, encoding="utf-8")
+    remark(f"wrote {path}")
+
+
+def _exit_code(result: GateResult, *, strict: bool) -> int:
+    worse, cannot_tell = (result.outcome is one for one in (GateOutcome.WORSE, GateOutcome.CANNOT_TELL))
+    failed = bool(result.problems or result.failures)
+    return int(exit_code(worse=worse, failed=failed, cannot_tell=cannot_tell, strict=strict))
+
+
+def print_gate(result: GateResult) -> None:
+    """The verdict, a line a metric, and what to know."""
+    text = plain(headline(result))
+    text.stylize(STYLES[result.outcome], 0, text.plain.index(":"))
+    stdout().print(text, soft_wrap=False)
+    for problem in result.problems:
+        line = plain(f"≠ {problem}")
+        line.stylize("bold red")
+        stdout().print(line)
+    stdout().print(_metrics(result))
+    remark(f"  * decides; × is head ÷ base with its 95 % interval. {meaning(result)}")
+    for line_ in remarks(result):
+        if line_ not in result.problems:
+            remark(f"  {line_}")
+    remark(f"  `enginebench show {result.benchmark.id}` shows it again")
+
+
+def _metrics(result: GateResult) -> Table:
+    """A line a metric that is known or decides; on a narrow terminal the values wrap."""
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    for is_short in (True, True, True, True, False):
+        grid.add_column(no_wrap=is_short)
+    for one in result.judged.metrics:
+        if one.base is not None or one.head is not None or one.decides:
+            ratio, interval = ratio_words(one)
+            interval = interval.replace(" to ", "–")
+            values = f"{amount(one.metric, one.base)} → {amount(one.metric, one.head)}"
+            name = f"{'*' if one.decides else ' '} {one.metric}"
+            grid.add_row(*map(plain, (name, verdict_words(one), f"{ratio}×", interval, values)))
+    return grid
+
+
+@contextmanager
+def watching() -> Iterator["GateProgress"]:
+    """Tell on stderr how a gate is coming along."""
+    with GateProgress() as progress:
+        yield progress
+
+
+class GateProgress:
+    """A bar of the budget with the interval so far; without a terminal, a line whenever the pairs have doubled."""
+
+    def __init__(self) -> None:
+        self._progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=None),
+            TextColumn("{task.fields[left]}", markup=False),
+            console=stderr(),
+            transient=True,
+            expand=True,
+        )
+        self._task: TaskID | None = None
+        self._told = 0
+        self._seconds = 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._progress.live.is_started:
+            self._progress.stop()
+
+    def said(self, sentence: str) -> None:
+        """See `GateWatcher`."""
+        if self._progress.live.is_started:
+            self._progress.stop()
+        remark(sentence)
+
+    def begun(self, benchmark_id: str, terms: GateTerms) -> None:
+        """See `GateWatcher`."""
+        self._seconds = parse_duration_ns(terms.budget) / 1e9
+        self._task = self._progress.add_task("first pair", total=self._seconds, left=_left(self._seconds))
+        if self._progress.console.is_interactive:
+            self._progress.start()
+
+    def looked(self, judged: Judged, seconds_left: float) -> None:
+        """See `GateWatcher`."""
+        if self._task is None:
+            return
+        words = _so_far(judged)
+        done = self._seconds - seconds_left
+        self._progress.update(self._task, description=words, completed=done, left=_left(seconds_left))
+        if not self._progress.console.is_interactive and judged.pairs >= 2 * self._told:
+            self._told = max(judged.pairs, 1)
+            remark(f"{words}, {_left(seconds_left)}")
+
+    def uploading(self, job: Case, sent_bytes: int, total_bytes: int) -> None:
+        """See `remote_run.Reporter`."""
+        if self._task is not None:
+            self._progress.update(self._task, description=f"uploading {sent_bytes / 1e6:.0f} MB")
+
+    def running(self, job: Case, process: int, phase: str, elapsed_ns: int, expected_ns: int) -> None:
+        """See `remote_run.Reporter`."""
+
+    def finished(self, job: Case, outcome_id: str, status: Status, failure: Failure | None) -> None:
+        """See `remote_run.Reporter`."""
+        if failure is not None:
+            self.said(f"{job.title}: {failure.message}")
+
+
+def _so_far(judged: Judged) -> str:
+    one = judged.decisive
+    found = ratio_of_values(one)
+    if found is None:
+        return f"{judged.pairs} pair{'s' if judged.pairs > 1 else ''}"
+    middle, low, high = found
+    return f"{judged.pairs} pairs: {middle:.3f}× ({interval_words(low, high)})"
+
+
+def _left(seconds: float) -> str:
+    return f"{int(seconds // 60)}:{int(seconds % 60):02} left"

@@ -1,0 +1,171 @@
+"""`enginebench models …`: named model versions by digest."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from enginebench_controller.cli.console import confirmed, plain, print_json, print_table, remark
+from enginebench_controller.cli.options import BatchAxis, Json, Model, ShapeAsForRun, Trust
+from enginebench_controller.cli.plan_options import (
+    ImageLayout,
+    ImageMean,
+    ImageResize,
+    ImageScale,
+    ImageStd,
+    given_shapes,
+    image_options,
+    shapes,
+    split,
+)
+from enginebench_controller.cli.progress import deriving
+from enginebench_controller.cli.tables import instant
+from enginebench_controller.errors import InputError
+from enginebench_controller.files.benchmarks import model_document
+from enginebench_controller.home import default_home
+from enginebench_controller.models.derive.convert import convert_to_ir
+from enginebench_controller.models.derive.quantize import CalibrationFolder
+from enginebench_controller.models.derive.quantize import prune as prune_model
+from enginebench_controller.models.derive.quantize import quantize as quantize_model
+from enginebench_controller.models.inputs.arrays import ImageOptions
+from enginebench_controller.models.inputs.shapes import parse_shapes
+from enginebench_controller.models.zoo import ZOO
+from enginebench_controller.plan.plan import make_plan
+from enginebench_controller.records import ModelVersion
+
+IR_FP16 = "openvino-ir-fp16"
+SEEDED_SAMPLES = 8
+
+group = typer.Typer(no_args_is_help=True, help="The model versions on this machine.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.add_typer(group, name="models")
+
+
+@group.command("add")
+def add(
+    file: Annotated[Path, typer.Argument(help="ONNX, OpenVINO IR (.xml), TorchScript or .pt2 file.")],
+    name: Annotated[str | None, typer.Option(help="Its name; the file's by default.")] = None,
+    json: Json = False,
+) -> None:
+    """Copy a model, with the files it refers to, into the library."""
+    _print(default_home().library.add(file, name=name), as_json=json)
+
+
+@group.command("list")
+def list_(json: Json = False) -> None:
+    """List the model versions, and the zoo that can be built without a download."""
+    versions = default_home().library.versions()
+    if json:
+        print_json({"schema_version": 1, "models": [model_document(v) for v in versions], "zoo": sorted(ZOO)})
+        return
+    columns = [("name", False), ("digest", False), ("format", False), ("MB", True), ("made from", False)]
+    rows: list[list[object]] = [
+        [v.name, v.digest[:12], v.format, f"{v.size_bytes / 1e6:.1f}", _origin(v), instant(v.created_at_unix_ns)]
+        for v in versions
+    ]
+    print_table("Models", [*columns, ("added", False)], rows)
+    remark("zoo, built when first used: " + ", ".join(f"zoo:{name}" for name in sorted(ZOO)))
+
+
+@group.command("remove")
+def remove(model: Model, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:
+    """Remove one model version. What was measured with it stays."""
+    library = default_home().library
+    version = library.resolve(model)
+    if yes or confirmed(f"remove {version.name} ({version.digest[:12]})?"):
+        library.remove(version)
+        remark(f"removed {version.digest[:12]}")
+
+
+@group.command("quantize")
+def quantize(
+    model: Model,
+    seed: Annotated[int, typer.Option(help="Seed of the calibration inputs.")] = 0,
+    samples: Annotated[
+        int | None, typer.Option(min=1, help="How many calibration inputs: 8, or all of --inputs.")
+    ] = None,
+    inputs: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Calibrate on its .npy, .npz or image files, as for run.")
+    ] = None,
+    image_resize: ImageResize = None,
+    image_layout: ImageLayout = None,
+    image_scale: ImageScale = None,
+    image_mean: ImageMean = None,
+    image_std: ImageStd = None,
+    shape: ShapeAsForRun = None,
+    batch_axis: BatchAxis = None,
+    json: Json = False,
+) -> None:
+    """Make an INT8 child version (QDQ, unsigned activations × signed weights)."""
+    library = default_home().library
+    image = image_options(image_resize, image_layout, image_scale, split(image_mean), split(image_std))
+    if image and inputs is None:
+        raise InputError("options for images need a folder of them: give --inputs FOLDER")
+    with deriving("quantizing") as made:
+        child = quantize_model(
+            library,
+            library.resolve(model),
+            calibration_seed=seed,
+            samples=samples or SEEDED_SAMPLES,
+            shapes=given_shapes(shape, batch_axis),
+            given=None if inputs is None else CalibrationFolder(inputs.expanduser(), _checked(image), samples),
+        )
+        made(child)
+    _print(child, as_json=json)
+    if not json:
+        remark(child.derivation or "")
+
+
+@group.command("prune")
+def prune(
+    model: Model,
+    sparsity: Annotated[float, typer.Option(help="Share of each layer's weights to zero, such as 0.9.")],
+    json: Json = False,
+) -> None:
+    """Make a child version whose smallest weights are zero."""
+    library = default_home().library
+    with deriving("pruning") as made:
+        child = prune_model(library, library.resolve(model), sparsity)
+        made(child)
+    _print(child, as_json=json)
+
+
+@group.command("convert")
+def convert(
+    model: Model,
+    to: Annotated[str, typer.Option(metavar="FORMAT", help="openvino-ir-fp16: OpenVINO IR with FP16 weights.")],
+    shape: Annotated[
+        list[str] | None,
+        typer.Option(metavar="INPUT=AxBxC", help="Inputs of a TorchScript or .pt2 file, in its order."),
+    ] = None,
+    trust: Trust = False,
+    json: Json = False,
+) -> None:
+    """Make a child version in another format. It takes OpenVINO, installed beside this command."""
+    if to != IR_FP16:
+        raise InputError(f"models cannot be converted to {to!r}; there is {IR_FP16}")
+    library = default_home().library
+    given = parse_shapes(shapes(shape) or {})
+    with deriving("converting") as made:
+        child = convert_to_ir(library, library.resolve(model), given, trusted=trust)
+        made(child)
+    _print(child, as_json=json)
+
+
+def _checked(image: dict[str, Any] | None) -> ImageOptions:
+    """The options as a plan takes them. Raises `InputError` with one line a mistake."""
+    return make_plan({"models": ("any",), "image": image or {}}, "models quantize").image
+
+
+def _print(version: ModelVersion, *, as_json: bool) -> None:
+    if as_json:
+        print_json(model_document(version))
+    else:
+        typer.echo(plain(f"{version.name} {version.digest}"))
+
+
+def _origin(version: ModelVersion) -> str:
+    return f"{version.derivation} of {version.parent_digest[:12]}" if version.parent_digest else ""

@@ -1,0 +1,379 @@
+"""`enginebench profile` and `profiles …`: the time of every layer, in a pass of its own, and those stored."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from enginebench_controller.cli import plan_options as options
+from enginebench_controller.cli.commands.flops import short
+from enginebench_controller.cli.console import UNKNOWN, concluded, confirmed, print_json, print_table, remark
+from enginebench_controller.cli.options import BatchAxis, Inputs, InputValue, Json, Model, ShapeAsForRun, Trust
+from enginebench_controller.cli.plan_options import fed, pairs, shapes, split, stated
+from enginebench_controller.cli.progress import announcing, remind
+from enginebench_controller.cli.tables import failure_sentence, instant
+from enginebench_controller.files.profile_formats import ExportFormat, export_profiles
+from enginebench_controller.files.profiles import import_profiles, profile_list_document, profiles_document
+from enginebench_controller.graph.analysis import is_at_most
+from enginebench_controller.graph.roofline import ABOVE_THE_ROOF, Roofline, rooflines
+from enginebench_controller.home import default_home
+from enginebench_controller.plan.plan import make_plan
+from enginebench_controller.plan.sparsity import parse_sparsities
+from enginebench_controller.records import Coverage, Layer, ModelWork, Peak, Profile, ProfileNode
+from enginebench_controller.runs.profiling import ProfileOrder, run_profiles
+from enginebench_controller.stats import layers as figures
+from enginebench_controller.stats.layers import TypeTime
+from enginebench_controller.verdicts.parity import engine_label
+from enginebench_controller.verdicts.soundness import soundness
+
+ID_LENGTH = 12
+_LISTED = [
+    *[("id", False), ("name", False), ("created", False), ("target", False), ("model", False), ("engine", False)],
+    *[("precision", False), ("batch", True), ("cores", True), ("zeros imposed", True), ("median ms", True)],
+    *[("profiled ÷", True), ("Σ layers ÷", True), ("matched %", True), ("status", False)],
+]
+_LAYERS = [
+    *[("#", True), ("layer", False), ("type", False), ("kernel", False), ("precision", False), ("mean ms", True)],
+    *[("%", True), ("FLOPs", True), ("GFLOP/s", True), ("of roof", True), ("bound by", False), ("matched", False)],
+    ("state", False),
+]
+_UNDER_A_ROOF = [("of roof", True), ("bound by", False)]
+
+
+def print_profiles(title: str, profiles: Sequence[Profile]) -> None:
+    """A row a profile."""
+    print_table(title, _LISTED, [_listed(profile) for profile in profiles])
+
+
+def print_summary(profile: Profile) -> None:
+    """What a profile amounts to, a line a figure."""
+    rows: list[list[object]] = [[name, value] for name, value in _summary(profile).items()]
+    print_table(_title(profile), [("figure", False), ("value", False)], rows)
+    if profile.failure:
+        remark(f"  {profile.status}: {failure_sentence(profile.failure)}")
+    if profile.unmatched_reason:
+        remark(f"  layers are not matched to source nodes: {profile.unmatched_reason}")
+    if profile.effective.prepared:
+        remark(f"  {profile.effective.preparation}")
+
+
+def print_types(profile: Profile) -> None:
+    """A row a layer type, the one that takes most time first."""
+    columns = [("type", False), ("layers", True), ("ms", True), ("%", True), ("precisions", False)]
+    print_table("Time by layer type", columns, [_type_row(one) for one in figures.by_type(profile.layers)])
+
+
+def print_layers(profile: Profile, peaks: Sequence[Peak], most: int) -> None:
+    """A row a layer, slowest first; those without a time come last and say why. `peaks` are the target's."""
+    places = dict(zip(map(id, profile.layers), rooflines(profile, peaks), strict=True))
+    has_roofs = any(place and place.share is not None for place in places.values())
+    total = figures.total_ns(profile.layers)
+    slowest = figures.slowest_first(profile.layers)
+    rows = [_layer_row(layer, total, places[id(layer)]) for layer in slowest[:most]]
+    columns = [column for column in _LAYERS if has_roofs or column not in _UNDER_A_ROOF]
+    print_table("Layers, slowest first", columns, [[row[heading] for heading, _ in columns] for row in rows])
+    remark("± half of the mean's 95 % interval over the inferences of this pass; FLOPs count zeros, and a MAC is 2")
+    if has_roofs:
+        remark("of roof: share of what this engine can attain here; *: counts work that Winograd or zeros save")
+        _remark_notes([places[id(layer)] for layer in slowest[:most]])
+    elif profile.work is not None:
+        remark("how near to this machine's peaks that is, is shown after `enginebench targets calibrate`")
+    if len(slowest) > most:
+        remark(f"{len(slowest) - most} more layers: --most shows them")
+
+
+def _title(profile: Profile) -> str:
+    asked = profile.configuration
+    where = f"{asked.device}, {asked.size}, {asked.precision}"
+    return f"{profile.name}: {profile.model_name} on {engine_label(profile)}, {where}"
+
+
+def _listed(profile: Profile) -> list[object]:
+    asked, coverage = profile.configuration, profile.coverage
+    sum_ns = coverage.total_ns if coverage else figures.total_ns(profile.layers)
+    return [
+        profile.id[:ID_LENGTH],
+        profile.name,
+        instant(profile.created_at_unix_ns),
+        profile.target,
+        profile.model_name,
+        engine_label(profile),
+        asked.precision,
+        asked.batch,
+        asked.cores,
+        UNKNOWN if profile.imposed_sparsity is None else f"{profile.imposed_sparsity:g}",
+        _ms(profile.unprofiled_latency_ns),
+        _number(figures.profiled_to_unprofiled(profile)),
+        _number(figures.ratio(sum_ns, profile.unprofiled_latency_ns)),
+        UNKNOWN if coverage is None else _percent(coverage.share),
+        profile.status.value,
+    ]
+
+
+def _summary(profile: Profile) -> Mapping[str, str]:
+    options = ", ".join(f"{name}={value}" for name, value in profile.configuration.options.items())
+    return {
+        "id": profile.id,
+        "median latency without counters, ms": _ms(profile.unprofiled_latency_ns),
+        "profiled ÷ unprofiled latency": _number(figures.profiled_to_unprofiled(profile)),
+        "Σ layers ÷ unprofiled latency": _number(figures.layers_to_latency(profile)),
+        "profiled inferences": UNKNOWN if profile.iterations is None else str(profile.iterations),
+        **_matched(profile.coverage),
+        **_work(profile.work, profile.nodes),
+        "model size, peak memory": f"{_bytes(profile.model_size_bytes)}, {_bytes(profile.peak_rss_bytes)}",
+        **({"engine options": options} if options else {}),
+    }
+
+
+def _matched(coverage: Coverage | None) -> Mapping[str, str]:
+    if coverage is None:
+        return {"time matched to source nodes": UNKNOWN}
+    return {
+        "time matched to source nodes": f"{_percent(coverage.share)} %",
+        "largest group": f"{_percent(coverage.largest_group_share)} % of the nodes",
+    }
+
+
+def _work(work: ModelWork | None, nodes: Sequence[ProfileNode]) -> Mapping[str, str]:
+    if work is None:
+        return {"FLOPs of an inference": UNKNOWN, "parameters": UNKNOWN}
+    known = f", known for {_percent(work.coverage)} % of the nodes" if work.coverage != 1 else ""
+    operators = dict.fromkeys(node.op_type for node in nodes if node.macs is None)
+    unknown = f"; {', '.join(operators)} may have most of them" if operators and work.flops is None else ""
+    return {
+        "FLOPs of an inference": f"{'≤ ' if is_at_most(nodes) else ''}{short(work.flops)}{known}{unknown}",
+        "parameters": f"{short(work.parameters)}, {short(work.nonzero_parameters)} of them not zero",
+    }
+
+
+def _type_row(one: TypeTime) -> list[object]:
+    precisions = ", ".join(f"{name or UNKNOWN} ×{count}" for name, count in sorted(one.precisions.items()))
+    return [one.type, one.layers, _ms(one.time_ns), _percent(one.share), precisions]
+
+
+def _layer_row(layer: Layer, total: float | None, place: Roofline | None) -> Mapping[str, object]:
+    mean = figures.mean_ns(layer)
+    rate = place.flops_per_s if place else None
+    return {
+        "#": layer.order,
+        "layer": layer.name,
+        "type": layer.type,
+        "kernel": layer.kernel or UNKNOWN,
+        "precision": layer.precision or UNKNOWN,
+        "mean ms": _ms(mean) + _half_width(layer, mean),
+        "%": _percent(figures.share(layer, total)),
+        "FLOPs": short(layer.flops),
+        "GFLOP/s": UNKNOWN if rate is None else f"{rate / 1e9:.1f}",
+        "of roof": _of_roof(place),
+        "bound by": place.bound or UNKNOWN if place else UNKNOWN,
+        "matched": layer.category.replace("_", " ") or UNKNOWN,
+        "state": layer.state.replace("_", " "),
+    }
+
+
+def _remark_notes(places: Iterable[Roofline | None]) -> None:
+    """Why layers lie above their roof, but for those with a star, whose remark stands already."""
+    above = [place for place in places if place and (place.share or 0) > 1 and not place.dense_equivalent]
+    notes = Counter(note for place in above for note in place.notes)
+    for note, layers in notes.items():
+        remark(f"!: {layers} of these layers {'is' if layers == 1 else 'are'} {ABOVE_THE_ROOF[note]}")
+
+
+def _of_roof(place: Roofline | None) -> str:
+    if place is None or place.share is None:
+        return UNKNOWN
+    mark = "*" if place.dense_equivalent else "!" if place.share > 1 else ""
+    return f"{100 * place.share:.0f}%{mark}"
+
+
+def _half_width(layer: Layer, mean: float | None) -> str:
+    interval = figures.interval(layer)
+    if interval is None or not mean:
+        return ""
+    return f" ±{50 * (interval.high - interval.low) / mean:.0f}%"
+
+
+def _ms(value_ns: float | None) -> str:
+    return UNKNOWN if value_ns is None else f"{value_ns / 1e6:.3f}"
+
+
+def _number(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:.2f}"
+
+
+def _percent(share: float | None) -> str:
+    return UNKNOWN if share is None else f"{100 * share:.1f}"
+
+
+def _bytes(size: int | None) -> str:
+    return UNKNOWN if size is None else f"{short(size)}B"
+
+
+def _register_profile(app: typer.Typer) -> None:
+    """Add the command of this module."""
+    app.command("profile")(profile)
+
+
+def profile(
+    model: Model,
+    engine: options.Engine = None,
+    target: options.Target = None,
+    device: options.Device = None,
+    batch: options.Batch = None,
+    cores: options.Cores = None,
+    precision: options.Precision = None,
+    sparsity: Annotated[
+        str | None,
+        typer.Option(metavar="S,T,…", help="A pass for each share of zeros imposed, such as 0,0.5,0.9: DeepSparse."),
+    ] = None,
+    iterations: Annotated[int, typer.Option(help="Profiled inferences.")] = 20,
+    warmup: options.Warmup = None,
+    shape: ShapeAsForRun = None,
+    batch_axis: BatchAxis = None,
+    option: options.Option = None,
+    seed: options.Seed = None,
+    inputs: Inputs = None,
+    input_value: InputValue = None,
+    timeout: options.Timeout = None,
+    wait_quiet: options.WaitQuiet = None,
+    name: Annotated[str | None, typer.Option(help="Name of the profiles; by default that of the model.")] = None,
+    trust: Trust = False,
+    most: Annotated[int, typer.Option(min=0, help="How many layers to print, slowest first.")] = 20,
+    json: Json = False,
+) -> None:
+    """Time every layer of a model. Never mixed with measurements: counters cost time of their own."""
+    given = {
+        "models": [model],
+        "engines": split(engine),
+        "targets": split(target),
+        "devices": split(device),
+        "batch": split(batch),
+        "cores": split(cores),
+        "precision": split(precision),
+        "iterations": iterations,
+        "warmup": warmup,
+        "shapes": shapes(shape),
+        "options": pairs(option, "--option ENGINE.NAME=VALUE"),
+        "seed": seed,
+        "timeout": timeout,
+        "wait_quiet": wait_quiet,
+        "name": name,
+    }
+    plan = make_plan(stated(given) | fed(inputs, input_value, batch_axis), "profile")
+    order = ProfileOrder(plan, parse_sparsities(sparsity), trusted=trust)
+    remind(default_home())
+    with announcing() as announce:
+        profiles = asyncio.run(run_profiles(default_home(), order, announce))
+    peaks, judged = default_home().store.peaks(), soundness(profiles)
+    if json:
+        print_json({**profiles_document(profiles, peaks), "outcome": judged.document})
+    else:
+        _print(profiles, peaks, most)
+    raise typer.Exit(concluded(judged))
+
+
+def _print(profiles: Sequence[Profile], peaks: Sequence[Peak], most: int) -> None:
+    for one in profiles:
+        print_summary(one)
+        if one.layers:
+            print_types(one)
+            print_layers(one, peaks, most)
+    if len(profiles) > 1:
+        print_profiles("All passes", profiles)
+    for one in profiles:
+        remark(f"look at it again with `enginebench profiles show {one.id}`")
+
+
+ProfileName = Annotated[str, typer.Argument(metavar="ID", help="Id, start of an id, or name of a profile.")]
+
+group = typer.Typer(no_args_is_help=True, help="The profiles that were made: per-layer times, matched and counted.")
+
+
+class View(StrEnum):
+    """What a profile is broken down by."""
+
+    TYPE = "type"
+    LAYER = "layer"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.add_typer(group, name="profiles")
+
+
+@group.command("list")
+def list_(json: Json = False) -> None:
+    """List the profiles, newest first."""
+    profiles = default_home().store.profiles()
+    if json:
+        print_json(profile_list_document(profiles))
+        return
+    print_profiles("Profiles", profiles)
+    if not profiles:
+        remark("no profiles yet; make one with `enginebench profile MODEL`")
+
+
+@group.command("show")
+def show(
+    profile: ProfileName,
+    most: Annotated[int, typer.Option(min=0, help="How many layers to print, slowest first.")] = 20,
+    by: Annotated[View | None, typer.Option(help="Only this of the two tables.")] = None,
+    json: Json = False,
+) -> None:
+    """Show one profile: what it amounts to, the time by layer type, and the slowest layers."""
+    store = default_home().store
+    found = store.profile(profile)
+    peaks = store.peaks(found.target)
+    if json:
+        print_json(profiles_document([found], peaks))
+        return
+    print_summary(found)
+    if found.layers and by is not View.LAYER:
+        print_types(found)
+    if found.layers and by is not View.TYPE:
+        print_layers(found, peaks, most)
+
+
+@group.command("remove")
+def remove(profile: ProfileName, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:
+    """Remove a profile with its layers from the store."""
+    store = default_home().store
+    found = store.profile(profile)
+    if yes or confirmed(f"remove profile {found.id} ({found.name}, {found.engine.name})?"):
+        store.remove_profile(found.id)
+        remark(f"removed {found.id}")
+
+
+@group.command("export")
+def export(
+    profiles: Annotated[list[str], typer.Argument(metavar="ID…", help="Ids, starts of ids, or names.")],
+    form: Annotated[
+        ExportFormat,
+        typer.Option("--format", help="json: everything; csv and parquet: a row a layer; trace: for Perfetto."),
+    ] = ExportFormat.JSON,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write; stdout without it, but for Parquet.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
+) -> None:
+    """Export profiles for other programs. Unknown values are null or empty, never 0."""
+    store = default_home().store
+    found = {one.id: one for one in map(store.profile, profiles)}
+    text = export_profiles(list(found.values()), store.peaks(), form, output, force=force)
+    if text is None:
+        remark(f"wrote {output}")
+    else:
+        typer.echo(text, nl=False)
+
+
+@group.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that `profiles export` wrote as JSON.")],
+) -> None:
+    """Import exported profiles; what is already there stays as it is."""
+    imported = import_profiles(default_home().store, file)
+    remark(f"imported {len(imported)} profiles: {', '.join(imported) or 'all were there already'}")

@@ -1,0 +1,332 @@
+"""`enginebench run`, `rerun`, `demo` and `resume`: carrying benchmarks out, and what interrupted ones have left."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from enginebench_controller.cli import plan_options as options
+from enginebench_controller.cli.commands.gate import carry_out_again
+from enginebench_controller.cli.console import concluded, print_answers, print_json, print_table, remark
+from enginebench_controller.cli.options import (
+    BatchAxis,
+    BenchmarkName,
+    Inputs,
+    InputValue,
+    Json,
+    Notes,
+    ShapeAsForRun,
+    TrustAgain,
+    TrustModels,
+)
+from enginebench_controller.cli.plan_options import fed, image_options, pairs, shapes, split, stated
+from enginebench_controller.cli.progress import announcing, remind
+from enginebench_controller.cli.tables import print_measurements
+from enginebench_controller.errors import ExitCode, InputError
+from enginebench_controller.files.benchmarks import benchmark_document
+from enginebench_controller.home import HOME_VARIABLE, Home, default_home
+from enginebench_controller.plan.configurations import describe_load
+from enginebench_controller.plan.expand import Case, Expansion
+from enginebench_controller.plan.plan import Plan, make_plan, plan_toml, read_plan
+from enginebench_controller.records import Benchmark
+from enginebench_controller.records.fields import CONFIGURATION
+from enginebench_controller.runs.benchmarking import BenchmarkOrder, order_again, plan_only, run_benchmark
+from enginebench_controller.runs.gate import enough_of
+from enginebench_controller.runs.resuming import ResumeOrder, TakenUp, Waiting, look
+from enginebench_controller.runs.resuming import resume as resume_all
+from enginebench_controller.verdicts.answers import answers_document, answers_of
+from enginebench_controller.verdicts.soundness import Soundness, left_out, of_benchmark, soundness
+
+SCHEMA_VERSION = 1
+_HEADINGS = ("target", "model", "engine", "version", "environment", "device")
+_AXES_HEADINGS = ("batch", "cores", "streams", "precision", "load", "hint")
+
+
+def show_expansion(expansion: Expansion, *, as_json: bool) -> None:
+    """Print what would run, for a person or for a program."""
+    shortest_s, longest_s = _seconds_of_measuring(expansion)
+    if as_json:
+        print_json(
+            {
+                "schema_version": SCHEMA_VERSION,
+                "dry_run": True,
+                "configurations": [_described(job) for job in expansion.jobs],
+                "shortest_measuring_s": shortest_s,
+                "longest_measuring_s": longest_s,
+                "notes": list(expansion.notes),
+            }
+        )
+        return
+    print_table("Would run", [(heading, False) for heading in _HEADINGS + _AXES_HEADINGS], list(_rows(expansion)))
+    span = f"{shortest_s:.0f} to {longest_s:.0f} s of measuring"
+    remark(f"{len(expansion.jobs)} configurations in random order, {span}")
+    for note in expansion.notes:
+        remark(f"note: {note}")
+
+
+def _described(job: Case) -> dict[str, Any]:
+    model = {"name": job.model.name, "digest": job.model.digest}
+    configuration = CONFIGURATION.to_data(job.configuration)
+    return {"target": job.target, "model": model, "engine": asdict(job.engine), "configuration": configuration}
+
+
+def _rows(expansion: Expansion) -> Iterator[list[object]]:
+    for job in expansion.jobs:
+        c = job.configuration
+        axes = [c.device, c.batch, c.cores, c.streams, c.precision, describe_load(c), c.hint]
+        yield [job.target, job.model.name, job.engine.name, job.engine.version, job.engine.environment, *axes]
+
+
+def _seconds_of_measuring(expansion: Expansion) -> tuple[float, float]:
+    """The shortest and the longest that the stop rules allow, warm-up included."""
+    rules = [job.configuration.stop for job in expansion.jobs]
+    warm_up_ns = sum(rule.processes * rule.warmup_ns for rule in rules)
+    shortest_ns, longest_ns = sum(r.min_duration_ns for r in rules), sum(r.max_duration_ns for r in rules)
+    return (shortest_ns + warm_up_ns) / 1e9, (longest_ns + warm_up_ns) / 1e9
+
+
+def _register_resume(app: typer.Typer) -> None:
+    """Add the command of this module."""
+    app.command("resume")(resume)
+
+
+def resume(
+    target: Annotated[
+        str | None, typer.Option(metavar="TARGET,…", help=r"Only what these targets have. \[default: all]")
+    ] = None,
+    finish: Annotated[bool, typer.Option("--finish", help="Carry out what never ran, too.")] = False,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for runs that still go on.")] = True,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what there is, and change nothing.")] = False,
+    trust: TrustAgain = False,
+    json: Json = False,
+) -> int:
+    """Collect, once, what interrupted commands have left on their targets. Living commands are left alone."""
+    home, wish = default_home(), ResumeOrder(tuple(split(target) or ()), finish, wait, trust)
+    wish = replace(wish, enough_of=partial(enough_of, home))
+    found: tuple[TakenUp, ...] | tuple[Waiting, ...]
+    if dry_run:
+        found = asyncio.run(look(home, wish))
+    else:
+        with announcing() as announce:
+            found = asyncio.run(resume_all(home, wish, announce))
+    judged = _judged(home, found)
+    if json:
+        plans = [asdict(one) for one in found]
+        outcome = {} if dry_run else {"outcome": judged.document}
+        print_json({"schema_version": SCHEMA_VERSION, "dry_run": dry_run, "plans": plans, **outcome})
+    else:
+        _print(found)
+    code = ExitCode.OK if dry_run else concluded(judged)
+    return int(ExitCode.UNREACHABLE if any(one.reasons for one in found) else code)
+
+
+def _judged(home: Home, found: Sequence[TakenUp | Waiting]) -> Soundness:
+    """Whether what was collected can be used; outputs are checked against those of the whole benchmark.
+
+    What an interruption left without anything is not judged: that it is missing is what the table says.
+    """
+    taken = [one for one in found if isinstance(one, TakenUp)]
+    ids = {id_ for one in taken for id_ in one.collected}
+    stored = [one for plan in taken for one in home.store.measurements(plan.id)]
+    profiles = home.store.whole_profiles(ids - {one.id for one in stored})
+    begun = [home.store.benchmark(id_) for id_ in dict.fromkeys(one.benchmark_id for one in stored)]
+    return replace(soundness([*stored, *profiles], home.store.models(), ids), left_out=left_out(begun))
+
+
+def _print(found: Sequence[TakenUp | Waiting]) -> None:
+    if not found:
+        remark("nothing was interrupted, so there is nothing to resume")
+        return
+    # What can be counted: ids and names stand in the first two columns, and reasons are sentences.
+    counts = [{name: _count(value) for name, value in asdict(one).items() if _is_counted(name)} for one in found]
+    columns = [("id", False), ("name", False), *((name.replace("_", " "), True) for name in counts[0])]
+    rows: list[list[object]] = [[one.id, one.name, *each.values()] for one, each in zip(found, counts, strict=True)]
+    print_table("Interrupted", columns, rows)
+    for reason in dict.fromkeys(reason for one in found for reason in one.reasons):
+        remark(reason)
+
+
+def _is_counted(name: str) -> bool:
+    return name not in ("id", "name", "reasons")
+
+
+def _count(value: int | Sequence[str]) -> int:
+    return value if isinstance(value, int) else len(value)
+
+
+DEMO = {
+    "name": "demo",
+    "models": ["zoo:resnet50", "zoo:squeezenet"],
+    "batch": [1, 4],
+    "duration": "2s",
+    "max_duration": "3s",
+    "processes": 3,
+    "iterations": 12,
+    "warmup": "300ms",
+    "inputs": 2,
+}
+"""Three processes of two thirds of a second, and few inputs to run before and after: sixteen configurations in three
+minutes.
+
+As estimated, a process takes 1 s more with SqueezeNet and 2 to 3 with ResNet-50: to import, compile, warm up and check.
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command("demo")(demo)
+    app.command("run")(run)
+    app.command("rerun")(rerun)
+
+
+def run(
+    models: options.Models,
+    engine: options.Engine = None,
+    target: options.Target = None,
+    device: options.Device = None,
+    batch: options.Batch = None,
+    cores: options.Cores = None,
+    streams: options.Streams = None,
+    precision: options.Precision = None,
+    load: options.Load = None,
+    requests: options.Requests = None,
+    rate: options.Rate = None,
+    arrivals: options.Arrivals = None,
+    hint: options.Hint = None,
+    processes: options.Processes = None,
+    duration: options.Duration = None,
+    iterations: options.Iterations = None,
+    max_duration: options.MaxDuration = None,
+    interval: options.Interval = None,
+    warmup: options.Warmup = None,
+    block: options.Block = None,
+    retry_noisy: options.RetryNoisy = None,
+    wait_quiet: options.WaitQuiet = None,
+    interleave: options.Interleave = None,
+    order_seed: options.OrderSeed = None,
+    shape: ShapeAsForRun = None,
+    batch_axis: BatchAxis = None,
+    option: options.Option = None,
+    seed: options.Seed = None,
+    inputs: Inputs = None,
+    input_value: InputValue = None,
+    image_resize: options.ImageResize = None,
+    image_layout: options.ImageLayout = None,
+    image_scale: options.ImageScale = None,
+    image_mean: options.ImageMean = None,
+    image_std: options.ImageStd = None,
+    timeout: options.Timeout = None,
+    name: options.Name = None,
+    trust: TrustModels = False,
+    dry_run: options.DryRun = False,
+    print_plan: options.PrintPlan = False,
+    json: Json = False,
+    notes: Notes = False,
+) -> None:
+    """Measure models on engines. Lists multiply out; an impossible combination is refused before anything runs."""
+    given = {
+        "engines": split(engine),
+        "targets": split(target),
+        "devices": split(device),
+        "batch": split(batch),
+        "cores": split(cores),
+        "streams": split(streams),
+        "precision": split(precision),
+        "load": split(load),
+        "requests": split(requests),
+        "rate": split(rate),
+        "arrivals": arrivals,
+        "hint": split(hint),
+        "processes": processes,
+        "duration": duration,
+        "iterations": iterations,
+        "max_duration": max_duration,
+        "interval": interval,
+        "warmup": warmup,
+        "block": block,
+        "retry_noisy": retry_noisy,
+        "wait_quiet": wait_quiet,
+        "interleave": "device" if interleave else interleave,
+        "order_seed": order_seed,
+        "shapes": shapes(shape),
+        "options": pairs(option, "--option ENGINE.NAME=VALUE"),
+        "seed": seed,
+        "image": image_options(image_resize, image_layout, image_scale, split(image_mean), split(image_std)),
+        "timeout": timeout,
+        "name": name,
+    }
+    plan = _plan(models, stated(given) | fed(inputs, input_value, batch_axis))
+    plan.stop_rule()
+    if print_plan:
+        sys.stdout.write(plan_toml(plan))
+    elif dry_run:
+        show_expansion(asyncio.run(plan_only(default_home(), BenchmarkOrder(plan))), as_json=json)
+    else:
+        _carry_out(default_home(), BenchmarkOrder(plan, trusted=trust), as_json=json, notes=notes)
+
+
+def rerun(
+    benchmark: BenchmarkName,
+    trust: TrustAgain = False,
+    json: Json = False,
+    notes: Notes = False,
+) -> None:
+    """Run a benchmark again: a new one, linked to the old, with the very same model versions."""
+    home = default_home()
+    _carry_out(home, order_again(home.store.benchmark(benchmark), trusted=trust), as_json=json, notes=notes)
+
+
+def demo(json: Json = False, notes: Notes = False) -> None:
+    """Measure two real networks on every engine of this machine, and say where to look."""
+    benchmark = _run(default_home(), BenchmarkOrder(make_plan(DEMO, "demo")))
+    found = _print_outcome(default_home(), benchmark, as_json=json, notes=notes)
+    remark("")
+    remark(f"look at it again with `enginebench show {benchmark.id}`, or on a page with `enginebench ui`{_where()}")
+    raise typer.Exit(concluded(found))
+
+
+def _where() -> str:
+    named = os.environ.get(HOME_VARIABLE)
+    return f" (with {HOME_VARIABLE}={named}, or `make ui`)" if named else ""
+
+
+def _plan(models: list[str], fields: dict[str, Any]) -> Plan:
+    plans = [model for model in models if model.endswith(".toml")]
+    if not plans:
+        return make_plan({"models": models, **fields}, "run")
+    if len(models) > 1:
+        raise InputError(f"give one plan file or models, not both: {' '.join(models)}")
+    document = read_plan(Path(plans[0])).document()
+    image = document["image"] | fields.get("image", {})
+    return make_plan(document | fields | {"image": image}, plans[0])
+
+
+def _carry_out(home: Home, order: BenchmarkOrder, *, as_json: bool, notes: bool) -> None:
+    if order.plan.gate is not None:
+        carry_out_again(home, order, as_json=as_json)
+    raise typer.Exit(concluded(_print_outcome(home, _run(home, order), as_json=as_json, notes=notes)))
+
+
+def _run(home: Home, order: BenchmarkOrder) -> Benchmark:
+    remind(home)
+    with announcing() as announce:
+        return asyncio.run(run_benchmark(home, order, announce))
+
+
+def _print_outcome(home: Home, benchmark: Benchmark, *, as_json: bool, notes: bool) -> Soundness:
+    measurements, models = home.store.measurements(benchmark.id), home.store.models()
+    answers = answers_of(home.store, benchmark, measurements, models)
+    if as_json:
+        snapshots = home.store.benchmark_snapshots(benchmark.id)
+        told = answers_document(answers)
+        print_json(benchmark_document(benchmark, measurements, snapshots, models, answers=told))
+    else:
+        print_measurements(f"{benchmark.name} ({benchmark.id})", measurements, models, notes=notes)
+        print_answers(answers)
+    return of_benchmark(benchmark, measurements, models)

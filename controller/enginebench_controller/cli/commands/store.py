@@ -1,0 +1,125 @@
+"""`enginebench query` and `store …`: the results file, asked in SQL and looked after."""
+
+import json as json_text
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from enginebench_controller.cli.console import UNKNOWN, confirmed, plain, print_json, print_table, remark
+from enginebench_controller.cli.options import Json
+from enginebench_controller.errors import ExitCode, InputError
+from enginebench_controller.files.store_answers import check_document, query_csv, query_document
+from enginebench_controller.home import default_home
+from enginebench_controller.store.sql_query import QueryLimits, QueryResult
+
+LONGEST_S = 20.0
+"""A benchmark that wants to store a result waits for a query, and not for ever."""
+
+
+_MOST_BYTES = 256_000_000
+
+
+def _register_query(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command("query")(query)
+
+
+def query(
+    sql: Annotated[str, typer.Argument(metavar="SQL", help="One SELECT, DESCRIBE, SHOW, SUMMARIZE or EXPLAIN.")],
+    rows: Annotated[int, typer.Option(metavar="N", min=1, max=1_000_000, help="At most this many rows.")] = 10_000,
+    seconds: Annotated[
+        float, typer.Option(metavar="S", min=0.1, max=LONGEST_S, help="Longest time; others wait meanwhile.")
+    ] = 5.0,
+    json: Json = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV with a header.")] = False,
+) -> None:
+    """Ask the results by SQL (DuckDB's), reading only; docs/tables.md lists tables and columns."""
+    if json and csv:
+        raise InputError("--json and --csv are two forms of one answer; choose one")
+    result = default_home().store.query(sql, QueryLimits(seconds=seconds, rows=rows, answer_bytes=_MOST_BYTES))
+    if json:
+        print_json(query_document(result))
+    elif csv:
+        sys.stdout.write(query_csv(result))
+    else:
+        _print_rows(result)
+    for line in result.remarks:
+        remark(line)
+
+
+def _print_rows(result: QueryResult) -> None:
+    columns = [(column.name, _holds_numbers(column.type)) for column in result.columns]
+    print_table("", columns, [[_cell(value) for value in row] for row in result.rows])
+
+
+def _holds_numbers(kind: str) -> bool:
+    """Whether values of DuckDB's type are numbers: TINYINT, UBIGINT, DOUBLE, DECIMAL(5,2), …"""
+    return kind.endswith(("INT", "INTEGER", "DOUBLE", "FLOAT")) or kind.startswith("DECIMAL")
+
+
+def _cell(value: Any) -> Text:
+    if value is None:
+        return plain(UNKNOWN)
+    text = value if isinstance(value, str) else json_text.dumps(value, ensure_ascii=False)
+    return Text("\n").join(map(plain, text.split("\n")))
+
+
+_OF_OTHERS = 0o077
+
+group = typer.Typer(no_args_is_help=True, help="The file that holds all results: checking it, copying it.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.add_typer(group, name="store")
+
+
+@group.command("check")
+def check(json: Json = False) -> int:
+    """Read all results, and look for damage and for what belongs to nothing. Exits with 1 when there is a problem."""
+    store = default_home().store
+    found = store.check()
+    if json:
+        print_json(check_document(store.path, found))
+    else:
+        rows: list[list[object]] = [
+            [table, UNKNOWN if count is None else f"{count:,}"] for table, count in found.rows.items()
+        ]
+        print_table(str(store.path), [("table", False), ("rows", True)], rows)
+    if store.path.exists() and store.path.parent.stat().st_mode & _OF_OTHERS:
+        remark(f"others on this machine can look into {store.path.parent}; `chmod 700 {store.path.parent}` forbids it")
+    for problem in found.problems:
+        remark(problem)
+    if found.problems:
+        remark("nothing was changed; `enginebench store restore FILE` puts a backup in its place and keeps this file")
+        return ExitCode.SOME_FAILED
+    remark("no problem was found")
+    return ExitCode.OK
+
+
+@group.command("backup")
+def backup(
+    to: Annotated[Path, typer.Argument(metavar="[FILE]", help="A new file, or a folder; here by default.")] = Path(),
+) -> None:
+    """Copy the results to a new file, whole and checked. Others wait meanwhile."""
+    remark("copying …")
+    copy = default_home().store.backup(to.expanduser().absolute())
+    remark(f"checked: {copy} ({copy.stat().st_size / 1e6:,.1f} MB); `enginebench store restore {copy}` takes it up")
+
+
+@group.command("restore")
+def restore(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `store backup` made.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Put a backup in the place of the results, which are kept under another name; asks first."""
+    store = default_home().store
+    if not (yes or confirmed(f"put {file} in the place of {store.path}? The present results are kept.")):
+        return
+    kept = store.restore(file.expanduser().absolute())
+    remark(f"restored from {file}")
+    if kept:
+        remark(f"what was there before: {kept}; `enginebench store restore {kept}` undoes this")

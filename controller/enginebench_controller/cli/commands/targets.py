@@ -1,0 +1,318 @@
+"""`enginebench targets …` and `enginebench devices`: the machines, and what they offer."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any
+
+import typer
+
+from enginebench_controller.cli.commands.calibration import calibrate_target
+from enginebench_controller.cli.console import UNKNOWN, plain, print_json, print_table, remark, stdout
+from enginebench_controller.cli.options import Json
+from enginebench_controller.cli.tables import instant, print_devices
+from enginebench_controller.errors import EnginebenchError, ExitCode, InputError
+from enginebench_controller.files.benchmarks import target_document
+from enginebench_controller.home import default_home
+from enginebench_controller.records import LOCAL_TARGET, Target, TargetSnapshot
+from enginebench_controller.targets.addresses import MAX_PORT, SCHEME, SshPlace, is_ssh, new_target, uses_tls
+from enginebench_controller.targets.bootstrap import (
+    AgentInstallation,
+    WantedAgent,
+    Wheel,
+    bootstrap_steps,
+    carry_out,
+    given_wheel,
+    own_wheel,
+)
+from enginebench_controller.targets.client import CALL_SECONDS
+from enginebench_controller.targets.health import Health, HealthAnswer, ask_health
+from enginebench_controller.targets.session import completed, open_session
+
+Python = Annotated[str, typer.Option(metavar="COMMAND", help="The Python to use there, 3.11 or newer.")]
+WheelFile = Annotated[
+    Path | None, typer.Option("--wheel", metavar="FILE", help=r"What to install. \[default: the version used here]")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the steps, and do none of them.")]
+
+
+def bootstrap_target(
+    machine: Annotated[str, typer.Argument(metavar="USER@HOST", help="Where to log in, also as USER@HOST:PORT.")],
+    name: Annotated[str | None, typer.Option(help=r"A short name for the machine. \[default: HOST]")] = None,
+    engine: Annotated[str, typer.Option(metavar="A,B,…", help="Engines to install there, each by itself.")] = "",
+    port: Annotated[
+        int | None, typer.Option(min=1, max=MAX_PORT, help=r"The agent's port there. \[default: 50151]")
+    ] = None,
+    python: Python = "python3",
+    wheel: WheelFile = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Put an agent on a machine over SSH, and add it as a target. What is done already is left as it is."""
+    place = SshPlace.parse(machine if is_ssh(machine) else SCHEME + machine)
+    place = place if port is None else replace(place, agent_port=port)
+    engines = tuple(word for word in (part.strip() for part in engine.split(",")) if word)
+    _bootstrap(new_target(name or place.host, place.address), engines, python, wheel, dry_run=dry_run)
+
+
+def upgrade_target(
+    name: Annotated[str, typer.Argument(help="A target that is reached over SSH.")],
+    python: Python = "python3",
+    wheel: WheelFile = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Bring the enginebench of a target to the version used here. Results not collected yet stay on it."""
+    target = next((each for each in default_home().store.targets() if each.name == name), None)
+    if target is None:
+        raise InputError(f"there is no target {name!r}; see `enginebench targets list`")
+    if not is_ssh(target.address):
+        raise InputError(
+            f"the target {name!r} is at {target.address}, and only ssh:// targets can be upgraded from here"
+        )
+    _bootstrap(target, (), python, wheel, dry_run=dry_run)
+
+
+def _bootstrap(target: Target, engines: tuple[str, ...], python: str, wheel: Path | None, *, dry_run: bool) -> None:
+    with TemporaryDirectory(prefix="enginebench-") as folder:
+        source = partial(_wheel, wheel, Path(folder))
+        wish = WantedAgent(SshPlace.parse(target.address), source, engines, python)
+        steps = bootstrap_steps(default_home(), target, AgentInstallation(wish))
+        if dry_run:
+            for number, step in enumerate(steps, start=1):
+                stdout().print(plain(f"{number}. {step.title}"), soft_wrap=True)
+        else:
+            carry_out(steps, remark)
+
+
+def _wheel(given: Path | None, folder: Path) -> Wheel:
+    return own_wheel(folder) if given is None else given_wheel(given)
+
+
+SECONDS = 3.0
+ANSWER_SECONDS = 5.0
+"""How long each may take to answer for itself: they are near."""
+
+
+def find_targets(
+    seconds: Annotated[float, typer.Option(min=0.1, max=60, help="How long to listen.")] = SECONDS,
+    interface: Annotated[
+        list[str] | None, typer.Option(metavar="ADDRESS", help="Listen at this IPv4 address only; repeatable.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Look for agents that announce themselves on the local network (`serve --announce`). Adds none.
+
+    Anybody there can announce anything: each is asked by mutual TLS, and only one with a certificate of your authority
+    is shown as serving.
+    """
+    try:
+        from enginebench_controller.targets.finding import ask_hints, listen  # noqa: PLC0415  # an extra
+    except ModuleNotFoundError as error:
+        raise InputError("this needs the library zeroconf: pip install 'enginebench[mdns]'") from error
+    home = default_home()
+    remark(f"listening for {seconds:g} s")
+    hints = listen(seconds, interface or ())
+    answers = ask_hints(hints, ANSWER_SECONDS, home.tls)
+    targets = {target.address: target.name for target in home.store.targets()}
+    known = [next((targets[one.address] for one in hint.places if one.address in targets), None) for hint in hints]
+    if json:
+        print_json({"schema_version": 1, "found": [*map(_found_document, answers, known)]})
+        return
+    _print_found(answers, known)
+
+
+def _found_document(answer: HealthAnswer, known: str | None) -> Mapping[str, object]:
+    return {
+        "name": answer.target.name,
+        "address": answer.target.address,
+        "health": answer.health.value,
+        "cause": answer.cause or None,
+        "target": known,
+    }
+
+
+def _print_found(answers: Sequence[HealthAnswer], known: Sequence[str | None]) -> None:
+    columns = [(heading, False) for heading in ("calls itself", "address", "answer", "known as")]
+    rows: list[list[object]] = [
+        [one.target.name, one.target.address, one.cause or one.health, name or UNKNOWN]
+        for one, name in zip(answers, known, strict=True)
+    ]
+    print_table("Announced on this network", columns, rows)
+    for one, name in zip(answers, known, strict=True):
+        if one.health is Health.SERVING and name is None:
+            remark(f"next: enginebench targets add {one.target.name} {one.target.address}")
+    if not answers:
+        remark("nothing is announced here; agents do so with `enginebench-agent serve --announce`")
+
+
+EARLY_SECONDS = 5.0
+"""How long engines have to be in the first list; most answer within two."""
+
+group = typer.Typer(no_args_is_help=True, help="The machines that run agents.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    group.command("bootstrap")(bootstrap_target)
+    group.command("find")(find_targets)
+    group.command("upgrade")(upgrade_target)
+    group.command("calibrate")(calibrate_target)
+    app.add_typer(group, name="targets")
+    app.command("devices")(devices)
+
+
+@group.command("add")
+def add(
+    name: Annotated[str, typer.Argument(help="A short name for the machine.")],
+    address: Annotated[
+        str, typer.Argument(metavar="ADDRESS", help="HOST:PORT where its agent listens, or ssh://USER@HOST.")
+    ],
+    tls: Annotated[
+        bool, typer.Option("--tls", help="Mutual TLS also on this machine; elsewhere it always is.")
+    ] = False,
+) -> None:
+    """Remember a target. It need not be up yet."""
+    target = new_target(name, address, tls=tls)
+    default_home().store.add_target(target)
+    remark(f"added {name} at {target.address}; see what it has with `enginebench devices --target {name}`")
+
+
+@group.command("list")
+def list_(json: Json = False) -> None:
+    """List the targets."""
+    targets = default_home().store.targets()
+    if json:
+        print_json([_document(target) for target in targets])
+        return
+    rows: list[list[object]] = [[t.name, t.address, _connection(t), instant(t.added_at_unix_ns)] for t in targets]
+    columns = [(heading, False) for heading in ("name", "address", "connection", "added")]
+    print_table("Targets", columns, rows)
+    if not targets:
+        remark("no targets; without one, `enginebench run` starts an agent on this machine by itself")
+
+
+@group.command("check")
+def check(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME…]", help="Which; all by default.")] = None,
+    json: Json = False,
+) -> None:
+    """Ask targets for their health. Exits with 3 when one does not answer."""
+    targets = {target.name: target for target in default_home().store.targets()}
+    unknown = [name for name in names or () if name not in targets]
+    if unknown:
+        raise InputError(f"there is no target {unknown[0]!r}; see `enginebench targets list`")
+    chosen = [targets[name] for name in names or targets]
+    answers = ask_health(chosen, CALL_SECONDS, default_home().tls)
+    rows: list[list[object]] = [[one.target.name, one.target.address, one.health] for one in answers]
+    if json:
+        print_json([dict(zip(("name", "address", "health"), row, strict=True)) for row in rows])
+    else:
+        print_table("Targets", [("name", False), ("address", False), ("health", False)], rows)
+    silent = [one for one in answers if one.health is not Health.SERVING]
+    for one in silent:
+        remark(one.sentence)
+    if silent:
+        raise typer.Exit(int(ExitCode.UNREACHABLE))
+
+
+@group.command("remove")
+def remove(name: Annotated[str, typer.Argument(help="The target's name.")]) -> None:
+    """Forget a target. What was measured on it stays."""
+    default_home().store.remove_target(name)
+    remark(f"removed {name}")
+
+
+def _document(target: Target) -> dict[str, object]:
+    return {
+        "name": target.name,
+        "address": target.address,
+        "tls": uses_tls(target.address),
+        "added_at_unix_ns": target.added_at_unix_ns,
+    }
+
+
+def _connection(target: Target) -> str:
+    if is_ssh(target.address):
+        return "SSH"
+    return "mutual TLS" if uses_tls(target.address) else "plain text"
+
+
+def devices(
+    target: Annotated[
+        str | None, typer.Option(metavar="A,B,…", help="Targets; all known ones by default, or this machine.")
+    ] = None,
+    refresh: Annotated[bool, typer.Option("--refresh", help="Ask the engines anew.")] = False,
+    hidden: Annotated[bool, typer.Option("--hidden", help="Show engines that exist for testing only.")] = False,
+    json: Json = False,
+) -> None:
+    """Show every target's engines and devices, with the reason for each engine that is missing."""
+    home = default_home()
+    names = target.split(",") if target else [t.name for t in home.store.targets()] or [LOCAL_TARGET]
+    unreachable: list[str] = []
+    if json:
+        snapshots = asyncio.run(_snapshots(names, unreachable, refresh=refresh))
+        print_json({"schema_version": 1, "targets": [target_document(seen) for seen in snapshots]})
+    else:
+        early = partial(_print_early, hidden=hidden)
+        print_devices(asyncio.run(_snapshots(names, unreachable, refresh=refresh, early=early)), hidden=hidden)
+    for sentence in unreachable:
+        remark(f"error: {sentence}")
+    if unreachable:
+        raise typer.Exit(int(ExitCode.UNREACHABLE))
+
+
+async def _snapshots(
+    names: Sequence[str],
+    unreachable: list[str],
+    *,
+    refresh: bool,
+    early: Callable[[Sequence[TargetSnapshot]], Sequence[TargetSnapshot]] | None = None,
+) -> list[TargetSnapshot]:
+    """What the targets have; why one does not answer goes to `unreachable`, where it is not the only one.
+
+    With `early`, what some seconds have brought goes there where an engine has not answered by then; what that returns
+    is not told again.
+    """
+    home, within_s = default_home(), None if early is None else EARLY_SECONDS
+    async with contextlib.AsyncExitStack() as stack:
+        sessions = []
+        for name in names:
+            try:
+                sessions.append(
+                    await stack.enter_async_context(open_session(home, [name], refresh=refresh, within_s=within_s))
+                )
+            except EnginebenchError as error:
+                if error.exit_code is not ExitCode.UNREACHABLE or len(names) == 1:
+                    raise
+                unreachable.append(str(error))
+        seen = [session.snapshots[0] for session in sessions]
+        if early is None or not any(map(_waiting, seen)):
+            return seen
+        told = early(seen)
+        whole = [await completed(home, session, one) for session, one in zip(sessions, seen, strict=True)]
+        return [_without(one, before) for one, before in zip(whole, told, strict=True)]
+
+
+def _print_early(seen: Sequence[TargetSnapshot], *, hidden: bool) -> Sequence[TargetSnapshot]:
+    """Show what has answered, and say what is waited for; returns what was shown."""
+    told = [replace(one, engines=tuple(e for e in one.engines if not _is_asked(e))) for one in seen]
+    print_devices(told, hidden=hidden)
+    names = ", ".join(f"{engine['name']} ({one.target})" for one in seen for engine in _waiting(one))
+    remark(f"still being asked: {names}; each is given up when its time is up (discovery_seconds in agent.toml)")
+    return told
+
+
+def _waiting(seen: TargetSnapshot) -> list[Mapping[str, Any]]:
+    return [engine for engine in seen.engines if _is_asked(engine)]
+
+
+def _is_asked(engine: Mapping[str, Any]) -> bool:
+    return bool(engine["unavailable"]) and engine["unavailable"]["kind"] == "being_asked"
+
+
+def _without(whole: TargetSnapshot, told: TargetSnapshot) -> TargetSnapshot:
+    known = {(engine["name"], engine["environment"]) for engine in told.engines}
+    return replace(whole, engines=tuple(e for e in whole.engines if (e["name"], e["environment"]) not in known))

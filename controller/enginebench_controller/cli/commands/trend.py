@@ -1,0 +1,165 @@
+"""`enginebench trend`: what has been measured again and again, where it changed, and who it was."""
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from enginebench_controller.cli.commands.gate import watching
+from enginebench_controller.cli.console import UNKNOWN, plain, print_json, print_table, remark, stdout
+from enginebench_controller.cli.options import Json
+from enginebench_controller.cli.tables import instant
+from enginebench_controller.errors import InputError
+from enginebench_controller.home import Home, default_home
+from enginebench_controller.runs.gate import checked_terms
+from enginebench_controller.store.trends import TrendHistory
+from enginebench_controller.verdicts.alerts import (
+    Alert,
+    Cause,
+    Confirmation,
+    Finding,
+    HistoryAlerts,
+    alerts,
+    alerts_document,
+    confirm,
+    history_words,
+    known,
+)
+from enginebench_controller.verdicts.gate_rule import exit_code
+from enginebench_controller.verdicts.words import change_words
+
+STYLES = {Finding.REGRESSION: "bold red", Finding.IMPROVEMENT: "bold green"}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this module."""
+    app.command("trend")(trend)
+
+
+def trend(
+    model: Annotated[
+        str | None, typer.Argument(metavar="[MODEL]", help="Name or start of the digest of a model; all without it.")
+    ] = None,
+    engine: Annotated[str | None, typer.Option(metavar="E", help="Only of this engine.")] = None,
+    target: Annotated[str | None, typer.Option(metavar="NAME", help="Only on this target.")] = None,
+    find: Annotated[bool, typer.Option("--alerts", help="Where a history changed, and who it was.")] = False,
+    confirming: Annotated[
+        bool, typer.Option("--confirm", help="With --alerts: gate the versions before and after, on this machine.")
+    ] = False,
+    budget: Annotated[str, typer.Option(metavar="TIME", help="With --confirm: how long each gate takes.")] = "2m",
+    json: Json = False,
+) -> None:
+    """What has been measured again and again, and with --alerts where it changed: the machine, or the engine?
+
+    A change is a regression only where a gate of the versions before and after says so: --confirm runs it. The exit
+    code is 4 where it does.
+    """
+    if confirming and not find:
+        raise InputError("--confirm is for what --alerts finds: write --alerts --confirm")
+    checked_terms({"budget": budget})  # not after the first gate
+    home = default_home()
+    digests = _digests(home, model)
+    histories = [one for digest in digests for one in home.store.histories(digest, target, engine)]
+    if not histories:
+        raise InputError(_nothing(model, engine, target))
+    if not find:
+        if json:
+            print_json(alerts_document([(HistoryAlerts(one, len(one.points), ()), ()) for one in histories]))
+        else:
+            _print_histories(histories)
+        return
+    found = [(one, _confirmed(home, one, confirming, budget)) for one in map(alerts, histories)]
+    if json:
+        print_json(alerts_document(found))
+    else:
+        _print_alerts(found)
+    worse = any(one is not None and one.finding is Finding.REGRESSION for _, each in found for one in each)
+    raise typer.Exit(int(exit_code(worse=confirming and worse, failed=False, cannot_tell=False, strict=False)))
+
+
+def _digests(home: Home, model: str | None) -> Sequence[str | None]:
+    """The versions that a name or the start of a digest means; they need not be in the library any more."""
+    if model is None:
+        return [None]
+    wanted = model.removeprefix("zoo:")
+    known = {one.model_digest: one.model_name for one in home.store.histories()}
+    found = [digest for digest, name in known.items() if name == wanted or digest.startswith(wanted)]
+    if not found:
+        names = ", ".join(sorted(set(known.values()))[:8])
+        raise InputError(
+            f"no model {model!r} was measured more than once" + (f"; these were: {names}" if names else "")
+        )
+    return found
+
+
+def _nothing(model: str | None, engine: str | None, target: str | None) -> str:
+    asked = [model or "", f"engine {engine}" if engine else "", f"target {target}" if target else ""]
+    of_what = " and ".join(filter(None, asked))
+    return f"nothing{f' of {of_what}' if of_what else ''} has been measured more than once: a trend needs two points"
+
+
+def _confirmed(home: Home, found: HistoryAlerts, confirming: bool, budget: str) -> tuple[Confirmation | None, ...]:
+    stored = known(home, found.alerts)
+    if not confirming:
+        return stored
+    return tuple(_gated(home, *each, budget) for each in zip(found.alerts, stored, strict=True))
+
+
+def _gated(home: Home, alert: Alert, stored: Confirmation | None, budget: str) -> Confirmation | None:
+    """What a gate says now, unless one has said it already."""
+    if stored is None or stored.finding not in (Finding.UNCONFIRMED, Finding.CANNOT_TELL):
+        return stored
+    remark(f"{history_words(alert.history)}: {_versions(alert)}")
+    with watching() as watcher:
+        return confirm(home, alert, budget, watcher)
+
+
+def _print_histories(histories: Sequence[TrendHistory]) -> None:
+    columns = [("history", False), ("points", True), ("since", False), ("versions", False), ("newest ms", True)]
+    print_table("Histories", [*columns, ("since the first", True)], [_row(one) for one in histories])
+    remark("--alerts tells where they changed, and whether it was the machine")
+
+
+def _row(one: TrendHistory) -> list[object]:
+    first, newest = one.points[0].median_ns, one.points[-1].median_ns
+    versions = " → ".join(dict.fromkeys(point.engine.version or UNKNOWN for point in one.points))
+    change = change_words(newest / first) if first and newest else UNKNOWN
+    shown = UNKNOWN if newest is None else f"{newest / 1e6:.3f}"
+    return [history_words(one), len(one.points), instant(one.points[0].at_unix_ns), versions, shown, change]
+
+
+def _print_alerts(found: Sequence[tuple[HistoryAlerts, Sequence[Confirmation | None]]]) -> None:
+    count = 0
+    for one, confirmations in found:
+        for alert, confirmation in zip(one.alerts, confirmations, strict=True):
+            count += 1
+            for line in _lines(alert, confirmation):
+                stdout().print(line, soft_wrap=True)
+    short = [one for one, _ in found if one.shortage]
+    enough = len(found) - len(short)
+    if not count and enough:
+        remark(f"no change in {enough} {'history' if enough == 1 else 'histories'}")
+    for one in short:
+        remark(f"{history_words(one.history)}: {one.shortage}")
+
+
+def _lines(alert: Alert, confirmation: Confirmation | None) -> Iterator[Text]:
+    title = plain(
+        f"{history_words(alert.history)}: {change_words(alert.ratio)} time since {instant(alert.after.at_unix_ns)}"
+    )
+    title.stylize("bold")
+    yield title
+    heading = {Cause.MACHINE: "the machine", Cause.UNEXPLAINED: "unexplained", Cause.CANDIDATE: _versions(alert)}
+    yield plain(
+        f"  {heading[alert.cause]}: {alert.sentence} ({alert.points[0]} points before, {alert.points[1]} since)"
+    )
+    if confirmation is not None:
+        line = plain(f"  {confirmation.finding}: {confirmation.sentence}")
+        line.stylize(STYLES.get(confirmation.finding, "yellow"), 2, 2 + len(confirmation.finding))
+        yield line
+
+
+def _versions(alert: Alert) -> str:
+    before, after = (one or UNKNOWN for one in alert.versions)
+    return f"perhaps {alert.history.engine} {before} → {after}"

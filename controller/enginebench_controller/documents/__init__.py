@@ -1,1 +1,0 @@
-"""The public JSON documents that `--json` prints and exports hold."""

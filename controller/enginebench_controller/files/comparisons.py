@@ -1,0 +1,194 @@
+"""Compared profiles, benchmarks and measurements as JSON documents."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from enginebench_controller.files.benchmarks import SCHEMA_VERSION, engine_document, subject_document
+from enginebench_controller.records import Benchmark, Measurement, Profile
+from enginebench_controller.records.fields import CONFIGURATION, EFFECTIVE, finite
+from enginebench_controller.stats import layers as figures
+from enginebench_controller.verdicts.answers import Answer, answers_document
+from enginebench_controller.verdicts.gate_rule import Check
+from enginebench_controller.verdicts.layers.profiles import JoinCoverage, ProfileComparison, ProfilePair
+from enginebench_controller.verdicts.layers.rows import LayerRow, LayerVerdict, RowSide
+from enginebench_controller.verdicts.pairing import Compared
+from enginebench_controller.verdicts.soundness import Soundness
+
+COMPARISON_VERSION = 1
+KIND = "enginebench-profile-comparison"
+
+Document = dict[str, Any]
+
+
+def comparison_document(comparison: ProfileComparison, checks: Sequence[Check] | None = None) -> Document:
+    """Describe a comparison; `checks` are those of `--fail-if`."""
+    return {
+        "schema_version": COMPARISON_VERSION,
+        "kind": KIND,
+        "sides": [side_document(profile) for profile in comparison.profiles],
+        "practical": comparison.practical,
+        "remarks": list(comparison.remarks),
+        "settings": [asdict(one) for one in comparison.settings],
+        "comparisons": [_pair(pair) for pair in comparison.pairs],
+        "advice": [finite(asdict(one)) for one in comparison.advice],
+        "checks": None if checks is None else checks_document(checks),
+    }
+
+
+def side_document(profile: Profile) -> Document:
+    """One side's summary: what ran where, how long it took, and what it asked for. Energy is not measured yet: null."""
+    work, coverage = profile.work, profile.coverage
+    return {
+        **subject_document(profile),
+        "name": profile.name,
+        "created_at_unix_ns": profile.created_at_unix_ns,
+        "cpu": profile.host.get("cpu_model") or None,
+        "iterations": profile.iterations,
+        "unprofiled_latency_ns": profile.unprofiled_latency_ns,
+        "profiled_latency_ns": profile.profiled_latency_ns,
+        "profiled_to_unprofiled": figures.profiled_to_unprofiled(profile),
+        "layers_ns": figures.total_ns(profile.layers),
+        "layers_to_latency": figures.layers_to_latency(profile),
+        "matched_share": coverage.share if coverage else None,
+        "largest_group_share": coverage.largest_group_share if coverage else None,
+        "flops": work.flops if work else None,
+        "flops_coverage": work.coverage if work else None,
+        "parameters": work.parameters if work else None,
+        "nonzero_parameters": work.nonzero_parameters if work else None,
+        "model_size_bytes": profile.model_size_bytes,
+        "peak_rss_bytes": profile.peak_rss_bytes,
+        "energy_uj": None,
+        "imposed_sparsity": profile.imposed_sparsity,
+        "optimization_level": profile.optimization_level,
+    }
+
+
+def checks_document(checks: Sequence[Check]) -> list[Document]:
+    """The checks of `--fail-if`, one a condition and pair, or row."""
+    return [
+        {
+            "pair": one.pair,
+            "subject": one.subject,
+            "condition": str(one.condition),
+            "outcome": one.outcome.value,
+            "sentence": one.sentence,
+        }
+        for one in checks
+    ]
+
+
+def _pair(pair: ProfilePair) -> Document:
+    layers = asdict(pair.layers) if pair.layers else None
+    return {
+        "first": pair.first.id,
+        "second": pair.second.id,
+        "unprofiled_ratio": pair.latency_ratio,
+        "layers_sum": finite(layers),
+        "remarks": list(pair.remarks),
+        "coverage": _coverage(pair.coverage),
+        "verdicts": {verdict.value: pair.count(verdict) for verdict in LayerVerdict},
+        "types": [asdict(one) for one in pair.types],
+        "engine_types": [asdict(one) for one in pair.engine_types],
+        "transitions": [asdict(one) for one in pair.transitions],
+        "layers": [_row(row) for row in pair.rows],
+    }
+
+
+def _coverage(coverage: JoinCoverage) -> Document:
+    return {
+        "total_ns": list(coverage.total_ns),
+        "joined_ns": list(coverage.joined_ns),
+        "joined_share": list(coverage.shares),
+        "rows": coverage.rows,
+        "joined_rows": coverage.joined_rows,
+        "exact_rows": coverage.exact_rows,
+        "largest_share": coverage.largest_share,
+        "operators": [asdict(one) for one in coverage.operators],
+    }
+
+
+def _row(row: LayerRow) -> Document:
+    return {
+        "name": row.name,
+        "operator": row.operator,
+        "category": row.category.value,
+        "exact": row.exact,
+        "first": _document_side(row.first),
+        "second": _document_side(row.second),
+        "contribution_ns": row.contribution_ns,
+        "difference_ns": row.difference_ns,
+        "ratio": finite(row.ratio),
+        "ratio_low": finite(row.ratio_low),
+        "ratio_high": finite(row.ratio_high),
+        "p_value": finite(row.p_value),
+        "verdict": row.verdict.value if row.verdict else None,
+        "outcome": row.outcome,
+        "differences": [asdict(one) for one in row.differences],
+    }
+
+
+def _document_side(side: RowSide) -> Document:
+    return {
+        "state": side.state.value,
+        "layers": list(side.layers),
+        "types": list(side.types),
+        "kernels": list(side.kernels),
+        "precision": side.precision or None,
+        "nodes": list(side.nodes),
+        "time_ns": side.time_ns,
+        "half_width_ns": finite(side.half_width_ns),
+        "share": side.share,
+        "peak_share": side.peak_share,
+    }
+
+
+def benchmarks_document(
+    benchmarks: Sequence[Benchmark],
+    compared: Sequence[Compared],
+    checks: Sequence[Check] | None = None,
+    outcome: Soundness | None = None,
+    answers: Sequence[Answer] = (),
+) -> dict[str, Any]:
+    """Describe the pairs and what came of them; `benchmarks` is empty where single measurements were compared.
+
+    `outcome` says of all that was given what could not be compared, or not be used.
+    """
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "answers": answers_document(answers),
+        "benchmarks": [{"id": benchmark.id, "name": benchmark.name} for benchmark in benchmarks],
+        "comparisons": [_comparison(one) for one in compared],
+        "checks": None if checks is None else checks_document(checks),
+        "outcome": outcome.document if outcome else None,
+    }
+
+
+def _comparison(compared: Compared) -> dict[str, Any]:
+    found = compared.comparison
+    return {
+        "first": _side(compared.first),
+        "second": _side(compared.second),
+        "ratio": finite(found.ratio),
+        "ratio_low": finite(found.low),
+        "ratio_high": finite(found.high),
+        "p_value": finite(found.p_value),
+        "verdict": found.verdict.value,
+        "method": found.method.value if found.method else None,
+        "paired": compared.is_paired,
+        "note": found.note,
+        "remarks": list(compared.remarks),
+    }
+
+
+def _side(measurement: Measurement) -> dict[str, Any]:
+    return {
+        "id": measurement.id,
+        "benchmark_id": measurement.benchmark_id,
+        "target": measurement.target,
+        "engine": engine_document(measurement.engine),
+        "model": {"name": measurement.model_name, "digest": measurement.model_digest},
+        "configuration": CONFIGURATION.to_data(measurement.configuration),
+        "effective": EFFECTIVE.to_data(measurement.effective),
+        "median_ns": measurement.latency.median_ns if measurement.latency else None,
+    }

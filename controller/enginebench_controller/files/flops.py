@@ -1,0 +1,94 @@
+"""The JSON documents of `enginebench flops`: unknown is null."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from enginebench_controller.graph.flops.counting import model_cost, node_costs, operator
+from enginebench_controller.graph.flops.saved_programs import ProgramCost
+from enginebench_controller.graph.flops.work import Method, ModelCost, NodeCost
+from enginebench_controller.graph.source_graph import SourceGraph, SourceNode
+from enginebench_controller.records import InputTensor, ModelVersion
+
+Document = dict[str, Any]
+
+CONVENTION = "1 MAC = 2 FLOPs"
+
+
+def cost_document(version: ModelVersion, graph: SourceGraph) -> Document:
+    """Every node with its cost, the operators and the totals."""
+    costs = node_costs(graph)
+    return {
+        **_head(version),
+        "batch": graph.batch,
+        "inputs": {name: graph.shape(name) for name in graph.inputs},
+        "assumptions": list(graph.assumptions),
+        "total": _total(model_cost(graph, costs)),
+        "operators": [
+            {"operator": name, "nodes": len(some), **_sums(some)} for name, some in by_operator(graph, costs)
+        ],
+        "nodes": [_node(node, cost) for node, cost in zip(graph.nodes, costs, strict=True)],
+    }
+
+
+def program_document(version: ModelVersion, inputs: Sequence[InputTensor], cost: ProgramCost) -> Document:
+    """What PyTorch's counter says of a saved program; it counts products only."""
+    return {
+        **_head(version),
+        "inputs": {item.name: item.shape for item in inputs},
+        "counted_by": "torch.utils.flop_counter.FlopCounterMode",
+        "total": {**asdict(cost), "flops": None},
+    }
+
+
+def by_operator(graph: SourceGraph, costs: Sequence[NodeCost]) -> list[tuple[str, list[NodeCost]]]:
+    """The costs by operator, the most work first."""
+    groups: dict[str, list[NodeCost]] = {}
+    for node, cost in zip(graph.nodes, costs, strict=True):
+        groups.setdefault(operator(node), []).append(cost)
+    return sorted(groups.items(), key=lambda group: -known_sum(cost.flops for cost in group[1]))
+
+
+def known_sum(values: Iterable[int | None]) -> int:
+    """The sum of what is known, for an order; no figure to show."""
+    return sum(value or 0 for value in values)
+
+
+def _head(version: ModelVersion) -> Document:
+    return {
+        "schema_version": 1,
+        "model": {"name": version.name, "digest": version.digest},
+        "convention": CONVENTION,
+    }
+
+
+def _total(cost: ModelCost) -> Document:
+    return {**asdict(cost), "coverage_percent": cost.coverage_percent, "intensity": cost.intensity}
+
+
+def _node(node: SourceNode, cost: NodeCost) -> Document:
+    return {
+        "index": node.index,
+        "name": node.name,
+        "operator": operator(node),
+        "output_shapes": list(node.output_shapes),
+        "weights": list(node.weights),
+        "folded": node.folded,
+        **asdict(cost),
+        "intensity": cost.intensity,
+    }
+
+
+def _sums(costs: Sequence[NodeCost]) -> Document:
+    """Sums over an operator's nodes; null where one of them is unknown. Shared weights count for each node."""
+    names = ("macs", "flops", "parameters", "nonzero_parameters", "weight_bytes", "activation_bytes")
+    return {name: sum_or_none(getattr(cost, name) for cost in costs) for name in names} | {
+        "methods": sorted({cost.method.value for cost in costs}),
+        "unknown_nodes": sum(cost.method is Method.UNKNOWN for cost in costs),
+    }
+
+
+def sum_or_none(values: Iterable[int | None]) -> int | None:
+    """The sum; None if any value is."""
+    found = list(values)
+    return None if None in found else sum(value for value in found if value is not None)

@@ -1,0 +1,47 @@
+"""JUnit XML, as Jenkins, GitLab and GitHub's actions read it: of the checks of a comparison, and of a gate."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from xml.etree import ElementTree
+
+from enginebench_controller.verdicts.gate_rule import Check, ConditionOutcome
+
+
+def junit(checks: Sequence[Check]) -> str:
+    """Write checks as test cases: failed ones with a failure, those that noise hides as skipped, with the reason."""
+    root = ElementTree.Element("testsuites", _counts(checks) | {"name": "enginebench compare", "time": "0"})
+    for pair in dict.fromkeys(check.pair for check in checks):
+        _add_suite(root, pair, [check for check in checks if check.pair == pair])
+    ElementTree.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def _add_suite(root: ElementTree.Element, pair: str, checks: Sequence[Check]) -> None:
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    facts = {"name": _allowed(pair), "time": "0", "timestamp": now, "hostname": "localhost"}
+    suite = ElementTree.SubElement(root, "testsuite", _counts(checks) | facts)
+    for check in checks:
+        case = {"classname": str(check.condition), "name": _allowed(check.subject), "time": "0"}
+        _add_outcome(ElementTree.SubElement(suite, "testcase", case), check)
+
+
+def _add_outcome(case: ElementTree.Element, check: Check) -> None:
+    sentence = _allowed(check.sentence)
+    if check.outcome is ConditionOutcome.FAILED:
+        failure = {"message": f"{check.condition}: {sentence}", "type": str(check.condition.metric)}
+        ElementTree.SubElement(case, "failure", failure).text = sentence
+    elif check.outcome is ConditionOutcome.INCONCLUSIVE:
+        ElementTree.SubElement(case, "skipped", {"message": f"inconclusive: {sentence}"})
+    else:
+        ElementTree.SubElement(case, "system-out").text = sentence
+
+
+def _counts(checks: Sequence[Check]) -> dict[str, str]:
+    failed = sum(check.outcome is ConditionOutcome.FAILED for check in checks)
+    skipped = sum(check.outcome is ConditionOutcome.INCONCLUSIVE for check in checks)
+    return {"tests": str(len(checks)), "failures": str(failed), "errors": "0", "skipped": str(skipped)}
+
+
+def _allowed(text: str) -> str:
+    """The text without characters that XML 1.0 has no way to write."""
+    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)

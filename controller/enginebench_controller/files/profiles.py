@@ -1,0 +1,275 @@
+"""Profiles as JSON: what `profiles show --json` prints, and whole ones that travel and are read back once."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import Field, model_validator
+
+from enginebench_controller.files.benchmarks import Count, Document, EngineForm, Form, Id, ModelForm, subject_document
+from enginebench_controller.files.documents import ExportKind, read_export
+from enginebench_controller.graph.roofline import Roofline, rooflines
+from enginebench_controller.records import (
+    Configuration,
+    Coverage,
+    Effective,
+    EngineRef,
+    Failure,
+    Layer,
+    LayerState,
+    ModelWork,
+    Peak,
+    Phase,
+    Profile,
+    ProfileNode,
+    Status,
+)
+from enginebench_controller.records.fields import INTERVAL, PHASES, finite
+from enginebench_controller.stats import layers as figures
+from enginebench_controller.store.store import Store
+
+PROFILES_VERSION = 2
+"""2: layers say what they were matched to, and a profile has nodes, work, coverage and figures."""
+
+KIND = "enginebench-profiles"
+
+
+def profiles_document(profiles: Iterable[Profile], peaks: Sequence[Peak] = ()) -> Document:
+    """Describe whole profiles; `peaks` are those of their targets."""
+    return {
+        "schema_version": PROFILES_VERSION,
+        "kind": KIND,
+        "profiles": [profile_document(profile, peaks) for profile in profiles],
+    }
+
+
+def profile_list_document(profiles: Iterable[Profile]) -> Document:
+    """Describe profiles as a list, without what takes their layers or nodes to tell."""
+    return {"schema_version": PROFILES_VERSION, "profiles": [_heading(profile) for profile in profiles]}
+
+
+def profile_document(profile: Profile, peaks: Sequence[Peak] = ()) -> Document:
+    """Describe a profile with its figures, its layers in the order of execution, and the nodes of its model."""
+    total = figures.total_ns(profile.layers)
+    places = rooflines(profile, peaks)
+    return {
+        **_heading(profile),
+        "figures": {
+            "layers_ns": total,
+            "layers_to_latency": figures.layers_to_latency(profile),
+            "profiled_to_unprofiled": figures.profiled_to_unprofiled(profile),
+        },
+        "phases": PHASES.to_data(profile.phases),
+        "host": finite(profile.host),
+        "plan": finite(profile.plan),
+        "types": [asdict(one) for one in figures.by_type(profile.layers)],
+        "layers": [_layer(layer, total, place) for layer, place in zip(profile.layers, places, strict=True)],
+        "nodes": _nodes(profile.nodes),
+    }
+
+
+def _heading(profile: Profile) -> Document:
+    return {
+        **subject_document(profile),
+        "name": profile.name,
+        "order_id": profile.order_id,
+        "imported": profile.imported,
+        "created_at_unix_ns": profile.created_at_unix_ns,
+        "kind": profile.kind.value,
+        "imposed_sparsity": profile.imposed_sparsity,
+        "optimization_level": profile.optimization_level,
+        "iterations": profile.iterations,
+        "profiled_latency_ns": profile.profiled_latency_ns,
+        "unprofiled_latency_ns": profile.unprofiled_latency_ns,
+        "coverage": _coverage(profile.coverage),
+        "unmatched_reason": profile.unmatched_reason or None,
+        "work": asdict(profile.work) if profile.work else None,
+        "model_size_bytes": profile.model_size_bytes,
+        "peak_rss_bytes": profile.peak_rss_bytes,
+    }
+
+
+def _coverage(coverage: Coverage | None) -> Document | None:
+    return None if coverage is None else {**asdict(coverage), "matched_share": coverage.share}
+
+
+def _layer(layer: Layer, total_ns: float | None, place: Roofline | None) -> Document:
+    return {
+        "name": layer.name,
+        "type": layer.type,
+        "order": layer.order,
+        "state": layer.state.value,
+        "mean_ns": figures.mean_ns(layer),
+        "interval": INTERVAL.to_data(figures.interval(layer)),
+        "share": figures.share(layer, total_ns),
+        "flops": layer.flops,
+        "data_bytes": layer.data_bytes,
+        "roofline": finite(asdict(place)) if place else None,
+        "time_ns": list(layer.time_ns),
+        "calls": layer.calls,
+        "kernel": layer.kernel or None,
+        "precision": layer.precision or None,
+        "output_shapes": [list(shape) for shape in layer.output_shapes],
+        "source_nodes": list(layer.source_nodes),
+        "inputs": list(layer.inputs),
+        "outputs": list(layer.outputs),
+        "parameters": dict(layer.parameters),
+        "category": layer.category or None,
+        "group": layer.group,
+    }
+
+
+def _nodes(nodes: Sequence[ProfileNode]) -> list[Document]:
+    return [{**finite(asdict(node)), "state": node.state or None} for node in nodes]
+
+
+Shape = tuple[Annotated[int, Field(ge=-(2**63), lt=2**63)], ...]
+Names = tuple[str, ...]
+Place = Annotated[int, Field(ge=0, lt=2**31)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class CoverageForm(Form):
+    """`coverage` of a profile."""
+
+    total_ns: Count
+    matched_ns: Count
+    unmatched_ns: Count
+    largest_group_share: Share
+
+
+class WorkForm(Form):
+    """`work` of a profile."""
+
+    macs: Count | None
+    flops: Count | None
+    parameters: Count | None
+    nonzero_parameters: Count | None
+    weight_bytes: Count | None
+    activation_bytes: Count | None
+    coverage: Share | None
+
+
+class LayerForm(Form):
+    """One of `layers`."""
+
+    name: str
+    type: str
+    order: Count
+    state: LayerState
+    time_ns: tuple[Count, ...]
+    calls: Count
+    kernel: str | None
+    precision: str | None
+    output_shapes: tuple[Shape, ...]
+    source_nodes: Names
+    inputs: Names
+    outputs: Names
+    parameters: dict[str, str]
+    category: str | None
+    group: Place | None
+    flops: Count | None
+    data_bytes: Count | None
+
+    def to_record(self) -> Layer:
+        """Return the layer that was exported."""
+        words = {"kernel": self.kernel or "", "precision": self.precision or "", "category": self.category or ""}
+        return Layer(**{**dict(self), **words})
+
+
+class NodeForm(Form):
+    """One of `nodes`."""
+
+    index: Place
+    name: str
+    op_type: str
+    domain: str
+    inputs: Names
+    outputs: Names
+    weights: Names
+    output_shapes: tuple[Shape | None, ...]
+    attributes: dict[str, Any]
+    folded: bool
+    macs: Count | None
+    flops: Count | None
+    parameters: Count | None
+    nonzero_parameters: Count | None
+    weight_bytes: Count | None
+    activation_bytes: Count | None
+    method: str
+    state: str | None
+    group: Place | None
+
+    def to_record(self) -> ProfileNode:
+        """Return the node that was exported."""
+        plain = {name: tuple(one) if isinstance(one, list) else one for name, one in self.attributes.items()}
+        return ProfileNode(**{**dict(self), "attributes": plain, "state": self.state or ""})
+
+
+class ProfileForm(Form):
+    """One of `profiles`."""
+
+    id: Id
+    name: str
+    target: str
+    engine: EngineForm
+    model: ModelForm
+    configuration: Configuration
+    effective: Effective
+    status: Status
+    failure: Failure | None
+    created_at_unix_ns: Count
+    order_id: str | None
+    iterations: Count | None
+    profiled_latency_ns: Count | None
+    unprofiled_latency_ns: Count | None
+    coverage: CoverageForm | None
+    work: WorkForm | None
+    unmatched_reason: str | None
+    model_size_bytes: Count | None
+    phases: tuple[Phase, ...]
+    host: dict[str, Any]
+    plan: dict[str, Any]
+    layers: tuple[LayerForm, ...]
+    nodes: tuple[NodeForm, ...]
+
+    @model_validator(mode="after")
+    def _layers_are_of_the_same_inferences(self) -> Self:
+        counts = {len(layer.time_ns) for layer in self.layers} - {0}
+        if len(counts) > 1:
+            raise ValueError(f"its layers' time_ns tell of {' and '.join(map(str, sorted(counts)))} inferences")
+        return self
+
+    def to_record(self) -> Profile:
+        """Return the profile that was exported, marked as imported."""
+        others = ("engine", "model", "coverage", "work", "unmatched_reason", "layers", "nodes")
+        return Profile(
+            **{name: value for name, value in self if name not in others},
+            engine=EngineRef(self.engine.name, self.engine.environment, self.engine.version),
+            model_digest=self.model.digest,
+            model_name=self.model.name,
+            coverage=Coverage(**dict(self.coverage)) if self.coverage else None,
+            work=ModelWork(**dict(self.work)) if self.work else None,
+            unmatched_reason=self.unmatched_reason or "",
+            layers=tuple(form.to_record() for form in self.layers),
+            nodes=tuple(form.to_record() for form in self.nodes),
+            imported=True,
+        )
+
+
+class ProfilesForm(Form):
+    """A whole export of profiles."""
+
+    profiles: tuple[ProfileForm, ...]
+
+
+_EXPORT = ExportKind(KIND, "enginebench profiles export ID --output FILE", PROFILES_VERSION, ProfilesForm)
+
+
+def import_profiles(store: Store, path: Path) -> tuple[str, ...]:
+    """Store what an export holds and return the ids that are new here, marked as imported; all or none.
+
+    Raises `InputError` for a file that is missing, not such an export, made by a newer enginebench or damaged.
+    """
+    return store.add_profiles([form.to_record() for form in read_export(path, _EXPORT).profiles])

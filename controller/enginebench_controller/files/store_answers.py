@@ -1,0 +1,42 @@
+"""What the store answers a person: to SQL as JSON and CSV, and to whether it is sound."""
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+from enginebench_controller.files.csv_tables import cell
+from enginebench_controller.store.backups import StoreCheck
+from enginebench_controller.store.sql_query import QueryResult
+
+SCHEMA_VERSION = 1
+
+
+def query_document(result: QueryResult) -> dict[str, Any]:
+    """The document that `enginebench query --json` prints; rows are lists, because columns may share a name."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "columns": [{"name": column.name, "type": column.type} for column in result.columns],
+        "rows": [list(row) for row in result.rows],
+        "more_rows": result.more_rows,
+        "remarks": list(result.remarks),
+    }
+
+
+def check_document(path: Path, found: StoreCheck) -> dict[str, Any]:
+    """The document that `enginebench store check --json` prints; `rows` is null for a table that cannot be read."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "path": str(path),
+        "tables": [{"name": name, "rows": rows} for name, rows in found.rows.items()],
+        "problems": list(found.problems),
+    }
+
+
+def query_csv(result: QueryResult) -> str:
+    """The text: a header and the rows that there are."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow([cell(column.name) for column in result.columns])
+    writer.writerows([cell(value) for value in row] for row in result.rows)
+    return text.getvalue()

@@ -1,0 +1,184 @@
+"""Joining matched profiles: of other engines, versions, batches or machines."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from enginebench_controller.graph.matching.algorithms import Components
+from enginebench_controller.graph.matching.correspondence import correspond
+from enginebench_controller.graph.matching.dataflow import DataFlow
+from enginebench_controller.graph.matching.kinds import is_light
+from enginebench_controller.graph.matching.matched import (
+    Join,
+    LayerCategory,
+    MatchedProfile,
+    NodeState,
+    Row,
+    RowPart,
+    mean_layer_ns,
+)
+from enginebench_controller.records import LayerState
+
+Link = tuple[int, int]
+
+
+def group_links(one: MatchedProfile, other: MatchedProfile, nodes: Mapping[int, int]) -> Iterator[Link]:
+    """Pairs of groups that run the same nodes; `nodes` maps those of the one graph to the other's.
+
+    Engines fuse light nodes differently, one with what comes before, the other with what comes after. A pair that has
+    nothing else in common is left out where both have a partner they share work with, or else a model with a chain of
+    such nodes would end up in one row. A group without such a partner keeps the one it shares most with.
+    """
+    shared = _shared(one, other, nodes)
+    strong = {link for link, together in shared.items() if any(_works(one, other, nodes, node) for node in together)}
+    yield from strong
+    with_work = [{link[side] for link in strong} for side in (0, 1)]
+    yield from dict.fromkeys(
+        best
+        for side in (0, 1)
+        for group, best in _best(shared, side).items()
+        if group not in with_work[side] and best not in strong
+    )
+
+
+def _shared(one: MatchedProfile, other: MatchedProfile, nodes: Mapping[int, int]) -> dict[Link, list[int]]:
+    """The first profile's nodes that two groups have in common."""
+    found: dict[Link, list[int]] = defaultdict(list)
+    for node, counterpart in nodes.items():
+        ours, theirs = one.matching.group_of_node[node], other.matching.group_of_node[counterpart]
+        if ours is not None and theirs is not None:
+            found[ours, theirs].append(node)
+    return found
+
+
+def _works(one: MatchedProfile, other: MatchedProfile, nodes: Mapping[int, int], node: int) -> bool:
+    types = one.graph.nodes[node].op_type, other.graph.nodes[nodes[node]].op_type
+    return not all(is_light(op_type) for op_type in types)
+
+
+def _best(shared: Mapping[Link, list[int]], side: int) -> dict[int, Link]:
+    """For each group of a side the link with the most nodes; of equals the first."""
+    found: dict[int, Link] = {}
+    for link, together in sorted(shared.items()):
+        best = found.get(link[side])
+        if best is None or len(together) > len(shared[best]):
+            found[link[side]] = link
+    return found
+
+
+Item = tuple[int, int]
+"""A profile's number and that of one of its groups."""
+
+
+def join(first: MatchedProfile, *others: MatchedProfile) -> Join:
+    """Put profiles side by side; each of the others is compared with the first.
+
+    Rows are in the order in which the first profile runs them, then what only the others have.
+    """
+    return _Joining([first, *others]).join()
+
+
+class _Joining:
+    """`_forth[k]` maps the first graph's nodes to those of graph k, `_back[k]` the other way round."""
+
+    def __init__(self, profiles: Sequence[MatchedProfile]) -> None:
+        self._profiles = profiles
+        self._forth = [correspond(profiles[0].graph, profile.graph) for profile in profiles]
+        self._back = [{there: here for here, there in forth.items()} for forth in self._forth]
+
+    def join(self) -> Join:
+        rows = [*(self._row(items) for items in self._components()), *self._unmatched_rows()]
+        sides = range(len(self._profiles))
+        joined = [row for row in rows if row.is_joined]
+        return Join(
+            rows=tuple(sorted(rows, key=self._order)),
+            total_ns=tuple(profile.matching.total_ns for profile in self._profiles),
+            joined_ns=tuple(sum(row.sides[side].time_ns or 0 for row in joined) for side in sides),
+            largest_share=max((self._largest_share(side, joined) for side in sides), default=0.0),
+        )
+
+    def _components(self) -> list[list[Item]]:
+        components: Components[Item] = Components(
+            (side, group)
+            for side, profile in enumerate(self._profiles)
+            for group in range(len(profile.matching.groups))
+        )
+        for side, profile in enumerate(self._profiles[1:], start=1):
+            for ours, theirs in group_links(self._profiles[0], profile, self._forth[side]):
+                components.link((0, ours), (side, theirs))
+        return components.groups()
+
+    def _row(self, items: Sequence[Item]) -> Row:
+        nodes = [self._nodes(side, items) for side in range(len(self._profiles))]
+        known = self._in_first(nodes)
+        sides = tuple(self._side(side, items, nodes[side], known) for side in range(len(self._profiles)))
+        return Row(sides, LayerCategory.MATCHED, self._is_exact(nodes))
+
+    def _nodes(self, side: int, items: Sequence[Item]) -> set[int]:
+        groups = self._profiles[side].matching.groups
+        return {node for which, group in items if which == side for node in groups[group].nodes}
+
+    def _in_first(self, nodes: Sequence[set[int]]) -> set[int]:
+        """The row's nodes in the first graph, from all sides."""
+        return {self._back[side][node] for side, held in enumerate(nodes) for node in held if node in self._back[side]}
+
+    def _side(self, side: int, items: Sequence[Item], nodes: set[int], known: set[int]) -> RowPart:
+        profile = self._profiles[side]
+        groups = [profile.matching.groups[group] for which, group in items if which == side]
+        layers = tuple(sorted(layer for group in groups for layer in group.layers))
+        if layers:
+            return _present(profile, layers, tuple(sorted(nodes)))
+        missing = tuple(sorted(self._forth[side][node] for node in known if node in self._forth[side]))
+        return RowPart((), missing, None, _why_missing(profile, missing))
+
+    def _is_exact(self, nodes: Sequence[set[int]]) -> bool:
+        """Whether no side's node has its counterpart elsewhere than on the other sides."""
+        here = nodes[0]
+        return all(
+            all(forth[node] in there for node in here if node in forth)
+            and all(back[node] in here for node in there if node in back)
+            for there, forth, back in zip(nodes[1:], self._forth[1:], self._back[1:], strict=True)
+        )
+
+    def _unmatched_rows(self) -> Iterator[Row]:
+        for side, profile in enumerate(self._profiles):
+            for layer, group in enumerate(profile.matching.group_of_layer):
+                if group is None:
+                    own = _present(profile, (layer,), ())
+                    absent = RowPart((), (), None, LayerState.ABSENT)
+                    sides = tuple(own if which == side else absent for which in range(len(self._profiles)))
+                    yield Row(sides, profile.matching.categories[layer], exact=True)
+
+    def _largest_share(self, side: int, rows: Sequence[Row]) -> float:
+        folded = DataFlow(self._profiles[side].graph).folded
+        sizes = (sum(not folded[node] for node in row.sides[side].nodes) for row in rows)
+        return max(sizes, default=0) / max(folded.count(False), 1)
+
+    def _order(self, row: Row) -> tuple[int, int]:
+        side = next(number for number, one in enumerate(row.sides) if one.layers)
+        return side, min(self._profiles[side].layers[layer].order for layer in row.sides[side].layers)
+
+
+def _present(profile: MatchedProfile, layers: tuple[int, ...], nodes: tuple[int, ...]) -> RowPart:
+    times = [mean_layer_ns(profile.layers[layer]) for layer in layers]
+    known = [time for time in times if time is not None]
+    states = {profile.layers[layer].state for layer in layers}
+    if known:
+        return RowPart(layers, nodes, sum(known), LayerState.EXECUTED)
+    if LayerState.EXECUTED in states:
+        return RowPart(layers, nodes, None, LayerState.NO_DATA)
+    away = states == {LayerState.OPTIMIZED_AWAY}
+    return RowPart(layers, nodes, None, LayerState.OPTIMIZED_AWAY if away else LayerState.NOT_EXECUTED)
+
+
+def _why_missing(profile: MatchedProfile, nodes: Sequence[int]) -> LayerState:
+    """Why no layer of this profile runs these nodes of its graph."""
+    if not nodes:
+        return LayerState.ABSENT
+    if all(profile.matching.nodes[node] is NodeState.FOLDED for node in nodes):
+        return LayerState.OPTIMIZED_AWAY
+    strangers = (
+        layer.time_ns
+        for layer, category in zip(profile.layers, profile.matching.categories, strict=True)
+        if category is LayerCategory.ENGINE_MADE
+    )
+    return LayerState.NO_DATA if any(strangers) else LayerState.NOT_EXECUTED

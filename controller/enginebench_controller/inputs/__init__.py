@@ -1,1 +1,0 @@
-"""A user's own inputs: folders of arrays and images, read without trusting them."""

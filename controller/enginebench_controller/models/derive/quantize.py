@@ -1,0 +1,142 @@
+"""INT8 versions: how they are asked for, and what they are calibrated on: seeded inputs, or given samples."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from enginebench_controller.errors import ModelError
+from enginebench_controller.models.bounded import deriving
+from enginebench_controller.models.derive.prune import Magnitudes, prune_weights, weight_magnitudes
+from enginebench_controller.models.formats.description import describe, describe_onnx
+from enginebench_controller.models.inputs.arrays import ImageOptions
+from enginebench_controller.models.inputs.binding import GivenShapes, bind
+from enginebench_controller.models.inputs.input_set import prepare
+from enginebench_controller.models.inputs.values import seeded_inputs
+from enginebench_controller.models.library import ModelLibrary, add_child, load_whole
+from enginebench_controller.records import InputSet, InputTensor, ModelVersion
+
+Item = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class CalibrationInputs:
+    """Inputs one by one, made or read when their turn comes; `said` tells which, and tells them from others."""
+
+    said: str
+    items: Callable[[Sequence[InputTensor]], Iterator[Item]]
+
+
+def seeded_calibration(seed: int, samples: int) -> CalibrationInputs:
+    """Random inputs inside the bounds that the model's tables set."""
+    return CalibrationInputs(
+        f"{samples} inputs of seed {seed}",
+        lambda inputs: (seeded_inputs(inputs, seed + number) for number in range(samples)),
+    )
+
+
+@dataclass(frozen=True)
+class CalibrationFolder:
+    """A folder of .npy, .npz or image files, as `run --inputs` takes them; `most` of its samples, or all for None."""
+
+    folder: Path
+    image: ImageOptions = field(default_factory=ImageOptions)
+    most: int | None = None
+
+    def prepared(self, inputs: Sequence[InputTensor], scratch: Path) -> CalibrationInputs:
+        """The samples as arrays under `scratch`, which must last as long as they are read. Raises `InputError`."""
+        found, paths = prepare(self.folder, inputs, self.image, scratch / "calibration")
+        chosen = found.items[: self.most]
+
+        def items(_: Sequence[InputTensor]) -> Iterator[Item]:
+            for files in chosen:
+                yield {file.input: np.load(paths[file.sha256], allow_pickle=False) for file in files}
+
+        return CalibrationInputs(_said(found, len(chosen)), items)
+
+
+def _said(found: InputSet, samples: int) -> str:
+    """The folder's name, how many of its inputs, a digest of their contents, and how they were prepared."""
+    contents = [f"{file.input}={file.sha256}" for item in found.items[:samples] for file in item]
+    digest = hashlib.sha256("\n".join(contents).encode()).hexdigest()[:12]
+    return f"{samples} inputs of {found.name} ({digest}; {found.preparation})"
+
+
+@deriving
+def quantize(
+    library: ModelLibrary,
+    version: ModelVersion,
+    calibration_seed: int = 0,
+    samples: int = 8,
+    shapes: GivenShapes | None = None,
+    given: CalibrationFolder | None = None,
+) -> ModelVersion:
+    """The INT8 child of `version`, calibrated on `samples` seeded inputs or on `given` ones; made once and then found.
+
+    What it was calibrated on stands in its derivation. `shapes` closes open dimensions of the inputs, as for a run.
+    Raises `ModelError` with the reason where the model cannot be quantized, `InputError` for given inputs that do not
+    fit, `StoreError` when the library cannot be written.
+    """
+    # Here, since it brings ONNX Runtime, and what prunes or only lists models does without.
+    from enginebench_controller.models.derive.quantizer import QuantizationError, quantized  # noqa: PLC0415
+
+    with library.scratch() as folder:
+        calibration = seeded_calibration(calibration_seed, samples)
+        if given is not None:
+            calibration = given.prepared(bind(describe(library.main_path(version)), 1, shapes).inputs, folder)
+        derivation = f"int8 QDQ, u8 × s8 (7 bits), min-max over {calibration.said}"
+        if known := library.derived(version, derivation):
+            return known
+        model = load_whole(library, version, "quantized")
+        bound = bind(describe_onnx(model, library.main_path(version)), 1, shapes)
+        try:
+            child = quantized(model, bound.inputs, calibration.items(bound.inputs), folder)
+        except QuantizationError as error:
+            raise ModelError(f"{version.name} cannot be quantized: {error}") from error
+    return add_child(library, version, child, "int8", derivation)
+
+
+@deriving
+def prune(library: ModelLibrary, version: ModelVersion, sparsity: float) -> ModelVersion:
+    """The child of `version` whose smallest weights are zero, the share `sparsity` of every layer.
+
+    Raises `ModelError` for a share outside (0, 1) or a model without weights to prune, `StoreError` when the library
+    cannot be written.
+    """
+    if not 0 < sparsity < 1:
+        raise ModelError(f"a sparsity of {sparsity} is not between 0 and 1; 0.9 zeroes nine weights of ten")
+    derivation = f"magnitude pruning, sparsity={sparsity:g} in every layer"
+    if known := library.derived(version, derivation):
+        return known
+    model = load_whole(library, version, "pruned")
+    if prune_weights(model, sparsity) == 0:
+        raise ModelError(f"{version.name} cannot be pruned: no Conv, Gemm or MatMul of it has constant weights")
+    return add_child(library, version, model, f"sparse{sparsity * 100:g}", derivation)
+
+
+@deriving
+def prune_by_weight(library: ModelLibrary, version: ModelVersion, sparsities: Mapping[str, float]) -> ModelVersion:
+    """The child of `version` that has the share of zeros in each weight that `sparsities` names; others stay dense.
+
+    Raises `ModelError` where no weight is named, `StoreError` when the library cannot be written.
+    """
+    chosen = {name: share for name, share in sorted(sparsities.items()) if share > 0}
+    identity = hashlib.sha256(json.dumps(chosen).encode()).hexdigest()[:12]
+    derivation = f"magnitude pruning, sparsity by weight, {len(chosen)} weights, {identity}"
+    if known := library.derived(version, derivation):
+        return known
+    model = load_whole(library, version, "pruned")
+    if prune_weights(model, chosen) == 0:
+        raise ModelError(f"{version.name} cannot be pruned so: none of its weights is to get zeros")
+    return add_child(library, version, model, "sparse-by-weight", derivation)
+
+
+@deriving
+def prunable_weights(library: ModelLibrary, version: ModelVersion) -> tuple[Magnitudes, ...]:
+    """The weights that pruning reaches, with the magnitudes of their elements. Raises `ModelError`."""
+    return weight_magnitudes(load_whole(library, version, "pruned"))

@@ -1,0 +1,177 @@
+"""INT8 children: ONNX Runtime's static quantizer, QDQ, calibrated on inputs of one's choice."""
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import version_converter
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+
+from enginebench_controller.models.derive.equivalence import open_session
+from enginebench_controller.models.inputs.values import seeded_inputs
+from enginebench_controller.records import InputTensor
+from enginebench_controller.records.cause import cause
+
+_PER_CHANNEL_OPSET = 13
+_MATRIX_OPERATORS = ["Conv", "Gemm", "MatMul"]
+_SILENT = 4
+
+
+class QuantizationError(Exception):
+    """The model cannot be quantized; the text says why."""
+
+
+def quantized(
+    model: onnx.ModelProto, inputs: Sequence[InputTensor], calibration: Iterable[dict[str, Any]], folder: Path
+) -> onnx.ModelProto:
+    """The model with u8 activations and s8 weights, per channel; `folder` is for scratch files.
+
+    Weights take 7 of their 8 bits: u8 × s8 products overflow on processors without VNNI instructions, and one file
+    goes to all targets. Ranges are the minima and maxima over the inputs of `calibration`, arrays by the name of the
+    input. Raises `QuantizationError`.
+    """
+    if any(node.op_type in {"QuantizeLinear", "DequantizeLinear", "QLinearConv"} for node in model.graph.node):
+        raise QuantizationError("it is quantized already")
+    try:
+        with _silenced():
+            return _quantized(model, inputs, calibration, folder)
+    except QuantizationError:
+        raise
+    except Exception as error:  # the quantizer raises whatever its parts raise
+        why = cause(str(error)) or type(error).__name__
+        raise QuantizationError(f"ONNX Runtime's quantizer says: {why}") from error
+
+
+def _quantized(
+    model: onnx.ModelProto, inputs: Sequence[InputTensor], calibration: Iterable[dict[str, Any]], folder: Path
+) -> onnx.ModelProto:
+    source, target = folder / "folded.onnx", folder / "quantized.onnx"
+    constant = _with_constant_weights(_with_opset(model))
+    onnx.save(_with_folded_constants(constant, folder), source)
+    quantize_static(
+        source,
+        target,
+        _Reader(calibration),
+        quant_format=QuantFormat.QDQ,
+        op_types_to_quantize=_operators(model),
+        per_channel=_opset(onnx.load(source, load_external_data=False)) >= _PER_CHANNEL_OPSET,
+        reduce_range=True,
+        activation_type=QuantType.QUInt8,
+        weight_type=QuantType.QInt8,
+    )
+    result = onnx.load(target)
+    _keep_used_domains(result)
+    onnx.save(result, target)
+    _check(result, target, inputs)
+    return result
+
+
+class _Reader(CalibrationDataReader):  # type: ignore[misc]  # its package has no types
+    """Hands out inputs, one after the other."""
+
+    def __init__(self, items: Iterable[dict[str, Any]]) -> None:
+        self._items = iter(items)
+
+    def get_next(self) -> dict[str, Any] | None:
+        """The next input, or None at the end."""
+        return next(self._items, None)
+
+
+def _operators(model: onnx.ModelProto) -> list[str] | None:
+    """Convolutional networks stay in INT8 from end to end; transformers only multiply their matrices in it.
+
+    The parts of a LayerNorm do not survive 8 bits: BERT-tiny is 30 % off with them and 3 % without.
+    """
+    kinds = [node.op_type for node in model.graph.node]
+    return None if kinds.count("Conv") > kinds.count("MatMul") else _MATRIX_OPERATORS
+
+
+def _opset(model: onnx.ModelProto) -> int:
+    return next((entry.version for entry in model.opset_import if entry.domain in {"", "ai.onnx"}), 1)
+
+
+def _with_opset(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Per-channel scales need opset 13; where the converter cannot get there, one scale a tensor has to do."""
+    if _opset(model) >= _PER_CHANNEL_OPSET:
+        return model
+    try:
+        return version_converter.convert_version(model, _PER_CHANNEL_OPSET)
+    except RuntimeError:
+        return model
+
+
+def _with_constant_weights(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Weights that are inputs as well, as every weight was before IR version 4, could change and are not folded."""
+    constant = onnx.ModelProto()
+    constant.CopyFrom(model)
+    weights = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in weights]
+    del constant.graph.input[:]
+    constant.graph.input.extend(inputs)
+    constant.ir_version = max(model.ir_version, 4)
+    return constant
+
+
+def _with_folded_constants(model: onnx.ModelProto, folder: Path) -> onnx.ModelProto:
+    """Batch normalization folded into convolutions: an engine cannot do it across quantization steps.
+
+    ONNX Runtime's own preprocessing adds operator sets that other engines refuse; those it does not need go again.
+    """
+    source, target = folder / "source.onnx", folder / "optimized.onnx"
+    onnx.save(model, source)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.optimized_model_filepath = str(target)
+    options.log_severity_level = _SILENT
+    onnxruntime.InferenceSession(str(source), options, providers=["CPUExecutionProvider"])
+    folded = onnx.load(target)
+    _keep_used_domains(folded)
+    foreign = {entry.domain for entry in folded.opset_import} - {entry.domain for entry in model.opset_import}
+    return model if foreign else folded
+
+
+def _keep_used_domains(model: onnx.ModelProto) -> None:
+    """Drop imports of operator sets that no node uses (nodes of subgraphs and functions included)."""
+    used = {"", *_domains(model.graph.node)}
+    for function in model.functions:
+        used |= {function.domain, *_domains(function.node)}
+    kept = [entry for entry in model.opset_import if entry.domain in used]
+    del model.opset_import[:]
+    model.opset_import.extend(kept)
+
+
+def _domains(nodes: Sequence[onnx.NodeProto]) -> Iterator[str]:
+    for node in nodes:
+        yield node.domain
+        for attribute in node.attribute:
+            for graph in (attribute.g, *attribute.graphs):
+                yield from _domains(graph.node)
+
+
+def _check(model: onnx.ModelProto, path: Path, inputs: Sequence[InputTensor]) -> None:
+    """Something was quantized, and the result runs and gives finite numbers."""
+    if not any(node.op_type == "QuantizeLinear" for node in model.graph.node):
+        raise QuantizationError("it has no layer that can be quantized")
+    outputs = open_session(path).run(None, seeded_inputs(inputs, seed=0))
+    if not all(np.isfinite(value).all() for value in outputs if value.dtype.kind == "f"):
+        raise QuantizationError("the quantized model gives numbers that are not finite")
+
+
+@contextmanager
+def _silenced() -> Iterator[None]:
+    """The quantizer advises, through the root logger, to do the preprocessing that is done here already."""
+    root = logging.getLogger()
+    root.addFilter(_refuse_all)
+    try:
+        yield
+    finally:
+        root.removeFilter(_refuse_all)
+
+
+def _refuse_all(_: logging.LogRecord) -> bool:
+    return False

@@ -1,0 +1,151 @@
+"""What a model file asks for: format, inputs and outputs, read without loading its weights."""
+
+import struct
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import onnx
+from onnx import checker, helper, shape_inference
+
+from enginebench_controller.errors import ModelError, UnknownModelError, leads_nowhere
+from enginebench_controller.graph.source_graph import dimension_name
+from enginebench_controller.models.bounded import bounded
+from enginebench_controller.models.formats.openvino_ir import describe_ir
+from enginebench_controller.models.formats.signature import (
+    Dims,
+    InputDescription,
+    ModelDescription,
+    OutputDescription,
+    onnx_integer_bounds,
+)
+from enginebench_controller.models.formats.skeleton import load_skeleton
+from enginebench_proto.agreed.words import SUFFIXES, ModelFormat
+
+_OF_PYTHON = (ArithmeticError, LookupError, RuntimeError, StopIteration, TypeError, ValueError)
+_OF_ONNX = (checker.ValidationError, shape_inference.InferenceError)
+
+
+@contextmanager
+def told_as_invalid(path: Path) -> Iterator[None]:
+    """Turn what Python and the onnx package raise over the graph of the ONNX file `path` into a `ModelError`."""
+    try:
+        yield
+    except (*_OF_PYTHON, *_OF_ONNX) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise ModelError(f"{path} is no valid ONNX graph ({reason}); check it with onnx.checker") from error
+
+
+__all__ = ["InputDescription", "ModelDescription", "ModelFormat", "OutputDescription", "describe", "format_of"]
+
+
+_MAX_ENTRIES = 100_000
+_MAX_UNPACKING = 100
+"""PyTorch stores without compression, so that the content of an archive is about as large as its file."""
+
+_NO_ARCHIVE = (zipfile.BadZipFile, OSError, ArithmeticError, EOFError, RuntimeError, ValueError, struct.error)
+"""What the standard library raises over bytes that are no zip archive it knows."""
+
+
+def format_of(path: Path) -> ModelFormat:
+    """The format by the file's suffix. Raises `ModelError` for a suffix no engine reads."""
+    try:
+        return SUFFIXES[path.suffix.lower()]
+    except KeyError:
+        raise ModelError(
+            f"{path} is no model that enginebench knows: its name must end in " + ", ".join(SUFFIXES)
+        ) from None
+
+
+def missing_file(path: Path) -> ModelError:
+    """What is to be raised where a model file should be and is not: nothing, or a folder."""
+    if path.is_dir():
+        return UnknownModelError(f"{path} is a folder; name a model file in it, such as {path / 'model.onnx'}")
+    if lost := leads_nowhere(path):
+        return UnknownModelError(f"there is no model file {path}: {lost}")
+    return UnknownModelError(f"there is no model file {path}; check the path")
+
+
+@bounded
+def describe(path: Path) -> ModelDescription:
+    """Read what the model at `path` asks for. Raises `ModelError` for a missing, damaged or unknown file."""
+    if not path.is_file():
+        raise missing_file(path)
+    match format_of(path):
+        case ModelFormat.ONNX:
+            return _describe_graph(path)
+        case ModelFormat.OPENVINO_IR:
+            return describe_ir(path)
+        case ModelFormat.TORCHSCRIPT:
+            return _describe_archive(path, ModelFormat.TORCHSCRIPT, "/constants.pkl", "torch.jit.save")
+        case ModelFormat.TORCH_EXPORT:
+            return _describe_archive(path, ModelFormat.TORCH_EXPORT, ".json", "torch.export.save")
+
+
+def _describe_graph(path: Path) -> ModelDescription:
+    model = load_skeleton(path)
+    with told_as_invalid(path):
+        return describe_onnx(model, path)
+
+
+def describe_onnx(model: onnx.ModelProto, path: Path) -> ModelDescription:
+    """Describe an ONNX model (with or without weights); `path` is for the error sentences."""
+    bounds = onnx_integer_bounds(model.graph)
+    weights = {tensor.name for tensor in model.graph.initializer}
+    inputs = tuple(
+        InputDescription(value.name, dtype, dims, bounds.get(value.name))
+        for value in model.graph.input
+        if value.name not in weights
+        for dtype, dims in [_tensor_type(value, path)]
+    )
+    outputs = tuple(OutputDescription(value.name, *_tensor_type(value, path)) for value in model.graph.output)
+    opset = next((entry.version for entry in model.opset_import if entry.domain in {"", "ai.onnx"}), None)
+    producer = f"{model.producer_name} {model.producer_version}".strip() or None
+    return ModelDescription(ModelFormat.ONNX, inputs, outputs, opset, producer)
+
+
+def _tensor_type(value: onnx.ValueInfoProto, path: Path) -> tuple[str, Dims | None]:
+    """NumPy name of the element type, and the dims."""
+    if not value.type.HasField("tensor_type"):
+        raise ModelError(
+            f"{path}: {value.name!r} is a sequence, map or optional value; enginebench runs models whose inputs and "
+            "outputs are tensors"
+        )
+    tensor = value.type.tensor_type
+    dims = tuple(_dimension(dim) for dim in tensor.shape.dim) if tensor.HasField("shape") else None
+    return _dtype_name(tensor.elem_type), dims
+
+
+def _dtype_name(element_type: int) -> str:
+    if element_type == onnx.TensorProto.STRING:
+        return "str"
+    try:
+        return str(helper.tensor_dtype_to_np_dtype(element_type).name)
+    except KeyError:
+        return "unknown"
+
+
+def _dimension(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
+    """Exporters write open dimensions as a name, as nothing, or as -1. 0 is a size: ONNX's empty tensor."""
+    if dim.HasField("dim_value"):
+        return int(dim.dim_value) if dim.dim_value >= 0 else None
+    return dimension_name(dim)
+
+
+def _describe_archive(path: Path, kind: ModelFormat, member: str, writer: str) -> ModelDescription:
+    """Check PyTorch's zip archives by their table of contents; nothing inside is unpacked or unpickled."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+    except _NO_ARCHIVE as error:
+        raise ModelError(f"{path} is not a whole {kind} file: {error}; write it with {writer}") from error
+    unpacked_bytes = sum(entry.file_size for entry in entries)
+    if len(entries) > _MAX_ENTRIES or unpacked_bytes > _MAX_UNPACKING * path.stat().st_size:
+        raise ModelError(
+            f"{path} unpacks to {len(entries)} files of {unpacked_bytes} bytes, as no saved program does; refused, "
+            f"because it would fill memory or disk; write it with {writer}"
+        )
+    if not any(entry.filename.endswith(member) for entry in entries):
+        raise ModelError(f"{path} holds no {kind} program, perhaps weights only; write the model with {writer}")
+    return ModelDescription(kind)

@@ -1,0 +1,114 @@
+"""Fitting the models of a plan to its batches, with derived copies where a fixed batch has to be rewritten."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from enginebench_controller.errors import InputError, ModelError, UnknownModelError
+from enginebench_controller.home import Home
+from enginebench_controller.models.derive.rebatch import rebatch
+from enginebench_controller.models.formats.description import describe
+from enginebench_controller.models.formats.signature import ModelDescription
+from enginebench_controller.models.inputs.binding import bind
+from enginebench_controller.models.inputs.input_set import prepare
+from enginebench_controller.models.inputs.shapes import parse_shapes
+from enginebench_controller.plan.configurations import BoundModel, input_set, length_assumptions, meant_for, with_values
+from enginebench_controller.plan.plan import Plan
+from enginebench_controller.records import InputSet, ModelVersion
+
+
+class Binder:
+    """Resolves the names of a plan once, and binds each to the batches asked for.
+
+    `digests` maps a name to the exact version that an earlier benchmark used under it. Where the plan names a folder of
+    inputs, they are prepared for each batch.
+    """
+
+    def __init__(self, home: Home, plan: Plan, digests: Mapping[str, str] | None = None) -> None:
+        self._library = home.library
+        self._inputs = home.path / "inputs"
+        self._plan = plan
+        self._shapes = parse_shapes(plan.shapes, plan.batch_axis)
+        self._digests = dict(digests or {})
+        self._versions: dict[str, ModelVersion] = {}
+        self._unreadable: dict[str, ModelError] = {}
+        self._bound: dict[tuple[str, int], BoundModel] = {}
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """The exact version each name turned out to mean."""
+        return {name: version.digest for name, version in self._versions.items()}
+
+    @property
+    def versions(self) -> tuple[ModelVersion, ...]:
+        """What each name turned out to mean; copies for other batches are not among them."""
+        return tuple(self._versions.values())
+
+    def resolve(self, names: Sequence[str]) -> None:
+        """Find every model before anything is started.
+
+        Raises `UnknownModelError` for the first that is not there, and `ModelError` where none of them can be read: one
+        of several that cannot is told of when it is bound.
+        """
+        for name in names:
+            try:
+                self._version(name)
+            except UnknownModelError:
+                raise
+            except ModelError as error:
+                self._unreadable[name] = error
+        if self._unreadable and not self._versions:
+            raise next(iter(self._unreadable.values()))
+
+    def __call__(self, name: str, batch: int) -> BoundModel:
+        """The model version and inputs for one batch. Raises `ModelError`, and `InputError` for given inputs."""
+        if (name, batch) not in self._bound:
+            self._bound[name, batch] = self._fit(name, batch)
+        return self._bound[name, batch]
+
+    def _fit(self, name: str, batch: int) -> BoundModel:
+        version = self._version(name)
+        own = describe(self._library.main_path(version))
+        shapes = meant_for(own, self._others(version), self._shapes)
+        bound = bind(own, batch, shapes)
+        fit, inputs = version, bound.inputs
+        if bound.fixed_batch is not None:
+            fit = rebatch(self._library, version, batch, shapes)
+            inputs = tuple(one.with_items(batch) for one in inputs)
+        said = meant_for(own, self._others(version), self._plan.input_values)
+        chosen = input_set(self._plan, bound, inputs, said)
+        told = (*bound.assumptions, *length_assumptions(chosen, said))
+        return self._with_inputs(BoundModel(fit, inputs, told, bound.output_batch_axes), chosen)
+
+    def _others(self, version: ModelVersion) -> Iterator[ModelDescription]:
+        """The other models of the plan."""
+        return (describe(self._library.main_path(one)) for one in self.versions if one.digest != version.digest)
+
+    def _with_inputs(self, model: BoundModel, chosen: InputSet) -> BoundModel:
+        if self._plan.input_folder is None:
+            return replace(model, input_set=chosen)
+        folder = Path(self._plan.input_folder).expanduser()
+        filled = {one.input for one in chosen.values}
+        files = [one for one in model.inputs if one.name not in filled]
+        if filled and not files:
+            raise InputError(f"every input has its --input, so nothing is taken from {folder}: leave one of them out")
+        prepared, paths = prepare(folder, files, self._plan.image, self._inputs)
+        prepared = with_values(prepared, chosen.values)
+        said = (prepared.preparation,) if prepared.preparation else ()
+        return replace(model, assumptions=(*model.assumptions, *said), input_set=prepared, input_paths=paths)
+
+    def _version(self, name: str) -> ModelVersion:
+        if name in self._unreadable:
+            raise self._unreadable[name]
+        if name not in self._versions:
+            self._versions[name] = self._resolve(name)
+        return self._versions[name]
+
+    def _resolve(self, name: str) -> ModelVersion:
+        digest = self._digests.get(name)
+        if digest is None:
+            return self._library.resolve(name)
+        try:
+            return self._library.resolve(digest)
+        except ModelError:
+            raise ModelError(f"the model version {digest[:12]} that {name!r} meant then was removed") from None

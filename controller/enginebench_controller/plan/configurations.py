@@ -1,0 +1,236 @@
+"""The engines that a plan means on a target, the configurations there, and why some of them cannot be."""
+
+import difflib
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from enginebench_controller.models.formats.signature import ModelDescription
+from enginebench_controller.models.inputs.binding import Binding
+from enginebench_controller.models.inputs.values import given_values
+from enginebench_controller.plan.plan import Plan
+from enginebench_controller.records import (
+    Arrivals,
+    Configuration,
+    Hint,
+    InputSet,
+    InputTensor,
+    InputValues,
+    Load,
+    ModelVersion,
+    TargetSnapshot,
+)
+
+Engine = Mapping[str, Any]
+"""One entry of `TargetSnapshot.engines`."""
+
+DEFAULT_ENVIRONMENT = "default"
+
+_NEAR = 0.8
+"""How like a name must be to be meant: at less, "ort" means torch, and so does "nosuch"."""
+
+
+def select_engines(names: Sequence[str], engines: Sequence[Engine], target: str) -> tuple[list[Engine], list[str]]:
+    """The engines a selection means on one target, and a sentence for each name that means none.
+
+    `name` prefers the environment "default", `name@environment` is exact, `name@*` takes every environment and `all`
+    every available engine that is not hidden.
+    """
+    chosen: dict[tuple[str, str], Engine] = {}
+    problems = []
+    for name in names:
+        found = _matching(name, engines)
+        usable = [engine for engine in found if engine["available"]]
+        if not usable:
+            problems.append(_why_not(name, found, engines, target))
+        chosen |= {(engine["name"], engine["environment"]): engine for engine in usable}
+    return list(chosen.values()), problems
+
+
+def _matching(selection: str, engines: Sequence[Engine]) -> list[Engine]:
+    if selection == "all":
+        return _one_environment_each([e for e in engines if not e["hidden"] and e["available"]])
+    name, _, environment = selection.partition("@")
+    named = [engine for engine in engines if engine["name"] == name]
+    if environment == "*":
+        return named
+    if environment:
+        return [engine for engine in named if engine["environment"] == environment]
+    usable = [engine for engine in named if engine["available"]]
+    return sorted(usable or named, key=_default_first)[:1]
+
+
+def _one_environment_each(engines: list[Engine]) -> list[Engine]:
+    """One of each name and version: the same engine in two environments would only measure itself twice."""
+    chosen: dict[tuple[str, str], Engine] = {}
+    for engine in sorted(engines, key=_default_first):
+        chosen.setdefault((engine["name"], engine["available"]["version"]), engine)
+    return sorted(chosen.values(), key=lambda engine: (engine["name"], engine["environment"]))
+
+
+def _default_first(engine: Engine) -> tuple[bool, str]:
+    return engine["environment"] != DEFAULT_ENVIRONMENT, engine["environment"]
+
+
+def _why_not(selection: str, found: Sequence[Engine], engines: Sequence[Engine], target: str) -> str:
+    if found:
+        return f"engine {selection!r} is unavailable on target {target!r}: {found[0]['unavailable']['reason']}"
+    if selection == "all":
+        return f"target {target!r} has no available engine; see `enginebench devices`"
+    known = sorted({engine["name"] for engine in engines if not engine["hidden"]})
+    near = difflib.get_close_matches(selection.partition("@")[0], known, n=1, cutoff=_NEAR)
+    environments = sorted({e["environment"] for e in engines if e["name"] == selection.partition("@")[0]})
+    if environments:
+        return f"target {target!r} has engine {selection.partition('@')[0]!r} only in: {', '.join(environments)}"
+    hint = f"did you mean {near[0]!r}?" if near else f"it has: {', '.join(known) or 'none'}"
+    return f"target {target!r} has no engine {selection!r}; {hint}"
+
+
+T = TypeVar("T")
+
+
+def describe_load(configuration: Configuration) -> str:
+    """How requests reach the engine, in words: "sync", "async 4" or "open-loop 50/s poisson"."""
+    if configuration.arrivals is not None:
+        return f"{configuration.load} {configuration.arrivals.rate_per_s:g}/s {configuration.arrivals.process}"
+    return str(configuration.load) if configuration.load is Load.SYNC else f"async {configuration.requests}"
+
+
+@dataclass(frozen=True)
+class BoundModel:
+    """A model version fit for one batch: itself or a derived copy, with its inputs and the assumptions made.
+
+    `input_set` is None for random inputs; `input_paths` says where the files of a given one lie, by sha256;
+    `output_batch_axes` is as in `Configuration`.
+    """
+
+    version: ModelVersion
+    inputs: tuple[InputTensor, ...]
+    assumptions: tuple[str, ...] = ()
+    output_batch_axes: Mapping[str, int] = field(default_factory=dict)
+    input_set: InputSet | None = None
+    input_paths: Mapping[str, Path] = field(default_factory=dict)
+
+
+def meant_for(own: ModelDescription, others: Iterable[ModelDescription], said: Mapping[str, T]) -> Mapping[str, T]:
+    """What was said of inputs, but for those that only another model of the plan has."""
+    foreign = said.keys() - {one.name for one in own.inputs} if own.inputs_known else set()
+    theirs = {one.name for other in others for one in other.inputs} if foreign else set()
+    return {name: one for name, one in said.items() if name not in foreign & theirs}
+
+
+def input_set(plan: Plan, bound: Binding, inputs: Sequence[InputTensor], said: Mapping[str, str]) -> InputSet:
+    """The random inputs of a plan for a bound model, with what was said of single ones. Raises `InputError`.
+
+    Lengths of which nobody says anything are those of the whole inputs, unless files bring them.
+    """
+    lengths = {} if plan.input_folder else {name: str(size) for name, size in bound.lengths.items()}
+    return with_values(InputSet(plan.seed, plan.inputs), given_values(inputs, {**lengths, **said}))
+
+
+def length_assumptions(inputs: InputSet, said: Mapping[str, str]) -> tuple[str, ...]:
+    """Sentences on the inputs whose values nobody said."""
+    taken = (one for one in inputs.values if one.input not in said)
+    return tuple(f"input {one.input!r} is a length and was set to {one.lowest}; --input changes it" for one in taken)
+
+
+def with_values(inputs: InputSet, values: tuple[InputValues, ...]) -> InputSet:
+    """An input set in which some inputs are filled as said, which its name tells."""
+    if not values:
+        return inputs
+    return replace(inputs, name=f"{inputs.name} with {', '.join(map(str, values))}", values=values)
+
+
+def configurations(
+    plan: Plan,
+    snapshot: TargetSnapshot,
+    device: str,
+    batch: int,
+    model: BoundModel,
+    options: Mapping[str, str],
+) -> Iterator[Configuration]:
+    """Every combination of a plan's axes on one device, possible or not."""
+    axes = itertools.product(plan.cores or (usable_cores(snapshot) or 1,), plan.streams, plan.precision, plan.hint)
+    stop = plan.stop_rule()
+    for core_count, streams, precision, hint in axes:
+        for load, requests, arrivals in _loads(plan, core_count, streams, hint):
+            yield Configuration(
+                device=device,
+                batch=batch,
+                cores=core_count,
+                streams=streams,
+                precision=precision,
+                hint=hint,
+                load=load,
+                requests=requests,
+                arrivals=arrivals,
+                inputs=model.inputs,
+                # The seed stays that of the plan: an open loop draws its arrivals with it.
+                input_set=replace(model.input_set or InputSet(count=plan.inputs), seed=plan.seed),
+                options=options,
+                stop=stop,
+                output_batch_axes=model.output_batch_axes,
+            )
+
+
+def usable_cores(snapshot: TargetSnapshot) -> int | None:
+    """The physical cores of a target that its control group's quota lets be busy all the time, and at least one."""
+    cores: int | None = snapshot.host.get("physical_cores")
+    quota: float | None = snapshot.host.get("cpu_quota_cores")
+    if quota is None:
+        return cores
+    granted = max(1, math.floor(quota))
+    return granted if cores is None else min(cores, granted)
+
+
+def _loads(plan: Plan, cores: int, streams: int, hint: Hint) -> Iterator[tuple[Load, int, Arrivals | None]]:
+    """Every load with its requests in flight and its arrivals."""
+    for load in plan.load:
+        rates = [Arrivals(rate, plan.arrivals) for rate in plan.rate] if load is Load.OPEN_LOOP else [None]
+        for requests, arrivals in itertools.product(_requests(plan, load, cores, streams, hint), rates):
+            yield load, requests, arrivals
+
+
+def _requests(plan: Plan, load: Load, cores: int, streams: int, hint: Hint) -> tuple[int, ...]:
+    if load is Load.SYNC:
+        return (1,)
+    # Under these hints the engine makes streams for as many requests as it is told of: too few would hold it back.
+    wanted = cores if hint in (Hint.THROUGHPUT, Hint.CUMULATIVE_THROUGHPUT) else 2
+    return plan.requests or (max(2, streams, wanted),)
+
+
+def contradiction(configuration: Configuration, snapshot: TargetSnapshot) -> str | None:
+    """Why a configuration cannot be on a target, whatever the engine, or None."""
+    usable = usable_cores(snapshot)
+    if usable is not None and configuration.cores > usable:
+        return f"{configuration.cores} cores are asked for, and the target has {_cores_in_words(snapshot, usable)}"
+    if configuration.streams > 1 and configuration.load is Load.SYNC:
+        return f"{configuration.streams} streams need `--load async`: one request at a time uses only one"
+    return None
+
+
+def impossible(configuration: Configuration, engine: Engine, device: Mapping[str, Any]) -> str | None:
+    """Why an engine cannot do what a configuration asks for, or None."""
+    available = engine["available"]
+    if configuration.precision not in ("default", *device["precisions"]):
+        return f"it cannot execute in {configuration.precision}; it has {', '.join(device['precisions'])}"
+    if configuration.streams > 1 and not available["multiple_streams"]:
+        return f"it runs one stream, and {configuration.streams} are asked for"
+    if _load_of_the_engine(configuration.load) not in available["loads"]:
+        return f"it cannot carry the load {configuration.load}; it has {', '.join(available['loads'])}"
+    if configuration.hint is not Hint.NONE and configuration.hint not in available["hints"]:
+        return f"it does not know the hint {configuration.hint}; it has {', '.join(available['hints'])}"
+    return None
+
+
+def _cores_in_words(snapshot: TargetSnapshot, usable: int) -> str:
+    cores, quota = snapshot.host.get("physical_cores"), snapshot.host.get("cpu_quota_cores")
+    return f"{cores}" if cores == usable else f"a quota of {quota:g} (its control group's)"
+
+
+def _load_of_the_engine(load: Load) -> Load:
+    """What an engine must be able to carry: to it an open loop is just requests that overlap."""
+    return Load.ASYNC if load is Load.OPEN_LOOP else load

@@ -1,0 +1,331 @@
+"""From a plan to jobs: every configuration, the reasons why some of them cannot be, and how long the others take."""
+
+import itertools
+import math
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from enginebench_controller.errors import ModelError, PlanError
+from enginebench_controller.models.inputs.arrays import ImageOptions
+from enginebench_controller.plan.configurations import (
+    BoundModel,
+    Engine,
+    configurations,
+    contradiction,
+    describe_load,
+    impossible,
+    select_engines,
+)
+from enginebench_controller.plan.plan import Plan
+from enginebench_controller.records import (
+    IMPOSED_SPARSITY,
+    ArrivalProcess,
+    Configuration,
+    EngineRef,
+    Hint,
+    Load,
+    ModelVersion,
+    StopRule,
+    TargetSnapshot,
+)
+
+T = TypeVar("T")
+
+MAX_INTERLEAVED = 64
+"""So many runs an agent lets take turns."""
+
+MAX_CONFIGURATIONS = 10_000
+"""So many take a day at the least, and seconds to plan."""
+
+
+Bind = Callable[[str, int], BoundModel]
+"""Fits the model a user named to a batch. Raises `ModelError`."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One configuration of one model version on one engine of one target; `resources` are what it occupies there.
+
+    Those whose `turns` have the same name take turns; "" for none.
+    """
+
+    target: str
+    engine: EngineRef
+    model: ModelVersion
+    configuration: Configuration
+    resources: tuple[str, ...]
+    input_paths: Mapping[str, Path] = field(default_factory=dict)
+    turns: str = ""
+
+    @property
+    def title(self) -> str:
+        """A line for progress displays: what is always said, and the axes that are not at their defaults."""
+        chosen = self.configuration
+        axes = [chosen.size]
+        axes += [f"{chosen.streams} streams"] if chosen.streams > 1 else []
+        axes += [chosen.precision] if chosen.precision != "f32" else []
+        axes += [describe_load(chosen)] if chosen.load is not Load.SYNC else []
+        axes += [f"hint {chosen.hint}"] if chosen.hint is not Hint.NONE else []
+        imposed = chosen.options.get(IMPOSED_SPARSITY)
+        axes += [] if imposed is None else [f"{100 * float(imposed):g} % zeros imposed"]
+        return f"{self.model.name} · {self.engine.name} {self.engine.version} · {chosen.device} · {', '.join(axes)}"
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """All jobs of a plan, and what a person should know about them.
+
+    `left_out` are those of the notes that tell of models which nothing can be made of: the others run, and the command
+    counts as failed in part.
+    """
+
+    jobs: tuple[Case, ...]
+    notes: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+
+
+def in_random_order(jobs: Sequence[T], seed: int) -> tuple[T, ...]:
+    """The jobs in the order to carry them out in.
+
+    A grid that runs in its own order confounds its axes with everything that drifts meanwhile.
+    """
+    shuffled = list(jobs)
+    random.Random(seed).shuffle(shuffled)  # noqa: S311  # an order, not a secret
+    return tuple(shuffled)
+
+
+def expand(plan: Plan, snapshots: Sequence[TargetSnapshot], bind: Bind) -> Expansion:
+    """Multiply the plan out over what the targets offer, or each of its rungs.
+
+    Raises `PlanError` with every reason when any configuration is impossible, so that nothing runs by halves: all but
+    what one of "all" engines cannot do, or a model of several that nothing can be made of, which are left out.
+    """
+    _refuse_too_many(plan, snapshots)
+    told = _Told()
+    jobs = [job for grid in plan.grids() for job in _grid(grid, snapshots, bind, told)]
+    if plan.device_takes_turns:
+        told.refusals.update(dict.fromkeys(_crowds(jobs)))
+    if told.refusals:
+        raise PlanError("nothing was run, because:\n" + _listed([*told.refusals, *told.unable]))
+    if not jobs and told.unable:
+        raise PlanError("nothing was run, because no engine here can do it; ask for less:\n" + _listed(told.unable))
+    missing = [f"{rung.name} is not available: {rung.unavailable}" for rung in plan.rungs if rung.unavailable]
+    return Expansion(tuple(jobs), (*told.left_out, *told.notes, *told.unable, *missing), tuple(told.left_out))
+
+
+@dataclass(frozen=True)
+class _Told:
+    """Sentences in the order they came up, each once: why nothing runs at all, what is to be known, what engines of
+    "all" cannot do, and which models are left out."""
+
+    refusals: dict[str, None] = field(default_factory=dict)
+    notes: dict[str, None] = field(default_factory=dict)
+    unable: dict[str, None] = field(default_factory=dict)
+    left_out: dict[str, None] = field(default_factory=dict)
+
+    def cannot(self, plan: Plan, reason: str) -> None:
+        """An engine cannot do what it is asked: refused where it was named, left out where all were meant."""
+        (self.unable if plan.engines == ("all",) else self.refusals)[reason] = None
+
+
+def _listed(reasons: Iterable[str]) -> str:
+    return "\n".join(f"  - {reason}" for reason in reasons)
+
+
+def _refuse_too_many(plan: Plan, snapshots: Sequence[TargetSnapshot]) -> None:
+    """Raise `PlanError` for a plan that comes to more than anybody waits for, before any of it is made."""
+    most = sum(_size(grid, snapshot) for grid in plan.grids() for snapshot in snapshots)
+    if most > MAX_CONFIGURATIONS:
+        raise PlanError(
+            f"the plan multiplies out to {most:,} configurations, and at most {MAX_CONFIGURATIONS:,} are run at once: "
+            "give fewer values, or make several plans of it"
+        )
+
+
+def _size(plan: Plan, snapshot: TargetSnapshot) -> int:
+    """How many configurations a plan has on a target if none is impossible."""
+    engines = select_engines(plan.engines, snapshot.engines, snapshot.target)[0]
+    all_devices = plan.devices == ("all",)
+    places = sum(len(one["available"]["devices"]) if all_devices else max(1, len(plan.devices)) for one in engines)
+    requests, rates = len(plan.requests) or 1, len(plan.rate) or 1
+    each = {Load.SYNC: 1, Load.ASYNC: requests, Load.OPEN_LOOP: requests * rates}
+    loads = sum(each[load] for load in plan.load)
+    axes = (plan.models, plan.batch, plan.cores or (1,), plan.streams, plan.precision, plan.hint)
+    return places * loads * math.prod(map(len, axes))
+
+
+def _grid(plan: Plan, snapshots: Sequence[TargetSnapshot], bind: Bind, told: _Told) -> Iterator[Case]:
+    told.refusals.update(dict.fromkeys([*_contradictions(plan), *_ownerless_options(plan, snapshots)]))
+    bound = _bound_models(plan, bind, told)
+    for snapshot, (name, batch) in itertools.product(snapshots, bound):
+        model = bound[name, batch]
+        for engine in _engines(plan, snapshot, model.version, told):
+            yield from _jobs(plan, snapshot, engine, model, batch, told)
+
+
+def _bound_models(plan: Plan, bind: Bind, told: _Told) -> dict[tuple[str, int], BoundModel]:
+    """The models fit for each batch; one of several that is fit for none is left out."""
+    bound = {}
+    failed: dict[str, dict[int, ModelError]] = defaultdict(dict)
+    for name, batch in itertools.product(dict.fromkeys(plan.models), plan.batch):
+        try:
+            bound[name, batch] = bind(name, batch)
+        except ModelError as error:
+            failed[name][batch] = error
+        else:
+            told.notes.update(dict.fromkeys(f"{name}: {text}" for text in bound[name, batch].assumptions))
+    for name, errors in failed.items():
+        if len(plan.models) * len(plan.batch) == 1:
+            raise errors[plan.batch[0]]
+        if bound and len(errors) == len(plan.batch):
+            told.left_out[f"{name} is left out: {next(iter(errors.values()))}"] = None
+        else:
+            told.refusals.update({f"{name}, batch {batch}: {error}": None for batch, error in errors.items()})
+    return bound
+
+
+def _engines(plan: Plan, snapshot: TargetSnapshot, version: ModelVersion, told: _Told) -> Iterator[Engine]:
+    engines, problems = select_engines(plan.engines, snapshot.engines, snapshot.target)
+    told.refusals.update(dict.fromkeys(problems))
+    for engine in engines:
+        if version.format in engine["available"]["formats"]:
+            yield engine
+        elif plan.engines == ("all",):
+            told.notes[f"{engine['name']} is left out: it does not read {version.format} ({version.name})"] = None
+        else:
+            formats = ", ".join(engine["available"]["formats"])
+            sentence = f"{engine['name']} does not read {version.format} ({version.name}); it reads {formats}"
+            told.refusals[sentence] = None
+
+
+def _jobs(
+    plan: Plan,
+    snapshot: TargetSnapshot,
+    engine: Engine,
+    model: BoundModel,
+    batch: int,
+    told: _Told,
+) -> Iterator[Case]:
+    ref = EngineRef(engine["name"], engine["environment"], engine["available"]["version"])
+    options = _options(plan, engine, told.refusals)
+    for device in _devices(plan, engine, snapshot.target, told):
+        for configuration in configurations(plan, snapshot, device["name"], batch, model, options):
+            where = f"{engine['name']} on {snapshot.target} {device['name']}"
+            if problem := contradiction(configuration, snapshot):
+                told.refusals[f"{where}: {problem}"] = None
+                continue
+            if problem := impossible(configuration, engine, device):
+                told.cannot(plan, f"{where}: {problem}")
+                continue
+            resources = tuple(device["resources"])
+            yield Case(snapshot.target, ref, model.version, configuration, resources, model.input_paths)
+
+
+def _devices(plan: Plan, engine: Engine, target: str, told: _Told) -> list[Mapping[str, Any]]:
+    devices = engine["available"]["devices"]
+    if not devices:
+        told.cannot(plan, f"{engine['name']} found no device on target {target!r}")
+    if not plan.devices:
+        return next(([device] for device in devices if device["name"] == "CPU"), devices[:1])
+    if plan.devices == ("all",):
+        return list(devices)
+    by_name = {device["name"].lower(): device for device in devices}
+    for name in plan.devices:
+        if name.lower() not in by_name:
+            known = ", ".join(device["name"] for device in devices)
+            told.cannot(plan, f"{engine['name']} on target {target!r} has no device {name!r}; it has {known or 'none'}")
+    return [by_name[name.lower()] for name in plan.devices if name.lower() in by_name]
+
+
+def _crowds(jobs: Sequence[Case]) -> Iterator[str]:
+    """Why jobs cannot all be alive together."""
+    for (target, _), count in Counter((job.target, job.resources) for job in jobs).items():
+        if count > MAX_INTERLEAVED:
+            yield f"{count} configurations of one device of {target} cannot be interleaved, only {MAX_INTERLEAVED}"
+
+
+def _contradictions(plan: Plan) -> Iterator[str]:
+    """What is wrong with a plan whatever the targets offer."""
+    if Load.OPEN_LOOP in plan.load and not plan.rate:
+        yield "the load open-loop needs a rate: write --rate 50 for 50 inferences a second"
+    if plan.rate and Load.OPEN_LOOP not in plan.load:
+        yield "a rate is for the load open-loop only; the others send as fast as the engine completes"
+    if plan.arrivals is not ArrivalProcess.POISSON and Load.OPEN_LOOP not in plan.load:
+        yield f"arrivals that are {plan.arrivals} are for the load open-loop only, so leave them out"
+    if plan.image != ImageOptions() and plan.input_folder is None:
+        yield "how images become tensors is for a folder of them only: name it with --inputs, or leave it out"
+    if plan.requests and set(plan.load) == {Load.SYNC}:
+        yield "requests in flight are for the loads async and open-loop: sync sends one at a time, so leave them out"
+    if plan.device_takes_turns and Load.OPEN_LOOP in plan.load:
+        yield "an open loop cannot be interleaved: its arrivals wait for nobody's turn"
+
+
+def _ownerless_options(plan: Plan, snapshots: Sequence[TargetSnapshot]) -> list[str]:
+    known = {engine["name"] for snapshot in snapshots for engine in snapshot.engines}
+    strangers = [key for key in plan.options if "." not in key or key.partition(".")[0] not in known]
+    return [f"option {key!r} belongs to no engine; write ENGINE.OPTION=VALUE" for key in strangers]
+
+
+def _options(plan: Plan, engine: Engine, refusals: dict[str, None]) -> dict[str, str]:
+    allowed = {option["name"]: option for option in engine["available"]["options"]}
+    chosen = {}
+    for key, value in plan.options.items():
+        owner, _, name = key.partition(".")
+        if owner != engine["name"]:
+            continue
+        if name not in allowed:
+            refusals[f"{owner} has no option {name!r}; it has: {', '.join(sorted(allowed)) or 'none'}"] = None
+            continue
+        choices = allowed[name]["choices"]
+        if not _is_of_type(value, allowed[name]["type"]):
+            refusals[f"{owner}.{name} cannot be {value!r}: it takes a value of type {allowed[name]['type']}"] = None
+        elif choices and value not in choices:
+            refusals[f"{owner}.{name} cannot be {value!r}; choose from {', '.join(choices)}"] = None
+        chosen[name] = value
+    return chosen
+
+
+def _is_of_type(text: str, kind: str) -> bool:
+    if kind == "bool":
+        return text.lower() in {"true", "false"}
+    try:
+        {"int": int, "float": float}.get(kind, str)(text)
+    except ValueError:
+        return False
+    return True
+
+
+OVERHEAD_NS = 2_000_000_000
+"""A guess at reading, compiling and teardown of one process, which differ from model to model."""
+
+Lane = tuple[str, tuple[str, ...]]
+"""A target and the resources there that a job occupies: jobs of one lane follow each other, lanes run side by side."""
+
+
+def lane(job: Case) -> Lane:
+    """The lane a job is in."""
+    return job.target, job.resources
+
+
+def expected_ns(rule: StopRule) -> int:
+    """The estimate for one measurement of all its processes, where nothing keeps it from ending as soon as it may."""
+    return rule.min_duration_ns + rule.processes * (rule.warmup_ns + OVERHEAD_NS)
+
+
+def longest_ns(rule: StopRule) -> int:
+    """The estimate for one measurement that goes on for as long as it may."""
+    return rule.max_duration_ns + rule.processes * (rule.warmup_ns + OVERHEAD_NS)
+
+
+def expected_range_ns(jobs: Iterable[Case]) -> tuple[int, int]:
+    """The estimate for all jobs: the time of the longest lane when all end as soon, and as late, as they may."""
+    soonest: defaultdict[Lane, int] = defaultdict(int)
+    latest: defaultdict[Lane, int] = defaultdict(int)
+    for job in jobs:
+        soonest[lane(job)] += expected_ns(job.configuration.stop)
+        latest[lane(job)] += longest_ns(job.configuration.stop)
+    return max(soonest.values(), default=0), max(latest.values(), default=0)

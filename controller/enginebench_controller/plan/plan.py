@@ -1,0 +1,386 @@
+"""The plan: what a person asks for, as a versioned document; its TOML file, and the command line that stands for it."""
+
+import hashlib
+import json
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from enginebench_controller.errors import InputError, wrong_value
+from enginebench_controller.models.inputs.arrays import ImageOptions
+from enginebench_controller.models.inputs.shapes import NO_BATCH
+from enginebench_controller.models.inputs.values import check_values
+from enginebench_controller.records import ArrivalProcess, Hint, Load, StopRule
+
+DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
+SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+LONGEST_SECONDS = 30 * 24 * 3600.0
+PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
+DEFAULT_MAX_FACTOR = 5
+PROCESSES = {False: 3, True: 5}
+"""How many processes a measurement is made of that runs alone, or takes turns.
+
+Half the interval of a ratio is 2.2 SD of three process pairs, 1.15 of five, 1.0 of seven, 0.8 of nine, as simulated.
+Each process costs seconds to start, four engines with ResNet-50 some ten together: seven take a third longer than five.
+"""
+INTERVAL = {False: "1%", True: "0%"}
+"""How close a median is to be known. In turns what is asked for is the ratio, of which one process knows nothing."""
+
+_COMMANDS = frozenset({"run", "gate", "profile", "ladder", "prospects pruning", "models quantize"})
+"""Origins whose fields were typed as options."""
+_OPTIONS = {
+    "models": "MODEL",
+    "engines": "--engine",
+    "targets": "--target",
+    "devices": "--device",
+    "shapes": "--shape",
+    "options": "--option",
+    "input_folder": "--inputs",
+    "input_values": "--input",
+    "batch_axis": "--batch-axis",
+}
+"""Options that are not called as their fields are."""
+
+
+def parse_duration_ns(text: str) -> int:
+    """Nanoseconds of "500ms", "5s", "2m" or "1h"; a bare number is seconds. Raises `ValueError`."""
+    match = DURATION.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is not a duration: write 500ms, 5s, 2m or 1h")
+    seconds = float(match[1]) * SECONDS[match[2] or "s"]
+    if seconds > LONGEST_SECONDS:
+        raise ValueError(f"{text if len(text) < 40 else text[:40] + '…'} is longer than 30 days")
+    return round(seconds * 1e9)
+
+
+def parse_percent(text: str) -> float:
+    """The share that "1%" or "0.5 %" is of the whole, such as 0.01. Raises `ValueError`."""
+    match = PERCENT.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is not a percentage: write 1% or 0.5%, or 0% for none")
+    return float(match[1]) / 100
+
+
+def _duration(text: str) -> str:
+    if parse_duration_ns(text) <= 0:
+        raise ValueError(f"{text!r} is not longer than zero")
+    return text
+
+
+def _wait(text: str) -> str:
+    parse_duration_ns(text)
+    return text
+
+
+def _percent(text: str) -> str:
+    if parse_percent(text) > 1:
+        raise ValueError(f"{text!r} is more than the whole")
+    return text
+
+
+def _in_unit(unit: str) -> BeforeValidator:
+    """A bare number, or the text of one, is taken in this unit."""
+
+    def as_text(value: Any) -> Any:
+        bare = isinstance(value, str) and re.fullmatch(r"\s*\d+(\.\d+)?\s*", value)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return f"{value}{unit}" if bare or is_number else value
+
+    return BeforeValidator(as_text)
+
+
+def _known_image_options(value: Any) -> Any:
+    """Data classes take whatever they are given; a misspelt option is to be told."""
+    known = {one.name for one in fields(ImageOptions)}
+    if isinstance(value, Mapping) and (unknown := [str(key) for key in value if key not in known]):
+        raise ValueError(f"there is no {', '.join(unknown)}; there are {', '.join(sorted(known))}")
+    return value
+
+
+def _as_text(value: Any) -> Any:
+    """TOML has numbers and bools of its own."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return repr(value) if isinstance(value, int | float) else value
+
+
+def _axis(value: Any) -> Any:
+    if value == NO_BATCH or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
+        return value
+    if isinstance(value, str) and value.isdecimal() and value.isascii() and len(value) < 4:
+        return int(value)
+    raise ValueError(f"{value!r} is no dimension: count them from 0, or write {NO_BATCH}")
+
+
+BatchAxis = Annotated[int | str, BeforeValidator(_axis)]
+Value = Annotated[str, BeforeValidator(_as_text), AfterValidator(check_values)]
+Duration = Annotated[str, _in_unit("s"), AfterValidator(_duration)]
+Wait = Annotated[str, _in_unit("s"), AfterValidator(_wait)]
+Percent = Annotated[str, _in_unit("%"), AfterValidator(_percent)]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Rate = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+Image = Annotated[ImageOptions, BeforeValidator(_known_image_options)]
+Names = Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+class Rung(BaseModel):
+    """A step of a ladder: the plan's own fields with other values, or why this step cannot be run."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    title: str
+    fields: Mapping[str, Any] = {}
+    unavailable: str | None = None
+
+
+class GateMetric(StrEnum):
+    """What a gate looks at; of each, more is worse, but of throughput."""
+
+    LATENCY = "latency"
+    THROUGHPUT = "throughput"
+    FIRST_INFERENCE = "first-inference"
+    COMPILE = "compile"
+    MEMORY = "memory"
+    SIZE = "size"
+    ENERGY = "energy"
+
+
+class GateTerms(BaseModel):
+    """What a gate was asked for, and what it promised: by metric, the difference it is to tell within the budget."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    budget: Duration = "2m"
+    """How long process pairs are measured, at most."""
+    tolerate: Percent = "1%"
+    """How much worse head may be."""
+    metrics: Annotated[tuple[GateMetric, ...], Field(min_length=1)] = (GateMetric.LATENCY,)
+    """Those that may fail the gate."""
+    promised: Mapping[GateMetric, float] = {}
+    """Shares; nothing for a metric of which the machine had no earlier process pairs."""
+    base: str = "base"
+    head: str = "head"
+    """What the two are called."""
+
+
+class Plan(BaseModel):
+    """Model versions × engines × targets × configurations. Lists multiply out."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: Literal[1] = 1
+    name: str | None = None
+    models: Names
+    engines: Names = ("all",)
+    targets: tuple[str, ...] = ()
+    """Names of targets; empty for a local agent that lives as long as the benchmark."""
+    devices: tuple[str, ...] = ()
+    """Devices by the engines' names; empty for each engine's CPU, or else its first device."""
+    batch: tuple[Count, ...] = (1,)
+    cores: tuple[Count, ...] = ()
+    """Physical cores; empty for all the target has."""
+    streams: tuple[Count, ...] = (1,)
+    precision: tuple[Literal["default", "f32", "bf16", "f16"], ...] = ("f32",)
+    load: tuple[Load, ...] = (Load.SYNC,)
+    hint: tuple[Hint, ...] = (Hint.NONE,)
+    requests: tuple[Count, ...] = ()
+    """Requests in flight, at most, under a load that overlaps them; empty for as many as streams, and at least two,
+    or as cores under a hint for throughput."""
+    rate: tuple[Rate, ...] = ()
+    """Arrivals a second under an open loop, each of a whole batch."""
+    arrivals: ArrivalProcess = ArrivalProcess.POISSON
+    """How the arrivals of an open loop are spaced."""
+    shapes: Mapping[str, str] = {}
+    """Shapes of inputs by name, such as {"input": "1x3x224x224"}."""
+    batch_axis: Mapping[str, BatchAxis] = {}
+    """Which dimension of an input is the batch, counted from 0, or "none"; for those whose names do not tell."""
+    options: Mapping[str, str] = {}
+    """Engine options by "engine.option"."""
+    processes: Annotated[int, Field(ge=1, le=1000)] | None = None
+    """Fresh processes that a measurement is made of, one after the other; None for `PROCESSES`."""
+    duration: Duration = "6s"
+    """Shortest steady state, of all processes together."""
+    iterations: Annotated[int, Field(ge=1, le=1_000_000_000)] = 30
+    """Fewest iterations, of all processes together."""
+    max_duration: Duration | None = None
+    """Longest steady state, of all processes together; None for five times the shortest."""
+    interval: Percent | None = None
+    """What half the width of the median's 95 % confidence interval is to come down to, of the median; 0% for none, and
+    None for `INTERVAL`."""
+    warmup: Duration = "500ms"
+    """Shortest warm-up, of each process."""
+    block: Duration | None = None
+    """Length of a block; None leaves it to the worker."""
+    retry_noisy: bool = True
+    """Whether disturbed blocks are measured again and count for nothing."""
+    wait_quiet: Wait = "10s"
+    """How long a target waits, before it measures, for others to leave its processors alone; 0s not at all."""
+    interleave: bool | Literal["device"] = True
+    """Whether what one answer compares is alive together and takes turns, block by block, as far as it can; "device"
+    for all configurations of a device, which are refused where they cannot."""
+    order_seed: Seed | None = None
+    """Seed of the order in which configurations are run; None for one that follows from the plan."""
+    seed: Seed = 0
+    """Seed of random inputs and arrivals."""
+    inputs: Annotated[int, Field(ge=1, le=1024)] = 8
+    """How many different random inputs the requests rotate through."""
+    input_folder: str | None = None
+    """Folder of .npy, .npz or image files to take instead of random inputs."""
+    input_values: Mapping[str, Value] = {}
+    """What single inputs are filled with, such as {"sr": "16000", "mask": "ones", "ids": "0..30521"}."""
+    image: Image = ImageOptions()
+    """How the images of such a folder become tensors."""
+    timeout: Duration = "30m"
+    """The target kills a run after this long."""
+    ladder: Literal["throughput", "latency"] | None = None
+    """Which ladder the rungs are of."""
+    rungs: tuple[Rung, ...] = ()
+    """Steps to multiply out each for itself, instead of the plan as a whole."""
+    gate: GateTerms | None = None
+    """For a gate, whose rungs are base, head, and base once more as a control."""
+
+    def stop_rule(self, *, in_turns: bool = False) -> StopRule:
+        """When each measurement ends that runs alone, or takes turns with those that it is compared with."""
+        shortest_ns = parse_duration_ns(self.duration)
+        longest_ns = parse_duration_ns(self.max_duration) if self.max_duration else shortest_ns * DEFAULT_MAX_FACTOR
+        if longest_ns < shortest_ns:
+            raise InputError(f"max_duration {self.max_duration} is shorter than duration {self.duration}: raise it")
+        return StopRule(
+            min_duration_ns=shortest_ns,
+            min_iterations=self.iterations,
+            max_duration_ns=longest_ns,
+            warmup_ns=parse_duration_ns(self.warmup),
+            target_relative_half_width=parse_percent(self.interval or INTERVAL[in_turns]),
+            processes=self.processes or PROCESSES[in_turns],
+            block_ns=parse_duration_ns(self.block) if self.block else 0,
+            retry_noisy=self.retry_noisy,
+        )
+
+    @property
+    def device_takes_turns(self) -> bool:
+        """Whether all of a device do: where that was said, and of rungs that are no ladder, which are all rivals."""
+        return self.interleave == "device" or bool(self.interleave and self.rungs and not self.ladder)
+
+    def seed_of_order(self) -> int:
+        """The seed of the order of runs: the one asked for, or one that is the same for the same plan."""
+        if self.order_seed is not None:
+            return self.order_seed
+        canonical = json.dumps(self.document(), sort_keys=True).encode()
+        return int.from_bytes(hashlib.sha256(canonical).digest()[:4], "little")
+
+    def grids(self) -> tuple["Plan", ...]:
+        """What to multiply out: the plan itself, or a plan for each rung that can be run. Raises `InputError`."""
+        if not self.rungs:
+            return (self,)
+        alone = self.document() | {"rungs": ()}
+        return tuple(
+            make_plan(alone | dict(rung.fields), f"rung {rung.name!r}") for rung in self.rungs if not rung.unavailable
+        )
+
+    def document(self) -> dict[str, Any]:
+        """The plan as JSON-able data, as the store keeps it."""
+        return self.model_dump(mode="json")
+
+
+def make_plan(fields: Mapping[str, Any], origin: str) -> Plan:
+    """Check the fields of a plan. Raises `InputError` with one line a mistake.
+
+    `origin` says where the fields came from: a document, or the command whose options they are.
+    """
+    try:
+        return Plan.model_validate(dict(fields))
+    except ValidationError as error:
+        raise InputError("\n".join(_sentence(origin, problem) for problem in error.errors())) from None
+
+
+def read_plan(path: Path) -> Plan:
+    """A plan from a TOML file. Raises `InputError`."""
+    try:
+        return make_plan(tomllib.loads(path.read_text(encoding="utf-8")), str(path))
+    except OSError as error:
+        raise InputError(f"cannot read the plan {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not a TOML file: {error}") from None
+
+
+def plan_toml(plan: Plan) -> str:
+    """The plan as the text of a plan file that `enginebench run FILE` accepts."""
+    said = {key: value for key, value in plan.document().items() if value is not None and value != {}}
+    tables = {key: value for key, value in said.items() if isinstance(value, dict)}
+    lines = [f"{key} = {_toml(value)}" for key, value in said.items() if key not in tables]
+    for name, table in tables.items():
+        known = {key: value for key, value in table.items() if value is not None}  # TOML has no null
+        lines += ["", f"[{name}]", *(f"{_toml(key)} = {_toml(value)}" for key, value in known.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    if isinstance(value, dict):
+        known = {key: one for key, one in value.items() if one is not None}
+        return "{" + ", ".join(f"{_toml(key)} = {_toml(one)}" for key, one in known.items()) + "}"
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in escaped) + '"'
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _sentence(origin: str, problem: Any) -> str:
+    field, *within = [str(part) for part in problem["loc"]] or ["plan"]
+    entries = [part for part in within if not part.isdecimal()]  # a value names itself; counted from 0 it would mislead
+    if origin in _COMMANDS and field in _OPTIONS:
+        where = " ".join([_OPTIONS[field], *entries])
+    elif origin in _COMMANDS:
+        where = "--" + "-".join([field, *entries]).replace("_", "-")
+    else:
+        where = f"{origin}: {'.'.join([field, *entries])}"
+    return f"{where}: {wrong_value(problem)}"
+
+
+_LISTS = {"engines": "engine", "targets": "target", "devices": "device"}
+"""Options that are not called as their fields are."""
+
+_NAMES = (
+    *("engines", "targets", "devices", "batch", "cores", "streams", "precision", "load", "requests", "rate"),
+    *("arrivals", "hint", "processes", "duration", "iterations", "max_duration", "interval", "warmup", "block"),
+    *("inputs", "seed", "timeout"),
+)
+_PAIRS = {"shapes": "shape", "batch_axis": "batch-axis", "options": "option", "input_values": "input"}
+
+
+def run_command(plan: Plan) -> str:
+    """The command that carries out a plan without rungs, to be typed into a shell; what is left out are defaults."""
+    words = [*plan.models, *_options(plan)]
+    return shlex.join(["enginebench", "run", *words])
+
+
+def _options(plan: Plan) -> Iterator[str]:
+    said = {name: value for name, value in plan if value != Plan.model_fields[name].default}
+    for name in _NAMES:
+        if name in said:
+            yield from (f"--{_LISTS.get(name, name).replace('_', '-')}", _text(said[name]))
+    for name, option in _PAIRS.items():
+        pairs: Mapping[str, Any] = said.get(name, {})
+        for key, value in pairs.items():
+            yield from (f"--{option}", f"{key}={value}")
+    if plan.input_folder is not None:
+        yield from ("--inputs", plan.input_folder)
+    default = Plan.model_fields["image"].default
+    for name, value in vars(plan.image).items():
+        if value != getattr(default, name):
+            yield from (f"--image-{name}", _text(value))
+
+
+def _text(value: Any) -> str:
+    many = value if isinstance(value, tuple | list) else (value,)
+    return ",".join(f"{one:.15g}" if isinstance(one, float) else str(one) for one in many)

@@ -1,0 +1,68 @@
+"""One pass for each share of zeros that an engine is to impose on the weights of a model."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from enginebench_controller.errors import InputError, PlanError
+from enginebench_controller.plan.expand import Case, Expansion
+from enginebench_controller.records import IMPOSED_SPARSITY, OPTIMIZATION_LEVEL, TargetSnapshot
+
+
+def parse_sparsities(text: str | None, option: str = "--sparsity") -> tuple[float, ...]:
+    """The shares of "0,0.4,0.9", each once; none for None. Raises `InputError`."""
+    try:
+        found = tuple(dict.fromkeys(float(part) for part in (text or "").split(",") if part.strip()))
+    except ValueError:
+        raise InputError(f"{option}: {text!r} is not a list of shares: write 0,0.5,0.9") from None
+    for share in found:
+        if not 0 <= share < 1:
+            raise InputError(f"{option}: {share:g} is no share of zeros: write 0 for none up to 0.99 for nearly all")
+    return found
+
+
+def with_sparsities(
+    expansion: Expansion,
+    sparsities: Sequence[float],
+    snapshots: Sequence[TargetSnapshot],
+    *,
+    leave_out: bool,
+    optimization_level: int | None = None,
+) -> Expansion:
+    """Every job once for each sparsity, at this level if one is given. Jobs of engines that cannot impose it are left
+    out with a note.
+
+    Raises `PlanError` where no engine can, and, unless they may be left out, where any cannot.
+    """
+    if any(IMPOSED_SPARSITY in job.configuration.options for job in expansion.jobs):
+        raise PlanError(f"--sparsity and --option …{IMPOSED_SPARSITY}=… are two answers to one question; give one")
+    able = set(_imposing(snapshots))
+    jobs = tuple(
+        _at(job, share, optimization_level) for job in expansion.jobs if _engine(job) in able for share in sparsities
+    )
+    unable = list(dict.fromkeys(job.engine.name for job in expansion.jobs if _engine(job) not in able))
+    if unable and (not jobs or not leave_out):
+        raise PlanError(
+            f"{', '.join(unable)} cannot impose sparsity: that takes an engine with the option {IMPOSED_SPARSITY}, "
+            "such as deepsparse; write --engine deepsparse, or ask for no sparsity"
+        )
+    notes = (f"{name} is left out: it cannot impose sparsity" for name in unable)
+    return Expansion(jobs, (*expansion.notes, *notes), expansion.left_out)
+
+
+def _imposing(snapshots: Sequence[TargetSnapshot]) -> Iterator[tuple[str, str, str]]:
+    for snapshot in snapshots:
+        for engine in snapshot.engines:
+            options = engine["available"]["options"] if engine["available"] else ()
+            if any(option["name"] == IMPOSED_SPARSITY for option in options):
+                yield snapshot.target, engine["name"], engine["environment"]
+
+
+def _engine(job: Case) -> tuple[str, str, str]:
+    return job.target, job.engine.name, job.engine.environment
+
+
+def _at(job: Case, share: float, level: int | None) -> Case:
+    options = {**job.configuration.options, IMPOSED_SPARSITY: f"{share:g}"}
+    if level is not None:
+        options[OPTIMIZATION_LEVEL] = str(level)
+    return replace(job, configuration=replace(job.configuration, options=options))

@@ -1,0 +1,92 @@
+"""Who takes turns with whom: what one answer compares, as far as it can be alive together."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from enginebench_controller.plan.configurations import describe_load
+from enginebench_controller.plan.expand import MAX_INTERLEAVED, Case, Expansion
+from enginebench_controller.plan.plan import Plan
+from enginebench_controller.records import Configuration, Load, ModelVersion, TargetSnapshot
+from enginebench_controller.records.model import families
+
+ENGINE_BYTES = 300_000_000
+"""What a process of an engine takes before it reads a model: from 100 MB (ONNX Runtime) to 400 (PyTorch)."""
+
+COPIES_OF_A_MODEL = 3
+"""Its file as read, its weights as compiled, and what flows between its layers."""
+
+MEMORY_SHARE = 0.7
+"""Of a target's memory; the rest is the system's, and what an estimate may be wrong by."""
+
+
+def compared_work(configuration: Configuration) -> tuple[object, ...]:
+    """What members of a group have in common, beside the family of their models and the device: what each is to do."""
+    asked = configuration
+    return asked.device, asked.batch, asked.cores, asked.load, asked.arrivals, asked.input_set
+
+
+def in_turns(
+    plan: Plan, expansion: Expansion, snapshots: Sequence[TargetSnapshot], models: Iterable[ModelVersion] = ()
+) -> Expansion:
+    """Let the jobs that one answer compares take turns, with more and shorter processes.
+
+    `models` tell which versions are one family. Those that cannot be alive together run alone, as a note says; nothing
+    changes for plans that say otherwise, and for ladders, whose rungs are no rivals.
+    """
+    if plan.interleave is not True or plan.ladder or plan.rungs:
+        return expansion
+    memory = {snapshot.target: snapshot.host.get("memory_bytes") for snapshot in snapshots}
+    names: dict[int, str] = {}
+    notes = []
+    for number, group in enumerate(_groups(expansion.jobs, models)):
+        if why := _hindrance(group, memory[group[0].target]):
+            notes.append(f"{_work(group[0])}: measured one after the other, not in turns: {why}")
+        else:
+            names |= {id(job): f"turns-{number}" for job in group}
+    rule = plan.stop_rule(in_turns=True)
+    jobs = [
+        replace(job, turns=names[id(job)], configuration=replace(job.configuration, stop=rule))
+        if id(job) in names
+        else job
+        for job in expansion.jobs
+    ]
+    return replace(expansion, jobs=tuple(jobs), notes=(*expansion.notes, *notes))
+
+
+def _groups(jobs: Sequence[Case], models: Iterable[ModelVersion]) -> list[list[Case]]:
+    """The jobs that one answer compares, where there are two or more."""
+    root = families([*models, *(job.model for job in jobs)])
+    found: dict[object, list[Case]] = defaultdict(list)
+    for job in jobs:
+        work = compared_work(job.configuration)
+        found[job.target, job.resources, root[job.model.digest], work].append(job)
+    return [group for group in found.values() if len(group) > 1]
+
+
+def _hindrance(group: Sequence[Case], memory_bytes: int | None) -> str | None:
+    """Why these cannot all be alive together."""
+    if group[0].configuration.load is Load.OPEN_LOOP:
+        return "the arrivals of an open loop wait for nobody's turn"
+    if len(group) > MAX_INTERLEAVED:
+        return f"they are {len(group)}, and at most {MAX_INTERLEAVED} take turns"
+    needed = sum(ENGINE_BYTES + COPIES_OF_A_MODEL * job.model.size_bytes for job in group)
+    if memory_bytes and needed > MEMORY_SHARE * memory_bytes:
+        return f"all together they would take about {needed / 1e9:.2g} GB, and the target has {memory_bytes / 1e9:.2g}"
+    return None
+
+
+def _work(job: Case) -> str:
+    asked = job.configuration
+    where = f"{job.target}, {asked.device}, batch {asked.batch}, {asked.cores} cores, {describe_load(asked)}"
+    return f"{job.model.name} ({where})"
+
+
+@dataclass(frozen=True)
+class Interleave:
+    """That jobs are to be alive together and to take turns, in an order drawn with this seed: all those of a device,
+    or else those whose turns have the same name.
+    """
+
+    seed: int
+    of_device: bool = True

@@ -1,1 +1,0 @@
-"""From what a person asks for to jobs: plans, what they multiply out to, and the models they need."""

@@ -1,0 +1,93 @@
+"""The nested parts of records as plain JSON-able data, and back: one form for the store, the documents and the exports.
+
+Enums become their names, tuples lists, and a number that is not finite null. Reading back validates and raises
+pydantic's `ValidationError`.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any, Final, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import TypeAdapter
+
+from enginebench_controller.records import (
+    Afterwards,
+    Block,
+    Bystanders,
+    Configuration,
+    Effective,
+    Failure,
+    Grounds,
+    Interval,
+    LatencySummary,
+    ModelFile,
+    OutputCheck,
+    Percentile,
+    Phase,
+    Process,
+)
+
+
+def to_float32_bytes(values: NDArray[np.float32]) -> bytes:
+    """Pack values of shape (elements,)."""
+    return values.astype("<f4").tobytes()
+
+
+def from_float32_bytes(content: bytes) -> NDArray[np.float32]:
+    """Unpack values, of shape (elements,). Raises ValueError where the bytes end within an element."""
+    return np.frombuffer(content, dtype="<f4").astype(np.float32)
+
+
+T = TypeVar("T")
+
+
+class JsonForm(Generic[T]):
+    """Both directions for one type.
+
+    The adapter is made when it is first used: together they take a quarter of a second, and no command needs them all.
+    """
+
+    def __init__(self, make_adapter: Callable[[], TypeAdapter[T]]) -> None:
+        self._make_adapter = make_adapter
+
+    @cached_property
+    def _adapter(self) -> TypeAdapter[T]:
+        return self._make_adapter()
+
+    def to_data(self, record: T) -> Any:
+        """Return the record as data that `json.dumps(…, allow_nan=False)` accepts."""
+        return finite(self._adapter.dump_python(record, mode="json"))
+
+    def from_data(self, data: Any) -> T:
+        """Return the record that `to_data` was given."""
+        return self._adapter.validate_python(data)
+
+
+AFTERWARDS: Final = JsonForm(lambda: TypeAdapter(Afterwards | None))
+BLOCK: Final = JsonForm(lambda: TypeAdapter(Block))
+BYSTANDERS: Final = JsonForm(lambda: TypeAdapter(Bystanders | None))
+CONFIGURATION: Final = JsonForm(lambda: TypeAdapter(Configuration))
+EFFECTIVE: Final = JsonForm(lambda: TypeAdapter(Effective))
+FAILURE: Final = JsonForm(lambda: TypeAdapter(Failure))
+GROUNDS: Final = JsonForm(lambda: TypeAdapter(Grounds))
+INTERVAL: Final = JsonForm(lambda: TypeAdapter(Interval | None))
+LATENCY: Final = JsonForm(lambda: TypeAdapter(LatencySummary))
+MODEL_FILES: Final = JsonForm(lambda: TypeAdapter(tuple[ModelFile, ...]))
+OUTPUT_CHECK: Final = JsonForm(lambda: TypeAdapter(OutputCheck | None))
+PERCENTILES: Final = JsonForm(lambda: TypeAdapter(tuple[Percentile, ...]))
+PHASES: Final = JsonForm(lambda: TypeAdapter(tuple[Phase, ...]))
+PROCESSES: Final = JsonForm(lambda: TypeAdapter(tuple[Process, ...]))
+
+
+def finite(data: Any) -> Any:
+    """Copy JSON-able data with NaN and infinities, which JSON lacks, replaced by None."""
+    if isinstance(data, float):
+        return data if math.isfinite(data) else None
+    if isinstance(data, Mapping):
+        return {str(key): finite(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [finite(item) for item in data]
+    return data

@@ -1,0 +1,301 @@
+"""What one run did: which engine, how it ended, phases, processes, blocks with evidence, and who else was there."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from enginebench_proto.agreed.words import ReadbackSource
+
+
+@dataclass(frozen=True)
+class EngineRef:
+    """An engine in an environment; `version` is None until the agent told it."""
+
+    name: str
+    environment: str
+    version: str | None = None
+
+
+@dataclass(frozen=True)
+class Readback:
+    """A value read back from an engine, with how it was obtained."""
+
+    value: int | str
+    source: ReadbackSource
+
+
+@dataclass(frozen=True)
+class Effective:
+    """What the engine really used; None where unknown. `affinity` lists logical processors.
+
+    `prepared` holds a short phrase for each thing done to the model before the engine took it.
+    """
+
+    threads: Readback | None = None
+    streams: Readback | None = None
+    precision: Readback | None = None
+    provider: Readback | None = None
+    isa: Readback | None = None
+    affinity: tuple[int, ...] = ()
+    prepared: tuple[str, ...] = ()
+
+    @property
+    def preparation(self) -> str:
+        """What was done to the model, in one line; empty where nothing was."""
+        return f"Prepared: {'; '.join(self.prepared)}" if self.prepared else ""
+
+
+class Status(StrEnum):
+    """How a measurement or profile ended."""
+
+    OK = "ok"
+    INCONCLUSIVE = "inconclusive"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether a measurement that ended so has statistics, be they as sure as was asked for or not."""
+        return self in (Status.OK, Status.INCONCLUSIVE)
+
+
+class FailureKind(StrEnum):
+    """Why there are no numbers; the same names as on the wire."""
+
+    ENGINE_UNAVAILABLE = "engine_unavailable"
+    COMPILE_FAILED = "compile_failed"
+    INFERENCE_FAILED = "inference_failed"
+    CRASHED = "crashed"
+    OUT_OF_MEMORY = "out_of_memory"
+    TIMED_OUT = "timed_out"
+    CANCELLED = "cancelled"
+    REFUSED = "refused"
+    AGENT_LOST = "agent_lost"
+    INTERNAL = "internal"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a run has no numbers: `message` is a sentence for a person, `detail` the engine's own words.
+
+    `cause` is the line of these words that tells, which the message holds, too; "" where there is none.
+    """
+
+    kind: FailureKind
+    message: str
+    detail: str = ""
+    signal: str = ""
+    exit_code: int | None = None
+    stderr_tail: str = ""
+    phase: str = ""
+    cause: str = ""
+
+
+@dataclass(frozen=True)
+class ProcessUse:
+    """Processes of one name, with those that they started and that have ended; `pid` is that of the busiest."""
+
+    name: str
+    pid: int
+    count: int
+    cpu_time_ns: int
+
+
+@dataclass(frozen=True)
+class MachineUse:
+    """What others used of all `processors` of a machine in so many nanoseconds; `busiest` are those that used most."""
+
+    duration_ns: int
+    processors: int
+    other_cpu_time_ns: int
+    steal_ns: int = 0
+    busiest: tuple[ProcessUse, ...] = ()
+
+    @property
+    def share(self) -> float:
+        """Of the machine's processor time, what others used."""
+        return min(1.0, self.other_cpu_time_ns / (self.duration_ns * self.processors))
+
+    @classmethod
+    def together(cls, uses: Iterable["MachineUse"]) -> "MachineUse | None":
+        """What was used over several stretches of time; None of none."""
+        known = [one for one in uses if one.duration_ns * one.processors > 0]
+        if not known:
+            return None
+        return cls(
+            duration_ns=sum(one.duration_ns for one in known),
+            processors=max(one.processors for one in known),
+            other_cpu_time_ns=sum(one.other_cpu_time_ns for one in known),
+            steal_ns=sum(one.steal_ns for one in known),
+            busiest=_by_name([process for one in known for process in one.busiest]),
+        )
+
+
+@dataclass(frozen=True)
+class Bystanders:
+    """What an agent saw of others: `before` a process, for which it waited `waited_ns`, and `meanwhile`.
+
+    None where it did not look, or could not. `unseen` says what cannot be seen from where it runs.
+    """
+
+    before: MachineUse | None = None
+    waited_ns: int = 0
+    meanwhile: MachineUse | None = None
+    quota_cores: float | None = None
+    unseen: tuple[str, ...] = ()
+
+
+def _by_name(processes: list[ProcessUse]) -> tuple[ProcessUse, ...]:
+    found: dict[str, ProcessUse] = {}
+    for one in sorted(processes, key=lambda one: -one.cpu_time_ns):
+        known = found.get(one.name, ProcessUse(one.name, one.pid, 0, 0))
+        count, used_ns = max(known.count, one.count), known.cpu_time_ns + one.cpu_time_ns
+        found[one.name] = ProcessUse(one.name, known.pid, count, used_ns)
+    return tuple(sorted(found.values(), key=lambda one: -one.cpu_time_ns))
+
+
+class StopReason(StrEnum):
+    """Why the steady state of a process ended."""
+
+    TARGET_MET = "target_met"
+    MAX_DURATION = "max_duration"
+    DISTURBED = "disturbed"
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One stretch of a run with a purpose of its own, such as "compile"; `paused_ns` of it the process stood still."""
+
+    name: str
+    duration_ns: int
+    peak_rss_bytes: int | None = None
+    paused_ns: int | None = None
+
+
+@dataclass(frozen=True)
+class WarmUp:
+    """How a warm-up went; `reason` says what still differed where it never became steady.
+
+    `steady` is None where there were too few inferences to tell.
+    """
+
+    steady: bool | None
+    iterations: int
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class MeasuringCost:
+    """What measuring itself costs: a reading of the clock, and an iteration of the loop around an empty call."""
+
+    timer_ns: float
+    empty_loop_ns: float
+    block_ns: int
+
+
+@dataclass(frozen=True)
+class Afterwards:
+    """What the engine did after the timed blocks, one inference at a time.
+
+    `late_difference`: how much outputs differ from those captured while warming up, the largest absolute difference ÷
+    the larger of the two largest magnitudes, from 0 to 2; `repeat_difference` the same between two inferences of one
+    input, one right after the other. `seen_ns` are latencies with inputs of the set, `fresh_ns` beside them with inputs
+    that the engine had never been given.
+    """
+
+    late_difference: float | None = None
+    repeat_difference: float | None = None
+    seen_ns: tuple[int, ...] = ()
+    fresh_ns: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Process:
+    """What one of a measurement's fresh processes did.
+
+    `drift`: by how much the latency changed between the two halves of the steady state, as a share, where that is more
+    than chance; None where it stayed as it was.
+    """
+
+    index: int
+    started_at_unix_ns: int | None = None
+    phases: tuple[Phase, ...] = ()
+    effective: Effective = field(default_factory=Effective)
+    calibration: MeasuringCost | None = None
+    warm_up: WarmUp | None = None
+    stop_reason: StopReason | None = None
+    iterations: int | None = None
+    steady_state_ns: int | None = None
+    cpu_time_ns: int | None = None
+    median_ns: float | None = None
+    drift: float | None = None
+    throughput_items_per_s: float | None = None
+    scheduled_arrivals: int | None = None
+    unsent_arrivals: int | None = None
+    clock_jump_ns: int | None = None
+    agent_paused_ns: int | None = None
+    afterwards: Afterwards | None = None
+    bystanders: Bystanders | None = None
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a machine was doing during one block; None where it does not tell, and `missing` says why, by field.
+
+    `reference_product_ns` and `reference_stream_ns` are what the same fixed work took just before it.
+    """
+
+    cpu_time_ns: int | None = None
+    other_cpu_time_ns: int | None = None
+    steal_ns: int | None = None
+    involuntary_switches: int | None = None
+    cpu_pressure_ns: int | None = None
+    memory_pressure_ns: int | None = None
+    io_pressure_ns: int | None = None
+    throttled_ns: int | None = None
+    min_frequency_hz: int | None = None
+    max_frequency_hz: int | None = None
+    temperature_millicelsius: int | None = None
+    energy_uj: int | None = None
+    governor: str | None = None
+    turbo: bool | None = None
+    power_supply: str | None = None
+    reference_product_ns: int | None = None
+    reference_stream_ns: int | None = None
+    missing: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A stretch of the steady state of one process. `disturbances` is empty for a clean block.
+
+    `paused_ns`: how long the process stood still while inferences of the block were under way; such a block counts
+    nowhere. None where nobody tells.
+    """
+
+    process: int
+    index: int
+    begin_ns: int
+    duration_ns: int
+    iterations: int
+    evidence: Evidence = Evidence()
+    disturbances: tuple[str, ...] = ()
+    paused_ns: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class BlockSamples:
+    """The raw samples of one block: int64 arrays of shape (iterations,) in nanoseconds, in order of completion.
+
+    The instants of an open loop count from the start of the process's steady state; elsewhere they are None.
+    """
+
+    process: int
+    block: int
+    latency_ns: NDArray[np.int64]
+    scheduled_ns: NDArray[np.int64] | None = None
+    sent_ns: NDArray[np.int64] | None = None
+    completed_ns: NDArray[np.int64] | None = None

@@ -1,1 +1,0 @@
-"""Carrying plans out: targets over the wire, runs across broken connections, results kept."""

@@ -1,0 +1,220 @@
+"""A benchmark from plan to stored results; profiles are in profiling.py."""
+
+import asyncio
+import contextlib
+import logging
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version as distribution_version
+from typing import Any
+
+from enginebench_controller.errors import EnginebenchError, InputError
+from enginebench_controller.home import Home
+from enginebench_controller.models.bounded import in_thread
+from enginebench_controller.plan.binding import Binder
+from enginebench_controller.plan.expand import Expansion, expand, in_random_order
+from enginebench_controller.plan.plan import Plan, make_plan, parse_duration_ns
+from enginebench_controller.plan.turns import Interleave, in_turns
+from enginebench_controller.records import LOCAL_TARGET, Benchmark, BlockSamples, Measurement, TargetSnapshot
+from enginebench_controller.runs import execution
+from enginebench_controller.runs.execution import Enough, Keep
+from enginebench_controller.runs.grounds import Judging
+from enginebench_controller.runs.remote_run import Bench, Reporter
+from enginebench_controller.runs.undertaking import Claim, Pending, Undertaking, pending_jobs, written
+from enginebench_controller.targets.session import TargetSession, open_session
+from enginebench_proto.agreed import logs
+
+_log = logging.getLogger(__name__)
+
+Announce = Callable[[Expansion, str | None], Reporter]
+"""Told what will run just before it does, and the id of the benchmark it belongs to (None for profiles, which have ids
+of their own); returns who wants to know how it is coming along."""
+
+
+@dataclass(frozen=True)
+class BenchmarkOrder:
+    """A plan to carry out; `rerun_of` names the benchmark it repeats, with the exact model versions used then.
+
+    A local agent may run the models of a `trusted` order although their format can execute code.
+    """
+
+    plan: Plan
+    rerun_of: str | None = None
+    digests: dict[str, str] | None = None
+    trusted: bool = False
+
+
+def order_again(benchmark: Benchmark, *, trusted: bool = False) -> BenchmarkOrder:
+    """The order that repeats a benchmark. Raises `InputError` when its plan is of another version."""
+    document = dict(benchmark.plan)
+    digests = document.pop("digests", None)
+    document.pop("left_out", None)
+    document.pop("members", None)
+    return BenchmarkOrder(make_plan(document, f"the plan of benchmark {benchmark.id}"), benchmark.id, digests, trusted)
+
+
+async def run_benchmark(home: Home, order: BenchmarkOrder, announce: Announce) -> Benchmark:
+    """Plan, run and store a benchmark; returns it once every outcome is in the store.
+
+    Raises `PlanError` or `ModelError` before anything runs, `UnreachableError` when a target does not answer at the
+    start. Targets lost on the way are typed failures of their own measurements.
+    """
+    binder = Binder(home, order.plan, order.digests)
+    await in_thread(binder.resolve, _models(order.plan))
+    trusted = tuple(binder.digests.values()) if order.trusted else ()
+    async with open_session(home, order.plan.targets, trusted_models=trusted) as session:
+        return await run_in_session(home, order, session, binder, announce)
+
+
+async def run_in_session(
+    home: Home,
+    order: BenchmarkOrder,
+    session: TargetSession,
+    binder: Binder,
+    announce: Announce,
+    enough: Enough | None = None,
+) -> Benchmark:
+    """As `run_benchmark`, over connections that are open and models that may be bound already.
+
+    `enough` may end the rounds of what is interleaved early.
+    """
+    expansion = await in_thread(_expand, home, order.plan, session.snapshots, binder)
+    if not expansion.jobs:
+        raise InputError("the plan comes to nothing: no engine on these targets reads these models")
+    undertakings = tuple(map(Undertaking, expansion.jobs))
+    benchmark = _new_benchmark(order, binder.digests, expansion.left_out, undertakings)
+    pending = _pending(benchmark, undertakings, order.plan)
+    with written(home.path, pending) as claim:
+        try:
+            _record(home, benchmark, expansion, session, binder)
+        except EnginebenchError:
+            claim.drop()  # nothing has begun
+            raise
+        reporter = announce(expansion, benchmark.id)
+        bench = _bench(home, session, reporter, pending)
+        await _execute(home, claim, bench, pending.undertakings(), enough)
+    return benchmark
+
+
+async def plan_only(home: Home, order: BenchmarkOrder) -> Expansion:
+    """What a plan would run, without running or storing it. Raises as `run_benchmark` does before it runs."""
+    binder = Binder(home, order.plan, order.digests)
+    await in_thread(binder.resolve, _models(order.plan))
+    async with contextlib.AsyncExitStack() as stack:
+        snapshots = await asyncio.to_thread(_last_words_of_this_machine, home, order.plan)
+        if snapshots is None:
+            snapshots = (await stack.enter_async_context(open_session(home, order.plan.targets))).snapshots
+        return await in_thread(_expand, home, order.plan, snapshots, binder)
+
+
+def _expand(home: Home, plan: Plan, snapshots: Sequence[TargetSnapshot], binder: Binder) -> Expansion:
+    return in_turns(plan, expand(plan, snapshots, binder), snapshots, [*home.store.models(), *binder.versions])
+
+
+def _last_words_of_this_machine(home: Home, plan: Plan) -> tuple[TargetSnapshot, ...] | None:
+    """What the agent of this machine said last, where nobody else is asked and it is of this version.
+
+    To ask it anew would start one, which has to wait for whoever uses the machine.
+    """
+    if set(plan.targets) - {LOCAL_TARGET} or any(one.name == LOCAL_TARGET for one in home.store.targets()):
+        return None
+    ours = distribution_version("enginebench")
+    found = tuple(one for one in home.store.snapshots() if one.target == LOCAL_TARGET)
+    if not found or found[0].host.get("agent_version") != ours or any(map(_waits, found[0].engines)):
+        return None
+    return found
+
+
+def _waits(engine: Mapping[str, Any]) -> bool:
+    """Whether the engine had not answered yet when the list was made."""
+    return (engine["unavailable"] or {}).get("kind") == "being_asked"
+
+
+def _models(plan: Plan) -> list[str]:
+    """The models a plan names, those of its rungs included."""
+    return list(dict.fromkeys([*plan.models, *(name for grid in plan.grids() for name in grid.models)]))
+
+
+def _new_benchmark(
+    order: BenchmarkOrder, digests: dict[str, str], left_out: Sequence[str], undertakings: Sequence[Undertaking]
+) -> Benchmark:
+    name = order.plan.name or ", ".join(model.rpartition("/")[2] for model in order.plan.models)
+    return Benchmark(
+        id=uuid.uuid4().hex[:12],
+        name=name,
+        created_at_unix_ns=time.time_ns(),
+        plan=order.plan.document()
+        | {"order_seed": order.plan.seed_of_order(), "digests": digests}
+        | ({"left_out": list(left_out)} if left_out else {})
+        | ({"members": _members(order.plan, undertakings)} if order.plan.gate else {}),
+        rerun_of=order.rerun_of,
+    )
+
+
+def _members(plan: Plan, undertakings: Sequence[Undertaking]) -> dict[str, str]:
+    """By the name of its rung, which measurement a member of a gate will be: base and control are the same job."""
+    return {rung.name: one.outcome_id for rung, one in zip(plan.rungs, undertakings, strict=True)}
+
+
+def _pending(benchmark: Benchmark, undertakings: Sequence[Undertaking], plan: Plan) -> Pending:
+    seed = plan.seed_of_order()
+    jobs = in_random_order(undertakings, seed)
+    interleave = Interleave(seed, of_device=plan.device_takes_turns) if plan.interleave else None
+    return Pending(
+        benchmark.id,
+        benchmark.name,
+        parse_duration_ns(plan.timeout),
+        pending_jobs(jobs),
+        interleave,
+        wait_quiet_ns=parse_duration_ns(plan.wait_quiet),
+    )
+
+
+def _record(home: Home, benchmark: Benchmark, expansion: Expansion, session: TargetSession, binder: Binder) -> None:
+    home.store.add_benchmark(benchmark, session.snapshots)
+    for version in {one.digest: one for one in (*binder.versions, *(job.model for job in expansion.jobs))}.values():
+        home.store.save_model(version)
+
+
+def _bench(home: Home, session: TargetSession, reporter: Reporter, pending: Pending) -> Bench:
+    return Bench(
+        session.clients, home.library.file_paths, home.path, reporter, pending.timeout_ns, pending.wait_quiet_ns
+    )
+
+
+async def _execute(
+    home: Home, claim: Claim, bench: Bench, undertakings: Sequence[Undertaking], enough: Enough | None
+) -> None:
+    pending = claim.pending
+    try:
+        await execution.execute(bench, undertakings, pending.id, keeper(home), pending.interleave, enough)
+    except BaseExceptionGroup as group:
+        # Not `except*`: before Python 3.11.4 that wraps what is raised within it once more.
+        errors, others = group.split(EnginebenchError)
+        if errors is None or others is not None:
+            raise
+        raise _first(errors) from None
+    finally:
+        if all(one.settled for one in undertakings) and not any(bench.remembered.values()):
+            claim.drop()
+
+
+def keeper(home: Home) -> Keep:
+    """What puts measurements into the store of a home."""
+
+    judging = Judging(home)
+
+    async def keep(measurement: Measurement, samples: Iterable[BlockSamples]) -> None:
+        measurement = await asyncio.to_thread(judging.with_grounds, measurement)
+        await asyncio.to_thread(home.store.add_measurement, measurement, samples)
+        failure = measurement.failure.kind if measurement.failure else "none"
+        words = logs.told(id=measurement.id, target=measurement.target, status=measurement.status, failure=failure)
+        _log.info("measurement stored", extra=words)
+
+    return keep
+
+
+def _first(error: BaseException) -> BaseException:
+    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error

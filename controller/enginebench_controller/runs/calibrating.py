@@ -1,0 +1,159 @@
+"""Calibrations: each engine of a target on each number of cores, as runs like any other, and their peaks kept."""
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from enginebench_controller import wire
+from enginebench_controller.errors import AgentError, InputError, UnreachableError
+from enginebench_controller.home import Home
+from enginebench_controller.plan.configurations import Engine, select_engines, usable_cores
+from enginebench_controller.records import EngineRef, Failure, Peak, TargetSnapshot
+from enginebench_controller.runs.remote_run import drop
+from enginebench_controller.targets.client import AgentClient
+from enginebench_controller.targets.session import open_session
+from enginebench_proto.v1 import configuration_pb2, model_pb2, run_pb2
+
+CPU = "CPU"
+CANCEL_SECONDS = 5.0
+
+_OnShare = Callable[[run_pb2.RunSpec, float], None]
+
+
+@dataclass(frozen=True)
+class CalibrationOrder:
+    """What to calibrate: a target by name, or None for an agent on this machine.
+
+    `engines` are named as for a benchmark. Where nothing else is said: all engines, each on its processor, on 1, 2, 4 …
+    cores up to all of them.
+    """
+
+    target: str | None = None
+    engines: tuple[str, ...] = ("all",)
+    device: str | None = None
+    cores: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class EngineCalibration:
+    """One engine on so many cores: its peaks, or why there are none."""
+
+    engine: EngineRef
+    device: str
+    cores: int
+    peaks: tuple[Peak, ...] = ()
+    failure: Failure | None = None
+
+
+class CalibrationReporter(Protocol):
+    """Who wants to know how it is coming along."""
+
+    def running(self, number: int, total: int, engine: str, cores: int, share: float) -> None:
+        """Calibration `number` of `total`, counted from 0, is done to this share."""
+
+
+async def calibrate(
+    home: Home, order: CalibrationOrder, reporter: CalibrationReporter
+) -> tuple[EngineCalibration, ...]:
+    """Calibrate and keep the peaks.
+
+    Raises `InputError` for an unknown target, engine or device, `UnreachableError`, and `AgentError` for what the
+    target refuses.
+    """
+    async with open_session(home, [order.target] if order.target else []) as session:
+        snapshot = session.snapshots[0]
+        client = session.clients[snapshot.target]
+        specs = list(_specs(order, snapshot))
+        done = []
+        for number, (spec, version) in enumerate(specs):
+            outcome = await _carry_out(client, spec, version, _share_of(reporter, number, len(specs)))
+            await asyncio.to_thread(home.store.add_peaks, outcome.peaks)
+            await client.acknowledge(spec.run_id)
+            done.append(outcome)
+        return tuple(done)
+
+
+def core_counts(available: int) -> tuple[int, ...]:
+    """1, 2, 4 and so on, and all that are available."""
+    powers = [1 << exponent for exponent in range(available.bit_length())]
+    return tuple(dict.fromkeys([*powers, available]))
+
+
+def _specs(order: CalibrationOrder, snapshot: TargetSnapshot) -> Iterator[tuple[run_pb2.RunSpec, str]]:
+    """Each calibration as a run, with the version of its engine."""
+    engines, problems = select_engines(order.engines, snapshot.engines, snapshot.target)
+    if problems:
+        raise InputError("\n".join(problems))
+    counts = order.cores or core_counts(usable_cores(snapshot) or 1)
+    for engine in engines:
+        device = _device(order, engine, snapshot.target)
+        for cores in counts:
+            yield _spec(engine, device, cores), engine["available"]["version"]
+
+
+def _device(order: CalibrationOrder, engine: Engine, target: str) -> str:
+    names = [device["name"] for device in engine["available"]["devices"]]
+    wanted = order.device or (CPU if CPU in names else next(iter(names), ""))
+    if wanted not in names:
+        has = ", ".join(names) or "none"
+        raise InputError(f"engine {engine['name']!r} has no device {wanted!r} on target {target!r}; it has: {has}")
+    return wanted
+
+
+def _spec(engine: Engine, device: str, cores: int) -> run_pb2.RunSpec:
+    configuration = configuration_pb2.Configuration(
+        device=device,
+        batch=1,
+        cores=cores,
+        streams=1,
+        requests=1,
+        precision="default",
+        hint=configuration_pb2.HINT_NONE,
+        load=configuration_pb2.LOAD_SYNC,
+    )
+    return run_pb2.RunSpec(
+        run_id=uuid.uuid4().hex,
+        kind=run_pb2.RUN_KIND_PEAKS,
+        engine=engine["name"],
+        environment=engine["environment"],
+        model=model_pb2.ModelVersion(format="onnx"),
+        configuration=configuration,
+    )
+
+
+def _share_of(reporter: CalibrationReporter, number: int, total: int) -> _OnShare:
+    return lambda spec, share: reporter.running(number, total, spec.engine, spec.configuration.cores, share)
+
+
+async def _carry_out(client: AgentClient, spec: run_pb2.RunSpec, version: str, on_share: _OnShare) -> EngineCalibration:
+    result = await _run(client, spec, on_share)
+    return EngineCalibration(
+        engine=EngineRef(spec.engine, spec.environment, wire.short(result.engine_version) or version),
+        device=spec.configuration.device,
+        cores=spec.configuration.cores,
+        peaks=_peaks(result.peaks, client.name),
+        failure=wire.from_failure(result.failure) if result.HasField("failure") else None,
+    )
+
+
+async def _run(client: AgentClient, spec: run_pb2.RunSpec, on_share: _OnShare) -> run_pb2.RunResult:
+    await client.start(spec)
+    try:
+        async for event in client.watch(spec.run_id, 0):
+            if event.progress.expected_ns:
+                on_share(spec, min(1.0, event.progress.elapsed_ns / event.progress.expected_ns))
+        parts = [part async for part in client.result(spec.run_id)]
+    except asyncio.CancelledError:
+        with contextlib.suppress(AgentError, UnreachableError, TimeoutError):
+            async with asyncio.timeout(CANCEL_SECONDS):
+                await drop(client, spec.run_id)
+        raise
+    return parts[0].result
+
+
+def _peaks(messages: Sequence[Any], target: str) -> tuple[Peak, ...]:
+    found = (wire.from_peak(message, target) for message in messages)
+    return tuple(peak for peak in found if peak is not None)

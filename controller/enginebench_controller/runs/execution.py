@@ -1,0 +1,374 @@
+"""Carrying jobs out: all targets at once, one job or one interleaved group a device at a time.
+
+A job is as many runs as its measurement has processes, one after the other. Their results come together in a file of
+raw samples and become one measurement; that is stored, and then the runs are acknowledged.
+"""
+
+import asyncio
+import contextlib
+import random
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol, TypeVar
+
+from enginebench_controller import wire
+from enginebench_controller.errors import AgentError, UnreachableError
+from enginebench_controller.plan.expand import Case
+from enginebench_controller.plan.turns import Interleave
+from enginebench_controller.records import Block, BlockSamples, Failure, FailureKind, Measurement, Process
+from enginebench_controller.runs import outcome, remote_run
+from enginebench_controller.runs.outcome import merge
+from enginebench_controller.runs.remote_run import RECONNECT_SECONDS, Bench
+from enginebench_controller.runs.sample_file import SampleFile
+from enginebench_controller.runs.undertaking import ATTEMPTS, Undertaking
+from enginebench_controller.stats.comparison import Side
+from enginebench_controller.targets.client import RunUnknownError
+from enginebench_proto.v1 import run_pb2
+
+T = TypeVar("T")
+
+Keep = Callable[[Measurement, Iterable[BlockSamples]], Awaitable[None]]
+"""Stores a measurement with its raw samples durably; returns only when it is."""
+
+
+@dataclass(frozen=True)
+class SoFar:
+    """What a member of a group has come to: its processes, its blocks, and the median latency of each, in nanoseconds,
+    by (process, block).
+    """
+
+    job: Case
+    outcome_id: str
+    processes: tuple[Process, ...]
+    blocks: tuple[Block, ...]
+    medians: Mapping[tuple[int, int], float]
+
+
+class Enough(Protocol):
+    """Asked before each further round of processes of an interleaved group, and before the first: whether to leave it
+    at those that there are. What ends so is complete.
+    """
+
+    def __call__(self, so_far: Sequence[SoFar]) -> bool:
+        """Whether there are enough rounds."""
+
+    def seconds_left(self) -> float:
+        """For how long a round may go on that was begun; what it lacks then is not waited for."""
+
+
+OUT_OF_TIME = Failure(
+    FailureKind.TIMED_OUT,
+    "the budget ended before there was one process of each: give a longer one",
+)
+CANCELLED = Failure(FailureKind.CANCELLED, "the benchmark was cancelled before this was finished")
+
+
+@dataclass(frozen=True)
+class Group:
+    """Jobs of one device that are carried out together: a single one, or several in turns."""
+
+    name: str
+    members: tuple[Undertaking, ...]
+    interleave: Interleave | None
+    enough: Enough | None = None
+
+    @property
+    def is_interleaved(self) -> bool:
+        """Whether there are turns to take."""
+        return self.interleave is not None and len(self.members) > 1
+
+    @property
+    def job(self) -> Case:
+        """One of the jobs: all of them have its target and its resources."""
+        return self.members[0].job
+
+
+async def execute(
+    bench: Bench,
+    undertakings: Sequence[Undertaking],
+    benchmark_id: str,
+    keep: Keep,
+    interleave: Interleave | None = None,
+    enough: Enough | None = None,
+) -> None:
+    """Carry out all jobs, those of a device in this order, and hand each outcome to `keep`.
+
+    A failed job stops no other. When cancelled, running children are ended and their typed outcome is kept too. Jobs
+    that take turns are in memory at the same time, and `enough` may end their rounds early.
+    """
+    async with asyncio.TaskGroup() as tasks:
+        for group in groups_of(undertakings, benchmark_id, interleave, enough):
+            tasks.create_task(_carry_out(bench, group, benchmark_id, keep))
+
+
+async def run_once(bench: Bench, job: Case, run_id: str, kind: run_pb2.RunKind) -> run_pb2.RunResult:
+    """One run from upload to result, without acknowledging it.
+
+    Raises `UnreachableError` when the target is gone for good, `AgentError` when it refuses, and of these
+    `RunUnknownError` when it was restarted meanwhile.
+    """
+    await remote_run.upload(bench, job)
+    try:
+        await remote_run.start(bench, job, outcome.run_spec(job, run_id, kind, bench.timeout_ns))
+        await remote_run.follow(bench, job, run_id)
+    except asyncio.CancelledError:
+        await remote_run.cancel(bench, job, run_id)
+        await remote_run.acknowledge(bench, job, run_id)
+        raise
+    return await remote_run.fetch(bench, job, run_id)
+
+
+def groups_of(
+    undertakings: Sequence[Undertaking],
+    benchmark_id: str,
+    interleave: Interleave | None,
+    enough: Enough | None = None,
+) -> Iterator[Group]:
+    """The jobs that are carried out together, in the order of their first ones."""
+    together: dict[object, list[Undertaking]] = defaultdict(list)
+    for number, one in enumerate(undertakings):
+        together[number if interleave is None else _turns_of(one.job, interleave) or number].append(one)
+    for number, members in enumerate(together.values()):
+        yield Group(f"{benchmark_id}-{number}", tuple(members), interleave, enough)
+
+
+def _turns_of(job: Case, interleave: Interleave) -> object:
+    """With whom a job takes turns; falsy for nobody."""
+    if interleave.of_device:
+        return job.target, job.resources
+    return job.turns and (job.target, job.resources, job.turns)
+
+
+@contextlib.asynccontextmanager
+async def device(bench: Bench, job: Case) -> AsyncIterator[None]:
+    """Keep the other jobs of this command off the device of a job."""
+    async with contextlib.AsyncExitStack() as held:
+        for resource in sorted(job.resources):
+            await held.enter_async_context(bench.lock(job.target, resource))
+        yield
+
+
+async def measure(bench: Bench, group: Group, samples: Sequence[SampleFile]) -> None:
+    """Carry out every process that a member lacks, as far as it comes.
+
+    A process whose run the agent does not know any more, because it was restarted, is begun anew. Where rounds may
+    end early, they do when a member has failed, when there are enough of them, or when their time is over.
+    """
+    file_of = {member.outcome_id: file for member, file in zip(group.members, samples, strict=True)}
+    for process in range(max(member.job.configuration.stop.processes for member in group.members)):
+        if group.enough is not None and await asyncio.to_thread(_is_enough, group, samples):
+            _leave_it_at_these(group, samples)
+            return
+        try:
+            async with asyncio.timeout(None if group.enough is None else group.enough.seconds_left()):
+                for _ in range(ATTEMPTS):
+                    if lacking := [member for member in _launched(group, process) if member.lacks(process)]:
+                        await _attempt_all(bench, group, lacking, process, file_of)
+        except TimeoutError:
+            _leave_it_at_these(group, samples)
+            for member in group.members:
+                if member.goes_on and not member.results:
+                    member.failure = OUT_OF_TIME
+            return
+        for member in (member for member in group.members if member.lacks(process)):
+            member.failure = outcome.agent_lost(member.job, outcome.RESTARTED.format(ATTEMPTS))
+
+
+def whole_rounds(group: Group, samples: Sequence[SampleFile]) -> int:
+    """Forget the processes that not all members have: they are no pairs. Returns how many are left of each."""
+    rounds = min(len(member.results) for member in group.members)
+    for member, file in zip(group.members, samples, strict=True):
+        if member.goes_on and not member.settled:
+            member.results = {one: member.results[one] for one in list(member.results)[:rounds]}
+            file.begin(rounds)
+    return rounds
+
+
+def _leave_it_at_these(group: Group, samples: Sequence[SampleFile]) -> None:
+    """Let the whole rounds that there are be all that was asked for; without one, members are as they were."""
+    if rounds := whole_rounds(group, samples):
+        for member in group.members:
+            if member.goes_on and not member.settled:
+                member.cut(rounds)
+
+
+def _launched(group: Group, process: int) -> Sequence[Undertaking]:
+    """The members in the order in which to start this process of each: whoever comes first waits longest."""
+    if not group.is_interleaved or group.interleave is None:
+        return group.members
+    order = random.Random(group.interleave.seed + process)  # noqa: S311  # an order, not a secret
+    return order.sample(group.members, len(group.members))
+
+
+def _is_enough(group: Group, samples: Sequence[SampleFile]) -> bool:
+    """Whether no further round is to be. One that lacks a member tells nothing of it."""
+    assert group.enough is not None  # noqa: S101  # asked by who calls
+    if not all(member.goes_on for member in group.members):
+        return True
+    return group.enough([_so_far(member, file) for member, file in zip(group.members, samples, strict=True)])
+
+
+def _so_far(member: Undertaking, samples: SampleFile) -> SoFar:
+    results = member.results.values()
+    return SoFar(
+        job=member.job,
+        outcome_id=member.outcome_id,
+        processes=tuple(wire.from_process(index, result) for index, result in enumerate(results)),
+        blocks=samples.blocks,
+        medians=Side.of(samples).blocks,
+    )
+
+
+async def settle(bench: Bench, group: Group, benchmark_id: str, samples: Sequence[SampleFile], keep: Keep) -> None:
+    """Store the outcome of every member that has none in the store, tell of it, and let the target forget the runs.
+
+    A cancellation takes effect only afterwards: what was measured is to be stored.
+    """
+    await uninterrupted(_settle(bench, group, benchmark_id, samples, keep))
+
+
+async def _carry_out(bench: Bench, group: Group, benchmark_id: str, keep: Keep) -> None:
+    with contextlib.ExitStack() as files:
+        samples: list[SampleFile] = []
+        try:
+            async with device(bench, group.job):
+                samples += [files.enter_context(SampleFile(bench.folder)) for _ in group.members]
+                await measure(bench, group, samples)
+                # Still under the lock: statistics and storing would disturb the next job of the same machine.
+                await settle(bench, group, benchmark_id, samples, keep)
+        except asyncio.CancelledError:
+            if group.enough is not None and samples and whole_rounds(group, samples):
+                _leave_it_at_these(group, samples)  # such rounds may end at any time
+                await settle(bench, group, benchmark_id, samples, keep)
+            await _settle_cancelled(bench, group, benchmark_id, keep)
+            raise
+
+
+async def _attempt_all(
+    bench: Bench, group: Group, members: list[Undertaking], process: int, file_of: dict[str, SampleFile]
+) -> None:
+    await remote_run.look_again(bench, group.job.target)
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for member in await _start(bench, group, members, process):
+                tasks.create_task(_finish(bench, member, process, file_of[member.outcome_id]))
+    except BaseException:
+        begun = [member for member in members if member.attempts(process)]
+        await asyncio.gather(*(remote_run.cancel(bench, m.job, m.run_id(process)) for m in begun))
+        raise
+
+
+async def _start(bench: Bench, group: Group, members: list[Undertaking], process: int) -> list[Undertaking]:
+    """Start this process of the members; returns those that the target accepted.
+
+    Everything is uploaded before the first of an interleaved group is started, for then the target waits for all of
+    them; and a refusal makes the others start anew, without the one that never comes.
+    """
+    for member in members:
+        await _attempt(bench, member, partial(remote_run.upload, bench, member.job))
+    members = [member for member in members if member.goes_on]
+    while members:
+        attempt = max(member.attempts(process) for member in members)
+        # The name says which attempt it is, so that a group that starts anew is another one.
+        turns = _turns(group, f"{group.name}-{process}-{attempt}", members, process)
+        for member in members:
+            await _attempt(bench, member, partial(_begin, bench, member, process, turns))
+        accepted = [member for member in members if member.goes_on]
+        if len(accepted) == len(members) or not group.is_interleaved:
+            return accepted
+        for member in accepted:
+            await _attempt(bench, member, partial(_withdraw, bench, member, process))
+        members = [member for member in accepted if member.goes_on]
+    return []
+
+
+def _turns(group: Group, name: str, members: Sequence[Undertaking], process: int) -> run_pb2.Interleaving | None:
+    if group.interleave is None or len(members) < 2:
+        return None
+    return run_pb2.Interleaving(group=name, members=len(members), seed=group.interleave.seed + process)
+
+
+async def _begin(bench: Bench, member: Undertaking, process: int, turns: run_pb2.Interleaving | None) -> None:
+    run_id = member.begin(process)
+    spec = outcome.run_spec(member.job, run_id, run_pb2.RUN_KIND_MEASURE, bench.timeout_ns, process, turns)
+    await remote_run.start(bench, member.job, spec)
+
+
+async def _withdraw(bench: Bench, member: Undertaking, process: int) -> None:
+    client, run_id = bench.clients[member.job.target], member.run_id(process)
+    await client.cancel(run_id)
+    await client.acknowledge(run_id)
+
+
+async def _finish(bench: Bench, member: Undertaking, process: int, samples: SampleFile) -> None:
+    async def to_the_result() -> None:
+        run_id = member.run_id(process)
+        await remote_run.follow(bench, member.job, run_id, process)
+        place = len(member.results)
+        member.results[process] = await remote_run.fetch(bench, member.job, run_id, place, samples)
+
+    await _attempt(bench, member, to_the_result)
+
+
+async def _attempt(bench: Bench, member: Undertaking, step: Callable[[], Awaitable[None]]) -> None:
+    """Take one step of a job; what the target does wrong becomes the job's typed failure.
+
+    Where it was restarted and knows the run no more, the process is simply not there, and may be begun anew.
+    """
+    job = member.job
+    try:
+        if job.target not in bench.lost_targets:
+            await step()
+    except UnreachableError:
+        bench.lost_targets[job.target] = f"it did not answer for {RECONNECT_SECONDS:.0f} s"
+    except RunUnknownError:
+        pass
+    except AgentError as error:
+        member.failure = Failure(FailureKind.REFUSED, str(error))
+    if job.target in bench.lost_targets and member.failure is None:
+        member.failure = outcome.agent_lost(job, bench.lost_targets[job.target])
+
+
+async def _settle(bench: Bench, group: Group, benchmark_id: str, samples: Sequence[SampleFile], keep: Keep) -> None:
+    for member, file in zip(group.members, samples, strict=True):
+        if not member.settled:
+            measurement = await asyncio.to_thread(_outcome, member, group, benchmark_id, file)
+            await keep(measurement, file if measurement.latency is not None else ())
+            member.settled = True
+            bench.reporter.finished(member.job, measurement.id, measurement.status, measurement.failure)
+            await forget(bench, member)
+
+
+def _outcome(member: Undertaking, group: Group, benchmark_id: str, samples: SampleFile) -> Measurement:
+    if member.failure is not None:
+        return outcome.without_numbers(member.job, benchmark_id, member.outcome_id, member.failure)
+    name = group.name if group.is_interleaved else None
+    return merge(member.job, benchmark_id, member.outcome_id, list(member.results.values()), samples, name)
+
+
+async def _settle_cancelled(bench: Bench, group: Group, benchmark_id: str, keep: Keep) -> None:
+    for member in group.members:
+        if not member.settled:
+            await keep(outcome.without_numbers(member.job, benchmark_id, member.outcome_id, CANCELLED), ())
+            member.settled = True
+            await forget(bench, member)
+
+
+async def forget(bench: Bench, member: Undertaking) -> None:
+    """Let the target forget all runs of a job, whose outcome is stored."""
+    await asyncio.gather(*(remote_run.acknowledge(bench, member.job, run_id) for run_id in member.run_ids))
+
+
+async def uninterrupted(work: Awaitable[T]) -> T:
+    """Finish this even when cancelled meanwhile, and again and again: the cancellation takes effect afterwards."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        while not task.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([task])  # awaited itself, it would be cancelled with us
+        task.result()
+        raise

@@ -1,0 +1,174 @@
+"""What a measurement is judged by, worked out before it is stored: while its model and its target are at hand."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from enginebench_controller.errors import ModelError
+from enginebench_controller.graph.ceiling import ceiling, fewest_flops
+from enginebench_controller.graph.flops.counting import node_costs
+from enginebench_controller.graph.reading import random_operators, read_source_graph
+from enginebench_controller.graph.roofline import roof_precision, roofs_of
+from enginebench_controller.graph.rounding_noise import NoiseOrder, rounding_noise
+from enginebench_controller.graph.source_graph import SourceGraph
+from enginebench_controller.home import Home
+from enginebench_controller.models.inputs.binding import given_shapes
+from enginebench_controller.records import (
+    IMPOSED_SPARSITY,
+    Ceiling,
+    Configuration,
+    Grounds,
+    Measurement,
+    ModelVersion,
+    OutputNoise,
+    TargetSnapshot,
+)
+from enginebench_controller.verdicts.output_check import check_outputs, works
+
+_log = logging.getLogger(__name__)
+
+_PROCESSOR = ["cpu"]
+"""The resources of a device that is nothing but the processor."""
+
+_INTEGER_PRODUCTS = ("QLinear", "Quantize", "Dequantize", "Integer", "DynamicQuantize")
+
+
+class Judging:
+    """Gives measurements their grounds. What is found of a model, or of a target, is found once."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._works: dict[object, tuple[float, bool]] = {}
+        self._random: dict[str, tuple[str, ...] | None] = {}
+        self._noise: dict[object, tuple[OutputNoise, ...] | str] = {}
+        self._earlier: dict[str, dict[tuple[object, object], Measurement]] = {}
+        self._lock = Lock()
+
+    def with_grounds(self, measurement: Measurement) -> Measurement:
+        """The measurement with what it is to be judged by, as far as that can be found; never raises for what cannot.
+
+        Looking for the noise of a model takes seconds. It is done where outputs differ from those of the benchmark's
+        earlier measurements by more than usual, once for a model and its inputs.
+        """
+        if measurement.latency is None:
+            return measurement
+        with self._lock:
+            try:
+                return self._judged(measurement)
+            except Exception as error:  # whatever a stranger's model brings about: what was measured is stored
+                _log.warning("a measurement is stored without what it is judged by", exc_info=error)
+                return measurement
+
+    def _judged(self, measurement: Measurement) -> Measurement:
+        model = next((one for one in self._home.store.models() if one.digest == measurement.model_digest), None)
+        if model is None:
+            return measurement
+        path = self._home.library.main_path(model)
+        found = replace(
+            measurement,
+            grounds=Grounds(
+                ceiling=self._ceiling(measurement, path), random_operators=self._random_operators(model, path)
+            ),
+        )
+        return self._with_noise(found, path)
+
+    def _random_operators(self, model: ModelVersion, path: Path) -> tuple[str, ...] | None:
+        if model.digest not in self._random:
+            try:
+                self._random[model.digest] = random_operators(path, model.format)
+            except Exception:  # its ceiling can be known all the same
+                self._random[model.digest] = None
+        return self._random[model.digest]
+
+    def _ceiling(self, measurement: Measurement, path: Path) -> Ceiling | None:
+        asked = measurement.configuration
+        snapshots = self._home.store.benchmark_snapshots(measurement.benchmark_id)
+        target = next((one for one in snapshots if one.target == measurement.target), None)
+        if target is None or path.suffix != ".onnx" or _resources(target, measurement) != _PROCESSOR:
+            return None
+        flops, integers = self._work(measurement, path)
+        flops *= 1 - float(asked.options.get(IMPOSED_SPARSITY, 0.0))
+        precision = _precision(measurement, integers=integers)
+        cores = max(asked.cores, measurement.cpu_cores_used or 0.0)
+        return ceiling(flops, precision, cores, target.host.get("isa") or (), self._roofs(measurement, precision))
+
+    def _roofs(self, measurement: Measurement, precision: str) -> Any:
+        known, asked = roof_precision(precision), measurement.configuration
+        if known is None:
+            return None
+        peaks = self._home.store.peaks(measurement.target)
+        return roofs_of(peaks, measurement.engine, asked.device, asked.cores, known)
+
+    def _work(self, measurement: Measurement, path: Path) -> tuple[float, bool]:
+        """The fewest operations of an inference, and whether some of its products may be of integers."""
+        asked = measurement.configuration
+        shapes = given_shapes(asked.inputs)
+        key = (measurement.model_digest, asked.batch, tuple(shapes.items()))
+        if key not in self._works:
+            try:
+                graph = read_source_graph(path, shapes, asked.batch)
+                self._works[key] = (fewest_flops(graph, node_costs(graph)), _has_integers(graph))
+            except Exception:  # a model that cannot be read has no ceiling
+                self._works[key] = (0.0, False)
+        return self._works[key]
+
+    def _with_noise(self, measurement: Measurement, path: Path) -> Measurement:
+        """The measurement with the noise of its outputs, where these are not as those of earlier ones.
+
+        Kept of these is one an engine, a model and a precision, with its outputs.
+        """
+        if not measurement.captured_outputs or path.suffix != ".onnx":
+            return measurement
+        models = self._home.store.models()
+        key, (group, label) = measurement.benchmark_id, works(measurement, models)
+        if key not in self._earlier:
+            self._earlier = {key: {}}
+            for one in self._home.store.measurements(measurement.benchmark_id, with_blocks=False):
+                if one.captured_outputs:
+                    self._earlier[key][works(one, models)] = one
+        alike = [one for (of, _), one in self._earlier[key].items() if of == group]
+        checks = check_outputs([*alike, measurement], models)
+        self._earlier[key].setdefault((group, label), measurement)
+        if not any(check.max_relative_error is not None and check.problem for check in checks.values()):
+            return measurement
+        found = self._found_noise(measurement, path)
+        if isinstance(found, str):
+            grounds = replace(measurement.grounds, noise_unknown=found)
+        else:
+            grounds = replace(measurement.grounds, noise=found)
+        return replace(measurement, grounds=grounds)
+
+    def _found_noise(self, measurement: Measurement, path: Path) -> tuple[OutputNoise, ...] | str:
+        asked = measurement.configuration
+        key = (measurement.model_digest, measurement.input_set_sha256)
+        if key not in self._noise:
+            try:
+                self._noise[key] = rounding_noise(_order(path, asked, self._home.path / "inputs"))
+            except ModelError as error:
+                self._noise[key] = str(error)
+        return self._noise[key]
+
+
+def _order(path: Path, asked: Configuration, folder: Path) -> NoiseOrder:
+    files = tuple({one.input: str(folder / one.sha256) for one in item} for item in asked.input_set.items)
+    return NoiseOrder(str(path), asked.inputs, asked.input_set.seed, asked.input_set.values, files)
+
+
+def _resources(target: TargetSnapshot, measurement: Measurement) -> Sequence[str] | None:
+    wanted = (measurement.engine.name, measurement.engine.environment)
+    engines = (one for one in target.engines if (one["name"], one["environment"]) == wanted and one["available"])
+    devices: Mapping[str, Any] = {one["name"]: one for engine in engines for one in engine["available"]["devices"]}
+    found = devices.get(measurement.configuration.device)
+    return None if found is None else list(found["resources"])
+
+
+def _precision(measurement: Measurement, *, integers: bool) -> str:
+    effective = measurement.effective.precision
+    return str(effective.value) if effective is not None and not integers else "int8"
+
+
+def _has_integers(graph: SourceGraph) -> bool:
+    return any(node.op_type.startswith(_INTEGER_PRODUCTS) or node.op_type.endswith("Integer") for node in graph.nodes)

@@ -1,0 +1,170 @@
+"""Per-layer passes from plan to stored profiles."""
+
+import asyncio
+import time
+import uuid
+from dataclasses import dataclass
+
+from enginebench_controller.errors import AgentError, InputError, UnreachableError
+from enginebench_controller.graph.analysis import SourceAnalysis
+from enginebench_controller.home import Home
+from enginebench_controller.models.bounded import in_thread
+from enginebench_controller.plan.binding import Binder
+from enginebench_controller.plan.expand import Expansion, expand
+from enginebench_controller.plan.plan import Plan, parse_duration_ns
+from enginebench_controller.plan.sparsity import with_sparsities
+from enginebench_controller.records import Failure, FailureKind, Profile
+from enginebench_controller.runs import execution, outcome, remote_run
+from enginebench_controller.runs.benchmarking import Announce
+from enginebench_controller.runs.execution import uninterrupted
+from enginebench_controller.runs.outcome import PassOrder
+from enginebench_controller.runs.remote_run import Bench
+from enginebench_controller.runs.undertaking import ATTEMPTS, Claim, Pending, Undertaking, pending_jobs, written
+from enginebench_controller.targets.client import RunUnknownError
+from enginebench_controller.targets.session import TargetSession, open_session
+from enginebench_proto.v1 import run_pb2
+
+
+@dataclass(frozen=True)
+class ProfileOrder:
+    """A plan to profile; with `sparsities` there is a pass for each share of zeros imposed, all at one level if given.
+
+    Orders of one command may share an `id`; None makes a new one. A local agent may run the models of a `trusted` order
+    although their format can execute code.
+    """
+
+    plan: Plan
+    sparsities: tuple[float, ...] = ()
+    id: str | None = None
+    optimization_level: int | None = None
+    trusted: bool = False
+
+
+async def run_profiles(home: Home, order: ProfileOrder, announce: Announce) -> list[Profile]:
+    """One per-layer pass for each configuration of a plan, each led back to its model, stored, and returned.
+
+    A pass is a single process. One that fails is a profile with its failure and stops no other. Raises `PlanError`
+    or `ModelError` before anything runs, `UnreachableError` when a target does not answer at the start.
+    """
+    plan = order.plan
+    binder = Binder(home, plan)
+    await in_thread(binder.resolve, plan.models)
+    trusted = tuple(binder.digests.values()) if order.trusted else ()
+    async with open_session(home, plan.targets, trusted_models=trusted) as session:
+        return await profiles_in_session(home, order, session, binder, announce)
+
+
+async def profiles_in_session(
+    home: Home, order: ProfileOrder, session: TargetSession, binder: Binder, announce: Announce
+) -> list[Profile]:
+    """As `run_profiles`, over connections that are open and models that may be bound already."""
+    plan = order.plan.model_copy(update={"processes": 1})
+    expansion = await in_thread(_expand, order, plan, session, binder)
+    passes = _pass_order(order, session)
+    pending = _pending(passes, plan, expansion)
+    with written(home.path, pending) as claim:
+        reporter = announce(expansion, None)
+        bench = Bench(
+            session.clients, home.library.file_paths, home.path, reporter, pending.timeout_ns, pending.wait_quiet_ns
+        )
+        return await _carry_out(Passes(home, bench, passes), bench, claim)
+
+
+def _pending(passes: PassOrder, plan: Plan, expansion: Expansion) -> Pending:
+    name = plan.name or ", ".join(dict.fromkeys(job.model.name for job in expansion.jobs))
+    jobs = pending_jobs(map(Undertaking, expansion.jobs))
+    wait_quiet_ns = parse_duration_ns(plan.wait_quiet)
+    return Pending(passes.id, name, parse_duration_ns(plan.timeout), jobs, passes=passes, wait_quiet_ns=wait_quiet_ns)
+
+
+async def _carry_out(passes: "Passes", bench: Bench, claim: Claim) -> list[Profile]:
+    undertakings = claim.pending.undertakings()
+    try:
+        done = [await passes.carry_out(one) for one in undertakings]
+    except asyncio.CancelledError:  # who interrupts passes wants no more of them
+        claim.drop()
+        raise
+    if not any(bench.remembered.values()):
+        claim.drop()
+    return done
+
+
+def _expand(order: ProfileOrder, plan: Plan, session: TargetSession, binder: Binder) -> Expansion:
+    expansion = expand(plan, session.snapshots, binder)
+    if not expansion.jobs:
+        raise InputError("there is nothing to profile: no engine on these targets reads these models")
+    if not order.sparsities:
+        return expansion
+    return with_sparsities(
+        expansion,
+        order.sparsities,
+        session.snapshots,
+        leave_out=plan.engines == ("all",),
+        optimization_level=order.optimization_level,
+    )
+
+
+def _pass_order(order: ProfileOrder, session: TargetSession) -> PassOrder:
+    return PassOrder(
+        id=order.id or uuid.uuid4().hex[:12],
+        name=order.plan.name,
+        created_at_unix_ns=time.time_ns(),
+        plan=order.plan.document() | {"sparsities": list(order.sparsities)},
+        hosts={snapshot.target: snapshot.host for snapshot in session.snapshots},
+    )
+
+
+class Passes:
+    """Carries the passes of one command out, one after the other."""
+
+    def __init__(self, home: Home, bench: Bench, order: PassOrder) -> None:
+        self._store = home.store
+        self._bench = bench
+        self._order = order
+        self._analysis = SourceAnalysis(home.library.file_paths)
+
+    async def carry_out(self, one: Undertaking) -> Profile:
+        """Run one pass and store what came of it."""
+        return await uninterrupted(self._keep(one, await self._run(one)))
+
+    async def take_up(self, one: Undertaking, result: run_pb2.RunResult | None, otherwise: Failure) -> Profile:
+        """Store what a target held of a pass that was begun before; `otherwise` says why nothing comes of it."""
+        if result is None:
+            one.failure = otherwise
+            return await uninterrupted(self._keep(one, self._unprofiled(one, otherwise)))
+        return await uninterrupted(self._keep(one, outcome.profiled(one.job, self._order, one.outcome_id, result)))
+
+    async def _keep(self, one: Undertaking, profile: Profile) -> Profile:
+        """Lead the layers back to the model and store them; only then may the target forget the pass."""
+        profile = await asyncio.to_thread(self._analysis.analysed, profile, one.job.model)
+        await asyncio.to_thread(self._store.add_profile, profile, one.job.model)
+        one.settled = True
+        self._bench.reporter.finished(one.job, profile.id, profile.status, profile.failure)
+        await execution.forget(self._bench, one)
+        return profile
+
+    async def _run(self, one: Undertaking) -> Profile:
+        for _ in range(ATTEMPTS):
+            if (profile := await self._attempt(one)) is not None:
+                return profile
+        return self._unprofiled(one, outcome.agent_lost(one.job, outcome.RESTARTED.format(ATTEMPTS)))
+
+    async def _attempt(self, one: Undertaking) -> Profile | None:
+        """None where the target was restarted and has forgotten the run, which may then be begun anew."""
+        job, lost = one.job, self._bench.lost_targets
+        await remote_run.look_again(self._bench, job.target)
+        if job.target in lost:
+            return self._unprofiled(one, outcome.agent_lost(job, lost[job.target]))
+        try:
+            result = await execution.run_once(self._bench, job, one.begin(0), run_pb2.RUN_KIND_PROFILE)
+        except UnreachableError as error:
+            lost[job.target] = str(error)
+            return self._unprofiled(one, outcome.agent_lost(job, str(error)))
+        except RunUnknownError:
+            return None
+        except AgentError as error:
+            return self._unprofiled(one, Failure(FailureKind.REFUSED, str(error)))
+        return outcome.profiled(job, self._order, one.outcome_id, result)
+
+    def _unprofiled(self, one: Undertaking, failure: Failure) -> Profile:
+        return outcome.unprofiled(one.job, self._order, one.outcome_id, failure)

@@ -1,0 +1,252 @@
+"""One run on one target, step by step and across broken connections: its files, its start, its events, its result."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from enginebench_controller import wire
+from enginebench_controller.errors import AgentError, UnreachableError
+from enginebench_controller.plan.expand import Case
+from enginebench_controller.records import Failure, InputFile, ModelFile, ModelVersion, Status
+from enginebench_controller.runs.sample_file import SampleFile
+from enginebench_controller.targets.client import AgentClient, RunUnknownError
+from enginebench_controller.verdicts.disturbances import waiting_for
+from enginebench_proto.agreed import logs
+from enginebench_proto.v1 import run_pb2
+
+T = TypeVar("T")
+
+RECONNECT_SECONDS = 25.0
+"""A target that does not answer for this long is lost: what ran there has failed."""
+RETRY_SECONDS = 0.5
+CANCEL_SECONDS = 5.0
+LOOK_SECONDS = 3.0
+"""So long a lost target is given to answer once more, before each of its further jobs."""
+
+_log = logging.getLogger(__name__)
+
+
+class Reporter(Protocol):
+    """Who wants to know how a benchmark is coming along. All calls come from one thread."""
+
+    def uploading(self, job: Case, sent_bytes: int, total_bytes: int) -> None:
+        """`sent_bytes` of a file of `total_bytes` have reached the target."""
+
+    def running(self, job: Case, process: int, phase: str, elapsed_ns: int, expected_ns: int) -> None:
+        """This process of the job, counted from 0, is in this phase; the times are 0 where unknown."""
+
+    def finished(self, job: Case, outcome_id: str, status: Status, failure: Failure | None) -> None:
+        """The job has ended; its outcome is stored as the measurement or profile with this id."""
+
+
+@dataclass
+class Bench:
+    """What jobs are carried out with: the connections, where files lie and may lie, and what has happened so far.
+
+    `remembered` are the runs, by target, that it could not be told to forget.
+    """
+
+    clients: Mapping[str, AgentClient]
+    file_paths: Callable[[ModelVersion], Sequence[Path]]
+    folder: Path
+    reporter: Reporter
+    timeout_ns: int
+    wait_quiet_ns: int = 0
+    lost_targets: dict[str, str] = field(default_factory=dict)
+    remembered: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    _locks: defaultdict[tuple[str, str], asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
+
+    def lock(self, target: str, thing: str) -> asyncio.Lock:
+        """The lock that guards a device's resource or a file on one target."""
+        return self._locks[target, thing]
+
+
+async def upload(bench: Bench, job: Case) -> None:
+    """Bring the model's files and those of a given input set to the target, unless it has them.
+
+    This and all the others here raise `UnreachableError` when the target is gone for good, and `AgentError` when it
+    refuses.
+    """
+    for file, path in _files(bench, job):
+        async with bench.lock(job.target, file.sha256):
+            await _bring(bench, job, file, path)
+
+
+async def _bring(bench: Bench, job: Case, file: ModelFile | InputFile, path: Path) -> None:
+    client, silence = bench.clients[job.target], _Silence()
+    sent_bytes, kept_bytes = 0, 0
+
+    def on_sent(offset_bytes: int, size_bytes: int) -> None:
+        nonlocal sent_bytes
+        sent_bytes += size_bytes
+        bench.reporter.uploading(job, offset_bytes, file.size_bytes)
+
+    async def rest() -> None:
+        nonlocal kept_bytes
+        if (offset_bytes := await client.committed_bytes(file)) is None:
+            return
+        # What was sent and not kept is sent again: only what the agent has for good brings the end nearer.
+        if offset_bytes > kept_bytes:
+            silence.ends()
+        kept_bytes = offset_bytes
+        await client.upload(file, path, offset_bytes, on_sent)
+
+    await _persist(rest, silence)
+    _log.info("file there", extra=logs.told(target=job.target, sha256=file.sha256, sent_bytes=sent_bytes))
+
+
+async def start(bench: Bench, job: Case, spec: run_pb2.RunSpec) -> None:
+    """Queue a run of the job."""
+    await _persist(lambda: bench.clients[job.target].start(spec, bench.wait_quiet_ns))
+    engine = f"{spec.engine}@{spec.environment}"
+    _log.info("run started", extra=logs.told(run=spec.run_id, target=job.target, engine=engine, model=job.model.name))
+
+
+async def follow(bench: Bench, job: Case, run_id: str, process: int = 0) -> None:
+    """Report a run's events until it is finished."""
+    sequence = 0
+    phase = "queued"
+    finished = False
+    silence = _Silence()
+
+    async def rest() -> None:
+        nonlocal sequence, phase, finished
+        async for event in bench.clients[job.target].watch(run_id, sequence):
+            silence.ends()
+            sequence = event.sequence + 1
+            if event.HasField("phase"):
+                phase = event.phase.name
+            elif event.state.state == run_pb2.RUN_STATE_QUEUED:
+                phase = _queued(event.state.runs_before)
+            elif event.HasField("unquiet"):
+                phase = _waiting(event.unquiet)
+            bench.reporter.running(job, process, phase, event.progress.elapsed_ns, event.progress.expected_ns)
+            finished = event.state.state == run_pb2.RUN_STATE_FINISHED
+
+    begun = time.monotonic()
+    while not finished:
+        await _persist(rest, silence)
+    seconds = time.monotonic() - begun
+    _log.info("run ended", extra=logs.told(run=run_id, target=job.target, phase=phase, seconds=seconds))
+
+
+async def fetch(
+    bench: Bench, job: Case, run_id: str, process: int = 0, samples: SampleFile | None = None
+) -> run_pb2.RunResult:
+    """The result of a finished run; its blocks go to `samples`, as those of this process."""
+
+    async def whole() -> run_pb2.RunResult:
+        result = run_pb2.RunResult()
+        if samples is not None:
+            samples.begin(process)
+        async for part in bench.clients[job.target].result(run_id):
+            if part.HasField("result"):
+                result = part.result
+            elif samples is not None:
+                _add(samples, part, process)
+        return result
+
+    return await _persist(whole)
+
+
+async def cancel(bench: Bench, job: Case, run_id: str) -> None:
+    """End a run, if the target still knows it and answers."""
+    with contextlib.suppress(AgentError, UnreachableError, TimeoutError):
+        await asyncio.wait_for(bench.clients[job.target].cancel(run_id), CANCEL_SECONDS)
+
+
+async def acknowledge(bench: Bench, job: Case, run_id: str) -> None:
+    """Let the agent forget a run whose outcome is stored; one that cannot be told is among those `remembered`."""
+    bench.remembered[job.target].add(run_id)
+    if job.target not in bench.lost_targets:
+        with contextlib.suppress(UnreachableError, AgentError):
+            await bench.clients[job.target].acknowledge(run_id)
+            _log.info("result acknowledged", extra=logs.told(run=run_id, target=job.target))
+            bench.remembered[job.target].discard(run_id)
+
+
+async def look_again(bench: Bench, target: str) -> None:
+    """Ask a lost target once more; one that answers is lost no longer, and drops what was given up meanwhile."""
+    if target not in bench.lost_targets:
+        return
+    client = bench.clients[target]
+    with contextlib.suppress(AgentError, UnreachableError, TimeoutError):
+        async with asyncio.timeout(LOOK_SECONDS):
+            await _persist(client.host)
+            for run_id in tuple(bench.remembered[target]):
+                await drop(client, run_id)
+                bench.remembered[target].discard(run_id)
+        bench.lost_targets.pop(target, None)  # jobs of its other devices look too
+
+
+async def drop(client: AgentClient, run_id: str) -> None:
+    """End a run whose outcome nobody wants any more, and let its agent forget it; harmless for an unknown one.
+
+    Raises as the calls do.
+    """
+    with contextlib.suppress(RunUnknownError):
+        await client.cancel(run_id)
+        await client.acknowledge(run_id)
+
+
+def _queued(runs_before: int) -> str:
+    return f"queued, {runs_before} before it" if runs_before else "queued"
+
+
+def _waiting(unquiet: run_pb2.Unquiet) -> str:
+    use = wire.from_machine_use(unquiet.seen)
+    return "waiting for quiet" if use is None else waiting_for(use, unquiet.at_most_ns)
+
+
+def _files(bench: Bench, job: Case) -> Iterator[tuple[ModelFile | InputFile, Path]]:
+    yield from zip(job.model.files, bench.file_paths(job.model), strict=True)
+    for item in job.configuration.input_set.items:
+        yield from ((file, job.input_paths[file.sha256]) for file in item)
+
+
+def _add(samples: SampleFile, part: run_pb2.ResultPart, process: int) -> None:
+    if part.HasField("block"):
+        samples.add_block(wire.from_block(part.block, process))
+    elif part.HasField("samples"):  # a newer agent may send more
+        samples.add_samples(wire.from_samples(part.samples, process))
+
+
+class _Silence:
+    """How long a target has not been heard. Whoever hears of it ends the silence."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+
+    def ends(self) -> None:
+        """The target has done something that need not be done again."""
+        self._since = None
+
+    def seconds(self, now: float) -> float:
+        """How long it has lasted; it begins where none has."""
+        if self._since is None:
+            self._since = now
+        return now - self._since
+
+
+async def _persist(call: Callable[[], Awaitable[T]], silence: _Silence | None = None) -> T:
+    """Repeat a call that is safe to repeat until it succeeds; give up after a silence of `RECONNECT_SECONDS`."""
+    silence = silence or _Silence()
+    while True:
+        begun = time.monotonic()
+        try:
+            return await call()
+        except UnreachableError as error:
+            failed = time.monotonic()
+            _log.info("trying again", extra=logs.told(reason=str(error), seconds=failed - begun))
+            # A silent target is noticed sooner than that, so this attempt had answers and a new silence begins.
+            if failed - begun > RECONNECT_SECONDS:
+                silence.ends()
+            if silence.seconds(failed) > RECONNECT_SECONDS:
+                raise
+            await asyncio.sleep(RETRY_SECONDS)

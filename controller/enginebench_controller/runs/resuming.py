@@ -1,0 +1,288 @@
+"""Taking up what interrupted commands have left: each result that a target still holds is stored once."""
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from enginebench_controller.errors import AgentError, InputError, UnreachableError
+from enginebench_controller.home import Home
+from enginebench_controller.plan.expand import Expansion
+from enginebench_controller.records import Failure, FailureKind
+from enginebench_controller.runs import remote_run
+from enginebench_controller.runs.benchmarking import Announce, keeper
+from enginebench_controller.runs.execution import Enough, Group, Keep, groups_of, measure, settle, whole_rounds
+from enginebench_controller.runs.profiling import Passes
+from enginebench_controller.runs.remote_run import Bench, Reporter
+from enginebench_controller.runs.sample_file import SampleFile
+from enginebench_controller.runs.undertaking import Claim, Pending, Undertaking, claimed, plans
+from enginebench_controller.targets.client import AgentClient, RunUnknownError
+from enginebench_controller.targets.session import check_targets, open_client
+from enginebench_proto.v1 import run_pb2
+
+INTERRUPTED = Failure(FailureKind.CANCELLED, "the command that carried this out ended before anything came of it")
+
+States = Mapping[str, run_pb2.RunState]
+"""The runs that a target knows, by id."""
+
+
+@dataclass(frozen=True)
+class ResumeOrder:
+    """What to take up: from these targets only, or from all. `finish` also carries out what never ran; without
+    `wait`, what still goes on at a target is left for another time. A local agent may run models that are `trusted`
+    although their format can execute code. `enough_of` gives, for the id of a benchmark, what ends its rounds early.
+    """
+
+    targets: tuple[str, ...] = ()
+    finish: bool = False
+    wait: bool = True
+    trusted: bool = False
+    enough_of: Callable[[str], Enough | None] = lambda _: None
+
+    def includes(self, target: str) -> bool:
+        """Whether it is about this target."""
+        return not self.targets or target in self.targets
+
+
+async def known_runs(client: AgentClient, jobs: Iterable[Undertaking]) -> States:
+    """The runs of these jobs that a target knows; the jobs know them too then. Raises as the client does."""
+    states = {run.run_id: run.state for run in await client.runs()}
+    for one in jobs:
+        one.recognize(states)
+    return {run_id: states[run_id] for one in jobs for run_id in one.run_ids if run_id in states}
+
+
+async def collect(
+    home: Home,
+    client: AgentClient,
+    pending: Pending,
+    jobs: Sequence[Undertaking],
+    wish: ResumeOrder,
+    reporter: Reporter,
+) -> int:
+    """Settle the jobs of this target, of those in a plan, that are not settled, and let it forget all their runs.
+
+    Returns how many runs it still had of jobs that were settled before: they are dropped, whatever became of them.
+    Raises `UnreachableError` where the target has to be asked again another time, `AgentError` when it refuses.
+    """
+    bench = Bench(
+        {client.name: client}, home.library.file_paths, home.path, reporter, pending.timeout_ns, pending.wait_quiet_ns
+    )
+    mine = [one for one in jobs if one.job.target == client.name]
+    states = await known_runs(client, mine)
+    late = [run_id for one in mine if one.settled for run_id in one.run_ids if run_id in states]
+    for run_id in late:
+        await remote_run.drop(client, run_id)
+    if pending.passes:
+        await _collect_passes(Passes(home, bench, pending.passes), bench, mine, states, wish)
+    else:
+        await _collect_measurements(home, bench, pending, jobs, states, wish)
+    if bench.remembered[client.name]:
+        raise UnreachableError(f"target {client.name!r} could not be told to forget its runs: resume once more")
+    return len(late)
+
+
+async def _collect_measurements(
+    home: Home, bench: Bench, pending: Pending, jobs: Sequence[Undertaking], states: States, wish: ResumeOrder
+) -> None:
+    enough = wish.enough_of(pending.id)
+    for group in groups_of(
+        jobs, pending.id, pending.interleave, enough
+    ):  # of all jobs, so that they have their names again
+        if group.job.target in bench.clients and not _is_left(group.members, states, wish):
+            await _take_up_group(bench, group, pending.id, keeper(home), wish)
+
+
+async def _take_up_group(bench: Bench, group: Group, benchmark_id: str, keep: Keep, wish: ResumeOrder) -> None:
+    with contextlib.ExitStack() as files:
+        samples = [files.enter_context(SampleFile(bench.folder)) for _ in group.members]
+        for member, file in zip(group.members, samples, strict=True):
+            if not member.settled:
+                await _take_results(bench, member, file)
+        if group.enough is not None:
+            whole_rounds(group, samples)
+        if wish.finish:
+            await measure(bench, group, samples)
+        for member in group.members:
+            if member.goes_on and not member.results:
+                member.failure = INTERRUPTED
+        await settle(bench, group, benchmark_id, samples, keep)
+
+
+async def _take_results(bench: Bench, member: Undertaking, samples: SampleFile) -> None:
+    for process in member.processes:
+        if (result := await _held(bench, member, process, samples)) is not None:
+            member.results[process] = result
+
+
+async def _collect_passes(
+    passes: Passes, bench: Bench, jobs: Sequence[Undertaking], states: States, wish: ResumeOrder
+) -> None:
+    for one in jobs:
+        if one.settled or _is_left([one], states, wish):
+            continue
+        result = await _held(bench, one, 0) if one.processes else None
+        if result is None and wish.finish:
+            await passes.carry_out(one)
+        else:
+            await passes.take_up(one, result, INTERRUPTED)
+
+
+async def _held(
+    bench: Bench, one: Undertaking, process: int, samples: SampleFile | None = None
+) -> run_pb2.RunResult | None:
+    """The result of the latest attempt at a process, once it is there; None where it came to nothing by itself.
+
+    An agent that ends, as the local one does with its command, cancels its runs: nobody asked for that.
+    """
+    run_id, place = one.run_id(process), len(one.results)
+    try:
+        await remote_run.follow(bench, one.job, run_id, process)
+        result = await remote_run.fetch(bench, one.job, run_id, place, samples)
+    except RunUnknownError:
+        result = run_pb2.RunResult(outcome=run_pb2.OUTCOME_CANCELLED)
+    if result.outcome != run_pb2.OUTCOME_CANCELLED:
+        return result
+    if samples is not None:
+        samples.begin(place)  # nothing of it counts
+    return None
+
+
+def _is_left(jobs: Sequence[Undertaking], states: States, wish: ResumeOrder) -> bool:
+    """Whether something goes on that is not to be waited for."""
+    running = (run_id for one in jobs for run_id in one.run_ids if run_id in states)
+    return not wish.wait and any(states[run_id] != run_pb2.RUN_STATE_FINISHED for run_id in running)
+
+
+@dataclass(frozen=True)
+class TakenUp:
+    """What came of one plan, as ids of measurements or profiles; `reasons` say why some of it is left.
+
+    `collected` have come to something, `interrupted` to nothing: they are stored as cancelled. `dropped_runs` counts
+    those that targets still had although their outcome was in the store, or nobody wants it any more: they came late.
+    """
+
+    id: str
+    name: str
+    collected: tuple[str, ...] = ()
+    interrupted: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    dropped_runs: int = 0
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What there is to be taken up of one plan: outcomes missing in the store, and runs that its targets know."""
+
+    id: str
+    name: str
+    missing: int
+    finished_runs: int = 0
+    running_runs: int = 0
+    reasons: tuple[str, ...] = ()
+
+
+async def resume(home: Home, wish: ResumeOrder, announce: Announce) -> tuple[TakenUp, ...]:
+    """Take up every plan whose command is gone; what cannot be now, or is not wished for, stays for another time.
+
+    When cancelled, what is not in the store yet stays too. Raises `InputError` for a wish for an unknown target.
+    """
+    check_targets(home, wish.targets)
+    taken = []
+    for path in plans(home.path):
+        try:
+            with claimed(path) as claim:
+                if claim is not None:
+                    taken.append(await _take_up(home, claim, wish, announce))
+        except InputError as error:
+            taken.append(TakenUp(path.stem, path.name, reasons=(str(error),)))
+    return tuple(taken)
+
+
+async def look(home: Home, wish: ResumeOrder) -> tuple[Waiting, ...]:
+    """What `resume` would find; changes nothing.
+
+    Raises `InputError` for a plan that cannot be read, and for a wish for an unknown target.
+    """
+    check_targets(home, wish.targets)
+    found = []
+    for path in plans(home.path):
+        with claimed(path) as claim:
+            if claim is not None:
+                found.append(await _look(home, claim.pending, wish))
+    return tuple(found)
+
+
+def missing_outcomes(home: Home) -> int:
+    """How many measurements and profiles of interrupted commands are not in the store."""
+    return sum(not one.settled for pending in _interrupted(home) for one in _undertakings(home, pending))
+
+
+def _interrupted(home: Home) -> Iterator[Pending]:
+    for path in plans(home.path):
+        with contextlib.suppress(InputError), claimed(path) as claim:
+            if claim is not None:
+                yield claim.pending
+
+
+def _undertakings(home: Home, pending: Pending) -> tuple[Undertaking, ...]:
+    """The jobs of a plan; settled are those whose outcome is in the store, or whose benchmark is not.
+
+    A command stores its benchmark before its first run: where it is not there, nothing has begun, or it was removed.
+    """
+    jobs = pending.undertakings()
+    stored = home.store.stored_ids([pending.id, *pending.outcome_ids])
+    for one in jobs:
+        one.settled = one.outcome_id in stored or (pending.passes is None and pending.id not in stored)
+    return jobs
+
+
+async def _take_up(home: Home, claim: Claim, wish: ResumeOrder, announce: Announce) -> TakenUp:
+    pending = claim.pending
+    jobs = _undertakings(home, pending)
+    new = [one for one in jobs if not one.settled]
+    reporter = announce(Expansion(tuple(one.job for one in new), ()), None if pending.passes else pending.id)
+    trusted = [one.job.model.digest for one in new] if wish.trusted else []
+    late, reasons = 0, []
+    for target in filter(wish.includes, _targets(jobs)):
+        try:
+            async with open_client(home, target, trusted_models=trusted) as client:
+                late += await collect(home, client, pending, jobs, wish, reporter)
+        except (UnreachableError, AgentError, InputError) as error:
+            reasons.append(str(error))
+    if not reasons and all(wish.includes(one.job.target) and one.settled for one in jobs):
+        claim.drop()
+    return _told(pending, new, late, reasons)
+
+
+def _told(pending: Pending, new: Sequence[Undertaking], late: int, reasons: Sequence[str]) -> TakenUp:
+    settled = [one for one in new if one.settled]
+    return TakenUp(
+        pending.id,
+        pending.name,
+        collected=tuple(one.outcome_id for one in settled if one.failure is not INTERRUPTED),
+        interrupted=tuple(one.outcome_id for one in settled if one.failure is INTERRUPTED),
+        left=tuple(one.outcome_id for one in new if not one.settled),
+        dropped_runs=late,
+        reasons=tuple(reasons),
+    )
+
+
+async def _look(home: Home, pending: Pending, wish: ResumeOrder) -> Waiting:
+    jobs = _undertakings(home, pending)
+    states: Counter[bool] = Counter()
+    reasons = []
+    for target in filter(wish.includes, _targets(jobs)):
+        try:
+            async with open_client(home, target) as client:
+                known = await known_runs(client, [one for one in jobs if one.job.target == target])
+                states.update(state == run_pb2.RUN_STATE_FINISHED for state in known.values())
+        except (UnreachableError, InputError) as error:
+            reasons.append(str(error))
+    missing = sum(not one.settled for one in jobs)
+    return Waiting(pending.id, pending.name, missing, states[True], states[False], tuple(reasons))
+
+
+def _targets(jobs: Sequence[Undertaking]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one.job.target for one in jobs))

@@ -1,0 +1,232 @@
+"""What a command is about to carry out, written down before its first run, and what came of it so far."""
+
+import fcntl
+import os
+import re
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from enginebench_controller.errors import InputError
+from enginebench_controller.plan.expand import Case
+from enginebench_controller.plan.turns import Interleave
+from enginebench_controller.records import Failure
+from enginebench_controller.runs.outcome import PassOrder
+from enginebench_proto.agreed.durable import make_private_folder, sync_folder, whole_file
+from enginebench_proto.v1 import run_pb2
+
+ATTEMPTS = 3
+"""So often a process is begun in all where the agent forgets its runs: one that a run brings down is not asked on."""
+
+
+@dataclass
+class Undertaking:
+    """A job, the id that its measurement or profile will have, and the results of its processes or why there are none.
+
+    Each attempt at a process is a run of its own, so that what comes late of an earlier one can never be taken for a
+    result of a later one. `settled` once the outcome is in the store.
+    """
+
+    job: Case
+    outcome_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    results: dict[int, run_pb2.RunResult] = field(default_factory=dict)
+    failure: Failure | None = None
+    settled: bool = False
+    _attempts: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether nothing has failed yet."""
+        return self.failure is None and not any(result.HasField("failure") for result in self.results.values())
+
+    @property
+    def processes(self) -> tuple[int, ...]:
+        """The processes that were begun."""
+        return tuple(sorted(self._attempts))
+
+    @property
+    def run_ids(self) -> list[str]:
+        """The runs that a target may know of, those of earlier attempts too."""
+        return [self._run_id(process, one) for process in self.processes for one in range(self._attempts[process])]
+
+    def lacks(self, process: int) -> bool:
+        """Whether this process is still to be carried out."""
+        return self.goes_on and not self.settled and process not in self.results and process < self._all_processes
+
+    def attempts(self, process: int) -> int:
+        """How often a process was begun."""
+        return self._attempts.get(process, 0)
+
+    def begin(self, process: int) -> str:
+        """Count an attempt at a process; returns the id of its run."""
+        self._attempts[process] = self.attempts(process) + 1
+        return self.run_id(process)
+
+    def run_id(self, process: int) -> str:
+        """The run of the latest attempt at a process that was begun."""
+        return self._run_id(process, self._attempts[process] - 1)
+
+    def cut(self, processes: int) -> None:
+        """Let so many processes be all that are asked for: each has done its share of a rule for more of them."""
+        rule = self.job.configuration.stop
+        each = partial(_share, parts=rule.processes, of=processes)
+        rule = replace(
+            rule,
+            processes=processes,
+            min_duration_ns=each(rule.min_duration_ns),
+            max_duration_ns=each(rule.max_duration_ns),
+            min_iterations=each(rule.min_iterations),
+        )
+        self.job = replace(self.job, configuration=replace(self.job.configuration, stop=rule))
+
+    def recognize(self, run_ids: Iterable[str]) -> bool:
+        """Take those of these runs for begun that are of this job; False where there is none."""
+        for match in filter(None, map(re.compile(rf"{self.outcome_id}-(\d+)-(\d+)").fullmatch, run_ids)):
+            process, attempt = int(match[1]), int(match[2])
+            self._attempts[process] = max(self.attempts(process), attempt + 1)
+        return bool(self._attempts)
+
+    @property
+    def _all_processes(self) -> int:
+        return self.job.configuration.stop.processes
+
+    def _run_id(self, process: int, attempt: int) -> str:
+        return f"{self.outcome_id}-{process}-{attempt}"
+
+
+def _share(whole: int, *, parts: int, of: int) -> int:
+    """What `of` parts of a whole come to, each rounded as the processes' shares are."""
+    return -(-whole // parts) * of
+
+
+FOLDER = "pending"
+
+
+@dataclass(frozen=True)
+class PendingJob:
+    """A job, and the id its measurement or profile will have."""
+
+    outcome_id: str
+    job: Case
+
+
+@dataclass(frozen=True)
+class Pending:
+    """The jobs of a command in the order they are carried out in; `passes` is there where they are per-layer passes.
+
+    `id` is that of the benchmark, or what the passes have in common.
+    """
+
+    id: str
+    name: str
+    timeout_ns: int
+    jobs: tuple[PendingJob, ...]
+    interleave: Interleave | None = None
+    passes: PassOrder | None = None
+    wait_quiet_ns: int = 0
+    form: Literal[1] = 1
+
+    @property
+    def outcome_ids(self) -> tuple[str, ...]:
+        """The ids that the measurements or profiles will have."""
+        return tuple(one.outcome_id for one in self.jobs)
+
+    def undertakings(self) -> tuple[Undertaking, ...]:
+        """The jobs, to be carried out or taken up."""
+        return tuple(Undertaking(one.job, one.outcome_id) for one in self.jobs)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A plan that nobody but this process may act on."""
+
+    pending: Pending
+    _path: Path
+
+    def drop(self) -> None:
+        """Remove the plan: nothing of it is left to be done."""
+        self._path.unlink(missing_ok=True)
+        sync_folder(self._path.parent)
+
+
+def pending_jobs(undertakings: Iterable[Undertaking]) -> tuple[PendingJob, ...]:
+    """Jobs under way as a plan has them."""
+    return tuple(PendingJob(one.outcome_id, one.job) for one in undertakings)
+
+
+@contextmanager
+def written(home: Path, pending: Pending) -> Iterator[Claim]:
+    """Write a plan down, durably, and claim it for as long as the block lasts. Raises `InputError` where it cannot."""
+    path = home / FOLDER / f"{pending.jobs[0].outcome_id}.json"
+    try:
+        make_private_folder(path.parent)
+        stream = _put(path, _form().dump_json(pending))
+    except OSError as error:
+        raise InputError(f"the plan cannot be written to {path.parent} ({error.strerror}): make room there") from error
+    with stream:
+        yield Claim(pending, path)
+
+
+def plans(home: Path) -> tuple[Path, ...]:
+    """The plans that are there, oldest first."""
+    return tuple(sorted((home / FOLDER).glob("*.json"), key=_written_ns))
+
+
+@contextmanager
+def claimed(path: Path) -> Iterator[Claim | None]:
+    """Claim a plan for as long as the block lasts; None for one that a living command has, or that is gone.
+
+    Raises `InputError` for a file that this version cannot read.
+    """
+    try:
+        stream = path.open("rb")
+    except FileNotFoundError:
+        yield None
+        return
+    with stream:
+        yield Claim(_read(stream, path), path) if _locked(stream) and path.exists() else None
+
+
+def _put(path: Path, content: bytes) -> BinaryIO:
+    """Write the file whole and locked before it has its name; returns what holds the lock."""
+    with whole_file(path, partial=path.with_suffix(".part")) as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        stream.write(content)
+        # The lock belongs to what was opened, so it is held as long as either is.
+        return os.fdopen(os.dup(stream.fileno()), "rb")
+
+
+def _locked(stream: BinaryIO) -> bool:
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _read(stream: BinaryIO, path: Path) -> Pending:
+    try:
+        return _form().validate_json(stream.read())
+    except ValidationError as error:
+        raise InputError(
+            f"{path} is no plan that this version of enginebench can take up; "
+            "use the version that was interrupted, or remove the file to give its results up"
+        ) from error
+
+
+def _written_ns(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
+
+
+@cache
+def _form() -> TypeAdapter[Pending]:
+    return TypeAdapter(Pending)

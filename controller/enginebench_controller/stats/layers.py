@@ -1,0 +1,218 @@
+"""What the layers of a profile amount to: mean times, intervals, shares, and how two means compare."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtr
+
+from enginebench_controller.records import Interval, IntervalMethod, Layer, LayerState, Profile
+from enginebench_controller.stats.intervals import (
+    LEVEL,
+    MIN_BLOCKS,
+    independent_share,
+    mean_and_half_width,
+    ratio_and_half_width,
+)
+from enginebench_proto.agreed import student_t
+
+
+@dataclass(frozen=True)
+class TypeTime:
+    """The timed layers of one type: the sum of their mean times, its share of the whole, and their number.
+
+    `precisions` counts them by the precision they ran in, in the engine's own words, "" where it does not tell.
+    """
+
+    type: str
+    time_ns: float
+    share: float | None
+    layers: int
+    precisions: Mapping[str, int]
+
+
+def mean_ns(layer: Layer) -> float | None:
+    """The mean time of a layer in one inference, in nanoseconds; None unless it was executed and timed."""
+    if layer.state != LayerState.EXECUTED or not layer.time_ns:
+        return None
+    return sum(layer.time_ns) / len(layer.time_ns)
+
+
+def interval(layer: Layer) -> Interval | None:
+    """The 95 % interval of a layer's mean time: mean ± t·SD/√n over n inferences, but not below 0.
+
+    From `MIN_BLOCKS` inferences on, those that follow their neighbours count for fewer, as `ratio_and_half_width` has
+    it, with inferences as the clusters. It says how far this pass could have told another mean, not what another
+    process would have shown. None for fewer than two inferences.
+    """
+    if mean_ns(layer) is None or len(layer.time_ns) < 2:
+        return None
+    times = np.asarray(layer.time_ns, dtype=np.float64)
+    found = ratio_and_half_width(times, np.ones_like(times)) if times.size >= MIN_BLOCKS else None
+    mean, half = found or mean_and_half_width(times)
+    return Interval(max(0.0, mean - half), mean + half, LEVEL, IntervalMethod.ITERATIONS_T)
+
+
+def total_ns(layers: Iterable[Layer]) -> float | None:
+    """The sum of the layers' mean times, in nanoseconds; None without any timed layer."""
+    times = [time for time in map(mean_ns, layers) if time is not None]
+    return sum(times) if times else None
+
+
+def share(layer: Layer, total: float | None) -> float | None:
+    """A layer's mean time ÷ `total` nanoseconds; None where either is unknown."""
+    return ratio(mean_ns(layer), total)
+
+
+def layers_to_latency(profile: Profile) -> float | None:
+    """The median inference's Σ layers ÷ the median latency without counters, so that both leave disturbances out.
+
+    Below 1 there is time outside layers, above 1 layers overlap.
+    """
+    times = [layer.time_ns for layer in profile.layers if mean_ns(layer) is not None]
+    if not times:
+        return None
+    return ratio(float(np.median(np.sum(times, axis=0))), profile.unprofiled_latency_ns)
+
+
+def profiled_to_unprofiled(profile: Profile) -> float | None:
+    """The median latency with counters ÷ that without: what the counters cost."""
+    return ratio(profile.profiled_latency_ns, profile.unprofiled_latency_ns)
+
+
+def by_type(layers: Iterable[Layer]) -> tuple[TypeTime, ...]:
+    """The timed layers by type, the type that takes most time first."""
+    timed: dict[str, list[tuple[Layer, float]]] = defaultdict(list)
+    for layer in layers:
+        if (time := mean_ns(layer)) is not None:
+            timed[layer.type].append((layer, time))
+    total = sum(time for members in timed.values() for _, time in members)
+    types = [_type_time(name, members, total) for name, members in timed.items()]
+    return tuple(sorted(types, key=lambda one: (-one.time_ns, one.type)))
+
+
+def slowest_first(layers: Sequence[Layer]) -> list[Layer]:
+    """The layers by mean time, those without one last, in the order of execution where equal."""
+    times = {id(layer): mean_ns(layer) for layer in layers}
+    return sorted(layers, key=lambda layer: (times[id(layer)] is None, -(times[id(layer)] or 0.0), layer.order))
+
+
+def ratio(part: float | None, whole: float | None) -> float | None:
+    """`part` ÷ `whole`; None where either is unknown or there is nothing to divide by."""
+    return None if part is None or not whole else part / whole
+
+
+def _type_time(name: str, members: list[tuple[Layer, float]], total: float) -> TypeTime:
+    time = sum(time for _, time in members)
+    precisions = dict(Counter(layer.precision for layer, _ in members))
+    return TypeTime(name, time, ratio(time, total), len(members), precisions)
+
+
+_FEWEST_DEGREES = 1.0
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean with its standard error and the error's degrees of freedom."""
+
+    value: float
+    error: float
+    degrees: float
+
+
+@dataclass(frozen=True)
+class MeanRatio:
+    """The second mean compared with the first. `ratio` is None where the first is 0.
+
+    `low` and `high` bound the ratio, and together all ratios of a family of comparisons with 95 % certainty; None where
+    nothing bounds it. `p_value` is that of equality, two-sided, times the size of the family.
+    """
+
+    difference: float
+    ratio: float | None
+    low: float | None
+    high: float | None
+    p_value: float
+
+
+def mean_of(values: NDArray[np.float64]) -> Mean | None:
+    """The mean of values in the order they were seen; ones that follow their neighbours count for fewer.
+
+    None for fewer than two, whose error nobody knows.
+    """
+    if values.size < 2:
+        return None
+    mean = float(values.sum()) / values.size
+    residuals = values - mean
+    squares = float(np.dot(residuals, residuals))
+    independent = values.size * (independent_share(residuals) if squares else 1.0)
+    degrees = max(independent, min(values.size, MIN_BLOCKS)) - 1
+    return Mean(mean, sqrt(squares / (values.size - 1) / independent), degrees)
+
+
+def sum_of(means: Sequence[Mean]) -> Mean:
+    """The sum of independent means."""
+    squares = sum(one.error**2 for one in means)
+    degrees = sum(one.error**4 / one.degrees for one in means)
+    return Mean(sum(one.value for one in means), sqrt(squares), squares**2 / degrees if degrees else _FEWEST_DEGREES)
+
+
+def half_width(mean: Mean) -> float:
+    """Half the width of a mean's 95 % interval."""
+    return student_t.quantile((1 + LEVEL) / 2, mean.degrees) * mean.error
+
+
+def compare_means(a: Mean, b: Mean, comparisons: int = 1) -> MeanRatio:
+    """Compare `b` with `a`, one of a family of so many `comparisons` (Bonferroni).
+
+    Welch's t of the difference, with Satterthwaite's degrees of freedom; the ratio's interval is Fieller's, all ρ with
+    |b − ρ·a| ≤ t·√(s_b² + ρ²·s_a²), so that it excludes 1 exactly when the test tells the means apart (Fieller, "Some
+    Problems in Interval Estimation", Journal of the Royal Statistical Society B 16, 1954).
+    """
+    difference = b.value - a.value
+    error, degrees = _welch(a, b)
+    chance = 1 if not error and not difference else 0 if not error else 2 * stdtr(degrees, -abs(difference) / error)
+    t = student_t.quantile(1 - (1 - LEVEL) / 2 / comparisons, degrees)
+    low, high = _fieller(a, b, t)
+    return MeanRatio(
+        difference=difference,
+        ratio=b.value / a.value if a.value else None,
+        low=low,
+        high=high,
+        p_value=min(1.0, float(chance) * comparisons),
+    )
+
+
+def _welch(a: Mean, b: Mean) -> tuple[float, float]:
+    squares = a.error**2 + b.error**2
+    parts = a.error**4 / a.degrees + b.error**4 / b.degrees
+    return sqrt(squares), squares**2 / parts if parts else _FEWEST_DEGREES
+
+
+def _fieller(a: Mean, b: Mean, t: float) -> tuple[float | None, float | None]:
+    """The roots of (a² − t²s_a²)·ρ² − 2ab·ρ + (b² − t²s_b²) = 0; no bounds where `a` may well be 0."""
+    square = a.value**2 - (t * a.error) ** 2
+    if square <= 0:
+        return None, None
+    middle = a.value * b.value
+    root = sqrt(max(0.0, middle**2 - square * (b.value**2 - (t * b.error) ** 2)))
+    return max(0.0, (middle - root) / square), (middle + root) / square
+
+
+def mean_time(layers: Sequence[Layer]) -> Mean | None:
+    """The mean time in nanoseconds of all these layers in one inference; None without any time or with a single one.
+
+    They are added inference by inference, since they share its luck, where each has a time for every inference.
+    """
+    timed = [np.asarray(layer.time_ns, dtype=np.float64) for layer in layers if layer.time_ns]
+    if not timed:
+        return None
+    if len(timed) == 1:
+        return mean_of(timed[0])
+    if len({times.size for times in timed}) == 1:
+        return mean_of(np.sum(timed, axis=0))
+    means = [mean for mean in map(mean_of, timed) if mean is not None]
+    return sum_of(means) if len(means) == len(timed) else None

@@ -1,0 +1,204 @@
+"""Backups of the results file, and taking one up again.
+
+A copy is made while the gate is held, nobody has the file open, and the write-ahead log is folded into it: a copy
+without that log opens without a word, and lacks what stood in it. Each step leaves whole files behind, whenever the
+program is killed: what is written has another name until it is on the disk.
+"""
+
+import os
+import time
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain, count
+from pathlib import Path
+
+import duckdb
+
+from enginebench_controller.errors import InputError, StoreError
+from enginebench_controller.store.connection import as_it_is, at_rest, is_there
+from enginebench_controller.store.tables import WORDS
+from enginebench_proto.agreed.durable import copy_whole, make_private_folder, sync_folder
+
+_BELONGS = (
+    ("benchmark_snapshots", "benchmark_id", "benchmarks"),
+    ("measurements", "benchmark_id", "benchmarks"),
+    ("processes", "measurement_id", "measurements"),
+    ("blocks", "measurement_id", "measurements"),
+    ("block_samples", "measurement_id", "measurements"),
+    ("captured_outputs", "measurement_id", "measurements"),
+    ("layers", "profile_id", "profiles"),
+    ("profile_nodes", "profile_id", "profiles"),
+)
+"""A table, the column that names what a row belongs to, and where that is."""
+
+_INCOMPLETE = """
+SELECT id, iterations, found FROM measurements
+JOIN (SELECT measurement_id, count(*) AS found FROM block_samples GROUP BY ALL) ON measurement_id = id
+WHERE iterations <> found ORDER BY id"""
+
+
+@dataclass(frozen=True)
+class StoreCheck:
+    """What a look at every value found: the rows of each table, None where they cannot be read, and the problems."""
+
+    rows: dict[str, int | None]
+    problems: tuple[str, ...]
+
+
+def check(connection: duckdb.DuckDBPyConnection) -> StoreCheck:
+    """Read every value of the file, which DuckDB holds against its checksums, and look for what belongs to nothing."""
+    rows: dict[str, int | None] = {}
+    problems: list[str] = []
+    there = {name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+    for table in filter(there.__contains__, WORDS):  # an older file lacks some
+        try:
+            # A hash of whole rows: to count them alone would read next to nothing.
+            ((count, _),) = connection.execute(
+                f"SELECT count(*), bit_xor(hash(every)) FROM {table} AS every"  # noqa: S608  # one of WORDS
+            ).fetchall()
+            rows[table] = int(count)
+        except duckdb.Error as error:
+            rows[table] = None
+            problems.append(f"the table {table} cannot be read: {str(error).splitlines()[0]}")
+    if not problems:
+        problems.extend(_inconsistencies(connection, there))
+    return StoreCheck(rows, tuple(problems))
+
+
+def _inconsistencies(connection: duckdb.DuckDBPyConnection, there: Collection[str]) -> Iterator[str]:
+    for table, column, owner in _BELONGS:
+        if table not in there:
+            continue
+        query = f"SELECT count(*), count(DISTINCT {column}) FROM {table} ANTI JOIN {owner} ON {column} = {owner}.id"  # noqa: S608  # of _BELONGS
+        ((lost, owners),) = connection.execute(query).fetchall()
+        if lost:
+            yield f"{lost:,} rows of {table} belong to {owners:,} {owner} that are not there"
+    if "block_samples" not in there:
+        return
+    for identity, iterations, found in connection.execute(_INCOMPLETE).fetchall():
+        yield f"measurement {identity} has {found:,} samples of {iterations:,} iterations"
+
+
+_WAL = ".wal"
+
+
+def backup(path: Path, timeout_s: float, wanted: Path) -> Path:
+    """Copy the file to `wanted`, or into it where that is a folder; return where the copy is, once it was read whole.
+
+    Raises `InputError` where there are no results yet, or a file is there already; `StoreError` when the results
+    cannot be used, or are damaged, or the copy cannot be written.
+    """
+    if not is_there(path):
+        raise InputError(f"there are no results in {path} yet, so there is nothing to back up")
+    copy = wanted / f"{path.stem}-{_stamp()}{path.suffix}" if wanted.is_dir() else wanted
+    if copy.exists():
+        raise InputError(f"{copy} is there already; name another file, or a folder")
+    partial = copy.with_name(copy.name + ".part")
+    try:
+        with at_rest(path, timeout_s):
+            _copy(path, partial)
+        _require_sound(partial, timeout_s, path)
+        partial.replace(copy)
+        sync_folder(copy.parent)
+    finally:
+        _remove_all(partial)
+    return copy
+
+
+def restore(path: Path, timeout_s: float, source: Path) -> Path | None:
+    """Put the results in `source` in the place of those at `path`; return where these are kept, None without any.
+
+    Raises `InputError` for a source that is no file or is the results themselves, `StoreError` for one that cannot be
+    used. Nothing is changed then.
+    """
+    if not source.is_file():
+        raise InputError(f"there is no file {source}; name a backup that `enginebench store backup` made")
+    if not _is_database(source):
+        raise InputError(f"{source} is not a DuckDB file; name a backup that `enginebench store backup` made")
+    if path.exists() and source.samefile(path):
+        raise InputError(f"{source} are the results themselves; name a backup of them")
+    _make_folder(path.parent)
+    coming = path.with_name(f"{path.name}.{os.getpid()}.coming")
+    try:
+        for suffix in ("", _WAL):
+            if (there := _beside(source, suffix)).exists():
+                _copy(there, _beside(coming, suffix))
+        _require_sound(coming, timeout_s, source)
+        with at_rest(coming, timeout_s):
+            pass
+        with at_rest(path, timeout_s, may_be_damaged=True):
+            return _replace(path, coming)
+    finally:
+        _remove_all(coming)
+
+
+def _replace(path: Path, coming: Path) -> Path | None:
+    kept = _free_name(path) if path.exists() else None
+    if kept:
+        # Under a second name first, so that the results are there under one of both at any instant.
+        _keep(path, kept)
+        if (log := _beside(path, _WAL)).exists():  # only that of a damaged file is still there
+            _keep(log, _beside(kept, _WAL))
+            log.unlink()
+    coming.replace(path)
+    sync_folder(path.parent)
+    return kept
+
+
+def _free_name(path: Path) -> Path:
+    """A name for what is replaced now that nothing kept earlier has, also where that was within this second."""
+    stem = f"{path.stem}-before-{_stamp()}"
+    names = (path.with_name(f"{stem}{end}{path.suffix}") for end in chain([""], (f"-{n}" for n in count(2))))
+    return next(name for name in names if not name.exists())
+
+
+def _keep(path: Path, kept: Path) -> None:
+    try:
+        kept.hardlink_to(path)
+    except OSError:  # not every file system has links
+        _copy(path, kept)
+
+
+def _require_sound(path: Path, timeout_s: float, called: Path) -> None:
+    with as_it_is(path, timeout_s, called) as connection:
+        found = check(connection)
+    if found.problems:
+        raise StoreError(f"{called} is damaged, so nothing was changed: {found.problems[0]}")
+
+
+def _copy(source: Path, target: Path) -> None:
+    try:
+        copy_whole(source, target)
+    except OSError as error:
+        raise StoreError(f"{source} could not be copied to {target.parent}: {error.strerror}") from None
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        make_private_folder(path)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be made: {error.strerror}") from error
+
+
+def _is_database(path: Path) -> bool:
+    """Whether the file begins as DuckDB's do: a checksum of 8 bytes, then a name."""
+    try:
+        with path.open("rb") as file:
+            return file.read(12)[8:] == b"DUCK"
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)
+
+
+def _remove_all(path: Path) -> None:
+    for suffix in ("", _WAL, ".lock"):
+        with suppress(FileNotFoundError):
+            _beside(path, suffix).unlink()
+
+
+def _stamp() -> str:
+    return time.strftime("%Y%m%d-%H%M%S", time.gmtime())

@@ -1,0 +1,1 @@
+"""Reaching agents: addresses, channels, calls, health, certificates, installation. Nothing is measured here."""

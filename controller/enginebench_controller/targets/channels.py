@@ -1,0 +1,196 @@
+"""The way to an agent: plain text to this machine, mutual TLS to any other, or a tunnel through `ssh`."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import tempfile
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from enginebench_controller.errors import InputError
+from enginebench_controller.home import default_home
+from enginebench_controller.targets.addresses import (
+    UNIX_PREFIX,
+    SshError,
+    SshPlace,
+    host_and_port,
+    is_ssh,
+    last_line,
+    refuse_unknown_host,
+    uses_tls,
+)
+from enginebench_proto.agreed.meeting import CA_CERTIFICATE, certificate_name, key_name
+from enginebench_proto.agreed.roles import CertificateKind
+
+FILE_NAMES = (CA_CERTIFICATE, key_name(CertificateKind.CLIENT), certificate_name(CertificateKind.CLIENT))
+
+
+def client_credentials(folder: Path) -> Any:
+    """gRPC's credentials of the files in a folder. Raises `InputError` where one is missing, damaged or has ended."""
+    root, key, certificate = (_read(folder / name) for name in FILE_NAMES)
+    _check_in_force(certificate, folder)
+    return grpc.ssl_channel_credentials(root, key, certificate)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise InputError(
+            f"there is no certificate to show, as {path} is missing: make one with `enginebench ca issue client NAME "
+            "--install` where the certificate authority is, or put the three files of yours there"
+        ) from None
+    except OSError as error:
+        raise InputError(f"cannot read {path} ({error.strerror}): make it readable for you") from error
+
+
+def _check_in_force(pem: bytes, folder: Path) -> None:
+    # Here, since plain text to this machine should not wait for it.
+    from cryptography import x509  # noqa: PLC0415
+
+    try:
+        certificate = x509.load_pem_x509_certificate(pem)
+    except ValueError as error:
+        raise InputError(f"{folder / FILE_NAMES[-1]} is damaged ({error}): copy it again") from error
+    if (now := datetime.now(UTC)) < certificate.not_valid_before_utc:
+        raise InputError(
+            f"your certificate in {folder} is valid from {certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC on, and "
+            f"the clock of this machine says {now:%Y-%m-%d %H:%M} UTC: set the clock"
+        )
+    if now >= certificate.not_valid_after_utc:
+        raise InputError(
+            f"your certificate in {folder} ended at {certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC, and the "
+            f"clock of this machine says {now:%Y-%m-%d %H:%M} UTC: renew it with `enginebench ca renew NAME --install` "
+            "where the certificate authority is, or set the clock"
+        )
+
+
+OPEN_SECONDS = 20.0
+"""How long ssh may take until it forwards."""
+REOPEN_SECONDS = 1.0
+"""Pause between attempts to open a tunnel again that broke."""
+CLOSE_SECONDS = 2.0
+
+_READY = "enginebench-tunnel-open"
+# ssh forwards before it runs a command, so the command's first word says that the tunnel is open. The command ends with
+# its input, and ssh with it: a controller that is killed leaves no tunnel behind.
+_REMOTE = f"echo {_READY}; exec cat"
+_OPTIONS = (
+    "-oExitOnForwardFailure=yes",
+    "-oStreamLocalBindUnlink=yes",
+    # A connection shared with others would keep the forwarding after this ssh has ended.
+    "-oControlPath=none",
+    "-oServerAliveInterval=5",
+    "-oServerAliveCountMax=3",
+)
+
+
+@contextlib.asynccontextmanager
+async def reachable(address: str, limit_s: float = OPEN_SECONDS) -> AsyncIterator[str]:
+    """Give the address under which gRPC finds the agent of a target, as long as the block lasts.
+
+    An ssh:// address gets a tunnel, from a socket in a folder that only this user may enter; should it break, it is
+    opened again. Any other address is its own. Raises `SshError` when ssh is not there within `limit_s` seconds.
+    """
+    if not is_ssh(address):
+        yield address
+        return
+    place = SshPlace.parse(address)
+    with tempfile.TemporaryDirectory(prefix="enginebench-") as folder:
+        socket = Path(folder) / "agent"
+        ssh = await _open(place, socket, limit_s)
+        keeper = asyncio.create_task(_keep_open(ssh, place, socket))
+        try:
+            yield f"{UNIX_PREFIX}{socket}"
+        finally:
+            keeper.cancel()
+            await asyncio.wait([keeper])
+
+
+async def _open(place: SshPlace, socket: Path, limit_s: float) -> Process:
+    forwarding = ("-L", f"{socket}:127.0.0.1:{place.agent_port}")
+    command = place.command(_REMOTE, (*_OPTIONS, *forwarding))
+    try:
+        # Ctrl-C is the controller's to handle: it still needs the tunnel to cancel runs.
+        ssh = await asyncio.create_subprocess_exec(
+            *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True
+        )
+    except OSError as error:
+        raise SshError(place, f"ssh cannot be started: {error.strerror}") from error
+    try:
+        await asyncio.wait_for(_await_ready(ssh, place), limit_s)
+    except TimeoutError:
+        await _close(ssh)
+        raise SshError(place, f"nothing within {limit_s:g} s") from None
+    except BaseException:
+        await _close(ssh)
+        raise
+    return ssh
+
+
+async def _await_ready(ssh: Process, place: SshPlace) -> None:
+    assert ssh.stdout is not None and ssh.stderr is not None  # noqa: S101  # pipes, as asked for
+    async for line in ssh.stdout:
+        if line.decode(errors="replace").strip() == _READY:
+            return
+    raise SshError(place, last_line((await ssh.stderr.read()).decode(errors="replace")))
+
+
+async def _keep_open(ssh: Process, place: SshPlace, socket: Path) -> None:
+    try:
+        while True:
+            await ssh.wait()
+            await asyncio.sleep(REOPEN_SECONDS)
+            with contextlib.suppress(SshError):
+                ssh = await _open(place, socket, OPEN_SECONDS)
+    finally:
+        await _close(ssh)
+
+
+async def _close(ssh: Process) -> None:
+    if ssh.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(ssh.pid, signal.SIGTERM)  # terminate() looks for its end first, and asyncio then misses it
+    try:
+        await asyncio.wait_for(ssh.wait(), CLOSE_SECONDS)
+    except TimeoutError:
+        ssh.kill()
+        await ssh.wait()
+
+
+# keepalive_timeout_ms alone leaves a stopped peer unnoticed for a minute: the transport's own ping timer decides.
+CHANNEL_OPTIONS = (
+    ("grpc.keepalive_time_ms", 5_000),
+    ("grpc.keepalive_timeout_ms", 3_000),
+    ("grpc.http2.ping_timeout_ms", 3_000),
+    ("grpc.keepalive_permit_without_calls", 0),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+    ("grpc.initial_reconnect_backoff_ms", 200),
+    ("grpc.enable_http_proxy", 0),
+    # The profile of a large network comes in one message.
+    ("grpc.max_receive_message_length", 64 * 1024 * 1024),
+)
+
+
+def open_channel(library: Any, address: str, tls: Path | None = None) -> Any:
+    """Make a channel of `grpc` or of `grpc.aio`, whichever `library` is, to a target's address.
+
+    `tls` is the folder of the client's certificate, by default that of the user's home. The agent must show a
+    certificate of the same authority for the host in the address. Raises `InputError` where TLS is needed and the
+    client's certificate is missing or of no use any more.
+    """
+    if not uses_tls(address):
+        return library.insecure_channel(host_and_port(address), options=CHANNEL_OPTIONS)
+    try:
+        credentials = client_credentials(tls or default_home().tls)
+    except InputError:
+        refuse_unknown_host(address)  # which no certificate would help
+        raise
+    return library.secure_channel(host_and_port(address), credentials, options=CHANNEL_OPTIONS)

@@ -1,0 +1,240 @@
+"""One target over gRPC: every call the controller makes, with the wire's errors turned into sentences."""
+
+import asyncio
+import contextlib
+import importlib.metadata
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import grpc
+
+from enginebench_controller.errors import AgentError, OldAgentError, UnreachableError
+from enginebench_controller.records import InputFile, ModelFile
+from enginebench_controller.targets.channels import open_channel, reachable
+from enginebench_controller.targets.obstacles import PASSING, START, Obstacle, find_obstacle
+from enginebench_proto.v1 import (
+    agent_pb2,
+    agent_pb2_grpc,
+    host_pb2,
+    model_pb2,
+    model_pb2_grpc,
+    run_pb2,
+    run_pb2_grpc,
+)
+
+OWN_VERSION = importlib.metadata.version("enginebench")
+OWN_REVISION = max(host_pb2.WireRevision.values())
+_MOST_CHARACTERS = 40
+
+
+def skew_sentence(target: str, host: Mapping[str, Any]) -> str | None:
+    """Who should be upgraded, where agent and controller speak different revisions of the wire; else None.
+
+    `host` is what the target said of itself. Agents from before there were revisions tell none.
+    """
+    theirs = host["wire_revision"] or 0
+    if theirs == OWN_REVISION:
+        return None
+    older = theirs < OWN_REVISION
+    versions = f"it has enginebench {shown_version(host['agent_version'])}, this is {OWN_VERSION}"
+    remedy = f"upgrade the agent on {target}" if older else "upgrade enginebench here"
+    age = "an older" if older else "a newer"
+    return f"target {target!r} has {age} agent ({versions}): what both know works; for the rest {remedy}"
+
+
+def shown_version(told: str) -> str:
+    """A version as an agent told it, fit for a sentence."""
+    shown = "".join(character for character in told[:_MOST_CHARACTERS] if character.isprintable())
+    return shown or "of unknown version"
+
+
+T = TypeVar("T")
+
+CHUNK_BYTES = 256 * 1024
+CALL_SECONDS = 15.0
+FIRST_CONTACT_SECONDS = 5.0
+"""A target that does not answer for this long is not there: an agent has started by then, on a slow board too."""
+FIRST_CONTACT_PAUSE_SECONDS = 0.3
+DISCOVERY_SECONDS = 180.0
+GONE = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
+STATUS_LOST = "Internal error from Core"
+"""What grpc.aio says, with INTERNAL, where a message cannot be sent any more; it forgets the true status over that
+(grpc issue 36066), be it a connection that broke or a refusal. The call is tried again, and may say it then."""
+
+
+class RunUnknownError(AgentError):
+    """The agent does not know the run: it was restarted since."""
+
+
+class AgentClient:
+    """A connection to one agent, through a tunnel where its address asks for one. Use as an async context manager.
+
+    Every method raises `UnreachableError` when the target does not answer in time and `AgentError` with the agent's
+    own sentence when it answers with an error.
+    """
+
+    def __init__(self, name: str, address: str, tls: Path | None = None) -> None:
+        """`tls` is the folder of the client's certificate, by default that of the user's home."""
+        self.name = name
+        self.address = address
+        self._tls = tls
+        self._agent_version: str | None = None
+
+    async def __aenter__(self) -> Self:
+        async with contextlib.AsyncExitStack() as way:
+            self._channel = open_channel(grpc.aio, await way.enter_async_context(reachable(self.address)), self._tls)
+            self._way = way.pop_all()  # from here on the tunnel is `__aexit__`'s to close
+        self._agent = agent_pb2_grpc.AgentServiceStub(self._channel)
+        self._models = model_pb2_grpc.ModelServiceStub(self._channel)
+        self._runs = run_pb2_grpc.RunServiceStub(self._channel)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        async with self._way:
+            await self._channel.close()
+
+    async def host(self) -> Any:
+        """The target's `HostFacts` message; asked for again where it does not answer at once."""
+        host = await self._first_answer()
+        self._agent_version = shown_version(host.agent_version)
+        return host
+
+    async def _first_answer(self) -> Any:
+        """Ask again as long as the target may be just starting. Later calls are tried again where they are made."""
+        deadline = time.monotonic() + FIRST_CONTACT_SECONDS
+        while True:
+            try:
+                return (await self._call(self._agent.GetHost(agent_pb2.GetHostRequest(), timeout=CALL_SECONDS))).host
+            except UnreachableError as error:
+                if error.lasting or time.monotonic() >= deadline:
+                    raise
+            await asyncio.sleep(FIRST_CONTACT_PAUSE_SECONDS)
+
+    async def engines(self, *, refresh: bool = False, within_s: float | None = None) -> Sequence[Any]:
+        """The target's `Engine` messages, hidden ones included. The first call waits for discovery.
+
+        With `within_s`, no longer than that: engines that have not answered by then are told as being asked.
+        """
+        request = agent_pb2.ListEnginesRequest(refresh=refresh, within_ns=round((within_s or 0) * 1e9))
+        return list((await self._call(self._agent.ListEngines(request, timeout=DISCOVERY_SECONDS))).engines)
+
+    async def peaks(self) -> Sequence[Any]:
+        """The `Peak` messages of the target's last calibrations."""
+        request = agent_pb2.ListEnginesRequest(within_ns=1)
+        return list((await self._call(self._agent.ListEngines(request, timeout=DISCOVERY_SECONDS))).peaks)
+
+    async def committed_bytes(self, file: ModelFile | InputFile) -> int | None:
+        """How much of a file the agent has for good, which `upload` can continue from; None where it has the whole."""
+        request = model_pb2.FindMissingRequest(sha256=[file.sha256])
+        missing = (await self._call(self._models.FindMissing(request, timeout=CALL_SECONDS))).missing
+        return int(missing[0].committed_bytes) if missing else None
+
+    async def upload(
+        self, file: ModelFile | InputFile, path: Path, offset_bytes: int, on_sent: Callable[[int, int], None]
+    ) -> None:
+        """Send one file from where the agent has it on.
+
+        `on_sent` receives how far into the file that has come, and the size of the last chunk, both in bytes.
+        """
+        await self._call(self._models.Upload(_upload_parts(file, path, offset_bytes, on_sent)))
+
+    async def start(self, spec: run_pb2.RunSpec, wait_quiet_ns: int = 0) -> None:
+        """Queue a run, to begin when the target is quiet or after so long; the same id again changes nothing."""
+        try:
+            request = run_pb2.StartRequest(spec=spec, wait_quiet_ns=wait_quiet_ns)
+            await self._call(self._runs.Start(request, timeout=CALL_SECONDS))
+        except RunUnknownError as error:  # here it is the engine or the device that is not found
+            raise AgentError(str(error)) from error
+
+    async def watch(self, run_id: str, from_sequence: int) -> AsyncIterator[Any]:
+        """The run's `RunEvent` messages from a sequence number on, until it is finished."""
+        stream = self._runs.Watch(run_pb2.WatchRequest(run_id=run_id, from_sequence=from_sequence))
+        try:
+            async for event in stream:
+                yield event
+        except grpc.aio.AioRpcError as error:
+            raise self._translated(error) from error
+
+    async def cancel(self, run_id: str) -> None:
+        """End a run; harmless on a finished one."""
+        await self._call(self._runs.Cancel(run_pb2.CancelRequest(run_id=run_id), timeout=CALL_SECONDS))
+
+    async def result(self, run_id: str) -> AsyncIterator[run_pb2.ResultPart]:
+        """The outcome of a finished run, part by part: the `result` first, then each `block` before its `samples`."""
+        # No deadline: samples may be many and the network slow; keepalive notices a target that is gone.
+        stream = self._runs.Result(run_pb2.ResultRequest(run_id=run_id))
+        try:
+            async for part in stream:
+                yield part
+        except grpc.aio.AioRpcError as error:
+            raise self._translated(error) from error
+
+    async def acknowledge(self, run_id: str) -> None:
+        """Tell the agent that the outcome is stored."""
+        await self._call(self._runs.Acknowledge(run_pb2.AcknowledgeRequest(run_id=run_id), timeout=CALL_SECONDS))
+
+    async def runs(self) -> Sequence[run_pb2.RunSummary]:
+        """The runs that the target knows: those that go on, and those whose results nobody has acknowledged."""
+        return list((await self._call(self._runs.List(run_pb2.ListRequest(), timeout=CALL_SECONDS))).runs)
+
+    async def _call(self, call: Awaitable[T]) -> T:
+        try:
+            return await call
+        except grpc.aio.AioRpcError as error:
+            raise self._translated(error) from error
+
+    def _translated(self, error: grpc.aio.AioRpcError) -> Exception:
+        if error.details() == STATUS_LOST:
+            return UnreachableError(
+                f"target {self.name!r} did not take what was sent, and why is in its agent's log only"
+            )
+        # It still holds an upload whose sender was cut off, and lets go once its keepalive notices; or what it holds
+        # has changed since it was asked, by that upload's last bytes or for want of room.
+        if error.code() == grpc.StatusCode.ABORTED:
+            return UnreachableError(f"target {self.name!r}: {error.details()}")
+        if error.code() in GONE:
+            obstacle = find_obstacle(error.details(), self.address)
+            return UnreachableError(self._unreachable(obstacle), lasting=obstacle not in PASSING)
+        if error.code() == grpc.StatusCode.UNIMPLEMENTED:
+            return self._too_old(error.details() or "")
+        if error.code() == grpc.StatusCode.NOT_FOUND:
+            return RunUnknownError(f"target {self.name!r}: {error.details()}")
+        return AgentError(f"target {self.name!r}: {error.details()}")
+
+    def _unreachable(self, obstacle: Obstacle) -> str:
+        where = f"target {self.name!r} at {self.address}"
+        if obstacle.remedy != START:
+            return f"{where} cannot be used, as {obstacle.cause}: {obstacle.remedy}"
+        return (
+            f"{where} does not answer{obstacle.because}: start `enginebench-agent serve` there, "
+            "or check the address with `enginebench targets list`"
+        )
+
+    def _too_old(self, said: str) -> AgentError:
+        if self._agent_version is None:  # it did not even tell what it is
+            return OldAgentError(
+                f"what listens at {self.address} is no enginebench agent, or one that is too old: correct the address "
+                f"of target {self.name!r}, or upgrade the agent there to enginebench {OWN_VERSION}"
+            )
+        return OldAgentError(
+            f"target {self.name!r}: {said.rstrip('.!')}; upgrade the agent on {self.name} "
+            f"(it has enginebench {self._agent_version}, this is {OWN_VERSION})"
+        )
+
+
+async def _upload_parts(
+    file: ModelFile | InputFile, path: Path, offset: int, on_sent: Callable[[int, int], None]
+) -> AsyncIterator[model_pb2.UploadRequest]:
+    header = model_pb2.UploadHeader(sha256=file.sha256, size_bytes=file.size_bytes, offset_bytes=offset)
+    yield model_pb2.UploadRequest(header=header)
+    with path.open("rb") as stream:  # reads are short and go through a thread below
+        stream.seek(offset)
+        while chunk := await asyncio.to_thread(stream.read, CHUNK_BYTES):
+            yield model_pb2.UploadRequest(chunk=chunk)
+            offset += len(chunk)
+            on_sent(offset, len(chunk))

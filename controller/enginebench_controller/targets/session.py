@@ -1,0 +1,222 @@
+"""Open connections to the targets of one command, and an agent on this machine where none is named."""
+
+import asyncio
+import contextlib
+import difflib
+import logging
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from enginebench_controller import wire
+from enginebench_controller.errors import EnginebenchError, InputError
+from enginebench_controller.home import Home
+from enginebench_controller.records import LOCAL_TARGET, Target, TargetSnapshot
+from enginebench_controller.targets.addresses import check_address
+from enginebench_controller.targets.client import AgentClient, skew_sentence
+from enginebench_proto.agreed.durable import make_private_folder
+from enginebench_proto.agreed.logs import format_of
+from enginebench_proto.agreed.meeting import READY
+
+START_SECONDS = 30
+STOP_SECONDS = 10
+LOCK_POLL_SECONDS = 0.1
+
+
+@contextlib.asynccontextmanager
+async def local_agent(home: Path, *, trusted_models: Iterable[str] = ()) -> AsyncIterator[Target]:
+    """Start an agent under `home`/agent, yield it as a target, and stop it afterwards.
+
+    `trusted_models` are digests of models that may run although their format can execute code. The permission is for
+    these files only: whoever else reaches the agent's port while it lives can have it load nothing but them.
+
+    Only one at a time: a second command waits, because two benchmarks on one machine would disturb each other.
+    Raises `EnginebenchError` with the agent's own words when it does not start.
+    """
+    make_private_folder(home)
+    lock = FileLock(home / "local-agent.lock", thread_local=False)
+    await _acquire(lock)
+    try:
+        process = await _start(home / "agent", trusted_models)
+        try:
+            yield Target(LOCAL_TARGET, await _address(process), added_at_unix_ns=0)
+        finally:
+            await _stop(process)
+    finally:
+        lock.release()
+
+
+async def _acquire(lock: FileLock) -> None:
+    if not _is_ours(lock):
+        print("another enginebench command uses this machine; waiting for it to finish", file=sys.stderr)
+        # A thread that waits for the lock could not be interrupted: Ctrl-C would hang until the other is done.
+        while not _is_ours(lock):
+            await asyncio.sleep(LOCK_POLL_SECONDS)
+
+
+def _is_ours(lock: FileLock) -> bool:
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return False
+    return True
+
+
+async def _start(data_dir: Path, trusted_models: Iterable[str]) -> asyncio.subprocess.Process:
+    # The agent leaves when its standard input closes, so that it never outlives a killed controller.
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "enginebench_agent", "serve", "--port", "0", "--exit-with-stdin"),
+        *("--data-dir", str(data_dir), "--plain-text"),
+        *_logging_as_here(),
+        *(argument for digest in trusted_models for argument in ("--trust-model", digest)),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        start_new_session=True,  # Ctrl-C is the controller's to handle: it cancels runs before it stops the agent
+    )
+
+
+def _logging_as_here() -> tuple[str, ...]:
+    """The options that make the agent log as this process does."""
+    logger = logging.getLogger("enginebench_controller")
+    if not (logger.isEnabledFor(logging.INFO) and logger.handlers):
+        return ()
+    return ("--verbose", "--log-format", format_of(logger.handlers[0]))
+
+
+async def _address(process: asyncio.subprocess.Process) -> str:
+    assert process.stdout is not None  # noqa: S101  # asked for a pipe above
+    try:
+        line = (await asyncio.wait_for(process.stdout.readline(), START_SECONDS)).decode().strip()
+    except TimeoutError:
+        raise EnginebenchError(f"the local agent did not start within {START_SECONDS} s; run it again") from None
+    if not line.startswith(READY):
+        raise EnginebenchError("the local agent did not start; its own message stands above")
+    return line.removeprefix(READY)
+
+
+async def _stop(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        process.send_signal(signal.SIGINT)  # SIGTERM would let runs go on for a while
+    try:
+        await asyncio.wait_for(process.wait(), STOP_SECONDS)
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+
+
+@dataclass(frozen=True)
+class TargetSession:
+    """Connections by target name, and a fresh snapshot of each target in the order asked for."""
+
+    clients: Mapping[str, AgentClient]
+    snapshots: tuple[TargetSnapshot, ...]
+
+
+@contextlib.asynccontextmanager
+async def open_session(
+    home: Home,
+    names: Sequence[str],
+    *,
+    refresh: bool = False,
+    trusted_models: Sequence[str] = (),
+    within_s: float | None = None,
+) -> AsyncIterator[TargetSession]:
+    """Connect to the named targets, or to a local agent that lives as long as the session when none is named.
+
+    A name is one that `enginebench targets add` recorded, "local", or an address. Snapshots and peaks are
+    kept in the store. A local agent may run the `trusted_models` (digests) although their format can execute code;
+    other targets decide for themselves. With `within_s`, engines that have not answered by then are told as being
+    asked, and `completed` waits for them. Raises `InputError` for an unknown name and `UnreachableError` for a target
+    that does not answer.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        wanted = dict.fromkeys(names or (LOCAL_TARGET,))
+        targets = [await _target(home, name, stack, trusted_models) for name in wanted]
+        clients = {t.name: await stack.enter_async_context(AgentClient(t.name, t.address, home.tls)) for t in targets}
+        snapshots = await asyncio.gather(
+            *(snapshot(target, clients[target.name], refresh=refresh, within_s=within_s) for target in targets)
+        )
+        for seen in snapshots:
+            await asyncio.to_thread(home.store.save_snapshot, seen)
+            await _keep_peaks(home, clients[seen.target])
+            if sentence := skew_sentence(seen.target, seen.host):
+                print(sentence, file=sys.stderr)
+        yield TargetSession(clients, tuple(snapshots))
+
+
+@contextlib.asynccontextmanager
+async def open_client(home: Home, name: str, *, trusted_models: Sequence[str] = ()) -> AsyncIterator[AgentClient]:
+    """Connect to one target, named as for `open_session`, once it answers. Raises as that does."""
+    async with contextlib.AsyncExitStack() as stack:
+        target = await _target(home, name, stack, trusted_models)
+        client = await stack.enter_async_context(AgentClient(target.name, target.address, home.tls))
+        await client.host()
+        yield client
+
+
+def check_targets(home: Home, names: Iterable[str]) -> None:
+    """Raise `InputError` for the first that is no target of the store, nor this machine, nor an address."""
+    known = [target.name for target in home.store.targets()]
+    for name in names:
+        _check_known(name, known)
+
+
+async def completed(
+    home: Home, session: TargetSession, seen: TargetSnapshot, *, refresh: bool = False
+) -> TargetSnapshot:
+    """The snapshot with the engines that were being asked, once they have answered or their time is up.
+
+    With `refresh` all are asked anew, and those of new environments for the first time.
+    """
+    engines = await session.clients[seen.target].engines(refresh=refresh)
+    whole = replace(seen, seen_at_unix_ns=time.time_ns(), engines=tuple(map(wire.from_engine, engines)))
+    await asyncio.to_thread(home.store.save_snapshot, whole)
+    return whole
+
+
+async def snapshot(
+    target: Target, client: AgentClient, *, refresh: bool = False, within_s: float | None = None
+) -> TargetSnapshot:
+    """What a target says of itself now. Raises `UnreachableError`."""
+    host = await client.host()
+    engines = await client.engines(refresh=refresh, within_s=within_s)
+    return TargetSnapshot(
+        target=target.name,
+        address=target.address,
+        seen_at_unix_ns=time.time_ns(),
+        host=wire.from_host(host),
+        engines=tuple(wire.from_engine(engine) for engine in engines),
+    )
+
+
+async def _keep_peaks(home: Home, client: AgentClient) -> None:
+    """Take over what the target was calibrated to, by this controller, another one or its owner."""
+    peaks = [wire.from_peak(message, client.name) for message in await client.peaks()]
+    if known := [peak for peak in peaks if peak is not None]:
+        await asyncio.to_thread(home.store.add_peaks, known)
+
+
+async def _target(home: Home, name: str, stack: contextlib.AsyncExitStack, trusted_models: Sequence[str]) -> Target:
+    known = {target.name: target for target in home.store.targets()}
+    if name in known:
+        return known[name]
+    _check_known(name, known)
+    if name == LOCAL_TARGET:
+        return await stack.enter_async_context(local_agent(home.path, trusted_models=trusted_models))
+    return Target(name, name, added_at_unix_ns=0)
+
+
+def _check_known(name: str, known: Collection[str]) -> None:
+    if name in known or name == LOCAL_TARGET:
+        return
+    if ":" in name:
+        check_address(name)
+        return
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else "add it with `enginebench targets add NAME HOST:PORT`"
+    raise InputError(f"there is no target {name!r}; {hint}")

@@ -1,1 +1,0 @@
-"""Whether numbers can be believed and compared: what ran, what disturbed it, what it computed."""

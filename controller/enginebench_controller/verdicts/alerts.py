@@ -1,0 +1,376 @@
+"""Alerts: where a history changes level, whose doing it was as far as that can be told, and what gates say of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import pairwise
+from math import exp, log
+from statistics import median
+from typing import Any
+
+from enginebench_controller.errors import EnginebenchError
+from enginebench_controller.files.gates import headline
+from enginebench_controller.home import Home
+from enginebench_controller.plan.configurations import describe_load
+from enginebench_controller.records import LOCAL_TARGET, Configuration, Load, Measurement
+from enginebench_controller.records.fields import CONFIGURATION
+from enginebench_controller.runs.gate import GateOrder, GateWatcher, gate, gate_of
+from enginebench_controller.stats.change_points import FEWEST_POINTS, change_points, is_other_level
+from enginebench_controller.store.measurements import BenchmarkEntry
+from enginebench_controller.store.trends import TrendHistory, TrendPoint
+from enginebench_controller.verdicts.gate_results import BASE, GateResult
+from enginebench_controller.verdicts.gate_rule import GateOutcome
+
+EXPLAINED = 0.5
+"""What is that much of a change, in logarithms, caused it where the engine cannot have."""
+
+LEFT_OVER, LEFT_OVER_SHARE = 0.02, 0.25
+"""What may remain beside the machine's part, and of the change, where the engine may have caused it too."""
+
+MORE_DISTURBED = 0.25
+"""So many more of the blocks must have been disturbed after a change than before."""
+
+
+class Cause(StrEnum):
+    """What a change is put down to. A candidate may be the engine: only a gate can tell."""
+
+    MACHINE = "machine"
+    CANDIDATE = "candidate"
+    UNEXPLAINED = "unexplained"
+
+
+@dataclass(frozen=True)
+class Alert:
+    """A change of level between the points `before` and `after`, which follow one another.
+
+    `ratio` is the median time after it ÷ before it, `reference_ratio` the same of the reference work, None where that
+    is not known of both. `sentence` says why the cause is what it is.
+    """
+
+    history: TrendHistory
+    before: TrendPoint
+    after: TrendPoint
+    points: tuple[int, int]
+    ratio: float
+    reference_ratio: float | None
+    cause: Cause
+    sentence: str
+
+    @property
+    def is_slower(self) -> bool:
+        """Whether things take longer since."""
+        return self.ratio > 1
+
+    @property
+    def versions(self) -> tuple[str | None, str | None]:
+        """The engine's before and after."""
+        return self.before.engine.version, self.after.engine.version
+
+
+@dataclass(frozen=True)
+class HistoryAlerts:
+    """The alerts of one history. `shortage` says how many points there are and are needed, where these are too few."""
+
+    history: TrendHistory
+    usable: int
+    alerts: tuple[Alert, ...]
+    shortage: str = ""
+
+
+def alerts(history: TrendHistory) -> HistoryAlerts:
+    """Look for changes of level in the latencies of a history, of its throughput where requests overlap.
+
+    Raises `InputError` without the library for it.
+    """
+    points = [point for point in history.points if _time(history, point)]
+    if len(points) < FEWEST_POINTS:
+        shortage = f"{len(points)} points with numbers, and {FEWEST_POINTS} are needed to tell a change from chance"
+        return HistoryAlerts(history, len(points), (), shortage)
+    found = _at_versions(points, change_points([_time(history, point) or 0.0 for point in points]))
+    edges = [0, *found, len(points)]
+    parts = [points[begin:end] for begin, end in pairwise(edges)]
+    told = (_alert(history, first, second) for first, second in pairwise(parts))
+    return HistoryAlerts(history, len(points), tuple(told))
+
+
+def history_words(history: TrendHistory) -> str:
+    """Which history it is: "resnet50 on onnxruntime (local, CPU, batch 1, 2 cores, sync)"."""
+    chosen = history.configuration
+    engine = history.engine if history.environment in ("", "default") else f"{history.engine}@{history.environment}"
+    options = "".join(f", {name}={value}" for name, value in sorted(chosen.options.items()))
+    where = f"{history.target}, {chosen.device}, {chosen.size}, {describe_load(chosen)}, {chosen.precision}{options}"
+    return f"{history.model_name} on {engine} ({where})"
+
+
+def _time(history: TrendHistory, point: TrendPoint) -> float | None:
+    """What stands for a point: the time of an inference, or, of many at a time, an item's share of the time."""
+    if history.configuration.load is Load.ASYNC:
+        return 1 / point.throughput_items_per_s if point.throughput_items_per_s else None
+    return point.median_ns or None
+
+
+def _at_versions(points: Sequence[TrendPoint], places: Sequence[int]) -> list[int]:
+    """The places, moved by one where the version changed there: a single odd point hides which side it is of."""
+    changed = {
+        place for place in range(1, len(points)) if points[place].engine.version != points[place - 1].engine.version
+    }
+    moved = [next((near for near in (one, one - 1, one + 1) if near in changed), one) for one in places]
+    return sorted({one for one in moved if 0 < one < len(points)})
+
+
+def _alert(history: TrendHistory, first: Sequence[TrendPoint], second: Sequence[TrendPoint]) -> Alert:
+    ratio = _ratio([_time(history, one) for one in first], [_time(history, one) for one in second]) or 1.0
+    reference = _reference(first, second)
+    cause, sentence = _cause(first, second, log(ratio), reference)
+    sizes = (len(first), len(second))
+    slower = None if reference is None else exp(reference)
+    return Alert(history, first[-1], second[0], sizes, ratio, slower, cause, sentence)
+
+
+def _ratio(first: Sequence[float | None], second: Sequence[float | None]) -> float | None:
+    known = [[one for one in each if one] for each in (first, second)]
+    return median(known[1]) / median(known[0]) if all(known) else None
+
+
+def _reference(first: Sequence[TrendPoint], second: Sequence[TrendPoint]) -> float | None:
+    """The logarithm of how much longer the reference work takes: of that part of it which changed most.
+
+    A part that differs by chance has not changed: streams scatter by tens of per cent where others use the memory.
+    """
+    products = _part([[one.reference_product_ns for one in each] for each in (first, second)])
+    streams = _part([[one.reference_stream_ns for one in each] for each in (first, second)])
+    return max((one for one in (products, streams) if one is not None), key=abs, default=None)
+
+
+def _part(times: Sequence[Sequence[float | None]]) -> float | None:
+    known = [[one for one in each if one] for each in times]
+    if not all(known):
+        return None
+    return log(median(known[1]) / median(known[0])) if is_other_level(*known) else 0.0
+
+
+def _cause(
+    first: Sequence[TrendPoint], second: Sequence[TrendPoint], change: float, reference: float | None
+) -> tuple[Cause, str]:
+    before, after = first[-1].engine.version, second[0].engine.version
+    if machine := _other_machine(first, second):
+        return Cause.MACHINE, machine
+    told = _reference_words(reference)
+    explained = reference is not None and reference * change > 0 and abs(reference) >= EXPLAINED * abs(change)
+    if before == after:
+        same = "the engine's version is the same" if before else "no version of the engine is known"
+        if explained:
+            return Cause.MACHINE, f"{same}, and {told}"
+        if disturbed := _disturbed(first, second, change):
+            return Cause.MACHINE, f"{same}, and {disturbed}"
+        return Cause.UNEXPLAINED, f"{same}, but {told}"
+    versions = f"the engine's version was {before or 'unknown'} and is {after or 'unknown'}"
+    left_over = abs(change - (reference or 0.0))
+    if explained and left_over <= max(LEFT_OVER, LEFT_OVER_SHARE * abs(change)):
+        return Cause.MACHINE, f"{versions}, but {told}"
+    besides = "; ".join(filter(None, (told, _disturbed(first, second, change))))
+    return Cause.CANDIDATE, f"{versions}; {besides}"
+
+
+def _other_machine(first: Sequence[TrendPoint], second: Sequence[TrendPoint]) -> str:
+    models = [one.cpu_model for one in (first[-1], second[0])]
+    return f"the processor was {models[0]} and is {models[1]}" if all(models) and models[0] != models[1] else ""
+
+
+def _reference_words(reference: float | None) -> str:
+    if reference is None:
+        return "how fast the machine was is not known, as no reference work was done on one side"
+    if abs(reference) < LEFT_OVER:
+        return "the reference work between blocks takes as long as before"
+    return f"the reference work between blocks takes {exp(reference):.2f}× as long"
+
+
+def _disturbed(first: Sequence[TrendPoint], second: Sequence[TrendPoint], change: float) -> str:
+    """That others disturbed more of the blocks on the slower side."""
+    shares = [[one.disturbed for one in each if one.disturbed is not None] for each in (first, second)]
+    if not all(shares):
+        return ""
+    before, after = (sum(each) / len(each) for each in shares)
+    if (after - before) * change <= 0 or abs(after - before) < MORE_DISTURBED:
+        return ""
+    return f"{after:.0%} of the blocks were disturbed since, {before:.0%} before"
+
+
+KIND, TREND_VERSION = "enginebench-trend", 1
+
+
+class Finding(StrEnum):
+    """What is known of a candidate; only what is confirmed is a regression or an improvement."""
+
+    REGRESSION = "regression"
+    IMPROVEMENT = "improvement"
+    NOT_CONFIRMED = "not confirmed"
+    CANNOT_TELL = "cannot tell"
+    UNCONFIRMED = "unconfirmed"
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """What a gate said of an alert, and in a sentence why; `benchmark_id` is that gate, where there was one."""
+
+    finding: Finding
+    sentence: str
+    benchmark_id: str | None = None
+
+
+def known(home: Home, alerts: Sequence[Alert]) -> tuple[Confirmation | None, ...]:
+    """What the newest stored gates say of candidates; None for what needs none, as it cannot be the engine."""
+    entries = [one for one in home.store.benchmarks() if one.benchmark.plan.get("gate")]
+    return tuple(_known(home, alert, entries) if alert.cause is Cause.CANDIDATE else None for alert in alerts)
+
+
+def confirm(home: Home, alert: Alert, budget: str = "2m", watcher: GateWatcher | None = None) -> Confirmation:
+    """Run the gate of a candidate, on this machine; what stands in its way is told as a reason, not raised."""
+    if reason := _obstacle(alert):
+        return Confirmation(Finding.UNCONFIRMED, reason)
+    before, after = (_side(alert, version) for version in alert.versions)
+    original = {one.digest: one.original_digest for one in home.store.models()}
+    model = original.get(alert.history.model_digest, alert.history.model_digest)
+    order = GateOrder(before, after, model, budget=budget, fields=_fields(alert), explain=alert.is_slower)
+    try:
+        return _read(gate(home, order, watcher))
+    except EnginebenchError as error:
+        return Confirmation(Finding.UNCONFIRMED, f"no gate could be run: {str(error).splitlines()[0]}")
+
+
+def gate_command(alert: Alert) -> str | None:
+    """What a person types to confirm a candidate; None where it cannot be."""
+    if alert.cause is not Cause.CANDIDATE or _obstacle(alert):
+        return None
+    before, after = (_side(alert, version) for version in alert.versions)
+    chosen = alert.history.configuration
+    place = f"--device {chosen.device} --batch {chosen.batch} --cores {chosen.cores} --precision {chosen.precision}"
+    return f"enginebench gate {alert.history.model_digest[:12]} --base {before} --head {after} {place}"
+
+
+def _obstacle(alert: Alert) -> str:
+    """Why there can be no gate."""
+    if None in alert.versions:
+        return "the engine's version is not known on one side, so no gate can be run of it"
+    if alert.history.configuration.load is Load.OPEN_LOOP:
+        return "a gate has no open loop: what is slower in it needs a closed load to confirm"
+    if alert.history.target != LOCAL_TARGET:
+        return (
+            f"both versions can be installed on this machine only; on {alert.history.target!r}, make environments of "
+            f"them and run: enginebench gate MODEL --target {alert.history.target} --base E@OLD --head E@NEW"
+        )
+    return ""
+
+
+def _side(alert: Alert, version: str | None) -> str:
+    return f"{alert.history.engine}=={(version or '').partition('+')[0]}"
+
+
+def _fields(alert: Alert) -> Mapping[str, Any]:
+    """The plan's fields that make the gate measure what the history is of."""
+    chosen = alert.history.configuration
+    return {
+        "devices": [chosen.device],
+        "batch": [chosen.batch],
+        "cores": [chosen.cores],
+        "streams": [chosen.streams],
+        "precision": [chosen.precision],
+        "hint": [str(chosen.hint)],
+        "load": [str(chosen.load)],
+        "requests": [chosen.requests] if chosen.load is Load.ASYNC else [],
+        "shapes": {one.name: "x".join(map(str, one.shape)) for one in chosen.inputs if one.shape},
+        "input_values": dict(str(one).split("=", 1) for one in chosen.input_set.values),
+        "options": {f"{alert.history.engine}.{name}": value for name, value in chosen.options.items()},
+    }
+
+
+def _known(home: Home, alert: Alert, entries: Sequence[BenchmarkEntry]) -> Confirmation:
+    before, after = (_side(alert, version) for version in alert.versions)
+    for entry in entries:
+        terms = entry.benchmark.plan["gate"]
+        if (terms.get("base"), terms.get("head")) != (before, after) or alert.history.target not in entry.targets:
+            continue
+        result = gate_of(home, entry.benchmark)
+        if result is not None and _is_of(alert, result.measurements[BASE]):
+            return _read(result)
+    command = gate_command(alert)
+    return Confirmation(
+        Finding.UNCONFIRMED, _obstacle(alert) or f"not confirmed by a gate yet: --confirm runs it, or {command}"
+    )
+
+
+def _is_of(alert: Alert, base: Measurement) -> bool:
+    return base.model_digest == alert.history.model_digest and _work(base.configuration) == _work(
+        alert.history.configuration
+    )
+
+
+def _work(chosen: Configuration) -> Configuration:
+    """What is done, whenever it stops and with which values."""
+    bare = Configuration(chosen.device, chosen.batch, chosen.cores)
+    return replace(chosen, stop=bare.stop, input_set=bare.input_set)
+
+
+def _read(result: GateResult) -> Confirmation:
+    if result.outcome is GateOutcome.WORSE:
+        finding = Finding.REGRESSION
+    elif result.outcome is GateOutcome.CANNOT_TELL:
+        finding = Finding.CANNOT_TELL
+    else:
+        finding = Finding.IMPROVEMENT if result.is_better else Finding.NOT_CONFIRMED
+    return Confirmation(finding, headline(result), result.benchmark.id)
+
+
+def alerts_document(found: Sequence[tuple[HistoryAlerts, Sequence[Confirmation | None]]]) -> dict[str, Any]:
+    """The histories with their alerts, and what is confirmed of them, as a JSON document."""
+    return {
+        "kind": KIND,
+        "schema_version": TREND_VERSION,
+        "points_needed": FEWEST_POINTS,
+        "histories": [_history_document(one, confirmations) for one, confirmations in found],
+    }
+
+
+def _history_document(one: HistoryAlerts, confirmations: Sequence[Confirmation | None]) -> dict[str, Any]:
+    history = one.history
+    return {
+        "model": history.model_name,
+        "model_digest": history.model_digest,
+        "target": history.target,
+        "engine": history.engine,
+        "environment": history.environment,
+        "configuration": CONFIGURATION.to_data(history.configuration),
+        "points": one.usable,
+        "shortage": one.shortage or None,
+        "newest": _point_document(history.points[-1]),
+        "alerts": [_alert_document(*each) for each in zip(one.alerts, confirmations, strict=True)],
+    }
+
+
+def _alert_document(alert: Alert, confirmation: Confirmation | None) -> dict[str, Any]:
+    return {
+        "before": _point_document(alert.before),
+        "after": _point_document(alert.after),
+        "points_before": alert.points[0],
+        "points_after": alert.points[1],
+        "time_ratio": alert.ratio,
+        "reference_ratio": alert.reference_ratio,
+        "cause": str(alert.cause),
+        "sentence": alert.sentence,
+        "finding": None if confirmation is None else str(confirmation.finding),
+        "finding_sentence": None if confirmation is None else confirmation.sentence,
+        "gate": None if confirmation is None else confirmation.benchmark_id,
+    }
+
+
+def _point_document(point: TrendPoint) -> dict[str, Any]:
+    return {
+        "measurement_id": point.measurement_id,
+        "benchmark_id": point.benchmark_id,
+        "at_unix_ns": point.at_unix_ns,
+        "version": point.engine.version,
+        "median_ns": point.median_ns,
+        "throughput_items_per_s": point.throughput_items_per_s,
+        "reference_product_ns": point.reference_product_ns,
+        "reference_stream_ns": point.reference_stream_ns,
+    }

@@ -1,0 +1,295 @@
+"""The words of answers: names of members, a ranking as a sentence, and the command that would tell more."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from enginebench_controller.errors import InputError
+from enginebench_controller.plan.configurations import describe_load
+from enginebench_controller.plan.plan import PROCESSES, Plan, make_plan, parse_duration_ns, run_command
+from enginebench_controller.records import LOCAL_TARGET, Configuration, Hint, Load, Measurement, ModelVersion
+from enginebench_controller.records.model import lineage
+from enginebench_controller.stats.ranking import Rank, Ranking, Standing
+
+MOST_NAMED = 6
+"""So many members are named in a sentence; of more it is told how many they are."""
+
+MOST_RANGES = 2
+"""So many intervals stand in a sentence that tells nothing yet; all of them are in the document."""
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A measurement of a group: what it is called there, by what differs, and what all have in common."""
+
+    measurement: Measurement
+    name: str
+    model: str
+    engine: str
+    """The one engine of all; "" where they are several."""
+
+    @classmethod
+    def of(
+        cls, group: Sequence[Measurement], models: Collection[ModelVersion], benchmarks: Mapping[str, str] | None = None
+    ) -> list["Member"]:
+        """The members of a group. `models` tell which version the others stem from; `benchmarks` are names by id."""
+        names = _names(group, benchmarks or {})
+        engines = {_engine(one, group) for one in group}
+        common = engines.pop() if len(engines) == 1 else ""
+        model = _original(group, models)
+        return [cls(one, name, model, common) for one, name in zip(group, names, strict=True)]
+
+
+def work_words(members: Sequence[Rival]) -> str:
+    """What all members did: "zoo:resnet50, batch 1, 2 cores"."""
+    first = members[0].measurement
+    asked = first.configuration
+    parts = [members[0].model + (f" on {members[0].engine}" if members[0].engine else "")]
+    parts += [first.target] if first.target != LOCAL_TARGET else []
+    parts += [asked.device] if asked.device != "CPU" else []
+    parts += [f"batch {asked.batch}", f"{asked.cores} core{'s' if asked.cores > 1 else ''}"]
+    parts += [_load(asked, members)] if asked.load is not Load.SYNC else []
+    parts += [f"inputs {asked.input_set.name}"] if asked.input_set.name != "random" else []
+    return ", ".join(parts)
+
+
+def metric_words(of_throughput: bool, load: Load) -> str:
+    """By what members are ranked, where that is not the latency of one inference after another."""
+    if of_throughput:
+        return ", by throughput"
+    return ", by median latency" if load is Load.OPEN_LOOP else ""
+
+
+def ranked(order: Sequence[Rival], found: Ranking) -> str:
+    """A ranking in which every member is told from the fastest, or the same as it."""
+    same, slower = _split(order, found)
+    if not slower:
+        return f"{listed(same)} are the same within {_percent(found.bound)}"
+    if len(same) > 1:
+        return f"{listed(same)} are the same within {_percent(found.bound)}, {_faster(same, found)} {_slower(slower)}"
+    (name, first), *others = slower
+    words = [f"{_times(first)} as fast as {name}", *(f"{_factor(one)} {other}" for other, one in others[:MOST_NAMED])]
+    more = [f"and {len(others) - MOST_NAMED} more"] if len(others) > MOST_NAMED else []
+    return f"{same[0]} is fastest, {', '.join([*words, *more])}"
+
+
+def cannot_tell(order: Sequence[Rival], found: Ranking) -> str:
+    """A ranking in which some members cannot be told from the fastest: what is told first, then what is not."""
+    first = order[0].name
+    pairs = list(zip(order, found.ranks, strict=True))
+    open_ones = [member.name for member, one in pairs if one.standing is not Standing.SLOWER]
+    unsure = [(member.name, one) for member, one in pairs if one.standing is Standing.UNSURE]
+    ranges = [_range(name, one, "" if place else first) for place, (name, one) in enumerate(unsure[:MOST_RANGES])]
+    if len(unsure) > MOST_RANGES:
+        ranges.append(f"{len(unsure) - MOST_RANGES} more")
+    slower = [(member.name, one) for member, one in pairs if one.standing is Standing.SLOWER]
+    which = f"whether {open_ones[0]} or {open_ones[1]} is faster"
+    if len(open_ones) > 2:
+        which = f"which of {listed(open_ones)} is fastest"
+    if not slower:
+        return f"cannot tell {which}: {', '.join(ranges)}"
+    if found.divided:
+        which = "which of the two is faster" if len(open_ones) == 2 else "which of these is fastest"
+        return f"{listed(open_ones)} are faster than {_slower(slower)}; cannot tell {which}: {', '.join(ranges)}"
+    return f"{first} is faster than {_slower(slower)}; cannot tell {which}: {', '.join(ranges)}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a row: "a, b and c"."""
+    named = list(names[:MOST_NAMED])
+    if len(names) > MOST_NAMED:
+        named.append(f"{len(names) - MOST_NAMED} more")
+    return named[0] if len(named) == 1 else f"{', '.join(named[:-1])} and {named[-1]}"
+
+
+def _split(order: Sequence[Rival], found: Ranking) -> tuple[list[str], list[tuple[str, Rank]]]:
+    pairs = list(zip(order, found.ranks, strict=True))
+    same = [member.name for member, one in pairs if one.standing is not Standing.SLOWER]
+    return same, [(member.name, one) for member, one in pairs if one.standing is Standing.SLOWER]
+
+
+def _faster(first: Sequence[str], found: Ranking) -> str:
+    """Who is faster than the slower ones: all that may be fastest, or only the first of them, as far as is known."""
+    if found.divided:
+        return f"{'both' if len(first) == 2 else 'all'} faster than"
+    return f"{first[0]} faster than"
+
+
+def _slower(slower: Sequence[tuple[str, Rank]]) -> str:
+    return listed([f"{name} ({_factor(one)})" for name, one in slower])
+
+
+def _range(name: str, one: Rank, first: str) -> str:
+    """What is known of a member against the fastest: "ort takes 0.93 to 1.10× as long as torch".
+
+    Without `first`, which was named before: "ort 0.93 to 1.10×".
+    """
+    if one.low is None or one.high is None:
+        return f"{name} took {_factor(one)} {f'the time of {first}' if first else ''}".rstrip()
+    digits = _digits(one)
+    ratio = f"{one.low:.{digits}f} to {one.high:.{digits}f}×"
+    return f"{name} takes {ratio} as long as {first}" if first else f"{name} {ratio}"
+
+
+def _times(one: Rank) -> str:
+    """A ratio with its interval: "1.05× (1.04–1.06)"."""
+    digits = _digits(one)
+    return f"{one.ratio:.{digits}f}× ({one.low:.{digits}f}–{one.high:.{digits}f})"
+
+
+def _factor(one: Rank) -> str:
+    ratio = one.ratio or 0.0
+    return f"{ratio:.2f}×" if ratio < 1.2 else f"{ratio:.1f}×" if ratio < 10 else f"{ratio:.0f}×"
+
+
+def _digits(one: Rank) -> int:
+    """As many decimals as the interval gives reason for, and enough that nothing that is not 1 is written as 1."""
+    if one.ratio is None or one.low is None or one.high is None:
+        return 2
+    if one.ratio < 1.1 and (one.high - one.low < 0.01 or 1 < one.low < 1.005):
+        return 3
+    return 1 if one.high - one.low >= 0.1 and one.low >= 1.05 else 2
+
+
+def _percent(share: float | None) -> str:
+    """A bound in whole per cent, rounded up, and at least 1."""
+    return f"{max(1, -int(-100 * (share or 0.0) // 1))} %"
+
+
+def _names(group: Sequence[Measurement], benchmarks: Mapping[str, str]) -> list[str]:
+    """What each is called: by what differs, and by a number where nothing does."""
+    parts = [list(_parts(one, group)) for one in group]
+    if _differs(group, lambda each: each.benchmark_id):
+        for own, one in zip(parts, group, strict=True):
+            name = benchmarks.get(one.benchmark_id, one.benchmark_id)
+            own.append(f"({name})" if own else name)
+    names = [" ".join(own) or _engine(one, group) for own, one in zip(parts, group, strict=True)]
+    repeated = {name for name, count in Counter(names).items() if count > 1}
+    seen: Counter[str] = Counter()
+    for place, name in enumerate(names):
+        if name in repeated:
+            seen[name] += 1
+            names[place] = f"{name} ({seen[name]})"
+    return names
+
+
+def _parts(one: Measurement, group: Sequence[Measurement]) -> Iterator[str]:
+    several_models = _differs(group, lambda each: each.model_name)
+    several_engines = _differs(group, lambda each: _engine(each, group))
+    if several_models:
+        yield one.model_name
+    if several_engines:
+        yield f"on {_engine(one, group)}" if several_models else _engine(one, group)
+    asked = one.configuration
+    if _differs(group, lambda each: each.configuration.precision):
+        yield "own precision" if asked.precision == "default" else asked.precision
+    if _differs(group, lambda each: each.configuration.hint):
+        yield "no hint" if asked.hint is Hint.NONE else f"hint {asked.hint}"
+    if _differs(group, lambda each: each.configuration.streams):
+        yield f"{asked.streams} stream{'s' if asked.streams > 1 else ''}"
+    if _differs(group, lambda each: each.configuration.requests):
+        yield f"{asked.requests} request{'s' if asked.requests > 1 else ''}"
+    yield from _options(one, group)
+
+
+def _options(one: Measurement, group: Sequence[Measurement]) -> Iterator[str]:
+    """The options that differ between members of the same engine."""
+    same = [each for each in group if each.engine.name == one.engine.name]
+    for name in sorted({name for each in same for name in each.configuration.options}):
+        if _differs(same, lambda each: each.configuration.options.get(name)):  # noqa: B023  # called at once
+            yield f"{name}={one.configuration.options.get(name, 'unset')}"
+
+
+def _engine(one: Measurement, group: Sequence[Measurement]) -> str:
+    """The engine, with what tells it from others of its name: environment and version."""
+    same = [each.engine for each in group if each.engine.name == one.engine.name]
+    environment = f"@{one.engine.environment}" if len({each.environment for each in same}) > 1 else ""
+    version = (
+        f" {one.engine.version}"
+        if one.engine.version and len({each.version for each in same if each.version}) > 1
+        else ""
+    )
+    return f"{one.engine.name}{environment}{version}"
+
+
+def _original(group: Sequence[Measurement], models: Collection[ModelVersion]) -> str:
+    """What the model of a group is called: the version that the fewest were made before."""
+    known = {model.digest: model for model in models}
+    return min(group, key=lambda one: len(list(lineage(one.model_digest, known)))).model_name
+
+
+def _load(asked: Configuration, members: Sequence[Rival]) -> str:
+    requests = {one.measurement.configuration.requests for one in members}
+    return str(asked.load) if asked.load is Load.ASYNC and len(requests) > 1 else describe_load(asked)
+
+
+def _differs(group: Sequence[Measurement], value_of: Callable[[Measurement], object]) -> bool:
+    return len({value_of(one) for one in group}) > 1
+
+
+_KEPT = frozenset(Plan.model_fields) - {"name", "order_seed", "interleave", "max_duration", "ladder", "rungs"}
+
+
+def command_that_would_tell(
+    document: Mapping[str, Any],
+    members: Sequence[Measurement],
+    processes: int | None,
+    models: Collection[ModelVersion] = (),
+) -> str | None:
+    """The command for these members of a benchmark with this plan, each in so many processes.
+
+    `models` tell of which versions copies for other batches are. None for a ladder, without a plan, and where it is of
+    another version.
+    """
+    if not document or document.get("rungs"):
+        return None
+    original = {model.digest: model.original_digest for model in models}
+    wanted = {original.get(one.model_digest, one.model_digest) for one in members}
+    digests = document.get("digests")
+    names = [name for name, digest in digests.items() if digest in wanted] if isinstance(digests, Mapping) else []
+    try:
+        plan = make_plan({key: value for key, value in document.items() if key in _KEPT}, "the plan")
+        fields = plan.document() | _work(plan, members, names) | _timing(plan, processes)
+        return run_command(make_plan({key: value for key, value in fields.items() if key in _KEPT}, "the plan"))
+    except InputError:
+        return None
+
+
+def _work(plan: Plan, members: Sequence[Measurement], names: Sequence[str]) -> dict[str, Any]:
+    """What these members have done, and nothing else of the plan."""
+    asked = [one.configuration for one in members]
+    engines = {
+        one.engine.name if one.engine.environment in ("", "default") else f"{one.engine.name}@{one.engine.environment}"
+        for one in members
+    }
+    overlaps = asked[0].load is not Load.SYNC
+    owners = {one.engine.name for one in members}
+    return {
+        "models": names or list(plan.models),
+        "engines": sorted(engines),
+        "targets": [members[0].target] if plan.targets else [],
+        "devices": [asked[0].device] if plan.devices else [],
+        "batch": [asked[0].batch],
+        "cores": [asked[0].cores],
+        "load": [str(asked[0].load)],
+        "rate": [asked[0].arrivals.rate_per_s] if asked[0].arrivals else [],
+        "streams": _each(members, lambda one: one.configuration.streams),
+        "precision": _each(members, lambda one: one.configuration.precision),
+        "hint": _each(members, lambda one: str(one.configuration.hint)),
+        "requests": _each(members, lambda one: one.configuration.requests) if overlaps and plan.requests else [],
+        "options": {key: value for key, value in plan.options.items() if key.partition(".")[0] in owners},
+    }
+
+
+def _timing(plan: Plan, processes: int | None) -> dict[str, Any]:
+    """As long a steady state in each process as before, and at least half a second."""
+    before = plan.processes or PROCESSES[True]
+    count = max(processes or PROCESSES[True], before)
+    each_s = max(0.5, parse_duration_ns(plan.duration) / 1e9 / before)
+    return {"processes": count, "duration": f"{math.ceil(count * each_s)}s", "interval": None}
+
+
+def _each(members: Iterable[Measurement], value_of: Callable[[Measurement], Any]) -> list[Any]:
+    return sorted({value_of(one) for one in members})

@@ -1,0 +1,455 @@
+"""Answers: which is fastest, and by how much, in a sentence for each group of measurements that people compare.
+
+Every command, page and file takes its sentences from here. A group is what did the same work on one device of one
+target: one model family, input set, batch, cores and load. Its members differ in engine, environment, version,
+precision, options, streams or hint, and are called by what differs.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import pairwise
+from statistics import median
+from typing import Any
+
+from enginebench_controller.plan.plan import PROCESSES
+from enginebench_controller.plan.turns import compared_work
+from enginebench_controller.records import Benchmark, Hint, Load, Measurement, ModelVersion
+from enginebench_controller.records.model import families
+from enginebench_controller.stats.comparison import PRACTICAL, Side
+from enginebench_controller.stats.ranking import MOST_PROCESSES, Ranking, Standing, rank
+from enginebench_controller.stats.summary import BlockLatency
+from enginebench_controller.store.store import Store
+from enginebench_controller.verdicts import disturbances
+from enginebench_controller.verdicts.answer_words import (
+    Rival,
+    cannot_tell,
+    command_that_would_tell,
+    listed,
+    metric_words,
+    ranked,
+    work_words,
+)
+from enginebench_controller.verdicts.disturbances import summarize_evidence
+from enginebench_controller.verdicts.output_check import check_outputs
+from enginebench_controller.verdicts.pairing import NOTHING_ENDED_EARLY, Compared, excluded_blocks
+from enginebench_controller.verdicts.parity import (
+    PRECISION_OF_THE_ENGINE,
+    Mark,
+    in_reading_order,
+    marks,
+    unequal_effective,
+)
+
+Blocks = Mapping[str, Sequence[BlockLatency]]
+"""What the latencies of each block add up to, by the measurement's id."""
+
+
+WORTH_WAITING = 0.1
+"""Of the time; where others disturbed more of it, fewer of them help more than further processes."""
+
+
+class RankMetric(StrEnum):
+    """What members are ranked by."""
+
+    LATENCY = "latency"
+    THROUGHPUT = "throughput"
+
+
+class AnswerOutcome(StrEnum):
+    """What an answer comes to: all are told apart from the fastest, or the same as it, or some of both, or not told."""
+
+    RANKED = "ranked"
+    SAME = "same"
+    PARTLY = "partly"
+    CANNOT_TELL = "cannot_tell"
+
+
+@dataclass(frozen=True)
+class RankedPlace:
+    """A member in the ranking: it takes `ratio` times as long as the fastest, from `low` to `high`; None if unknown."""
+
+    measurement_id: str
+    name: str
+    standing: Standing
+    ratio: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is to be said of one group. `places` are those that can be ranked, the fastest first.
+
+    `bound` is within what those that are the same are so. `command` is what would tell where it cannot be told yet, and
+    `advice` says when to type it, and how long it takes. `remarks` are sentences that must not be missed.
+    """
+
+    work: str
+    metric: RankMetric
+    outcome: AnswerOutcome
+    sentence: str
+    places: tuple[RankedPlace, ...] = ()
+    bound: float | None = None
+    command: str | None = None
+    advice: str | None = None
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The whole answer, a line each: the sentence, the command that would tell, the remarks."""
+        command = (f"{self.advice}: {self.command}",) if self.command else ()
+        return (self.sentence, *command, *self.remarks)
+
+
+@dataclass(frozen=True)
+class _Ground:
+    """What answers are given from, beside the measurements. `wrong` are the ids of those whose outputs are."""
+
+    blocks: Blocks
+    models: Collection[ModelVersion]
+    wrong: Collection[str]
+    plan: Mapping[str, Any] | None
+    practical: float
+    planned: Mapping[str, int]
+
+
+def answers_within(
+    measurements: Collection[Measurement],
+    blocks: Blocks,
+    models: Collection[ModelVersion] = (),
+    plan: Mapping[str, Any] | None = None,
+    practical: float = PRACTICAL,
+) -> tuple[Answer, ...]:
+    """An answer for each group of two or more in one benchmark, which must have been read with blocks.
+
+    `models`, all those of the store, tell which versions are one family; `plan` is the benchmark's, for the command.
+    There are none for a ladder, whose rungs are no rivals, and for a gate, which has its own.
+    """
+    if plan and (plan.get("ladder") or plan.get("gate")):
+        return ()
+    if not (groups := _groups(measurements, models)):
+        return ()
+    ground = _Ground(blocks, models, _wrong(list(measurements), models), plan, practical, NOTHING_ENDED_EARLY)
+    return tuple(_answer(Rival.of(group, models), ground) for group in groups)
+
+
+def answers_of(
+    store: Store, benchmark: Benchmark, measurements: Collection[Measurement], models: Collection[ModelVersion]
+) -> tuple[Answer, ...]:
+    """The answers of a stored benchmark; `models` are all those of the store."""
+    rivals = [one.id for group in _groups(measurements, models) for one in group if one.latency is not None]
+    blocks = store.block_latencies(rivals) if rivals else {}
+    return answers_within(measurements, blocks, models, benchmark.plan)
+
+
+def answers_across(
+    compared: Sequence[Compared],
+    names: Mapping[str, str],
+    blocks: Blocks,
+    models: Collection[ModelVersion] = (),
+    practical: float = PRACTICAL,
+    planned: Mapping[str, int] = NOTHING_ENDED_EARLY,
+) -> tuple[Answer, ...]:
+    """An answer for each measurement of a first benchmark with its likes in others, as `compared` has paired them.
+
+    `names` are those of the benchmarks by id, which tell the members apart. What did other work is in none.
+    `planned` is `pairing.planned_processes`.
+    """
+    groups: dict[str, list[Measurement]] = {}
+    for one in compared:
+        if compared_work(one.first.configuration) == compared_work(one.second.configuration):
+            groups.setdefault(one.first.id, [one.first]).append(one.second)
+    everything = {one.id: one for group in groups.values() for one in group}
+    ground = _Ground(blocks, models, _wrong(list(everything.values()), models), None, practical, planned)
+    return tuple(_answer(Rival.of(group, models, names), ground) for group in groups.values())
+
+
+def answers_document(answers: Sequence[Answer]) -> list[dict[str, Any]]:
+    """Answers as JSON-able data, described in docs/cli.md."""
+    return [
+        {
+            "sentence": one.sentence,
+            "outcome": one.outcome.value,
+            "work": one.work,
+            "metric": one.metric.value,
+            "places": [vars(place) | {"standing": place.standing.value} for place in one.places],
+            "same_within": one.bound,
+            "command": one.command,
+            "advice": one.advice,
+            "remarks": list(one.remarks),
+        }
+        for one in answers
+    ]
+
+
+def _groups(measurements: Collection[Measurement], models: Collection[ModelVersion]) -> list[list[Measurement]]:
+    """Those of two or more."""
+    root = families(models)
+    groups: dict[object, list[Measurement]] = defaultdict(list)
+    for one in in_reading_order(measurements):
+        key = (one.target, root.get(one.model_digest, one.model_digest), compared_work(one.configuration))
+        groups[key].append(one)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _wrong(measurements: Sequence[Measurement], models: Collection[ModelVersion]) -> frozenset[str]:
+    return frozenset(id_ for id_, check in check_outputs(measurements, models).items() if check.problem)
+
+
+def _answer(members: Sequence[Rival], ground: _Ground) -> Answer:
+    metric = _metric(members)
+    sides = {
+        one.measurement.id: replace(
+            _side(one.measurement, metric, ground.blocks), planned=ground.planned.get(one.measurement.benchmark_id)
+        )
+        for one in members
+    }
+    fit = [one for one in members if _is_fit(one.measurement, sides[one.measurement.id], ground)]
+    load = members[0].measurement.configuration.load
+    start = Answer(
+        work=work_words(members) + metric_words(metric is RankMetric.THROUGHPUT, load),
+        metric=metric,
+        outcome=AnswerOutcome.CANNOT_TELL,
+        sentence="",
+        remarks=(*_without_median(members, sides), *_remarks(members, fit, ground)),
+    )
+    if len(fit) < 2:
+        only = f"only {fit[0].name} has" if fit else "none has"
+        return replace(start, sentence=f"{start.work}: {only} numbers that can be used, so nothing can be compared.")
+    turns = [one.measurement.interleaving_group for one in fit]
+    found = rank([sides[one.measurement.id] for one in fit], turns, ground.practical)
+    return _told(start, [fit[one.place] for one in found.ranks], found, ground)
+
+
+def _told(start: Answer, order: Sequence[Rival], found: Ranking, ground: _Ground) -> Answer:
+    """The answer with what was found; `order` are the members as they are ranked."""
+    pairs = list(zip(order, found.ranks, strict=True))
+    standings = {one.standing for one in found.ranks}
+    contested = [member for member, one in pairs if one.standing is not Standing.SLOWER]
+    # What others do takes more from one engine than from another: such ratios hold for such a machine only.
+    disturbed = any(Mark.DISTURBED in marks(member.measurement) for member in order)
+    words, command, advice = ("on a disturbed machine " if disturbed else "") + ranked(order, found), None, None
+    if Standing.UNSURE in standings:
+        words = cannot_tell(order, found) + _why(contested, found)
+        # How the numbers scatter there says nothing of how many it takes when nobody disturbs.
+        processes = None if _is_disturbed(contested) else found.processes
+        command = command_that_would_tell(
+            ground.plan or {}, [one.measurement for one in contested], processes, ground.models
+        )
+        advice = command and _advice(order, contested, processes)
+    return replace(
+        start,
+        outcome=_outcome(standings),
+        sentence=f"{start.work}: {words}.",
+        places=tuple(
+            RankedPlace(member.measurement.id, member.name, one.standing, one.ratio, one.low, one.high)
+            for member, one in pairs
+        ),
+        bound=found.bound,
+        command=command,
+        advice=advice,
+        remarks=(*start.remarks, *_limits(found)),
+    )
+
+
+def _limits(found: Ranking) -> Iterator[str]:
+    """What the intervals do not know of, where something is told by them."""
+    told = [one for one in found.ranks if one.standing is not Standing.UNSURE and one.note]
+    yield from dict.fromkeys(one.note for one in told)
+
+
+def _outcome(standings: Collection[Standing]) -> AnswerOutcome:
+    rest = set(standings) - {Standing.FASTEST}
+    if Standing.UNSURE in rest:
+        return AnswerOutcome.PARTLY if Standing.SLOWER in rest else AnswerOutcome.CANNOT_TELL
+    if rest == {Standing.SAME}:
+        return AnswerOutcome.SAME
+    return AnswerOutcome.RANKED if rest == {Standing.SLOWER} else AnswerOutcome.PARTLY
+
+
+def _why(contested: Sequence[Rival], found: Ranking) -> str:
+    """What keeps those from being told apart, as far as it is known."""
+    if unknown := [one.note for one in found.ranks if one.standing is Standing.UNSURE and one.low is None]:
+        return f"; {unknown[0]}"
+    if any(Mark.DISTURBED in marks(one.measurement) for one in contested):
+        return "; the machine was disturbed"  # by whom stands below
+    if _is_disturbed(contested):
+        share = max(_disturbed_share(one.measurement) for one in contested)
+        return f"; the machine did other things for up to {share:.0%} of the time{_by_whom(contested)}"
+    notes = dict.fromkeys(one.note for one in found.ranks if one.standing is Standing.UNSURE and one.note)
+    if notes:
+        return f"; {next(iter(notes))}"
+    count = min(len(one.measurement.processes) for one in contested)
+    return f"; that is what {count} processes each tell" if count > 1 else "; that is what one process each tells"
+
+
+def _is_disturbed(members: Sequence[Rival]) -> bool:
+    """Whether others are why members cannot be told apart."""
+    return max((_disturbed_share(one.measurement) for one in members), default=0.0) > WORTH_WAITING
+
+
+def _advice(order: Sequence[Rival], contested: Sequence[Rival], processes: int | None) -> str:
+    """When to measure again, and how long that takes: "this would tell, in about 3 minutes"."""
+    when = "when the machine is quiet, this would tell" if _is_disturbed(contested) else "this would tell"
+    if processes is not None and processes >= MOST_PROCESSES:
+        when = "it takes very many processes; this would tell more"
+    measured = [one.measurement for one in contested]
+    count = max(processes or 0, PROCESSES[True], *(len(one.processes) for one in measured))
+    costs = [_seconds_a_process(one, [member.measurement for member in order]) for one in measured]
+    known = [one for one in costs if one is not None]
+    if len(known) < len(costs):
+        return when
+    seconds = count * sum(known)
+    return f"{when}, in about {f'{seconds:.0f} seconds' if seconds < 90 else f'{seconds / 60:.0f} minutes'}"
+
+
+def _seconds_a_process(measurement: Measurement, fellows: Sequence[Measurement]) -> float | None:
+    """How long a process took with all that belongs to it, from one start to the next; None of a single one.
+
+    Whoever took turns shared that time with the others of these `fellows` that did.
+    """
+    starts = [one.started_at_unix_ns for one in measurement.processes if one.started_at_unix_ns]
+    steps = [later - earlier for earlier, later in pairwise(starts) if later > earlier]
+    group = measurement.interleaving_group
+    sharing = sum(one.interleaving_group == group for one in fellows) if group is not None else 1
+    return median(steps) / 1e9 / max(1, sharing) if steps else None
+
+
+def _is_fit(measurement: Measurement, side: Side, ground: _Ground) -> bool:
+    """Whether it may win: it has numbers, its outputs are right, and the numbers can be."""
+    return (
+        measurement.latency is not None
+        and measurement.id not in ground.wrong
+        and Mark.IMPOSSIBLE not in marks(measurement)
+        and bool(side.processes)
+        and all(one > 0 for one in side.processes.values())
+    )
+
+
+def _metric(members: Sequence[Rival]) -> RankMetric:
+    """Requests that overlap are for throughput, and so is a hint for it; at a given rate it is how long each takes."""
+    asked = [one.measurement.configuration for one in members]
+    if asked[0].load is Load.OPEN_LOOP:
+        return RankMetric.LATENCY
+    hints = {one.hint for one in asked}
+    wanted = asked[0].load is Load.ASYNC or hints & {Hint.THROUGHPUT, Hint.CUMULATIVE_THROUGHPUT}
+    return RankMetric.THROUGHPUT if wanted else RankMetric.LATENCY
+
+
+def _side(measurement: Measurement, metric: RankMetric, blocks: Blocks) -> Side:
+    """What an inference takes, in each block and process: its median latency, or the wall clock ÷ inferences."""
+    left_out = _left_out(measurement)
+    if metric is RankMetric.LATENCY:
+        medians = {one.index: one.median_ns for one in measurement.processes if one.median_ns is not None}
+        of_blocks = {(one.process, one.block): one.median_ns for one in blocks.get(measurement.id, ())}
+        return Side({key: one for key, one in of_blocks.items() if key not in left_out}, medians)
+    batch = measurement.configuration.batch
+    rates = {one.index: one.throughput_items_per_s for one in measurement.processes}
+    return Side(
+        {
+            (one.process, one.index): one.duration_ns / one.iterations
+            for one in measurement.blocks
+            if one.iterations and (one.process, one.index) not in left_out
+        },
+        {index: 1e9 * batch / rate for index, rate in rates.items() if rate},
+    )
+
+
+def _left_out(measurement: Measurement) -> frozenset[tuple[int, int]]:
+    """The blocks that pairs are made without: the disturbed ones, of each process that keeps half of its own."""
+    own = Counter(block.process for block in measurement.blocks)
+    noisy = [block for block in measurement.blocks if block.disturbances]
+    counts = Counter(block.process for block in noisy)
+    spared = {(one.process, one.index) for one in noisy if 2 * counts[one.process] <= own[one.process]}
+    return excluded_blocks(measurement) | spared
+
+
+def _remarks(members: Sequence[Rival], fit: Sequence[Rival], ground: _Ground) -> Iterator[str]:
+    """What must not be missed beside the sentence, a line a kind."""
+    failed: dict[str, list[str]] = defaultdict(list)
+    for one in members:
+        if one.measurement.latency is None:
+            failure = one.measurement.failure
+            failed[str(failure.kind).replace("_", " ") if failure else str(one.measurement.status)].append(one.name)
+    yield from (f"left out: {listed(names)} ({why})" for why, names in failed.items())
+    if names := [one.name for one in members if one.measurement.id in ground.wrong]:
+        yield f"left out: {listed(names)}, whose outputs are not what the model computes (≠)"
+    if names := [one.name for one in members if Mark.IMPOSSIBLE in marks(one.measurement)]:
+        yield f"left out: {listed(names)}, whose numbers are impossible"
+    yield from _precisions(fit)
+    if len(fit) > 1:
+        yield from _unlike_inputs(fit)
+        yield from _turns(fit)
+        yield from _disturbed(fit)
+
+
+def _without_median(members: Sequence[Rival], sides: Mapping[str, Side]) -> Iterator[str]:
+    """Members that have numbers, but none that a ratio can be made of."""
+    medians = {one.name: sides[one.measurement.id].processes.values() for one in members if one.measurement.latency}
+    if names := [name for name, known in medians.items() if not known]:
+        yield f"left out: {listed(names)}, as nothing is kept of single processes"
+    if names := [name for name, known in medians.items() if not all(one > 0 for one in known)]:
+        yield f"left out: {listed(names)}, whose inferences are shorter than the clock can tell"
+
+
+def _precisions(fit: Sequence[Rival]) -> Iterator[str]:
+    """Members of one version that were asked for the same precision and ran another, against each other or all."""
+    alike: dict[object, list[Rival]] = defaultdict(list)
+    for one in fit:
+        alike[one.measurement.model_digest, one.measurement.configuration.precision].append(one)
+    for group in alike.values():
+        if differ := unequal_effective([one.measurement for one in group]):
+            yield from (f"not equals: {sentence}" for sentence in differ if "precision" in sentence)
+    for one in fit:
+        asked, got = one.measurement.configuration.precision, one.measurement.effective.precision
+        if got is not None and asked not in (PRECISION_OF_THE_ENGINE, str(got.value)) and _is_floating(str(got.value)):
+            yield f"{one.name} ran in {got.value}, and {asked} was asked for"
+
+
+def _is_floating(precision: str) -> bool:
+    """Whether it is a floating precision, which is asked for; INT8 is another version of the model."""
+    return precision.startswith(("f", "bf"))
+
+
+def _unlike_inputs(fit: Sequence[Rival]) -> Iterator[str]:
+    digests = {one.measurement.input_set_sha256 for one in fit}
+    if len(digests - {None}) > 1:
+        yield "not equals: the inputs differ"
+
+
+def _turns(fit: Sequence[Rival]) -> Iterator[str]:
+    groups = Counter(one.measurement.interleaving_group for one in fit)
+    if len(groups) == 1 and None not in groups:
+        return
+    together = next((name for name, count in groups.most_common() if name is not None and count > 1), None)
+    alone = [one.name for one in fit if one.measurement.interleaving_group != together or together is None]
+    if len(alone) == len(fit):
+        why = ""
+        if fit[0].measurement.configuration.load is Load.OPEN_LOOP:
+            why = ": the arrivals of an open loop wait for nobody's turn"
+        yield f"measured one after the other, not in turns{why or ', so that the machine may have changed meanwhile'}"
+    else:
+        yield f"ran alone, not in turns with the others: {listed(alone)}"
+
+
+def _disturbed(fit: Sequence[Rival]) -> Iterator[str]:
+    noisy = [one for one in fit if Mark.DISTURBED in marks(one.measurement)]
+    if noisy:
+        share = max(_disturbed_share(one.measurement) for one in noisy)
+        yield f"disturbed for up to {share:.0%} of the time{_by_whom(noisy)}: {listed([one.name for one in noisy])}"
+
+
+def _by_whom(members: Sequence[Rival]) -> str:
+    """Who disturbed the most, in brackets; else what kinds of disturbance there were."""
+    known = [(use, one.measurement) for one in members if (use := disturbances.meanwhile(one.measurement)) is not None]
+    if known:
+        use, measurement = max(known, key=lambda each: each[0].share)
+        return f" ({disturbances.others_used(use, disturbances.unseen(measurement))})"
+    kinds = Counter(kind for one in members for kind in summarize_evidence(one.measurement.blocks).disturbances)
+    return f" ({', '.join(kinds)})" if kinds else ""
+
+
+def _disturbed_share(measurement: Measurement) -> float:
+    return summarize_evidence(measurement.blocks).disturbed_share or 0.0

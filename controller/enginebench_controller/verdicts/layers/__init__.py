@@ -1,0 +1,1 @@
+"""Profiles compared layer by layer, and what plain rules have to say of one."""

@@ -1,0 +1,167 @@
+"""A piece of advice, and what the rules that give it look at."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+
+from enginebench_controller.graph.matching.kinds import family
+from enginebench_controller.graph.roofline import Roofline
+from enginebench_controller.records import Layer, ModelVersion, Peak, Profile
+from enginebench_controller.stats.comparison import LAYERS_PRACTICAL
+from enginebench_controller.stats.layers import mean_ns, ratio, total_ns
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """The numbers in the advisor's rules.
+
+    `least_int8_gain`: a machine whose INT8 peak is this many times its f32 peak is able to, whatever its instructions.
+    `worthwhile_float`: floating products that take less of the time are no reason to quantize.
+    `much_rearranging`: reorders and converts beyond this share of the time. WB's advisor had the same 10 %.
+    `low_roofline`, `relevant_layer`: a layer below the first, of what its roofline allows, that takes more than the
+    second of the time.
+    `dominant_layer`: a single layer beyond this share of the time.
+    `trustworthy_coverage`: time led back to source nodes below this is to be read with care.
+    `distortion`: profiled ÷ unprofiled latency beyond this.
+    `sum_off`: Σ layers ÷ latency further than this from 1.
+    `worthwhile_pruning`: the speed-up from which on imposed sparsity is worth a word.
+    `slower`: how much slower a layer of the second profile has to be.
+    `layers_named`: so many layers a piece of advice names at most, slowest first.
+    """
+
+    least_int8_gain: float = 1.2
+    worthwhile_float: float = 0.1
+    much_rearranging: float = 0.1
+    low_roofline: float = 0.3
+    relevant_layer: float = 0.05
+    dominant_layer: float = 0.2
+    trustworthy_coverage: float = 0.95
+    distortion: float = 1.2
+    sum_off: float = 0.1
+    worthwhile_pruning: float = 1.2
+    slower: float = LAYERS_PRACTICAL
+    layers_named: int = 50
+
+
+DEFAULT = Thresholds()
+
+
+PRODUCTS = frozenset({"Conv", "ConvTranspose", "MatMul"})
+"""Operators, as matching's families have them, whose work quantizing is about."""
+
+
+class Severity(StrEnum):
+    """What a piece of advice is for."""
+
+    WARNING = "warning"
+    """The numbers mislead unless this is known."""
+    GAIN = "gain"
+    """There is time to be gained."""
+    NOTE = "note"
+    """Worth knowing where time goes."""
+
+
+@dataclass(frozen=True)
+class AdvisedLayer:
+    """A layer that advice is about: its place in the profile's layers, its name, and its mean time in nanoseconds."""
+
+    position: int
+    name: str
+    time_ns: float | None
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What a rule found: a sentence with its numbers, the layers of `profile_id` it is about, and what to do.
+
+    `evidence` has the numbers by name, with their units in it; shares are parts of 1.
+    """
+
+    rule: str
+    severity: Severity
+    sentence: str
+    remedy: str
+    profile_id: str
+    evidence: Mapping[str, float | int | str] = field(default_factory=dict)
+    layers: tuple[AdvisedLayer, ...] = ()
+
+
+@dataclass(frozen=True)
+class AdvisedProfile:
+    """A profile with all that rules ask of it. `against` is another one it is compared with, `imposed` are the passes
+    over its model with sparsity imposed, dense ones included; `places` are its layers under the roofs of the machine,
+    `int8_versions` those made of its model already, newest first.
+    """
+
+    profile: Profile
+    thresholds: Thresholds
+    against: Profile | None = None
+    peaks: tuple[Peak, ...] = ()
+    places: tuple[Roofline | None, ...] = ()
+    imposed: tuple[Profile, ...] = ()
+    int8_versions: tuple[ModelVersion, ...] = ()
+
+    @cached_property
+    def total_ns(self) -> float | None:
+        """The sum of the layers' mean times."""
+        return total_ns(self.profile.layers)
+
+    @cached_property
+    def timed(self) -> tuple[tuple[int, Layer, float], ...]:
+        """The layers that have a time, with their positions and mean times, slowest first."""
+        timed = ((position, layer, mean_ns(layer)) for position, layer in enumerate(self.profile.layers))
+        known = [(position, layer, time) for position, layer, time in timed if time is not None]
+        return tuple(sorted(known, key=lambda one: (-one[2], one[0])))
+
+    @cached_property
+    def operators(self) -> Mapping[int, frozenset[str]]:
+        """The families of operators that each group stands for."""
+        found: dict[int, set[str]] = {}
+        for node in self.profile.nodes:
+            if node.group is not None:
+                found.setdefault(node.group, set()).add(family(node.op_type))
+        return {group: frozenset(families) for group, families in found.items()}
+
+    def share(self, positions: Iterable[int]) -> float | None:
+        """The part of the time that these layers take together."""
+        wanted = set(positions)
+        return ratio(sum(time for position, _, time in self.timed if position in wanted), self.total_ns)
+
+    def named(self, positions: Iterable[int]) -> tuple[AdvisedLayer, ...]:
+        """These layers as advice names them, slowest first."""
+        wanted = set(positions)
+        found = [AdvisedLayer(at, layer.name, time) for at, layer, time in self.timed if at in wanted]
+        return tuple(found[: self.thresholds.layers_named])
+
+    def products(self) -> tuple[int, ...]:
+        """The timed layers that run a convolution or a matrix product, slowest first."""
+        return tuple(at for at, layer, _ in self.timed if self._operators(layer) & PRODUCTS)
+
+    def runs_only(self, layer: Layer, operators: Sequence[str] | frozenset[str]) -> bool:
+        """Whether the layer stands for nodes of these operators and no others."""
+        found = self._operators(layer)
+        return bool(found) and found <= set(operators)
+
+    def _operators(self, layer: Layer) -> frozenset[str]:
+        """Those of its group; where no graph is known, the engine's own word for it."""
+        if layer.group is not None:
+            return self.operators.get(layer.group, frozenset())
+        return frozenset() if self.profile.nodes else frozenset({_OWN_WORDS.get(layer.type.lower(), layer.type)})
+
+
+_OWN_WORDS = {
+    "convolution": "Conv",
+    "fullyconnected": "MatMul",
+    "conv": "Conv",
+    "conv2d": "Conv",
+    "gemm": "MatMul",
+    "linear": "MatMul",
+    "matmul": "MatMul",
+}
+"""What engines call products, for profiles of models without a graph."""
+
+
+def percent(share: float) -> str:
+    """A share as a person reads it."""
+    return f"{100 * share:.1f} %"

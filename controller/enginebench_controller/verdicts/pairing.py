@@ -1,0 +1,262 @@
+"""Which measurements can be compared, and what comes of it: in a benchmark, across two, or one with a page."""
+
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from enginebench_controller.records import (
+    REBATCHED,
+    Benchmark,
+    BlockSamples,
+    Measurement,
+    ModelVersion,
+    OutputCheck,
+)
+from enginebench_controller.records.model import families, lineage
+from enginebench_controller.stats.comparison import PRACTICAL, Comparison, Side, compare, corrected
+from enginebench_controller.stats.summary import BlockLatency
+from enginebench_controller.verdicts.output_check import check_outputs
+from enginebench_controller.verdicts.parity import doubts, engine_label, in_reading_order, marks, unequal
+
+Pair = tuple[Measurement, Measurement]
+
+ReadSamples = Callable[[str], Iterable[BlockSamples]]
+"""The raw samples of a measurement, by its id."""
+
+NOTHING_ENDED_EARLY: Mapping[str, int] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Two measurements of the same work, the second compared with the first; `remarks` say where they are unlike."""
+
+    first: Measurement
+    second: Measurement
+    is_paired: bool
+    comparison: Comparison
+    remarks: tuple[str, ...]
+
+
+def pairs_within(measurements: Collection[Measurement], models: Collection[ModelVersion] = ()) -> Iterator[Pair]:
+    """Every two measurements of the same work in one benchmark: other engines, versions or precisions.
+
+    Of a family's versions those of one engine and precision are compared: FP32 with INT8 on the same engine.
+    """
+    for group in _by_work(measurements, lambda one: (_where(one), one.model_name, *_work(one))).values():
+        yield from itertools.combinations(group, 2)
+    root = families(models)
+
+    def of_family(one: Measurement) -> object:
+        return (_where(one), root.get(one.model_digest), *_work(one), *_engine(one), one.engine.environment)
+
+    known = {model.digest: model for model in models}
+    for group in _by_work([one for one in measurements if one.model_digest in root], of_family).values():
+        original_first = sorted(group, key=lambda one: len(list(lineage(one.model_digest, known))))
+        pairs = itertools.combinations(original_first, 2)
+        yield from ((one, other) for one, other in pairs if one.model_name != other.model_name)
+
+
+def pairs_across(
+    first: Collection[Measurement], second: Collection[Measurement], models: Collection[ModelVersion] = ()
+) -> Iterator[Pair]:
+    """Every measurement of the first benchmark with its like in the second: the same work, engine and precision.
+
+    What has no namesake on the other side is joined with versions of its family, as `models`, all those of the store,
+    tell; and where nothing else is measured on either side, whatever the two models are. Targets must agree only where
+    a benchmark has several. Among several environments of an engine the one of the same name is its like.
+    """
+    same_name = _matches(first, second, lambda one: one.model_name)
+    yield from same_name
+    left, right = (_unmatched(side, other) for side, other in ((first, second), (second, first)))
+    root = families(models)
+    of_family = _matches(left, right, lambda one: root.get(one.model_digest, one.model_digest))
+    yield from of_family
+    if not same_name and not of_family and len(_models(first, root)) == len(_models(second, root)) == 1:
+        yield from _matches(left, right, lambda _: None)
+
+
+def _matches(
+    first: Collection[Measurement], second: Collection[Measurement], model: Callable[[Measurement], object]
+) -> list[Pair]:
+    one_target_each = all(len({one.target for one in side}) == 1 for side in (first, second))
+
+    def key(one: Measurement) -> object:
+        return (None if one_target_each else _where(one), model(one), *_work(one), *_engine(one))
+
+    left, right = (_by_work(side, key) for side in (first, second))
+    return [(one, other) for work, group in left.items() for one in group for other in _likes(one, right.get(work, []))]
+
+
+def _likes(one: Measurement, like: Sequence[Measurement]) -> Sequence[Measurement]:
+    return [other for other in like if other.engine.environment == one.engine.environment] or like
+
+
+def _unmatched(side: Collection[Measurement], other: Collection[Measurement]) -> list[Measurement]:
+    """Those of models that have no namesake on the other side."""
+    names = {one.model_name for one in other}
+    return [one for one in side if one.model_name not in names]
+
+
+def _models(side: Collection[Measurement], root: Mapping[str, str]) -> set[str]:
+    return {root.get(one.model_digest, one.model_digest) for one in side}
+
+
+def planned_processes(benchmarks: Iterable[Benchmark]) -> dict[str, int]:
+    """By the ids of benchmarks whose rounds end when it is enough, which are gates: how many there were at most."""
+    planned = {one.id: one.plan.get("processes") for one in benchmarks if one.plan.get("gate")}
+    return {id_: count if isinstance(count, int) else 1 for id_, count in planned.items()}
+
+
+def compare_pairs(
+    pairs: Iterable[Pair],
+    read: ReadSamples,
+    models: Collection[ModelVersion] = (),
+    practical: float = PRACTICAL,
+    planned: Mapping[str, int] = NOTHING_ENDED_EARLY,
+) -> tuple[Compared, ...]:
+    """Compare each pair; p-values are corrected for their number. The measurements must have been read with blocks.
+
+    `models`, all those of the store, tell which versions are to compute the same; `planned` is `planned_processes`.
+    """
+    pairs = list(pairs)
+    sides = {
+        one.id: Side.of(read(one.id), excluded_blocks(one), planned.get(one.benchmark_id))
+        for one in {one.id: one for pair in pairs for one in pair}.values()
+    }
+    compared = [_compare(first, second, sides, models, practical) for first, second in pairs]
+    final = corrected([one.comparison for one in compared])
+    return tuple(replace(one, comparison=comparison) for one, comparison in zip(compared, final, strict=True))
+
+
+def _compare(
+    first: Measurement,
+    second: Measurement,
+    sides: Mapping[str, Side],
+    models: Collection[ModelVersion],
+    practical: float,
+) -> Compared:
+    is_paired = first.interleaving_group is not None and first.interleaving_group == second.interleaving_group
+    comparison = compare(sides[first.id], sides[second.id], paired=is_paired, practical=practical)
+    return Compared(first, second, is_paired, comparison, tuple(remarks(first, second, models)))
+
+
+def excluded_blocks(measurement: Measurement) -> frozenset[tuple[int, int]]:
+    """The blocks that count for nothing in the measurement's own statistics."""
+    if measurement.latency is None or not measurement.latency.excluded:
+        return frozenset()
+    paused = [block for block in measurement.blocks if block.paused_ns]
+    only_paused = sum(block.iterations for block in paused) == measurement.latency.excluded
+    left_out = paused if only_paused else [block for block in measurement.blocks if block.disturbances]
+    return frozenset((block.process, block.index) for block in left_out)
+
+
+def remarks(first: Measurement, second: Measurement, models: Collection[ModelVersion]) -> Iterator[str]:
+    """A sentence for each way in which two measurements that are compared are unlike, or compute unlike outputs."""
+    if first.target != second.target:
+        yield f"targets differ: {first.target} and {second.target}"
+    checks = check_outputs([first, second], models)
+    if first.model_digest != second.model_digest:
+        yield from _versions(first, second, {model.digest: model for model in models})
+        yield from _rounded(first, second, checks)
+    yield from unequal([first, second])
+    for one in (first, second):
+        if found := marks(one):
+            yield f"{one.model_name} on {engine_label(one)} is {' and '.join(found)}: {'; '.join(doubts(one))}"
+    yield from dict.fromkeys(check.problem for check in checks.values() if check.problem)
+
+
+def _versions(first: Measurement, second: Measurement, models: Mapping[str, ModelVersion]) -> Iterator[str]:
+    """How two versions of a model came about; copies for another batch are the model itself."""
+    left, right = (list(lineage(one.model_digest, models)) for one in (first, second))
+    if left[-1] != right[-1]:
+        yield f"model files differ: {first.model_digest[:12]} and {second.model_digest[:12]}"
+        if first.model_name != second.model_name:
+            yield f"nothing tells that {first.model_name} and {second.model_name} are versions of one model"
+        return
+    for one, own, others in ((first, left, right), (second, right, left)):
+        made = [models[digest].derivation or "" for digest in own if digest in models and digest not in others]
+        if told := [words for words in made if words and not words.startswith(REBATCHED)]:
+            yield f"{one.model_name} is a version of {_name(others, own, models)}: {', then '.join(reversed(told))}"
+
+
+def _name(others: Sequence[str], own: Sequence[str], models: Mapping[str, ModelVersion]) -> str:
+    """What the newest version that both stem from is called."""
+    common = next(digest for digest in own if digest in others)
+    return models[common].name if common in models else common[:12]
+
+
+def _rounded(first: Measurement, second: Measurement, checks: Mapping[str, OutputCheck]) -> Iterator[str]:
+    """How far outputs are apart that are to be the same but for rounding: a gain in speed is paid for with that."""
+    for one in (first, second):
+        check = checks.get(one.id)
+        tolerance = check.tolerance if check and check.tolerance and math.isfinite(check.tolerance) else None
+        if check and tolerance and not check.problem and check.max_relative_error is not None:
+            yield (
+                f"outputs of {one.model_name} differ by at most {check.max_relative_error:.2%} of the largest value "
+                f"from those of {(second if one is first else first).model_name}, on the inputs measured "
+                f"({100 * tolerance:.3g}% is what rounding explains)"
+            )
+
+
+def _by_work(
+    measurements: Iterable[Measurement], key: Callable[[Measurement], object]
+) -> dict[object, list[Measurement]]:
+    groups: dict[object, list[Measurement]] = defaultdict(list)
+    for measurement in in_reading_order(measurements):
+        if measurement.latency is not None:
+            groups[key(measurement)].append(measurement)
+    return groups
+
+
+def _work(measurement: Measurement) -> tuple[object, ...]:
+    """What was asked for, apart from the model, the engine and the precision."""
+    asked = measurement.configuration
+    axes = (asked.batch, asked.cores, asked.streams, asked.hint, asked.load, asked.requests, asked.arrivals)
+    return (asked.device, *axes)
+
+
+def _where(measurement: Measurement) -> str:
+    return measurement.target
+
+
+def _engine(measurement: Measurement) -> tuple[str, str]:
+    return measurement.engine.name, measurement.configuration.precision
+
+
+Blocks = Mapping[str, Sequence[BlockLatency]]
+"""The blocks of each measurement, by its id."""
+
+
+def compare_cells(
+    first: Measurement,
+    others: Sequence[Measurement],
+    blocks: Blocks,
+    models: Collection[ModelVersion] = (),
+    planned: Mapping[str, int] = NOTHING_ENDED_EARLY,
+) -> tuple[Compared, ...]:
+    """Compare each of the others with the first; p-values are corrected for their number.
+
+    All must have numbers. The same as `pairing.compare_pairs`, to the rounding of medians. `models`, all those of the
+    store, tell which versions are to compute the same; `planned` is `pairing.planned_processes`.
+    """
+    paired = [_is_paired(first, other) for other in others]
+    sides = [_side(one, blocks.get(one.id, ()), planned.get(one.benchmark_id)) for one in (first, *others)]
+    found = [compare(sides[0], side, paired=is_paired) for side, is_paired in zip(sides[1:], paired, strict=True)]
+    return tuple(
+        Compared(first, other, is_paired, comparison, tuple(remarks(first, other, models)))
+        for other, is_paired, comparison in zip(others, paired, corrected(found), strict=True)
+    )
+
+
+def _is_paired(first: Measurement, second: Measurement) -> bool:
+    return first.interleaving_group is not None and first.interleaving_group == second.interleaving_group
+
+
+def _side(measurement: Measurement, blocks: Sequence[BlockLatency], planned: int | None) -> Side:
+    excluded = excluded_blocks(measurement)
+    counted = {(one.process, one.block): one.median_ns for one in blocks if (one.process, one.block) not in excluded}
+    medians = {one.index: one.median_ns for one in measurement.processes if one.median_ns is not None}
+    return Side(counted, medians, planned)

@@ -1,0 +1,125 @@
+"""How figures, ratios and remarks are written, the same in terminals, pages, reports and charts; unknown is –."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from enginebench_controller.records import Measurement
+from enginebench_controller.verdicts.pairing import Compared
+from enginebench_controller.verdicts.parity import engine_label
+
+_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?")
+_WHERE_A_REASON_BEGINS = re.compile(r": | \(|; ")
+
+_WHICH_PROCESS = re.compile(r" \(process \d+ of \d+\)")
+"""Of many remarks the number of a process tells nothing, and it is no measure of which is the worst."""
+
+MOST_NAMED = 2
+
+
+@dataclass(frozen=True)
+class Remark:
+    """A sentence on something, such as "resnet50 on torch (local, batch 1)"; `names` in it do not tell kinds apart."""
+
+    about: str
+    sentence: str
+    names: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """As it stands alone."""
+        return f"{self.about}: {self.sentence}"
+
+    @property
+    def kind(self) -> str:
+        """The sentence without its numbers, and without what follows as the reason."""
+        sentence = self.sentence
+        for name in self.names:
+            sentence = sentence.replace(name, "one")
+        return _NUMBER.sub("#", _WHERE_A_REASON_BEGINS.split(sentence, maxsplit=1)[0])
+
+
+def condensed(remarks: Iterable[Remark], total: int, *, names: bool = False) -> list[str]:
+    """A line for each kind, in the order they came up; `total` is of how many things there might be one.
+
+    With `names` the first of those that it is said of are named, as it must not be missed of whom.
+    """
+    kinds: dict[str, list[Remark]] = {}
+    for one in dict.fromkeys(remarks):
+        kinds.setdefault(one.kind, []).append(one)
+    return [_line(alike, total, names=names) for alike in kinds.values()]
+
+
+def _line(alike: Sequence[Remark], total: int, *, names: bool) -> str:
+    whom = list(dict.fromkeys(one.about for one in alike))
+    if len(whom) == 1 and len(alike) == 1:
+        return str(alike[0])
+    sentences = {_WHICH_PROCESS.sub("", one.sentence): None for one in alike}
+    worst = max(sentences, key=_largest)
+    at_worst = ", at worst" if len(sentences) > 1 else ""
+    if names:
+        named = ", ".join(whom[:MOST_NAMED]) + (f" and {len(whom) - MOST_NAMED} more" if len(whom) > MOST_NAMED else "")
+        return f"{named}{at_worst}: {worst}"
+    return f"{len(whom)} of {total}{at_worst}: {worst}"
+
+
+def _largest(sentence: str) -> float:
+    """The first number of a sentence, by which those of a kind are compared."""
+    found = _NUMBER.search(sentence)
+    return float(found[0].replace(",", "")) if found else 0.0
+
+
+MUCH = 10.0
+"""From this factor on, or its inverse, per cent tell nothing any more: "+29524.6 %" is ×296."""
+
+
+def change_words(ratio: float) -> str:
+    """What became of 1: "+12.3 %", "−4.0 %", "+176.6 %", "×29.5", "×296", "×0.03"."""
+    if 1 / MUCH < ratio < MUCH:
+        return f"{100 * (ratio - 1):+.1f} %".replace("-", "−")
+    return factor_words(ratio)
+
+
+def factor_words(ratio: float) -> str:
+    """A ratio as a factor: "×1.05", "×29.5", "×1,250", "×0.0031"."""
+    if ratio < 0.1:
+        return f"×{ratio:.2g}"
+    return f"×{ratio:.2f}" if ratio < 10 else f"×{ratio:,.1f}" if ratio < 100 else f"×{ratio:,.0f}"
+
+
+UNKNOWN = "–"
+
+
+def milliseconds(value_ns: float | None) -> str:
+    """Nanoseconds as milliseconds with three decimals."""
+    return UNKNOWN if value_ns is None else f"{value_ns / 1e6:.3f}"
+
+
+def percent(share: float | None) -> str:
+    """A share as per cent, without the sign."""
+    return UNKNOWN if share is None else f"{100 * share:.1f}"
+
+
+def number(value: float | None) -> str:
+    """A ratio with two decimals."""
+    return UNKNOWN if value is None else f"{value:.2f}"
+
+
+def model_words(compared: Compared) -> str:
+    """The model of both sides, or the version of each: `squeezenet → squeezenet-int8`."""
+    return " → ".join(dict.fromkeys((compared.first.model_name, compared.second.model_name)))
+
+
+def side_words(measurement: Measurement) -> str:
+    """Engine and precision, the effective one: an INT8 version that was asked for in f32 runs u8."""
+    got = measurement.effective.precision
+    asked = f"({measurement.configuration.precision} asked for)"
+    return f"{engine_label(measurement)} {got.value if got else asked}"
+
+
+def pair_remarks(compared: Sequence[Compared]) -> Iterator[Remark]:
+    """What limits the verdicts, each with the pair it is of."""
+    for one in compared:
+        about = f"{side_words(one.first)} and {side_words(one.second)}, {one.first.configuration.size}"
+        names = tuple(f"{side.model_name} on {engine_label(side)}" for side in (one.first, one.second))
+        for sentence in filter(None, (*one.remarks, one.comparison.note)):
+            yield Remark(about, sentence, names)

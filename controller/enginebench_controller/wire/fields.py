@@ -1,0 +1,29 @@
+"""What is taken over of a message: bounded words, and None where the sender left a field out."""
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any
+
+from google.protobuf.message import Message
+
+
+def optional(message: Message, name: str) -> Any:
+    """The value of a field, or None where the sender left it out."""
+    return getattr(message, name) if message.HasField(name) else None
+
+
+MAX_NAME_CHARS = 100
+MAX_REASON_CHARS = 500
+MAX_MESSAGE_CHARS = 1_000
+MAX_DETAIL_CHARS = 16_384
+MAX_LISTED = 64
+
+
+def short(text: str, most: int = MAX_NAME_CHARS) -> str:
+    """`text`, its end left out where it is longer than `most` characters."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def shorts(texts: Sequence[str]) -> list[str]:
+    """The first of some names."""
+    return list(map(short, islice(texts, MAX_LISTED)))

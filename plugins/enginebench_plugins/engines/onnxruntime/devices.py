@@ -1,0 +1,75 @@
+"""Devices of ONNX Runtime: the execution providers of the installed build, named as a person names the hardware."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from enginebench_plugins import spec
+from enginebench_plugins.toolkit.engine import processor_name
+
+PROVIDER = "execution_provider"
+"""The property of a device that names its provider."""
+
+REMOTE = frozenset({"AzureExecutionProvider"})
+"""Providers that send the inputs to somebody else's computer: nothing to measure here, and listed in every build."""
+
+
+@dataclass(frozen=True)
+class _Naming:
+    device: str
+    full_name: str
+    resources: tuple[str, ...]
+
+
+NAMINGS = {
+    "CUDAExecutionProvider": _Naming("CUDA:0", "first CUDA device", ("cuda:0",)),
+    "TensorrtExecutionProvider": _Naming("TENSORRT:0", "TensorRT on the first CUDA device", ("cuda:0",)),
+    "NvTensorRTRTXExecutionProvider": _Naming("TENSORRT_RTX:0", "TensorRT RTX on the first CUDA device", ("cuda:0",)),
+    "MIGraphXExecutionProvider": _Naming("MIGRAPHX:0", "MIGraphX on the first ROCm device", ("rocm:0",)),
+    "DmlExecutionProvider": _Naming("DIRECTML:0", "first DirectX 12 adapter", ("gpu:0",)),
+    "CoreMLExecutionProvider": _Naming("COREML", "Core ML on whatever unit it chooses", ("cpu", "gpu:0", "npu")),
+    "QNNExecutionProvider": _Naming("QNN", "Qualcomm AI Engine Direct", ("npu",)),
+}
+
+
+def find_devices(onnxruntime: Any) -> Sequence[spec.Device]:
+    """One device for every execution provider that is available and runs on this machine, in the runtime's order."""
+    providers = onnxruntime.get_available_providers()
+    return [_device(provider) for provider in providers if provider not in REMOTE]
+
+
+def _device(provider: str) -> spec.Device:
+    naming = NAMINGS.get(provider) or _name(provider)
+    return spec.Device(
+        name=naming.device,
+        full_name=naming.full_name,
+        resources=naming.resources,
+        properties={PROVIDER: provider},
+    )
+
+
+def _name(provider: str) -> _Naming:
+    """A provider without an entry above runs on the processor, as oneDNN, XNNPACK, ACL and OpenVINO's default do."""
+    short = provider.removesuffix("ExecutionProvider")
+    if short == "CPU":
+        return _Naming("CPU", processor_name(), ("cpu",))
+    return _Naming(short.upper(), f"{short} on {processor_name()}", ("cpu",))
+
+
+def import_onnxruntime() -> Any:
+    """The `onnxruntime` module. Raises `EngineUnavailableError` with the remedy."""
+    try:
+        import onnxruntime
+    except ModuleNotFoundError as error:
+        if error.name != "onnxruntime":
+            raise
+        raise spec.EngineUnavailableError(
+            'ONNX Runtime is not installed here: pip install "enginebench[onnxruntime]", or '
+            "enginebench-agent environment add NAME --engine onnxruntime",
+            installed=False,
+        ) from error
+    except ImportError as error:
+        raise spec.EngineUnavailableError(
+            f"ONNX Runtime is installed but does not load ({error}): reinstall it in this environment"
+        ) from error
+    return onnxruntime

@@ -1,0 +1,88 @@
+"""OpenVINO, imported or refused with a remedy, and its devices: as its core names them, and AUTO, which chooses."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from enginebench_plugins import spec
+
+SHARED_MEMORY = "shared_memory"
+"""The one option that is not a property of a device: how requests hand over their tensors."""
+PREPARED = ["enginebench", "prepared"]
+"""Where a model read says what was done to it: OpenVINO carries such notes along."""
+
+AUTO = "AUTO"
+CAPABILITIES = {"FP32": spec.Precision.F32, "BF16": spec.Precision.BF16, "FP16": spec.Precision.F16}
+"""The words of OPTIMIZATION_CAPABILITIES that name a floating precision."""
+FACTS = ("OPTIMIZATION_CAPABILITIES", "DEVICE_ARCHITECTURE", "DEVICE_TYPE")
+"""Properties that are shown with the device in OpenVINO's own words, where it has them."""
+
+
+def find_devices(core: Any) -> Sequence[spec.Device]:
+    """Every device the core found, then AUTO where this build has it. AUTO may use, and so occupies, all of them."""
+    names = list(core.available_devices)
+    devices = [_device(core, name, (_resource(name),)) for name in names]
+    if has_auto(core):
+        devices.append(_device(core, AUTO, tuple(_resource(name) for name in names)))
+    return devices
+
+
+def has_auto(core: Any) -> bool:
+    """Whether this build has the AUTO plugin."""
+    try:
+        core.get_property(AUTO, "FULL_DEVICE_NAME")
+    except RuntimeError:
+        return False
+    return True
+
+
+def supported_properties(core: Any, device: str) -> dict[str, str]:
+    """The device's properties: name → "RW" for one that may be set, "RO" for one that may only be read."""
+    return dict(core.get_property(device, "SUPPORTED_PROPERTIES"))
+
+
+def _device(core: Any, name: str, resources: tuple[str, ...]) -> spec.Device:
+    known = supported_properties(core, name)
+    facts = {fact: core.get_property(name, fact) for fact in FACTS if fact in known}
+    return spec.Device(
+        name=name,
+        full_name=str(core.get_property(name, "FULL_DEVICE_NAME")),
+        precisions=_precisions(facts.get("OPTIMIZATION_CAPABILITIES", ())),
+        resources=resources,
+        properties={fact: _text(value) for fact, value in facts.items()},
+    )
+
+
+def _precisions(capabilities: Iterable[str]) -> tuple[spec.Precision, ...]:
+    found = set(capabilities)
+    return tuple(precision for word, precision in CAPABILITIES.items() if word in found)
+
+
+def _resource(name: str) -> str:
+    """ "CPU" → "cpu", "GPU.1" → "gpu:1"; the only GPU is called "GPU" and is the first."""
+    kind, _, number = name.lower().partition(".")
+    if kind == "gpu":
+        return f"gpu:{number or 0}"
+    return f"{kind}:{number}" if number else kind
+
+
+def _text(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value).rpartition(".")[2]
+
+
+def import_openvino() -> Any:
+    """The `openvino` module. Raises `EngineUnavailableError` with the remedy."""
+    try:
+        import openvino
+    except ModuleNotFoundError as error:
+        if error.name != "openvino":
+            raise
+        raise spec.EngineUnavailableError(
+            'OpenVINO is not installed here: pip install "enginebench[openvino]", or '
+            "enginebench-agent environment add NAME --engine openvino",
+            installed=False,
+        ) from error
+    except ImportError as error:
+        raise spec.EngineUnavailableError(
+            f"OpenVINO is installed but does not load ({error}): reinstall it in this environment"
+        ) from error
+    return openvino

@@ -1,0 +1,92 @@
+"""From a model file to a PyTorch module with named inputs and outputs."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from enginebench_plugins import spec
+from enginebench_plugins.toolkit.onnx_model import output_names, read_onnx, run_inputs
+
+if TYPE_CHECKING:
+    from enginebench_plugins.engines.torch.graph import Origin
+
+NameOutputs = Callable[[Any], dict[str, Any]]
+"""Turns what a module returns into tensors by output name."""
+
+
+@dataclass(frozen=True)
+class TorchNetwork:
+    """A module that takes its inputs in the order of `inputs`.
+
+    `sources` maps the submodules it calls, one a node, to the nodes of the file; a saved program has none. `away` are
+    the nodes that conversion needed no submodule for, `prepared` says what else it did. The module of an exported
+    program is a graph of operators (`is_graph`), that of a script runs as a whole.
+    """
+
+    module: Any
+    inputs: tuple[spec.TensorSpec, ...]
+    name_outputs: NameOutputs
+    sources: "Mapping[str, Origin]" = field(default_factory=dict)
+    away: "tuple[Origin, ...]" = ()
+    prepared: tuple[str, ...] = ()
+    is_graph: bool = False
+
+
+def read_network(torch: Any, source: spec.ModelSource) -> Any:
+    """An ONNX `ModelProto`, a script module, or the module of an exported program.
+
+    The two latter can run code of their own; whether they may is the agent's decision, made before this.
+    """
+    if source.format is spec.ModelFormat.ONNX:
+        return read_onnx(source.path)
+    if source.format is spec.ModelFormat.TORCHSCRIPT:
+        return torch.jit.load(str(source.path), map_location="cpu")
+    return torch.export.load(str(source.path)).module()
+
+
+def convert_network(model: Any, source: spec.ModelSource) -> TorchNetwork:
+    """The module to compile. Raises `NotImplementedError` for an operator that is not known."""
+    if source.format is spec.ModelFormat.ONNX:
+        return _from_onnx(model, run_inputs(model, source))
+    if not source.inputs:
+        raise spec.UnsupportedSettingsError(
+            f"a {source.format} file does not tell its inputs: give each with --shape NAME=1x3x224x224, in order"
+        )
+    return TorchNetwork(model, source.inputs, _by_place, is_graph=source.format is spec.ModelFormat.TORCH_EXPORT)
+
+
+def _from_onnx(model: Any, inputs: tuple[spec.TensorSpec, ...]) -> TorchNetwork:
+    from enginebench_plugins.engines.torch.graph import convert_graph
+
+    converted, names = convert_graph(model, inputs), output_names(model)
+    return TorchNetwork(
+        converted.module,
+        inputs,
+        lambda returned: dict(zip(names, returned, strict=True)),
+        converted.sources,
+        converted.away,
+        converted.prepared,
+    )
+
+
+def _by_place(returned: Any) -> dict[str, Any]:
+    """The tensors a program returns, by where they lie in it: output_0, output_1_0, and the keys of dicts as they are.
+
+    What else it returns, such as None and numbers, is left out. Raises `UnsupportedSettingsError` where there is no
+    tensor at all.
+    """
+    tensors = dict(_places("", returned))
+    if not tensors:
+        raise spec.UnsupportedSettingsError("the program returns no tensor: let it return what it computes")
+    return tensors
+
+
+def _places(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _places(f"{name}_{key}" if name else str(key), inner)
+    elif isinstance(value, tuple | list):
+        for index, inner in enumerate(value):
+            yield from _places(f"{name or 'output'}_{index}", inner)
+    elif hasattr(value, "detach"):
+        yield name or "output_0", value

@@ -1,0 +1,199 @@
+"""The layers of a network: the modules it calls, one a node, timed through hooks.
+
+Hooks come closer to the truth than running the graph node by node, which adds work of its own to each of them. The
+graph of an exported program calls operators and no modules, so that it is run node by node all the same.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from enginebench_plugins import spec
+from enginebench_plugins.engines.torch.graph import Origin
+from enginebench_plugins.engines.torch.precision import WORDS
+from enginebench_plugins.toolkit.engine import Inferences
+
+Forward = Callable[..., Any]
+"""Runs a network on its inputs."""
+
+
+@dataclass
+class _Layer:
+    """What is gathered of one module or operator."""
+
+    name: str
+    type: str
+    origin: Origin
+    description: str = ""
+    order: int = -1
+    started_ns: int = 0
+    elapsed_ns: int = 0
+    calls: int = 0
+    precision: str = ""
+    shapes: tuple[tuple[int, ...], ...] = ()
+    time_ns: list[int] = field(default_factory=list)
+
+
+def profile_modules(
+    module: Any,
+    sources: Mapping[str, Origin],
+    away: Sequence[Origin],
+    synchronize: Callable[[], None],
+    request: spec.InferRequest,
+    inferences: Inferences,
+) -> spec.ModelProfile:
+    """Time the modules that `sources` maps to their nodes over all inferences; those `away` are listed after them."""
+    layers = _Layers(synchronize)
+    handles = layers.attach(module, sources)
+    try:
+        profile = layers.profile(request, inferences)
+    finally:
+        for handle in handles:
+            handle.remove()
+    taken = {layer.name for layer in profile.layers}
+    first = len(profile.layers)
+    return replace(
+        profile, layers=(*profile.layers, *(_away(origin, first + place, taken) for place, origin in enumerate(away)))
+    )
+
+
+def _away(origin: Origin, order: int, taken: set[str]) -> spec.LayerProfile:
+    """A node that was computed ahead, or that nothing needs."""
+    name = origin.label
+    while name in taken:
+        name = f"{name}#{order}"
+    taken.add(name)
+    return spec.LayerProfile(
+        name=name,
+        type=origin.type,
+        order=order,
+        state=spec.LayerState.OPTIMIZED_AWAY,
+        source_nodes=(origin.label,),
+        inputs=origin.inputs,
+        outputs=origin.outputs,
+    )
+
+
+def profile_operators(
+    torch: Any,
+    graph: Any,
+    synchronize: Callable[[], None],
+    create_request: Callable[[Forward], spec.InferRequest],
+    inferences: Inferences,
+) -> spec.ModelProfile:
+    """Time the operators that an `fx.GraphModule` calls; `create_request` makes a request that runs what it is given.
+
+    An operator is named, and its origin is, after its node in the graph.
+    """
+    layers = _Layers(synchronize)
+    timed = {node: layers.add(_operator(node)) for node in graph.graph.nodes if _is_operator(node)}
+
+    class TimingInterpreter(torch.fx.Interpreter):  # type: ignore[misc]  # torch is imported late
+        def run_node(self, n: Any) -> Any:
+            layer = timed.get(n)
+            if layer is None:
+                return super().run_node(n)
+            layers.begin(layer)
+            result = super().run_node(n)
+            layers.end(layer, result)
+            return result
+
+    return layers.profile(create_request(TimingInterpreter(graph).run), inferences)
+
+
+class _Layers:
+    """The modules of a network while they are being timed."""
+
+    def __init__(self, synchronize: Callable[[], None]) -> None:
+        self.all: list[_Layer] = []
+        self._synchronize = synchronize
+        self._executed = 0
+
+    def add(self, layer: _Layer) -> _Layer:
+        """Take a layer in."""
+        self.all.append(layer)
+        return layer
+
+    def profile(self, request: spec.InferRequest, inferences: Inferences) -> spec.ModelProfile:
+        """Run the inferences and put down what was gathered."""
+        latency_ns = inferences.run(request, self.end_iteration)
+        profiles = (_to_profile(layer, inferences.count, position) for position, layer in enumerate(self.in_order()))
+        return spec.ModelProfile(tuple(profiles), latency_ns)
+
+    def attach(self, module: Any, sources: Mapping[str, Origin]) -> list[Any]:
+        """Hook every module of `sources`; returns the handles that unhook."""
+        handles = []
+        for name, origin in sources.items():
+            called = module.get_submodule(name)
+            layer = self.add(_Layer(name, called._get_name(), origin, called.extra_repr()))
+            handles.append(called.register_forward_pre_hook(self._before(layer)))
+            handles.append(called.register_forward_hook(self._after(layer)))
+        return handles
+
+    def end_iteration(self, _iteration: int) -> None:
+        """Close the books of one inference."""
+        for layer in self.all:
+            if layer.order >= 0:
+                layer.time_ns.append(layer.elapsed_ns)
+                layer.elapsed_ns = 0
+
+    def in_order(self) -> list[_Layer]:
+        """Executed layers in the order they first ran, then those that never did."""
+        return sorted(self.all, key=lambda layer: (layer.order < 0, layer.order))
+
+    def begin(self, layer: _Layer) -> None:
+        """A layer's call begins."""
+        if layer.order < 0:
+            layer.order = self._executed
+            self._executed += 1
+        self._synchronize()
+        layer.started_ns = time.perf_counter_ns()
+
+    def end(self, layer: _Layer, result: Any) -> None:
+        """A layer's call has brought its result."""
+        self._synchronize()
+        layer.elapsed_ns += time.perf_counter_ns() - layer.started_ns
+        layer.calls += 1
+        if not layer.shapes:
+            _describe(layer, result)
+
+    def _before(self, layer: _Layer) -> Callable[..., None]:
+        return lambda _module, _inputs: self.begin(layer)
+
+    def _after(self, layer: _Layer) -> Callable[..., None]:
+        return lambda _module, _inputs, result: self.end(layer, result)
+
+
+def _is_operator(node: Any) -> bool:
+    """Whether a node computes: taking one result out of several does not."""
+    return node.op == "call_function" and not node.name.startswith("getitem")
+
+
+def _operator(node: Any) -> _Layer:
+    inputs = tuple(each.name for each in node.all_input_nodes)
+    return _Layer(node.name, str(node.target), Origin(node.name, str(node.target), inputs, (node.name,)))
+
+
+def _describe(layer: _Layer, result: Any) -> None:
+    tensors = [t for t in (result if isinstance(result, tuple | list) else [result]) if hasattr(t, "shape")]
+    layer.shapes = tuple(tuple(tensor.shape) for tensor in tensors)
+    layer.precision = next((WORDS.get(str(t.dtype), str(t.dtype).removeprefix("torch.")) for t in tensors), "")
+
+
+def _to_profile(layer: _Layer, iterations: int, position: int) -> spec.LayerProfile:
+    executed = len(layer.time_ns) == iterations
+    return spec.LayerProfile(
+        name=layer.name,
+        type=layer.type,
+        order=position,
+        state=spec.LayerState.EXECUTED if executed else spec.LayerState.NOT_EXECUTED,
+        time_ns=tuple(layer.time_ns) if executed else (),
+        calls=max(1, layer.calls // iterations),
+        precision=layer.precision,
+        output_shapes=layer.shapes,
+        source_nodes=(layer.origin.label,),
+        inputs=layer.origin.inputs,
+        outputs=layer.origin.outputs,
+        parameters={"module": layer.description} if layer.description else {},
+    )

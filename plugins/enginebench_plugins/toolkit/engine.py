@@ -1,0 +1,87 @@
+"""What every engine does alike: refuse what it does not offer, name the processor, time profiled inferences."""
+
+import platform
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from enginebench_plugins import spec
+
+CPUINFO = Path("/proc/cpuinfo")
+
+
+def processor_name(cpuinfo: Path = CPUINFO) -> str:
+    """The name the kernel gives the first processor ("AMD EPYC 7763"), else the machine's architecture (ARM)."""
+    try:
+        lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    fields = (line.partition(":") for line in lines)
+    names = (value.strip() for key, _, value in fields if key.strip() in {"model name", "Model"})
+    return next((name for name in names if name), platform.machine())
+
+
+@dataclass(frozen=True)
+class Inferences:
+    """So many inferences, one after the other, rotating through `inputs`, with `between` called after each."""
+
+    inputs: Sequence[spec.Tensors]
+    count: int
+    between: spec.Between = spec.nothing
+
+    def run(
+        self, request: spec.InferRequest, after_each: Callable[[int], None] = lambda _inference: None
+    ) -> tuple[int, ...]:
+        """The nanoseconds each took. `after_each` reads counters after the inference of this number."""
+        latency_ns = []
+        for inference in range(self.count):
+            tensors = self.inputs[inference % len(self.inputs)]
+            begin_ns = time.perf_counter_ns()
+            request.infer(tensors)
+            latency_ns.append(time.perf_counter_ns() - begin_ns)
+            after_each(inference)
+            self.between()
+        return tuple(latency_ns)
+
+
+def refuse_unsupported(
+    engine: str, info: spec.EngineInfo, devices: Sequence[spec.Device], settings: spec.Settings
+) -> spec.Device:
+    """The device the settings name. Raises `UnsupportedSettingsError` for anything beyond `info` and `devices`."""
+    device = next((each for each in devices if each.name == settings.device), None)
+    if device is None:
+        names = ", ".join(each.name for each in devices)
+        raise spec.UnsupportedSettingsError(f"{engine} has no device {settings.device}; it has {names}")
+    offered = {spec.Precision.DEFAULT, *device.precisions}
+    if settings.precision not in offered:
+        _refuse(engine, "precision", settings.precision, offered)
+    if settings.hint not in info.hints:
+        _refuse(engine, "hint", settings.hint, info.hints)
+    if settings.load not in info.loads:
+        _refuse(engine, "load", settings.load, info.loads)
+    if settings.streams > 1 and not info.multiple_streams:
+        raise spec.UnsupportedSettingsError(f"{engine} runs one stream, not {settings.streams}")
+    for name, value in settings.options.items():
+        _refuse_option(engine, info.options, name, value)
+        if not settings.profiling and any(each.name == name and each.profile_only for each in info.options):
+            raise spec.UnsupportedSettingsError(f"option {name} of {engine} is for profiles only")
+    return device
+
+
+def _refuse(engine: str, what: str, wanted: str, offered: Collection[str]) -> None:
+    raise spec.UnsupportedSettingsError(
+        f"{engine} does not offer the {what} {wanted} here; it offers {', '.join(sorted(offered))}"
+    )
+
+
+def _refuse_option(engine: str, options: Sequence[spec.OptionSpec], name: str, value: spec.OptionValue) -> None:
+    option = next((each for each in options if each.name == name), None)
+    if option is None:
+        known = ", ".join(each.name for each in options) or "none"
+        raise spec.UnsupportedSettingsError(f"{engine} has no option {name}; its options: {known}")
+    if type(value) is not option.type:
+        raise spec.UnsupportedSettingsError(f"option {name} of {engine} is a {option.type.__name__}, not {value!r}")
+    if option.choices and value not in option.choices:
+        choices = ", ".join(map(str, option.choices))
+        raise spec.UnsupportedSettingsError(f"option {name} of {engine} is one of {choices}, not {value!r}")

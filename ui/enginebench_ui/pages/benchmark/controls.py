@@ -1,0 +1,135 @@
+"""What a person looks at: based on which line, beside which others, by which statistic, and in which cell."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import streamlit as st
+
+from enginebench_controller.errors import InputError
+from enginebench_ui.pages.benchmark import stored as kept
+from enginebench_ui.pages.benchmark.shapes.figures import CellRemark, Lens, Statistic
+from enginebench_ui.pages.benchmark.shapes.lines import Line, LineLook, looks
+from enginebench_ui.pages.benchmark.shapes.whole import (
+    Lines,
+    WholeBenchmark,
+    benchmark_options,
+    default_base,
+    default_beside,
+    lines_to_choose,
+)
+from enginebench_ui.shared.choosing import choose_one, choose_several, choose_view
+from enginebench_ui.shared.text import count_of, inert
+
+
+def show_remarks(remarks: Sequence[CellRemark], on_what: str) -> None:
+    """Show the sentences behind an expander; nothing without any."""
+    if not remarks:
+        return
+    label = f"{count_of(len(remarks), 'remark')} {on_what}"
+    # Drawn once it is opened: hundreds of sentences would hold up every answer of the page.
+    expander = st.expander(label, icon=":material/flag:", key=f"remarks {on_what}", on_change="rerun")
+    if expander.open:
+        expander.markdown("\n".join(f"- **{inert(one.about)}**: {inert(one.sentence)}" for one in remarks))
+
+
+NOTHING = "none"
+
+
+@dataclass(frozen=True)
+class ChosenLines:
+    """What was chosen. `lines` are the base and those beside it, `looks` how each is drawn, by key."""
+
+    benchmark: WholeBenchmark
+    other: WholeBenchmark | None
+    base: Line
+    beside: tuple[Line, ...]
+    statistic: Statistic
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """The base, and those beside it."""
+        return (self.base, *self.beside)
+
+    @property
+    def looks(self) -> dict[str, LineLook]:
+        """How each line is drawn."""
+        return looks(self.lines)
+
+    def lens(self, *, with_mean_intervals: bool = True) -> Lens:
+        """How measurements are looked at. The intervals of means are read from the store only where they are shown."""
+        shown = [one for line in self.lines for one in line.cells.values()]
+        by_mean = self.statistic is Statistic.MEAN and with_mean_intervals
+        problems = {**self.benchmark.problems, **(self.other.problems if self.other else {})}
+        return Lens(self.statistic, kept.mean_intervals(shown) if by_mean else {}, problems)
+
+
+def choose_lines(benchmark: WholeBenchmark) -> ChosenLines:
+    """Show the drop-downs above all views."""
+    first, second = st.columns(2), st.columns([3, 1])
+    with first[1]:
+        other = _choose_other(benchmark)
+    lines = lines_to_choose(benchmark, other)
+    labels = {key: line.label for key, line in lines.by_key.items()}
+    with first[0]:
+        key = choose_one(
+            "Based on",
+            labels,
+            "based",
+            default=default_base(lines.own).key,
+            scope=benchmark.id,
+            help="Cards, speed-ups and ratios are those of this one.",
+        )
+    base = lines.by_key[key]
+    with second[0]:
+        beside = _choose_beside(benchmark, other, base, lines, labels)
+    with second[1]:
+        statistic = choose_view(
+            "Latency by",
+            {one.value: one.value.capitalize() for one in Statistic},
+            "stat",
+            default=Statistic.MEDIAN.value,
+            help="Items/s is by wall clock, whichever latency is chosen.",
+        )
+    return ChosenLines(benchmark, other, base, beside, Statistic(statistic))
+
+
+def choose_batch(choice: ChosenLines) -> int:
+    """Show the batches of the base."""
+    return _choose_size("Batch", "batch", choice.base.batches, choice.base.batches[0])
+
+
+def choose_cores(choice: ChosenLines) -> int:
+    """Show the core counts of the base."""
+    return _choose_size("Cores", "cores", choice.base.cores, choice.base.cores[-1])
+
+
+def _choose_size(label: str, name: str, sizes: Sequence[int], default: int) -> int:
+    return int(choose_one(label, {str(size): str(size) for size in sizes}, name, default=str(default), width=140))
+
+
+def _choose_other(benchmark: WholeBenchmark) -> WholeBenchmark | None:
+    options = {NOTHING: "No other benchmark"} | benchmark_options(kept.relatives(benchmark.id).comparable)
+    asked = st.query_params.get("with", NOTHING)
+    other = None if asked in (NOTHING, benchmark.id) else _other(asked)
+    if other:
+        options |= benchmark_options([other.bundle.benchmark])
+    choose_one("Compared with another benchmark", options, "with", default=NOTHING, scope=benchmark.id)
+    return other
+
+
+def _other(benchmark_id: str) -> WholeBenchmark | None:
+    try:
+        return kept.whole(benchmark_id)
+    except InputError as error:
+        st.warning(inert(str(error)))
+        return None
+
+
+def _choose_beside(
+    benchmark: WholeBenchmark, other: WholeBenchmark | None, base: Line, lines: Lines, labels: dict[str, str]
+) -> tuple[Line, ...]:
+    options = {key: label for key, label in labels.items() if key != base.key}
+    default = [line.key for line in default_beside(base, lines)]
+    scope = "-".join((benchmark.id, other.id if other else "", base.key))
+    keys = choose_several("Beside it", options, "beside", default=default, scope=scope, placeholder="Nothing beside it")
+    return tuple(lines.by_key[key] for key in keys)

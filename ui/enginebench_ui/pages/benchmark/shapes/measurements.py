@@ -1,0 +1,262 @@
+"""All measurements of a benchmark: as rows, process by process, as bars by batch, and what went wrong in words."""
+
+import html
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from enginebench_controller.records import Block, Failure, Measurement, ModelVersion, OutputCheck, Process, WarmUp
+from enginebench_controller.verdicts.disturbances import summarize_evidence
+from enginebench_controller.verdicts.output_check import check_outputs
+from enginebench_controller.verdicts.parity import flags, status_words
+from enginebench_ui.shared.charts import SERIES, margins
+from enginebench_ui.shared.text import Row, arrivals_text, cells, engine_label, milliseconds, percent, readback
+
+_AXES: Mapping[str, Callable[[Measurement], str]] = {
+    "target": lambda m: m.target,
+    "device": lambda m: m.configuration.device,
+    "cores": lambda m: f"{m.configuration.cores} core" + ("" if m.configuration.cores == 1 else "s"),
+    "streams": lambda m: f"{m.configuration.streams} stream" + ("" if m.configuration.streams == 1 else "s"),
+    "precision": lambda m: m.configuration.precision,
+    "hint": lambda m: f"hint {m.configuration.hint}",
+    "load": lambda m: str(m.configuration.load),
+    "requests": lambda m: f"{m.configuration.requests} in flight",
+    "arrivals": lambda m: arrivals_text(m.configuration.arrivals),
+}
+
+
+def timed(measurements: Iterable[Measurement]) -> tuple[Measurement, ...]:
+    """Return the measurements that have numbers."""
+    return tuple(one for one in measurements if one.latency is not None)
+
+
+def varying_axes(measurements: Sequence[Measurement]) -> dict[str, Callable[[Measurement], str]]:
+    """Return the axes on which the measurements differ, each with how to read it."""
+    return {axis: read for axis, read in _AXES.items() if len({read(one) for one in measurements}) > 1}
+
+
+def series_names(measurements: Sequence[Measurement]) -> dict[str, str]:
+    """Return the name of the series that each measurement, by id, belongs to."""
+    varying = varying_axes(measurements).values()
+    return {
+        one.id: " · ".join(filter(None, (engine_label(one), *(read(one) for read in varying)))) for one in measurements
+    }
+
+
+def series_colours(names: Iterable[str]) -> dict[str, str]:
+    """Return a colour for each series, in the order in which they first come; after eight, colours repeat."""
+    return {name: SERIES[index % len(SERIES)] for index, name in enumerate(dict.fromkeys(names))}
+
+
+_RARE_AXES = ("target", "streams", "hint", "load", "requests", "arrivals")
+_SOMETIMES: Mapping[str, set[str | float | None]] = {
+    "Environment": {"default"},
+    "Spread (%)": {None},
+    "p99 (ms)": {None},
+    "Outputs": {None},
+}
+"""Columns that are left out where they hold nothing but these."""
+
+
+@dataclass(frozen=True)
+class FailureView:
+    """Measurements that failed in the same way: what to tell a person, and the engine's own words."""
+
+    heading: str
+    message: str
+    detail: str
+    configurations: tuple[str, ...]
+
+
+def measurement_rows(
+    measurements: Sequence[Measurement],
+    models: Iterable[ModelVersion] = (),
+    checks: Mapping[str, OutputCheck] | None = None,
+) -> tuple[Row, ...]:
+    """Return a table row a measurement; None stands where there is no number.
+
+    Columns that would say nothing, and axes in which the measurements do not differ, are left out but for the most
+    common. `models`, all those of the store, tell which versions are to compute the same; `checks` of the outputs are
+    made where none are given.
+    """
+    varying = varying_axes(measurements)
+    extra = {axis.capitalize(): varying[axis] for axis in _RARE_AXES if axis in varying}
+    checks = check_outputs(measurements, models) if checks is None else checks
+    rows = [_row(one, extra, _outputs(one.id, checks)) for one in measurements]
+    silent = {heading for heading in _SOMETIMES if {row[heading] for row in rows} <= _SOMETIMES[heading]}
+    return tuple(cells({heading: row[heading] for heading in row if heading not in silent}) for row in rows)
+
+
+def failure_views(measurements: Iterable[Measurement]) -> tuple[FailureView, ...]:
+    """Return the failures, those of one engine with the same words together."""
+    alike: dict[tuple[str, Failure], list[Measurement]] = {}
+    for measurement in measurements:
+        if measurement.failure:
+            alike.setdefault((engine_label(measurement), measurement.failure), []).append(measurement)
+    return tuple(_failure(engine, failure, group) for (engine, failure), group in alike.items())
+
+
+def configuration_text(measurement: Measurement) -> str:
+    """Name what was measured within a benchmark: "resnet50, local, CPU, batch 1, 2 cores"."""
+    asked = measurement.configuration
+    cores = "1 core" if asked.cores == 1 else f"{asked.cores} cores"
+    return f"{measurement.model_name}, {measurement.target}, {asked.device}, batch {asked.batch}, {cores}"
+
+
+def _row(measurement: Measurement, extra: Mapping[str, Callable[[Measurement], str]], outputs: str | None) -> Row:
+    asked, latency = measurement.configuration, measurement.latency
+    return {
+        "Model": measurement.model_name,
+        "Engine": measurement.engine.name,
+        "Version": measurement.engine.version,
+        "Environment": measurement.engine.environment,
+        "Device": asked.device,
+        "Batch": asked.batch,
+        "Cores": asked.cores,
+        **{heading: read(measurement) for heading, read in extra.items()},
+        "Precision": readback(measurement.effective.precision),
+        "Threads": readback(measurement.effective.threads),
+        "Median (ms)": milliseconds(latency.median_ns if latency else None),
+        "± (%)": percent(latency.median_relative_half_width if latency else None),
+        "Spread (%)": percent(measurement.process_spread),
+        "p95 (ms)": milliseconds(latency.percentile_ns(95) if latency else None),
+        "p99 (ms)": milliseconds(latency.percentile_ns(99) if latency else None),
+        "Items/s": measurement.throughput_items_per_s,
+        "Status": status_words(measurement),
+        "Outputs": outputs,
+        "Disturbed (%)": percent(summarize_evidence(measurement.blocks).disturbed_share),
+        "Remarks": "; ".join(_remarks(measurement)) or None,
+    }
+
+
+def _remarks(measurement: Measurement) -> tuple[str, ...]:
+    failure = measurement.failure
+    ended = (ending(failure),) if failure else ()
+    return ended + flags(measurement)
+
+
+def _outputs(identity: str, checks: Mapping[str, OutputCheck]) -> str | None:
+    """Say how a measurement's outputs compare with another's; None where there was nothing to compare."""
+    check = checks.get(identity)
+    if check is not None and (check.problem or check.reference):
+        return check.problem or check.remark or "agree"
+    return "reference" if any(other.reference == identity for other in checks.values()) else None
+
+
+def _failure(engine: str, failure: Failure, group: list[Measurement]) -> FailureView:
+    detail = "\n\n".join(filter(None, (failure.detail, failure.stderr_tail)))
+    return FailureView(f"{engine}: {ending(failure)}", failure.message, detail, tuple(map(configuration_text, group)))
+
+
+def ending(failure: Failure) -> str:
+    """Say in a few words how a run ended: "crashed, SIGSEGV, in compile"."""
+    where = f"in {failure.phase.replace('_', ' ')}" if failure.phase else ""
+    return ", ".join(filter(None, (failure.kind.value.replace("_", " "), failure.signal, where)))
+
+
+def process_rows(measurements: Sequence[Measurement]) -> tuple[Row, ...]:
+    """Return a table row a process; None stands where the machine did not tell."""
+    names = series_names(measurements)
+    return tuple(cells(_process_row(one, process, names[one.id])) for one in measurements for process in one.processes)
+
+
+def _process_row(measurement: Measurement, process: Process, series: str) -> Row:
+    blocks = [block for block in measurement.blocks if block.process == process.index]
+    evidence = [block.evidence for block in blocks]
+    return {
+        "Model": measurement.model_name,
+        "Series": series,
+        "Batch": measurement.configuration.batch,
+        "Process": process.index + 1,
+        "Median (ms)": milliseconds(process.median_ns),
+        "Items/s": process.throughput_items_per_s,
+        "Warm-up": _warm_up(process.warm_up),
+        "Blocks": len(blocks),
+        "Disturbed blocks": _disturbed(blocks),
+        "Other processes (ms)": milliseconds(_total(one.other_cpu_time_ns for one in evidence)),
+        "Steal (ms)": milliseconds(_total(one.steal_ns for one in evidence)),
+        "Throttled (ms)": milliseconds(_total(one.throttled_ns for one in evidence)),
+        "Involuntary switches": _total(one.involuntary_switches for one in evidence),
+        "Lowest clock (GHz)": _least([one.min_frequency_hz for one in evidence]),
+        "Hottest (°C)": _hottest([one.temperature_millicelsius for one in evidence]),
+    }
+
+
+def _warm_up(warm_up: WarmUp | None) -> str | None:
+    if warm_up is None:
+        return None
+    if warm_up.steady is None:
+        return "too few inferences to tell"
+    return "steady" if warm_up.steady else f"never steady: {warm_up.reason}".removesuffix(": ")
+
+
+def _disturbed(blocks: Sequence[Block]) -> int:
+    return sum(bool(block.disturbances) for block in blocks)
+
+
+def _total(values: Iterable[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _least(frequencies_hz: Sequence[int | None]) -> float | None:
+    return min((value / 1e9 for value in frequencies_hz if value is not None), default=None)
+
+
+def _hottest(temperatures_millicelsius: Sequence[int | None]) -> float | None:
+    return max((value / 1000 for value in temperatures_millicelsius if value is not None), default=None)
+
+
+HEIGHT_PX = 420
+MOST_PANELS_IN_A_ROW = 3
+
+_MARGINS = margins(40)
+_LEGEND = {"orientation": "h", "yanchor": "top", "y": -0.22, "x": 0}
+
+
+def throughput_figure(measurements: Sequence[Measurement]) -> go.Figure | None:
+    """Draw items/s as bars, grouped by batch, a colour a series and a panel a model; None when nothing has numbers."""
+    shown = timed(measurements)
+    if not shown:
+        return None
+    names, models = series_names(shown), list(dict.fromkeys(one.model_name for one in shown))
+    figure, panels = _panels(models)
+    for series, colour in series_colours(names.values()).items():
+        for model, (row, column) in panels.items():
+            bars = [one for one in shown if names[one.id] == series and one.model_name == model]
+            figure.add_trace(_bars(bars, series, colour, in_legend=model == models[0]), row=row, col=column)
+    figure.update_xaxes(type="category", title="batch", categoryorder="array", categoryarray=_batches(shown))
+    figure.update_yaxes(rangemode="tozero")
+    figure.update_yaxes(title="items/s", col=1)
+    return figure.update_layout(barmode="group", margin=_MARGINS, legend=_LEGEND)
+
+
+def _panels(models: Sequence[str]) -> tuple[go.Figure, dict[str, tuple[int, int]]]:
+    """Make a figure with a panel a model, and say in which row and column, counted from 1, each model is."""
+    columns = min(len(models), MOST_PANELS_IN_A_ROW)
+    rows = -(-len(models) // columns)
+    figure = make_subplots(rows, columns, subplot_titles=[html.escape(model) for model in models])
+    figure.update_layout(height=HEIGHT_PX * rows)
+    return figure, {model: (index // columns + 1, index % columns + 1) for index, model in enumerate(models)}
+
+
+def _bars(measurements: Sequence[Measurement], series: str, colour: str, *, in_legend: bool) -> go.Bar:
+    return go.Bar(
+        x=[str(one.configuration.batch) for one in measurements],
+        y=[one.throughput_items_per_s for one in measurements],
+        # Plotly reads a few HTML tags in every text; names from elsewhere must not speak it.
+        name=html.escape(series),
+        legendgroup=series,
+        showlegend=in_legend,
+        marker_color=colour,
+        texttemplate="%{y:.3~s}",
+        textposition="outside",
+        cliponaxis=False,
+        hovertemplate="batch %{x}: %{y:.1f} items/s<extra>%{fullData.name}</extra>",
+    )
+
+
+def _batches(measurements: Sequence[Measurement]) -> list[str]:
+    return [str(batch) for batch in sorted({one.configuration.batch for one in measurements})]

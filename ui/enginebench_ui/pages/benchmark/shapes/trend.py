@@ -1,0 +1,248 @@
+"""The same model and configuration over time: by engine, what changed from one to the next, and the alerts as rows."""
+
+import html
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import plotly.graph_objects as go
+
+from enginebench_controller.records import Interval, Measurement, Status
+from enginebench_controller.stats.scaling import Figure
+from enginebench_controller.store.trends import TrendPoint
+from enginebench_controller.verdicts.alerts import Alert, Cause, Confirmation, HistoryAlerts, history_words
+from enginebench_controller.verdicts.words import factor_words
+from enginebench_ui.pages.benchmark.shapes.figures import UNITS, Statistic, Value, scaled
+from enginebench_ui.pages.benchmark.shapes.lines import LEGEND, MARGINS
+from enginebench_ui.shared.charts import SERIES
+from enginebench_ui.shared.text import UNKNOWN, Row, cells, instant, percent, shortened
+
+CAUSES = {Cause.MACHINE: "the machine", Cause.CANDIDATE: "perhaps the engine", Cause.UNEXPLAINED: "unexplained"}
+
+
+def is_shown(found: HistoryAlerts, measurement: Measurement) -> bool:
+    """Whether a history is of the configuration of a measurement, on whatever engine and with whatever options."""
+    chosen, asked = found.history.configuration, measurement.configuration
+    axes = ("device", "batch", "cores", "streams", "precision", "hint", "load", "requests", "arrivals")
+    return all(getattr(chosen, axis) == getattr(asked, axis) for axis in axes)
+
+
+def alert_rows(found: Sequence[tuple[HistoryAlerts, Sequence[Confirmation | None]]]) -> tuple[Row, ...]:
+    """A row a change, newest first."""
+    every = [each for one, confirmations in found for each in zip(one.alerts, confirmations, strict=True)]
+    newest_first = sorted(every, key=lambda each: each[0].after.at_unix_ns, reverse=True)
+    return tuple(cells(_alert_row(*each)) for each in newest_first)
+
+
+def _alert_row(alert: Alert, confirmation: Confirmation | None) -> Row:
+    before, after = (one or UNKNOWN for one in alert.versions)
+    said = confirmation.sentence if confirmation else ""
+    return {
+        "Since": instant(alert.after.at_unix_ns),
+        "Benchmark": f"benchmark?id={alert.after.benchmark_id}",
+        "History": history_words(alert.history),
+        "Time": factor_words(alert.ratio),
+        "Version": before if before == after else f"{before} → {after}",
+        "Cause": CAUSES[alert.cause],
+        "Found": str(confirmation.finding) if confirmation else None,
+        "Remarks": "; ".join(filter(None, (alert.sentence, said))),
+    }
+
+
+HEIGHT_PX = 420
+
+_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "pentagon", "star", "hexagon")
+_LONGEST_NAME = 40
+_MOST_VERSIONS_NAMED = 12
+_COMPARED: Mapping[str, Callable[[TrendPoint], str | None]] = {
+    "effective precision": lambda point: point.effective_precision,
+    "the number of threads": lambda point: str(point.effective_threads or "") or None,
+    "the input set": lambda point: (point.input_set_sha256 or "")[:12] or None,
+    "the processor": lambda point: point.cpu_model,
+}
+"""What two points that follow one another should share."""
+
+
+@dataclass(frozen=True)
+class Track:
+    """The points of one engine in one environment with one set of options, oldest first."""
+
+    name: str
+    points: tuple[TrendPoint, ...]
+
+
+@dataclass(frozen=True)
+class TrendLens:
+    """How a trend is looked at: which figure, by which latency, of which batch, seen from which benchmark."""
+
+    figure: Figure
+    statistic: Statistic
+    batch: int
+    benchmark_id: str
+
+    def value(self, point: TrendPoint, figure: Figure | None = None) -> Value:
+        """Return a figure of a point, the chosen one if none is named.
+
+        Means have no interval here: that would take all samples of all benchmarks.
+        """
+        figure = figure or self.figure
+        if figure is Figure.ITEMS_PER_S:
+            return Value(point.throughput_items_per_s, point.throughput_interval)
+        by_median = self.statistic is Statistic.MEDIAN
+        latency_ns = point.median_ns if by_median else point.mean_ns
+        if latency_ns is None:
+            return Value(None)
+        factor = 1e-6 / (self.batch if figure is Figure.TIME_PER_ITEM else 1)
+        return Value(latency_ns * factor, scaled(point.median_interval, factor) if by_median else None)
+
+
+def tracks(points: Sequence[TrendPoint], engines: Collection[str]) -> tuple[Track, ...]:
+    """Part the points of some engines by engine, environment and options, in the order in which these first come."""
+    parted: dict[str, list[TrendPoint]] = {}
+    for point in points:
+        if point.engine.name in engines:
+            parted.setdefault(_track_name(point), []).append(point)
+    return tuple(Track(name, tuple(own)) for name, own in parted.items())
+
+
+def trend_figure(shown: Sequence[Track], lens: TrendLens) -> go.Figure | None:
+    """Draw a figure over time, a line a track; where a version changed its name stands. None without any value."""
+    drawn = go.Figure()
+    for place, track in enumerate(shown):
+        if any(lens.value(point).value is not None for point in track.points):
+            drawn.add_trace(_line(track, place, lens))
+    if not drawn.data:
+        return None
+    drawn.update_yaxes(title=UNITS[lens.figure], rangemode="tozero")
+    return drawn.update_layout(height=HEIGHT_PX, margin=MARGINS, legend=LEGEND, showlegend=True)
+
+
+def trend_rows(shown: Sequence[Track], lens: TrendLens) -> tuple[Row, ...]:
+    """Return a row a point, newest first, with the change from the point before it on its track."""
+    found = [row for track in shown for row in _rows(track, lens)]
+    return tuple(cells(row) for _, row in sorted(found, key=lambda one: one[0], reverse=True))
+
+
+def unlike_hosts(shown: Sequence[Track]) -> str | None:
+    """Say it where not all points come from the same kind of processor: a name is not a machine."""
+    models = dict.fromkeys(point.cpu_model or "unknown" for track in shown for point in track.points)
+    if len(models) < 2:
+        return None
+    return f"the processors differ: {', '.join(shortened(model, 60) for model in models)}"
+
+
+def change(before: Value, after: Value) -> str | None:
+    """What a value became of the one before, as a factor; None where either is unknown."""
+    return None if not before.value or after.value is None else factor_words(after.value / before.value)
+
+
+def difference(before: Value, after: Value) -> str | None:
+    """Say whether a change is more than both intervals explain; None where there is none."""
+    if change(before, after) is None:
+        return None
+    if before.interval is None or after.interval is None:
+        return "unknown: no interval"
+    return "within noise" if _overlap(before.interval, after.interval) else "beyond noise"
+
+
+def _overlap(one: Interval, other: Interval) -> bool:
+    return one.low <= other.high and other.low <= one.high
+
+
+def _track_name(point: TrendPoint) -> str:
+    options = ", ".join(f"{name}={value}" for name, value in sorted(point.options.items()))
+    environment = "" if point.engine.environment in ("", "default") else f" ({point.engine.environment})"
+    return " · ".join(filter(None, (f"{point.engine.name}{environment}", shortened(options, _LONGEST_NAME))))
+
+
+def _line(track: Track, place: int, lens: TrendLens) -> go.Scatter:
+    colour = SERIES[place % len(SERIES)]
+    values = [lens.value(point) for point in track.points]
+    return go.Scatter(
+        x=[datetime.fromtimestamp(point.at_unix_ns / 1e9, UTC) for point in track.points],
+        y=[value.value for value in values],
+        error_y={
+            "type": "data",
+            "array": [_reach(value.high, value.value) for value in values],
+            "arrayminus": [_reach(value.value, value.low) for value in values],
+            "thickness": 1,
+            "width": 3,
+        },
+        text=_versions(track),
+        textposition="top center",
+        name=html.escape(track.name),
+        mode="lines+markers+text",
+        connectgaps=False,
+        line={"color": colour, "width": 1.5},
+        marker={
+            "symbol": _SYMBOLS[place % len(_SYMBOLS)],
+            "color": colour,
+            "size": [13 if point.benchmark_id == lens.benchmark_id else 7 for point in track.points],
+        },
+        customdata=[[_hover_name(point), html.escape(point.engine.version or "unknown")] for point in track.points],
+        hovertemplate=(
+            f"%{{x|%Y-%m-%d %H:%M}}: %{{y:,.4~r}} {UNITS[lens.figure]}<br>version %{{customdata[1]}}<br>"
+            "%{customdata[0]}<extra>%{fullData.name}</extra>"
+        ),
+    )
+
+
+def _hover_name(point: TrendPoint) -> str:
+    return html.escape(shortened(point.benchmark_name or point.benchmark_id, _LONGEST_NAME))
+
+
+def _reach(high: float | None, low: float | None) -> float | None:
+    return None if high is None or low is None else max(0.0, high - low)
+
+
+def _versions(track: Track) -> list[str]:
+    """The version where it is another one than before; of very many changes none, they would cover one another."""
+    named, last = [], None
+    for point in track.points:
+        version = point.engine.version
+        is_new = version is not None and version != last
+        named.append(html.escape(version or "") if is_new else "")
+        last = version or last
+    return named if len(list(filter(None, named))) <= _MOST_VERSIONS_NAMED else [""] * len(named)
+
+
+def _rows(track: Track, lens: TrendLens) -> Iterator[tuple[int, Row]]:
+    before: TrendPoint | None = None
+    for point in track.points:
+        yield point.at_unix_ns, _row(track, point, before, lens)
+        before = point if point.status.has_numbers else before
+
+
+def _row(track: Track, point: TrendPoint, before: TrendPoint | None, lens: TrendLens) -> Row:
+    values = {one: lens.value(point, one) for one in Figure}
+    earlier = Value(None) if before is None else lens.value(before)
+    return {
+        "When": instant(point.at_unix_ns),
+        "Benchmark": f"benchmark?id={point.benchmark_id}",
+        "Name": shortened(point.benchmark_name, _LONGEST_NAME),
+        "Engine": track.name,
+        "Version": point.engine.version,
+        "ms/item": values[Figure.TIME_PER_ITEM].value,
+        "ms/batch": values[Figure.TIME_PER_BATCH].value,
+        "± (%)": percent(values[Figure.TIME_PER_BATCH].half_width),
+        "items/s": values[Figure.ITEMS_PER_S].value,
+        "items/s ± (%)": percent(values[Figure.ITEMS_PER_S].half_width),
+        "Change": change(earlier, values[lens.figure]),
+        "Difference": difference(earlier, values[lens.figure]),
+        "Status": point.status.value,
+        "Remarks": "; ".join(_remarks(point, before, lens.benchmark_id)) or None,
+    }
+
+
+def _remarks(point: TrendPoint, before: TrendPoint | None, benchmark_id: str) -> Iterator[str]:
+    if point.benchmark_id == benchmark_id:
+        yield "this benchmark"
+    if point.imported:
+        yield "imported"
+    if point.status is Status.FAILED and point.failure_kind:
+        yield point.failure_kind.replace("_", " ")
+    if before is None or not point.status.has_numbers:
+        return
+    for what, read in _COMPARED.items():
+        if read(point) != read(before):
+            yield f"{what} differs: {read(before) or 'unknown'} before, {read(point) or 'unknown'} now"

@@ -1,0 +1,146 @@
+"""What the page of one benchmark reads, kept in memory until the store changes."""
+
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from typing import TypeVar
+
+from enginebench_controller.home import default_home
+from enginebench_controller.records import Interval, Measurement
+from enginebench_controller.runs.gate import gate_of
+from enginebench_controller.stats.summary import BlockLatency, mean_interval
+from enginebench_controller.store.benchmarks import Relatives
+from enginebench_controller.store.samples import LatencyCurve
+from enginebench_controller.store.store import Store
+from enginebench_controller.store.trends import TrendPoint
+from enginebench_controller.verdicts.alerts import Confirmation, HistoryAlerts, alerts, known
+from enginebench_controller.verdicts.answers import Answer, answers_of
+from enginebench_controller.verdicts.gate_results import GateResult
+from enginebench_controller.verdicts.pairing import excluded_blocks
+from enginebench_ui.pages.benchmark.shapes.whole import WholeBenchmark, shape
+from enginebench_ui.shared.reading import kept, place, store_at
+
+READ_AHEAD_SAMPLES = 500_000
+"""A benchmark with no more samples is read at once: the next cell that somebody looks at is then there already."""
+
+_MOST_KEPT = 1000
+
+R = TypeVar("R")
+
+Findings = tuple[tuple[HistoryAlerts, tuple[Confirmation | None, ...]], ...]
+
+
+def whole(benchmark_id: str) -> WholeBenchmark:
+    """Return one benchmark, without samples. Raises `InputError` when there is none."""
+    return _whole(*place(), benchmark_id)
+
+
+def answers(benchmark_id: str) -> tuple[Answer, ...]:
+    """Return which is fastest of each group of a benchmark that people compare, in a sentence."""
+    return _answers(*place(), benchmark_id)
+
+
+def gated(benchmark_id: str) -> GateResult | None:
+    """Return what a gate found; None for a benchmark that is no gate, or has nothing measured of one side."""
+    return _gated(*place(), benchmark_id)
+
+
+def relatives(benchmark_id: str) -> Relatives:
+    """Return a benchmark's re-runs, and others that it can be compared with."""
+    return _relatives(*place(), benchmark_id)
+
+
+def trend(measurement_id: str) -> tuple[TrendPoint, ...]:
+    """Return a measurement and its like in all benchmarks, oldest first."""
+    return _trend(*place(), measurement_id)
+
+
+def trend_alerts(model_digest: str, target: str) -> Findings:
+    """Return where the histories of a model version on a target changed, with what gates said of that."""
+    return _trend_alerts(*place(), model_digest, target)
+
+
+def curves(wanted: Sequence[str], benchmark: WholeBenchmark) -> Mapping[str, LatencyCurve]:
+    """Return the reduced latencies of measurements, by id; those without samples are left out."""
+    kept = _curves(*place())
+    ahead = [one.id for one in benchmark.measurements] if benchmark.samples <= READ_AHEAD_SAMPLES else []
+    _complete(kept, wanted, ahead, lambda store, ids: store.latency_curves(ids))
+    return {one: found for one in wanted if (found := kept[one]) is not None}
+
+
+def blocks(wanted: Sequence[str]) -> Mapping[str, tuple[BlockLatency, ...]]:
+    """Return what the latencies of each block add up to, by measurement id; those without samples are left out."""
+    kept = _blocks(*place())
+    _complete(kept, wanted, (), lambda store, ids: store.block_latencies(ids))
+    return {one: found for one in wanted if (found := kept[one]) is not None}
+
+
+def mean_intervals(measurements: Iterable[Measurement]) -> dict[str, Interval | None]:
+    """Return the intervals of mean latencies, by measurement id."""
+    timed = [one for one in measurements if one.latency is not None]
+    found = blocks([one.id for one in timed])
+    return {one.id: mean_interval(found.get(one.id, ()), excluded_blocks(one)) for one in timed}
+
+
+def store() -> Store:
+    """Return the store, for what is not kept in memory."""
+    return store_at(place()[0])
+
+
+def _complete(
+    kept: MutableMapping[str, R | None],
+    wanted: Sequence[str],
+    ahead: Sequence[str],
+    read: Callable[[Store, list[str]], Mapping[str, R]],
+) -> None:
+    """Read what is not there yet; what has no samples is kept as None, so that it is asked for once."""
+    if not (missing := [one for one in wanted if one not in kept]):
+        return
+    if len(kept) > _MOST_KEPT:
+        kept.clear()
+        missing = list(wanted)
+    asked = list(dict.fromkeys([*missing, *(one for one in ahead if one not in kept)]))
+    found = read(store(), asked)
+    kept.update({one: found.get(one) for one in asked})
+
+
+@kept(8)
+def _whole(path: str, generation: str, benchmark_id: str) -> WholeBenchmark:
+    own = store_at(path)
+    return shape(own.bundle(benchmark_id, with_samples=False), own.models())
+
+
+@kept(8)
+def _answers(path: str, generation: str, benchmark_id: str) -> tuple[Answer, ...]:
+    bundle, own = _whole(path, generation, benchmark_id).bundle, store_at(path)
+    return answers_of(own, bundle.benchmark, bundle.measurements, own.models())
+
+
+@kept(8)
+def _gated(path: str, generation: str, benchmark_id: str) -> GateResult | None:
+    benchmark = _whole(path, generation, benchmark_id).bundle.benchmark
+    return gate_of(default_home(), benchmark) if benchmark.plan.get("gate") else None
+
+
+@kept(8)
+def _relatives(path: str, generation: str, benchmark_id: str) -> Relatives:
+    return store_at(path).relatives(benchmark_id)
+
+
+@kept(8)
+def _trend(path: str, generation: str, measurement_id: str) -> tuple[TrendPoint, ...]:
+    return store_at(path).trend(measurement_id)
+
+
+@kept(8)
+def _trend_alerts(path: str, generation: str, model_digest: str, target: str) -> Findings:
+    found = [alerts(one) for one in store_at(path).histories(model_digest, target)]
+    return tuple((one, known(default_home(), one.alerts)) for one in found)
+
+
+@kept(8)
+def _curves(path: str, generation: str) -> dict[str, LatencyCurve | None]:
+    return {}
+
+
+@kept(8)
+def _blocks(path: str, generation: str) -> dict[str, tuple[BlockLatency, ...] | None]:
+    return {}

@@ -1,0 +1,311 @@
+"""What a person switches between: one cell, how lines scale with cores or batch, and how they went over time."""
+
+from collections.abc import Mapping, Sequence
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from enginebench_controller.records import Measurement
+from enginebench_controller.stats.scaling import Axis, Figure
+from enginebench_controller.store.samples import LatencyCurve
+from enginebench_controller.verdicts.alerts import history_words
+from enginebench_controller.verdicts.pairing import Compared, compare_cells, planned_processes
+from enginebench_ui.pages import NEW_BENCHMARK
+from enginebench_ui.pages.benchmark import stored as kept
+from enginebench_ui.pages.benchmark.controls import ChosenLines, choose_batch, choose_cores, show_remarks
+from enginebench_ui.pages.benchmark.shapes.cell import (
+    CellCard,
+    CellView,
+    cell_text,
+    cell_view,
+    comparison_rows,
+    distribution_rows,
+    disturbed_stretches,
+    iterations_figure,
+    remarks_on,
+    shares_figure,
+    thinned,
+    unlike,
+)
+from enginebench_ui.pages.benchmark.shapes.figures import UNITS, Lens
+from enginebench_ui.pages.benchmark.shapes.lines import GridCell, Line
+from enginebench_ui.pages.benchmark.shapes.scaling import (
+    HEADINGS,
+    extremes,
+    gaps,
+    scaling_figure,
+    scaling_of,
+    scaling_rows,
+)
+from enginebench_ui.pages.benchmark.shapes.trend import (
+    Track,
+    TrendLens,
+    alert_rows,
+    is_shown,
+    tracks,
+    trend_figure,
+    trend_rows,
+    unlike_hosts,
+)
+from enginebench_ui.shared import reading
+from enginebench_ui.shared.choosing import choose_view
+from enginebench_ui.shared.showing import chart, table
+from enginebench_ui.shared.text import STATUS_COLOURS, count_of, inert
+
+_MS = st.column_config.NumberColumn(format="%.3f")
+_PERCENT = st.column_config.NumberColumn(format="%.2f", help="Half of the 95 % interval.")
+COMPARISON_COLUMNS = {
+    "": st.column_config.TextColumn(width="small"),
+    "ms/item": st.column_config.NumberColumn(format="%.4f"),
+    "ms/batch": _MS,
+    "± (%)": _PERCENT,
+    "items/s": st.column_config.NumberColumn(format="%.1f"),
+    "items/s ± (%)": _PERCENT,
+    "Time ÷ base": st.column_config.NumberColumn(
+        format="%.3f", help="Its median latency ÷ that of the base: below 1 it is faster."
+    ),
+    "It is": st.column_config.TextColumn(help="Corrected for the number of lines; a difference under 1 % is none."),
+    "Remarks": st.column_config.TextColumn(width="large"),
+}
+
+
+def show_baseline(choice: ChosenLines, bar: DeltaGenerator) -> None:
+    """Draw the view; its drop-downs stand in the `bar`."""
+    with bar:
+        cell: GridCell = (choose_batch(choice), choose_cores(choice))
+    with reading.banner_on_error():
+        lens = choice.lens()
+        view = cell_view(choice.base, cell, lens)
+        compared = _compare(choice, cell)
+    st.subheader(f"{inert(cell_text(cell))}: {inert(choice.base.label)}", anchor=False)
+    _show_cell(view)
+    if choice.beside:
+        for sentence in unlike(compared.values()):
+            st.warning(f"Not a comparison of equals: {inert(sentence)}", icon=":material/balance:")
+        table(comparison_rows(choice.base, choice.beside, cell, compared, lens), "cell", columns=COMPARISON_COLUMNS)
+        show_remarks(remarks_on(choice.beside, [cell], lens), "on those beside it")
+    _show_latencies(choice, cell)
+
+
+def _compare(choice: ChosenLines, cell: GridCell) -> dict[str, Compared]:
+    """How each of the others compares with the base, by measurement id; those without numbers are left out."""
+    first = choice.base.cells.get(cell)
+    found = [line.cells[cell] for line in choice.beside if cell in line.cells]
+    others = [one for one in found if one.latency is not None]
+    if first is None or first.latency is None or not others:
+        return {}
+    paired = [one.id for one in (first, *others) if one.interleaving_group is not None]
+    planned = planned_processes(
+        kept.whole(id_).bundle.benchmark for id_ in {one.benchmark_id for one in (first, *others)}
+    )
+    compared = compare_cells(first, others, kept.blocks(paired), reading.models(), planned)
+    return {one.second.id: one for one in compared}
+
+
+def _show_cell(view: CellView) -> None:
+    if view.missing:
+        st.error(inert(view.missing), icon=":material/error:") if view.status else st.info(inert(view.missing))
+        return
+    for column, card in zip(st.columns(len(view.cards)), view.cards, strict=True):
+        with column:
+            _show_card(card)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if view.status:
+            st.badge(view.status.value, color=STATUS_COLOURS[view.status])
+        st.caption(inert(view.effective), width="content")
+    if view.remarks:
+        st.caption("  \n".join(f":material/flag: {inert(remark)}" for remark in view.remarks))
+
+
+def _show_card(card: CellCard) -> None:
+    with st.container(border=True):
+        st.metric(card.unit, card.value, help=card.explanation)
+        st.caption(inert(card.interval))
+
+
+def _show_latencies(choice: ChosenLines, cell: GridCell) -> None:
+    curves = _curves(choice, cell)
+    base = choice.base.cells.get(cell)
+    disturbed = disturbed_stretches(base) if base and choice.base.key in curves else ()
+    figure = iterations_figure(curves, choice.looks, disturbed)
+    if figure is None:
+        st.info("No raw samples were kept for this cell.")
+        return
+    st.subheader("Latency of each iteration", anchor=False)
+    st.caption(_caption(curves, is_disturbed=bool(disturbed)))
+    chart(figure, "iterations", alt="Latency by iteration, with its distribution beside it")
+    left, right = st.columns([2, 3], gap="large")
+    with left:
+        st.subheader("Done within a latency", anchor=False)
+        st.caption("Further left is better, steeper is steadier.")
+        chart(shares_figure(curves, choice.looks), "shares", alt="The share of inferences done within a latency")
+    with right:
+        st.subheader("Distribution (ms/batch)", anchor=False)
+        st.caption("Empty where too few samples stand behind a percentile; outliers lie outside Tukey's fences.")
+        rows = distribution_rows(choice.lines, cell)
+        headings = {heading for row in rows for heading in row} - {"Line"}
+        table(rows, "distribution", columns=dict.fromkeys(headings, _MS))
+
+
+def _curves(choice: ChosenLines, cell: GridCell) -> dict[str, LatencyCurve]:
+    """The curves of a cell by line; those of each benchmark are read at once."""
+    found: dict[str, LatencyCurve] = {}
+    with reading.banner_on_error():
+        for benchmark in filter(None, (choice.benchmark, choice.other)):
+            own = {line.key: line.cells[cell].id for line in _of(choice, benchmark.id) if cell in line.cells}
+            curves = kept.curves(list(own.values()), benchmark)
+            found |= {key: curves[identity] for key, identity in own.items() if identity in curves}
+    return {line.key: found[line.key] for line in choice.lines if line.key in found}
+
+
+def _of(choice: ChosenLines, benchmark_id: str) -> list[Line]:
+    return [line for line in choice.lines if line.benchmark_id == benchmark_id]
+
+
+def _caption(curves: dict[str, LatencyCurve], *, is_disturbed: bool) -> str:
+    first = next(iter(curves.values()))
+    said = ["Right of it, their distribution: the share of the samples for each 1 % of latency."]
+    if thinned(curves):
+        said.insert(
+            0,
+            f"Of each 1/600 of the iterations only the fastest and the slowest are drawn ({first.samples:,} "
+            "samples in all): no peak is lost.",
+        )
+    if is_disturbed:
+        said.append("Grey: the machine was busy with something else as well.")
+    return " ".join(said)
+
+
+IDEALS: Mapping[Axis, str] = {
+    Axis.CORES: "Ideal: with twice the cores, half the time. Efficiency is the speed-up ÷ by how much the cores grew.",
+    Axis.BATCH: "Ideal: a larger batch takes no longer than the smallest. No gain: each item takes as long as there. "
+    "Efficiency is the speed-up of an item ÷ by how much the batch grew.",
+}
+FLAGS = {"cores": "--cores 1,2", "batch": "--batch 1,4,16"}
+
+_SPEED_UP = st.column_config.NumberColumn(format="%.2f×", help="Against the smallest size that has numbers.")
+_EFFICIENCY = st.column_config.NumberColumn(format="%.0f", help="Speed-up ÷ by how much the size has grown.")
+SCALING_COLUMNS = {
+    "ms/item": st.column_config.NumberColumn(format="%.4f"),
+    "ms/batch": st.column_config.NumberColumn(format="%.3f"),
+    "± (%)": _PERCENT,
+    "Speed-up": _SPEED_UP,
+    "Speed-up, range": st.column_config.TextColumn(help="What both intervals allow."),
+    "Efficiency (%)": _EFFICIENCY,
+    "items/s": st.column_config.NumberColumn(format="%.1f"),
+    "items/s ± (%)": _PERCENT,
+    "items/s, speed-up": _SPEED_UP,
+    "items/s, efficiency (%)": _EFFICIENCY,
+    "Remarks": st.column_config.TextColumn(width="large"),
+}
+
+
+def show_scaling(choice: ChosenLines, axis: Axis, bar: DeltaGenerator) -> None:
+    """Draw the view; its drop-down stands in the `bar`."""
+    with bar:
+        fixed = choose_batch(choice) if axis is Axis.CORES else choose_cores(choice)
+    sizes = choice.base.cores if axis is Axis.CORES else choice.base.batches
+    if len(sizes) < 2:
+        _show_single(choice, axis)
+    with reading.banner_on_error():
+        lens = choice.lens()
+    for column, figure in zip(st.columns(len(Figure), gap="medium"), Figure, strict=True):
+        with column:
+            _show_figure(choice, axis, fixed, figure, lens)
+    st.caption(f"{IDEALS[axis]} Bars at the points are 95 % intervals; a cross marks a cell without numbers.")
+    _show_gaps(choice, axis, fixed)
+    table(scaling_rows(choice.lines, axis, fixed, lens), "scaling", columns=SCALING_COLUMNS)
+    shown = [(size, fixed) if axis is Axis.BATCH else (fixed, size) for size in sizes]
+    show_remarks(remarks_on(choice.lines, shown, lens), "on these numbers")
+
+
+def _show_figure(choice: ChosenLines, axis: Axis, fixed: int, figure: Figure, lens: Lens) -> None:
+    scalings = {line.key: scaling_of(line, axis, fixed, figure, lens) for line in choice.lines}
+    st.subheader(UNITS[figure], anchor=False)
+    st.caption(inert(extremes(scalings[choice.base.key])))
+    drawn = scaling_figure(scalings, choice.looks)
+    if drawn is None:
+        st.info("No cell here has numbers.")
+    else:
+        chart(drawn, f"scaling-{figure}", alt=f"{UNITS[figure]} by {HEADINGS[axis].lower()}, with the ideal line")
+
+
+def _show_gaps(choice: ChosenLines, axis: Axis, fixed: int) -> None:
+    for gap in gaps(choice.lines, axis, fixed):
+        st.caption(f":material/close: **{inert(gap.line)}**, {inert(gap.cell)}: {inert(gap.reason)}")
+
+
+def _show_single(choice: ChosenLines, axis: Axis) -> None:
+    what = "number of cores" if axis is Axis.CORES else "batch"
+    st.info(f"Only one {what} was measured with {inert(choice.base.label)}; a curve needs two.", icon=":material/info:")
+    st.code(f"enginebench run MODEL {FLAGS[axis.value]}", language="shell")
+    st.page_link(NEW_BENCHMARK, label="Measure more", icon=":material/add_chart:")
+
+
+TREND_COLUMNS = {
+    "Benchmark": st.column_config.LinkColumn(display_text=r"id=(.*)"),
+    "ms/item": st.column_config.NumberColumn(format="%.4f"),
+    "ms/batch": st.column_config.NumberColumn(format="%.3f"),
+    "± (%)": _PERCENT,
+    "items/s": st.column_config.NumberColumn(format="%.1f"),
+    "items/s ± (%)": _PERCENT,
+    "Time": st.column_config.TextColumn(help="The median time since ÷ that before."),
+    "Change": st.column_config.TextColumn(help="The chosen figure ÷ that of the point before it with the same engine."),
+    "Difference": st.column_config.TextColumn(help="Beyond noise where the intervals do not overlap."),
+    "Remarks": st.column_config.TextColumn(width="large"),
+}
+
+
+def show_trend(choice: ChosenLines, bar: DeltaGenerator) -> None:
+    """Draw the view; its drop-downs stand in the `bar`."""
+    with bar:
+        cell = (choose_batch(choice), choose_cores(choice))
+        figure = Figure(
+            choose_view(
+                "Figure", {one.value: UNITS[one] for one in Figure}, "figure", default=Figure.TIME_PER_BATCH.value
+            )
+        )
+    measurement = choice.base.cells.get(cell)
+    if measurement is None:
+        st.info(f"{inert(cell_text(cell))} was not measured with {inert(choice.base.label)}.")
+        return
+    with reading.banner_on_error():
+        shown = tracks(kept.trend(measurement.id), {line.first.engine.name for line in choice.lines})
+    lens = TrendLens(figure, choice.statistic, cell[0], choice.benchmark.id)
+    _show_tracks(shown, lens)
+    _show_alerts(measurement, [line.first.engine.name for line in choice.lines])
+
+
+def _show_alerts(measurement: Measurement, engines: Sequence[str]) -> None:
+    """Where the histories drawn above changed; nothing that no gate confirmed is called a regression."""
+    found: kept.Findings = ()
+    with reading.banner_on_error():
+        every = kept.trend_alerts(measurement.model_digest, measurement.target)
+        found = tuple(one for one in every if one[0].history.engine in engines and is_shown(one[0], measurement))
+    if not found:
+        return
+    st.subheader("Changes")
+    if rows := alert_rows(found):
+        table(rows, "trend-alerts", columns=TREND_COLUMNS)
+    elif any(not one.shortage for one, _ in found):
+        st.caption("No level differs from the one before.")
+    for one, _ in found:
+        if one.shortage:
+            st.caption(inert(f"{history_words(one.history)}: {one.shortage}."))
+
+
+def _show_tracks(shown: tuple[Track, ...], lens: TrendLens) -> None:
+    points = [point for track in shown for point in track.points]
+    benchmarks = count_of(len({point.benchmark_id for point in points}), "benchmark")
+    st.caption(
+        f"The same model version, target and configuration in {benchmarks}, on the engines chosen above. Larger: this "
+        "benchmark. Beside points: the engine's version, where it is another than before."
+    )
+    if sentence := unlike_hosts(shown):
+        st.warning(f"Not a comparison of equals: {inert(sentence)}", icon=":material/balance:")
+    drawn = trend_figure(shown, lens)
+    if drawn is None:
+        st.info("No measurement of this model and configuration has numbers.")
+    else:
+        chart(drawn, "trend", alt=f"{UNITS[lens.figure]} over time by engine")
+    table(trend_rows(shown, lens), "trend-table", columns=TREND_COLUMNS)

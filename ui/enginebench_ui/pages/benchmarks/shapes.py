@@ -1,0 +1,74 @@
+"""Benchmarks as a list: what each covered, how it went, and how fast the fastest was."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from enginebench_controller.records import Status
+from enginebench_controller.store.benchmarks import BenchmarkPage, Fastest, ListedBenchmark
+from enginebench_controller.store.measurements import BenchmarkEntry
+from enginebench_ui.shared.text import benchmark_title, count_of, instant, number, shortened, tallies
+
+_LONGEST_MODEL = 48
+
+
+@dataclass(frozen=True)
+class BenchmarkView:
+    """One benchmark in the list; `tallies` are (text, colour) pairs such as ("8 ok", "green")."""
+
+    id: str
+    name: str
+    created: str
+    covered: str
+    note: str
+    fastest: str
+    tallies: tuple[tuple[str, str], ...]
+
+
+def benchmark_views(listed: Iterable[ListedBenchmark]) -> tuple[BenchmarkView, ...]:
+    """Return the benchmarks in the order given."""
+    return tuple(map(_view, listed))
+
+
+def found_text(page: BenchmarkPage) -> str:
+    """Count what is listed: "120 benchmarks", or "3 of 120 benchmarks"."""
+    return count_of(page.total, "benchmark") if page.found == page.total else f"{page.found} of {page.total} benchmarks"
+
+
+def _view(one: ListedBenchmark) -> BenchmarkView:
+    benchmark = one.entry.benchmark
+    statuses = [status for status, count in one.entry.counts.items() for _ in range(count)]
+    return BenchmarkView(
+        id=benchmark.id,
+        name=benchmark_title(benchmark.name),
+        created=instant(benchmark.created_at_unix_ns),
+        covered=_covered(one.entry),
+        note=_note(one.entry),
+        fastest=_fastest(one.fastest, several_models=len(one.entry.models) > 1),
+        tallies=tallies(statuses) or (("nothing measured", "gray"),),
+    )
+
+
+def _covered(entry: BenchmarkEntry) -> str:
+    models = [shortened(model, _LONGEST_MODEL) for model in entry.models]
+    targets = count_of(len(entry.targets), "target") if len(entry.targets) > 1 else ", ".join(entry.targets)
+    return " · ".join(filter(None, (_few(models), _few(entry.engines), targets)))
+
+
+def _few(names: Sequence[str], most: int = 4) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def _fastest(fastest: Fastest | None, *, several_models: bool) -> str:
+    if fastest is None:
+        return ""
+    model = (shortened(fastest.model, _LONGEST_MODEL),) if several_models else ()
+    where = ", ".join((*model, fastest.engine, f"batch {fastest.batch}", count_of(fastest.cores, "core")))
+    unsure = " (inconclusive)" if fastest.status is Status.INCONCLUSIVE else ""
+    return f"Fastest: {number(fastest.items_per_s)} items/s{unsure} with {where}"
+
+
+def _note(entry: BenchmarkEntry) -> str:
+    benchmark = entry.benchmark
+    rerun = f"re-run of {benchmark.rerun_of}" if benchmark.rerun_of else ""
+    return ", ".join(filter(None, (rerun, "imported" if benchmark.imported else "")))

@@ -1,0 +1,261 @@
+"""Two projects against each other, named by `?a=…&b=…`: their points, their layer types, and every layer of both."""
+
+from functools import partial
+
+import streamlit as st
+
+from enginebench_controller.files.reports import profile_html
+from enginebench_controller.records import Measurement
+from enginebench_controller.store.models import Contender
+from enginebench_ui.pages import NEW_BENCHMARK, NEW_PROFILE, PROFILE, PROJECTS
+from enginebench_ui.pages.compare import address, setup, stored
+from enginebench_ui.pages.compare import stored as compare_reading
+from enginebench_ui.pages.compare.by_layer import show_layers, show_precisions, show_types
+from enginebench_ui.pages.compare.setup import warn_unlike
+from enginebench_ui.pages.compare.shapes.inference import (
+    Bars,
+    bars_figure,
+    interval_sentences,
+    point_rows,
+    unlike_points,
+    verdict_sentence,
+)
+from enginebench_ui.pages.compare.shapes.points import ShownSide
+from enginebench_ui.pages.compare.shapes.sides import (
+    ID_CHARACTERS,
+    ChosenProjects,
+    LayerSource,
+    Wanted,
+    choose,
+    entry_labels,
+    lost_sentence,
+    profile_address,
+    profile_command,
+    source,
+    source_sentence,
+)
+from enginebench_ui.pages.compare.shapes.summary import advice_lines, setting_rows
+from enginebench_ui.pages.compare.stored import ComparedLayers
+from enginebench_ui.shared import reading
+from enginebench_ui.shared.showing import chart, nothing_yet, show_answers, table
+from enginebench_ui.shared.text import count_of, inert
+
+
+def show_more(found: ComparedLayers) -> None:
+    """Draw the settings that differ, the advice and the download, each out of the way until it is wanted."""
+    comparison = found.comparison
+    if rows := setting_rows(comparison.settings):
+        with st.expander(f"{count_of(len(rows), 'setting')} not the same on both sides"):
+            table(rows, "settings")
+    if lines := advice_lines(comparison):
+        with st.expander(f"Advice ({len(lines)})"):
+            for line in lines:
+                st.markdown(f"- {inert(line)}")
+    st.fragment(_show_download)(found)
+
+
+def _show_download(found: ComparedLayers) -> None:
+    pair = found.pair
+    st.download_button(
+        "Download report",
+        data=lambda: profile_html(found.comparison),
+        file_name=f"enginebench-{pair.first.id[:8]}-{pair.second.id[:8]}.html",
+        mime="text/html",
+        icon=":material/download:",
+        on_click="ignore",
+        help="Everything that this comparison of layers knows, as one HTML file that needs no net.",
+    )
+
+
+_NUMBER = st.column_config.NumberColumn
+_TEXT = st.column_config.TextColumn
+COLUMNS = {
+    "Point": _TEXT(width=55, pinned=True),
+    "Items/s": _NUMBER(format="%.1f"),
+    "± items/s (%)": _NUMBER(format="%.1f", help="Half of the throughput's 95 % interval."),
+    "Median (ms)": _NUMBER(format="%.3f"),
+    "± ms (%)": _NUMBER(format="%.1f", help="Half of the median's 95 % interval."),
+    "p95 (ms)": _NUMBER(format="%.3f", help="Needs 130 samples; empty with fewer."),
+    "Precision": _TEXT(help="What the engine really executed in, and how that is known."),
+    "Threads": _TEXT(help="The threads that did the work, and how that is known."),
+    "Remarks": _TEXT(width="large", help="What to know before trusting the numbers."),
+}
+
+
+def show_answer(sides: tuple[ShownSide, ShownSide]) -> None:
+    """Say which of the two selected points is faster; nothing where they did other work."""
+    chosen = [stored.measured(one.chosen.id).measurement for one in sides if one.chosen is not None]
+    if len(chosen) == len(sides):
+        show_answers(stored.answers(*chosen))
+
+
+def show_points(sides: tuple[ShownSide, ShownSide]) -> None:
+    """Draw what the two selected points are, and a banner where they are not alike."""
+    found = {one.letter: stored.measured(one.chosen.id) for one in sides if one.chosen is not None}
+    if not found:
+        return
+    if len(found) == len(sides):
+        first, second = (one.measurement for one in found.values())
+        compared = stored.compared(first, second)
+        remarks = compared.remarks if compared else ()
+        unlike = unlike_points(first, second, [one.host for one in found.values()], remarks)
+        warn_unlike("A and B are not the same work on equal terms", unlike)
+    table(point_rows({letter: one.measurement for letter, one in found.items()}), "the points", columns=COLUMNS)
+
+
+def show_inference(sides: tuple[ShownSide, ShownSide]) -> None:
+    """Draw throughput or latency of both points as bars with their intervals."""
+    points = {one.letter: stored.measured(one.chosen.id).measurement for one in sides if one.chosen is not None}
+    bars = Bars(
+        st.segmented_control(
+            "Bars show", list(Bars), required=True, default=Bars.THROUGHPUT, key=address.BARS, bind=address.BIND
+        )
+    )
+    figure = bars_figure(points, bars)
+    if figure is None:
+        st.info("There are no bars to draw: select a row with numbers in the table of A or B.")
+        return
+    left, right = st.columns([3, 2], gap="large", vertical_alignment="center")
+    with left:
+        chart(figure, f"inference {bars}", name=f"inference-{bars.lower()}", alt=f"{bars} of the points A and B")
+    with right:
+        st.markdown("**More is better.**" if bars is Bars.THROUGHPUT else "**Less is better.**")
+        for sentence in interval_sentences(points, bars):
+            st.markdown(inert(sentence))
+        _show_verdict(points)
+
+
+def _show_verdict(points: dict[str, Measurement]) -> None:
+    if len(points) < 2:
+        return
+    first, second = points.values()
+    if first.id == second.id:
+        st.markdown("A and B are the same measurement.")
+        return
+    found = stored.compared(first, second)
+    if found is not None:
+        st.markdown(inert(verdict_sentence(found)))
+
+
+def choose_layers(sides: tuple[ShownSide, ShownSide], choice: ChosenProjects) -> ComparedLayers | None:
+    """Draw which profiles stand for the sides; return them compared, or None where one is missing."""
+    entries = stored.profile_entries()
+    found: list[LayerSource] = []
+    for one, contender, column in zip(sides, (choice.first, choice.second), st.columns(2, gap="large"), strict=True):
+        if contender is not None:
+            with column:
+                named = address.value(address.PROFILES[one.letter])
+                found.append(source(_wanted(one, contender), entries, named))
+                _show_source(found[-1])
+    if any(one.lost for one in found):
+        address.forget(address.ROW)  # it is a number in the layers of the profiles that were named
+    ids = [one.taken.id for one in found if one.taken is not None]
+    if len(ids) < len(sides):
+        return None
+    with st.spinner("Comparing layers …"):
+        return stored.layers(ids[0], ids[1])
+
+
+def _wanted(one: ShownSide, contender: Contender) -> Wanted:
+    return Wanted(one.letter, contender, one.chosen)
+
+
+def _show_source(found: LayerSource) -> None:
+    if sentence := lost_sentence(found):
+        st.warning(inert(sentence), icon=":material/link_off:")
+    st.caption(inert(source_sentence(found)))
+    if found.taken is None:
+        st.code(profile_command(found.wanted), language="shell", wrap_lines=True)
+        parameters = dict(profile_address(found.wanted))
+        st.page_link(NEW_PROFILE, label="New profile", icon=":material/add_notes:", query_params=parameters)
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        label = f"Profile of {found.wanted.letter}"
+        st.page_link(PROFILE, label=label, icon=":material/layers:", query_params={"id": found.taken.id})
+        if len(found.candidates) > 1:
+            _show_others(found)
+
+
+def _show_others(found: LayerSource) -> None:
+    letter, names = found.wanted.letter, entry_labels(found.candidates)
+    key = f"profile {letter}"
+    taken = found.taken.id[:ID_CHARACTERS] if found.taken else None
+    st.selectbox(
+        f"Layers of {letter} from",
+        list(names),
+        format_func=lambda one: names.get(one, one),
+        key=address.follow(key, taken),
+        on_change=partial(_profile_changed, letter, key),
+        label_visibility="collapsed",
+    )
+
+
+def _profile_changed(letter: str, key: str) -> None:
+    address.put(address.PROFILES[letter], st.session_state[key])
+    address.forget(address.ROW)
+
+
+SUMMARY, INFERENCE = "Performance summary", "Inference time"
+KERNELS, PRECISIONS = "Kernel-level performance", "Precisions"
+
+
+def show() -> None:
+    """Draw the page."""
+    st.title("Compare", anchor=False)
+    with reading.banner_on_error():
+        contenders = compare_reading.contenders()
+        if not contenders:
+            nothing_yet(
+                "Nothing was measured yet, so there is nothing to compare. Measure a model on two engines:",
+                "enginebench run zoo:squeezenet --engine onnxruntime,openvino --batch 1,2,4",
+                NEW_BENCHMARK,
+                "New benchmark",
+            )
+            return
+        a, b = (address.value(address.PROJECTS[letter]) for letter in "AB")
+        choice = choose(contenders, compare_reading.families(), a, b)
+        _show_setup(contenders, choice)
+
+
+def _show_setup(contenders: tuple[Contender, ...], choice: ChosenProjects) -> None:
+    for key in choice.unknown:
+        st.warning(f"There is no project {inert(key)} in this store; another one is shown.", icon=":material/link_off:")
+        st.page_link(PROJECTS, label="All projects", icon=":material/deployed_code:")
+    setup.show_projects(contenders, choice)
+    wish = setup.ask_view()
+    sides = setup.read_sides(choice, wish)
+    show_answer(sides)
+    setup.show_chart(sides, wish.threshold_ms)
+    setup.show_experiments(sides, choice)
+    show_points(sides)
+    _show_analysis(sides, choice)
+
+
+def _show_analysis(sides: tuple[ShownSide, ShownSide], choice: ChosenProjects) -> None:
+    names = (SUMMARY, INFERENCE, KERNELS, PRECISIONS)
+    for tab, name in zip(st.tabs(names, key=address.VIEW, bind=address.BIND), names, strict=True):
+        if not tab.open:
+            continue
+        with tab:
+            if name == INFERENCE:
+                show_inference(sides)
+            else:
+                _show_by_layer(name, sides, choice)
+
+
+def _show_by_layer(name: str, sides: tuple[ShownSide, ShownSide], choice: ChosenProjects) -> None:
+    found = choose_layers(sides, choice)
+    if found is None:
+        st.info("Layers are compared once both sides have a profile.", icon=":material/layers:")
+        return
+    warn_unlike("The profiles are not the same work on equal terms", found.comparison.remarks)
+    if name == SUMMARY:
+        show_types(found)
+    elif name == KERNELS:
+        show_layers(found)
+    else:
+        show_precisions(found)
+    show_more(found)
+
+
+show()

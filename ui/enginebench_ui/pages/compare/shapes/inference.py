@@ -1,0 +1,190 @@
+"""The points A and B against each other: what each reached, how sure that is, and where they are no equals."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+import plotly.graph_objects as go
+
+from enginebench_controller.records import Interval, Measurement
+from enginebench_controller.stats.comparison import Verdict
+from enginebench_controller.verdicts.pairing import Compared
+from enginebench_controller.verdicts.parity import flags, status_words
+from enginebench_ui.pages.compare.shapes.points import COLOURS
+from enginebench_ui.shared.charts import margins
+from enginebench_ui.shared.text import Row, cells, engine_label, instant, milliseconds, number, percent, readback
+
+HEIGHT_PX = 360
+
+_VERDICTS = {
+    Verdict.FASTER: "B is faster",
+    Verdict.SLOWER: "B is slower",
+    Verdict.SAME: "they are the same",
+    Verdict.INCONCLUSIVE: "it cannot be told which is faster",
+}
+_AXES = ("device", "batch", "cores", "streams", "precision", "hint", "load", "requests", "arrivals")
+
+
+class Bars(StrEnum):
+    """What the bars of A and B show."""
+
+    THROUGHPUT = "Throughput"
+    LATENCY = "Latency"
+
+
+def bars_figure(points: Mapping[str, Measurement], bars: Bars) -> go.Figure | None:
+    """Draw the points as bars with their 95 % intervals, by letter in its colour; None where none has numbers."""
+    known = {letter: one for letter, one in points.items() if one.latency is not None}
+    if not known:
+        return None
+    values = {letter: _value(one, bars) for letter, one in known.items()}
+    ends = {letter: _ends(one, bars) for letter, one in known.items()}
+    unit = "items/s" if bars is Bars.THROUGHPUT else "ms"
+    figure = go.Figure(
+        go.Bar(
+            x=list(known),
+            y=[values[letter] for letter in known],
+            marker_color=[COLOURS[letter] for letter in known],
+            width=0.5,
+            error_y=_error_bars(values, ends),
+            hovertemplate=f"%{{x}}: %{{y:,.4~r}} {unit}<extra></extra>",
+        )
+    )
+    # Beneath the bars, where no interval crosses it.
+    numbers = [f"<b>{letter}</b><br>{number(value)} {unit}" for letter, value in values.items()]
+    figure.update_xaxes(type="category", tickvals=list(known), ticktext=numbers, tickfont={"size": 14})
+    title = "throughput (items/s)" if bars is Bars.THROUGHPUT else "median latency (ms)"
+    figure.update_yaxes(title=title, rangemode="tozero", range=[0, _top(values, ends)])
+    return figure.update_layout(height=HEIGHT_PX, margin=margins(20), showlegend=False)
+
+
+def interval_sentences(points: Mapping[str, Measurement], bars: Bars) -> tuple[str, ...]:
+    """Say each value with its interval in words, since a bar alone does not tell how sure it is."""
+    unit = "items/s" if bars is Bars.THROUGHPUT else "ms"
+    return tuple(_interval_sentence(letter, one, bars, unit) for letter, one in points.items())
+
+
+def point_rows(points: Mapping[str, Measurement]) -> tuple[Row, ...]:
+    """Return a table row a point: what ran, what it reached, and how the settings it really used are known."""
+    return tuple(cells(_row(letter, one)) for letter, one in points.items())
+
+
+def verdict_sentence(compared: Compared) -> str:
+    """Say how B's latency compares with A's, with the interval, and what limits that."""
+    found = compared.comparison
+    if found.ratio is None:
+        return f"Whether A or B is faster cannot be told: {found.note}."
+    bounds = "" if found.low is None or found.high is None else f" (95 % interval {found.low:.3f} to {found.high:.3f})"
+    note = f"; {found.note}" if found.note else ""
+    return f"B takes × {found.ratio:.3f} of A's median latency{bounds}: {_VERDICTS[found.verdict]}{note}."
+
+
+def unlike_points(
+    first: Measurement, second: Measurement, hosts: Sequence[Mapping[str, Any] | None], remarks: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Return a sentence for each way in which A and B are not the same work on equal terms.
+
+    `hosts` are what the two targets said of their machines when they measured, None where that was not kept;
+    `remarks` are what comparing the measurements already said.
+    """
+    return tuple(dict.fromkeys((*_unlike_axes(first, second), *_unlike_hosts(hosts), *remarks)))
+
+
+def _unlike_axes(first: Measurement, second: Measurement) -> Iterator[str]:
+    for axis in _AXES:
+        one, other = (getattr(measurement.configuration, axis) for measurement in (first, second))
+        if one != other:
+            name = "requested precision" if axis == "precision" else axis
+            verb = "differ" if axis in ("cores", "streams", "requests", "arrivals") else "differs"
+            yield f"{name} {verb}: {_plain(one)} in A, {_plain(other)} in B"
+
+
+def _unlike_hosts(hosts: Sequence[Mapping[str, Any] | None]) -> Iterator[str]:
+    known = [str(host.get("cpu_model") or "unknown") if host else "unknown" for host in hosts]
+    if len(set(known)) > 1:
+        yield f"processors differ: {known[0]} in A, {known[1]} in B"
+
+
+def _plain(value: object) -> str:
+    rate = getattr(value, "rate_per_s", None)
+    return "none" if value is None else f"{rate:g}/s" if rate is not None else str(value)
+
+
+def _row(letter: str, one: Measurement) -> Row:
+    asked, latency = one.configuration, one.latency
+    return {
+        "Point": letter,
+        "Model": one.model_name,
+        "Engine": engine_label(one),
+        "Target": one.target,
+        "Device": asked.device,
+        "Batch": asked.batch,
+        "Streams": asked.streams,
+        "Cores": asked.cores,
+        "Items/s": one.throughput_items_per_s,
+        "± items/s (%)": percent(_relative(one.throughput_interval, one.throughput_items_per_s)),
+        "Median (ms)": milliseconds(latency.median_ns if latency else None),
+        "± ms (%)": percent(latency.median_relative_half_width if latency else None),
+        "p95 (ms)": milliseconds(latency.percentile_ns(95) if latency else None),
+        "Precision": readback(one.effective.precision),
+        "Threads": readback(one.effective.threads),
+        "Status": status_words(one),
+        "Measured": None if one.started_at_unix_ns is None else instant(one.started_at_unix_ns),
+        "Remarks": "; ".join(flags(one)) or None,
+    }
+
+
+def _relative(interval: Interval | None, middle: float | None) -> float | None:
+    return (interval.high - interval.low) / 2 / middle if interval and middle else None
+
+
+def _value(one: Measurement, bars: Bars) -> float | None:
+    if bars is Bars.THROUGHPUT:
+        return one.throughput_items_per_s
+    return milliseconds(one.latency.median_ns if one.latency else None)
+
+
+def _ends(one: Measurement, bars: Bars) -> tuple[float, float] | None:
+    if bars is Bars.THROUGHPUT:
+        found = one.throughput_interval
+        return (found.low, found.high) if found else None
+    found = one.latency.median_interval if one.latency else None
+    return (found.low / 1e6, found.high / 1e6) if found else None
+
+
+def _error_bars(
+    values: Mapping[str, float | None], ends: Mapping[str, tuple[float, float] | None]
+) -> dict[str, object] | None:
+    if not any(ends.values()):
+        return None
+    below, above = [], []
+    for letter, value in values.items():
+        low, high = ends[letter] or (value or 0.0, value or 0.0)
+        below.append((value or 0.0) - low)
+        above.append(high - (value or 0.0))
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": above,
+        "arrayminus": below,
+        "thickness": 2,
+        "width": 10,
+        "color": "#767676",
+    }
+
+
+def _top(values: Mapping[str, float | None], ends: Mapping[str, tuple[float, float] | None]) -> float:
+    """Where the axis ends: above the intervals, unless one is so wide that the bars would vanish beneath it."""
+    tallest = max((value for value in values.values() if value is not None), default=1.0)
+    highest = max((one[1] for one in ends.values() if one), default=tallest)
+    return 1.08 * max(tallest, min(highest, 3 * tallest))
+
+
+def _interval_sentence(letter: str, one: Measurement, bars: Bars, unit: str) -> str:
+    value, ends = _value(one, bars), _ends(one, bars)
+    if value is None:
+        return f"{letter} has no numbers: {one.status}."
+    how = "measured over the whole steady state" if bars is Bars.THROUGHPUT else "measured, the median of all requests"
+    if ends is None:
+        return f"{letter}: {number(value)} {unit}, {how}; how sure that is is unknown."
+    return f"{letter}: {number(value)} {unit}, 95 % interval {number(ends[0])} to {number(ends[1])} ({how})."

@@ -1,0 +1,319 @@
+"""The experiments of both sides as points: which is A or B, which are drawn, where the sweet spot is, and the chart."""
+
+import html
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import plotly.graph_objects as go
+
+from enginebench_controller.stats.scaling import OperatingPoint, best_point, sweet_spot
+from enginebench_controller.store.models import Experiment
+from enginebench_ui.shared.charts import FIRST, SECOND, SWEET_SPOT, margins
+from enginebench_ui.shared.text import Row, cells, instant, milliseconds, number, percent
+
+LETTERS = ("A", "B")
+
+ID_CHARACTERS = 12
+"""An id in an address is the start of the whole one."""
+
+NO_POINT = "none"
+"""Instead of an id: a person took the point away."""
+
+DRAWN, NOT_DRAWN = "☑", "☐"
+
+
+@dataclass(frozen=True)
+class ShownSide:
+    """One side of the comparison. `chosen` is its point A or B, `drawn` what the chart shows, `spot` its sweet spot.
+
+    `lost` is the id that an address names although nothing here has it; "" where there is none such.
+    """
+
+    letter: str
+    experiments: tuple[Experiment, ...]
+    chosen: Experiment | None
+    drawn: tuple[Experiment, ...]
+    spot: Experiment | None
+    lost: str = ""
+
+
+def side(
+    letter: str, experiments: Sequence[Experiment], named: str, hidden: Collection[str], threshold_ms: float | None
+) -> ShownSide:
+    """Make a side: `named` is the start of the id of its point, or `NO_POINT`, or "" for the one of most throughput.
+
+    `hidden` are starts of ids of experiments that are not drawn. The sweet spot is sought among those that are.
+    """
+    drawn = tuple(one for one in experiments if has_numbers(one) and one.id[:ID_CHARACTERS] not in hidden)
+    threshold_ns = None if threshold_ms is None else _as_shown_ns(threshold_ms * 1e6)
+    spot = sweet_spot(map(_operating_point, drawn), threshold_ns)
+    is_here = not named or named == NO_POINT or any(one.id.startswith(named) for one in experiments)
+    return ShownSide(
+        letter=letter,
+        experiments=tuple(experiments),
+        chosen=_chosen(experiments, drawn, named),
+        drawn=drawn,
+        spot=_with_id(drawn, spot.id if spot else None),
+        lost="" if is_here else named,
+    )
+
+
+def has_numbers(experiment: Experiment) -> bool:
+    """Whether there is a point to draw."""
+    return experiment.latency_ns is not None and experiment.throughput_items_per_s is not None
+
+
+def lost_sentence(one: ShownSide) -> str | None:
+    """Say that the point which an address names is not there, as of a link to what was removed; None where it is."""
+    if not one.lost:
+        return None
+    instead = "another one is shown" if one.chosen else "none is shown"
+    return f"There is no measurement {one.lost} of project {one.letter} in this store; {instead}."
+
+
+def lacking(one: ShownSide) -> str | None:
+    """Say why a side has no point, and what to do; None where it has one."""
+    if one.chosen is not None and has_numbers(one.chosen):
+        return None
+    if one.chosen is not None:
+        why = f": {one.chosen.failure}" if one.chosen.failure else ""
+        return f"{one.letter} has no point: the chosen experiment has no numbers ({one.chosen.status}{why})."
+    if not one.experiments:
+        return f"{one.letter} has no point: nothing of this project was measured yet."
+    if not any(map(has_numbers, one.experiments)):
+        return f"{one.letter} has no point: none of its experiments came to numbers."
+    return f"{one.letter} has no point: select a row in its table."
+
+
+def spot_sentence(one: ShownSide, threshold_ms: float | None) -> str | None:
+    """Say where a side's sweet spot is, or that there is none; None without a threshold."""
+    if not threshold_ms:
+        return None
+    if one.spot is None:
+        return f"{one.letter} has no sweet spot: none of its points stays within {threshold_ms:,.10g} ms."
+    also = f", which is {one.letter}" if one.chosen is not None and one.spot.id == one.chosen.id else ""
+    rate, latency = one.spot.throughput_items_per_s, milliseconds(one.spot.latency_ns)
+    return f"{one.letter}'s sweet spot{also}: {number(rate)} items/s at {latency:,.3f} ms ({point_text(one.spot)})."
+
+
+def point_text(experiment: Experiment) -> str:
+    """Name an experiment within its project: "batch 4, 1 stream, 2 cores, f32"."""
+    streams = f"{experiment.streams} stream" + ("" if experiment.streams == 1 else "s")
+    cores = f"{experiment.cores} core" + ("" if experiment.cores == 1 else "s")
+    return f"batch {experiment.batch}, {streams}, {cores}, {experiment.precision}"
+
+
+def selected(hidden: Collection[str], experiment_id: str) -> frozenset[str]:
+    """Return what stays hidden when an experiment becomes A or B: its point is drawn in any case."""
+    return frozenset(hidden) - {experiment_id[:ID_CHARACTERS]}
+
+
+def toggled(hidden: Collection[str], experiment_id: str) -> frozenset[str]:
+    """Return what is hidden when the check mark of an experiment was clicked."""
+    return frozenset(hidden) ^ {experiment_id[:ID_CHARACTERS]}
+
+
+def experiment_rows(one: ShownSide) -> tuple[Row, ...]:
+    """Return a table row an experiment; axes in which all are alike are left out but for the most common.
+
+    What tells two experiments apart stands before their numbers.
+    """
+    varying = {
+        heading: read for heading, read in _SOMETIMES.items() if len({read(entry) for entry in one.experiments}) > 1
+    }
+    return tuple(cells(_row(one, entry, varying)) for entry in one.experiments)
+
+
+_SOMETIMES: Mapping[str, Callable[[Experiment], object]] = {
+    "Precision": lambda one: one.precision,
+    "Load": lambda one: one.load,
+    "Hint": lambda one: one.hint,
+    "In flight": lambda one: one.requests,
+    "Options": lambda one: one.options,
+    "Version": lambda one: one.engine_version,
+    "Earlier": lambda one: one.earlier,
+}
+
+
+def _row(one: ShownSide, entry: Experiment, varying: Mapping[str, Callable[[Experiment], object]]) -> Row:
+    return {
+        "Drawn": DRAWN if entry in one.drawn else NOT_DRAWN if has_numbers(entry) else None,
+        "Point": _mark(one, entry),
+        "Batch": entry.batch,
+        "Streams": entry.streams,
+        "Cores": entry.cores,
+        **{heading: read(entry) for heading, read in varying.items()},
+        "Items/s": entry.throughput_items_per_s,
+        "Median (ms)": milliseconds(entry.latency_ns),
+        "Status": f"{entry.status}: {entry.failure}" if entry.failure else entry.status.value,
+        "Input set": entry.input_set,
+        "± items/s (%)": percent(
+            _half_width(
+                entry.throughput_low_items_per_s, entry.throughput_high_items_per_s, entry.throughput_items_per_s
+            )
+        ),
+        "± ms (%)": percent(_half_width(entry.latency_low_ns, entry.latency_high_ns, entry.latency_ns)),
+        "Measured": None if entry.started_at_unix_ns is None else instant(entry.started_at_unix_ns),
+    }
+
+
+def _mark(one: ShownSide, entry: Experiment) -> str | None:
+    signs = [one.letter] * (entry == one.chosen) + ["sweet spot"] * (entry == one.spot)
+    return " · ".join(signs) or None
+
+
+def _half_width(low: float | None, high: float | None, middle: float | None) -> float | None:
+    return None if low is None or high is None or not middle else (high - low) / 2 / middle
+
+
+def _chosen(experiments: Sequence[Experiment], drawn: Sequence[Experiment], named: str) -> Experiment | None:
+    if named == NO_POINT:
+        return None
+    if named and (found := next((one for one in experiments if one.id.startswith(named)), None)):
+        return found
+    fastest = best_point(map(_operating_point, drawn))
+    return _with_id(drawn, fastest.id if fastest else None)
+
+
+def _operating_point(experiment: Experiment) -> OperatingPoint:
+    latency_ns = None if experiment.latency_ns is None else _as_shown_ns(experiment.latency_ns)
+    return OperatingPoint(experiment.id, latency_ns, experiment.throughput_items_per_s)
+
+
+def _as_shown_ns(time_ns: float) -> float:
+    """Round as the tables do, to 0.001 ms: so a threshold that was copied from there does not miss its own point."""
+    return round(time_ns / 1e6, 3) * 1e6
+
+
+def _with_id(experiments: Sequence[Experiment], identity: str | None) -> Experiment | None:
+    return next((one for one in experiments if one.id == identity), None)
+
+
+COLOURS = {"A": FIRST, "B": SECOND}
+HEIGHT_PX = 460
+
+_MARGINS = margins(30, legend_rows=2)
+_LEGEND = {"orientation": "h", "yanchor": "top", "y": -0.26, "x": 0}
+_ROOM = 1.12
+"""The axes end this far beyond the outermost point, so that large marks are not cut."""
+
+_HOVER = "%{customdata}<br>%{x:,.4~r} ms, %{y:,.4~r} items/s<extra>%{fullData.name}</extra>"
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The drawn experiments of one side that differ in batch, streams and requests only, and the fastest of them."""
+
+    inferences: tuple[Experiment, ...]
+    best: Experiment
+
+
+def configurations(drawn: Sequence[Experiment]) -> tuple[Curve, ...]:
+    """Group experiments by all but batch, streams and requests in flight; each group in the order of these."""
+    groups: dict[tuple[object, ...], list[Experiment]] = defaultdict(list)
+    for one in drawn:
+        groups[one.cores, one.precision, one.hint, one.load, one.input_set, one.options].append(one)
+    return tuple(
+        Curve(
+            tuple(sorted(group, key=lambda one: (one.batch, one.streams, one.requests, one.started_at_unix_ns or 0))),
+            max(group, key=lambda one: (one.throughput_items_per_s or 0.0, -(one.latency_ns or 0.0), one.id)),
+        )
+        for group in groups.values()
+    )
+
+
+def points_figure(sides: Sequence[ShownSide], threshold_ms: float | None) -> go.Figure | None:
+    """Draw both sides on the same axes; None where there is no point at all."""
+    drawn = [one for side in sides for one in side.drawn]
+    if not drawn:
+        return None
+    figure = go.Figure()
+    for side in sides:
+        _add_lines(figure, side)
+    for side in sides:
+        _add_marks(figure, side)
+    if threshold_ms:
+        figure.add_vline(
+            threshold_ms,
+            line={"color": SWEET_SPOT, "width": 1.5, "dash": "dot"},
+            annotation={"text": f"≤ {threshold_ms:,.10g} ms", "font": {"size": 12}, "yanchor": "bottom", "y": 1},
+        )
+    figure.update_xaxes(title="median latency (ms)", range=[0, _ROOM * max(_ms(one) for one in drawn)])
+    figure.update_yaxes(title="throughput (items/s)", range=[0, _ROOM * max(_rate(one) for one in drawn)])
+    return figure.update_layout(height=HEIGHT_PX, margin=_MARGINS, legend=_LEGEND, hovermode="closest")
+
+
+def _add_lines(figure: go.Figure, side: ShownSide) -> None:
+    found, colour = configurations(side.drawn), COLOURS[side.letter]
+    for place, one in enumerate(found):
+        figure.add_trace(
+            _trace(
+                one.inferences,
+                f"{side.letter}: inferences within a configuration",
+                mode="lines+markers",
+                line={"color": colour, "width": 1.5},
+                marker={"symbol": "circle", "size": 8, "color": colour},
+                legendgroup=f"{side.letter} inferences",
+                showlegend=not place,
+            )
+        )
+    if found:
+        figure.add_trace(
+            _trace(
+                sorted((one.best for one in found), key=_ms),
+                f"{side.letter}: configurations, the best of each",
+                mode="lines+markers",
+                line={"color": colour, "width": 2, "dash": "dash"},
+                marker={"symbol": "square", "size": 11, "color": colour},
+            )
+        )
+
+
+def _add_marks(figure: go.Figure, side: ShownSide) -> None:
+    """Draw A or B with its letter, and the sweet spot: where they are the same point, blue with the letter."""
+    is_spot = side.chosen is not None and side.spot is not None and side.chosen.id == side.spot.id
+    if side.spot is not None and not is_spot:
+        figure.add_trace(_draw_mark(side, side.spot, f"sweet spot of {side.letter}", SWEET_SPOT, letter=False))
+    if side.chosen is not None and side.chosen in side.drawn:
+        name = f"{side.letter}, its sweet spot" if is_spot else side.letter
+        figure.add_trace(
+            _draw_mark(side, side.chosen, name, SWEET_SPOT if is_spot else COLOURS[side.letter], letter=True)
+        )
+
+
+def _draw_mark(side: ShownSide, one: Experiment, name: str, colour: str, *, letter: bool) -> go.Scatter:
+    return _trace(
+        [one],
+        name,
+        mode="markers+text" if letter else "markers",
+        text=[side.letter] if letter else None,
+        textposition="middle center",
+        textfont={"color": "#FFFFFF" if colour == SWEET_SPOT else "#000000", "size": 14, "weight": "bold"},
+        marker={
+            "symbol": "circle",
+            "size": 24 if letter else 17,
+            "color": colour,
+            "line": {"color": COLOURS[side.letter], "width": 3},
+        },
+    )
+
+
+def _trace(shown: Sequence[Experiment], name: str, **style: object) -> go.Scatter:
+    return go.Scatter(
+        x=[_ms(one) for one in shown],
+        y=[_rate(one) for one in shown],
+        customdata=[html.escape(f"{point_text(one)}, {one.load}, {one.input_set}") for one in shown],
+        name=name,
+        hovertemplate=_HOVER,
+        cliponaxis=False,
+        **style,
+    )
+
+
+def _ms(one: Experiment) -> float:
+    return (one.latency_ns or 0.0) / 1e6
+
+
+def _rate(one: Experiment) -> float:
+    return one.throughput_items_per_s or 0.0

@@ -1,0 +1,219 @@
+"""Which two projects are compared, what lists and addresses call them, and which profile a side's layers come from."""
+
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import log2
+
+from enginebench_controller.records import LOCAL_TARGET
+from enginebench_controller.store.models import Contender, Experiment
+from enginebench_controller.store.profiles import ProfileEntry
+from enginebench_ui.shared.project_key import DIGEST_CHARACTERS, project_key
+from enginebench_ui.shared.text import count_of, instant, number
+
+
+@dataclass(frozen=True)
+class ChosenProjects:
+    """The contenders A and B, None where the store has none; `unknown` are names that mean nothing here."""
+
+    first: Contender | None
+    second: Contender | None
+    unknown: tuple[str, ...] = ()
+
+
+def contender_key(contender: Contender) -> str:
+    """Name a contender in an address: its project key, and its device: `0bebac693939~torch@default~local~CPU`."""
+    return f"{_project(contender)}~{contender.device}"
+
+
+def find(contenders: Iterable[Contender], key: str) -> Contender | None:
+    """Return the contender with this key; of a key without device, the fastest of the project's devices."""
+    exact = [one for one in contenders if contender_key(one) == key]
+    return best(exact or [one for one in contenders if _project(one) == key])
+
+
+def choose(
+    contenders: Sequence[Contender], families: Mapping[str, str], first: str = "", second: str = ""
+) -> ChosenProjects:
+    """Choose A and B by their keys; what is not named, or not there, is chosen by throughput.
+
+    B is the fastest: of A's family of models where A is named, else of all. A is then the fastest rival that B has
+    in its family, else anywhere; alone in a store a project stands against itself.
+    """
+    one, other = (find(contenders, key) if key else None for key in (first, second))
+    if other is None:
+        rivals = contenders if one is None else [*_family(contenders, families, one)]
+        other = best([rival for rival in rivals if rival != one]) or one
+    if one is None and other is not None:
+        rest = [rival for rival in contenders if rival != other]
+        one = best([*_family(rest, families, other)]) or best(rest) or other
+    unknown = tuple(key for key in (first, second) if key and find(contenders, key) is None)
+    return ChosenProjects(one, other, unknown)
+
+
+def best(contenders: Iterable[Contender]) -> Contender | None:
+    """Return the contender of most throughput, those without numbers last, the smallest key where equal."""
+    ranked = sorted(contenders, key=lambda one: (-(one.best_items_per_s or 0.0), contender_key(one)))
+    return ranked[0] if ranked else None
+
+
+def labels(contenders: Sequence[Contender]) -> dict[str, str]:
+    """Return what each contender, by its key, is called in a list; no two alike."""
+    plain = {contender_key(one): _label(one) for one in contenders}
+    counts = Counter(plain.values())
+    return {key: name if counts[name] == 1 else f"{name} · {key.partition('~')[0]}" for key, name in plain.items()}
+
+
+def engine_in_environment(engine: str, environment: str) -> str:
+    """Name an engine as commands do: NAME, or NAME@ENVIRONMENT where that is not the default one."""
+    return engine if environment in ("", "default") else f"{engine}@{environment}"
+
+
+def facts(contender: Contender) -> str:
+    """Say in a line which model file this is, and how much is known of it."""
+    known = [count_of(contender.experiments, "measurement"), count_of(contender.profiles, "profile")]
+    return f"model {contender.model_digest[:DIGEST_CHARACTERS]} · {', '.join(known)}"
+
+
+def _project(contender: Contender) -> str:
+    return project_key(contender.model_digest, contender.engine, contender.environment, contender.target)
+
+
+def _label(contender: Contender) -> str:
+    speed = "no numbers yet" if contender.best_items_per_s is None else f"{number(contender.best_items_per_s)} items/s"
+    engine = engine_in_environment(contender.engine, contender.environment)
+    return " · ".join((contender.model_name, engine, contender.target, contender.device, speed))
+
+
+def _family(contenders: Iterable[Contender], families: Mapping[str, str], one: Contender) -> Iterable[Contender]:
+    """Those of versions of one model; a version that the library has lost is a family of its own."""
+    own = families.get(one.model_digest, one.model_digest)
+    return (other for other in contenders if families.get(other.model_digest, other.model_digest) == own)
+
+
+ID_CHARACTERS = 12
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a side's profile is to be of: a contender, and the point it stands for where there is one."""
+
+    letter: str
+    contender: Contender
+    point: Experiment | None
+
+    @property
+    def precision(self) -> str:
+        """The precision that was asked for, f32 unless the point says otherwise."""
+        return self.point.precision if self.point else "f32"
+
+
+@dataclass(frozen=True)
+class LayerSource:
+    """The profile taken for a side, None where there is none; `candidates` are all of this project, nearest first.
+
+    `lost` is the id that an address names although no candidate has it; "" where there is none such.
+    """
+
+    wanted: Wanted
+    taken: ProfileEntry | None
+    candidates: tuple[ProfileEntry, ...]
+    lost: str = ""
+
+
+def source(wanted: Wanted, entries: Iterable[ProfileEntry], named: str = "") -> LayerSource:
+    """Take the profile whose id starts with `named`, else the nearest in batch, cores and precision, else the newest.
+
+    Only those of the same model, engine, environment, target and device that have layers are candidates. Passes with
+    zeros imposed on the weights come last: they tell of another model.
+    """
+    own = sorted((one for one in entries if _belongs(one, wanted.contender)), key=lambda one: _distance(one, wanted))
+    meant = next((one for one in own if named and one.id.startswith(named)), None)
+    return LayerSource(wanted, meant or next(iter(own), None), tuple(own), lost="" if meant else named)
+
+
+def lost_sentence(found: LayerSource) -> str | None:
+    """Say that the profile which an address names is not there, as of a link to what was removed; None where it is."""
+    if not found.lost:
+        return None
+    instead = "another one is shown" if found.taken else "none is shown"
+    return f"There is no profile {found.lost} of project {found.wanted.letter} in this store; {instead}."
+
+
+def source_sentence(found: LayerSource) -> str:
+    """Say whose layers are shown, and in what that profile is not like the point."""
+    letter, one = found.wanted.letter, found.taken
+    if one is None:
+        return f"{letter} has no profile: the layers of this project were not timed on {found.wanted.contender.device}."
+    said = (
+        f"{letter}'s layers are those of profile “{one.name}” of {instant(one.created_at_unix_ns)}: {entry_text(one)}"
+    )
+    unlike = _unlike(one, found.wanted.point)
+    return f"{said}. The point has {unlike}." if unlike else f"{said}."
+
+
+def entry_text(one: ProfileEntry) -> str:
+    """Name the settings of a profile: "batch 1, 2 cores, f32, engine version 1.31.1"."""
+    cores = f"{one.cores} core" + ("" if one.cores == 1 else "s")
+    zeros = f", {one.imposed_sparsity:.0%} zeros imposed" if one.imposed_sparsity else ""
+    version = f", engine version {one.engine.version}" if one.engine.version else ""
+    return f"batch {one.batch}, {cores}, {one.precision}{zeros}{version}"
+
+
+def entry_labels(entries: Sequence[ProfileEntry]) -> dict[str, str]:
+    """Return what each profile, by the start of its id, is called in a list."""
+    return {
+        one.id[:ID_CHARACTERS]: f"{one.name} · {instant(one.created_at_unix_ns)} · {entry_text(one)}" for one in entries
+    }
+
+
+def profile_command(wanted: Wanted) -> str:
+    """Return the command that makes a profile for a side."""
+    one, point = wanted.contender, wanted.point
+    engine = engine_in_environment(one.engine, one.environment)
+    words = ["enginebench", "profile", one.model_digest[:ID_CHARACTERS], "--engine", engine]
+    words += [] if one.target == LOCAL_TARGET else ["--target", one.target]
+    words += ["--device", one.device]
+    words += ["--batch", str(point.batch), "--cores", str(point.cores)] if point else []
+    words += ["--precision", wanted.precision]
+    return shlex.join(words)
+
+
+def profile_address(wanted: Wanted) -> Mapping[str, str]:
+    """Return the parameters with which the page for a new profile is opened for a side."""
+    one, point = wanted.contender, wanted.point
+    parameters = {
+        "model": one.model_digest[:ID_CHARACTERS],
+        "engine": engine_in_environment(one.engine, one.environment),
+        "device": one.device,
+        "precision": wanted.precision,
+    }
+    parameters |= {} if one.target == LOCAL_TARGET else {"target": one.target}
+    return parameters | ({"batch": str(point.batch), "cores": str(point.cores)} if point else {})
+
+
+def _belongs(one: ProfileEntry, contender: Contender) -> bool:
+    where = (one.model_digest, one.engine.name, one.engine.environment, one.target, one.device)
+    wanted = (contender.model_digest, contender.engine, contender.environment, contender.target, contender.device)
+    return where == wanted and one.status.has_numbers
+
+
+def _distance(one: ProfileEntry, wanted: Wanted) -> tuple[object, ...]:
+    point = wanted.point
+    batches = abs(log2(one.batch / point.batch)) if point else one.batch
+    cores = abs(one.cores - point.cores) if point else -one.cores
+    is_other = one.precision != wanted.precision
+    return (bool(one.imposed_sparsity), batches, cores, is_other, -one.created_at_unix_ns, one.id)
+
+
+def _unlike(one: ProfileEntry, point: Experiment | None) -> str:
+    if point is None:
+        return ""
+    parts = [
+        *([f"batch {point.batch}"] if point.batch != one.batch else []),
+        *([f"{point.cores} core" + ("" if point.cores == 1 else "s")] if point.cores != one.cores else []),
+        *([point.precision] if point.precision != one.precision else []),
+        *([f"engine version {point.engine_version}"] if point.engine_version not in (None, one.engine.version) else []),
+    ]
+    return ", ".join(parts)

@@ -1,0 +1,164 @@
+"""Ladders: one model made faster step by step, as the notebooks' bar chart, for any model and target."""
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from enginebench_controller.plan.ladder import LadderKind
+from enginebench_controller.store.benchmarks import LadderEntry
+from enginebench_controller.verdicts.ladder import Ladder, ladder_of
+from enginebench_ui.pages import BENCHMARK
+from enginebench_ui.pages.ladders.shapes import (
+    Measure,
+    alternative,
+    bars,
+    best_sentence,
+    choices,
+    ladder_figure,
+    ladder_rows,
+    model_of,
+    narrowed,
+    rung_rows,
+    target_of,
+)
+from enginebench_ui.shared import reading
+from enginebench_ui.shared.reading import kept, place, store_at
+from enginebench_ui.shared.showing import chart, nothing_yet, table
+from enginebench_ui.shared.text import count_of, inert, instant
+
+
+def read_ladders() -> tuple[LadderEntry, ...]:
+    """Return all ladders, newest first."""
+    return _ladders(*place())
+
+
+def read_ladder(benchmark_id: str) -> Ladder:
+    """Return one ladder with all its rungs. Raises `InputError` when there is none."""
+    return _ladder(*place(), benchmark_id)
+
+
+@kept(2)
+def _ladders(path: str, generation: str) -> tuple[LadderEntry, ...]:
+    return store_at(path).ladders()
+
+
+@kept(16)
+def _ladder(path: str, generation: str, benchmark_id: str) -> Ladder:
+    store = store_at(path)
+    benchmark = store.benchmark(benchmark_id)
+    return ladder_of(benchmark, store.measurements(benchmark.id, with_blocks=True), store.models())
+
+
+BIND = "query-params"
+COMMAND = "enginebench ladder throughput zoo:mobilenet_v2\nenginebench ladder latency model.onnx --target nuc"
+MOST_WITHOUT_SCROLLING = 6
+SCROLLING_PX = 250
+
+_NUMBER = st.column_config.NumberColumn
+_TEXT = st.column_config.TextColumn
+LIST_COLUMNS = {"Model": _TEXT(width="medium"), "Rungs with numbers": _TEXT(help="The others say why they have none.")}
+RUNG_COLUMNS = {
+    "Rung": _TEXT(width=170, pinned=True),
+    "Throughput (FPS)": _NUMBER(format="%,.1f", help="Images ÷ seconds of wall clock, the first inference excluded."),
+    "± (FPS)": _NUMBER(format="%.1f", help="Half of the 95 % interval."),
+    "First inference (ms)": _NUMBER(format="%.1f", help="Measured apart, right after compiling; in no other number."),
+    "Per image (ms)": _NUMBER(format="%.3f", help="Wall clock ÷ images."),
+    "Median latency (ms)": _NUMBER(format="%.3f", help="Of one inference; a bigger batch takes longer."),
+    "On the one before": _TEXT(help="What it gained on the rung below that has numbers; ≈ within the noise."),
+    "On the first": _TEXT(help="×2.00 is twice as fast as the first rung."),
+    "Engine": _TEXT(width="small"),
+    "Precision": _TEXT(help="What the engine really executed in, and how that is known."),
+    "Remarks": _TEXT(width="large", help="Why there are no numbers, and what to know before trusting them."),
+}
+
+
+def show() -> None:
+    """Draw the page."""
+    st.title("Ladders", anchor=False)
+    with reading.banner_on_error():
+        entries = read_ladders()
+    if not entries:
+        nothing_yet("No ladder has been climbed yet. These take a model and apply one trick after the other:", COMMAND)
+        return
+    st.caption(
+        "One model, faster step by step: each rung applies one more trick, and is measured like everything else. "
+        "A rung that the target does not have is named with its reason."
+    )
+    found = _narrowed(entries)
+    if not found:
+        st.info("No ladder is of this model, target and kind.", icon=":material/search_off:")
+        return
+    _show_ladder(_chosen(found))
+
+
+def _narrowed(entries: Sequence[LadderEntry]) -> tuple[LadderEntry, ...]:
+    there = choices(entries)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        model = st.selectbox("Model", there.models, index=None, placeholder="All models", key="model", bind=BIND)
+        target = st.selectbox("Target", there.targets, index=None, placeholder="All targets", key="target", bind=BIND)
+        kinds = [kind.value for kind in LadderKind]
+        kind = st.selectbox("Ladder", kinds, index=None, placeholder="Both ladders", key="ladder", bind=BIND)
+    return narrowed(entries, model, target, kind)
+
+
+def _chosen(found: Sequence[LadderEntry]) -> LadderEntry:
+    """The ladder that the address names, else the newest; selecting a row puts it there."""
+    ids = [one.benchmark.id for one in found]
+    wanted = st.query_params.get("id")
+    if wanted and wanted not in ids:
+        st.warning(f"The ladder {inert(wanted)} is not in this list; the newest is shown.", icon=":material/warning:")
+    place = ids.index(wanted) if wanted in ids else 0
+    event = st.dataframe(
+        list(ladder_rows(found)),
+        hide_index=True,
+        placeholder="–",
+        column_config=LIST_COLUMNS,
+        height="content" if len(found) <= MOST_WITHOUT_SCROLLING else SCROLLING_PX,
+        on_select="rerun",
+        selection_mode="single-row-required",
+        selection_default={"selection": {"rows": [place]}},
+        # Another list is another table: a place in the one says nothing in the other.
+        key=f"ladders {hash(tuple(ids))}",
+        alt="Ladders, newest first",
+    )
+    rows = event.selection.rows
+    chosen = found[rows[0] if rows else place]
+    if wanted != chosen.benchmark.id:
+        st.query_params["id"] = chosen.benchmark.id
+    return chosen
+
+
+def _show_ladder(entry: LadderEntry) -> None:
+    with reading.banner_on_error():
+        ladder = read_ladder(entry.benchmark.id)
+    st.subheader(f"{inert(model_of(entry))} on {inert(target_of(entry))}", anchor=False)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        facts = (f"{ladder.kind} ladder", instant(entry.benchmark.created_at_unix_ns), entry.benchmark.id)
+        st.caption(" · ".join(map(inert, facts)), width="content")
+        label = "All of its measurements"
+        st.page_link(BENCHMARK, label=label, icon=":material/speed:", query_params={"id": entry.benchmark.id})
+    for remark in ladder.remarks:
+        st.warning(f"Not a comparison of equals: {inert(remark)}", icon=":material/balance:")
+    st.markdown(f"**Best:** {inert(best_sentence(ladder))}")
+    st.fragment(_show_charts)(ladder)
+    table(rung_rows(ladder), key=f"rungs {entry.benchmark.id}", columns=RUNG_COLUMNS)
+    st.caption(f"{count_of(len(ladder.rungs), 'rung')}. Blank figures are unknown, never zero.")
+
+
+def _show_charts(ladder: Ladder) -> None:
+    speeds = [Measure.THROUGHPUT, Measure.LATENCY]
+    default = Measure(ladder.kind.value)
+    shown = st.segmented_control(
+        "Bars show", speeds, required=True, default=default, key="bars", bind=BIND, label_visibility="collapsed"
+    )
+    left, right = st.columns([3, 2], gap="large")
+    for place, measure in ((left, Measure(shown)), (right, Measure.FIRST_INFERENCE)):
+        with place:
+            drawn = bars(ladder, measure)
+            name = f"ladder-{measure.value.replace(' ', '-')}"
+            st.markdown(f"**{measure.value.capitalize()}**")
+            chart(ladder_figure(drawn, measure), key=name, alt=alternative(drawn, measure))
+    st.caption("Whiskers: 95 % interval. Then: on the rung before (≈ within the noise), and ×: as fast as the first.")
+
+
+show()

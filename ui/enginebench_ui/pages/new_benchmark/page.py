@@ -1,0 +1,344 @@
+"""A new benchmark: what is to be measured, what that comes to, and its start as a job of its own."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import streamlit as st
+
+from enginebench_controller.errors import EnginebenchError
+from enginebench_controller.home import default_home
+from enginebench_controller.jobs import start_job
+from enginebench_controller.plan.expand import Case, expected_range_ns
+from enginebench_controller.plan.plan import Plan, make_plan, plan_toml
+from enginebench_controller.plan.preview import Preview, preview
+from enginebench_controller.records import Benchmark, Load
+from enginebench_ui.pages import JOB
+from enginebench_ui.pages.new_benchmark.shapes import cell_grid, legend, tally
+from enginebench_ui.shared import reading
+from enginebench_ui.shared import reading as kept
+from enginebench_ui.shared.choosing import choose_one, choose_view
+from enginebench_ui.shared.order_fields import (
+    HINTS,
+    LOADS,
+    PRECISIONS,
+    THOROUGHNESS,
+    THOROUGHNESS_HELP,
+    Fields,
+    Labels,
+    Thoroughness,
+    axes_of,
+    by_input,
+    core_counts,
+    default_name,
+    families,
+    label_name,
+    listed,
+    most_cores,
+    options,
+    shapes,
+    stated,
+    timing,
+)
+from enginebench_ui.shared.order_form import (
+    Places,
+    choose_batch,
+    choose_cores,
+    choose_models,
+    choose_places,
+    labels_of_models,
+    show_refusals,
+    show_what_is_known,
+)
+from enginebench_ui.shared.text import count_of, inert, instant, range_words
+
+
+def choose_timing() -> Fields:
+    """Let a person choose how sure the numbers are to be."""
+    labels = {key.value: label for key, label in THOROUGHNESS.items()}
+    chosen = choose_view("How sure", labels, "sure", default=Thoroughness.USUAL.value, help=THOROUGHNESS_HELP)
+    return timing(Thoroughness(chosen), _own_timing() if chosen == Thoroughness.OWN else {})
+
+
+def choose_load() -> Fields:
+    """Let a person choose streams, load, precision and hint."""
+    with st.expander("How engines are driven", icon=":material/tune:"):
+        left, right = st.columns(2)
+        with left:
+            precision = _several("Precision", PRECISIONS, "precision", ["f32"], "The floating precision executed in.")
+            hint = _several("Hint", HINTS, "hint", ["none"], "What the engine is told to optimize for.")
+            streams = st.text_input(
+                "Streams", key="streams", placeholder="1", bind="query-params", help="Such as 1, 2, 4."
+            )
+        with right:
+            help_text = "sync: one by one; async: several in flight; open-loop: as arrivals are scheduled."
+            load = _several("Load", LOADS, "load", [Load.SYNC.value], help_text)
+            requests = rate = ""
+            if set(load) - {Load.SYNC.value}:
+                requests = st.text_input(
+                    "Requests in flight",
+                    key="requests",
+                    placeholder="as many as streams, and at least 2",
+                    bind="query-params",
+                )
+            if Load.OPEN_LOOP.value in load:
+                rate = st.text_input(
+                    "Arrivals a second", key="rate", placeholder="Such as 50, 100", bind="query-params"
+                )
+    axes = {"precision": precision, "hint": hint, "load": load}
+    return stated(axes | {"streams": listed(streams), "requests": listed(requests), "rate": listed(rate)})
+
+
+def choose_inputs() -> Fields:
+    """Let a person choose what the model is fed, and options of engines. Raises `InputError`."""
+    with st.expander("Inputs and options", icon=":material/input:"):
+        left, right = st.columns(2)
+        with left:
+            count = st.number_input(
+                "Random inputs", min_value=1, max_value=1024, value=8, key="inputs", bind="query-params"
+            )
+            seed = st.number_input("Seed", min_value=0, value=0, key="seed", bind="query-params")
+            shape = st.text_input(
+                "Shapes",
+                key="shape",
+                placeholder="ids=1x128, mask=1x128",
+                bind="query-params",
+                help="For inputs with open dimensions, which otherwise take usual sizes.",
+            )
+            axis = st.text_input(
+                "Batch axes",
+                key="batch_axis",
+                placeholder="frames=1, state=none",
+                bind="query-params",
+                help="Which dimension is the batch, counted from 0, where the model's names do not tell.",
+            )
+        with right:
+            folder = st.text_input(
+                "Folder of inputs",
+                key="folder",
+                placeholder="/data/photos",
+                bind="query-params",
+                help="A folder on this machine of .npy, .npz or image files, to be taken instead of random inputs.",
+            )
+            values = st.text_input(
+                "Values of inputs",
+                key="values",
+                placeholder="sr=16000, mask=ones, ids=0..30521",
+                bind="query-params",
+                help="A number, ones, zeros, or a range, for single inputs; the others stay as they are.",
+            )
+            given = st.text_area(
+                "Engine options", key="options", placeholder="openvino.enable_cpu_pinning=true", height=121
+            )
+    said = {
+        "input_folder": folder.strip(),
+        "shapes": shapes(shape),
+        "batch_axis": by_input(axis, "Batch axes"),
+        "input_values": by_input(values, "Values of inputs"),
+        "options": options(given),
+    }
+    return {"inputs": count, "seed": seed} | stated(said)
+
+
+def _own_timing() -> Fields:
+    columns = st.columns(3)
+    processes = columns[0].number_input(
+        "Processes", 1, 100, None, key="processes", bind="query-params", placeholder="3, and 5 in turns"
+    )
+    duration = columns[1].text_input(
+        "Duration", "6s", key="duration", bind="query-params", help="Shortest, such as 500ms."
+    )
+    longest = columns[2].text_input("At most", key="longest", placeholder="5 × duration", bind="query-params")
+    interval = columns[0].text_input(
+        "Interval",
+        "",
+        key="interval",
+        bind="query-params",
+        placeholder="1%, and none in turns",
+        help="Half of the median's 95 % interval ÷ the median; 0% for none.",
+    )
+    warmup = columns[1].text_input("Warm-up", "500ms", key="warmup", bind="query-params")
+    interleave = columns[2].toggle(
+        "Take turns",
+        value=True,
+        key="interleave",
+        bind="query-params",
+        help="What one answer compares, such as engines on the same work, is alive together and takes turns.",
+    )
+    said = {"processes": processes, "duration": duration, "max_duration": longest, "interval": interval}
+    return {**said, "warmup": warmup, "interleave": None if interleave else False}
+
+
+def _several(label: str, choices: tuple[str, ...], key: str, default: list[str], help_text: str) -> list[str]:
+    chosen: list[str] = st.multiselect(
+        label, choices, default=default, key=key, bind="query-params", help=help_text, placeholder=default[0]
+    )
+    return chosen
+
+
+_NOTHING = "none"
+_MOST = 100
+"""So many of the newest are offered; any other may stand in the address."""
+
+
+def choose_other() -> str | None:
+    """Let a person choose a benchmark to be compared with, and take its configurations over; None for no comparison."""
+    offered = {one.id: one for one in _offered()}
+    if not offered:
+        return None
+    labels = {_NOTHING: "No existing benchmark"} | {key: _label(one) for key, one in offered.items()}
+    chosen = choose_one(
+        "Compare with",
+        labels,
+        "with",
+        default=_NOTHING,
+        help="Its points are drawn over the new ones. To compare two engines, choose both above.",
+    )
+    if chosen == _NOTHING:
+        return None
+    st.button(
+        "Same configurations as that one",
+        icon=":material/content_copy:",
+        on_click=_take_over,
+        args=(offered[chosen].plan,),
+    )
+    return chosen
+
+
+def _offered() -> list[Benchmark]:
+    found = list(kept.newest_benchmarks(_MOST))
+    asked = st.query_params.get("with", _NOTHING)
+    if asked not in (_NOTHING, *(one.id for one in found)):
+        found += [one for one in [kept.benchmark_or_none(asked)] if one]
+    return found
+
+
+def _label(benchmark: Benchmark) -> str:
+    return f"{benchmark.name} · {instant(benchmark.created_at_unix_ns)} · {benchmark.id}"
+
+
+def _take_over(plan: Mapping[str, Any]) -> None:
+    """Set the widgets of the form to what a plan says; runs before they are drawn."""
+    axes = axes_of(plan)
+    for several, name, one, toggle in (
+        ("batches", "batch", "batch", "batches_on"),
+        ("several_cores", "cores", "cores", "cores_on"),
+    ):
+        values = axes.get(name) or []
+        st.session_state[toggle] = len(values) > 1
+        st.session_state[several] = values
+        st.session_state[one] = values[0] if values else (1 if one == "batch" else None)
+    for name in ("precision", "load", "hint"):
+        if axes.get(name):
+            st.session_state[name] = axes[name]
+    st.session_state["streams"] = ", ".join(map(str, axes.get("streams", ())))
+
+
+_ABOUT_ESTIMATES = (
+    "An estimate from the stop rules, with a guess of 2 s for loading and compiling each process: longer for large "
+    "models, and where the machine is not quiet. Devices and targets that share nothing work side by side."
+)
+
+
+def show() -> None:
+    """Draw the page."""
+    st.title("New benchmark", anchor=False)
+    left, right = st.columns([5, 4], gap="large")
+    with left, reading.banner_on_error():
+        labels = labels_of_models()
+        models = choose_models(labels)
+        places = choose_places()
+        show_what_is_known(places)
+        other = choose_other()
+        fields = _choose_configurations(places)
+    with right, st.container(border=True, key="order"):
+        st.subheader("What this comes to", anchor=False)
+        if fields is not None:
+            _show_order(fields | {"models": models}, labels, places, other)
+
+
+def _choose_configurations(places: Places) -> Fields | None:
+    most = most_cores(places.snapshots)
+    batch, cores = st.columns(2)
+    with batch:
+        fields = dict(places.fields) | choose_batch()
+    with cores:
+        fields |= choose_cores(core_counts(most), most)
+    try:
+        return fields | choose_timing() | choose_load() | choose_inputs()
+    except EnginebenchError as error:
+        show_refusals(str(error).splitlines())
+        return None
+
+
+def _show_order(fields: Fields, labels: Labels, places: Places, other: str | None) -> None:
+    if not fields["models"]:
+        st.info("Choose a model version, and the cells to measure appear here.", icon=":material/arrow_back:")
+        return
+    names = [label_name(labels[key]) for key in st.query_params.get("model", "").split(",") if key in labels]
+    name = st.text_input("Name", placeholder=default_name(names, places.engines), max_chars=200, key="name")
+    try:
+        plan = make_plan(fields | {"name": name.strip() or default_name(names, places.engines)}, "this form")
+    except EnginebenchError as error:
+        show_refusals(str(error).splitlines())
+        return
+    if places.unasked:
+        st.info("What can run shows here once the engines are known.", icon=":material/info:")
+        return
+    found = preview(default_home().library, plan, places.snapshots)
+    show_cells(found)
+    _show_start(plan, found, other)
+
+
+def _show_start(plan: Plan, found: Preview, other: str | None) -> None:
+    disabled = found.expansion is None
+    if st.button("Run", type="primary", icon=":material/play_arrow:", disabled=disabled, width="stretch", key="run"):
+        with reading.banner_on_error():
+            job = start_job(default_home(), plan.name or "benchmark", ["run"], plan, compare_with=other)
+        st.switch_page(JOB, query_params={"id": job.id})
+    with st.expander("The same on the command line", icon=":material/terminal:"):
+        st.caption("Save this as plan.toml, and run `enginebench run plan.toml`.")
+        st.code(plan_toml(plan), language="toml", height=240)
+
+
+def show_cells(preview: Preview) -> None:
+    """Show the grid, what is new in it, and the estimate."""
+    if preview.expansion is None:
+        show_refusals(preview.refusals)
+        return
+    jobs = preview.expansion.jobs
+    family = families(reading.versions())
+    wanted = {job.model.digest for job in jobs}
+    measured = kept.measured_cells(digest for digest in {*family, *wanted} if family.get(digest, digest) in wanted)
+    new, again = tally(jobs, measured, family)
+    with st.container(horizontal=True):
+        st.metric("Configurations", len(jobs), border=True, width="stretch", help=_which(jobs))
+        st.metric(
+            "Takes about", range_words(*expected_range_ns(jobs)), border=True, width="stretch", help=_ABOUT_ESTIMATES
+        )
+    grid = cell_grid(jobs, measured, family)
+    st.dataframe(
+        list(grid),
+        hide_index=True,
+        placeholder=" ",
+        column_config={"Batch": st.column_config.NumberColumn(width="small", pinned=True)},
+        alt="Batch sizes and cores as a grid, with what is measured already.",
+    )
+    st.caption(legend(new, again, grid))
+    for note in preview.expansion.notes:
+        st.caption(f":material/info: {inert(note)}")
+
+
+def _which(jobs: Sequence[Case]) -> str:
+    """Count what multiplies out."""
+    axes: dict[str, set[object]] = {
+        "model version": {job.model.digest for job in jobs},
+        "engine": {job.engine for job in jobs},
+        "target": {job.target for job in jobs},
+        "device": {job.configuration.device for job in jobs},
+        "batch size": {job.configuration.batch for job in jobs},
+        "core count": {job.configuration.cores for job in jobs},
+    }
+    return " × ".join(count_of(len(values), noun) for noun, values in axes.items())
+
+
+show()

@@ -1,0 +1,105 @@
+"""Batch × cores as a grid: which cells an order would measure, and which of them have numbers already."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from enginebench_controller.plan.expand import Case
+from enginebench_controller.store.measurements import MeasuredCell
+from enginebench_ui.shared.text import Row, count_of
+
+_Place = tuple[int, int]
+"""Batch and cores."""
+
+_MEASURED = "✓"
+
+
+@dataclass
+class _Cell:
+    new: int = 0
+    again: int = 0
+    medians_ns: list[float] = field(default_factory=list)
+
+
+def cell_grid(jobs: Iterable[Case], measured: Iterable[MeasuredCell], family: Mapping[str, str]) -> tuple[Row, ...]:
+    """Return a row a batch with a column for each number of cores.
+
+    Measured is what has numbers from the same version (or its copy for that batch: `family`), engine with its options,
+    environment, target, device, load with its arrivals, and input set; cells of that kind that are not ordered now are
+    shown, too.
+    """
+    ordered = list(jobs)
+    known = {_key(one, family): one for one in measured}
+    cells: defaultdict[_Place, _Cell] = defaultdict(_Cell)
+    for job in ordered:
+        _count(cells[job.configuration.batch, job.configuration.cores], known.get(_key_of(job)))
+    for key in _alike(ordered, known) - {_key_of(job) for job in ordered}:
+        one = known[key]
+        cells[one.batch, one.cores].medians_ns += [one.median_ns] if one.median_ns is not None else []
+    return _rows(cells)
+
+
+def tally(jobs: Sequence[Case], measured: Iterable[MeasuredCell], family: Mapping[str, str]) -> tuple[int, int]:
+    """Count the jobs that have no numbers yet, and those that have."""
+    known = {_key(one, family) for one in measured}
+    again = sum(_key_of(job) in known for job in jobs)
+    return len(jobs) - again, again
+
+
+def legend(new: int, again: int, grid: Sequence[Row]) -> str:
+    """Say how much is new, and what the signs of the grid mean."""
+    said = [f"{new} new"] * bool(new) + [f"{again} measured before (↻, newest median)"] * bool(again)
+    has_more = any(str(value).startswith(_MEASURED) for row in grid for value in row.values())
+    more = f" {_MEASURED} marks what was measured in the same way, and is not asked for now." if has_more else ""
+    return f"{', '.join(said)}.{more}"
+
+
+def _count(cell: _Cell, before: MeasuredCell | None) -> None:
+    if before is None:
+        cell.new += 1
+        return
+    cell.again += 1
+    cell.medians_ns += [before.median_ns] if before.median_ns is not None else []
+
+
+def _alike(jobs: Iterable[Case], known: Iterable[tuple[object, ...]]) -> set[tuple[object, ...]]:
+    """The keys that differ from a job in batch and cores only."""
+    kinds = {_key_of(job)[2:] for job in jobs}
+    return {key for key in known if key[2:] in kinds}
+
+
+def _key(one: MeasuredCell, family: Mapping[str, str]) -> tuple[object, ...]:
+    model = family.get(one.model_digest, one.model_digest)
+    where = (one.target, one.engine, one.environment, one.device)
+    load = (one.load, one.requests, one.arrival_process, one.arrival_rate_per_s)
+    how = (one.streams, one.precision, one.hint, *load, frozenset(one.options.items()), one.input_set)
+    return (one.batch, one.cores, model, *where, *how)
+
+
+def _key_of(job: Case) -> tuple[object, ...]:
+    asked = job.configuration
+    where = (job.target, job.engine.name, job.engine.environment, asked.device)
+    arrivals = (str(asked.arrivals.process), asked.arrivals.rate_per_s) if asked.arrivals else (None, None)
+    load = (str(asked.load), asked.requests, *arrivals)
+    how = (asked.streams, asked.precision, str(asked.hint), *load, frozenset(asked.options.items()), asked.input_set)
+    return (asked.batch, asked.cores, job.model.digest, *where, *how)
+
+
+def _rows(cells: Mapping[_Place, _Cell]) -> tuple[Row, ...]:
+    batches, counts = (sorted(set(axis)) for axis in zip(*cells, strict=True)) if cells else ((), ())
+    return tuple(
+        {"Batch": batch} | {count_of(cores, "core"): _words(cells.get((batch, cores))) for cores in counts}
+        for batch in batches
+    )
+
+
+def _words(cell: _Cell | None) -> str | None:
+    if cell is None:
+        return None
+    time = f"{cell.medians_ns[0] / 1e6:.2f} ms" if len(cell.medians_ns) == 1 else ""
+    if not cell.new + cell.again:
+        return f"{_MEASURED} {time or f'{len(cell.medians_ns)} measured'}"
+    if cell.new + cell.again == 1:
+        return "new" if cell.new else " ".join(filter(None, ("↻ again", f"({time})" if time else "")))
+    counts = [f"{cell.new} new"] * bool(cell.new) + [f"↻ {cell.again} again"] * bool(cell.again)
+    return ", ".join(counts)

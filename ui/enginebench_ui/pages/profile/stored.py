@@ -1,0 +1,135 @@
+"""What the pages of profiles read, and what is worked out of it, kept in memory.
+
+A stored profile never changes, so it is kept by its id, whatever else the store takes in meanwhile. It is kept as it is
+and not as a copy for each session: its records are frozen.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from enginebench_controller.errors import InputError
+from enginebench_controller.files.profile_formats import ExportFormat, export_profiles
+from enginebench_controller.records import ModelVersion, Peak, Profile
+from enginebench_controller.records.model import int8_versions
+from enginebench_controller.store.profiles import ProfileEntry
+from enginebench_controller.verdicts.layers.advice import Advice
+from enginebench_controller.verdicts.layers.advisor import advise
+from enginebench_controller.verdicts.pruning.prospects import sweep_for
+from enginebench_ui.pages.profile.shapes.layers import LayerView, layer_views
+from enginebench_ui.pages.profile.shapes.prospects import Sweep, sweep_of
+from enginebench_ui.shared.reading import kept, known_models, place, profile_entries, store_at
+
+QUICK_SWEEP_NODES = 4000
+"""Nodes of all passes together that are read within about half a second."""
+
+SWEEPS_KEPT = 3
+_sweeps: dict[tuple[str, tuple[str, ...]], Sweep] = {}
+"""Sweeps by the store's path and the ids of their passes. Not Streamlit's memory, which does not tell what is in it."""
+
+
+def find(named: str) -> ProfileEntry:
+    """Return the profile with this id, else the only one whose id begins so. Raises `InputError`."""
+    listed = profile_entries()
+    found = [one for one in listed if one.id == named] or [one for one in listed if named and one.id.startswith(named)]
+    if len(found) != 1:
+        many = f"{len(found)} profiles begin with" if found else "there is no profile"
+        raise InputError(f"{many} {named!r}; it may have been removed")
+    return found[0]
+
+
+def whole(profile_id: str) -> Profile:
+    """Return a profile with its layers and nodes. Raises `InputError` when there is none."""
+    return _whole(place()[0], profile_id)
+
+
+def peaks(target: str) -> tuple[Peak, ...]:
+    """Return what the last calibrations of a target found."""
+    return _peaks(*place(), target)
+
+
+def layers(profile: Profile) -> tuple[LayerView, ...]:
+    """Return the layers of a whole profile as views, under the roofs of its target."""
+    found = peaks(profile.target)
+    return _layers(place()[0], profile.id, _stamp(found), profile, found)
+
+
+def passes(entry: ProfileEntry) -> tuple[ProfileEntry, ...]:
+    """Return the passes with zeros imposed on the profile's model, dense one and copies included; empty without any."""
+    return sweep_for(profile_entries(), entry)
+
+
+def sweep(found: Sequence[ProfileEntry]) -> Sweep:
+    """Return what these passes tell. Takes seconds for passes over thousands of nodes, the first time."""
+    path, profile_ids = place()[0], tuple(one.id for one in found)
+    known = _sweeps.get((path, profile_ids))
+    if known is not None or not profile_ids:
+        return known or Sweep()
+    told = sweep_of(store_at(path).whole_profiles(profile_ids))
+    for oldest in list(_sweeps)[: len(_sweeps) + 1 - SWEEPS_KEPT]:
+        _sweeps.pop(oldest, None)
+    _sweeps[path, profile_ids] = told
+    return told
+
+
+def is_slow_sweep(found: Sequence[ProfileEntry], nodes: int) -> bool:
+    """Whether these passes over so many nodes are still to be read, and would keep a person waiting."""
+    key = (place()[0], tuple(one.id for one in found))
+    return len(found) * nodes > QUICK_SWEEP_NODES and key not in _sweeps
+
+
+def advice(profile: Profile, passes: Sweep) -> tuple[Advice, ...]:
+    """Return what the advisor says of a whole profile."""
+    found = peaks(profile.target)
+    ids = tuple(one.id for one in passes.passes)
+    int8 = int8_versions(known_models(), profile.model_digest)
+    digests = tuple(one.digest for one in int8)
+    return _advice(place()[0], profile.id, _stamp(found), ids, digests, profile, found, passes.passes, int8)
+
+
+def exported(profile: Profile, form: ExportFormat) -> bytes:
+    """Return a profile as the file that `enginebench profiles export` writes. Calls no page."""
+    store = store_at(place()[0])
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "export"
+        export_profiles([profile], store.peaks(profile.target), form, file)
+        return file.read_bytes()
+
+
+def _stamp(found: Sequence[Peak]) -> tuple[int, int]:
+    return len(found), max((peak.measured_at_unix_ns for peak in found), default=0)
+
+
+@kept(12, "Reading the profile …")
+def _whole(path: str, profile_id: str) -> Profile:
+    found = store_at(path).whole_profiles([profile_id])
+    if not found:
+        raise InputError(f"there is no profile {profile_id!r}; it may have been removed")
+    return found[0]
+
+
+@kept(16)
+def _peaks(path: str, generation: str, target: str) -> tuple[Peak, ...]:
+    return store_at(path).peaks(target)
+
+
+@kept(12, "Placing the layers under their roofs …")
+def _layers(
+    path: str, profile_id: str, stamp: tuple[int, int], _profile: Profile, _found: Sequence[Peak]
+) -> tuple[LayerView, ...]:
+    return layer_views(_profile, _found)
+
+
+@kept(12, "Asking the advisor …")
+def _advice(
+    path: str,
+    profile_id: str,
+    stamp: tuple[int, int],
+    pass_ids: tuple[str, ...],
+    int8_digests: tuple[str, ...],
+    _profile: Profile,
+    _found: Sequence[Peak],
+    _passes: Sequence[Profile],
+    _int8: Sequence[ModelVersion],
+) -> tuple[Advice, ...]:
+    return advise(_profile, None, _found, _passes, int8_versions=_int8)

@@ -1,0 +1,1 @@
+"""Projects and model versions: what to compare, and forms that make one version from another."""

@@ -1,0 +1,1 @@
+"""Targets: their health, engines, devices and peaks, and what can be done with them."""

@@ -1,1 +1,0 @@
-"""The parts of the page of one profile: Streamlit calls over what `views/profiles` shapes."""

@@ -1,0 +1,107 @@
+"""What every chart wears: what colours mean, and the fonts and colours of the pages, light or dark."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import plotly.graph_objects as go
+import plotly.io
+
+SERIES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C6BB1", "#999999")
+"""For series that have no order and no meaning of their own: engines, configurations."""
+
+FIRST = "#E69F00"
+"""The side A of a comparison."""
+
+SECOND = "#CC79A7"
+"""The side B; more than two sides go on in `SERIES`."""
+
+SWEET_SPOT = "#0072B2"
+"""The point with the best throughput within the latency threshold."""
+
+BETTER = "#009E73"
+WORSE = "#D55E00"
+NOISE = "#999999"
+"""Within noise, unknown, or of no concern."""
+
+
+_FONT = '"Source Sans", sans-serif'
+_SMALL_PX, _MEDIUM_PX, _LARGE_PX = 12, 14, 16
+
+
+@dataclass(frozen=True)
+class Theme:
+    """The colours of what is no data: ground, letters, headings, and the lines of a grid."""
+
+    ground: str
+    letters: str
+    strong: str
+    lines: str
+
+
+# Those of Streamlit's own light and dark theme. The ground is not left transparent, for charts are saved, too.
+LIGHT = Theme(ground="#ffffff", letters="#585755", strong="#2f2d2b", lines="#e8e5e2")
+DARK = Theme(ground="#171614", letters="#c8c5c3", strong="#edebe8", lines="#3a3834")
+
+
+def margins(top_px: int, *, legend_rows: int = 0) -> dict[str, int]:
+    """Room from the start for what mostly stands around two axes of numbers, and for rows of a legend below them.
+
+    Axes and legends that need more take it (`automargin`), but then Plotly lays the whole figure out once more.
+    """
+    return {"l": 82, "r": 10, "t": top_px, "b": 98 + 23 * legend_rows if legend_rows else 66}
+
+
+def dress(figure: go.Figure, palette: Theme) -> None:
+    """Give a figure the palette and the fonts of the pages; what it has settled itself, it keeps."""
+    plotly.io.templates.default = None  # Plotly gives the default to every layout that is set, also to this one
+    own = figure.layout.to_plotly_json()
+    own.pop("template", None)
+    worn = _beneath(own, _layout(palette))
+    for key in {"xaxis", "yaxis", *own}:
+        if key.startswith("xaxis"):
+            worn[key] = _beneath(own.get(key, {}), _x_axis(palette))
+        elif key.startswith("yaxis"):
+            worn[key] = _beneath(own.get(key, {}), _y_axis(palette))
+    figure.layout = worn
+
+
+def _beneath(own: Mapping[str, Any], general: Mapping[str, Any]) -> dict[str, Any]:
+    """Fill what `own` leaves open, at any depth."""
+    both = {key: _beneath(own[key], general[key]) for key in own.keys() & general.keys() if isinstance(own[key], dict)}
+    return {**general, **own, **both}
+
+
+def _layout(palette: Theme) -> dict[str, Any]:
+    letters = {"color": palette.letters, "family": _FONT, "size": _SMALL_PX}
+    return {
+        "font": letters,
+        "title": {"font": {"family": _FONT, "size": _LARGE_PX, "color": palette.strong}, "xanchor": "left", "x": 0},
+        "legend": {"font": {"size": _SMALL_PX, "color": palette.strong}, "valign": "top"},
+        "paper_bgcolor": palette.ground,
+        "plot_bgcolor": palette.ground,
+        "margin": {"pad": 8, "r": 0, "l": 0},
+        "hoverlabel": {"bgcolor": palette.ground, "bordercolor": palette.lines, "font": letters},
+    }
+
+
+def _axis(palette: Theme) -> dict[str, Any]:
+    # Not those of ticks and of minor lines: Plotly takes a colour for the wish to have them.
+    return {"gridcolor": palette.lines, "zerolinecolor": palette.lines, "automargin": True}
+
+
+def _x_axis(palette: Theme) -> dict[str, Any]:
+    return {
+        **_axis(palette),
+        "showgrid": False,
+        "zeroline": False,
+        "title": {"font": {"size": _MEDIUM_PX}, "standoff": 20},
+    }
+
+
+def _y_axis(palette: Theme) -> dict[str, Any]:
+    return {
+        **_axis(palette),
+        "ticklabelposition": "outside",
+        "title": {"font": {"size": _MEDIUM_PX}, "standoff": 24},
+    }

@@ -1,0 +1,42 @@
+"""Jobs followed on the page that started them: one line each, asked for once a second as long as one runs."""
+
+import time
+from collections.abc import Callable
+
+import streamlit as st
+
+from enginebench_controller.home import default_home
+from enginebench_controller.jobs import Job, jobs, log_tail
+from enginebench_ui.pages import JOB, PROJECTS
+from enginebench_ui.shared.jobs import JobLine, job_line, recent
+from enginebench_ui.shared.text import inert
+
+Belongs = Callable[[Job], bool]
+
+
+def follow_jobs(belongs: Belongs) -> None:
+    """Show the jobs that belong here, also those that another tab or shell started; run the page anew as one ends."""
+    running = {one.id for one in _found(belongs) if not one.state.has_ended}
+    st.fragment(_show, run_every=1.0 if running else None)(belongs, running)
+
+
+def _show(belongs: Belongs, running_before: set[str]) -> None:
+    found = _found(belongs)
+    for one in found:
+        _show_line(job_line(one, log_tail(one, lines=1)))
+    if any(one.state.has_ended and one.id in running_before for one in found):
+        st.rerun()
+
+
+def _found(belongs: Belongs) -> tuple[Job, ...]:
+    return recent(filter(belongs, jobs(default_home())), time.time_ns())
+
+
+def _show_line(line: JobLine) -> None:
+    with st.container(border=True):
+        st.page_link(JOB, label=inert(line.text), icon=line.icon, query_params={"id": line.id})
+        if line.is_running:
+            st.progress(line.share or 0.0)
+        if line.model:
+            query = {"model": line.model}
+            st.page_link(PROJECTS, label="Show the version", icon=":material/account_tree:", query_params=query)

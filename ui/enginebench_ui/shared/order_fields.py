@@ -1,0 +1,254 @@
+"""What a form offers, and from what it holds to the fields of a plan and back; names of uploads are checked here."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from pathlib import PurePosixPath
+from typing import Any
+
+from enginebench_controller.errors import InputError
+from enginebench_controller.models.inputs.shapes import split_by_input, split_shapes
+from enginebench_controller.plan.configurations import DEFAULT_ENVIRONMENT, Engine, usable_cores
+from enginebench_controller.plan.plan import Plan
+from enginebench_controller.records import IMPOSED_SPARSITY, LOCAL_TARGET, Hint, Load, Target, TargetSnapshot
+from enginebench_controller.records.cause import cause
+from enginebench_proto.agreed.words import SUFFIXES
+from enginebench_ui.shared.project_key import DIGEST_CHARACTERS
+from enginebench_ui.shared.text import UNKNOWN
+from enginebench_ui.shared.versions import AS_GIVEN, KnownVersion, made_by
+
+COMPANIONS = ("bin", "data", "onnx_data", "weights")
+"""Suffixes of files that a model may refer to."""
+
+_LONGEST_BYTES = 200
+
+
+def file_name(sent: str) -> str:
+    """Return the last part of a name as sent. Raises `InputError` for one that no file of ours may have."""
+    name = PurePosixPath(sent.replace("\\", "/")).name
+    if name in ("", ".", "..") or not name.isprintable() or len(name.encode()) > _LONGEST_BYTES:
+        raise InputError(f"a file cannot be called {sent[:60]!r} here: rename it and upload it again")
+    return name
+
+
+def model_names(names: list[str]) -> list[str]:
+    """Return those of the files that are models. Raises `InputError` where none is."""
+    models = [name for name in names if PurePosixPath(name).suffix.lower() in SUFFIXES]
+    if not models:
+        raise InputError(f"none of these files is a model: its name must end in {', '.join(SUFFIXES)}")
+    return models
+
+
+Fields = dict[str, Any]
+
+PRECISIONS = ("f32", "bf16", "f16", "default")
+LOADS = tuple(load.value for load in Load)
+HINTS = tuple(hint.value for hint in Hint)
+
+
+class Thoroughness(StrEnum):
+    """How sure the numbers are to be."""
+
+    QUICK = "quick"
+    USUAL = "usual"
+    OWN = "own"
+
+
+THOROUGHNESS = {Thoroughness.QUICK: "Quick look", Thoroughness.USUAL: "Thorough", Thoroughness.OWN: "As I say"}
+"""How each is called."""
+
+THOROUGHNESS_HELP = (
+    "**Quick look**: one process, 2 to 4 s a configuration. **Thorough**: five fresh processes, 6 s and more, in turns "
+    "with those that it is compared with; what runs alone, three, until half of the median's 95 % interval is "
+    "within 1 % of it."
+)
+_QUICK: Mapping[str, Any] = {"processes": 1, "duration": "2s", "max_duration": "4s", "interval": "2%"}
+
+
+def timing(chosen: Thoroughness, own: Mapping[str, Any]) -> Fields:
+    """Return the fields that say when a measurement ends."""
+    match chosen:
+        case Thoroughness.QUICK:
+            return dict(_QUICK)
+        case Thoroughness.USUAL:
+            return {}
+        case Thoroughness.OWN:
+            return stated(own)
+
+
+def stated(fields: Mapping[str, Any]) -> Fields:
+    """Return the fields that say something: empty texts, lists and None do not."""
+    return {key: value for key, value in fields.items() if value not in (None, "", [], (), {})}
+
+
+def listed(text: str) -> list[str]:
+    """Return the parts of "1, 2, 4"."""
+    return [part.strip() for part in text.replace(";", ",").split(",") if part.strip()]
+
+
+def shapes(text: str) -> dict[str, str]:
+    """Return the shapes of "x=1x3x224x224, y=8". Raises `InputError`."""
+    return split_shapes(listed(text))
+
+
+def by_input(text: str, field: str) -> dict[str, str]:
+    """Return what is said of each input in "sr=16000, mask=ones". Raises `InputError`."""
+    return split_by_input(listed(text), f"{field}:", "INPUT=VALUE")
+
+
+def options(text: str) -> dict[str, str]:
+    """Return the options of lines "ENGINE.NAME=VALUE". Raises `InputError`."""
+    lines = [line.strip() for line in text.replace(",", "\n").splitlines() if line.strip()]
+    if wrong := [line for line in lines if "=" not in line]:
+        raise InputError(f"{wrong[0]!r} is not of the form ENGINE.NAME=VALUE")
+    return {name.strip(): value.strip() for name, _, value in (line.partition("=") for line in lines)}
+
+
+def targets(names: Sequence[str]) -> Fields:
+    """Return the targets of a plan; this machine alone is what a plan means by itself."""
+    return {} if list(names) in ([], [LOCAL_TARGET]) else {"targets": list(names)}
+
+
+def default_name(models: Iterable[str], engines: Sequence[str]) -> str:
+    """Name an order after its models and engines: "resnet50 on onnxruntime, openvino"."""
+    which = ", ".join(name.removeprefix("zoo:") for name in models)
+    return f"{which} on {', '.join(engines)}" if engines else which
+
+
+def axes_of(plan: Mapping[str, Any]) -> Fields:
+    """Return what a stored plan says of batch and cores, streams, precision, load and hint, as far as a form has it."""
+    known = Plan.model_fields
+    names = ("batch", "cores", "streams", "precision", "load", "hint")
+    return {name: list(plan[name]) for name in names if name in known and isinstance(plan.get(name), list)}
+
+
+Labels = dict[str, str]
+"""Keys as they stand in addresses and plans, each with what a person reads."""
+
+BATCHES = tuple(1 << power for power in range(11))
+"""The batch sizes that are offered; others can be typed."""
+
+BETWEEN = " · "
+"""Stands between the name of a model version and what else its label says."""
+
+
+def model_labels(known: Mapping[str, KnownVersion], zoo: Iterable[str]) -> Labels:
+    """Return the versions whose files are here, newest first, by the start of the digest, and networks to be built."""
+    here = [one.version for one in known.values() if one.is_here and one.version.original_digest == one.version.digest]
+    here.sort(key=lambda version: -version.created_at_unix_ns)
+    namesakes = Counter(version.name for version in here)
+    labels = {}
+    for version in here:
+        key = version.digest[:DIGEST_CHARACTERS]
+        parts = [version.name, made_by(version), key[:6] if namesakes[version.name] > 1 else ""]
+        labels[key] = BETWEEN.join(part for part in parts if part and part != AS_GIVEN)
+    built = {version.name for version in here}
+    return labels | {name: f"{name}{BETWEEN}built when first used" for name in zoo if name not in built}
+
+
+def model_key(text: str, labels: Mapping[str, str]) -> str | None:
+    """Return the key that a text from an address means: the key itself, a digest, the start of one, or a name."""
+    if text in labels or text[:DIGEST_CHARACTERS] in labels:
+        return text if text in labels else text[:DIGEST_CHARACTERS]
+    starting = [key for key in labels if len(text) >= 6 and key.startswith(text)]
+    named = [key for key in labels if label_name(labels[key]) == text]
+    return next(iter(starting + named), None)
+
+
+def plan_models(keys: Iterable[str], known: Iterable[str]) -> list[str]:
+    """Return what a plan calls these models: by the whole digest, so that no namesake is meant."""
+    digests = {digest[:DIGEST_CHARACTERS]: digest for digest in known}
+    return [digests.get(key, key) for key in keys]
+
+
+def label_name(label: str) -> str:
+    """Return the name in the label of a model version."""
+    return label.split(BETWEEN, maxsplit=1)[0]
+
+
+def families(known: Mapping[str, KnownVersion]) -> dict[str, str]:
+    """Return, for each version, the one it stands for: of a copy for another batch its parent, else itself."""
+    return {digest: one.version.original_digest for digest, one in known.items()}
+
+
+def target_labels(targets: Iterable[Target]) -> Labels:
+    """Return this machine and the targets that were added, by name."""
+    added = {target.name: f"{target.name} ({target.address})" for target in targets}
+    return {LOCAL_TARGET: "this machine"} | added
+
+
+def engine_labels(snapshots: Sequence[TargetSnapshot], also: Iterable[str] = ()) -> Labels:
+    """Return what a plan may name: an engine alone, or with its environment where that is not the preferred one.
+
+    Engines for testing are offered only where an address names them (`also`).
+    """
+    wanted = set(also)
+    versions: dict[str, list[str]] = {}
+    for snapshot in snapshots:
+        for key, engine in _by_key(snapshot.engines).items():
+            if engine["available"] and (not engine["hidden"] or key in wanted):
+                versions.setdefault(key, []).append(engine["available"]["version"] or UNKNOWN)
+    return {key: f"{key} {', '.join(dict.fromkeys(found))}" for key, found in sorted(versions.items())}
+
+
+def unavailable_engines(snapshots: Sequence[TargetSnapshot]) -> tuple[str, ...]:
+    """Say why engines of these targets are missing, a sentence each."""
+    return tuple(
+        f"{engine['name']} is not available on {snapshot.target}: {cause(engine['unavailable']['reason'])}"
+        for snapshot in snapshots
+        for engine in snapshot.engines
+        if not engine["available"] and not engine["hidden"]
+    )
+
+
+def device_labels(snapshots: Sequence[TargetSnapshot], engines: Sequence[str]) -> Labels:
+    """Return the devices that these engines (none for all) have on any of these targets, with their full names."""
+    names: dict[str, list[str]] = {}
+    for snapshot in snapshots:
+        for key, engine in _by_key(snapshot.engines).items():
+            if not engine["available"] or (engine["hidden"] and key not in engines) or (engines and key not in engines):
+                continue
+            for device in engine["available"]["devices"]:
+                names.setdefault(device["name"], []).append(device["full_name"])
+    return {
+        name: " · ".join(filter(None, (name, ", ".join(dict.fromkeys(filter(None, full))))))
+        for name, full in names.items()
+    }
+
+
+def most_cores(snapshots: Sequence[TargetSnapshot]) -> int | None:
+    """Return how many cores the largest of these targets can use; None where none tells."""
+    return max((count for one in snapshots if (count := usable_cores(one)) is not None), default=None)
+
+
+def core_counts(most: int | None) -> tuple[int, ...]:
+    """Return the numbers of cores that are offered: all up to eight, then doubling, and the most there are."""
+    limit = most or 8
+    few = range(1, min(limit, 8) + 1)
+    many = (1 << power for power in range(4, limit.bit_length()))
+    return tuple(dict.fromkeys([*few, *many, limit]))
+
+
+def can_impose(snapshots: Sequence[TargetSnapshot], engines: Sequence[str]) -> tuple[str, ...]:
+    """Return which of these engines (none for all) can be told to take weights for zero."""
+    return tuple(
+        dict.fromkeys(
+            key
+            for snapshot in snapshots
+            for key, engine in _by_key(snapshot.engines).items()
+            if engine["available"] and (key in engines if engines else not engine["hidden"])
+            if any(option["name"] == IMPOSED_SPARSITY for option in engine["available"]["options"])
+        )
+    )
+
+
+def _by_key(engines: Sequence[Engine]) -> dict[str, Engine]:
+    """Name each engine as shortly as `planning.selection` permits: the environment only where another is preferred."""
+    ordered = sorted(
+        engines, key=lambda one: (not one["available"], one["environment"] != DEFAULT_ENVIRONMENT, one["environment"])
+    )
+    keyed: dict[str, Engine] = {}
+    for engine in ordered:
+        alone = engine["name"]
+        keyed[f"{alone}@{engine['environment']}" if alone in keyed else alone] = engine
+    return keyed

@@ -1,0 +1,228 @@
+"""Targets and their engines as a person looks at them: which there are, whether they answer, what machine each is."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from enginebench_controller.records import LOCAL_TARGET, Target, TargetSnapshot
+from enginebench_controller.records.cause import cause
+from enginebench_controller.targets.health import Health, HealthAnswer
+from enginebench_ui.shared.text import UNKNOWN, Row, cells, instant
+from enginebench_ui.shared.versions import format_name
+
+Engine = Mapping[str, Any]
+"""An engine as a `TargetSnapshot` describes it."""
+
+
+def visible(engines: Iterable[Engine]) -> tuple[Engine, ...]:
+    """Return the engines that do not exist for testing only."""
+    return tuple(engine for engine in engines if not engine.get("hidden"))
+
+
+def engine_rows(engines: Iterable[Engine]) -> tuple[Row, ...]:
+    """Return a row an engine, with its version or the reason for its absence; hidden ones are left out.
+
+    Those of one environment stand together, the default one first.
+    """
+    return tuple(cells(_engine_row(engine)) for engine in sorted(visible(engines), key=_place))
+
+
+def device_rows(engines: Iterable[Engine]) -> tuple[Row, ...]:
+    """Return a row a device of an engine that is available, with what it can do; hidden engines are left out.
+
+    A last row of an engine tells how many more devices it has than its agent lists.
+    """
+    return tuple(
+        cells(_device_row(engine, device))
+        for engine in sorted(visible(engines), key=_place)
+        for device in (*((engine.get("available") or {}).get("devices") or ()), *_more_devices(engine))
+    )
+
+
+def available_names(engines: Iterable[Engine]) -> tuple[str, ...]:
+    """Return the engines that can be used, as a command names them: NAME, or NAME@ENVIRONMENT outside the default."""
+    found = (engine for engine in visible(engines) if engine.get("available"))
+    return tuple(
+        str(engine.get("name"))
+        if engine.get("environment") in (None, "", "default")
+        else f"{engine.get('name')}@{engine.get('environment')}"
+        for engine in found
+    )
+
+
+def _place(engine: Engine) -> tuple[bool, str, str]:
+    environment = str(engine.get("environment") or "")
+    return environment not in ("", "default"), environment, str(engine.get("name"))
+
+
+def _engine_row(engine: Engine) -> Row:
+    available = engine.get("available") or {}
+    devices = available.get("devices") or ()
+    return {
+        "Environment": _engines_known(engine.get("environment")),
+        "Engine": _engines_known(engine.get("name")),
+        "Version": available.get("version"),
+        "Status": _status(engine, devices),
+        "Devices": ", ".join([*(_engines_known(device.get("name")) for device in devices), *_more(engine)]) or None,
+        "Formats": ", ".join(format_name(str(one)) for one in available.get("formats") or ()) or None,
+        "Loads": _list(available.get("loads")),
+        "Hints": _list(available.get("hints")),
+        "Streams": _yes(available.get("multiple_streams")),
+        "Layer times": _yes(available.get("profiling")),
+        "Python": engine.get("python_version"),
+        "Plugin": engine.get("distribution"),
+    }
+
+
+def _status(engine: Engine, devices: Sequence[Any]) -> str:
+    if engine.get("available"):
+        return "available" if devices else "available, no device found"
+    return f"unavailable: {_known(cause((engine.get('unavailable') or {}).get('reason') or ''))}"
+
+
+def _more(engine: Engine) -> tuple[str, ...]:
+    """How many devices an engine has besides those that are listed, in words; nothing where all are."""
+    more = (engine.get("available") or {}).get("more_devices")
+    return (f"and {more:,} more",) if more else ()
+
+
+def _more_devices(engine: Engine) -> Iterable[Mapping[str, Any]]:
+    return ({"name": "…", "full_name": words} for words in _more(engine))
+
+
+def _device_row(engine: Engine, device: Mapping[str, Any]) -> Row:
+    properties = device.get("properties") or {}
+    return {
+        "Device": _engines_known(device.get("name")),
+        "Full name": device.get("full_name") or None,
+        "Engine": _engines_known(engine.get("name")),
+        "Environment": _engines_known(engine.get("environment")),
+        "Precisions": _list(device.get("precisions")),
+        "Shares": _list(device.get("resources")),
+        "Properties": "; ".join(f"{name.replace('_', ' ')}: {value}" for name, value in properties.items()) or None,
+    }
+
+
+def _list(values: Sequence[Any] | None) -> str | None:
+    return ", ".join(map(str, values or ())) or None
+
+
+def _yes(value: bool | None) -> str | None:
+    return None if value is None else "yes" if value else "no"
+
+
+def _engines_known(value: Any) -> str:
+    return UNKNOWN if value in (None, "") else str(value)
+
+
+NOT_YET_SEEN = "not yet seen"
+ASKING = "asking …"
+LOCAL_HEALTH = "started when needed"
+"""Of the embedded target: its agent lives as long as a command, so there is nobody to ask."""
+
+_SIGNS = {Health.SERVING: "● serving", Health.NOT_SERVING: "◐ not serving", Health.UNREACHABLE: "○ unreachable"}
+
+
+@dataclass(frozen=True)
+class TargetView:
+    """One target on the page; `engines` and `devices` are table rows, `names` the engines that can be used.
+
+    `is_added`: a person added it, so that it can be removed. `was_seen`: it has told what it is.
+    """
+
+    name: str
+    address: str
+    last_seen: str
+    facts: tuple[tuple[str, str], ...]
+    engines: tuple[Row, ...]
+    devices: tuple[Row, ...] = ()
+    names: tuple[str, ...] = ()
+    is_added: bool = False
+    was_seen: bool = False
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is the embedded target."""
+        return self.name == LOCAL_TARGET and not self.is_added
+
+
+def target_views(targets: Iterable[Target], snapshots: Iterable[TargetSnapshot]) -> tuple[TargetView, ...]:
+    """Return every target that was added or has been seen, by name; the embedded one is only ever seen."""
+    seen = {snapshot.target: snapshot for snapshot in snapshots}
+    added = {target.name: target.address for target in targets}
+    addresses = {name: snapshot.address for name, snapshot in seen.items()} | added
+    return tuple(_view(name, addresses[name], seen.get(name), is_added=name in added) for name in sorted(addresses))
+
+
+def overview_rows(
+    views: Iterable[TargetView], snapshots: Iterable[TargetSnapshot], answers: Mapping[str, HealthAnswer]
+) -> tuple[Row, ...]:
+    """Return a row a target; `answers` are those that came so far, by name."""
+    seen = {snapshot.target: snapshot for snapshot in snapshots}
+    return tuple(cells(_overview_row(view, seen.get(view.name), answers.get(view.name))) for view in views)
+
+
+def askable(views: Iterable[TargetView]) -> tuple[Target, ...]:
+    """Return the targets that have an agent to ask."""
+    return tuple(Target(view.name, view.address, 0) for view in views if not view.is_local)
+
+
+def host_facts(host: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Return what is known of a machine as (heading, value) pairs; what is unknown says so."""
+    tuned = host.get("tuned") or ()
+    return (
+        ("Processor", _known(host.get("cpu_model"))),
+        ("Cores", _cores(host)),
+        ("Memory", _memory(host)),
+        ("Instruction sets", ", ".join(map(str, host.get("isa") or ())) or UNKNOWN),
+        ("System", f"{_known(host.get('os'))}, kernel {_known(host.get('kernel'))}"),
+        ("Agent", f"{_known(host.get('agent_version'))}, Python {_known(host.get('python_version'))}"),
+        *((("Tuned", "; ".join(map(str, tuned))),) if tuned else ()),
+    )
+
+
+def _view(name: str, address: str, snapshot: TargetSnapshot | None, *, is_added: bool) -> TargetView:
+    if snapshot is None:
+        return TargetView(name, address, NOT_YET_SEEN, (), (), is_added=is_added)
+    return TargetView(
+        name,
+        address,
+        instant(snapshot.seen_at_unix_ns),
+        host_facts(snapshot.host),
+        engine_rows(snapshot.engines),
+        device_rows(snapshot.engines),
+        available_names(snapshot.engines),
+        is_added=is_added,
+        was_seen=True,
+    )
+
+
+def _overview_row(view: TargetView, snapshot: TargetSnapshot | None, answer: HealthAnswer | None) -> Row:
+    host = snapshot.host if snapshot else {}
+    return {
+        "Target": view.name,
+        "Health": LOCAL_HEALTH if view.is_local else _SIGNS[answer.health] if answer else ASKING,
+        "Answer (ms)": answer.seconds * 1000 if answer and answer.health is Health.SERVING else None,
+        "Why": answer.cause or None if answer else None,
+        "Address": None if view.is_local else view.address,
+        "Processor": host.get("cpu_model") or None,
+        "Cores": host.get("physical_cores"),
+        "Memory": _memory(host) if host.get("memory_bytes") else None,
+        "Engines": f"{len(view.names)} of {len(visible(snapshot.engines))}" if snapshot else None,
+        "Last seen": view.last_seen,
+    }
+
+
+def _memory(host: Mapping[str, Any]) -> str:
+    memory = host.get("memory_bytes")
+    return f"{memory / 2**30:.1f} GiB" if memory else UNKNOWN
+
+
+def _cores(host: Mapping[str, Any]) -> str:
+    quota = host.get("cpu_quota_cores")
+    limit = f", limited to {quota:g}" if quota else ""
+    return f"{_known(host.get('physical_cores'))} physical, {_known(host.get('logical_cores'))} logical{limit}"
+
+
+def _known(value: Any) -> str:
+    return UNKNOWN if value in (None, "") else str(value)

@@ -1,0 +1,198 @@
+"""How values read on a page: times, counts, durations, names cut to what fits. Unknown is never shown as 0."""
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from enginebench_controller.files.csv_tables import BEGINS_A_FORMULA
+from enginebench_controller.records import Arrivals, Readback, ReadbackSource, Status
+from enginebench_controller.store.profiles import ProfileEntry
+from enginebench_controller.verdicts.parity import engine_label
+
+REMOVED = "removed_benchmark"
+"""Under what the name of a benchmark that was just removed is told to the list."""
+
+__all__ = [
+    "UNKNOWN",
+    "Row",
+    "cells",
+    "count_of",
+    "engine_label",
+    "inert",
+    "instant",
+    "milliseconds",
+    "percent",
+    "readback",
+]
+
+Row = dict[str, Any]
+
+UNKNOWN = "unknown"
+
+_SOURCES = {ReadbackSource.ENGINE_API: "engine", ReadbackSource.OBSERVED: "observed", ReadbackSource.ASSUMED: "assumed"}
+_WORD_JOINER = "\u2060"
+_MARKDOWN = re.compile(r"([!-/:-@\[-`{-~])")
+_LINK_LIKE = re.compile(r"(:|@|www(?=\\?\.))", re.IGNORECASE)
+
+
+def inert(text: str) -> str:
+    r"""Make text from elsewhere safe for Streamlit's Markdown: it reads the same and does nothing.
+
+    All ASCII punctuation is escaped with a backslash (CommonMark 2.4). Bare addresses and emoji codes are recognized
+    after escapes were resolved, so an invisible word joiner (U+2060) breaks them up.
+    """
+    one_line = " ".join(text.split())
+    return _LINK_LIKE.sub(rf"\1{_WORD_JOINER}", _MARKDOWN.sub(r"\\\1", one_line))
+
+
+def cells(row: Row) -> Row:
+    """Quote texts that a spreadsheet would compute: tables can be downloaded as CSV, and names come from elsewhere."""
+    return {
+        heading: f"'{value}" if isinstance(value, str) and value.startswith(BEGINS_A_FORMULA) else value
+        for heading, value in row.items()
+    }
+
+
+def instant(unix_ns: int) -> str:
+    """Show an instant, given in nanoseconds since the Unix epoch, in this machine's time zone."""
+    return datetime.fromtimestamp(unix_ns / 1e9, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def milliseconds(value_ns: float | None) -> float | None:
+    """Convert nanoseconds to the milliseconds that are shown."""
+    return None if value_ns is None else value_ns / 1e6
+
+
+def percent(share: float | None) -> float | None:
+    """Convert a share to the percents that are shown."""
+    return None if share is None else 100 * share
+
+
+def readback(value: Readback | None) -> str:
+    """Show what an engine really used together with how that is known: "f32 (engine)"."""
+    return UNKNOWN if value is None else f"{value.value} ({_SOURCES[value.source]})"
+
+
+def count_of(number: int, noun: str) -> str:
+    """Count things in English: "1 target", "2 targets"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def arrivals_text(arrivals: Arrivals | None) -> str:
+    """Name the schedule of an open loop: "250/s poisson"."""
+    return "" if arrivals is None else f"{arrivals.rate_per_s:g}/s {arrivals.process}"
+
+
+STATUS_COLOURS = {Status.OK: "green", Status.INCONCLUSIVE: "orange", Status.FAILED: "red", Status.CANCELLED: "gray"}
+"""How each status is coloured, here and on the page of one benchmark; the word always stands beside the colour."""
+_LONGEST_TITLE = 90
+
+_STEPS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def magnitude(value: float | None, unit: str = "") -> str:
+    """Three digits with a decimal prefix and the unit, small counts in full: "704 MFLOP", "1.24 M", "32"."""
+    if value is None:
+        return UNKNOWN
+    if isinstance(value, int) and abs(value) < _STEPS[-1][0]:
+        return f"{value} {unit}".strip()
+    size, prefix = next(((size, prefix) for size, prefix in _STEPS if abs(value) >= size), (1.0, ""))
+    return f"{_three_digits(value / size)} {prefix}{unit}".strip()
+
+
+def number(value: float | None) -> str:
+    """Four digits, and all before the point: "0.8123", "12.34", "12,345"; a dash where unknown."""
+    if value is None:
+        return "–"
+    size = abs(value)
+    digits = next((digits for least, digits in ((1000, 0), (100, 1), (10, 2), (1, 3), (0.1, 4)) if size >= least), None)
+    return f"{value:.3g}" if digits is None else f"{value:,.{digits}f}"
+
+
+def milliseconds_text(value_ns: float | None) -> str:
+    """Nanoseconds as milliseconds with their unit: "44.9 ms"."""
+    return UNKNOWN if value_ns is None else f"{_three_digits(value_ns / 1e6)} ms"
+
+
+def times_text(ratio: float | None) -> str:
+    """How many times as fast: "2.21×"."""
+    return UNKNOWN if ratio is None else f"{ratio:.2f}×"
+
+
+def percent_text(share: float | None, digits: int = 1) -> str:
+    """A share as per cent: "85.0 %"."""
+    return UNKNOWN if share is None else f"{100 * share:.{digits}f} %"
+
+
+def shortened(text: str, most: int = 40) -> str:
+    """At most so many characters: the middle is left out, since names of layers often differ at their ends."""
+    one_line = " ".join(text.split())
+    if len(one_line) <= most:
+        return one_line
+    tail = (most - 1) // 3
+    return f"{one_line[: most - 1 - tail]}…{one_line[-tail:]}"
+
+
+def _three_digits(value: float) -> str:
+    size = abs(value)
+    if size >= 100:
+        return f"{value:,.0f}"
+    if size >= 10:
+        return f"{value:.1f}"
+    return f"{value:.2f}" if size >= 0.1 or value == 0 else f"{value:.3g}"
+
+
+def tallies(statuses: Iterable[Status]) -> tuple[tuple[str, str], ...]:
+    """Count statuses, the good ones first: (("3 ok", "green"), ("1 failed", "red"))."""
+    listed = list(statuses)
+    return tuple((f"{listed.count(one)} {one.value}", STATUS_COLOURS[one]) for one in Status if one in listed)
+
+
+def benchmark_title(name: str) -> str:
+    """What a benchmark is called, however long its name is."""
+    return shortened(name, _LONGEST_TITLE) or "Unnamed benchmark"
+
+
+def items_per_s(batch: int, latency_ns: float | None) -> float | None:
+    """Items a second of inferences one after the other; None where the latency is unknown."""
+    return 1e9 * batch / latency_ns if latency_ns else None
+
+
+def engine_text(entry: ProfileEntry) -> str:
+    """The engine with its version, and its environment unless that is the default one."""
+    engine = entry.engine
+    place = "" if engine.environment == "default" else f"({engine.environment})"
+    return " ".join(filter(None, (engine.name, engine.version, place)))
+
+
+_MINUTE_S = 60
+_HOUR_S = 3600
+_ALIKE = 1.3
+"""A range whose ends differ by less is told as one number."""
+
+
+def duration_words(seconds: float) -> str:
+    """Say a duration as exactly as a person wants to know it: "45 s", "12 min", "2 h 5 min"."""
+    if seconds < 1.5 * _MINUTE_S:
+        return f"{seconds:.0f} s"
+    if seconds < 1.5 * _HOUR_S:
+        return f"{seconds / _MINUTE_S:.0f} min"
+    hours, minutes = divmod(round(seconds / _MINUTE_S), 60)
+    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+
+
+def range_words(shortest_ns: int, longest_ns: int) -> str:
+    """Say an estimated range: "2 to 9 min", or one duration where its ends are alike."""
+    shortest, longest = duration_words(shortest_ns / 1e9), duration_words(longest_ns / 1e9)
+    if shortest == longest or longest_ns < _ALIKE * shortest_ns:
+        return longest
+    number, _, unit = shortest.partition(" ")
+    return f"{number} to {longest}" if longest.endswith(f" {unit}") and " " not in unit else f"{shortest} to {longest}"
+
+
+def left_words(seconds: float | None) -> str:
+    """Say how long a job will go on: "about 3 min left"; "" where nobody can tell."""
+    if seconds is None:
+        return ""
+    return f"about {duration_words(seconds)} left" if seconds >= 1 else "nearly done, or longer than estimated"

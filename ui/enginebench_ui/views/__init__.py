@@ -1,1 +1,0 @@
-"""Records → table rows and figures. Pure functions: no Streamlit, no store, no clock."""

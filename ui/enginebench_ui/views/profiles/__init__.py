@@ -1,1 +1,0 @@
-"""Performance profiles: shaped from records for the list of profiles and the page of one."""
