@@ -1,4 +1,7 @@
-"""Plugin types to wire messages and back, options and arrivals checked on the way: the only module that knows both."""
+"""Plugin types to wire messages and back, options and arrivals checked on the way: the only module that knows both.
+
+Each noun has a `to_` (wire) and a `from_` (plugin) function. Nothing here needs NumPy or an engine.
+"""
 
 import difflib
 import math
@@ -17,6 +20,7 @@ from enginebench_plugins.spec import (
     ModelFormat,
     ModelSource,
     OptionSpec,
+    OptionValue,
     Precision,
     Readback,
     Settings,
@@ -24,7 +28,6 @@ from enginebench_plugins.spec import (
     TensorSpec,
     UnsupportedSettingsError,
 )
-from enginebench_plugins.types import OptionSpec, OptionValue, UnsupportedSettingsError
 from enginebench_proto.v1 import configuration_pb2, device_pb2, engine_pb2, measurement_pb2, profile_pb2, run_pb2
 from enginebench_proto.v1.configuration_pb2 import (
     ARRIVAL_PROCESS_CONSTANT,

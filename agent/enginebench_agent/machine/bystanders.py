@@ -1,4 +1,8 @@
-"""Who but enginebench uses the processors, told from two looks at /proc; and waiting until they leave them alone."""
+"""Who but enginebench uses the processors, told from two looks at /proc; and waiting until they leave them alone.
+
+Processor time of a process counts with that of its children that have ended, so that a compiler which starts a thousand
+short ones is not missed. `root` is the file system's root, so that tests can bring their own.
+"""
 
 import asyncio
 import os

@@ -1,4 +1,7 @@
-"""What the agent's control group allows and has seen, in both versions of its interface, and how much memory."""
+"""What the agent's control group allows and has seen, in both versions of its interface, and how much memory.
+
+`root` is the file system's root everywhere, so that tests can bring their own.
+"""
 
 import re
 from collections.abc import Iterator

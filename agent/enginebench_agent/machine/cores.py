@@ -1,4 +1,7 @@
-"""The processors: which share a core, which are fastest, how many may be used, and where their frequency is set."""
+"""The processors: which share a core, which are fastest, how many may be used, and where their frequency is set.
+
+`root` is the file system's root everywhere, so that tests can bring their own.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

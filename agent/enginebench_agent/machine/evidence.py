@@ -1,4 +1,8 @@
-"""What the machine counts and its state, one function a source: read at both ends of a block, never within."""
+"""What the machine counts and its state, one function a source: read at both ends of a block, never within.
+
+Each function opens its files below `root` and returns a function that reads them: fields of the message `Evidence` by
+name, counters as totals since some moment of the past. It raises `AbsentError` where the machine does not tell.
+"""
 
 import os
 import resource

@@ -1,4 +1,8 @@
-"""`tune` makes the machine steadier for measurements, `tune --undo` puts it back, and both tell what they did."""
+"""`tune` makes the machine steadier for measurements, `tune --undo` puts it back, and both tell what they did.
+
+What was changed is recorded in the data folder before anything changes, so that it can be undone whatever happens.
+`root` is the file system's root everywhere, so that tests can bring their own.
+"""
 
 import json
 import os

@@ -1,1 +1,4 @@
-"""TODO: what lives here, and what does not."""
+"""Runs from Start to Acknowledge: whether one may start, its turn, its child, its end, and its result on disk.
+
+What happens in the child is in `worker`.
+"""

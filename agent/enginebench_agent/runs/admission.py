@@ -1,4 +1,7 @@
-"""Whether a run may start: its specification held against what this agent knows, has and allows."""
+"""Whether a run may start: its specification held against what this agent knows, has and allows.
+
+A field that is not known would be passed over in silence, and something else be measured than was asked for.
+"""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence

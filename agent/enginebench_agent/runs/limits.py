@@ -1,4 +1,8 @@
-"""What one child may take of the machine and see of it, imposed from outside, and how much memory it holds."""
+"""What one child may take of the machine and see of it, imposed from outside, and how much memory it holds.
+
+From outside, because code between fork and exec (`preexec_fn`) is not safe in a process that serves gRPC, and because
+an engine cannot leave out what it does not do itself. The interpreter is still starting when the limits take effect.
+"""
 
 import asyncio
 import contextlib

@@ -1,4 +1,9 @@
-"""What a child was started for: the engine loaded, the model and the configuration checked, the process confined."""
+"""What a child was started for: the engine loaded, the model and the configuration checked, the process confined.
+
+Engines look at this too, each as far as it goes: ONNX Runtime and OpenVINO follow hard links, both know a location that
+stands for an address in memory, and the onnx package, which other engines load with, allows any size. So it is decided
+here, in the child, before any of them opens the file.
+"""
 
 import codecs
 import math

@@ -1,4 +1,9 @@
-"""Shuts this process in before an engine is imported: its network, cores, threads, what it sees of the files."""
+"""Shuts this process in before an engine is imported: its network, cores, threads, what it sees of the files.
+
+bubblewrap stays the parent of what it starts, so the agent would bind, read and end a process that is not the engine's.
+Therefore it starts a shell that only waits, and this process moves into the shell's namespaces: its number, parent,
+limits, readings and the signal it ends by stay what they are without.
+"""
 
 import contextlib
 import ctypes

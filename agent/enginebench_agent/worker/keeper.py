@@ -1,4 +1,11 @@
-"""Keeps the process that an engine lives in, so that nothing of it is left, and tells it when it was stopped."""
+"""Keeps the process that an engine lives in, so that nothing of it is left, and tells it when it was stopped.
+
+SIGSTOP falls into an inference most times, where it looks like a slow one, and the process itself never hears of it.
+
+A process that leaves its session, and whose parent ends, belongs to nobody that the agent knows. So this interpreter
+parts in two before anything of a plugin is loaded: the kernel hands what the engine's process leaves behind to its
+parent, which does nothing but wait, ends all of that, and then ends as the engine's process did.
+"""
 
 import contextlib
 import ctypes

@@ -1,4 +1,8 @@
-"""What agent and child say to each other: frames through one pipe, and turns, one byte each, through another."""
+"""What agent and child say to each other: frames through one pipe, and turns, one byte each, through another.
+
+The length is an unsigned 32-bit little-endian integer that counts the bytes of the message only. The child
+writes with `write_frame`; the agent reads with `read_frame_async`, tests and tools with `read_frame`.
+"""
 
 import asyncio
 import os

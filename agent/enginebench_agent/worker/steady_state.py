@@ -1,4 +1,8 @@
-"""The steady state: blocks under load, with evidence between them, until the stop rule is satisfied."""
+"""The steady state: blocks under load, with evidence between them, until the stop rule is satisfied.
+
+Where an engine has become slower and this has too, it was the machine. It never runs in a block nor while inferences
+are in flight, and the inference that settles caches and threads comes after it.
+"""
 
 import gc
 from collections.abc import Iterator

@@ -21,49 +21,14 @@ from enginebench_controller.errors import INTERRUPTED, EnginebenchError, ExitCod
 from enginebench_controller.jobs.telling import telling_how_it_ends
 from enginebench_proto.agreed import logs
 
-
-def without_types(command: Any, parent: typer.Context | None = None) -> Any:
-    """The command, whose flags and arguments show no type in the help; those of its own commands neither."""
-    context = typer.Context(command, parent=parent, **command.context_settings)
-    for child in getattr(command, "commands", {}).values():
-        without_types(child, context)
-    for parameter in command.get_params(context):
-        if getattr(parameter, "is_flag", False):
-            parameter.metavar = ""
-        elif parameter.param_type_name == "argument":
-            parameter.display_type_rich = lambda ctx: None
-    return command
-
-
-def usage_sentence(error: typer.TyperException) -> str:
-    """What was wrong with a command line, with the option's name, and where to read more. Empty if help was shown."""
-    said = _of_values(error) or _in_lower_case(error.format_message().rstrip("."))
-    context = getattr(error, "ctx", None)
-    return f"{said}; see `{context.command_path} --help`" if said and context else said
-
-
-def _of_values(error: typer.TyperException) -> str:
-    cause, parameter = error.__cause__, getattr(error, "param", None)
-    if parameter is None or not isinstance(cause, ValidationError):
-        return ""
-    name = parameter.metavar if parameter.param_type_name == "argument" else parameter.opts[0]
-    return "\n".join(f"{name}: {wrong_value(problem)}" for problem in cause.errors())
-
-
-def _in_lower_case(sentence: str) -> str:
-    return sentence[:1].lower() + sentence[1:]
-
-
 MODULES = {
-    "running": ("demo", "run", "rerun"),
-    "resuming": ("resume",),
+    "running": ("demo", "run", "rerun", "resume"),
     "ladder": ("ladder",),
     "benchmarks": ("list", "show", "remove", "export", "import"),
     "compare": ("compare",),
     "gate": ("gate",),
     "trend": ("trend",),
-    "profiling": ("profile",),
-    "profiles": ("profiles",),
+    "profiles": ("profile", "profiles"),
     "prospects": ("prospects",),
     "advise": ("advise",),
     "flops": ("flops",),
@@ -71,11 +36,14 @@ MODULES = {
     "authority": ("ca",),
     "models": ("models",),
     "jobs": ("jobs",),
-    "query": ("query",),
-    "store": ("store",),
-    "pages": ("ui",),
+    "store": ("query", "store"),
 }
-"""The modules with commands, in the order of the help, and the first words of what each registers."""
+"""The modules in `commands`, in the order of the help, and the first words of what each registers."""
+
+GROUP = "enginebench.commands"
+"""The entry points by which other packages add commands, as the pages add `ui`: the first word, and a function that is
+given the `typer.Typer` to register at.
+"""
 
 _FILES, _FEWEST_FILES = 1024, 64
 """How many files a command would like to have open at once, and with how many it gets along."""
@@ -103,7 +71,11 @@ def make_app(words: Sequence[str] = ()) -> typer.Typer:
     first = next((word for word in words if not word.startswith("-")), "")
     called = [name for name, commands in MODULES.items() if first in commands]
     for name in called or MODULES:
-        import_module(f"{__name__}.{name}").register(app)
+        import_module(f"{__name__}.commands.{name}").register(app)
+    if not called:
+        for entry in importlib.metadata.entry_points(group=GROUP):
+            if first in {"", entry.name}:
+                entry.load()(app)
     return app
 
 
@@ -201,3 +173,35 @@ def _run() -> None:
             raise
         complain(f"cannot use {error.filename}: {error.strerror}; mind its name, whose it is, and the room left there")
         sys.exit(int(ExitCode.USAGE))
+
+
+def without_types(command: Any, parent: typer.Context | None = None) -> Any:
+    """The command, whose flags and arguments show no type in the help; those of its own commands neither."""
+    context = typer.Context(command, parent=parent, **command.context_settings)
+    for child in getattr(command, "commands", {}).values():
+        without_types(child, context)
+    for parameter in command.get_params(context):
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+        elif parameter.param_type_name == "argument":
+            parameter.display_type_rich = lambda ctx: None
+    return command
+
+
+def usage_sentence(error: typer.TyperException) -> str:
+    """What was wrong with a command line, with the option's name, and where to read more. Empty if help was shown."""
+    said = _of_values(error) or _in_lower_case(error.format_message().rstrip("."))
+    context = getattr(error, "ctx", None)
+    return f"{said}; see `{context.command_path} --help`" if said and context else said
+
+
+def _of_values(error: typer.TyperException) -> str:
+    cause, parameter = error.__cause__, getattr(error, "param", None)
+    if parameter is None or not isinstance(cause, ValidationError):
+        return ""
+    name = parameter.metavar if parameter.param_type_name == "argument" else parameter.opts[0]
+    return "\n".join(f"{name}: {wrong_value(problem)}" for problem in cause.errors())
+
+
+def _in_lower_case(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:]

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
@@ -12,8 +12,10 @@ from rich.text import Text
 
 from enginebench_controller.errors import ExitCode
 from enginebench_controller.jobs.telling import tell_wrong_outputs
-from enginebench_controller.verdicts.answers import Answer
-from enginebench_controller.verdicts.soundness import Soundness
+
+if TYPE_CHECKING:  # both bring NumPy and SciPy, and most commands need neither
+    from enginebench_controller.verdicts.answers import Answer
+    from enginebench_controller.verdicts.soundness import Soundness
 
 UNKNOWN = "–"
 """How an unknown value is printed."""
@@ -79,7 +81,7 @@ def complain(text: str) -> None:
         remark(line)
 
 
-def concluded(found: Soundness) -> int:
+def concluded(found: "Soundness") -> int:
     """0 when all can be used; else 1, and the last line says what cannot. A job tells it, too."""
     tell_wrong_outputs(found.problems)
     if found:
@@ -88,7 +90,7 @@ def concluded(found: Soundness) -> int:
     return int(ExitCode.SOME_FAILED)
 
 
-def print_answers(answers: Iterable[Answer]) -> None:
+def print_answers(answers: "Iterable[Answer]") -> None:
     """The sentences that a person came for, each with what must not be missed."""
     for answer in answers:
         first, *others = answer.lines

@@ -1,4 +1,7 @@
-"""The options that are fields of a plan, one each, and how what is typed behind them is taken apart."""
+"""The options that are fields of a plan, one each, and how what is typed behind them is taken apart.
+
+So the texts name the defaults, as typer would write them; the backslash keeps Rich from reading the bracket as markup.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path

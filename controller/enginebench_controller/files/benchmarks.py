@@ -1,4 +1,11 @@
-"""Benchmarks as JSON: what `--json` prints, and whole ones with raw samples that travel and are read back once."""
+"""Benchmarks as JSON: what `--json` prints, and whole ones with raw samples that travel and are read back once.
+
+Every document is valid RFC 8259 (no NaN), names its units, writes unknown as null, and carries `schema_version`, which
+grows only when something is removed or changes its meaning; new fields may appear at any time.
+
+An export holds the same, each measurement with its blocks, `samples` and
+`captured_outputs` added. An import is checked whole before anything is stored, and stored in one transaction.
+"""
 
 import base64
 import json

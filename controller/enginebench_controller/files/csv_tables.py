@@ -1,4 +1,8 @@
-"""Layers and measurements as flat tables, and any table as CSV (RFC 4180): lists as JSON, empty where unknown."""
+"""Layers and measurements as flat tables, and any table as CSV (RFC 4180): lists as JSON, empty where unknown.
+
+Names are other people's, and a spreadsheet takes a cell that begins with =, +, - or @ (in full width too) for a
+formula. Such text gets an apostrophe in front, which spreadsheets hide; JSON and Parquet keep it as it is.
+"""
 
 import csv
 import io

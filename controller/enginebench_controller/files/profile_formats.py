@@ -1,4 +1,9 @@
-"""Profiles for other programs: JSON, CSV, Parquet, and a trace for Perfetto; what is unknown is never 0."""
+"""Profiles for other programs: JSON, CSV, Parquet, and a trace for Perfetto; what is unknown is never 0.
+
+A process a profile, a track an inference. Engines tell how long a layer took and in which order, not when it began:
+layers stand one after the other from 0 on, which a remark in the trace says. A layer without a time is an instant
+event with its state, in the first track, never a slice of no length.
+"""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence

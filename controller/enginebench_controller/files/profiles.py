@@ -1,4 +1,7 @@
-"""Profiles as JSON: what `profiles show --json` prints, and whole ones that travel and are read back once."""
+"""Profiles as JSON: what `profiles show --json` prints, and whole ones that travel and are read back once.
+
+What is derived, such as means and shares, is not read back.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict

@@ -1,4 +1,9 @@
-"""A model's nodes with the work in them, as records that profiles have too; and profiles led back to these nodes."""
+"""A model's nodes with the work in them, as records that profiles have too; and profiles led back to these nodes.
+
+Fusion is there to keep what lies between its nodes out of memory. So a tensor that the group makes and nobody else
+reads counts nothing, one that several of its nodes read counts once, and weights and all others count as `flops` has
+it for each node.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence

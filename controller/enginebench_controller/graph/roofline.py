@@ -1,4 +1,15 @@
-"""The layers of a profile under the roofs of the machine they ran on."""
+"""The layers of a profile under the roofs of the machine they ran on.
+
+A layer of F operations that moves Q bytes cannot be done in less than max(F ÷ peak, Q ÷ bandwidth) seconds. Which of
+the two is larger says whether it is bound by computing or by memory; their ratio to the time taken is its share of the
+attainable. Put as in the source: attainable operations a second = min(peak, intensity × bandwidth), with the intensity
+F ÷ Q. Source: Williams, Waterman and Patterson, "Roofline: An Insightful Visual Performance Model for Multicore
+Architectures", Communications of the ACM 52 (4), 2009.
+
+Peaks are measured, not taken from data sheets, and so is the bandwidth at the size of the data of a layer: what fits a
+cache has the cache's. A roof is the upper end of a peak's interval: one in the middle would be exceeded half the time.
+Bytes count each weight and activation once, as if nothing was in a register or cache before.
+"""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence

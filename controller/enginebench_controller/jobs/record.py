@@ -98,7 +98,7 @@ class JobProgress:
         """How many cells have wrong outputs."""
         return sum(cell.state is CellState.WRONG for cell in self.cells)
 
-    def stopped(self) -> "Progress":
+    def stopped(self) -> "JobProgress":
         """The same once its job is gone: what had not ended never will."""
         cells = (cell if cell.state.has_ended else _never_ended(cell) for cell in self.cells)
         return replace(self, cells=tuple(cells), doing="", seconds_left=None)

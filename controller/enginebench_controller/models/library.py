@@ -1,4 +1,9 @@
-"""How a version is made from another: load it whole, change it, keep the result as a child of its parent."""
+"""How a version is made from another: load it whole, change it, keep the result as a child of its parent.
+
+ROOT/<digest>/version.json      what the version is and where it comes from
+ROOT/<digest>/weights.json      how many parameters it has and how many of them are zero, where that can be counted
+ROOT/<digest>/files/…           its files, under the names the main file refers to
+"""
 
 import hashlib
 import json

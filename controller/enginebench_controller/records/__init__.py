@@ -1,4 +1,7 @@
-"""What a result is, frozen; None means unknown, never zero. No file, no query and no message is touched here."""
+"""What a result is, frozen; None means unknown, never zero. No file, no query and no message is touched here.
+
+Durations are integer nanoseconds; instants are nanoseconds since the Unix epoch.
+"""
 
 from enginebench_controller.records.configuration import (
     ArrivalProcess,
@@ -61,7 +64,6 @@ __all__ = [
     "Block",
     "BlockSamples",
     "Bystanders",
-    "Calibration",
     "CapturedOutput",
     "Ceiling",
     "CeilingBasis",
@@ -86,6 +88,7 @@ __all__ = [
     "Load",
     "MachineUse",
     "Measurement",
+    "MeasuringCost",
     "ModelFile",
     "ModelVersion",
     "ModelWork",

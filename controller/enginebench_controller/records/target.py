@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from enginebench_controller.records import Peak
 from enginebench_controller.records.run import EngineRef
 
 

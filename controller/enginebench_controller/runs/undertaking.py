@@ -1,4 +1,9 @@
-"""What a command is about to carry out, written down before its first run, and what came of it so far."""
+"""What a command is about to carry out, written down before its first run, and what came of it so far.
+
+A plan is a file in `HOME/pending/`, there until every outcome is in the store and no target keeps a run of it. While
+its command lives, the kernel holds a lock on that file for it, however it ends; whoever has the lock alone may act on
+the plan. So what was interrupted is collected once, and never beside the command itself.
+"""
 
 import fcntl
 import os

@@ -1,4 +1,9 @@
-"""What the layers of a profile amount to: mean times, intervals, shares, and how two means compare."""
+"""What the layers of a profile amount to: mean times, intervals, shares, and how two means compare.
+
+Only layers that were executed and timed count anywhere here; all others have no time, which is not a time of 0.
+
+The intervals know these two passes only. Equal processes can differ by more than their own iterations show.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,10 @@
-"""How a figure changes as cores or batch grow: speed-up and efficiency against the ideal, and the sweet spot."""
+"""How a figure changes as cores or batch grow: speed-up and efficiency against the ideal, and the sweet spot.
+
+Everything is per work done. With c times the cores, the ideal is that each item takes 1/c of the time. With b times the
+batch, it is that the larger batch takes no longer than the smaller one, so that here, too, each item takes 1/b of the
+time. Where nothing is gained, each item takes as long as before. So a speed-up of 1 always means no gain, and the ideal
+speed-up is always by how much the size has grown.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,11 @@
-"""Model versions, and what was measured of each: projects, contenders, experiments; copies count as originals."""
+"""Model versions, and what was measured of each: projects, contenders, experiments; copies count as originals.
+
+A project on a device is what can be compared with another; copies of a model for other batches are the model itself.
+Nothing here reads processes, blocks or samples.
+
+One aggregate over the measurements, however many they are; only the best measurement of each project is read whole.
+Copies of a model for other batches are the model itself.
+"""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass

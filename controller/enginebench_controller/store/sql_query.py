@@ -2,6 +2,9 @@
 
 A process, because DuckDB's own limits do not hold: `SELECT list_sum(range(1000000000))` took 20 GB and 146 seconds in
 spite of a memory limit and an interruption. A process can be refused memory, and killed; see sql_process.py.
+
+Such a process takes 0.2 seconds of processor time until it can read the first word of SQL. A page has to answer at
+once, so it keeps the next one waiting.
 """
 
 import json

@@ -1,4 +1,7 @@
-"""Rows as mappings of column to value: into tables, out of queries, as JSON columns and as a Parquet file."""
+"""Rows as mappings of column to value: into tables, out of queries, as JSON columns and as a Parquet file.
+
+Table and column names are ours; every value travels as a parameter.
+"""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,8 @@
-"""Alerts: where a history changes level, whose doing it was as far as that can be told, and what gates say of it."""
+"""Alerts: where a history changes level, whose doing it was as far as that can be told, and what gates say of it.
+
+A history alone never blames an engine: with another version after the change than before it is a candidate, which a
+gate of the two versions confirms, or does not (`runs.gate`).
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -33,7 +33,7 @@ class Rival:
     @classmethod
     def of(
         cls, group: Sequence[Measurement], models: Collection[ModelVersion], benchmarks: Mapping[str, str] | None = None
-    ) -> list["Member"]:
+    ) -> list["Rival"]:
         """The members of a group. `models` tell which version the others stem from; `benchmarks` are names by id."""
         names = _names(group, benchmarks or {})
         engines = {_engine(one, group) for one in group}

@@ -1,4 +1,8 @@
-"""Between messages and records: the only place in the controller that takes messages apart. No calls here."""
+"""Between messages and records: the only place in the controller that takes messages apart. No calls here.
+
+Each pair `to_x` (record → message) and `from_x` (message → record) is the other's inverse, but for what never travels:
+how many processes a measurement has, and how a person's inputs were prepared.
+"""
 
 from enginebench_controller.wire.configurations import from_configuration, to_configuration, to_model
 from enginebench_controller.wire.fields import short

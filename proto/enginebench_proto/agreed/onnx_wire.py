@@ -1,4 +1,8 @@
-"""ONNX files read and written field by field, without the onnx package, which not every environment has."""
+"""ONNX files read and written field by field, without the onnx package, which not every environment has.
+
+The protobuf wire format is walked in place, and weights are stepped over: https://protobuf.dev/programming-guides/encoding/
+Whoever loads the file merges fields that come more than once; here each occurrence counts for itself.
+"""
 
 import mmap
 from collections.abc import Iterator, Mapping
@@ -123,6 +127,7 @@ def _text(content: mmap.mmap, field: Field) -> str:
 
 
 def fields(content: mmap.mmap, position: int, end: int) -> Iterator[Field]:
+    """The fields of the message between two places. Raises `MalformedModelError` for one that is cut off or unknown."""
     while position < end:
         start = position
         key, begin = _varint(content, start, end)

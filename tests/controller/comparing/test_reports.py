@@ -11,9 +11,7 @@ from controller.comparing.chains import chain, conv_nodes, layer, reorder
 from enginebench_controller.files import junit
 from enginebench_controller.files.reports import benchmark_html, benchmark_markdown, profile_html, profile_markdown
 from enginebench_controller.stats.comparison import Comparison, ComparisonMethod, Verdict
-from enginebench_controller.verdicts.answers import Answer
-from enginebench_controller.verdicts.answers import AnswerOutcome as AnswerOutcome
-from enginebench_controller.verdicts.answers import RankMetric as AnswerMetric
+from enginebench_controller.verdicts.answers import Answer, AnswerOutcome, RankMetric
 from enginebench_controller.verdicts.conditions import Condition, ConditionMetric, parse_conditions
 from enginebench_controller.verdicts.gate_rule import Check, ConditionOutcome, check_profiles
 from enginebench_controller.verdicts.layers.profiles import compare_profiles
@@ -70,7 +68,7 @@ def check(outcome, sentence="ratio 1.2"):
     return Check("B against A", f"layer {EVIL}\x00\x1b", Condition(ConditionMetric.SLOWER, 0.03), outcome, sentence)
 
 
-ANSWER = Answer(f"net {EVIL}", AnswerMetric.LATENCY, AnswerOutcome.RANKED, f"{EVIL} is fastest.", remarks=(f"{EVIL}!",))
+ANSWER = Answer(f"net {EVIL}", RankMetric.LATENCY, AnswerOutcome.RANKED, f"{EVIL} is fastest.", remarks=(f"{EVIL}!",))
 PAGES = {
     "profiles": lambda: profile_html(comparison(), [check(ConditionOutcome.FAILED), check(ConditionOutcome.PASSED)]),
     "evil profiles": lambda: profile_html(comparison(EVIL)),

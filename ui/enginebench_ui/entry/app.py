@@ -24,7 +24,7 @@ page = st.navigation(
             st.Page(pages.JOB, title="Job", url_path="job", visibility="hidden"),
         ],
         "Results": [
-            st.Page(pages.BENCHMARKS, title="Benchmarks", icon=":material/speed:", default=True),
+            st.Page(pages.BENCHMARKS, title="Benchmarks", icon=":material/speed:", url_path="benchmarks", default=True),
             st.Page(pages.BENCHMARK, title="Benchmark", url_path="benchmark", visibility="hidden"),
             st.Page(pages.PROFILES, title="Profiles", icon=":material/layers:", url_path="profiles"),
             st.Page(pages.PROFILE, title="Profile", url_path="profile", visibility="hidden"),

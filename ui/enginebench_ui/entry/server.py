@@ -1,4 +1,9 @@
-"""What Streamlit serves: the pages, and what becomes of an error that nobody foresaw."""
+"""What Streamlit serves: the pages, and what becomes of an error that nobody foresaw.
+
+Streamlit's own page does not know it: opened at …/projects it first asks …/projects/_stcore/health, is refused, says so
+on the console, and only then asks at the root. Where pages are served elsewhere than at their own root, its makers
+write the address into the HTML; so does this.
+"""
 
 from pathlib import Path
 

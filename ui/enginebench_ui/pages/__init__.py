@@ -1,10 +1,14 @@
-"""The pages, one file each: Streamlit calls and nothing else. Streamlit runs them from the top at every interaction."""
+"""The pages, a folder each, and where Streamlit finds them.
+
+What two pages need is in `shared`; no page imports another. Streamlit runs a page.py from the top at every interaction,
+as `__main__`: nobody imports one, and none holds a class.
+"""
 
 from pathlib import Path
 
 
 def _page(name: str) -> Path:
-    return Path(__file__).with_name(f"{name}.py")
+    return Path(__file__).with_name(name) / "page.py"
 
 
 PROJECTS = _page("projects")

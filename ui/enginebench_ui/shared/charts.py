@@ -1,4 +1,10 @@
-"""What every chart wears: what colours mean, and the fonts and colours of the pages, light or dark."""
+"""What every chart wears: what colours mean, and the fonts and colours of the pages, light or dark.
+
+Most are of Okabe and Ito, "Color Universal Design" (2008).
+
+Streamlit would give them by a template, made anew for each of the two times that it hands a figure to Plotly. Plotly
+compares templates by identity only, takes the second for another chart, and draws all of it once more.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,9 @@
-"""What a person chooses and ticks, kept in the address: short ids, so that a link shows a colleague the very same."""
+"""What a person chooses and ticks, kept in the address: short ids, so that a link shows a colleague the very same.
+
+The address is the truth. A value that is no option there is passed over, and what would be shown without one is left
+out, so that a plain address stays plain. `scope` is what the options belong to, such as the id of a benchmark: what was
+chosen for one says nothing of another.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal

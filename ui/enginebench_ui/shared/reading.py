@@ -1,4 +1,8 @@
-"""What pages read from the store, kept in memory until it changes, and how errors reach the person."""
+"""What pages read from the store, kept in memory until it changes, and how errors reach the person.
+
+Nothing here holds a connection: each read opens the file, queries and closes it, and is then answered from memory as
+long as the store's generation stays the same.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager

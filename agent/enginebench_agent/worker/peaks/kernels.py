@@ -1,4 +1,8 @@
-"""The products and convolutions that an engine's peak is looked for in: files to run, and what must come out."""
+"""The products and convolutions that an engine's peak is looked for in: files to run, and what must come out.
+
+Field numbers are those of onnx.proto, which may never change; the wire format is protobuf's.
+Sources: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto, https://protobuf.dev/programming-guides/encoding
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

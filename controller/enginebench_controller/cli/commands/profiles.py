@@ -213,11 +213,6 @@ def _bytes(size: int | None) -> str:
     return UNKNOWN if size is None else f"{short(size)}B"
 
 
-def _register_profile(app: typer.Typer) -> None:
-    """Add the command of this module."""
-    app.command("profile")(profile)
-
-
 def profile(
     model: Model,
     engine: options.Engine = None,
@@ -302,6 +297,7 @@ class View(StrEnum):
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
+    app.command("profile")(profile)
     app.add_typer(group, name="profiles")
 
 

@@ -91,11 +91,6 @@ def _seconds_of_measuring(expansion: Expansion) -> tuple[float, float]:
     return (shortest_ns + warm_up_ns) / 1e9, (longest_ns + warm_up_ns) / 1e9
 
 
-def _register_resume(app: typer.Typer) -> None:
-    """Add the command of this module."""
-    app.command("resume")(resume)
-
-
 def resume(
     target: Annotated[
         str | None, typer.Option(metavar="TARGET,…", help=r"Only what these targets have. \[default: all]")
@@ -183,6 +178,7 @@ def register(app: typer.Typer) -> None:
     app.command("demo")(demo)
     app.command("run")(run)
     app.command("rerun")(rerun)
+    app.command("resume")(resume)
 
 
 def run(

@@ -22,11 +22,6 @@ LONGEST_S = 20.0
 _MOST_BYTES = 256_000_000
 
 
-def _register_query(app: typer.Typer) -> None:
-    """Add the commands of this module."""
-    app.command("query")(query)
-
-
 def query(
     sql: Annotated[str, typer.Argument(metavar="SQL", help="One SELECT, DESCRIBE, SHOW, SUMMARIZE or EXPLAIN.")],
     rows: Annotated[int, typer.Option(metavar="N", min=1, max=1_000_000, help="At most this many rows.")] = 10_000,
@@ -74,6 +69,7 @@ group = typer.Typer(no_args_is_help=True, help="The file that holds all results:
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
+    app.command("query")(query)
     app.add_typer(group, name="store")
 
 

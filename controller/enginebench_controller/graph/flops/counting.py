@@ -1,4 +1,9 @@
-"""Counts the nodes of a source graph, those of bodies as often as they run, and their totals with coverage."""
+"""Counts the nodes of a source graph, those of bodies as often as they run, and their totals with coverage.
+
+If: the branch that a constant condition takes, else the larger one, which is marked. Loop: body × trip count, where
+that is constant and nothing ends the loop before; else unknown. Scan: body × length of its sequences. A function costs
+what its nodes cost. A body without products has none, however often it runs.
+"""
 
 from collections import Counter as Multiset
 from collections.abc import Callable, Iterable, Sequence

@@ -1,4 +1,12 @@
-"""What products cost: convolutions, matrix products and sums of products, recurrent layers and attention."""
+"""What products cost: convolutions, matrix products and sums of products, recurrent layers and attention.
+
+Recurrent layers are counted for the whole length, whatever `sequence_lens` says; attention for every pair of positions,
+also where a mask or causality hides some: that is what dense kernels compute, and what PyTorch's counter says.
+
+A dot product of length K takes K multiplications and K − 1 additions; the K-th addition is its bias's. So K
+multiply-adds are 2·K operations with a bias, and are counted as 2·K without one too, as all tools do. Positions that
+fall on padding are counted like any other.
+"""
 
 import math
 from collections import Counter as Multiset

@@ -1,4 +1,9 @@
-"""Matching the executed layers of a profile to the nodes of the model as given."""
+"""Matching the executed layers of a profile to the nodes of the model as given.
+
+An engine may name a fused layer by its end alone: OpenVINO's FullyConnected by its Add, DeepSparse's convolution by its
+BatchNormalization. What holds the work is then before a named node, and nothing else reads it. (Logic synthesis calls
+this the maximum fanout-free cone: Cong and Ding, "On area/depth trade-off in LUT-based FPGA technology mapping", 1994.)
+"""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,7 @@
-"""What matching and joining bring: groups of layers and nodes, rows of profiles; read back from the store, too."""
+"""What matching and joining bring: groups of layers and nodes, rows of profiles; read back from the store, too.
+
+The model's file is not needed: a profile brings the nodes of its graph with it, so that imported ones compare too.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

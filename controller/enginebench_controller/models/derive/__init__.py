@@ -1,1 +1,4 @@
-"""TODO: what lives here, and what does not."""
+"""Versions made of others: another batch, INT8, zeros, another format; each is proven or checked, and says how.
+
+What is kept, and where, is the library's; which version a plan needs is decided in `plan`.
+"""

@@ -1,4 +1,8 @@
-"""What a model file asks for: format, inputs and outputs, read without loading its weights."""
+"""What a model file asks for: format, inputs and outputs, read without loading its weights.
+
+A model file from elsewhere can contradict itself in any way: nodes without outputs, names that are no text, tensors
+cut short. Whoever reads one says so in a sentence.
+"""
 
 import struct
 import zipfile

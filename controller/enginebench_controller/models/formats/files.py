@@ -1,4 +1,8 @@
-"""Which files a model consists of, whether they are its own, and their digests."""
+"""Which files a model consists of, whether they are its own, and their digests.
+
+Loaders look at this too, each as far as it goes: ONNX Runtime and OpenVINO follow hard links, both know a location that
+stands for an address in memory, and the onnx package allows any size.
+"""
 
 import hashlib
 import math

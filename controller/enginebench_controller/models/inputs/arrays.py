@@ -1,4 +1,7 @@
-"""One file of a user as an array: .npy, .npz, PNG or JPEG, none trusted, and how an image was prepared."""
+"""One file of a user as an array: .npy, .npz, PNG or JPEG, none trusted, and how an image was prepared.
+
+Both are read in two steps: the header says what the file claims, and content is read only once that was accepted.
+"""
 
 import contextlib
 import math

@@ -27,8 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from enginebench_controller.errors import InputError, StoreError
-from enginebench_controller.models.inputs.arrays import IMAGE_SUFFIXES as IMAGE_SUFFIXES
 from enginebench_controller.models.inputs.arrays import (
+    IMAGE_SUFFIXES,
     NPY,
     NPZ,
     ArrayFile,

@@ -9,6 +9,9 @@ sparsity s that the layer is to get, interpolated linearly between the sparsitie
 source: T0 and Tp0 come from the same pass, hence from one optimization level, where Sparsify divided a time at level 0
 by one at level 1; and an unknown time is no saving instead of an error. Beyond the largest sparsity measured the time
 stays what it was there.
+
+An engine cuts a model differently when its weights are mostly zero: what was one layer may be two, or the other way
+round. Parts are the finest sets of source nodes that no pass cuts through, so that times of all passes compare.
 """
 
 from collections import defaultdict

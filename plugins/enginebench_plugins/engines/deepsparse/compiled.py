@@ -10,7 +10,7 @@ from enginebench_plugins.engines.deepsparse.profile import Analysis, profile_lay
 from enginebench_proto.agreed.words import IMPOSED_SPARSITY, OPTIMIZATION_LEVEL
 
 
-def compile_network(deepsparse: Any, network: DeepSparseNetwork, settings: spec.Settings) -> "CompiledNetwork":
+def compile_network(deepsparse: Any, network: DeepSparseNetwork, settings: spec.Settings) -> "CompiledDeepSparse":
     """Compile for one configuration.
 
     Raises `UnsupportedSettingsError` when the streams asked for do not fit, and for a sparsity beyond 0 to 1.

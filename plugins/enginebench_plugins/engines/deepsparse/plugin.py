@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from enginebench_plugins import spec
-from enginebench_plugins.engines.deepsparse.devices import import_deepsparse
+from enginebench_plugins.engines.deepsparse.devices import import_deepsparse, instruction_set
 from enginebench_plugins.toolkit.engine import processor_name, refuse_unsupported
 
 if TYPE_CHECKING:
-    pass
+    from enginebench_plugins.engines.deepsparse.network import DeepSparseNetwork
 
 OPTIONS = (
     spec.OptionSpec(
@@ -48,8 +48,6 @@ class DeepSparse(spec.Engine):
 
     def devices(self) -> Sequence[spec.Device]:
         """The processor."""
-        from enginebench_plugins.engines.deepsparse.devices import instruction_set
-
         properties = {"instruction_set": instruction_set(import_deepsparse())}
         return [spec.Device(name="CPU", full_name=processor_name(), properties=properties)]
 
@@ -59,13 +57,15 @@ class DeepSparse(spec.Engine):
 
         return read_onnx(source.path)
 
-    def convert(self, model: Any, source: spec.ModelSource) -> "Network":
+    def convert(self, model: Any, source: spec.ModelSource) -> "DeepSparseNetwork":
         """A private file of the model with the shapes of this run. Raises `UnsupportedSettingsError` for wrong ones."""
         from enginebench_plugins.engines.deepsparse.network import write_network
 
         return write_network(model, source)
 
-    def compile(self, model: "Network", source: spec.ModelSource, settings: spec.Settings) -> spec.CompiledModel:
+    def compile(
+        self, model: "DeepSparseNetwork", source: spec.ModelSource, settings: spec.Settings
+    ) -> spec.CompiledModel:
         """Compile for the processor. Raises `UnsupportedSettingsError`, or DeepSparse's `RuntimeError`."""
         from enginebench_plugins.engines.deepsparse.compiled import compile_network
 

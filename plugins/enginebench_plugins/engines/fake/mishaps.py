@@ -1,4 +1,7 @@
-"""What can go wrong in an engine, on request: faults that come every time, and wrong outputs that look right."""
+"""What can go wrong in an engine, on request: faults that come every time, and wrong outputs that look right.
+
+Arrays are not spelled out: this module is also imported where there is no NumPy.
+"""
 
 import os
 import signal

@@ -3,9 +3,8 @@
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto, numpy_helper
-
 import torch
+from onnx import TensorProto, numpy_helper
 
 DTYPES = {
     TensorProto.FLOAT: torch.float32,

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import onnx
-
 import torch
+
 from enginebench_plugins import spec
 from enginebench_plugins.engines.torch.dtypes import DTYPES
 from enginebench_plugins.engines.torch.graph_reading import (

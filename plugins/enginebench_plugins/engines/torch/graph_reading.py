@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import onnx
-
 import torch
+
 from enginebench_plugins import spec
 from enginebench_plugins.engines.torch.dtypes import from_proto
 from enginebench_plugins.engines.torch.operators.registry import Node

@@ -8,7 +8,7 @@ from enginebench_plugins.engines.torch.devices import import_torch
 from enginebench_plugins.toolkit.engine import refuse_unsupported
 
 if TYPE_CHECKING:
-    pass
+    from enginebench_plugins.engines.torch.network import TorchNetwork
 
 OPTIONS = (
     spec.OptionSpec("channels_last", bool, "weights and activations of images are kept with the channels last"),
@@ -41,13 +41,13 @@ class Torch(spec.Engine):
 
         return read_network(import_torch(), source)
 
-    def convert(self, model: Any, source: spec.ModelSource) -> "Network":
+    def convert(self, model: Any, source: spec.ModelSource) -> "TorchNetwork":
         """Turn an ONNX graph into modules; other formats only get their inputs named."""
         from enginebench_plugins.engines.torch.network import convert_network
 
         return convert_network(model, source)
 
-    def compile(self, model: "Network", source: spec.ModelSource, settings: spec.Settings) -> spec.CompiledModel:
+    def compile(self, model: "TorchNetwork", source: spec.ModelSource, settings: spec.Settings) -> spec.CompiledModel:
         """Place the network on its device. Raises `UnsupportedSettingsError`, or PyTorch's own exceptions."""
         from enginebench_plugins.engines.torch.compiled import compile_network
 

@@ -1,1 +1,1 @@
-"""TODO: what lives here, and what does not."""
+"""One job: how far it is, cell by cell. How jobs read is in `shared.jobs`."""

@@ -1,1 +1,1 @@
-"""TODO: what lives here, and what does not."""
+"""All jobs. How they read is in `shared.jobs`."""

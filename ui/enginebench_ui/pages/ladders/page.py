@@ -152,8 +152,8 @@ def _show_charts(ladder: Ladder) -> None:
         "Bars show", speeds, required=True, default=default, key="bars", bind=BIND, label_visibility="collapsed"
     )
     left, right = st.columns([3, 2], gap="large")
-    for place, measure in ((left, Measure(shown)), (right, Measure.FIRST_INFERENCE)):
-        with place:
+    for column, measure in ((left, Measure(shown)), (right, Measure.FIRST_INFERENCE)):
+        with column:
             drawn = bars(ladder, measure)
             name = f"ladder-{measure.value.replace(' ', '-')}"
             st.markdown(f"**{measure.value.capitalize()}**")

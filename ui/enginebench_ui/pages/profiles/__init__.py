@@ -1,1 +1,1 @@
-"""TODO: what lives here, and what does not."""
+"""The list of performance profiles. One of them is `pages.profile`."""

@@ -1,4 +1,8 @@
-"""An answer as a table and as a chart, and questions that people ask, with the chart that answers them best."""
+"""An answer as a table and as a chart, and questions that people ask, with the chart that answers them best.
+
+A question about how fast something is asks for `status = 'ok'`: inconclusive rows have numbers that are less sure than
+was asked for, and the best of several would often be the least sure one.
+"""
 
 import html
 import json

@@ -3,9 +3,10 @@
 from typing import Any
 
 import torch
+from torch.nn import functional
+
 from enginebench_plugins.engines.torch.operators.quantized import IN_FLOATS, restored
 from enginebench_plugins.engines.torch.operators.registry import MICROSOFT, Made, Node, operator
-from torch.nn import functional
 
 
 def _heads(x: Any, count: int) -> Any:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+
 from enginebench_plugins.engines.torch.operators.registry import (
     Body,
     Made,

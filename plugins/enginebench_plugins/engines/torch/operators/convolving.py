@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch.nn import functional
+
 from enginebench_plugins.engines.torch.operators.registry import MICROSOFT, Made, Node, operator
 from enginebench_plugins.engines.torch.operators.shaping import padded
-from torch.nn import functional
 
 CONVOLUTIONS = (None, torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d)
 CONVOLVE = (None, functional.conv1d, functional.conv2d, functional.conv3d)

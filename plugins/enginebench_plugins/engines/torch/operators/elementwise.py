@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto
-
 import torch
+from onnx import TensorProto
+from torch.nn import functional
+
 from enginebench_plugins.engines.torch.dtypes import dtype_of
 from enginebench_plugins.engines.torch.operators.registry import MICROSOFT, Made, Node, functions, operator, single
-from torch.nn import functional
 
 
 @operator("Affine", "ScaledTanh", "ParametricSoftplus")

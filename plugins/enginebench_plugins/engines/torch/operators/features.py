@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-
 import torch
+
 from enginebench_plugins.engines.torch.dtypes import to_array
 from enginebench_plugins.engines.torch.operators.registry import LEARNED, Node, operator
 

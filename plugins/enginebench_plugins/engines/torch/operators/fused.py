@@ -5,10 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.nn import functional
+
 from enginebench_plugins.engines.torch.operators.convolving import convolved, transposed
 from enginebench_plugins.engines.torch.operators.pooling import max_pool
 from enginebench_plugins.engines.torch.operators.registry import MICROSOFT, Node, functions, operator
-from torch.nn import functional
 
 _ACTIVATIONS: dict[str, Callable[..., Any]] = {
     "": lambda x: x,

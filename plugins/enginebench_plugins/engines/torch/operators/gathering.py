@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-
 import torch
+
 from enginebench_plugins.engines.torch.dtypes import to_array
 from enginebench_plugins.engines.torch.operators.registry import MICROSOFT, Made, Node, device_of, operator
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-
 import torch
+
 from enginebench_plugins.engines.torch.dtypes import dtype_of
 from enginebench_plugins.engines.torch.operators.registry import MICROSOFT, Node, OnDevice, on_host, operator, single
 

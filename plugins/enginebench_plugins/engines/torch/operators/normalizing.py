@@ -3,8 +3,9 @@
 from typing import Any
 
 import torch
-from enginebench_plugins.engines.torch.operators.registry import MICROSOFT, Node, operator
 from torch.nn import functional
+
+from enginebench_plugins.engines.torch.operators.registry import MICROSOFT, Node, operator
 
 
 @operator("BatchNormalization", "SpatialBN")

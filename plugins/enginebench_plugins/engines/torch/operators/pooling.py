@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-
 import torch
+from torch.nn import functional
+
 from enginebench_plugins.engines.torch.operators.convolving import (
     CONVOLVE,
     Pairs,
@@ -17,7 +18,6 @@ from enginebench_plugins.engines.torch.operators.convolving import (
     same_pads,
 )
 from enginebench_plugins.engines.torch.operators.registry import Node, operator
-from torch.nn import functional
 
 MAX_POOL = (None, functional.max_pool1d, functional.max_pool2d, functional.max_pool3d)
 AVERAGE_POOL = (None, functional.avg_pool1d, functional.avg_pool2d, functional.avg_pool3d)

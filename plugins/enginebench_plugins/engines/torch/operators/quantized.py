@@ -6,9 +6,9 @@ What is rounded is rounded where ONNX says; sums of products lie in float32 inst
 from dataclasses import replace
 from typing import Any
 
+import torch
 from onnx import TensorProto
 
-import torch
 from enginebench_plugins.engines.torch.dtypes import dtype_of
 from enginebench_plugins.engines.torch.operators.convolving import convolution, convolved
 from enginebench_plugins.engines.torch.operators.recurrent import Recurrent, cell_of

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from typing import Any
 
+import torch
 from onnx import TensorProto
 
-import torch
 from enginebench_plugins.engines.torch.operators.pooling import average_pool, global_pool
 from enginebench_plugins.engines.torch.operators.quantized import IN_FLOATS, along, quantized, restored
 from enginebench_plugins.engines.torch.operators.registry import MICROSOFT, Made, Node, operator

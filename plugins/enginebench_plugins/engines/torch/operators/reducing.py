@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from enginebench_plugins.engines.torch.operators.registry import Made, Node, operator, single
 from torch.nn import functional
+
+from enginebench_plugins.engines.torch.operators.registry import Made, Node, operator, single
 
 
 def _sum(x: Any, axes: Any, keep: bool) -> Any:

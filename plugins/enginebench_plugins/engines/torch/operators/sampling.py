@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-
 import torch
-from enginebench_plugins.engines.torch.operators.registry import MICROSOFT, Node, operator
 from torch.nn import functional
+
+from enginebench_plugins.engines.torch.operators.registry import MICROSOFT, Node, operator
 
 Numbers = Any
 """A NumPy array of floats."""

@@ -10,8 +10,8 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-
 import torch
+
 from enginebench_plugins.engines.torch.operators.registry import LEARNED, Node, operator
 
 

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-
 import torch
+from torch.nn import functional
+
 from enginebench_plugins.engines.torch.dtypes import dtype_of
 from enginebench_plugins.engines.torch.operators.registry import MICROSOFT, Node, device_of, operator, single
-from torch.nn import functional
 
 NUMPY_PAD = {"reflect": "reflect", "edge": "edge", "wrap": "wrap"}
 TORCH_PAD = {"reflect": "reflect", "edge": "replicate", "wrap": "circular"}

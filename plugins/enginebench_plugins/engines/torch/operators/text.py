@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-
 import torch
+
 from enginebench_plugins.engines.torch.operators.registry import MICROSOFT, Node, functions, operator
 
 

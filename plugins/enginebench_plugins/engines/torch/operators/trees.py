@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
 import torch
+
 from enginebench_plugins.engines.torch.operators.registry import LEARNED, Node, operator
 from enginebench_plugins.engines.torch.operators.scoring import Labels, both_classes, probit, rows, transformed
 

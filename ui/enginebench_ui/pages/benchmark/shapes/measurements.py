@@ -1,4 +1,8 @@
-"""All measurements of a benchmark: as rows, process by process, as bars by batch, and what went wrong in words."""
+"""All measurements of a benchmark: as rows, process by process, as bars by batch, and what went wrong in words.
+
+A series is an engine, told apart further by only those axes that vary within the benchmark: two targets, two core
+counts, two precisions. Batch and model are never part of it, since charts show them along an axis.
+"""
 
 import html
 from collections.abc import Callable, Iterable, Mapping, Sequence

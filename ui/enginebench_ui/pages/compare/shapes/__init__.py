@@ -1,1 +1,1 @@
-"""TODO: what lives here, and what does not."""
+"""Two projects against each other, shaped for charts and tables: no Streamlit, no store."""

@@ -1,4 +1,7 @@
-"""Every layer of both sides as one table: in the order a person wants, and filtered by short texts of the address."""
+"""Every layer of both sides as one table: in the order a person wants, and filtered by short texts of the address.
+
+A text is FIELD:CONDITION or FIELD:CONDITION:VALUE, for instance `name:contains:conv`, `ta:gt:0.5` or `tb:not_executed`.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,8 @@
-"""Which two projects are compared, what lists and addresses call them, and which profile a side's layers come from."""
+"""Which two projects are compared, what lists and addresses call them, and which profile a side's layers come from.
+
+A project, as a contender, is a model version on an engine of a target, on one device. Its name in addresses is its
+project key, and the device beside it where that is not the only one.
+"""
 
 import shlex
 from collections import Counter

@@ -1,4 +1,7 @@
-"""Both sides by type of layer and by precision, with their charts, and the settings in which they differ."""
+"""Both sides by type of layer and by precision, with their charts, and the settings in which they differ.
+
+A layer counts for its own precision alone, also where the one before it ran in another.
+"""
 
 import html
 import itertools
@@ -163,11 +166,11 @@ def share_rows(sides: Mapping[str, Sequence[PrecisionShare]]) -> tuple[Row, ...]
     rows: list[Row] = []
     for name in names:
         row: Row = {"Precision": name}
-        for letter, shares in sides.items():
+        for side, shares in sides.items():
             own = next((one for one in shares if one.precision == name), None)
-            row[f"{letter} (ms)"] = milliseconds(own.time_ns if own else None)
-            row[f"{letter} (%)"] = percent(own.share if own else None)
-            row[f"{letter} layers"] = own.layers if own else None
+            row[f"{side} (ms)"] = milliseconds(own.time_ns if own else None)
+            row[f"{side} (%)"] = percent(own.share if own else None)
+            row[f"{side} layers"] = own.layers if own else None
         rows.append(row)
     return tuple(rows)
 
