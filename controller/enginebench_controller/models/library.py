@@ -1,4 +1,4 @@
-"""How a version is made from another: load it whole, change it, keep the result as a child of its parent.
+"""The model library: every version in a folder named by its digest, written whole or not at all; children, too.
 
 ROOT/<digest>/version.json      what the version is and where it comes from
 ROOT/<digest>/weights.json      how many parameters it has and how many of them are zero, where that can be counted

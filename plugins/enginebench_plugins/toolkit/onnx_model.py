@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import onnx
-
 from enginebench_plugins import spec
 from enginebench_proto.agreed.labels import node_labels
 
@@ -57,6 +55,8 @@ def read_onnx(path: Path, *, weights: bool = True) -> Any:
 
     Raises `ValueError` for an empty file, which protobuf takes for a model, and what `onnx.load` raises.
     """
+    import onnx
+
     model = onnx.load(str(path), load_external_data=weights)
     if not model.graph.output:
         raise ValueError(f"{path.name} is not an ONNX model: it has no outputs")
@@ -133,6 +133,8 @@ def _text(shape: Sequence[int | None]) -> str:
 
 
 def _tensor_spec(value: Any) -> spec.TensorSpec:
+    import onnx
+
     tensor = value.type.tensor_type
     dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
     # Some exporters write -1 where a size is open.

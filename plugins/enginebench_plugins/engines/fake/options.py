@@ -6,6 +6,7 @@ from enum import StrEnum
 from enginebench_plugins import spec
 from enginebench_plugins.engines.fake.distributions import MOST_JITTER, Latency, LatencyDistribution
 from enginebench_plugins.engines.fake.mishaps import Fault, FaultPhase, Wrong
+from enginebench_proto.agreed.words import IMPOSED_SPARSITY, OPTIMIZATION_LEVEL
 
 DEFAULT_LATENCY_US = 1000
 MOST_PROCESS_SPREAD = 0.9
@@ -34,9 +35,9 @@ SPECS = (
     spec.OptionSpec("wrong", str, "what is wrong with the outputs", choices=_values(Wrong)),
     spec.OptionSpec("fault", str, "what goes wrong", choices=_values(Fault)),
     spec.OptionSpec(
-        "optimization_level", int, "profiles only: where given, layers take no time for the zeros in their weights"
+        OPTIMIZATION_LEVEL, int, "profiles only: where given, layers take no time for the zeros in their weights"
     ),
-    spec.OptionSpec("imposed_sparsity", float, "profiles only: the share of zeros to take all weights to have"),
+    spec.OptionSpec(IMPOSED_SPARSITY, float, "profiles only: the share of zeros to take all weights to have"),
     spec.OptionSpec("fault_phase", str, "when it goes wrong", choices=_values(FaultPhase)),
 )
 
@@ -69,13 +70,13 @@ def seed(settings: spec.Settings) -> int:
 
 def counts_zeros(settings: spec.Settings) -> bool:
     """Whether layers take less time for weights of zero."""
-    return bool({"optimization_level", "imposed_sparsity"} & settings.options.keys())
+    return bool({OPTIMIZATION_LEVEL, IMPOSED_SPARSITY} & settings.options.keys())
 
 
 def imposed_sparsity(settings: spec.Settings) -> float | None:
     """The share of zeros that all weights are taken to have; None for the one they do have."""
-    _check_range(settings, "imposed_sparsity", 0.0, 1.0)
-    chosen = settings.options.get("imposed_sparsity")
+    _check_range(settings, IMPOSED_SPARSITY, 0.0, 1.0)
+    chosen = settings.options.get(IMPOSED_SPARSITY)
     return None if chosen is None else float(chosen)
 
 

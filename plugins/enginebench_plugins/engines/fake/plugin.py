@@ -7,8 +7,6 @@ from importlib.util import find_spec
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from onnx.reference import ReferenceEvaluator
-
 from enginebench_plugins import spec
 from enginebench_plugins.engines.fake import options
 from enginebench_plugins.engines.fake.distributions import Latency, latencies_ns
@@ -23,6 +21,7 @@ from enginebench_plugins.engines.fake.mishaps import (
 )
 from enginebench_plugins.toolkit import onnx_model
 from enginebench_plugins.toolkit.engine import Inferences, refuse_unsupported
+from enginebench_proto.agreed.labels import node_labels
 
 if TYPE_CHECKING:
     import onnx
@@ -58,6 +57,8 @@ class MemoizedEvaluation:
     """The ONNX project's reference evaluator with a memory. Safe to use from several threads."""
 
     def __init__(self, model: Any, inputs: tuple[spec.TensorSpec, ...], wrong: Wrong = Wrong.NONE) -> None:
+        from onnx.reference import ReferenceEvaluator
+
         self.inputs = inputs
         self._wrong = wrong
         self._first_seen: spec.Tensors | None = None
@@ -99,9 +100,6 @@ class MemoizedEvaluation:
         return spoil_outputs(self._wrong, dict(zip(self._names, outputs, strict=True)))
 
 
-if TYPE_CHECKING:
-    pass  # gone
-
 VERSION = "1.0"
 
 SLEEP_OVERRUN_NS = 150_000
@@ -135,28 +133,23 @@ class FakeEngine(spec.Engine):
 
     def read(self, source: spec.ModelSource) -> Any:
         """The ONNX model with its weights."""
-        from enginebench_plugins.toolkit.onnx_model import read_onnx
-
-        return read_onnx(source.path)
+        return onnx_model.read_onnx(source.path)
 
     def compile(self, model: Any, source: spec.ModelSource, settings: spec.Settings) -> spec.CompiledModel:
         """Raises what option `fault` asks for, and `UnsupportedSettingsError` for an option out of its range."""
-        pass  # gone
-        from enginebench_plugins.toolkit.onnx_model import run_inputs
-
         refuse_unsupported("fake", self.info(), self.devices(), settings)
         latency = options.latency(settings)
         fault, phase = options.fault(settings)
         if strikes(fault, phase, FaultPhase.COMPILE):
             inflict(fault)
-        evaluation = MemoizedEvaluation(model, run_inputs(model, source), options.wrong(settings))
+        evaluation = MemoizedEvaluation(model, onnx_model.run_inputs(model, source), options.wrong(settings))
         return CompiledFake(model, evaluation, settings, latency)
 
 
 class CompiledFake(spec.CompiledModel):
     """An ONNX model, and how long each of its inferences is to take."""
 
-    def __init__(self, model: Any, evaluation: "MemoizedEvaluation", settings: spec.Settings, latency: Latency) -> None:
+    def __init__(self, model: Any, evaluation: MemoizedEvaluation, settings: spec.Settings, latency: Latency) -> None:
         self._model = model
         self._evaluation = evaluation
         self._settings = settings
@@ -193,8 +186,6 @@ class CompiledFake(spec.CompiledModel):
 
         Where zeros are to count, products take less, and the latency is what all layers take together.
         """
-        from enginebench_proto.agreed.labels import node_labels
-
         request = self.create_request()
         latency_ns = Inferences(inputs, iterations, between).run(request)
         labels = node_labels(self._model.graph.node)
@@ -224,7 +215,7 @@ class FakeRequest(spec.InferRequest):
 
     def __init__(
         self,
-        evaluation: "MemoizedEvaluation",
+        evaluation: MemoizedEvaluation,
         latencies: Iterator[int],
         wait_until: Callable[[int], None],
         fault: Fault,
@@ -247,7 +238,7 @@ class FakeRequest(spec.InferRequest):
 class InstantRequest(spec.InferRequest):
     """Returns known outputs at once: what is left is the harness."""
 
-    def __init__(self, evaluation: "MemoizedEvaluation") -> None:
+    def __init__(self, evaluation: MemoizedEvaluation) -> None:
         self._outputs = evaluation.outputs
 
     def infer(self, inputs: spec.Tensors) -> spec.Outputs:
