@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from machine import write, write_stat
 
-from enginebench_agent.machine.bystanders import MOST_NAMED, TICK_NS, look, surroundings, used_between
+from enginebench_agent.machine.bystanders import MOST_NAMED, look, surroundings, used_between
+from enginebench_agent.machine.evidence import TICK_NS
 from enginebench_proto.v1.measurement_pb2 import MachineUse
 
 AGENT = 100

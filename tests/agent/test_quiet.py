@@ -12,7 +12,9 @@ import pytest
 from agent_process import AgentProcess, connected, make_spec
 from machine import write, write_stat
 
-from enginebench_agent.machine.bystanders import TICK_NS, Quiet, is_quiet
+from enginebench_agent.machine.bystanders import Quiet
+from enginebench_agent.machine.disturbances import is_quiet
+from enginebench_agent.machine.evidence import TICK_NS
 from enginebench_proto.v1 import run_pb2
 from enginebench_proto.v1.measurement_pb2 import MachineUse
 

@@ -15,8 +15,8 @@ from enginebench_controller.files.ladders import check_chart_path, ladder_docume
 from enginebench_controller.home import Home
 from enginebench_controller.plan.binding import Binder
 from enginebench_controller.plan.expand import expand
-from enginebench_controller.plan.ladder import LadderKind, LadderOrder, base_plan, plan_ladder, steps
-from enginebench_controller.plan.plan import Plan, plan_toml, read_plan
+from enginebench_controller.plan.ladder import LadderOrder, base_plan, plan_ladder, steps
+from enginebench_controller.plan.plan import LadderKind, Plan, plan_toml, read_plan
 from enginebench_controller.records import (
     Benchmark,
     Failure,

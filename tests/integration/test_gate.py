@@ -11,7 +11,8 @@ import pytest
 
 from agent_server import AgentProcess
 from enginebench_controller.home import Home
-from enginebench_controller.runs.gate import GateOrder, GateWatcher, gate
+from enginebench_controller.plan.gate import GateOrder
+from enginebench_controller.runs.gate import GateWatcher, gate
 from integration.bench import Bench, tiny_model
 from integration.test_resume import kill_when, spooled, started, wait_until
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from enginebench_agent.machine.cgroup import cpu_quota_cores
-from enginebench_agent.machine.evidence import FEWEST_TICKS, OTHER_CPU_SHARE, STEAL_SHARE
+from enginebench_agent.machine.disturbances import is_quiet
+from enginebench_agent.machine.evidence import TICK_NS
 from enginebench_proto.v1.measurement_pb2 import Bystanders, MachineUse, ProcessUse
 from enginebench_proto.v1.run_pb2 import Unquiet
 
-TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 MOST_NAMED = 5
 """Names told of one look; those after them are rarely worth a word."""
 
@@ -358,13 +358,6 @@ class Watch:
         if (used := await self._quiet.use_since(self._first)) is not None:
             found.meanwhile.CopyFrom(used)
         return found
-
-
-def is_quiet(used: MachineUse, cores: int) -> bool:
-    """Whether a block on so many cores, as long as this look, would not be disturbed by what others use."""
-    budget_ns = cores * used.duration_ns
-    others = (used.other_cpu_time_ns, OTHER_CPU_SHARE), (used.steal_ns, STEAL_SHARE)
-    return not any(ns >= FEWEST_TICKS * TICK_NS and ns > share * budget_ns for ns, share in others)
 
 
 def _is_apart(first: Look, second: Look) -> bool:

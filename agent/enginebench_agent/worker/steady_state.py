@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from enginebench_agent.machine import this_process
-from enginebench_agent.machine.evidence import EvidenceReader, disturbances
+from enginebench_agent.machine.disturbances import disturbances
+from enginebench_agent.machine.evidence import EvidenceReader
 from enginebench_agent.worker.loads.block import TimedBlock, TimedLoad, clock
 from enginebench_agent.worker.phases import ReportProgress
 from enginebench_agent.worker.pipe import SAMPLES_PER_PART, Channel, Turns

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 from rich.text import Text
 
@@ -19,19 +18,11 @@ from enginebench_controller.records import (
     Readback,
     ReadbackSource,
     Status,
-    TargetSnapshot,
 )
-from enginebench_controller.records.cause import cause, last_words
+from enginebench_controller.verdicts.doubts import flags, marks, status_words
 from enginebench_controller.verdicts.output_check import check_outputs
-from enginebench_controller.verdicts.parity import (
-    engine_label,
-    flags,
-    in_reading_order,
-    marks,
-    status_words,
-    unequal_settings,
-)
-from enginebench_controller.verdicts.words import Remark, condensed
+from enginebench_controller.verdicts.parity import engine_label, in_reading_order, unequal_settings
+from enginebench_controller.verdicts.words import Remark, condensed, failure_sentence
 
 SOURCE_MARKS = {ReadbackSource.ENGINE_API: "", ReadbackSource.OBSERVED: "°", ReadbackSource.ASSUMED: "?"}
 UNLIKE_OUTPUTS = "≠"
@@ -67,17 +58,6 @@ def print_measurements(
         remark(line)
 
 
-def print_devices(snapshots: Iterable[TargetSnapshot], *, hidden: bool) -> None:
-    """Targets → engines → devices, with the reason for each engine that is missing."""
-    rows: list[list[object]] = []
-    for snapshot in snapshots:
-        for engine in snapshot.engines:
-            if hidden or not engine["hidden"]:
-                rows += _engine_rows(snapshot.target, engine)
-    headings = ("target", "engine", "version", "environment", "device", "full name", "precisions")
-    print_table("Devices", [(heading, False) for heading in headings], rows)
-
-
 def print_failures(measurements: Iterable[Measurement]) -> None:
     """What failed, those of the same words together, with all that the engine and its process said."""
     alike: dict[Failure, list[Measurement]] = {}
@@ -105,13 +85,6 @@ def print_failures(measurements: Iterable[Measurement]) -> None:
 
 def _line(text: str) -> None:
     stdout().print(plain(text), soft_wrap=True)
-
-
-def failure_sentence(failure: Failure) -> str:
-    """What happened; `show --failures` prints the engine's own words whole."""
-    why = failure.cause or cause(failure.detail) or last_words(failure.stderr_tail)
-    known = not why or failure.cause or why in failure.message  # what older versions stored has no cause of its own
-    return f"{failure.kind}: {failure.message if known else failure.message.rstrip('.') + ': ' + why}"
 
 
 def instant(unix_ns: int) -> str:
@@ -207,21 +180,6 @@ def _notes(measurements: Sequence[Measurement], checks: Mapping[str, OutputCheck
 
 def _where(m: Measurement) -> str:
     return f"{m.model_name} on {engine_label(m)} ({m.target}, {m.configuration.size})"
-
-
-def _engine_rows(target: str, engine: Mapping[str, Any]) -> list[list[object]]:
-    available = engine["available"]
-    if available is None:
-        reason = Text(f"unavailable: {plain(cause(engine['unavailable']['reason']))}", style="yellow")
-        return [[target, engine["name"], UNKNOWN, engine["environment"], UNKNOWN, reason, ""]]
-    start = [target, engine["name"], available["version"], engine["environment"]]
-    rows: list[list[object]] = [
-        [*start, device["name"], device["full_name"] or UNKNOWN, ", ".join(device["precisions"])]
-        for device in available["devices"]
-    ]
-    if more := available.get("more_devices"):
-        rows.append([*start, UNKNOWN, f"and {more:,} more", ""])
-    return rows
 
 
 def _load(chosen: Configuration) -> str:

@@ -60,8 +60,9 @@ from enginebench_controller.records.fields import (
 from enginebench_controller.store.measurements import BenchmarkEntry
 from enginebench_controller.store.store import BenchmarkBundle, Store
 from enginebench_controller.verdicts.disturbances import summarize_evidence
+from enginebench_controller.verdicts.doubts import flags, marks
 from enginebench_controller.verdicts.output_check import check_outputs
-from enginebench_controller.verdicts.parity import flags, marks, unequal_settings
+from enginebench_controller.verdicts.parity import unequal_settings
 from enginebench_controller.verdicts.soundness import of_benchmark
 
 SCHEMA_VERSION = 2

@@ -8,8 +8,8 @@ from enginebench_controller.files.benchmarks import SCHEMA_VERSION, engine_docum
 from enginebench_controller.records import Benchmark, Measurement, Profile
 from enginebench_controller.records.fields import CONFIGURATION, EFFECTIVE, finite
 from enginebench_controller.stats import layers as figures
-from enginebench_controller.verdicts.answers import Answer, answers_document
-from enginebench_controller.verdicts.gate_rule import Check
+from enginebench_controller.verdicts.answers import Answer
+from enginebench_controller.verdicts.conditions import Check
 from enginebench_controller.verdicts.layers.profiles import JoinCoverage, ProfileComparison, ProfilePair
 from enginebench_controller.verdicts.layers.rows import LayerRow, LayerVerdict, RowSide
 from enginebench_controller.verdicts.pairing import Compared
@@ -192,3 +192,21 @@ def _side(measurement: Measurement) -> dict[str, Any]:
         "effective": EFFECTIVE.to_data(measurement.effective),
         "median_ns": measurement.latency.median_ns if measurement.latency else None,
     }
+
+
+def answers_document(answers: Sequence[Answer]) -> list[dict[str, Any]]:
+    """Answers as JSON-able data, described in docs/cli.md."""
+    return [
+        {
+            "sentence": one.sentence,
+            "outcome": one.outcome.value,
+            "work": one.work,
+            "metric": one.metric.value,
+            "places": [vars(place) | {"standing": place.standing.value} for place in one.places],
+            "same_within": one.bound,
+            "command": one.command,
+            "advice": one.advice,
+            "remarks": list(one.remarks),
+        }
+        for one in answers
+    ]

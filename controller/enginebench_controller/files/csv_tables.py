@@ -14,8 +14,8 @@ from enginebench_controller.graph.roofline import Roofline, rooflines
 from enginebench_controller.records import Interval, Layer, Measurement, ModelVersion, Peak, Profile, Readback
 from enginebench_controller.stats import layers as figures
 from enginebench_controller.verdicts.disturbances import summarize_evidence
+from enginebench_controller.verdicts.doubts import flags, marks
 from enginebench_controller.verdicts.output_check import check_outputs
-from enginebench_controller.verdicts.parity import flags, marks
 
 Row = dict[str, Any]
 

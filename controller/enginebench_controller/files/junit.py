@@ -4,7 +4,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from xml.etree import ElementTree
 
-from enginebench_controller.verdicts.gate_rule import Check, ConditionOutcome
+from enginebench_controller.verdicts.conditions import Check, ConditionOutcome
+from enginebench_controller.verdicts.gate_results import GateResult
+from enginebench_controller.verdicts.gate_rule import GateOutcome
+from enginebench_controller.verdicts.gate_words import TITLES, compared_words
 
 
 def junit(checks: Sequence[Check]) -> str:
@@ -45,3 +48,51 @@ def _counts(checks: Sequence[Check]) -> dict[str, str]:
 def _allowed(text: str) -> str:
     """The text without characters that XML 1.0 has no way to write."""
     return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
+
+
+def gate_junit(result: GateResult, *, strict: bool) -> str:
+    """A test case a metric that may fail the gate, and one for the outputs."""
+    suite = ElementTree.Element("testsuite", {"name": _allowed_in_text(result.benchmark.name), "time": "0"})
+    counts = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
+    for one in result.judged.deciding:
+        sentence = f"{compared_words(result, one)}; {one.verdict.sentence}"
+        outcome = GateOutcome.CANNOT_TELL if result.failures else one.verdict.outcome
+        _case(suite, counts, str(one.metric), _allowed_in_text(sentence), outcome, strict=strict)
+    told = [*result.problems, *result.failures]
+    _case(
+        suite, counts, "outputs", _allowed_in_text("; ".join(told)), GateOutcome.WORSE if told else GateOutcome.PASSES
+    )
+    for name, count in counts.items():
+        suite.set(name, str(count))
+    root = ElementTree.Element("testsuites", {name: str(count) for name, count in counts.items()})
+    root.set("name", "enginebench gate")
+    root.append(suite)
+    ElementTree.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def _case(
+    suite: ElementTree.Element,
+    counts: dict[str, int],
+    name: str,
+    sentence: str,
+    outcome: GateOutcome,
+    *,
+    strict: bool = False,
+) -> None:
+    case = ElementTree.SubElement(suite, "testcase", {"classname": "enginebench gate", "name": name, "time": "0"})
+    counts["tests"] += 1
+    if outcome is GateOutcome.WORSE or (strict and outcome is GateOutcome.CANNOT_TELL):
+        counts["failures"] += 1
+        message = sentence or TITLES[outcome]
+        ElementTree.SubElement(case, "failure", {"message": message, "type": outcome.value}).text = message
+    elif outcome is GateOutcome.CANNOT_TELL:
+        counts["skipped"] += 1
+        ElementTree.SubElement(case, "skipped", {"message": f"cannot tell: {sentence}"})
+    else:
+        ElementTree.SubElement(case, "system-out").text = sentence
+
+
+def _allowed_in_text(text: str) -> str:
+    """The text without characters that XML 1.0 has no way to write."""
+    return "".join(one if one.isprintable() or one in "\n\t" else "\N{REPLACEMENT CHARACTER}" for one in text)

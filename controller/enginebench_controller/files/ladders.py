@@ -7,11 +7,11 @@ from typing import Any
 
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.benchmarks import engine_document
-from enginebench_controller.plan.ladder import LadderKind
+from enginebench_controller.plan.plan import LadderKind
 from enginebench_controller.records import Interval, Measurement, ModelVersion, Status
 from enginebench_controller.records.fields import OUTPUT_CHECK
+from enginebench_controller.verdicts.doubts import flags, marks
 from enginebench_controller.verdicts.ladder import Gain, Ladder, RungResult, speed_interval
-from enginebench_controller.verdicts.parity import flags, marks
 from enginebench_controller.verdicts.soundness import soundness
 from enginebench_controller.verdicts.words import change_words, factor_words
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from enginebench_controller.verdicts.gate_rule import Check, ConditionOutcome
+from enginebench_controller.verdicts.conditions import Check, ConditionOutcome
 from enginebench_controller.verdicts.layers.profiles import precisions
 from enginebench_controller.verdicts.words import UNKNOWN, milliseconds, number, percent
 

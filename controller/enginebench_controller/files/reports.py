@@ -8,7 +8,7 @@ from enginebench_controller.files.report_forms import cell, checks_markdown, ren
 from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.records import Measurement
 from enginebench_controller.verdicts.answers import Answer
-from enginebench_controller.verdicts.gate_rule import Check
+from enginebench_controller.verdicts.conditions import Check
 from enginebench_controller.verdicts.layers.advice import Advice
 from enginebench_controller.verdicts.layers.profiles import (
     ProfileComparison,

@@ -1,18 +1,29 @@
 """What a person writes for base and head of a gate, and the plan with its three rungs that comes of it."""
 
-import asyncio
 import hashlib
 import re
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.home import Home
+from enginebench_controller.plan.binding import Binder
 from enginebench_controller.plan.configurations import Engine, select_engines
-from enginebench_controller.records import LOCAL_TARGET, TargetSnapshot
+from enginebench_controller.plan.expand import Expansion
+from enginebench_controller.plan.plan import GateMetric, GateTerms, Plan, Rung, make_plan, parse_duration_ns
+from enginebench_controller.records import TargetSnapshot
+from enginebench_controller.stats.paired import FEWEST_PAIRS
+
+PROCESS_MS, WARMUP_MS, BLOCK_MS = 600, 200, 50
+"""Of each process: many short ones, since it is from process to process that luck is drawn anew."""
+ITERATIONS = 6
+MOST_PAIRS = 1000
+
+BASE, HEAD, CONTROL = "base", "head", "control"
+ROLES = (BASE, HEAD, CONTROL)
+LONGEST_BUDGET_NS = 3_600_000_000_000
+"""A gate is to answer while somebody waits for it."""
 
 PLUGIN = "plugin:"
 FORMS = "E==VERSION, E@ENVIRONMENT, E:OPTION=VALUE or plugin:FOLDER"
@@ -25,9 +36,6 @@ _ENGINE = re.compile(
 _OPTION_STARTS = re.compile(r",(?=[^,=]+=)")
 _ZEROS = re.compile(r"(\.0)+$")
 _NOT_THE_PROJECT = frozenset({"__pycache__", "build", "dist", "node_modules", "venv"})
-_PIP_SAID = re.compile(r"ERROR: (.+)")
-_VERSIONS = re.compile(r"from versions: ([^)]+)\)")
-_SHOWN_VERSIONS = 5
 
 
 @dataclass(frozen=True)
@@ -185,50 +193,6 @@ def _unusable(environment: str, what: str, snapshot: TargetSnapshot) -> str:
     return f"{what} was installed on {snapshot.target} and cannot be used: {why}"
 
 
-async def install(home: Home, wanted: NeededEnvironment, targets: Sequence[str], tell: Callable[[str], None]) -> None:
-    """Make an environment for the agent of this machine. Raises `InputError` with pip's reason in a line.
-
-    On another target nothing is made: its owner is told how.
-    """
-    if set(targets) - {LOCAL_TARGET} or any(one.name == LOCAL_TARGET for one in home.store.targets()):
-        where = targets[0] if targets else LOCAL_TARGET
-        raise InputError(
-            f"target {where!r} has no environment for {wanted.what}, and gates make them on this machine only; there, "
-            f"run: {wanted.command}"
-        )
-    tell(f"installing {wanted.what} into an environment of its own ({wanted.name}), which is kept")
-    command = (sys.executable, "-m", "enginebench_agent", "environment", "add", wanted.name, *wanted.arguments)
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        *("--data-dir", str(home.agent_data)),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    try:
-        said, _ = await process.communicate()
-    except asyncio.CancelledError:
-        process.terminate()
-        await process.wait()
-        raise
-    if process.returncode != 0:
-        raise InputError(f"{wanted.what} cannot be installed: {_reason(said.decode(errors='replace'))}")
-
-
-def _reason(said: str) -> str:
-    """pip's own reason in one line, with the newest versions where there are some; else the last line."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    if "exists, but no environment was finished there" in said or not lines:
-        return lines[-1].removeprefix("enginebench-agent: ") if lines else "it said nothing"
-    errors = [match[1] for match in map(_PIP_SAID.search, lines) if match]
-    if not errors:
-        told = [line.removeprefix("enginebench-agent: ") for line in lines if line.startswith("enginebench-agent: ")]
-        return (told or lines)[-1]
-    versions = next((match[1].split(", ") for match in map(_VERSIONS.search, lines) if match), [])
-    newest = [one for one in versions if one and one != "none"][-_SHOWN_VERSIONS:]
-    return errors[-1].rstrip(".") + (f"; the newest are {', '.join(newest)}" if newest else "")
-
-
 def _digest(folder: Path) -> str:
     """Of all files that make the project, so that another state of it is another environment."""
     told = hashlib.sha256()
@@ -260,3 +224,140 @@ def rung_fields(side: GateSide, engine: str | None) -> dict[str, Any]:
         fields["engines"] = [engine]
         fields["options"] = {f"{engine.partition('@')[0]}.{name}": value for name, value in side.options.items()}
     return fields
+
+
+@dataclass(frozen=True)
+class GateOrder:
+    """What a person asks for. Without `model` the sides are models; `fields` are the plan's own, such as batch.
+
+    `explain` profiles both sides where they differ. A local agent may run the models of a `trusted` order although
+    their format can execute code.
+    """
+
+    base: str
+    head: str
+    model: str | None = None
+    engine: str | None = None
+    budget: str = "2m"
+    tolerate: str = "1%"
+    metrics: tuple[str, ...] = (GateMetric.LATENCY,)
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    explain: bool = True
+    trusted: bool = False
+
+
+def common_plan(order: GateOrder, sides: tuple[GateSide, GateSide]) -> Plan:
+    """The plan without what tells the sides apart. Raises `InputError`."""
+    terms = {
+        "budget": order.budget,
+        "tolerate": order.tolerate,
+        "metrics": list(dict.fromkeys(order.metrics)),
+        "base": _called(sides[0], order),
+        "head": _called(sides[1], order),
+    }
+    checked = checked_terms(terms)
+    name = f"gate of {checked.head} against {checked.base}"
+    fields = {
+        "name": name,
+        "models": [order.model] if order.model else [side.model for side in sides],
+        "interleave": "device",
+        "interval": "0%",
+        # Who shares the machine's mood needs no quiet: what it takes to wait for that is worth more pairs.
+        "wait_quiet": "0s",
+        "retry_noisy": False,
+        "warmup": f"{WARMUP_MS}ms",
+        "block": f"{BLOCK_MS}ms",
+        "gate": checked.model_dump(mode="json"),
+        **order.fields,
+        **_length(checked),
+    }
+    plan = make_plan(fields, "gate")
+    axes = {"batch": plan.batch, "cores": plan.cores, "device": plan.devices, "precision": plan.precision}
+    several = [name for name, values in axes.items() if len(values) > 1 or "all" in values]
+    if several:
+        raise InputError(f"a gate is of one configuration: give --{several[0]} one value")
+    if len(plan.targets) > 1:
+        raise InputError("a gate is of one target: give one --target")
+    return plan
+
+
+def checked_terms(fields: Mapping[str, Any]) -> GateTerms:
+    """The terms of a gate. Raises `InputError` for what no gate can have."""
+    plan = make_plan({"models": ["any"], "gate": dict(fields)}, "gate")
+    assert plan.gate is not None  # noqa: S101  # given above
+    budget_ns = parse_duration_ns(plan.gate.budget)
+    if budget_ns > LONGEST_BUDGET_NS:
+        raise InputError(f"--budget {plan.gate.budget} is longer than an hour, the longest that a gate takes")
+    shortest_s = len(ROLES) * (PROCESS_MS + WARMUP_MS) / 1000
+    if budget_ns < shortest_s * 1e9:
+        raise InputError(
+            f"--budget {plan.gate.budget} is too short for one process pair, which takes {shortest_s:g} s and what the "
+            f"engine needs to start; {FEWEST_PAIRS} of them tell something: give 30s or more"
+        )
+    return plan.gate
+
+
+def _length(terms: GateTerms) -> dict[str, Any]:
+    """So many processes at most, and how long they take together."""
+    shortest_ns = len(ROLES) * (PROCESS_MS + WARMUP_MS) * 1_000_000
+    most = min(MOST_PAIRS, max(FEWEST_PAIRS, parse_duration_ns(terms.budget) // shortest_ns))
+    return {"processes": most, "duration": f"{most * PROCESS_MS}ms", "iterations": most * ITERATIONS}
+
+
+def _called(side: GateSide, order: GateOrder) -> str:
+    text = side.text
+    if side.model is None and side.plugin is None and order.engine and not text.startswith(side.engine or ""):
+        text = f"{side.engine}{text}"
+    return text
+
+
+def with_rungs(plan: Plan, sides: tuple[GateSide, GateSide], snapshot: TargetSnapshot, binder: Binder) -> Plan:
+    """The plan with base, head and control as rungs."""
+    engines = [chosen_engine(side, snapshot) for side in sides]
+    if engines == [None, None]:
+        engines = [_common_engine(plan, snapshot, binder)] * 2
+    rungs = []
+    for role, side, engine in (
+        (BASE, sides[0], engines[0]),
+        (HEAD, sides[1], engines[1]),
+        (CONTROL, sides[0], engines[0]),
+    ):
+        fields = rung_fields(side, engine)
+        fields["options"] = dict(plan.options) | fields.get("options", {})
+        fields.setdefault("models", list(plan.models[:1]))
+        rungs.append(Rung(name=role, title=role, fields=fields))
+    names = list(dict.fromkeys(engine for engine in engines if engine))
+    return plan.model_copy(update={"rungs": tuple(rungs), "engines": tuple(names)})
+
+
+def _common_engine(plan: Plan, snapshot: TargetSnapshot, binder: Binder) -> str:
+    """The one engine that reads both models, where nobody named any. Raises `InputError`."""
+    formats = {version.format for version in binder.versions}
+    usable = [one for one in snapshot.engines if one["available"] and not one["hidden"]]
+    able: list[str] = sorted({one["name"] for one in usable if formats <= set(one["available"]["formats"])})
+    if len(able) == 1:
+        return able[0]
+    if able:
+        raise InputError(f"{', '.join(able)} read both models: name one with --engine")
+    told = " and ".join(sorted(formats))
+    raise InputError(f"no engine on target {snapshot.target!r} reads both models ({told}): convert one of them")
+
+
+def check_sides(expansion: Expansion) -> None:
+    """Raise `InputError` where the sides are not one configuration each, or do not take the same inputs."""
+    if len(expansion.jobs) != len(ROLES):
+        raise InputError("\n".join(["a side comes to nothing", *expansion.notes]))
+    base, head, _ = expansion.jobs
+    if base.resources != head.resources:
+        raise InputError("base and head would use different devices, so they cannot take turns: give --device")
+    if [(one.name, one.dtype, one.shape) for one in base.configuration.inputs] != [
+        (one.name, one.dtype, one.shape) for one in head.configuration.inputs
+    ]:
+        told = [
+            ", ".join(f"{one.name} {one.dtype} {'x'.join(map(str, one.shape))}" for one in job.configuration.inputs)
+            for job in (base, head)
+        ]
+        raise InputError(
+            f"the two models take other inputs, so they cannot be compared: {told[0]} in {base.model.name}, {told[1]} "
+            f"in {head.model.name}; with open dimensions, --shape may make them alike"
+        )

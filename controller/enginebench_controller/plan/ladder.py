@@ -14,16 +14,9 @@ from enginebench_controller.models.library import ModelLibrary
 from enginebench_controller.plan.binding import Binder
 from enginebench_controller.plan.configurations import select_engines
 from enginebench_controller.plan.expand import Case, expand
-from enginebench_controller.plan.plan import Plan, Rung, make_plan
+from enginebench_controller.plan.plan import LadderKind, Plan, Rung, make_plan
 from enginebench_controller.records import Hint, Load, ModelVersion, TargetSnapshot
 from enginebench_proto.agreed.words import ModelFormat
-
-
-class LadderKind(StrEnum):
-    """What a ladder is to improve."""
-
-    THROUGHPUT = "throughput"
-    LATENCY = "latency"
 
 
 class NetworkForm(StrEnum):

@@ -384,3 +384,10 @@ def _options(plan: Plan) -> Iterator[str]:
 def _text(value: Any) -> str:
     many = value if isinstance(value, tuple | list) else (value,)
     return ",".join(f"{one:.15g}" if isinstance(one, float) else str(one) for one in many)
+
+
+class LadderKind(StrEnum):
+    """What a ladder is to improve."""
+
+    THROUGHPUT = "throughput"
+    LATENCY = "latency"

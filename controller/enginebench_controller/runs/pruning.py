@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enginebench_controller.errors import InputError, ModelError
 from enginebench_controller.home import Home
 from enginebench_controller.models.bounded import in_thread
-from enginebench_controller.models.derive.quantize import prunable_weights, prune, prune_by_weight
+from enginebench_controller.models.derive.prune import prunable_weights, prune, prune_by_weight
 from enginebench_controller.plan.plan import Plan
 from enginebench_controller.records import OPTIMIZATION_LEVEL, ModelVersion, Profile
 from enginebench_controller.runs.benchmarking import Announce

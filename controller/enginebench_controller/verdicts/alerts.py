@@ -12,18 +12,17 @@ from math import exp, log
 from statistics import median
 from typing import Any
 
-from enginebench_controller.errors import EnginebenchError
-from enginebench_controller.files.gates import headline
 from enginebench_controller.home import Home
 from enginebench_controller.plan.configurations import describe_load
+from enginebench_controller.plan.gate import BASE
 from enginebench_controller.records import LOCAL_TARGET, Configuration, Load, Measurement
-from enginebench_controller.records.fields import CONFIGURATION
-from enginebench_controller.runs.gate import GateOrder, GateWatcher, gate, gate_of
 from enginebench_controller.stats.change_points import FEWEST_POINTS, change_points, is_other_level
 from enginebench_controller.store.measurements import BenchmarkEntry
 from enginebench_controller.store.trends import TrendHistory, TrendPoint
-from enginebench_controller.verdicts.gate_results import BASE, GateResult
+from enginebench_controller.verdicts.gate_results import GateResult
 from enginebench_controller.verdicts.gate_rule import GateOutcome
+from enginebench_controller.verdicts.gate_words import headline
+from enginebench_controller.verdicts.stored_gates import gate_of
 
 EXPLAINED = 0.5
 """What is that much of a change, in logarithms, caused it where the engine cannot have."""
@@ -200,9 +199,6 @@ def _disturbed(first: Sequence[TrendPoint], second: Sequence[TrendPoint], change
     return f"{after:.0%} of the blocks were disturbed since, {before:.0%} before"
 
 
-KIND, TREND_VERSION = "enginebench-trend", 1
-
-
 class Finding(StrEnum):
     """What is known of a candidate; only what is confirmed is a regression or an improvement."""
 
@@ -228,31 +224,17 @@ def known(home: Home, alerts: Sequence[Alert]) -> tuple[Confirmation | None, ...
     return tuple(_known(home, alert, entries) if alert.cause is Cause.CANDIDATE else None for alert in alerts)
 
 
-def confirm(home: Home, alert: Alert, budget: str = "2m", watcher: GateWatcher | None = None) -> Confirmation:
-    """Run the gate of a candidate, on this machine; what stands in its way is told as a reason, not raised."""
-    if reason := _obstacle(alert):
-        return Confirmation(Finding.UNCONFIRMED, reason)
-    before, after = (_side(alert, version) for version in alert.versions)
-    original = {one.digest: one.original_digest for one in home.store.models()}
-    model = original.get(alert.history.model_digest, alert.history.model_digest)
-    order = GateOrder(before, after, model, budget=budget, fields=_fields(alert), explain=alert.is_slower)
-    try:
-        return _read(gate(home, order, watcher))
-    except EnginebenchError as error:
-        return Confirmation(Finding.UNCONFIRMED, f"no gate could be run: {str(error).splitlines()[0]}")
-
-
 def gate_command(alert: Alert) -> str | None:
     """What a person types to confirm a candidate; None where it cannot be."""
-    if alert.cause is not Cause.CANDIDATE or _obstacle(alert):
+    if alert.cause is not Cause.CANDIDATE or obstacle(alert):
         return None
-    before, after = (_side(alert, version) for version in alert.versions)
+    before, after = (side_words(alert, version) for version in alert.versions)
     chosen = alert.history.configuration
     place = f"--device {chosen.device} --batch {chosen.batch} --cores {chosen.cores} --precision {chosen.precision}"
     return f"enginebench gate {alert.history.model_digest[:12]} --base {before} --head {after} {place}"
 
 
-def _obstacle(alert: Alert) -> str:
+def obstacle(alert: Alert) -> str:
     """Why there can be no gate."""
     if None in alert.versions:
         return "the engine's version is not known on one side, so no gate can be run of it"
@@ -266,11 +248,12 @@ def _obstacle(alert: Alert) -> str:
     return ""
 
 
-def _side(alert: Alert, version: str | None) -> str:
+def side_words(alert: Alert, version: str | None) -> str:
+    """One side of the gate, as a person types it."""
     return f"{alert.history.engine}=={(version or '').partition('+')[0]}"
 
 
-def _fields(alert: Alert) -> Mapping[str, Any]:
+def plan_fields(alert: Alert) -> Mapping[str, Any]:
     """The plan's fields that make the gate measure what the history is of."""
     chosen = alert.history.configuration
     return {
@@ -289,17 +272,17 @@ def _fields(alert: Alert) -> Mapping[str, Any]:
 
 
 def _known(home: Home, alert: Alert, entries: Sequence[BenchmarkEntry]) -> Confirmation:
-    before, after = (_side(alert, version) for version in alert.versions)
+    before, after = (side_words(alert, version) for version in alert.versions)
     for entry in entries:
         terms = entry.benchmark.plan["gate"]
         if (terms.get("base"), terms.get("head")) != (before, after) or alert.history.target not in entry.targets:
             continue
         result = gate_of(home, entry.benchmark)
         if result is not None and _is_of(alert, result.measurements[BASE]):
-            return _read(result)
+            return confirmation_of(result)
     command = gate_command(alert)
     return Confirmation(
-        Finding.UNCONFIRMED, _obstacle(alert) or f"not confirmed by a gate yet: --confirm runs it, or {command}"
+        Finding.UNCONFIRMED, obstacle(alert) or f"not confirmed by a gate yet: --confirm runs it, or {command}"
     )
 
 
@@ -315,7 +298,8 @@ def _work(chosen: Configuration) -> Configuration:
     return replace(chosen, stop=bare.stop, input_set=bare.input_set)
 
 
-def _read(result: GateResult) -> Confirmation:
+def confirmation_of(result: GateResult) -> Confirmation:
+    """What the result of a gate says of an alert."""
     if result.outcome is GateOutcome.WORSE:
         finding = Finding.REGRESSION
     elif result.outcome is GateOutcome.CANNOT_TELL:
@@ -323,58 +307,3 @@ def _read(result: GateResult) -> Confirmation:
     else:
         finding = Finding.IMPROVEMENT if result.is_better else Finding.NOT_CONFIRMED
     return Confirmation(finding, headline(result), result.benchmark.id)
-
-
-def alerts_document(found: Sequence[tuple[HistoryAlerts, Sequence[Confirmation | None]]]) -> dict[str, Any]:
-    """The histories with their alerts, and what is confirmed of them, as a JSON document."""
-    return {
-        "kind": KIND,
-        "schema_version": TREND_VERSION,
-        "points_needed": FEWEST_POINTS,
-        "histories": [_history_document(one, confirmations) for one, confirmations in found],
-    }
-
-
-def _history_document(one: HistoryAlerts, confirmations: Sequence[Confirmation | None]) -> dict[str, Any]:
-    history = one.history
-    return {
-        "model": history.model_name,
-        "model_digest": history.model_digest,
-        "target": history.target,
-        "engine": history.engine,
-        "environment": history.environment,
-        "configuration": CONFIGURATION.to_data(history.configuration),
-        "points": one.usable,
-        "shortage": one.shortage or None,
-        "newest": _point_document(history.points[-1]),
-        "alerts": [_alert_document(*each) for each in zip(one.alerts, confirmations, strict=True)],
-    }
-
-
-def _alert_document(alert: Alert, confirmation: Confirmation | None) -> dict[str, Any]:
-    return {
-        "before": _point_document(alert.before),
-        "after": _point_document(alert.after),
-        "points_before": alert.points[0],
-        "points_after": alert.points[1],
-        "time_ratio": alert.ratio,
-        "reference_ratio": alert.reference_ratio,
-        "cause": str(alert.cause),
-        "sentence": alert.sentence,
-        "finding": None if confirmation is None else str(confirmation.finding),
-        "finding_sentence": None if confirmation is None else confirmation.sentence,
-        "gate": None if confirmation is None else confirmation.benchmark_id,
-    }
-
-
-def _point_document(point: TrendPoint) -> dict[str, Any]:
-    return {
-        "measurement_id": point.measurement_id,
-        "benchmark_id": point.benchmark_id,
-        "at_unix_ns": point.at_unix_ns,
-        "version": point.engine.version,
-        "median_ns": point.median_ns,
-        "throughput_items_per_s": point.throughput_items_per_s,
-        "reference_product_ns": point.reference_product_ns,
-        "reference_stream_ns": point.reference_stream_ns,
-    }

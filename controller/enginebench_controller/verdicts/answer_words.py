@@ -1,7 +1,7 @@
 """The words of answers: names of members, a ranking as a sentence, and the command that would tell more."""
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,16 @@ from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.plan.plan import PROCESSES, Plan, make_plan, parse_duration_ns, run_command
 from enginebench_controller.records import LOCAL_TARGET, Configuration, Hint, Load, Measurement, ModelVersion
 from enginebench_controller.records.model import lineage
+from enginebench_controller.stats.comparison import Side
 from enginebench_controller.stats.ranking import Rank, Ranking, Standing
+from enginebench_controller.stats.summary import BlockLatency
+from enginebench_controller.verdicts import disturbances
+from enginebench_controller.verdicts.disturbances import summarize_evidence
+from enginebench_controller.verdicts.doubts import Mark, marks
+from enginebench_controller.verdicts.parity import PRECISION_OF_THE_ENGINE, unequal_effective
+
+Blocks = Mapping[str, Sequence[BlockLatency]]
+"""What the latencies of each block add up to, by the measurement's id."""
 
 MOST_NAMED = 6
 """So many members are named in a sentence; of more it is told how many they are."""
@@ -293,3 +302,105 @@ def _timing(plan: Plan, processes: int | None) -> dict[str, Any]:
 
 def _each(members: Iterable[Measurement], value_of: Callable[[Measurement], Any]) -> list[Any]:
     return sorted({value_of(one) for one in members})
+
+
+@dataclass(frozen=True)
+class AnswerGround:
+    """What answers are given from, beside the measurements. `wrong` are the ids of those whose outputs are."""
+
+    blocks: Blocks
+    models: Collection[ModelVersion]
+    wrong: Collection[str]
+    plan: Mapping[str, Any] | None
+    practical: float
+    planned: Mapping[str, int]
+
+
+def answer_remarks(members: Sequence[Rival], fit: Sequence[Rival], ground: AnswerGround) -> Iterator[str]:
+    """What must not be missed beside the sentence, a line a kind."""
+    failed: dict[str, list[str]] = defaultdict(list)
+    for one in members:
+        if one.measurement.latency is None:
+            failure = one.measurement.failure
+            failed[str(failure.kind).replace("_", " ") if failure else str(one.measurement.status)].append(one.name)
+    yield from (f"left out: {listed(names)} ({why})" for why, names in failed.items())
+    if names := [one.name for one in members if one.measurement.id in ground.wrong]:
+        yield f"left out: {listed(names)}, whose outputs are not what the model computes (≠)"
+    if names := [one.name for one in members if Mark.IMPOSSIBLE in marks(one.measurement)]:
+        yield f"left out: {listed(names)}, whose numbers are impossible"
+    yield from _precisions(fit)
+    if len(fit) > 1:
+        yield from _unlike_inputs(fit)
+        yield from _turns(fit)
+        yield from _disturbed(fit)
+
+
+def without_median(members: Sequence[Rival], sides: Mapping[str, Side]) -> Iterator[str]:
+    """Members that have numbers, but none that a ratio can be made of."""
+    medians = {one.name: sides[one.measurement.id].processes.values() for one in members if one.measurement.latency}
+    if names := [name for name, known in medians.items() if not known]:
+        yield f"left out: {listed(names)}, as nothing is kept of single processes"
+    if names := [name for name, known in medians.items() if not all(one > 0 for one in known)]:
+        yield f"left out: {listed(names)}, whose inferences are shorter than the clock can tell"
+
+
+def _precisions(fit: Sequence[Rival]) -> Iterator[str]:
+    """Members of one version that were asked for the same precision and ran another, against each other or all."""
+    alike: dict[object, list[Rival]] = defaultdict(list)
+    for one in fit:
+        alike[one.measurement.model_digest, one.measurement.configuration.precision].append(one)
+    for group in alike.values():
+        if differ := unequal_effective([one.measurement for one in group]):
+            yield from (f"not equals: {sentence}" for sentence in differ if "precision" in sentence)
+    for one in fit:
+        asked, got = one.measurement.configuration.precision, one.measurement.effective.precision
+        if got is not None and asked not in (PRECISION_OF_THE_ENGINE, str(got.value)) and _is_floating(str(got.value)):
+            yield f"{one.name} ran in {got.value}, and {asked} was asked for"
+
+
+def _is_floating(precision: str) -> bool:
+    """Whether it is a floating precision, which is asked for; INT8 is another version of the model."""
+    return precision.startswith(("f", "bf"))
+
+
+def _unlike_inputs(fit: Sequence[Rival]) -> Iterator[str]:
+    digests = {one.measurement.input_set_sha256 for one in fit}
+    if len(digests - {None}) > 1:
+        yield "not equals: the inputs differ"
+
+
+def _turns(fit: Sequence[Rival]) -> Iterator[str]:
+    groups = Counter(one.measurement.interleaving_group for one in fit)
+    if len(groups) == 1 and None not in groups:
+        return
+    together = next((name for name, count in groups.most_common() if name is not None and count > 1), None)
+    alone = [one.name for one in fit if one.measurement.interleaving_group != together or together is None]
+    if len(alone) == len(fit):
+        why = ""
+        if fit[0].measurement.configuration.load is Load.OPEN_LOOP:
+            why = ": the arrivals of an open loop wait for nobody's turn"
+        yield f"measured one after the other, not in turns{why or ', so that the machine may have changed meanwhile'}"
+    else:
+        yield f"ran alone, not in turns with the others: {listed(alone)}"
+
+
+def _disturbed(fit: Sequence[Rival]) -> Iterator[str]:
+    noisy = [one for one in fit if Mark.DISTURBED in marks(one.measurement)]
+    if noisy:
+        share = max(disturbed_share(one.measurement) for one in noisy)
+        yield f"disturbed for up to {share:.0%} of the time{by_whom(noisy)}: {listed([one.name for one in noisy])}"
+
+
+def by_whom(members: Sequence[Rival]) -> str:
+    """Who disturbed the most, in brackets; else what kinds of disturbance there were."""
+    known = [(use, one.measurement) for one in members if (use := disturbances.meanwhile(one.measurement)) is not None]
+    if known:
+        use, measurement = max(known, key=lambda each: each[0].share)
+        return f" ({disturbances.others_used(use, disturbances.unseen(measurement))})"
+    kinds = Counter(kind for one in members for kind in summarize_evidence(one.measurement.blocks).disturbances)
+    return f" ({', '.join(kinds)})" if kinds else ""
+
+
+def disturbed_share(measurement: Measurement) -> float:
+    """The share of blocks that were disturbed; 0 where nothing is known."""
+    return summarize_evidence(measurement.blocks).disturbed_share or 0.0

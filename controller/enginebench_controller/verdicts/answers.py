@@ -19,32 +19,25 @@ from enginebench_controller.records import Benchmark, Hint, Load, Measurement, M
 from enginebench_controller.records.model import families
 from enginebench_controller.stats.comparison import PRACTICAL, Side
 from enginebench_controller.stats.ranking import MOST_PROCESSES, Ranking, Standing, rank
-from enginebench_controller.stats.summary import BlockLatency
 from enginebench_controller.store.store import Store
-from enginebench_controller.verdicts import disturbances
 from enginebench_controller.verdicts.answer_words import (
+    AnswerGround,
+    Blocks,
     Rival,
+    answer_remarks,
+    by_whom,
     cannot_tell,
     command_that_would_tell,
-    listed,
+    disturbed_share,
     metric_words,
     ranked,
+    without_median,
     work_words,
 )
-from enginebench_controller.verdicts.disturbances import summarize_evidence
+from enginebench_controller.verdicts.doubts import Mark, marks
 from enginebench_controller.verdicts.output_check import check_outputs
 from enginebench_controller.verdicts.pairing import NOTHING_ENDED_EARLY, Compared, excluded_blocks
-from enginebench_controller.verdicts.parity import (
-    PRECISION_OF_THE_ENGINE,
-    Mark,
-    in_reading_order,
-    marks,
-    unequal_effective,
-)
-
-Blocks = Mapping[str, Sequence[BlockLatency]]
-"""What the latencies of each block add up to, by the measurement's id."""
-
+from enginebench_controller.verdicts.parity import in_reading_order
 
 WORTH_WAITING = 0.1
 """Of the time; where others disturbed more of it, fewer of them help more than further processes."""
@@ -103,18 +96,6 @@ class Answer:
         return (self.sentence, *command, *self.remarks)
 
 
-@dataclass(frozen=True)
-class _Ground:
-    """What answers are given from, beside the measurements. `wrong` are the ids of those whose outputs are."""
-
-    blocks: Blocks
-    models: Collection[ModelVersion]
-    wrong: Collection[str]
-    plan: Mapping[str, Any] | None
-    practical: float
-    planned: Mapping[str, int]
-
-
 def answers_within(
     measurements: Collection[Measurement],
     blocks: Blocks,
@@ -131,7 +112,7 @@ def answers_within(
         return ()
     if not (groups := _groups(measurements, models)):
         return ()
-    ground = _Ground(blocks, models, _wrong(list(measurements), models), plan, practical, NOTHING_ENDED_EARLY)
+    ground = AnswerGround(blocks, models, _wrong(list(measurements), models), plan, practical, NOTHING_ENDED_EARLY)
     return tuple(_answer(Rival.of(group, models), ground) for group in groups)
 
 
@@ -162,26 +143,8 @@ def answers_across(
         if compared_work(one.first.configuration) == compared_work(one.second.configuration):
             groups.setdefault(one.first.id, [one.first]).append(one.second)
     everything = {one.id: one for group in groups.values() for one in group}
-    ground = _Ground(blocks, models, _wrong(list(everything.values()), models), None, practical, planned)
+    ground = AnswerGround(blocks, models, _wrong(list(everything.values()), models), None, practical, planned)
     return tuple(_answer(Rival.of(group, models, names), ground) for group in groups.values())
-
-
-def answers_document(answers: Sequence[Answer]) -> list[dict[str, Any]]:
-    """Answers as JSON-able data, described in docs/cli.md."""
-    return [
-        {
-            "sentence": one.sentence,
-            "outcome": one.outcome.value,
-            "work": one.work,
-            "metric": one.metric.value,
-            "places": [vars(place) | {"standing": place.standing.value} for place in one.places],
-            "same_within": one.bound,
-            "command": one.command,
-            "advice": one.advice,
-            "remarks": list(one.remarks),
-        }
-        for one in answers
-    ]
 
 
 def _groups(measurements: Collection[Measurement], models: Collection[ModelVersion]) -> list[list[Measurement]]:
@@ -198,7 +161,7 @@ def _wrong(measurements: Sequence[Measurement], models: Collection[ModelVersion]
     return frozenset(id_ for id_, check in check_outputs(measurements, models).items() if check.problem)
 
 
-def _answer(members: Sequence[Rival], ground: _Ground) -> Answer:
+def _answer(members: Sequence[Rival], ground: AnswerGround) -> Answer:
     metric = _metric(members)
     sides = {
         one.measurement.id: replace(
@@ -213,7 +176,7 @@ def _answer(members: Sequence[Rival], ground: _Ground) -> Answer:
         metric=metric,
         outcome=AnswerOutcome.CANNOT_TELL,
         sentence="",
-        remarks=(*_without_median(members, sides), *_remarks(members, fit, ground)),
+        remarks=(*without_median(members, sides), *answer_remarks(members, fit, ground)),
     )
     if len(fit) < 2:
         only = f"only {fit[0].name} has" if fit else "none has"
@@ -223,7 +186,7 @@ def _answer(members: Sequence[Rival], ground: _Ground) -> Answer:
     return _told(start, [fit[one.place] for one in found.ranks], found, ground)
 
 
-def _told(start: Answer, order: Sequence[Rival], found: Ranking, ground: _Ground) -> Answer:
+def _told(start: Answer, order: Sequence[Rival], found: Ranking, ground: AnswerGround) -> Answer:
     """The answer with what was found; `order` are the members as they are ranked."""
     pairs = list(zip(order, found.ranks, strict=True))
     standings = {one.standing for one in found.ranks}
@@ -276,8 +239,8 @@ def _why(contested: Sequence[Rival], found: Ranking) -> str:
     if any(Mark.DISTURBED in marks(one.measurement) for one in contested):
         return "; the machine was disturbed"  # by whom stands below
     if _is_disturbed(contested):
-        share = max(_disturbed_share(one.measurement) for one in contested)
-        return f"; the machine did other things for up to {share:.0%} of the time{_by_whom(contested)}"
+        share = max(disturbed_share(one.measurement) for one in contested)
+        return f"; the machine did other things for up to {share:.0%} of the time{by_whom(contested)}"
     notes = dict.fromkeys(one.note for one in found.ranks if one.standing is Standing.UNSURE and one.note)
     if notes:
         return f"; {next(iter(notes))}"
@@ -287,7 +250,7 @@ def _why(contested: Sequence[Rival], found: Ranking) -> str:
 
 def _is_disturbed(members: Sequence[Rival]) -> bool:
     """Whether others are why members cannot be told apart."""
-    return max((_disturbed_share(one.measurement) for one in members), default=0.0) > WORTH_WAITING
+    return max((disturbed_share(one.measurement) for one in members), default=0.0) > WORTH_WAITING
 
 
 def _advice(order: Sequence[Rival], contested: Sequence[Rival], processes: int | None) -> str:
@@ -317,7 +280,7 @@ def _seconds_a_process(measurement: Measurement, fellows: Sequence[Measurement])
     return median(steps) / 1e9 / max(1, sharing) if steps else None
 
 
-def _is_fit(measurement: Measurement, side: Side, ground: _Ground) -> bool:
+def _is_fit(measurement: Measurement, side: Side, ground: AnswerGround) -> bool:
     """Whether it may win: it has numbers, its outputs are right, and the numbers can be."""
     return (
         measurement.latency is not None
@@ -364,92 +327,3 @@ def _left_out(measurement: Measurement) -> frozenset[tuple[int, int]]:
     counts = Counter(block.process for block in noisy)
     spared = {(one.process, one.index) for one in noisy if 2 * counts[one.process] <= own[one.process]}
     return excluded_blocks(measurement) | spared
-
-
-def _remarks(members: Sequence[Rival], fit: Sequence[Rival], ground: _Ground) -> Iterator[str]:
-    """What must not be missed beside the sentence, a line a kind."""
-    failed: dict[str, list[str]] = defaultdict(list)
-    for one in members:
-        if one.measurement.latency is None:
-            failure = one.measurement.failure
-            failed[str(failure.kind).replace("_", " ") if failure else str(one.measurement.status)].append(one.name)
-    yield from (f"left out: {listed(names)} ({why})" for why, names in failed.items())
-    if names := [one.name for one in members if one.measurement.id in ground.wrong]:
-        yield f"left out: {listed(names)}, whose outputs are not what the model computes (≠)"
-    if names := [one.name for one in members if Mark.IMPOSSIBLE in marks(one.measurement)]:
-        yield f"left out: {listed(names)}, whose numbers are impossible"
-    yield from _precisions(fit)
-    if len(fit) > 1:
-        yield from _unlike_inputs(fit)
-        yield from _turns(fit)
-        yield from _disturbed(fit)
-
-
-def _without_median(members: Sequence[Rival], sides: Mapping[str, Side]) -> Iterator[str]:
-    """Members that have numbers, but none that a ratio can be made of."""
-    medians = {one.name: sides[one.measurement.id].processes.values() for one in members if one.measurement.latency}
-    if names := [name for name, known in medians.items() if not known]:
-        yield f"left out: {listed(names)}, as nothing is kept of single processes"
-    if names := [name for name, known in medians.items() if not all(one > 0 for one in known)]:
-        yield f"left out: {listed(names)}, whose inferences are shorter than the clock can tell"
-
-
-def _precisions(fit: Sequence[Rival]) -> Iterator[str]:
-    """Members of one version that were asked for the same precision and ran another, against each other or all."""
-    alike: dict[object, list[Rival]] = defaultdict(list)
-    for one in fit:
-        alike[one.measurement.model_digest, one.measurement.configuration.precision].append(one)
-    for group in alike.values():
-        if differ := unequal_effective([one.measurement for one in group]):
-            yield from (f"not equals: {sentence}" for sentence in differ if "precision" in sentence)
-    for one in fit:
-        asked, got = one.measurement.configuration.precision, one.measurement.effective.precision
-        if got is not None and asked not in (PRECISION_OF_THE_ENGINE, str(got.value)) and _is_floating(str(got.value)):
-            yield f"{one.name} ran in {got.value}, and {asked} was asked for"
-
-
-def _is_floating(precision: str) -> bool:
-    """Whether it is a floating precision, which is asked for; INT8 is another version of the model."""
-    return precision.startswith(("f", "bf"))
-
-
-def _unlike_inputs(fit: Sequence[Rival]) -> Iterator[str]:
-    digests = {one.measurement.input_set_sha256 for one in fit}
-    if len(digests - {None}) > 1:
-        yield "not equals: the inputs differ"
-
-
-def _turns(fit: Sequence[Rival]) -> Iterator[str]:
-    groups = Counter(one.measurement.interleaving_group for one in fit)
-    if len(groups) == 1 and None not in groups:
-        return
-    together = next((name for name, count in groups.most_common() if name is not None and count > 1), None)
-    alone = [one.name for one in fit if one.measurement.interleaving_group != together or together is None]
-    if len(alone) == len(fit):
-        why = ""
-        if fit[0].measurement.configuration.load is Load.OPEN_LOOP:
-            why = ": the arrivals of an open loop wait for nobody's turn"
-        yield f"measured one after the other, not in turns{why or ', so that the machine may have changed meanwhile'}"
-    else:
-        yield f"ran alone, not in turns with the others: {listed(alone)}"
-
-
-def _disturbed(fit: Sequence[Rival]) -> Iterator[str]:
-    noisy = [one for one in fit if Mark.DISTURBED in marks(one.measurement)]
-    if noisy:
-        share = max(_disturbed_share(one.measurement) for one in noisy)
-        yield f"disturbed for up to {share:.0%} of the time{_by_whom(noisy)}: {listed([one.name for one in noisy])}"
-
-
-def _by_whom(members: Sequence[Rival]) -> str:
-    """Who disturbed the most, in brackets; else what kinds of disturbance there were."""
-    known = [(use, one.measurement) for one in members if (use := disturbances.meanwhile(one.measurement)) is not None]
-    if known:
-        use, measurement = max(known, key=lambda each: each[0].share)
-        return f" ({disturbances.others_used(use, disturbances.unseen(measurement))})"
-    kinds = Counter(kind for one in members for kind in summarize_evidence(one.measurement.blocks).disturbances)
-    return f" ({', '.join(kinds)})" if kinds else ""
-
-
-def _disturbed_share(measurement: Measurement) -> float:
-    return summarize_evidence(measurement.blocks).disturbed_share or 0.0

@@ -1,11 +1,23 @@
 """What a person names, compared: benchmarks, measurements or profiles of one kind, by ids, starts of ids and names."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from enginebench_controller.errors import InputError
+from enginebench_controller.home import Home
 from enginebench_controller.records import Benchmark, Measurement, Profile
 from enginebench_controller.store.store import Store
+from enginebench_controller.verdicts.answers import Answer, answers_across, answers_within
+from enginebench_controller.verdicts.pairing import (
+    Compared,
+    compare_pairs,
+    pairs_across,
+    pairs_within,
+    planned_processes,
+)
+from enginebench_controller.verdicts.soundness import Soundness, left_out, soundness
+from enginebench_controller.verdicts.words import first_failures
 
 KINDS = ("benchmark", "profile", "measurement")
 """In the order in which a name that means several is taken."""
@@ -59,3 +71,75 @@ def _read(
     if len(names) == 1 and len(found[0][kind]) > 1:
         return Subjects(profiles=tuple(store.profile(one) for one in reversed(found[0][kind])), also=also)
     return Subjects(profiles=tuple(store.profile(name) for name in names), also=also)
+
+
+@dataclass(frozen=True)
+class BenchmarkComparison:
+    """What was compared, its answers, and whether all that was given could be: what failed is named, not left out in
+    silence.
+    """
+
+    answers: tuple[Answer, ...]
+    compared: tuple[Compared, ...]
+    given: tuple[Measurement, ...]
+    soundness: Soundness
+
+
+def compare_benchmarks(home: Home, benchmarks: Sequence[Benchmark], practical: float) -> BenchmarkComparison:
+    """One benchmark within itself, or each of several with the first. Raises `InputError` where nothing compares."""
+    models = home.store.models()
+    sides = [home.store.measurements(benchmark.id, with_blocks=True) for benchmark in benchmarks]
+    if len(sides) == 1:
+        pairs = list(pairs_within(sides[0], models))
+    else:
+        pairs = [pair for other in sides[1:] for pair in pairs_across(sides[0], other, models)]
+    given = tuple(itertools.chain.from_iterable(sides))
+    if not pairs:
+        names = " and ".join(benchmark.id for benchmark in benchmarks)
+        why = "no two measurements with numbers had the same work"
+        raise InputError("\n".join([f"there is nothing to compare in {names}: {why}", *first_failures(given)]))
+    planned = planned_processes(benchmarks)
+    compared = compare_pairs(pairs, home.store.block_samples, models, practical, planned)
+    blocks = home.store.block_latencies([one.id for one in given if one.latency is not None])
+    if len(benchmarks) == 1:
+        answers = answers_within(given, blocks, models, benchmarks[0].plan, practical)
+    else:
+        answers = answers_across(compared, _names(benchmarks), blocks, models, practical, planned)
+    return BenchmarkComparison(
+        answers, compared, given, replace(soundness(given, models), left_out=left_out(benchmarks))
+    )
+
+
+def compare_measurements(home: Home, measurements: Sequence[Measurement], practical: float) -> BenchmarkComparison:
+    """Each of several measurements with the first that has numbers, whatever their work.
+
+    Raises `InputError` where fewer than two have numbers.
+    """
+    if len(measurements) < 2:
+        raise InputError("a comparison needs two measurements or more; name another one")
+    numbered = [one for one in measurements if one.latency is not None]
+    if len(numbered) < 2:
+        why = "a comparison needs two measurements with numbers"
+        raise InputError("\n".join([why, *first_failures(measurements)]))
+    pairs = [(numbered[0], other) for other in numbered[1:]]
+    models = home.store.models()
+    planned = planned_processes(home.store.benchmark(one) for one in {one.benchmark_id for one in numbered})
+    compared = compare_pairs(pairs, home.store.block_samples, models, practical, planned)
+    blocks = home.store.block_latencies([one.id for one in numbered])
+    answers = answers_across(compared, {}, blocks, models, practical, planned)
+    told = tuple(replace(one, remarks=(*_unlike_work(one.first, one.second), *one.remarks)) for one in compared)
+    return BenchmarkComparison(answers, told, tuple(measurements), soundness(measurements, models))
+
+
+def _names(benchmarks: Sequence[Benchmark]) -> dict[str, str]:
+    """What each is called: by its name, unless others have that too."""
+    names = [one.name for one in benchmarks]
+    return {one.id: one.name if names.count(one.name) == 1 else one.id for one in benchmarks}
+
+
+def _unlike_work(first: Measurement, second: Measurement) -> Iterator[str]:
+    """Benchmarks only pair what did the same work; single measurements may be of anything."""
+    for axis in ("device", "batch", "cores", "streams", "hint", "load", "requests"):
+        values = [getattr(one.configuration, axis) for one in (first, second)]
+        if values[0] != values[1]:
+            yield f"the {axis} differs: {values[0]} and {values[1]}"

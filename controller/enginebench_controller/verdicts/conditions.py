@@ -1,10 +1,25 @@
-"""The little language of `--fail-if`: `slower>3%`, `slower>3% or layer-slower>10%`."""
+"""The conditions of `compare --fail-if`: `slower>3% or layer-slower>10%`, and whether they hold of what was compared."""
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from math import inf, log
 
 from enginebench_controller.errors import InputError
+from enginebench_controller.plan.configurations import describe_load
+from enginebench_controller.records import Measurement, Profile
+from enginebench_controller.stats.paired import RatioInterval
+from enginebench_controller.verdicts.gate_rule import GateOutcome, GateRule, decide
+from enginebench_controller.verdicts.layers.profiles import ProfileComparison, ProfilePair
+from enginebench_controller.verdicts.layers.rows import LayerRow
+from enginebench_controller.verdicts.layers.summary import letter
+from enginebench_controller.verdicts.pairing import Compared
+from enginebench_controller.verdicts.parity import engine_label
+from enginebench_controller.verdicts.words import model_words
+
+NOTABLE = 0.01
+"""`layer-slower` looks at rows that take at least this share of the time on either side."""
 
 
 class ConditionMetric(StrEnum):
@@ -51,3 +66,139 @@ def _parse(term: str) -> Condition:
     if found[2] != _SIGNS[metric]:
         raise InputError(f"--fail-if: {metric} goes with {_SIGNS[metric]}, as in {metric}{_SIGNS[metric]}{found[3]}%")
     return Condition(metric, float(found[3]) / 100)
+
+
+class ConditionOutcome(StrEnum):
+    """What is known of a condition of `--fail-if`."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    INCONCLUSIVE = "inconclusive"
+
+
+_OF_CONDITION = {
+    GateOutcome.WORSE: ConditionOutcome.FAILED,
+    GateOutcome.PASSES: ConditionOutcome.PASSED,
+    GateOutcome.CANNOT_TELL: ConditionOutcome.INCONCLUSIVE,
+}
+
+
+@dataclass(frozen=True)
+class Check:
+    """A condition applied to one pair, or to one row of it. `subject` says to which; `sentence` what was found."""
+
+    pair: str
+    subject: str
+    condition: Condition
+    outcome: ConditionOutcome
+    sentence: str
+
+
+def check_profiles(comparison: ProfileComparison, conditions: Sequence[Condition]) -> tuple[Check, ...]:
+    """Apply the conditions to each pair; `layer-slower` gives a check a row.
+
+    `slower` holds when both the unprofiled medians and the interval of Σ layers are beyond the limit. Intervals are
+    over the inferences of one pass each; those of rows are corrected for the number of rows.
+    """
+    return tuple(
+        check
+        for place, pair in enumerate(comparison.pairs, start=1)
+        for condition in conditions
+        for check in _of_profiles(f"{_label(pair.second, place)} against {_label(pair.first, 0)}", pair, condition)
+    )
+
+
+def check_measurements(compared: Iterable[Compared], conditions: Sequence[Condition]) -> tuple[Check, ...]:
+    """Apply the conditions to each pair of measurements. Raises `InputError` for one that only profiles can meet."""
+    for condition in conditions:
+        if condition.metric in (ConditionMetric.LAYER_SLOWER, ConditionMetric.COVERAGE):
+            raise InputError(f"--fail-if: {condition.metric} is about layers; compare two profiles for that")
+    return tuple(_of_measurements(one, condition) for one in compared for condition in conditions)
+
+
+def _label(profile: Profile, place: int) -> str:
+    return f"{letter(place)} {profile.name} ({profile.model_name}, {engine_label(profile)})"
+
+
+def _of_profiles(pair: str, found: ProfilePair, condition: Condition) -> Iterator[Check]:
+    match condition.metric:
+        case ConditionMetric.SLOWER:
+            yield Check(pair, "whole model", condition, *_whole_profile(found, condition.limit))
+        case ConditionMetric.LAYER_SLOWER:
+            yield from (_row(pair, row, condition) for row in found.rows if row.is_joined and _is_notable(row))
+        case ConditionMetric.MEMORY:
+            first, second = ([one.peak_rss_bytes] if one.peak_rss_bytes else [] for one in (found.first, found.second))
+            yield Check(pair, "peak memory", condition, *_memory(first, second, condition.limit))
+        case ConditionMetric.COVERAGE:
+            yield Check(pair, "joined time", condition, *_coverage(found, condition.limit))
+
+
+def _of_measurements(compared: Compared, condition: Condition) -> Check:
+    chosen = compared.first.configuration
+    work = f"{model_words(compared)}, {chosen.device}, batch {chosen.batch}, cores {chosen.cores}"
+    pair = f"{engine_label(compared.second)} against {engine_label(compared.first)}"
+    if condition.metric is ConditionMetric.MEMORY:
+        outcome, sentence = _memory(_peaks(compared.first), _peaks(compared.second), condition.limit)
+    else:
+        found = compared.comparison
+        outcome, sentence = _slower(found.ratio, found.low, found.high, condition.limit)
+        sentence += f"; {found.note}" if found.note else ""
+    return Check(pair, f"{work}, {describe_load(chosen)}, {chosen.precision}", condition, outcome, sentence)
+
+
+def _whole_profile(pair: ProfilePair, limit: float) -> tuple[ConditionOutcome, str]:
+    sums = pair.layers
+    outcome, sentence = _slower(sums.ratio, sums.low, sums.high, limit) if sums else _slower(None, None, None, limit)
+    if pair.latency_ratio is None:
+        return ConditionOutcome.INCONCLUSIVE, f"Σ layers: {sentence}; the unprofiled latency is not known on both sides"
+    agrees = (pair.latency_ratio > 1 + limit) == (outcome is ConditionOutcome.FAILED)
+    if outcome is not ConditionOutcome.INCONCLUSIVE and not agrees:
+        outcome = ConditionOutcome.INCONCLUSIVE
+    return outcome, f"Σ layers: {sentence}; unprofiled median: {pair.latency_ratio:.3f}"
+
+
+def _is_notable(row: LayerRow) -> bool:
+    return max(row.first.share or 0.0, row.second.share or 0.0) >= NOTABLE
+
+
+def _row(pair: str, row: LayerRow, condition: Condition) -> Check:
+    outcome, sentence = _slower(row.ratio, row.ratio_low, row.ratio_high, condition.limit)
+    return Check(pair, f"{row.name} ({row.operator})", condition, outcome, sentence)
+
+
+def _coverage(pair: ProfilePair, limit: float) -> tuple[ConditionOutcome, str]:
+    known = [share for share in pair.coverage.shares if share is not None]
+    if len(known) < 2:
+        return ConditionOutcome.INCONCLUSIVE, "no layer time is known on one side"
+    sentence = f"{known[0]:.1%} of A's time and {known[1]:.1%} of the other's stand in joined rows"
+    return ConditionOutcome.FAILED if min(known) < limit else ConditionOutcome.PASSED, sentence
+
+
+def _slower(ratio: float | None, low: float | None, high: float | None, limit: float) -> tuple[ConditionOutcome, str]:
+    """Beyond the limit with its whole interval, within it with its whole interval, or not to be told."""
+    if ratio is None:
+        return ConditionOutcome.INCONCLUSIVE, "the ratio is not known"
+    if low is None or high is None:
+        return ConditionOutcome.INCONCLUSIVE, f"ratio {ratio:.3f}, its interval is not known"
+    logs = RatioInterval(*(log(one) if one > 0 else -inf for one in (ratio, low, high)))
+    found = decide(logs, GateRule(tolerance=limit, difference=limit, beyond=limit))
+    return _OF_CONDITION[found.outcome], f"ratio {ratio:.3f}, 95 % interval {low:.3f} to {high:.3f}"
+
+
+def _memory(first: Sequence[int], second: Sequence[int], limit: float) -> tuple[ConditionOutcome, str]:
+    """Of several processes each: all of the second's above the limit over all of the first's, or none, or neither."""
+    if not first or not second:
+        return ConditionOutcome.INCONCLUSIVE, "the peak memory is not known on both sides"
+    sentence = f"peak memory {max(first) / 1e6:.1f} MB, then {max(second) / 1e6:.1f} MB"
+    if min(second) > max(first) * (1 + limit):
+        return ConditionOutcome.FAILED, sentence
+    return ConditionOutcome.PASSED if max(second) <= min(first) * (
+        1 + limit
+    ) else ConditionOutcome.INCONCLUSIVE, sentence
+
+
+def _peaks(measurement: Measurement) -> list[int]:
+    """The peak of each process that tells."""
+    phases = [process.phases for process in measurement.processes] or [measurement.phases]
+    peaks = [[phase.peak_rss_bytes for phase in one if phase.peak_rss_bytes is not None] for one in phases]
+    return [max(one) for one in peaks if one]

@@ -6,16 +6,11 @@ from itertools import pairwise
 from math import inf, isfinite, log
 from statistics import median
 
+from enginebench_controller.plan.gate import BASE, CONTROL, HEAD, LONGEST_BUDGET_NS
 from enginebench_controller.plan.plan import GateMetric, GateTerms, parse_duration_ns, parse_percent
 from enginebench_controller.records import Benchmark, Block, Measurement, Process
 from enginebench_controller.stats.paired import FEWEST_PAIRS, RatioInterval, log_ratio, sequential_interval, spread
 from enginebench_controller.verdicts.gate_rule import GateOutcome, GateRule, GateVerdict, decide, promised_difference
-
-BASE, HEAD, CONTROL = "base", "head", "control"
-ROLES = (BASE, HEAD, CONTROL)
-
-LONGEST_BUDGET_NS = 3_600_000_000_000
-"""A gate is to answer while somebody waits for it."""
 
 
 @dataclass(frozen=True)

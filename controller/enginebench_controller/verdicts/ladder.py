@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.plan.ladder import LadderKind
-from enginebench_controller.plan.plan import Plan, Rung, make_plan
+from enginebench_controller.plan.plan import LadderKind, Plan, Rung, make_plan
 from enginebench_controller.records import Benchmark, Interval, Measurement, ModelVersion, OutputCheck
+from enginebench_controller.verdicts.doubts import Mark, marks
 from enginebench_controller.verdicts.output_check import check_outputs
-from enginebench_controller.verdicts.parity import Mark, marks, unequal
+from enginebench_controller.verdicts.parity import unequal
 
 FIRST_INFERENCE = "first_inference"
 """The phase of that name."""

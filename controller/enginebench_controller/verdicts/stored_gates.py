@@ -1,19 +1,29 @@
 """Gates in the store: their result read again, and what earlier ones let this machine promise within a budget."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import sqrt
 from statistics import median
 
-from enginebench_controller.errors import EnginebenchError
+from enginebench_controller.errors import EnginebenchError, InputError
 from enginebench_controller.home import Home
 from enginebench_controller.plan.expand import Case
-from enginebench_controller.plan.plan import GateMetric, GateTerms
-from enginebench_controller.records import Benchmark, Measurement
+from enginebench_controller.plan.gate import BASE, HEAD, LONGEST_BUDGET_NS, ROLES
+from enginebench_controller.plan.plan import GateMetric, GateTerms, Plan, parse_duration_ns, parse_percent
+from enginebench_controller.records import Benchmark, Measurement, Profile
 from enginebench_controller.stats.paired import FEWEST_PAIRS
 from enginebench_controller.store.measurements import BenchmarkEntry
-from enginebench_controller.verdicts.gate_results import ROLES, Arm, Judged, judge
+from enginebench_controller.verdicts.gate_results import Arm, GateExplanation, GateResult, Judged, LayerShare, judge
+from enginebench_controller.verdicts.gate_rule import GateOutcome, promised_difference
+from enginebench_controller.verdicts.layers.profiles import compare_profiles
+from enginebench_controller.verdicts.layers.rows import LayerRow
+from enginebench_controller.verdicts.output_check import check_outputs
+from enginebench_controller.verdicts.output_difference import Batch, Tolerated, difference
+
+MOST_PROMISED = 0.1
+"""Who can tell no less than this lets nothing pass: a difference of 30 % that passes would be no gate."""
+LAYERS_TOLD = 3
 
 MOST_GATES = 5
 """So many of the latest are looked at: machines change."""
@@ -127,3 +137,158 @@ def _latest(home: Home, entries: Sequence[BenchmarkEntry]) -> Iterator[Judged]:
             told += 1
             if told == MOST_GATES:
                 return
+
+
+def gate_of(home: Home, benchmark: Benchmark) -> GateResult | None:
+    """The result of a stored gate; None for another benchmark, or one with nothing measured yet."""
+    if (terms := terms_of(benchmark)) is None:
+        return None
+    stored = stored_arms(home, benchmark)
+    if set(stored) != set(ROLES):
+        return None
+    measurements = {role: one for role, (one, _) in stored.items()}
+    told = failures(measurements)
+    result = GateResult(
+        benchmark=benchmark,
+        terms=terms,
+        judged=judge(terms, {role: arm for role, (_, arm) in stored.items()}),
+        measurements=measurements,
+        is_self_test=is_self_test(measurements),
+        failures=told,
+    )
+    problems, remarks = outputs_of(home, measurements)
+    result = replace(result, problems=problems, remarks=remarks)
+    return replace(result, explanation=explained(home, result))
+
+
+def failures(measurements: Mapping[str, Measurement]) -> tuple[str, ...]:
+    """Why there are no numbers, a sentence for each member; once where it is the same for all."""
+    told = {role: one.failure.message for role, one in measurements.items() if one.failure is not None}
+    if len(told) == len(ROLES) and len(set(told.values())) == 1:
+        return tuple(set(told.values()))
+    return tuple(f"{role}: {message}" for role, message in told.items())
+
+
+def promising(plan: Plan, known: History | None) -> Plan:
+    """The plan with what it promises to tell."""
+    assert plan.gate is not None  # noqa: S101  # a gate's
+    if known is None:
+        return plan
+    able = {metric: _able(plan.gate, known, metric) for metric in known.spreads}
+    promised = {metric: min(MOST_PROMISED, one) for metric, one in able.items()}
+    return plan.model_copy(update={"gate": plan.gate.model_copy(update={"promised": promised})})
+
+
+def _able(terms: GateTerms, known: History, metric: GateMetric) -> float:
+    """What can be told within the budget, as a share."""
+    pairs = max(FEWEST_PAIRS, int(parse_duration_ns(terms.budget) / 1e9 / known.pair_seconds))
+    return promised_difference(known.spreads[metric], pairs, parse_percent(terms.tolerate))
+
+
+def promise(plan: Plan, known: History | None) -> Sequence[str]:
+    """What this machine can tell within the budget, before it is spent.
+
+    Raises `InputError` for a budget in which there is no process pair, and for a tolerance that no budget can keep.
+    """
+    terms = plan.gate
+    assert terms is not None  # noqa: S101  # a gate's
+    if known is None:
+        return (
+            f"what this machine can tell in {terms.budget} is not known yet, as it has no earlier process pairs: the "
+            "end says it; until then D is 3 %, or what is tolerated where that is more",
+        )
+    if parse_duration_ns(terms.budget) / 1e9 < known.pair_seconds:
+        raise InputError(
+            f"--budget {terms.budget} is too short for one process pair, which takes {known.pair_seconds:.1f} s here; "
+            f"{FEWEST_PAIRS} of them tell something: give {_whole_seconds(FEWEST_PAIRS * known.pair_seconds)} or more"
+        )
+    metric = terms.metrics[0]
+    if metric not in terms.promised:
+        return (f"how much the {metric} of earlier process pairs scattered is not known",)
+    tolerance, promised = parse_percent(terms.tolerate), terms.promised[metric]
+    able = _able(terms, known, metric)
+    tells = f"can tell {able:.1%}" if able < 1 else "cannot tell even 100%"
+    told = (
+        f"this machine {tells} of {metric} in {terms.budget}: "
+        f"{known.pairs} earlier process pairs {known.likeness} scattered by {known.spreads[metric]:.1%}"
+    )
+    longest = int(LONGEST_BUDGET_NS / 1e9 / known.pair_seconds)
+    if promised_difference(known.spreads[metric], max(FEWEST_PAIRS, longest), 0.0) > tolerance:
+        told = f"{told}; in an hour, the longest budget, not {tolerance:.2%} either"
+        if tolerance < parse_percent(GateTerms().tolerate):
+            raise InputError(f"--tolerate {terms.tolerate} is less than this machine can tell: {told}")
+    limit = f"; D stays at {promised:.0%}, so hardly anything passes" if promised == MOST_PROMISED else ""
+    return (told + limit,)
+
+
+def _whole_seconds(seconds: float) -> str:
+    return f"{int(seconds) + 1}s" if seconds < 120 else f"{int(seconds / 60) + 1}m"
+
+
+def is_self_test(measurements: Mapping[str, Measurement]) -> bool:
+    """Whether base and head are one and the same."""
+    base, head = (
+        (one.model_digest, one.engine, one.configuration.options, one.configuration.inputs)
+        for one in (measurements[BASE], measurements[HEAD])
+    )
+    return base == head
+
+
+def outputs_of(home: Home, measurements: Mapping[str, Measurement]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Sentences on outputs: those that are wrong; and what to know of two models that need not agree."""
+    base, head = measurements[BASE], measurements[HEAD]
+    models = home.store.models()
+    checks = check_outputs([base, head], models)
+    problems = tuple(
+        f"the outputs of {role} are wrong: {check.problem}"
+        if check.reference is None
+        else f"the outputs of head are not those of base: {check.problem}"
+        for role, one in ((BASE, base), (HEAD, head))
+        if (check := checks.get(one.id)) is not None and check.problem
+    )
+    is_compared = any(one.reference for one in checks.values())
+    remarks: tuple[str, ...] = ()
+    if not is_compared and base.captured_outputs and head.captured_outputs:
+        remarks = tuple(_apart(base, head))
+    return problems, remarks
+
+
+def _apart(base: Measurement, head: Measurement) -> Sequence[str]:
+    """How far the outputs of two models are apart of which nothing tells that they are to compute the same."""
+    batch = Batch(base.configuration.batch, lambda *_: None)
+    found = difference(
+        base.captured_outputs, head.captured_outputs, name="base", batch=batch, tolerated=Tolerated(1e-3)
+    )
+    if not found.problem:
+        return ()
+    return (f"head is another model than base, and its outputs differ: {found.problem}",)
+
+
+def explained(home: Home, result: GateResult) -> GateExplanation | None:
+    """What the profiles of both sides say, where there are any."""
+    orders = {f"{result.benchmark.id}-{role}": role for role in (BASE, HEAD)}
+    entries = [one for one in home.store.profile_entries() if one.order_id in orders]
+    by_role = {orders[str(one.order_id)]: one.id for one in entries}
+    if set(by_role) != {BASE, HEAD}:
+        return None
+    found = {one.id: one for one in home.store.whole_profiles(by_role.values())}
+    profiles = [found[by_role[role]] for role in (BASE, HEAD) if by_role[role] in found]
+    try:
+        return _layers(profiles, is_worse=result.outcome is GateOutcome.WORSE)
+    except InputError as error:
+        return GateExplanation(tuple(by_role.values()), note=f"no layers, as {error}")
+
+
+def _layers(profiles: Sequence[Profile], *, is_worse: bool) -> GateExplanation:
+    (pair,) = compare_profiles(profiles).pairs
+    ids = tuple(one.id for one in profiles)
+    total = sum(row.contribution_ns for row in pair.rows)
+    if (total > 0) is not is_worse or not total:
+        return GateExplanation(ids, (), total, "one profile of each side does not show the difference")
+    sign = 1 if is_worse else -1
+    rows = sorted(pair.rows, key=lambda row: -sign * row.contribution_ns)[:LAYERS_TOLD]
+    return GateExplanation(ids, tuple(_share(row, total) for row in rows if sign * row.contribution_ns > 0), total)
+
+
+def _share(row: LayerRow, total_ns: int) -> LayerShare:
+    return LayerShare(row.name, row.operator, row.contribution_ns, row.contribution_ns / total_ns)

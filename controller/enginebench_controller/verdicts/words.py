@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from enginebench_controller.records import Measurement
+from enginebench_controller.records import Failure, Measurement, Profile
+from enginebench_controller.records.cause import cause, last_words
 from enginebench_controller.verdicts.pairing import Compared
 from enginebench_controller.verdicts.parity import engine_label
 
@@ -123,3 +124,20 @@ def pair_remarks(compared: Sequence[Compared]) -> Iterator[Remark]:
         names = tuple(f"{side.model_name} on {engine_label(side)}" for side in (one.first, one.second))
         for sentence in filter(None, (*one.remarks, one.comparison.note)):
             yield Remark(about, sentence, names)
+
+
+def failure_sentence(failure: Failure) -> str:
+    """What happened; `show --failures` prints the engine's own words whole."""
+    why = failure.cause or cause(failure.detail) or last_words(failure.stderr_tail)
+    known = not why or failure.cause or why in failure.message  # what older versions stored has no cause of its own
+    return f"{failure.kind}: {failure.message if known else failure.message.rstrip('.') + ': ' + why}"
+
+
+def first_failures(outcomes: Iterable[Measurement | Profile]) -> list[str]:
+    """A line for each that has no numbers, with the reason."""
+    return [
+        f"  {one.status}: {one.model_name} on {engine_label(one)} ({one.target}, {one.configuration.device}, "
+        f"{one.configuration.size}): {failure_sentence(one.failure) if one.failure else 'no reason was kept'}"
+        for one in outcomes
+        if not one.status.has_numbers
+    ]

@@ -12,8 +12,8 @@ import invented
 from enginebench_agent.worker.afterwards import NOTHING_IN_COMMON, largest_difference, look_afterwards
 from enginebench_agent.worker.outputs import capture
 from enginebench_controller.records import Grounds
+from enginebench_controller.verdicts.doubts import Mark, flags, marks
 from enginebench_controller.verdicts.output_check import check_outputs
-from enginebench_controller.verdicts.parity import Mark, flags, marks
 from enginebench_controller.wire import from_captured_output, from_process
 from enginebench_plugins.spec import InferRequest, Tensors, TensorSpec
 from enginebench_proto.v1 import configuration_pb2 as configuration

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from machine import CPU, write, write_policies, write_pressure, write_stat
 
-from enginebench_agent.machine.evidence import EvidenceReader, disturbances
+from enginebench_agent.machine.disturbances import disturbances
+from enginebench_agent.machine.evidence import EvidenceReader
 from enginebench_proto.v1.measurement_pb2 import Evidence
 
 SECOND = 1_000_000_000

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 import invented
 from enginebench_controller.cli import make_app
+from enginebench_controller.files.comparisons import answers_document
 from enginebench_controller.plan.plan import make_plan
 from enginebench_controller.records import (
     Arrivals,
@@ -23,13 +24,7 @@ from enginebench_controller.records import (
     ReadbackSource,
 )
 from enginebench_controller.stats.summary import BlockLatency
-from enginebench_controller.verdicts.answers import (
-    AnswerOutcome,
-    RankMetric,
-    answers_across,
-    answers_document,
-    answers_within,
-)
+from enginebench_controller.verdicts.answers import AnswerOutcome, RankMetric, answers_across, answers_within
 from enginebench_controller.verdicts.pairing import compare_pairs, pairs_across, pairs_within, planned_processes
 
 PROCESSES, BLOCKS = 6, 8

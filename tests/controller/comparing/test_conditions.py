@@ -9,8 +9,14 @@ from controller.comparing.chains import chain, layer, times
 from enginebench_controller.errors import InputError
 from enginebench_controller.records import Phase
 from enginebench_controller.stats.comparison import Comparison, ComparisonMethod, Verdict
-from enginebench_controller.verdicts.conditions import Condition, ConditionMetric, parse_conditions
-from enginebench_controller.verdicts.gate_rule import ConditionOutcome, check_measurements, check_profiles
+from enginebench_controller.verdicts.conditions import (
+    Condition,
+    ConditionMetric,
+    ConditionOutcome,
+    check_measurements,
+    check_profiles,
+    parse_conditions,
+)
 from enginebench_controller.verdicts.layers.profiles import compare_profiles
 from enginebench_controller.verdicts.pairing import Compared
 

@@ -12,8 +12,14 @@ from enginebench_controller.files import junit
 from enginebench_controller.files.reports import benchmark_html, benchmark_markdown, profile_html, profile_markdown
 from enginebench_controller.stats.comparison import Comparison, ComparisonMethod, Verdict
 from enginebench_controller.verdicts.answers import Answer, AnswerOutcome, RankMetric
-from enginebench_controller.verdicts.conditions import Condition, ConditionMetric, parse_conditions
-from enginebench_controller.verdicts.gate_rule import Check, ConditionOutcome, check_profiles
+from enginebench_controller.verdicts.conditions import (
+    Check,
+    Condition,
+    ConditionMetric,
+    ConditionOutcome,
+    check_profiles,
+    parse_conditions,
+)
 from enginebench_controller.verdicts.layers.profiles import compare_profiles
 from enginebench_controller.verdicts.pairing import Compared
 

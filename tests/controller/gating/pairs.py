@@ -2,8 +2,9 @@
 
 import random
 
+from enginebench_controller.plan.gate import BASE, CONTROL, HEAD
 from enginebench_controller.records import Block, Evidence, Phase, Process
-from enginebench_controller.verdicts.gate_results import BASE, CONTROL, HEAD, Arm
+from enginebench_controller.verdicts.gate_results import Arm
 
 SECOND_NS = 1_000_000_000
 

@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from enginebench_controller.files.gates import alerts_document
 from enginebench_controller.home import Home
 from enginebench_controller.records import Arrivals, Configuration, Load
-from enginebench_controller.verdicts.alerts import Finding, alerts, alerts_document, confirm, gate_command, known
+from enginebench_controller.runs.gate import confirm
+from enginebench_controller.verdicts.alerts import Finding, alerts, gate_command, known
 from histories import Change, digest, keep_history
 
 CANDIDATE = Change(factor=1.2, version="2.0")

@@ -6,10 +6,12 @@ import pytest
 
 import invented
 from controller.gating.pairs import arms
-from enginebench_controller.files.gates import gate_document, gate_junit, gate_markdown, headline
+from enginebench_controller.files.gates import gate_document, gate_markdown
+from enginebench_controller.files.junit import gate_junit
 from enginebench_controller.plan.plan import GateMetric, GateTerms
 from enginebench_controller.verdicts.gate_results import GateExplanation, GateResult, LayerShare, judge
 from enginebench_controller.verdicts.gate_rule import GateOutcome
+from enginebench_controller.verdicts.gate_words import headline
 
 
 def result(ratio=1.0, *, scatter=0.01, **changes) -> GateResult:

@@ -5,8 +5,9 @@ import math
 import pytest
 
 from controller.gating.pairs import arm, arms
+from enginebench_controller.plan.gate import BASE, CONTROL, HEAD
 from enginebench_controller.plan.plan import GateMetric, GateTerms
-from enginebench_controller.verdicts.gate_results import BASE, CONTROL, HEAD, able, judge, ratio_of_values, stands
+from enginebench_controller.verdicts.gate_results import able, judge, ratio_of_values, stands
 from enginebench_controller.verdicts.gate_rule import GateOutcome
 
 TERMS = GateTerms(budget="40s", promised={GateMetric.LATENCY: 0.02})

@@ -5,7 +5,8 @@ import re
 import pytest
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.plan.gate import _reason, chosen_engine, needed, parse_sides, rung_fields
+from enginebench_controller.plan.gate import chosen_engine, needed, parse_sides, rung_fields
+from enginebench_controller.runs.gate import _reason
 from offered import engine, missing, target
 
 

@@ -12,13 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 from tiny_models import make_model, save, tiny_classifier, tiny_embedding
 
 from enginebench_controller.errors import InputError, ModelError
-from enginebench_controller.models.derive.quantize import (
-    CalibrationFolder,
-    prunable_weights,
-    prune,
-    prune_by_weight,
-    quantize,
-)
+from enginebench_controller.models.derive.prune import prunable_weights, prune, prune_by_weight
+from enginebench_controller.models.derive.quantize import CalibrationFolder, quantize
 from enginebench_controller.models.library import ModelLibrary
 
 

@@ -8,7 +8,7 @@ import invented
 from enginebench_controller.records import EngineRef, Status
 from enginebench_controller.store.models import ParameterCount
 from enginebench_controller.store.store import Store
-from enginebench_controller.verdicts.parity import flags, status_words
+from enginebench_controller.verdicts.doubts import flags, status_words
 from invented_profiles import profile
 
 

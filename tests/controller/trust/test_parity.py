@@ -23,16 +23,8 @@ from enginebench_controller.records import (
     ReadbackSource,
     WarmUp,
 )
-from enginebench_controller.verdicts.parity import (
-    Mark,
-    doubts,
-    engine_label,
-    flags,
-    marks,
-    requested_is_not_effective,
-    status_words,
-    unequal_settings,
-)
+from enginebench_controller.verdicts.doubts import Mark, doubts, flags, marks, status_words
+from enginebench_controller.verdicts.parity import engine_label, requested_is_not_effective, unequal_settings
 
 BF16 = Effective(threads=Readback(2, ReadbackSource.OBSERVED), precision=Readback("bf16", ReadbackSource.ENGINE_API))
 

@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from math import comb
 
 from enginebench_agent.machine import this_process
-from enginebench_agent.machine.evidence import EvidenceReader, disturbances
+from enginebench_agent.machine.disturbances import disturbances
+from enginebench_agent.machine.evidence import EvidenceReader
 from enginebench_agent.worker.loads.block import clock
 from enginebench_proto.v1.peaks_pb2 import Rate
 

@@ -16,11 +16,12 @@ from enginebench_controller.files.benchmarks import (
     export_benchmarks,
     import_benchmarks,
 )
+from enginebench_controller.files.comparisons import answers_document
 from enginebench_controller.files.gates import gate_document
 from enginebench_controller.files.new_file import new_file
 from enginebench_controller.home import default_home
-from enginebench_controller.runs.gate import gate_of
-from enginebench_controller.verdicts.answers import answers_document, answers_of
+from enginebench_controller.verdicts.answers import answers_of
+from enginebench_controller.verdicts.stored_gates import gate_of
 
 
 def register(app: typer.Typer) -> None:

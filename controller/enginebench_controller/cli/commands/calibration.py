@@ -13,7 +13,6 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from enginebench_controller.cli.console import UNKNOWN, plain, print_json, print_table, remark, stderr
 from enginebench_controller.cli.options import Json
 from enginebench_controller.cli.plan_options import split
-from enginebench_controller.cli.tables import failure_sentence
 from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.home import default_home
 from enginebench_controller.jobs.reporting import ProgressWriter
@@ -22,6 +21,7 @@ from enginebench_controller.records import Peak, PeakKind
 from enginebench_controller.records.cause import cause
 from enginebench_controller.records.target import best_peaks
 from enginebench_controller.runs.calibrating import CalibrationOrder, EngineCalibration, calibrate
+from enginebench_controller.verdicts.words import failure_sentence
 
 SCHEMA_VERSION = 1
 _CORES = re.compile("[1-9][0-9]{0,5}")

@@ -1,8 +1,7 @@
 """`enginebench compare`: benchmarks, measurements or profiles against the first of them."""
 
-import itertools
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -19,7 +18,6 @@ from enginebench_controller.cli.console import (
     without_marks,
 )
 from enginebench_controller.cli.options import Json, Notes
-from enginebench_controller.cli.tables import failure_sentence
 from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.files import junit
 from enginebench_controller.files.comparisons import benchmarks_document, comparison_document
@@ -34,18 +32,23 @@ from enginebench_controller.files.reports import (
 from enginebench_controller.home import Home, default_home
 from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.plan.plan import parse_percent
-from enginebench_controller.records import Benchmark, Measurement, Profile
 from enginebench_controller.stats.comparison import LAYERS_PRACTICAL, PRACTICAL, Verdict
-from enginebench_controller.verdicts.answers import Answer, answers_across, answers_within
-from enginebench_controller.verdicts.comparison import Subjects, find_subjects
-from enginebench_controller.verdicts.conditions import Condition, parse_conditions
-from enginebench_controller.verdicts.gate_rule import (
+from enginebench_controller.verdicts.comparison import (
+    BenchmarkComparison,
+    Subjects,
+    compare_benchmarks,
+    compare_measurements,
+    find_subjects,
+)
+from enginebench_controller.verdicts.conditions import (
     Check,
+    Condition,
     ConditionOutcome,
     check_measurements,
     check_profiles,
-    exit_code,
+    parse_conditions,
 )
+from enginebench_controller.verdicts.gate_rule import exit_code
 from enginebench_controller.verdicts.layers.profiles import (
     ProfileComparison,
     ProfilePair,
@@ -60,15 +63,11 @@ from enginebench_controller.verdicts.layers.rows import LayerRow, LayerVerdict, 
 from enginebench_controller.verdicts.layers.summary import letter, summary
 from enginebench_controller.verdicts.pairing import (
     Compared,
-    compare_pairs,
-    pairs_across,
-    pairs_within,
-    planned_processes,
 )
-from enginebench_controller.verdicts.parity import engine_label
-from enginebench_controller.verdicts.soundness import Soundness, left_out, soundness
+from enginebench_controller.verdicts.soundness import Soundness, soundness
 from enginebench_controller.verdicts.words import (
     condensed,
+    first_failures,
     milliseconds,
     model_words,
     pair_remarks,
@@ -77,88 +76,6 @@ from enginebench_controller.verdicts.words import (
 )
 
 STYLES = {Verdict.FASTER: "green", Verdict.SLOWER: "red", Verdict.SAME: "bold", Verdict.INCONCLUSIVE: "yellow"}
-
-
-@dataclass(frozen=True)
-class BenchmarkComparison:
-    """What was compared, its answers, and whether all that was given could be: what failed is named, not left out in
-    silence.
-    """
-
-    answers: tuple[Answer, ...]
-    compared: tuple[Compared, ...]
-    given: tuple[Measurement, ...]
-    soundness: Soundness
-
-
-def compare_benchmarks(home: Home, benchmarks: Sequence[Benchmark], practical: float) -> BenchmarkComparison:
-    """One benchmark within itself, or each of several with the first. Raises `InputError` where nothing compares."""
-    models = home.store.models()
-    sides = [home.store.measurements(benchmark.id, with_blocks=True) for benchmark in benchmarks]
-    if len(sides) == 1:
-        pairs = list(pairs_within(sides[0], models))
-    else:
-        pairs = [pair for other in sides[1:] for pair in pairs_across(sides[0], other, models)]
-    given = tuple(itertools.chain.from_iterable(sides))
-    if not pairs:
-        names = " and ".join(benchmark.id for benchmark in benchmarks)
-        why = "no two measurements with numbers had the same work"
-        raise InputError("\n".join([f"there is nothing to compare in {names}: {why}", *failures(given)]))
-    planned = planned_processes(benchmarks)
-    compared = compare_pairs(pairs, home.store.block_samples, models, practical, planned)
-    blocks = home.store.block_latencies([one.id for one in given if one.latency is not None])
-    if len(benchmarks) == 1:
-        answers = answers_within(given, blocks, models, benchmarks[0].plan, practical)
-    else:
-        answers = answers_across(compared, _names(benchmarks), blocks, models, practical, planned)
-    return BenchmarkComparison(
-        answers, compared, given, replace(soundness(given, models), left_out=left_out(benchmarks))
-    )
-
-
-def compare_measurements(home: Home, measurements: Sequence[Measurement], practical: float) -> BenchmarkComparison:
-    """Each of several measurements with the first that has numbers, whatever their work.
-
-    Raises `InputError` where fewer than two have numbers.
-    """
-    if len(measurements) < 2:
-        raise InputError("a comparison needs two measurements or more; name another one")
-    numbered = [one for one in measurements if one.latency is not None]
-    if len(numbered) < 2:
-        why = "a comparison needs two measurements with numbers"
-        raise InputError("\n".join([why, *failures(measurements)]))
-    pairs = [(numbered[0], other) for other in numbered[1:]]
-    models = home.store.models()
-    planned = planned_processes(home.store.benchmark(one) for one in {one.benchmark_id for one in numbered})
-    compared = compare_pairs(pairs, home.store.block_samples, models, practical, planned)
-    blocks = home.store.block_latencies([one.id for one in numbered])
-    answers = answers_across(compared, {}, blocks, models, practical, planned)
-    told = tuple(replace(one, remarks=(*_unlike_work(one.first, one.second), *one.remarks)) for one in compared)
-    return BenchmarkComparison(answers, told, tuple(measurements), soundness(measurements, models))
-
-
-def _names(benchmarks: Sequence[Benchmark]) -> dict[str, str]:
-    """What each is called: by its name, unless others have that too."""
-    names = [one.name for one in benchmarks]
-    return {one.id: one.name if names.count(one.name) == 1 else one.id for one in benchmarks}
-
-
-def failures(outcomes: Iterable[Measurement | Profile]) -> list[str]:
-    """A line for each that has no numbers, with the reason."""
-    return [
-        f"  {one.status}: {one.model_name} on {engine_label(one)} ({one.target}, {one.configuration.device}, "
-        f"{one.configuration.size}): {failure_sentence(one.failure) if one.failure else 'no reason was kept'}"
-        for one in outcomes
-        if not one.status.has_numbers
-    ]
-
-
-def _unlike_work(first: Measurement, second: Measurement) -> Iterator[str]:
-    """Benchmarks only pair what did the same work; single measurements may be of anything."""
-    for axis in ("device", "batch", "cores", "streams", "hint", "load", "requests"):
-        values = [getattr(one.configuration, axis) for one in (first, second)]
-        if values[0] != values[1]:
-            yield f"the {axis} differs: {values[0]} and {values[1]}"
 
 
 def print_compared(title: str, comparing: BenchmarkComparison, *, notes: bool = False) -> None:
@@ -174,7 +91,7 @@ def print_compared(title: str, comparing: BenchmarkComparison, *, notes: bool = 
     remark("ratio: the second's median latency ÷ the first's; p is corrected for the number of comparisons")
     said = list(pair_remarks(compared))
     lines = map(str, said) if notes else condensed(said, len(compared))
-    for line in dict.fromkeys([*(f"  note: {one}" for one in lines), *failures(comparing.given)]):
+    for line in dict.fromkeys([*(f"  note: {one}" for one in lines), *first_failures(comparing.given)]):
         remark(line)
 
 
@@ -381,7 +298,7 @@ def _profiles(
 ) -> tuple[Contents, Soundness]:
     judged = soundness(subjects.profiles)
     layered = [one for one in subjects.profiles if one.layers]
-    missing = failures(subjects.profiles)
+    missing = first_failures(subjects.profiles)
     if missing and len(layered) < 2:
         raise InputError("\n".join(["a comparison needs two profiles with layers", *missing]))
     margin = LAYERS_PRACTICAL if practical is None else practical
@@ -409,7 +326,7 @@ def _benchmarks(
         found = compare_benchmarks(home, subjects.benchmarks, margin)
     else:
         found = compare_measurements(home, subjects.measurements, margin)
-    compared, missing = found.compared, [*map(str.strip, failures(found.given))]
+    compared, missing = found.compared, [*map(str.strip, first_failures(found.given))]
     checks = check_measurements(compared, conditions)
     title = " against ".join(f"{one.name} ({one.id})" for one in subjects.benchmarks) or "Measurements"
     if json:

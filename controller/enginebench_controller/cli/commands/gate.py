@@ -17,28 +17,28 @@ from enginebench_controller.cli.options import BatchAxis, Inputs, InputValue, Js
 from enginebench_controller.cli.plan_options import fed, pairs, shapes, split, stated
 from enginebench_controller.cli.progress import remind
 from enginebench_controller.errors import InputError
-from enginebench_controller.files.gates import (
+from enginebench_controller.files.gates import gate_document, gate_markdown
+from enginebench_controller.files.junit import gate_junit
+from enginebench_controller.files.new_file import new_file
+from enginebench_controller.home import Home, default_home
+from enginebench_controller.plan.expand import Case
+from enginebench_controller.plan.gate import GateOrder
+from enginebench_controller.plan.plan import GateMetric, GateTerms, parse_duration_ns
+from enginebench_controller.records import Failure, Status
+from enginebench_controller.runs.benchmarking import BenchmarkOrder
+from enginebench_controller.runs.gate import again
+from enginebench_controller.runs.gate import gate as run_gate
+from enginebench_controller.verdicts.gate_results import GateResult, Judged, ratio_of_values
+from enginebench_controller.verdicts.gate_rule import GateOutcome, exit_code
+from enginebench_controller.verdicts.gate_words import (
     amount,
-    gate_document,
-    gate_junit,
-    gate_markdown,
+    gate_remarks,
     headline,
     interval_words,
     meaning,
     ratio_words,
-    remarks,
     verdict_words,
 )
-from enginebench_controller.files.new_file import new_file
-from enginebench_controller.home import Home, default_home
-from enginebench_controller.plan.expand import Case
-from enginebench_controller.plan.plan import GateMetric, GateTerms, parse_duration_ns
-from enginebench_controller.records import Failure, Status
-from enginebench_controller.runs.benchmarking import BenchmarkOrder
-from enginebench_controller.runs.gate import GateOrder, again
-from enginebench_controller.runs.gate import gate as run_gate
-from enginebench_controller.verdicts.gate_results import GateResult, Judged, ratio_of_values
-from enginebench_controller.verdicts.gate_rule import GateOutcome, exit_code
 
 STYLES = {GateOutcome.WORSE: "bold red", GateOutcome.PASSES: "bold green", GateOutcome.CANNOT_TELL: "bold yellow"}
 
@@ -181,7 +181,7 @@ def print_gate(result: GateResult) -> None:
         stdout().print(line)
     stdout().print(_metrics(result))
     remark(f"  * decides; × is head ÷ base with its 95 % interval. {meaning(result)}")
-    for line_ in remarks(result):
+    for line_ in gate_remarks(result):
         if line_ not in result.problems:
             remark(f"  {line_}")
     remark(f"  `enginebench show {result.benchmark.id}` shows it again")

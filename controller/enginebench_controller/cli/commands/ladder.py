@@ -15,12 +15,13 @@ from enginebench_controller.files.ladders import check_chart_path, gain_words, l
 from enginebench_controller.home import Home, default_home
 from enginebench_controller.models.bounded import in_thread
 from enginebench_controller.plan.binding import Binder
-from enginebench_controller.plan.ladder import LadderKind, LadderOrder, base_plan, plan_ladder, steps
+from enginebench_controller.plan.ladder import LadderOrder, base_plan, plan_ladder, steps
+from enginebench_controller.plan.plan import LadderKind
 from enginebench_controller.records import Benchmark, Interval, ModelVersion
 from enginebench_controller.runs.benchmarking import Announce, BenchmarkOrder, run_in_session
 from enginebench_controller.targets.session import open_session
+from enginebench_controller.verdicts.doubts import flags
 from enginebench_controller.verdicts.ladder import Gain, Ladder, RungResult, ladder_of
-from enginebench_controller.verdicts.parity import flags
 from enginebench_controller.verdicts.soundness import soundness
 
 

@@ -24,8 +24,8 @@ from enginebench_controller.errors import InputError
 from enginebench_controller.files.benchmarks import model_document
 from enginebench_controller.home import default_home
 from enginebench_controller.models.derive.convert import convert_to_ir
+from enginebench_controller.models.derive.prune import prune as prune_model
 from enginebench_controller.models.derive.quantize import CalibrationFolder
-from enginebench_controller.models.derive.quantize import prune as prune_model
 from enginebench_controller.models.derive.quantize import quantize as quantize_model
 from enginebench_controller.models.inputs.arrays import ImageOptions
 from enginebench_controller.models.inputs.shapes import parse_shapes

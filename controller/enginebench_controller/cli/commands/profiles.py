@@ -15,7 +15,7 @@ from enginebench_controller.cli.console import UNKNOWN, concluded, confirmed, pr
 from enginebench_controller.cli.options import BatchAxis, Inputs, InputValue, Json, Model, ShapeAsForRun, Trust
 from enginebench_controller.cli.plan_options import fed, pairs, shapes, split, stated
 from enginebench_controller.cli.progress import announcing, remind
-from enginebench_controller.cli.tables import failure_sentence, instant
+from enginebench_controller.cli.tables import instant
 from enginebench_controller.files.profile_formats import ExportFormat, export_profiles
 from enginebench_controller.files.profiles import import_profiles, profile_list_document, profiles_document
 from enginebench_controller.graph.analysis import is_at_most
@@ -29,6 +29,7 @@ from enginebench_controller.stats import layers as figures
 from enginebench_controller.stats.layers import TypeTime
 from enginebench_controller.verdicts.parity import engine_label
 from enginebench_controller.verdicts.soundness import soundness
+from enginebench_controller.verdicts.words import failure_sentence
 
 ID_LENGTH = 12
 _LISTED = [

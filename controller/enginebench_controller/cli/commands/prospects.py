@@ -6,15 +6,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from enginebench_controller.cli import plan_options as options
 from enginebench_controller.cli.commands.flops import short
-from enginebench_controller.cli.console import UNKNOWN, plain, print_json, print_table, remark, stdout, without_marks
+from enginebench_controller.cli.console import UNKNOWN, print_json, print_table, remark
 from enginebench_controller.cli.options import BatchAxis, Inputs, InputValue, Json, Model, ShapeAsForRun
 from enginebench_controller.cli.plan_options import fed, pairs, shapes, split, stated
 from enginebench_controller.cli.progress import announcing
-from enginebench_controller.cli.tables import failure_sentence
 from enginebench_controller.errors import EnginebenchError, ExitCode, InputError
 from enginebench_controller.files.benchmarks import Document
 from enginebench_controller.files.new_file import new_file
@@ -26,7 +24,6 @@ from enginebench_controller.records import Profile
 from enginebench_controller.runs.pruning import SPARSITIES, PruningOrder, run_pruning
 from enginebench_controller.store.profiles import ProfileEntry
 from enginebench_controller.store.store import Store
-from enginebench_controller.verdicts.layers.advice import Advice, Severity
 from enginebench_controller.verdicts.parity import engine_label
 from enginebench_controller.verdicts.pruning.policy import Policy
 from enginebench_controller.verdicts.pruning.prospects import (
@@ -36,10 +33,7 @@ from enginebench_controller.verdicts.pruning.prospects import (
     imposed_passes,
     prospects_of,
 )
-from enginebench_controller.verdicts.words import change_words
-
-_STYLES = {Severity.WARNING: "yellow", Severity.GAIN: "green", Severity.NOTE: "cyan"}
-_LAYERS_IN_A_LINE = 3
+from enginebench_controller.verdicts.words import change_words, failure_sentence, milliseconds
 
 
 def print_prospects(found: PruningProspects, most: int) -> None:
@@ -56,35 +50,17 @@ def print_prospects(found: PruningProspects, most: int) -> None:
     _remarks(found)
 
 
-def print_advice(advice: Sequence[Advice]) -> None:
-    """A paragraph a piece of advice."""
-    for one in advice:
-        heading = Text(f"{one.severity.value}: ", style=f"bold {_STYLES[one.severity]}") + plain(one.sentence)
-        stdout().print(heading, soft_wrap=True)
-        stdout().print(plain(f"  {without_marks(one.remedy)} [{one.rule}]"), soft_wrap=True)
-        if one.layers:
-            stdout().print(plain(f"  layers: {_layers(one)}"), soft_wrap=True)
-    if not advice:
-        stdout().print("nothing to advise: no rule applies")
-
-
-def _layers(advice: Advice) -> str:
-    named = [f"#{one.position} {one.name} {_ms(one.time_ns)} ms" for one in advice.layers[:_LAYERS_IN_A_LINE]]
-    more = len(advice.layers) - len(named)
-    return "; ".join(named) + (f"; and {more} more (--json lists them)" if more else "")
-
-
 def _row(one: PruningOutcome) -> list[object]:
     estimate = one.estimate
     what = "dense" if not one.is_copy and not one.sparsity else one.profile.model_name if one.is_copy else "imposed"
     return [
         what,
         _percent(one.sparsity),
-        _ms(estimate.time_ns if estimate else None),
+        milliseconds(estimate.time_ns if estimate else None),
         _times(estimate.speedup if estimate else None),
-        _ms(one.imposed_ns),
+        milliseconds(one.imposed_ns),
         _times(one.imposed_speedup),
-        _ms(one.measured_ns),
+        milliseconds(one.measured_ns),
         _times(one.measured_speedup),
         UNKNOWN if one.error is None else change_words(1 + one.error),
         short(one.parameters),
@@ -122,12 +98,12 @@ def _part_row(part: Document, shown: int) -> list[object]:
         ", ".join(part["nodes"][:2]) + (" …" if len(part["nodes"]) > 2 else ""),
         ", ".join(part["types"]) or UNKNOWN,
         short(part["parameters"]),
-        _ms(dense),
-        _ms(imposed),
+        milliseconds(dense),
+        milliseconds(imposed),
         _times(dense / imposed if dense is not None and imposed else None),
     ]
     for copy in part["copies"]:
-        row += [_percent(copy["sparsity"]), _ms(copy["estimated_ns"]), _ms(copy["measured_ns"])]
+        row += [_percent(copy["sparsity"]), milliseconds(copy["estimated_ns"]), milliseconds(copy["measured_ns"])]
     return row
 
 
@@ -143,10 +119,6 @@ def _remarks(found: PruningProspects) -> None:
         why = failure_sentence(one.failure) if one.failure else "no layers"
         remark(f"  {one.model_name}, {_percent(one.imposed_sparsity)} zeros imposed: {why}")
     remark(f"look at it again with `enginebench prospects show {dense.id}`")
-
-
-def _ms(value_ns: float | None) -> str:
-    return UNKNOWN if value_ns is None else f"{value_ns / 1e6:.3f}"
 
 
 def _times(value: float | None) -> str:

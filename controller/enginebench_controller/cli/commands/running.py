@@ -30,6 +30,7 @@ from enginebench_controller.cli.progress import announcing, remind
 from enginebench_controller.cli.tables import print_measurements
 from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.files.benchmarks import benchmark_document
+from enginebench_controller.files.comparisons import answers_document
 from enginebench_controller.home import HOME_VARIABLE, Home, default_home
 from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.plan.expand import Case, Expansion
@@ -40,7 +41,7 @@ from enginebench_controller.runs.benchmarking import BenchmarkOrder, order_again
 from enginebench_controller.runs.gate import enough_of
 from enginebench_controller.runs.resuming import ResumeOrder, TakenUp, Waiting, look
 from enginebench_controller.runs.resuming import resume as resume_all
-from enginebench_controller.verdicts.answers import answers_document, answers_of
+from enginebench_controller.verdicts.answers import answers_of
 from enginebench_controller.verdicts.soundness import Soundness, left_out, of_benchmark, soundness
 
 SCHEMA_VERSION = 1

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,15 +10,17 @@ from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
 from enginebench_controller.cli.commands.calibration import calibrate_target
 from enginebench_controller.cli.console import UNKNOWN, plain, print_json, print_table, remark, stdout
 from enginebench_controller.cli.options import Json
-from enginebench_controller.cli.tables import instant, print_devices
+from enginebench_controller.cli.tables import instant
 from enginebench_controller.errors import EnginebenchError, ExitCode, InputError
 from enginebench_controller.files.benchmarks import target_document
 from enginebench_controller.home import default_home
 from enginebench_controller.records import LOCAL_TARGET, Target, TargetSnapshot
+from enginebench_controller.records.cause import cause
 from enginebench_controller.targets.addresses import MAX_PORT, SCHEME, SshPlace, is_ssh, new_target, uses_tls
 from enginebench_controller.targets.bootstrap import (
     AgentInstallation,
@@ -316,3 +318,29 @@ def _is_asked(engine: Mapping[str, Any]) -> bool:
 def _without(whole: TargetSnapshot, told: TargetSnapshot) -> TargetSnapshot:
     known = {(engine["name"], engine["environment"]) for engine in told.engines}
     return replace(whole, engines=tuple(e for e in whole.engines if (e["name"], e["environment"]) not in known))
+
+
+def print_devices(snapshots: Iterable[TargetSnapshot], *, hidden: bool) -> None:
+    """Targets → engines → devices, with the reason for each engine that is missing."""
+    rows: list[list[object]] = []
+    for snapshot in snapshots:
+        for engine in snapshot.engines:
+            if hidden or not engine["hidden"]:
+                rows += _engine_rows(snapshot.target, engine)
+    headings = ("target", "engine", "version", "environment", "device", "full name", "precisions")
+    print_table("Devices", [(heading, False) for heading in headings], rows)
+
+
+def _engine_rows(target: str, engine: Mapping[str, Any]) -> list[list[object]]:
+    available = engine["available"]
+    if available is None:
+        reason = Text(f"unavailable: {plain(cause(engine['unavailable']['reason']))}", style="yellow")
+        return [[target, engine["name"], UNKNOWN, engine["environment"], UNKNOWN, reason, ""]]
+    start = [target, engine["name"], available["version"], engine["environment"]]
+    rows: list[list[object]] = [
+        [*start, device["name"], device["full_name"] or UNKNOWN, ", ".join(device["precisions"])]
+        for device in available["devices"]
+    ]
+    if more := available.get("more_devices"):
+        rows.append([*start, UNKNOWN, f"and {more:,} more", ""])
+    return rows

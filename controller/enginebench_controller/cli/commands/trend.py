@@ -11,8 +11,10 @@ from enginebench_controller.cli.console import UNKNOWN, plain, print_json, print
 from enginebench_controller.cli.options import Json
 from enginebench_controller.cli.tables import instant
 from enginebench_controller.errors import InputError
+from enginebench_controller.files.gates import alerts_document
 from enginebench_controller.home import Home, default_home
-from enginebench_controller.runs.gate import checked_terms
+from enginebench_controller.plan.gate import checked_terms
+from enginebench_controller.runs.gate import confirm
 from enginebench_controller.store.trends import TrendHistory
 from enginebench_controller.verdicts.alerts import (
     Alert,
@@ -21,8 +23,6 @@ from enginebench_controller.verdicts.alerts import (
     Finding,
     HistoryAlerts,
     alerts,
-    alerts_document,
-    confirm,
     history_words,
     known,
 )

@@ -1,8 +1,7 @@
 """INT8 versions: how they are asked for, and what they are calibrated on: seeded inputs, or given samples."""
 
 import hashlib
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ from numpy.typing import NDArray
 
 from enginebench_controller.errors import ModelError
 from enginebench_controller.models.bounded import deriving
-from enginebench_controller.models.derive.prune import Magnitudes, prune_weights, weight_magnitudes
 from enginebench_controller.models.formats.description import describe, describe_onnx
 from enginebench_controller.models.inputs.arrays import ImageOptions
 from enginebench_controller.models.inputs.binding import GivenShapes, bind
@@ -99,44 +97,3 @@ def quantize(
         except QuantizationError as error:
             raise ModelError(f"{version.name} cannot be quantized: {error}") from error
     return add_child(library, version, child, "int8", derivation)
-
-
-@deriving
-def prune(library: ModelLibrary, version: ModelVersion, sparsity: float) -> ModelVersion:
-    """The child of `version` whose smallest weights are zero, the share `sparsity` of every layer.
-
-    Raises `ModelError` for a share outside (0, 1) or a model without weights to prune, `StoreError` when the library
-    cannot be written.
-    """
-    if not 0 < sparsity < 1:
-        raise ModelError(f"a sparsity of {sparsity} is not between 0 and 1; 0.9 zeroes nine weights of ten")
-    derivation = f"magnitude pruning, sparsity={sparsity:g} in every layer"
-    if known := library.derived(version, derivation):
-        return known
-    model = load_whole(library, version, "pruned")
-    if prune_weights(model, sparsity) == 0:
-        raise ModelError(f"{version.name} cannot be pruned: no Conv, Gemm or MatMul of it has constant weights")
-    return add_child(library, version, model, f"sparse{sparsity * 100:g}", derivation)
-
-
-@deriving
-def prune_by_weight(library: ModelLibrary, version: ModelVersion, sparsities: Mapping[str, float]) -> ModelVersion:
-    """The child of `version` that has the share of zeros in each weight that `sparsities` names; others stay dense.
-
-    Raises `ModelError` where no weight is named, `StoreError` when the library cannot be written.
-    """
-    chosen = {name: share for name, share in sorted(sparsities.items()) if share > 0}
-    identity = hashlib.sha256(json.dumps(chosen).encode()).hexdigest()[:12]
-    derivation = f"magnitude pruning, sparsity by weight, {len(chosen)} weights, {identity}"
-    if known := library.derived(version, derivation):
-        return known
-    model = load_whole(library, version, "pruned")
-    if prune_weights(model, chosen) == 0:
-        raise ModelError(f"{version.name} cannot be pruned so: none of its weights is to get zeros")
-    return add_child(library, version, model, "sparse-by-weight", derivation)
-
-
-@deriving
-def prunable_weights(library: ModelLibrary, version: ModelVersion) -> tuple[Magnitudes, ...]:
-    """The weights that pruning reaches, with the magnitudes of their elements. Raises `ModelError`."""
-    return weight_magnitudes(load_whole(library, version, "pruned"))

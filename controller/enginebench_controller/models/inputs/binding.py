@@ -2,11 +2,8 @@
 
 The rules, in order:
 
-1. Which dimension of an input is the batch: the one `--batch-axis` says; one called so (batch, batch_size, bs); one
-   that is called as another input's batch is; an open first dimension, unless its name is that of a sequence or of
-   something else in another input; one called N or B behind a sequence. Where no input has one, a fixed first
-   dimension that all inputs share is the model's fixed batch; asked for another, the binding says so in
-   `fixed_batch`, and the caller may rewrite the model.
+1. Which dimension of an input is the batch, `shapes.batch_axes` says. Where that is a fixed one and another batch is
+   asked for, the binding says so in `fixed_batch`, and the caller may rewrite the model.
 2. `--shape` gives one input whole. Its sizes must equal the model's fixed ones; they close the dimensions of the same
    name everywhere, and one without a name for itself alone. At the place of the batch it may repeat the batch or say 1
    and leave it to `--batch`; any other number contradicts `--batch` and is refused.
@@ -19,34 +16,37 @@ open batch.
 
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 
 from enginebench_controller.errors import ModelError
-from enginebench_controller.models.formats.signature import Dims, InputDescription, ModelDescription
-from enginebench_controller.models.inputs.shapes import NO_BATCH, GivenShape, parse_shape, parse_shapes, split_shapes
+from enginebench_controller.models.formats.signature import InputDescription, ModelDescription
+from enginebench_controller.models.inputs.shapes import (
+    NO_BATCH,
+    SEQUENCE,
+    GivenShape,
+    batch_axes,
+    joined,
+    nearest,
+    parse_shape,
+    parse_shapes,
+    split_shapes,
+    told_axis,
+)
 from enginebench_controller.records import InputTensor
 
 __all__ = ["Binding", "GivenShape", "bind", "given_shapes", "parse_shape", "parse_shapes", "split_shapes"]
 
 GivenShapes = Mapping[str, GivenShape | tuple[int, ...]]
 
-_SEQUENCE = re.compile(r"(^|_)(seq|sequence|time|tokens?|frames|len|length|t)(_|$|\d)|seqlen|sequence", re.I)
 _SPATIAL = re.compile(r"(^|_)(height|width|h|w)(_|$|\d)", re.I)
-_DEFAULTS = ((_SEQUENCE, 128), (_SPATIAL, 224))
+_DEFAULTS = ((SEQUENCE, 128), (_SPATIAL, 224))
 _CACHE = re.compile(r"past|total|cache", re.I)
 """Lengths of a decoder's memory follow from one another; no default fits them."""
 
-_BATCH = re.compile(r".*batch.*|bs", re.I | re.S)
-_PERHAPS_BATCH = re.compile(r"n|b", re.I)
-"""Behind a sequence these mean the batch; elsewhere any number of anything."""
-_GENERATED = re.compile(r".*\d", re.S)
-"""What tools call dimensions: "unk__12", "s0", "DynamicDimension.3". Equal sizes have different names there."""
 _LENGTH = re.compile(r"(^|[^a-z])(len|lens|length|lengths)([^a-z]|$)", re.I)
 _COUNTS = frozenset({"int32", "int64", "uint32", "uint64"})
 _SOUND = re.compile(r"wav|audio|sample|speech|signal", re.I)
-_ONE_LETTER_SEQUENCE = re.compile(r"l|s", re.I)
 
 MAX_INPUT_BYTES = 8 * 2**30
 """What all inputs of one inference may take together: 14,000 pictures of 224 × 224 in 32 bits."""
@@ -163,12 +163,12 @@ class _Binder:
 
     def _refuse_size(self, item: InputDescription, axis: int, size: int, expected: int | None) -> None:
         raise ModelError(
-            f"--shape {item.name}={_joined(self._sizes_given(item))} does not fit: dimension {axis} is {size}, "
+            f"--shape {item.name}={joined(self._sizes_given(item))} does not fit: dimension {axis} is {size}, "
             + (
                 f"but --batch asks for {expected}; write 1 there and leave the rest to --batch, or say that it is not "
                 f"the batch: --batch-axis {item.name}={NO_BATCH}"
                 if axis == self._axes[item.name] and self._has_open_batch(item)
-                else f"but the model has {expected} ({item.name} is {_joined(item.dims or ())})"
+                else f"but the model has {expected} ({item.name} is {joined(item.dims or ())})"
             )
         )
 
@@ -182,7 +182,7 @@ class _Binder:
             return []
         nameless = names.count(None)
         listed = ", ".join([*map(repr, filter(None, names)), *([f"{nameless} without a name"] if nameless else [])])
-        example = _joined(self._example(item))
+        example = joined(self._example(item))
         return [f"Input {item.name!r} has open dimensions ({listed}): give its sizes, --shape {item.name}={example}"]
 
     def _closed(self, size: int | str | None) -> bool:
@@ -217,103 +217,6 @@ class _Binder:
         if axis == self._axes[item.name]:
             return self._batch
         return self._sizes[size] if isinstance(size, str) else given[axis]
-
-
-def batch_axes(inputs: Iterable[InputDescription], given: Mapping[str, GivenShape]) -> dict[str, int | None]:
-    """Which dimension of each input is the batch, None for one that has none: the first rule above.
-
-    Raises `ModelError` for a dimension that an input does not have.
-    """
-    all_dims = {item.name: item.dims or () for item in inputs}
-    told = {name: _told(name, shape, all_dims[name]) for name, shape in given.items() if shape.batch_axis is not None}
-    axes: dict[str, int | None] = dict(told)
-    for find in (_named_batch, _behind_a_sequence):
-        found = {name: axis for name, dims in all_dims.items() if (axis := find(dims)) is not None}
-        axes = {**found, **axes}
-    _join_by_name(axes, all_dims)
-    others = {dim for name, axis in axes.items() for place, dim in enumerate(all_dims[name]) if place != axis}
-    others |= _other_counts(axes, all_dims)
-    for name, dims in all_dims.items():
-        if name not in axes and (axis := _open_axis(dims, others)) is not None:
-            axes[name] = axis
-    _join_by_name(axes, all_dims)
-    _join_by_size(axes, all_dims, told)
-    rest = {name: dims for name, dims in all_dims.items() if name not in axes}
-    firsts = {dims[0] for dims in rest.values() if dims}
-    shared = not any(axis is not None for axis in axes.values()) and len(firsts) == 1 and all(firsts)
-    shared = shared and isinstance(next(iter(firsts)), int)
-    return {**axes, **{name: 0 if shared and dims else None for name, dims in rest.items()}}
-
-
-def _other_counts(axes: Mapping[str, int | None], all_dims: Mapping[str, Dims]) -> set[str]:
-    """Names of first dimensions that are not the batch, such as num_nodes beside num_edges, or num_boxes beside batch.
-
-    Who names dimensions gives the same thing the same name.
-    """
-    firsts = {dims[0] for name, dims in all_dims.items() if name not in axes and dims and isinstance(dims[0], str)}
-    named = {one for one in firsts if not _GENERATED.fullmatch(one) and not _PERHAPS_BATCH.fullmatch(one)}
-    has_batch = any(axis is not None for axis in axes.values()) or any(map(_PERHAPS_BATCH.fullmatch, firsts))
-    return named if has_batch or len(named) > 1 else set()
-
-
-def _told(name: str, shape: GivenShape, dims: Dims) -> int | None:
-    if shape.batch_axis == NO_BATCH:
-        return None
-    axis = int(shape.batch_axis or 0)
-    if axis >= len(dims):
-        most = f"0 to {len(dims) - 1}" if len(dims) > 1 else "0" if dims else "none: it is a scalar"
-        raise ModelError(
-            f"--batch-axis {name}={axis}: {name!r} is {_joined(dims) or 'a scalar'}, so its dimensions are {most}"
-        )
-    return axis
-
-
-def _named_batch(dims: Dims) -> int | None:
-    return _first(dims, _BATCH)
-
-
-def _first(dims: Dims, pattern: re.Pattern[str]) -> int | None:
-    return next((axis for axis, dim in enumerate(dims) if isinstance(dim, str) and pattern.fullmatch(dim)), None)
-
-
-def _join_by_name(axes: dict[str, int | None], all_dims: Mapping[str, Dims]) -> None:
-    """A dimension that is called as another input's batch is the batch as well."""
-    names = {dim for name, axis in axes.items() if axis is not None and isinstance(dim := all_dims[name][axis], str)}
-    for name, dims in all_dims.items():
-        axis = next((place for place, dim in enumerate(dims) if dim in names), None)
-        if name not in axes and axis is not None:
-            axes[name] = axis
-
-
-def _behind_a_sequence(dims: Dims) -> int | None:
-    """A dimension called N or B behind one that is a sequence, by its name or by its fixed size above 1."""
-    if not dims:
-        return None
-    is_steps = dims[0] not in {0, 1} if isinstance(dims[0], int) else _is_sequence(dims)
-    return _first(dims, _PERHAPS_BATCH) if is_steps else None
-
-
-def _is_sequence(dims: Dims) -> bool:
-    """Whether the first dimension is called one; four dimensions are pictures, of which there may be a sequence."""
-    first = dims[0]
-    named = isinstance(first, str) and bool(_ONE_LETTER_SEQUENCE.fullmatch(first) or _SEQUENCE.search(first))
-    return named and len(dims) < 4
-
-
-def _open_axis(dims: Dims, others: Collection[int | str | None]) -> int | None:
-    """An open first dimension that is nothing else."""
-    if not dims or isinstance(dims[0], int) or _is_sequence(dims):
-        return None
-    return None if dims[0] is not None and dims[0] in others else 0
-
-
-def _join_by_size(axes: dict[str, int | None], all_dims: Mapping[str, Dims], told: Mapping[str, int | None]) -> None:
-    """Where a fixed dimension is said to be the batch, the others' only dimension of that size is it too."""
-    sizes = {all_dims[name][axis] for name, axis in told.items() if axis is not None}
-    size = sizes.pop() if len(sizes) == 1 else None
-    for name, dims in all_dims.items():
-        if isinstance(size, int) and name not in axes and dims.count(size) == 1:
-            axes[name] = dims.index(size)
 
 
 def _named_axes(description: ModelDescription, names: set[int | str | None]) -> Iterator[tuple[str, int]]:
@@ -360,13 +263,13 @@ def _bind_given(given: Mapping[str, GivenShape], batch: int) -> Binding:
 def _given_input(name: str, shape: GivenShape, batch: int) -> InputTensor:
     if shape.dims is None:
         raise ModelError(f"--batch-axis names {name!r}, and this format does not tell its inputs: give --shape as well")
-    axis = 0 if shape.batch_axis is None else _told(name, shape, shape.dims)
+    axis = 0 if shape.batch_axis is None else told_axis(name, shape, shape.dims)
     dims = list(shape.dims)
     if axis is not None:
         if dims[axis] not in {1, batch}:
             which = "its first size" if axis == 0 else f"size {axis} of it, counted from 0,"
             raise ModelError(
-                f"--shape {name}={_joined(dims)} contradicts --batch {batch}: write 1 as {which} and leave the rest to "
+                f"--shape {name}={joined(dims)} contradicts --batch {batch}: write 1 as {which} and leave the rest to "
                 f"--batch, or say where its batch is, such as --batch-axis {name}=1 or {name}={NO_BATCH}"
             )
         dims[axis] = batch
@@ -414,8 +317,8 @@ def _with_rank(item: InputDescription, given: Mapping[str, GivenShape]) -> Input
         return InputDescription(item.name, item.dtype, (None,) * len(shape.dims), item.integer_bound)
     if len(item.dims) != len(shape.dims):
         raise ModelError(
-            f"--shape {item.name}={_joined(shape.dims)} has {len(shape.dims)} dimensions, but the model has "
-            f"{len(item.dims)} ({item.name} is {_joined(item.dims)})"
+            f"--shape {item.name}={joined(shape.dims)} has {len(shape.dims)} dimensions, but the model has "
+            f"{len(item.dims)} ({item.name} is {joined(item.dims)})"
         )
     return item
 
@@ -451,12 +354,6 @@ def _refuse_unknown_names(given: Mapping[str, GivenShape], inputs: tuple[InputDe
             raise ModelError(f"{option} names {name!r}, which is no input of the model; {nearest(name, names)}")
 
 
-def nearest(name: str, names: list[str]) -> str:
-    """What may have been meant by the name of an input that the model does not have."""
-    near = get_close_matches(name, names, n=1, cutoff=0.4)
-    return f"did you mean {near[0]!r}?" if near else "its inputs are " + (", ".join(map(repr, names)) or "none")
-
-
 def _refuse_unrunnable(item: InputDescription) -> None:
     if not _RUNNABLE.fullmatch(item.dtype):
         raise ModelError(
@@ -465,12 +362,8 @@ def _refuse_unrunnable(item: InputDescription) -> None:
         )
 
 
-def _joined(dims: Iterable[int | str | None]) -> str:
-    return "x".join("?" if size is None else str(size) for size in dims)
-
-
 def _listed(inputs: Iterable[InputDescription | InputTensor]) -> str:
-    return ", ".join(f"{item.name} {_joined(_dims(item)) or 'scalar'}" for item in inputs) or "none"
+    return ", ".join(f"{item.name} {joined(_dims(item)) or 'scalar'}" for item in inputs) or "none"
 
 
 def _dims(item: InputDescription | InputTensor) -> Iterable[int | str | None]:

@@ -5,13 +5,20 @@ import streamlit as st
 from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.files.benchmarks import export_benchmarks
 from enginebench_controller.files.csv_tables import measurements_csv
-from enginebench_controller.files.gates import amount, headline, meaning, ratio_words, remarks, verdict_words
 from enginebench_controller.home import default_home
 from enginebench_controller.jobs import Job, start_job
 from enginebench_controller.records import Benchmark
 from enginebench_controller.stats.scaling import Axis
 from enginebench_controller.verdicts.gate_results import GateResult, MetricResult
 from enginebench_controller.verdicts.gate_rule import GateOutcome
+from enginebench_controller.verdicts.gate_words import (
+    amount,
+    gate_remarks,
+    headline,
+    meaning,
+    ratio_words,
+    verdict_words,
+)
 from enginebench_ui.pages import BENCHMARK, BENCHMARKS
 from enginebench_ui.pages.benchmark import stored as kept
 from enginebench_ui.pages.benchmark.controls import choose_lines
@@ -213,7 +220,7 @@ def show_gate(result: GateResult) -> None:
     """Show the verdict first, then what it rests on."""
     with st.container(border=True):
         st.markdown(f"{GATE_ICONS[result.outcome]} **{inert(headline(result))}**")
-        for line in remarks(result):
+        for line in gate_remarks(result):
             (st.error if line in result.problems else st.caption)(inert(line))
         known = (one for one in result.judged.metrics if one.base is not None or one.head is not None or one.decides)
         table([_gate_row(one) for one in known], "gate")

@@ -9,7 +9,6 @@ from typing import TypeVar
 
 from enginebench_controller.home import default_home
 from enginebench_controller.records import Interval, Measurement
-from enginebench_controller.runs.gate import gate_of
 from enginebench_controller.stats.summary import BlockLatency, mean_interval
 from enginebench_controller.store.benchmarks import Relatives
 from enginebench_controller.store.samples import LatencyCurve
@@ -19,6 +18,7 @@ from enginebench_controller.verdicts.alerts import Confirmation, HistoryAlerts, 
 from enginebench_controller.verdicts.answers import Answer, answers_of
 from enginebench_controller.verdicts.gate_results import GateResult
 from enginebench_controller.verdicts.pairing import excluded_blocks
+from enginebench_controller.verdicts.stored_gates import gate_of
 from enginebench_ui.pages.benchmark.shapes.whole import WholeBenchmark, shape
 from enginebench_ui.shared.reading import kept, place, store_at
 

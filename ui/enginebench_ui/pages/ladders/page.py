@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from enginebench_controller.plan.ladder import LadderKind
+from enginebench_controller.plan.plan import LadderKind
 from enginebench_controller.store.benchmarks import LadderEntry
 from enginebench_controller.verdicts.ladder import Ladder, ladder_of
 from enginebench_ui.pages import BENCHMARK

@@ -10,11 +10,12 @@ from typing import Any
 import plotly.graph_objects as go
 
 from enginebench_controller.files.ladders import gain_words
-from enginebench_controller.plan.ladder import LadderKind
+from enginebench_controller.plan.plan import LadderKind
 from enginebench_controller.records import LOCAL_TARGET
 from enginebench_controller.store.benchmarks import LadderEntry
+from enginebench_controller.verdicts.doubts import flags
 from enginebench_controller.verdicts.ladder import NOT_AVAILABLE, Gain, Ladder, RungResult, judged_by, speed_interval
-from enginebench_controller.verdicts.parity import engine_label, flags
+from enginebench_controller.verdicts.parity import engine_label
 from enginebench_controller.verdicts.words import factor_words
 from enginebench_ui.shared.charts import SERIES
 from enginebench_ui.shared.text import UNKNOWN, Row, cells, instant, milliseconds, number, readback

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from enginebench_controller.records import LOCAL_TARGET, Configuration, Hint, Load, Measurement, Status
 from enginebench_controller.store.models import Project
-from enginebench_controller.verdicts.parity import flags, status_words
+from enginebench_controller.verdicts.doubts import flags, status_words
 from enginebench_ui.shared.project_key import DIGEST_CHARACTERS, project_key
 from enginebench_ui.shared.text import (
     Row,

@@ -12,8 +12,8 @@ from enginebench_controller.records import Load, Measurement, Status
 from enginebench_controller.stats.comparison import PRACTICAL, Comparison, Verdict
 from enginebench_controller.stats.scaling import Figure
 from enginebench_controller.store.samples import LEVEL_RATIO, LatencyCurve
+from enginebench_controller.verdicts.doubts import status_words
 from enginebench_controller.verdicts.pairing import Compared
-from enginebench_controller.verdicts.parity import status_words
 from enginebench_ui.pages.benchmark.shapes.figures import UNITS, CellRemark, Lens, figure_of, interval_text
 from enginebench_ui.pages.benchmark.shapes.lines import LEGEND, MARGINS, GridCell, Line, LineLook, latency_axis
 from enginebench_ui.pages.benchmark.shapes.measurements import ending

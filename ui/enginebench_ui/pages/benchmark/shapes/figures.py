@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from enginebench_controller.records import Interval, IntervalMethod, Measurement
 from enginebench_controller.stats.scaling import Figure
-from enginebench_controller.verdicts.parity import flags
+from enginebench_controller.verdicts.doubts import flags
 from enginebench_ui.shared.text import number
 
 

@@ -13,8 +13,8 @@ from plotly.subplots import make_subplots
 
 from enginebench_controller.records import Block, Failure, Measurement, ModelVersion, OutputCheck, Process, WarmUp
 from enginebench_controller.verdicts.disturbances import summarize_evidence
+from enginebench_controller.verdicts.doubts import flags, status_words
 from enginebench_controller.verdicts.output_check import check_outputs
-from enginebench_controller.verdicts.parity import flags, status_words
 from enginebench_ui.shared.charts import SERIES, margins
 from enginebench_ui.shared.text import Row, arrivals_text, cells, engine_label, milliseconds, percent, readback
 

@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 
 from enginebench_controller.records import Measurement
 from enginebench_controller.stats.scaling import Axis, Figure, Point, ScaledPoint, Scaling, scale
-from enginebench_controller.verdicts.parity import status_words
+from enginebench_controller.verdicts.doubts import status_words
 from enginebench_ui.pages.benchmark.shapes.figures import UNITS, Lens, figure_of
 from enginebench_ui.pages.benchmark.shapes.lines import LEGEND, GridCell, Line, LineLook
 from enginebench_ui.pages.benchmark.shapes.measurements import ending

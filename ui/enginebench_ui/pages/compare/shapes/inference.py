@@ -8,8 +8,8 @@ import plotly.graph_objects as go
 
 from enginebench_controller.records import Interval, Measurement
 from enginebench_controller.stats.comparison import Verdict
+from enginebench_controller.verdicts.doubts import flags, status_words
 from enginebench_controller.verdicts.pairing import Compared
-from enginebench_controller.verdicts.parity import flags, status_words
 from enginebench_ui.pages.compare.shapes.points import COLOURS
 from enginebench_ui.shared.charts import margins
 from enginebench_ui.shared.text import Row, cells, engine_label, instant, milliseconds, number, percent, readback

@@ -1,0 +1,192 @@
+"""A gate's result in words: the verdict in a sentence, and what to know beside it."""
+
+from collections.abc import Iterator
+
+from enginebench_controller.plan.gate import BASE
+from enginebench_controller.plan.plan import GateMetric, parse_duration_ns
+from enginebench_controller.verdicts.gate_results import (
+    GateResult,
+    LayerShare,
+    MetricResult,
+    able,
+    budget_for,
+    ratio_of_values,
+)
+from enginebench_controller.verdicts.gate_rule import GateOutcome
+
+UNKNOWN = "–"
+_ANYTHING = 1000.0
+TITLES = {GateOutcome.WORSE: "worse", GateOutcome.PASSES: "pass", GateOutcome.CANNOT_TELL: "cannot tell"}
+_MORE = {
+    GateMetric.LATENCY: "takes {} as long as",
+    GateMetric.THROUGHPUT: "does {} the items a second of",
+    GateMetric.FIRST_INFERENCE: "takes {} as long for its first inference as",
+    GateMetric.COMPILE: "takes {} as long to compile as",
+    GateMetric.MEMORY: "has {} the peak memory of",
+    GateMetric.SIZE: "is {} as large as",
+    GateMetric.ENERGY: "uses {} the energy of",
+}
+_UNITS = {
+    GateMetric.LATENCY: (1e6, "ms", 3),
+    GateMetric.THROUGHPUT: (1.0, "items/s", 1),
+    GateMetric.FIRST_INFERENCE: (1e6, "ms", 2),
+    GateMetric.COMPILE: (1e6, "ms", 1),
+    GateMetric.MEMORY: (1e6, "MB", 1),
+    GateMetric.SIZE: (1e6, "MB", 3),
+    GateMetric.ENERGY: (1e-3, "mJ", 2),
+}
+
+
+def headline(result: GateResult) -> str:
+    """The verdict in one sentence, with what it means."""
+    return f"{TITLES[result.outcome]}{', and better' if result.is_better else ''}: {_reason(result)}"
+
+
+def gate_remarks(result: GateResult) -> Iterator[str]:
+    """What to know beside the verdict, the gravest first."""
+    yield from result.problems
+    yield from result.remarks
+    if result.is_self_test:
+        yield "base and head are the very same: a self-test, which shows what this machine takes for a difference"
+    if result.explanation and (told := layers_sentence(result)):
+        yield told
+    if besides := [one.metric for one in result.judged.metrics if _is_worse_besides(one)]:
+        yield f"worse, too, but no reason to fail, as --metric does not name it: {', '.join(besides)}"
+    yield how_measured(result)
+    if (next_time := able(result.judged)) is not None:
+        yield f"this machine can tell {next_time:.1%} of latency in {result.terms.budget}, by what was seen"
+
+
+def how_measured(result: GateResult) -> str:
+    """Process pairs, and what the control said."""
+    judged = result.judged
+    latency = judged.metrics[0]
+    control = "unknown" if latency.control is None else _interval(*latency.control.ratios)
+    each = "" if judged.pair_seconds is None else f" of {judged.pair_seconds:.1f} s"
+    return (
+        f"{judged.pairs} process pair{'s' if judged.pairs != 1 else ''}{each}; base ÷ base, measured along: {control}"
+    )
+
+
+def meaning(result: GateResult) -> str:
+    """What D is."""
+    rule = result.judged.decisive.rule
+    tolerated = f"what is tolerated ({rule.tolerance:.1%})"
+    known = result.judged.decisive.metric in result.terms.promised
+    promised = f"what can be told in {result.terms.budget} ({rule.difference:.1%}{'' if known else ', not known yet'})"
+    return f"D = {rule.bound:.1%}, the larger of {tolerated} and {promised}: a pass is less than D worse"
+
+
+def layers_sentence(result: GateResult) -> str:
+    """The layers that explain the difference, the largest first."""
+    found = result.explanation
+    if found is None:
+        return ""
+    if not found.layers:
+        return found.note
+    return "layers that differ most, by a profile of each side: " + ", ".join(map(layer_words, found.layers))
+
+
+def layer_words(layer: LayerShare) -> str:
+    """`Conv_4 (Conv, +0.31 ms, 62 % of the difference)`."""
+    share = "" if layer.share is None else f", {layer.share:.0%} of the difference".replace("%", " %")
+    return f"{layer.name} ({layer.operator}, {layer.difference_ns / 1e6:+.3f} ms{share})"
+
+
+def amount(metric: GateMetric, value: float | None) -> str:
+    """A figure with its unit."""
+    scale, unit, digits = _UNITS[metric]
+    return UNKNOWN if value is None else f"{value / scale:,.{digits}f} {unit}"
+
+
+def ratio_words(one: MetricResult) -> tuple[str, str]:
+    """Head ÷ base, and its interval."""
+    found = ratio_of_values(one)
+    if found is None:
+        return UNKNOWN, UNKNOWN
+    middle, low, high = found
+    return f"{middle:.3f}", "counted" if one.metric is GateMetric.SIZE else interval_words(low, high)
+
+
+def interval_words(low: float, high: float) -> str:
+    """Of very few pairs the interval has no end that is worth printing."""
+    return f"{low:.3f} to {f'{high:.3f}' if high < _ANYTHING else '∞'}"
+
+
+def verdict_words(one: MetricResult) -> str:
+    """The verdict of one metric."""
+    if one.missing:
+        return "not known"
+    return "better" if one.verdict.is_better else TITLES[one.verdict.outcome]
+
+
+def _reason(result: GateResult) -> str:
+    if result.failures:
+        return "; ".join(result.failures)
+    one = result.judged.decisive
+    compared = compared_words(result, one)
+    if result.outcome is GateOutcome.WORSE:
+        return f"{compared}; {one.rule.tolerance:.1%} is tolerated"
+    if result.outcome is GateOutcome.PASSES:
+        return (
+            compared
+            if result.is_better
+            else f"{compared}, less than D = {one.rule.bound:.1%} worse{_limit(result, one)}"
+        )
+    return _doubt(result, one, compared)
+
+
+def named(result: GateResult, role: str) -> str:
+    """A side as it was written; of a model the name of its file, since checkouts lie anywhere, and which version."""
+    told = result.terms.base if role == BASE else result.terms.head
+    if len({one.model_digest for one in result.measurements.values()}) == 1:
+        return told
+    return f"{told.rpartition('/')[2]} ({result.measurements[role].model_digest[:8]})"
+
+
+def _limit(result: GateResult, one: MetricResult) -> str:
+    """Why D is more than is tolerated, where it is."""
+    if one.rule.bound <= one.rule.tolerance:
+        return ""
+    known = one.metric in result.terms.promised
+    why = f"{result.terms.budget} here can tell no less" if known else "what this machine can tell was not known"
+    return f" ({why})"
+
+
+def _doubt(result: GateResult, one: MetricResult, compared: str) -> str:
+    if one.missing:
+        return one.verdict.sentence
+    if one.ratio is None:
+        each = result.judged.pair_seconds
+        return one.verdict.sentence + (f"; one takes {each:.1f} s here: raise --budget" if each else "")
+    if one.control is not None and "base ÷ base" in one.verdict.sentence:
+        return f"{one.verdict.sentence}; something else used the machine: run it again"
+    return f"{compared}, which may be D = {one.rule.bound:.1%} worse, or not{_more_budget(result, one)}"
+
+
+def compared_words(result: GateResult, one: MetricResult) -> str:
+    found = ratio_of_values(one)
+    if found is None:
+        return f"{one.metric}: {one.verdict.sentence}"
+    middle, low, high = found
+    what = _MORE[one.metric].format(f"{middle:.3f}×")
+    interval = "" if one.metric is GateMetric.SIZE else f"{interval_words(low, high)}; "
+    values = f"{amount(one.metric, one.base)} → {amount(one.metric, one.head)}"
+    return f"head {what} base ({interval}{values})"
+
+
+def _more_budget(result: GateResult, one: MetricResult) -> str:
+    """The budget with which it could be told, where there is one."""
+    seconds = budget_for(result.judged, one.rule.bound, one.metric)
+    if seconds is None or seconds <= parse_duration_ns(result.terms.budget) / 1e9:
+        return ""
+    wanted = f"{int(seconds) + 1}s" if seconds < 120 else f"{int(seconds / 60) + 1}m"
+    return f"; --budget {wanted} would tell"
+
+
+def _interval(middle: float, low: float, high: float) -> str:
+    return f"{middle:.3f} ({interval_words(low, high)})"
+
+
+def _is_worse_besides(one: MetricResult) -> bool:
+    return not one.decides and one.verdict.outcome is GateOutcome.WORSE
