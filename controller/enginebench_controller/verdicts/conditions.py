@@ -1,4 +1,4 @@
-"""The conditions of `compare --fail-if`: `slower>3% or layer-slower>10%`, and whether they hold of what was compared."""
+"""The conditions of `compare --fail-if`, such as `slower>3% or layer-slower>10%`, and whether they hold."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence

@@ -137,6 +137,7 @@ def _reason(result: GateResult) -> str:
 
 
 def named(result: GateResult, role: str) -> str:
+    """The metrics, one after the other, as a sentence has them."""
     """A side as it was written; of a model the name of its file, since checkouts lie anywhere, and which version."""
     told = result.terms.base if role == BASE else result.terms.head
     if len({one.model_digest for one in result.measurements.values()}) == 1:
@@ -165,6 +166,7 @@ def _doubt(result: GateResult, one: MetricResult, compared: str) -> str:
 
 
 def compared_words(result: GateResult, one: MetricResult) -> str:
+    """What a metric came to, in words: how many times base's, with its interval and both values."""
     found = ratio_of_values(one)
     if found is None:
         return f"{one.metric}: {one.verdict.sentence}"
