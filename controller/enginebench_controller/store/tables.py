@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import duckdb
 
@@ -432,3 +433,10 @@ def _section(table: Table) -> str:
 
 def _column(meanings: Mapping[str, str], row: Row) -> Column:
     return Column(row["column_name"], row["data_type"], meanings.get(row["column_name"], ""))
+
+
+if __name__ == "__main__":
+    from enginebench_controller.store.connection import reading  # only this command opens a file
+
+    with reading(Path("no results.duckdb"), timeout_s=0) as _connection:
+        print(page(tables(_connection)), end="")
