@@ -21,10 +21,10 @@ PAGE = ROOT / "docs" / "reliability.md"
 TESTS = (
     "tests/agent/test_fuzz_messages.py",
     "tests/agent/test_fuzz_models.py",
-    "tests/agent/test_run_machine.py",
-    "tests/controller/model/test_fuzz_models.py",
-    "tests/controller/inputs/test_fuzz_inputs.py",
-    "tests/controller/exchange/test_fuzz_imports.py",
+    "tests/agent/runs/test_run_machine.py",
+    "tests/controller/models/formats/test_fuzz_models.py",
+    "tests/controller/models/inputs/test_fuzz_inputs.py",
+    "tests/controller/files/test_fuzz_imports.py",
     "tests/controller/store/test_store_machine.py",
 )
 AT_ONCE = 4

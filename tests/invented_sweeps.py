@@ -1,6 +1,6 @@
 """Listed profiles and sweeps over an invented model, for tests of what shows them. Nothing here was measured."""
 
-from controller.prospects.passes import conv, layer, one_pass, relu, three_layers
+from controller.verdicts.pruning.passes import conv, layer, one_pass, relu, three_layers
 from enginebench_controller.records import EngineRef, Peak, PeakKind, Rate, Status
 from enginebench_controller.store.profiles import ProfileEntry
 

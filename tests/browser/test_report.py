@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.comparing.chains import chain, conv_nodes, layer, reorder
+from controller.verdicts.chains import chain, conv_nodes, layer, reorder
 from enginebench_controller.files.reports import profile_html
 from enginebench_controller.verdicts.layers.profiles import compare_profiles
 

@@ -20,7 +20,7 @@ from integration.ssh_machine import SshMachine
 
 ONLY_FAKE = '[environments.default]\nengines = ["fake"]\n'
 BASE = ".local/share/enginebench"
-SPOOL = ROOT / "tests" / "agent" / "spool_0_1"
+SPOOL = ROOT / "tests" / "agent" / "runs" / "spool_0_1"
 """A result that nobody has collected."""
 NO_SYSTEMD = "#!/bin/sh\nexit 1\n"
 

@@ -8,7 +8,7 @@ import pytest
 
 import invented
 import opened_pages
-from controller.comparing.chains import ENGINE, OTHER_ENGINE, chain, layer
+from controller.verdicts.chains import ENGINE, OTHER_ENGINE, chain, layer
 from enginebench_controller.records import Configuration, Effective, EngineRef, ModelVersion, Readback, ReadbackSource
 from enginebench_controller.store.store import BenchmarkBundle, Store
 from enginebench_ui.pages import COMPARE

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import invented
-from controller.comparing.chains import OTHER_ENGINE, chain, conv_nodes, layer, reorder
+from controller.verdicts.chains import OTHER_ENGINE, chain, conv_nodes, layer, reorder
 from enginebench_controller.records import Configuration
 from enginebench_controller.store.store import BenchmarkBundle, Store
 from enginebench_ui import pages

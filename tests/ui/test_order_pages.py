@@ -5,7 +5,7 @@ import time
 import pytest
 
 import invented
-from controller.model.tiny_models import save, tiny_classifier
+from controller.tiny_models import save, tiny_classifier
 from enginebench_controller.home import default_home
 from enginebench_controller.jobs import JobState, cancel, jobs
 from enginebench_ui.pages import JOB, JOBS, NEW_BENCHMARK, NEW_PROFILE

@@ -10,8 +10,8 @@ import pytest
 import invented
 import invented_profiles
 import invented_sweeps
-from controller.model.tiny_models import save, tiny_classifier
-from controller.prospects.passes import conv, layer, one_pass, relu
+from controller.tiny_models import save, tiny_classifier
+from controller.verdicts.pruning.passes import conv, layer, one_pass, relu
 from enginebench_controller.files.profile_formats import ExportFormat
 from enginebench_controller.home import default_home
 from enginebench_controller.store.store import Store

@@ -9,7 +9,7 @@ import pytest
 
 import invented
 import opened_pages
-from controller.model.tiny_models import save, tiny_classifier
+from controller.tiny_models import save, tiny_classifier
 from enginebench_controller.home import default_home
 from enginebench_controller.jobs import jobs
 from enginebench_ui.pages import PROJECTS

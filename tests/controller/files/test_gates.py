@@ -1,0 +1,62 @@
+"""What a gate looks like in files: never a pass where nothing can be told, and names cannot break out."""
+
+from xml.etree import ElementTree
+
+import pytest
+
+import invented
+from controller.verdicts.pairs import arms
+from enginebench_controller.files.gates import gate_document, gate_markdown
+from enginebench_controller.files.junit import gate_junit
+from enginebench_controller.plan.plan import GateMetric, GateTerms
+from enginebench_controller.verdicts.gate_results import GateExplanation, GateResult, LayerShare, judge
+from enginebench_controller.verdicts.gate_rule import GateOutcome
+from enginebench_controller.verdicts.gate_words import headline
+
+
+def result(ratio=1.0, *, scatter=0.01, **changes) -> GateResult:
+    terms = GateTerms(budget="40s", promised={GateMetric.LATENCY: 0.02}, base="a|b", head="<c>")
+    one = invented.measured("m0000001")
+    roles = dict.fromkeys(("base", "head", "control"), one)
+    return GateResult(invented.benchmark(), terms, judge(terms, arms(ratio, scatter=scatter)), roles, **changes)
+
+
+@pytest.mark.parametrize(
+    ("found", "outcome", "failures", "skipped"),
+    [
+        (result(1.05), "worse", ("1", "1"), "0"),
+        (result(1.0), "pass", ("0", "0"), "0"),
+        (result(1.01, scatter=0.2), "cannot_tell", ("0", "1"), "1"),
+        (result(1.0, failures=("head: it crashed",)), "cannot_tell", ("1", "2"), "1"),
+    ],
+)
+def test_every_file_has_the_same_outcome(found, outcome, failures, skipped) -> None:
+    assert gate_document(found)["outcome"] == outcome
+    words = outcome.replace("_", " ")
+    assert gate_markdown(found).startswith(f"## enginebench gate: {words}\n\n**{words}: ")
+    for strict, failed in zip((False, True), failures, strict=True):
+        root = ElementTree.fromstring(gate_junit(found, strict=strict))
+        assert root.get("failures") == failed
+    assert ElementTree.fromstring(gate_junit(found, strict=False)).get("skipped") == skipped
+
+
+def test_the_layers_that_explain_it_are_named_with_their_share() -> None:
+    layers = GateExplanation(("p", "q"), (LayerShare("Conv_4", "Conv", 310_000, 0.62),), 500_000)
+    found = result(1.05, explanation=layers)
+    assert "Conv&#95;4 (Conv, +0.310 ms, 62 % of the difference)" in gate_markdown(found)
+    assert gate_document(found)["layers"]["layers"][0]["share"] == 0.62
+
+
+def test_names_of_others_are_harmless_and_a_pass_names_d() -> None:
+    found = result(1.0)
+    assert "a&#124;b" in gate_markdown(found)
+    assert "<c>" not in gate_markdown(found)
+    assert "less than D = 2.0% worse" in headline(found)
+    assert found.outcome is GateOutcome.PASSES
+
+
+def test_what_failed_is_not_called_an_output_and_keeps_its_lines() -> None:
+    found = result(1.0, failures=("head: the plugin said\nno\x00thing",))
+    assert "> **Failed:** head: " in gate_markdown(found) and "**Outputs:**" not in gate_markdown(found)
+    case = ElementTree.fromstring(gate_junit(found, strict=False)).find(".//failure")
+    assert case is not None and "said\nno\N{REPLACEMENT CHARACTER}thing" in str(case.text)

@@ -1,0 +1,71 @@
+"""A preview says what a plan comes to, and in the planner's words why it cannot be, without changing anything."""
+
+import pytest
+
+from controller.tiny_models import save, tiny_classifier
+from enginebench_controller.home import Home
+from enginebench_controller.models.zoo import ZOO
+from enginebench_controller.plan.plan import make_plan
+from enginebench_controller.plan.preview import preview
+from offered import engine, target
+
+
+@pytest.fixture
+def library(tmp_path):
+    return Home(tmp_path / "home").library
+
+
+@pytest.fixture
+def digest(library, tmp_path):
+    return library.add(save(tiny_classifier(), tmp_path / "tiny.onnx")).digest
+
+
+def plan(model, **fields):
+    return make_plan({"models": [model], **fields}, "test")
+
+
+def test_a_plan_is_expanded_over_what_targets_said(library, digest):
+    found = preview(library, plan(digest, batch=[1, 4], cores=[1, 2]), [target(engine("a"), engine("b"))])
+
+    assert found.refusals == ()
+    assert len(found.expansion.jobs) == 8
+    assert {job.model.name for job in found.expansion.jobs} == {"tiny"}
+
+
+def test_all_reasons_are_told_as_the_planner_says_them(library, digest):
+    asked = plan(digest, engines=["a"], cores=[3], precision=["bf16"], load=["open-loop"])
+    found = preview(library, asked, [target(engine("a"))])
+
+    assert found.expansion is None
+    assert found.refusals[0] == "the load open-loop needs a rate: write --rate 50 for 50 inferences a second"
+    found = preview(library, plan(digest, engines=["a"], cores=[3, 4]), [target(engine("a"))])
+    assert found.refusals == (
+        "a on local CPU: 3 cores are asked for, and the target has 2",
+        "a on local CPU: 4 cores are asked for, and the target has 2",
+    )
+
+
+def test_what_is_wrong_with_a_single_model_or_a_stop_rule_is_one_reason(library, digest):
+    (gone,) = preview(library, plan("f" * 64), [target(engine("a"))]).refusals
+    assert "the library holds no version ffffffffffff" in gone
+    (short,) = preview(library, plan(digest, duration="9s", max_duration="1s"), [target(engine("a"))]).refusals
+    assert "shorter than duration" in short
+    (nobody,) = preview(library, plan(digest), [target(engine("a", formats=["openvino_ir"]))]).refusals[:1]
+    assert nobody == "no engine on these targets reads these models"
+
+
+def test_a_model_of_the_zoo_is_not_built_for_a_look(library, tmp_path):
+    found = preview(library, plan("zoo:resnet50", batch=[1, 64]), [target(engine("a"))])
+
+    assert {job.model.digest for job in found.expansion.jobs} == {ZOO["resnet50"].digest}
+    assert not (tmp_path / "home").exists()
+
+
+def test_sparsities_multiply_the_passes_where_an_engine_can_impose_them(library, digest):
+    able, unable = engine("a", options=["imposed_sparsity"]), engine("b")
+    found = preview(library, plan(digest), [target(able, unable)], (0.0, 0.9))
+
+    assert [job.configuration.options["imposed_sparsity"] for job in found.expansion.jobs] == ["0", "0.9"]
+    assert found.expansion.notes == ("b is left out: it cannot impose sparsity",)
+    (refusal,) = preview(library, plan(digest, engines=["b"]), [target(able, unable)], (0.9,)).refusals
+    assert "b cannot impose sparsity" in refusal

@@ -1,0 +1,96 @@
+"""Who takes turns with whom: what one answer compares, and what runs alone instead of being refused."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from controller.plan.test_expand import INPUTS, ONNX, engine, target
+from enginebench_controller.plan.configurations import BoundModel
+from enginebench_controller.plan.expand import Case, Expansion, expand
+from enginebench_controller.plan.plan import make_plan
+from enginebench_controller.plan.turns import Interleave, in_turns
+from enginebench_controller.records import TargetSnapshot
+from enginebench_controller.runs.execution import groups_of
+from enginebench_controller.runs.undertaking import Undertaking
+
+INT8 = replace(ONNX, digest="b" * 64, name="net-int8", parent_digest=ONNX.digest, derivation="int8 QDQ")
+OTHER = replace(ONNX, digest="c" * 64, name="other")
+VERSIONS = {one.name: one for one in (ONNX, INT8, OTHER)}
+TWO = target(engine("ort"), engine("vino"))
+
+
+def planned(*targets: TargetSnapshot, **fields: Any) -> Expansion:
+    plan = make_plan({"models": ["net"], **fields}, "run")
+    expansion = expand(plan, targets, lambda name, _batch: BoundModel(VERSIONS[name], INPUTS))
+    return in_turns(plan, expansion, targets)
+
+
+def groups(jobs: tuple[Case, ...], *, of_device: bool = False) -> list[int]:
+    """How many are carried out together, group by group."""
+    interleave = Interleave(7, of_device=of_device)
+    return [len(group.members) for group in groups_of([Undertaking(job) for job in jobs], "b1", interleave)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "sizes"),
+    [
+        ({}, [2]),
+        ({"batch": [1, 4]}, [2, 2]),
+        ({"batch": [1, 4], "cores": [1, 2]}, [2] * 4),
+        ({"engines": ["ort"], "batch": [1, 4]}, [1, 1]),
+        ({"models": ["net", "net-int8", "other"]}, [4, 2]),
+        ({"engines": ["ort"], "models": ["net", "net-int8"]}, [2]),
+        ({"engines": ["ort"], "models": ["net", "other"]}, [1, 1]),
+        ({"load": ["sync", "async"]}, [2, 2]),
+        ({"load": ["async"], "requests": [2, 4]}, [4]),
+        ({"interleave": False}, [1, 1]),
+    ],
+)
+def test_a_group_is_what_one_answer_compares(fields: dict[str, Any], sizes: list[int]) -> None:
+    assert sorted(groups(planned(TWO, **fields).jobs)) == sorted(sizes)
+
+
+def test_environments_take_turns_and_targets_do_not() -> None:
+    versions = target(engine("ort"), engine("ort", environment="old", version="0.9"))
+    assert groups(planned(versions, engines=["ort@*"]).jobs) == [2]
+    both = [replace(TWO, target=name) for name in ("nuc", "board")]
+    assert groups(planned(*both).jobs) == [2, 2]
+
+
+def test_in_turns_there_are_more_and_shorter_processes_unless_it_is_said_how_many() -> None:
+    rules = {job.configuration.stop for job in planned(TWO).jobs}
+    (rule,) = rules
+    assert (rule.processes, rule.min_duration_ns, rule.target_relative_half_width) == (5, 6_000_000_000, 0)
+    (said,) = {job.configuration.stop for job in planned(TWO, processes=2, interval="2%").jobs}
+    assert (said.processes, said.target_relative_half_width) == (2, 0.02)
+    (alone,) = {job.configuration.stop for job in planned(TWO, engines=["ort"]).jobs}
+    assert (alone.processes, alone.target_relative_half_width) == (3, 0.01)
+
+
+def test_what_cannot_take_turns_runs_alone_and_a_note_says_why() -> None:
+    open_loop = planned(TWO, load=["open-loop"], rate=[5])
+    assert groups(open_loop.jobs) == [1, 1]
+    assert open_loop.notes == (
+        "net (nuc, CPU, batch 1, 2 cores, open-loop 5/s poisson): measured one after the other, not in turns: "
+        "the arrivals of an open loop wait for nobody's turn",
+    )
+    small = replace(TWO, host={**TWO.host, "memory_bytes": 500_000_000})
+    crowded = planned(small)
+    assert groups(crowded.jobs) == [1, 1] and "would take about 0.6 GB, and the target has 0.5" in crowded.notes[0]
+    many = planned(target(engine("ort")), load=["async"], requests=list(range(1, 66)))
+    assert groups(many.jobs) == [1] * 65 and "they are 65, and at most 64 take turns" in many.notes[0]
+
+
+def test_all_of_a_device_take_turns_where_that_is_asked_for() -> None:
+    expansion = planned(TWO, batch=[1, 4], interleave="device")
+    assert groups(expansion.jobs, of_device=True) == [4]
+
+
+def test_rungs_of_a_ladder_are_no_rivals() -> None:
+    rungs = [{"name": name, "title": name, "fields": {"engines": [name]}} for name in ("ort", "vino")]
+    assert groups(planned(TWO, ladder="latency", rungs=rungs).jobs) == [1, 1]
+    fields = {"models": ["net"], "rungs": rungs}
+    assert make_plan(fields, "run").device_takes_turns, "other rungs are: base and head of a gate"
+    assert not make_plan(fields | {"ladder": "latency"}, "run").device_takes_turns
+    assert not make_plan(fields | {"interleave": False}, "run").device_takes_turns

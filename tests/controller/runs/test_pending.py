@@ -1,0 +1,136 @@
+"""What a command is about to do is on the disk before it begins, and nobody else's while it lives."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from enginebench_controller.errors import InputError
+from enginebench_controller.plan.expand import Case
+from enginebench_controller.plan.turns import Interleave
+from enginebench_controller.records import (
+    Arrivals,
+    Configuration,
+    EngineRef,
+    Hint,
+    InputFile,
+    InputSet,
+    InputTensor,
+    Load,
+    ModelFile,
+    ModelVersion,
+    StopRule,
+)
+from enginebench_controller.runs.execution import groups_of
+from enginebench_controller.runs.outcome import PassOrder, run_spec
+from enginebench_controller.runs.undertaking import (
+    Pending,
+    PendingJob,
+    Undertaking,
+    claimed,
+    pending_jobs,
+    plans,
+    written,
+)
+from enginebench_proto.v1 import run_pb2
+
+CONFIGURATION = Configuration(
+    "CPU",
+    batch=2,
+    cores=1,
+    hint=Hint.LATENCY,
+    load=Load.OPEN_LOOP,
+    arrivals=Arrivals(33.3),
+    inputs=(InputTensor("x", "float32", (2, 8)),),
+    input_set=InputSet(items=((InputFile("x", "c" * 64, 10),),)),
+    options={"latency_us": "10"},
+    stop=StopRule(target_relative_half_width=0.1),
+)
+MODEL = ModelVersion("a" * 64, "net", "onnx", (ModelFile("net.onnx", "a" * 64, 10),), 1)
+JOB = Case("edge", EngineRef("fake", "default", "1.0"), MODEL, CONFIGURATION, ("fake:0",), {"c" * 64: Path("/x.npy")})
+PASSES = PassOrder("p1", None, 5, {"models": ["net"]}, {"edge": {"cpu": {"cores": 4}}})
+PENDING = Pending("b1", "net", 10**9, (PendingJob("m1", JOB), PendingJob("m2", JOB)), Interleave(7), PASSES)
+
+
+def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
+    with written(tmp_path, PENDING):
+        (path,) = plans(tmp_path)
+        content = path.read_bytes()
+    with claimed(path) as claim:
+        assert claim is not None and claim.pending == PENDING
+        before, after = PENDING.jobs[0].job, claim.pending.jobs[0].job
+    assert content == path.read_bytes()
+    kind = run_pb2.RUN_KIND_MEASURE
+    assert run_spec(before, "r", kind, 1) == run_spec(after, "r", kind, 1), "an agent takes them for the same run"
+
+
+def test_a_plan_of_before_there_were_groups_takes_turns_as_it_said(tmp_path: Path) -> None:
+    with written(tmp_path, PENDING):
+        (path,) = plans(tmp_path)
+    content = path.read_bytes().replace(b',"of_device":true', b"").replace(b',"turns":""', b"")
+    path.write_bytes(content)
+    assert b"of_device" not in content and b"turns" not in content
+    with claimed(path) as claim:
+        assert claim is not None and claim.pending == PENDING
+        groups = groups_of(claim.pending.undertakings(), "b1", claim.pending.interleave)
+        assert [len(group.members) for group in groups] == [2]
+
+
+def test_a_plan_is_its_commands_alone_while_that_lives(tmp_path: Path) -> None:
+    with written(tmp_path, PENDING):
+        (path,) = plans(tmp_path)
+        with claimed(path) as claim:
+            assert claim is None
+    with claimed(path) as first, claimed(path) as second:
+        assert first is not None and second is None
+        first.drop()
+    with claimed(path) as gone:
+        assert gone is None
+    assert plans(tmp_path) == ()
+
+
+def test_a_killed_command_leaves_its_plan_to_others(tmp_path: Path) -> None:
+    program = """
+import sys
+from pathlib import Path
+sys.path[:0] = [sys.argv[2]]
+from controller.runs.test_pending import PENDING
+from enginebench_controller.runs.undertaking import written
+with written(Path(sys.argv[1]), PENDING):
+    print("written", flush=True)
+    sys.stdin.read()
+"""
+    command = [sys.executable, "-c", program, str(tmp_path), str(Path(__file__).parents[2])]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=dict(os.environ)) as killed:
+        assert killed.stdout is not None and killed.stdout.readline() == b"written\n"
+        killed.kill()
+    (path,) = plans(tmp_path)
+    with claimed(path) as claim:
+        assert claim is not None and claim.pending.outcome_ids == ("m1", "m2")
+
+
+def test_a_plan_of_another_version_is_told_and_kept(tmp_path: Path) -> None:
+    with written(tmp_path, PENDING):
+        (path,) = plans(tmp_path)
+    path.write_bytes(path.read_bytes().replace(b'"form":1', b'"form":9'))
+    with pytest.raises(InputError, match=r"no plan that this version .* remove the file"), claimed(path):
+        pass
+    assert path.exists()
+
+
+def test_a_plan_that_cannot_be_written_stops_the_command(tmp_path: Path) -> None:
+    (tmp_path / "pending").write_text("")
+    with pytest.raises(InputError, match="the plan cannot be written"), written(tmp_path, PENDING):
+        pass
+
+
+def test_each_attempt_is_a_run_of_its_own_and_known_again() -> None:
+    (one, other) = PENDING.undertakings()
+    assert [one.begin(0), one.begin(0), one.begin(1)] == ["m1-0-0", "m1-0-1", "m1-1-0"]
+    again = Undertaking(JOB, "m1")
+    again.recognize(["m1-0-1", "m1-1-0", "m2-0-0", "m1", "m1-0-1.blocks", "xm1-2-0"])
+    assert (again.run_ids, again.run_id(0)) == (one.run_ids, "m1-0-1")
+    assert other.run_ids == []
+    assert pending_jobs([one]) == PENDING.jobs[:1]

@@ -1,0 +1,227 @@
+"""Profiles side by side: which layers are each other's, which is faster, and that no time is lost."""
+
+import ast
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from controller.verdicts.chains import ENGINE, OTHER_ENGINE, chain, conv_nodes, layer, reorder, times
+from enginebench_controller.errors import InputError
+from enginebench_controller.files.comparisons import comparison_document
+from enginebench_controller.records import Effective, LayerState, Readback, ReadbackSource
+from enginebench_controller.verdicts.layers import rows
+from enginebench_controller.verdicts.layers.profiles import compare_profiles
+from enginebench_controller.verdicts.layers.rows import LayerVerdict
+
+
+def compared(*profiles, **options):
+    (pair,) = compare_profiles(profiles, **options).pairs
+    return pair
+
+
+def test_how_sure_is_sure_and_how_much_is_much_of_layers_stand_in_the_room_of_statistics_only():
+    tree = ast.parse(Path(rows.__file__).read_text(encoding="utf-8"))
+    assert [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and type(node.value) is float] == []
+
+
+def rows_by_name(pair):
+    return {row.name: row for row in pair.rows}
+
+
+def both(first, second):
+    return compared(
+        chain("a", [layer(*one) for one in enumerate(first)]), chain("b", [layer(*one) for one in enumerate(second)])
+    )
+
+
+@pytest.mark.parametrize(
+    ("second_ns", "verdict"),
+    [(1_200_000, LayerVerdict.WORSE), (800_000, LayerVerdict.BETTER), (1_000_100, LayerVerdict.WITHIN_NOISE)],
+)
+def test_a_layer_is_better_or_worse_only_beyond_noise_and_beyond_what_is_worth_speaking_of(second_ns, verdict):
+    (row,) = both([1_000_000], [second_ns]).rows
+    assert row.verdict is verdict
+    assert row.ratio == pytest.approx(second_ns / 1_000_000)
+    assert row.difference_ns == row.contribution_ns == second_ns - 1_000_000
+
+
+def test_a_significant_difference_below_the_practical_threshold_is_noise():
+    first, second = (
+        chain("a", [layer(0, times(1_000_000, spread=1e-5))]),
+        chain("b", [layer(0, times(1_030_000, spread=1e-5))]),
+    )
+    assert compared(first, second).rows[0].verdict is LayerVerdict.WITHIN_NOISE
+    assert compared(first, second, practical=0.01).rows[0].verdict is LayerVerdict.WORSE
+
+
+def test_verdicts_are_corrected_for_the_number_of_rows():
+    noisy = (1_000_000, 1_300_000, 900_000, 1_200_000, 1_100_000, 1_000_000, 1_250_000, 950_000)
+    slower = tuple(value + 170_000 for value in noisy)
+    alone = compared(chain("a", [layer(0, noisy)]), chain("b", [layer(0, slower)]))
+    rest = [layer(order, times(1_000_000, len(noisy))) for order in range(1, 60)]
+    among_many = compared(chain("a", [layer(0, noisy), *rest]), chain("b", [layer(0, slower), *rest]))
+
+    assert alone.rows[0].verdict is LayerVerdict.WORSE
+    assert among_many.rows[0].verdict is LayerVerdict.WITHIN_NOISE
+    assert among_many.rows[0].ratio_high > alone.rows[0].ratio_high
+
+
+def test_layers_of_two_engines_stand_in_one_row_under_the_models_word():
+    first = chain("a", [layer(0, 100_000), layer(1, 300_000)])
+    second = chain(
+        "b",
+        [layer(1, 250_000, engine=OTHER_ENGINE), layer(0, 90_000, engine=OTHER_ENGINE), reorder(2, 5_000)],
+        engine=OTHER_ENGINE,
+    )
+    pair = compared(first, second)
+
+    assert [(row.name, row.operator, row.first.types, row.second.types) for row in pair.rows if row.is_joined] == [
+        ("conv0", "Conv", ("Conv",), ("Convolution",)),
+        ("conv1", "Conv", ("Conv",), ("Convolution",)),
+    ]
+    assert [(one.type, one.first.layers, one.second.layers) for one in pair.types] == [
+        ("Conv", 2, 2),
+        ("reorder", 0, 1),
+    ]
+    assert {one.type for one in pair.engine_types} == {"Conv", "Convolution", "Reorder"}
+    assert pair.types[1].first.time_ns is None, "no reorder on the first side is not a time of 0"
+
+
+def test_no_time_is_lost_or_counted_twice():
+    first = chain("a", [layer(0, 100_001), reorder(7, 3_333), layer(1, None), layer(2, 77_777)])
+    second = chain("b", [layer(0, 90_003), layer(1, 55_555), layer(2, 11_111), reorder(9, 1)])
+    pair = compared(first, second)
+
+    assert (
+        tuple(sum(getattr(row, side).time_ns or 0 for row in pair.rows) for side in ("first", "second"))
+        == pair.coverage.total_ns
+    )
+    assert sum(row.contribution_ns for row in pair.rows) == pair.coverage.total_ns[1] - pair.coverage.total_ns[0]
+    for types in (pair.types, pair.engine_types):
+        assert sum(one.first.time_ns or 0 for one in types) == pair.coverage.total_ns[0]
+        assert sum(one.second.time_ns or 0 for one in types) == pair.coverage.total_ns[1]
+    assert pair.coverage.joined_ns == (100_001 + 77_777, 90_003 + 11_111)
+
+
+def test_why_a_side_has_no_time_is_told_apart():
+    first = chain("a", [layer(0, 100_000), layer(1, None), reorder(2, 5_000)])
+    rows = rows_by_name(compared(first, chain("b", [layer(0, 100_000), layer(1, 40_000)])))
+
+    assert (rows["conv1"].outcome, rows["conv1"].first.state) == ("not executed in A", LayerState.NOT_EXECUTED)
+    assert (rows["reorder2"].outcome, rows["reorder2"].second.state) == ("absent in B", LayerState.ABSENT)
+    assert rows["conv1"].ratio is rows["conv1"].difference_ns is rows["conv1"].verdict is None
+    assert rows["conv1"].contribution_ns == 40_000
+
+
+def test_a_layer_of_unknown_origin_makes_it_no_data_rather_than_not_executed():
+    stranger = replace(layer(1, 40_000), name="subgraph", category="engine_made", group=None)
+    nodes = [
+        replace(node, group=None if node.group == 1 else 0, state="unmatched" if node.group == 1 else "named")
+        for node in conv_nodes(2)
+    ]
+    rows = rows_by_name(
+        compared(chain("a", [layer(0, 100_000), layer(1, 50_000)]), chain("b", [layer(0, 100_000), stranger], nodes))
+    )
+    assert rows["conv1"].outcome == "no data in B"
+
+
+def test_a_baseline_of_zero_has_no_ratio_and_is_still_compared():
+    row = both([(0,) * 20], [5_000]).rows[0]
+    assert (row.ratio, row.ratio_low, row.difference_ns, row.verdict) == (None, None, 5_000, LayerVerdict.WORSE)
+    assert both([(0,) * 20], [(0,) * 20]).rows[0].verdict is LayerVerdict.WITHIN_NOISE
+
+
+def test_a_single_inference_tells_no_verdict():
+    row = both([(5_000,)], [(9_000,)]).rows[0]
+    assert (row.verdict, row.ratio, row.p_value, row.outcome) == (None, 1.8, None, "too few inferences to tell")
+
+
+def test_quantized_layers_show_as_a_transition_whatever_engines_call_precisions():
+    first = chain("a", [layer(0, 100_000, precision="float"), layer(1, 50_000, precision="FP32")])
+    second = chain("b", [layer(0, 30_000, precision="uint8"), layer(1, 50_000, precision="f32")])
+    found = {(one.first, one.second): one.rows for one in compared(first, second).transitions}
+    assert found == {("f32", "u8"): 1, ("f32", "f32"): 1}
+
+
+def test_parameters_of_a_layer_that_differ_are_told_within_one_engine_only():
+    first = chain("a", [layer(0, 1_000, parameters={"a": "1", "b": "2"})])
+    changed = layer(0, 1_000, kernel="gemm", parameters={"a": "1", "c": "3"})
+    (row,) = compared(first, chain("b", [changed])).rows
+    assert {(one.parameter, one.first, one.second) for one in row.differences} == {
+        ("kernel", "jit", "gemm"),
+        ("b", "2", None),
+        ("c", None, "3"),
+    }
+    assert not compared(first, chain("c", [changed], engine=OTHER_ENGINE)).rows[0].differences
+
+
+def test_sides_that_are_not_alike_are_told_in_sentences_and_in_settings():
+    first, second = chain("a", [layer(0, 1_000)]), chain("b", [layer(0, 1_000)])
+    bf16 = Effective(
+        precision=Readback("bf16", ReadbackSource.ENGINE_API), threads=Readback(2, ReadbackSource.OBSERVED)
+    )
+    f32 = replace(bf16, precision=Readback("f32", ReadbackSource.ENGINE_API))
+    second = replace(
+        second, host={"cpu_model": "Other 1"}, effective=bf16, configuration=replace(second.configuration, batch=4)
+    )
+    found = compare_profiles([replace(first, effective=f32), second])
+
+    assert any(
+        sentence.startswith("the processors differ: Invented 3000 in A, Other 1 in B") for sentence in found.remarks
+    )
+    assert any(sentence.startswith("the batch differs") for sentence in found.remarks)
+    assert any(sentence.startswith("effective precision differs") for sentence in found.remarks)
+    assert {one.setting: one.values for one in found.settings}["configuration.batch"] == ("1", "4")
+    assert not compare_profiles([first, replace(first, id="again")]).settings
+
+
+def test_of_several_profiles_each_is_compared_with_the_first():
+    profiles = [chain(name, [layer(0, time_ns)]) for name, time_ns in (("a", 1_000), ("b", 2_000), ("c", 500))]
+    found = compare_profiles(profiles)
+    assert [(pair.first.id, pair.second.id, pair.latency_ratio) for pair in found.pairs] == [
+        ("a", "b", 2.0),
+        ("a", "c", 0.5),
+    ]
+
+
+def test_without_graphs_layers_of_one_engine_are_joined_by_name():
+    parts = {"nodes": (), "coverage": None, "work": None, "unmatched_reason": "a torchscript file has no ONNX graph"}
+    bare = [replace(layer(order, 1_000), group=None, category="") for order in range(3)]
+    first, second = (replace(chain(name, bare), **parts) for name in "ab")
+    pair = compared(first, second)
+    assert pair.coverage.joined_rows == 3 and pair.coverage.shares == (1.0, 1.0)
+    assert "joined by the names" in pair.remarks[0]
+    assert compared(first, replace(second, engine=OTHER_ENGINE)).coverage.joined_rows == 0
+
+
+def test_a_profile_without_layers_is_refused_with_its_reason():
+    whole = chain("a", [layer(0, 1_000)])
+    with pytest.raises(InputError, match="no layers to compare"):
+        compare_profiles([whole, replace(whole, layers=())])
+    with pytest.raises(InputError, match="two profiles or more"):
+        compare_profiles([whole])
+
+
+def test_renamed_nodes_of_another_version_are_found():
+    first = chain("a", [layer(order, 1_000 * (order + 1)) for order in range(4)])
+    second = chain("b", [layer(order, 2_000) for order in range(4)], conv_nodes(4, prefix="Conv_node_"), engine=ENGINE)
+    pair = compared(first, second)
+    assert pair.coverage.joined_rows == pair.coverage.exact_rows == 4
+    assert [(one.operator, one.matched) for one in pair.coverage.operators] == [("Conv", 4), ("Relu", 4)]
+
+
+def test_the_document_is_valid_json_with_null_for_what_is_unknown():
+    first = chain("a", [layer(0, (0,) * 20), layer(1, None), layer(2, 40_000)])
+    second = chain("b", [layer(0, 5_000), layer(1, 5_000), layer(2, 41_000)], unprofiled_ns=0)
+    document = json.loads(json.dumps(comparison_document(compare_profiles([first, second])), allow_nan=False))
+    rows = {row["name"]: row for row in document["comparisons"][0]["layers"]}
+    assert rows["conv0"]["ratio"] is None and rows["conv1"]["first"]["time_ns"] is None
+    assert document["sides"][0]["energy_uj"] is None and document["checks"] is None
+    assert document["comparisons"][0]["coverage"]["total_ns"] == [40_000, 51_000]
+
+
+def test_three_thousand_layers_make_as_many_rows():
+    first, second = (chain(name, [layer(order, 10_000 + order) for order in range(3_000)]) for name in "ab")
+    assert compared(first, second).coverage.joined_rows == 3_000

@@ -1,0 +1,118 @@
+"""`--fail-if`: what it understands, and when it holds."""
+
+from dataclasses import replace
+
+import pytest
+
+import invented
+from controller.verdicts.chains import chain, layer, times
+from enginebench_controller.errors import InputError
+from enginebench_controller.records import Phase
+from enginebench_controller.stats.comparison import Comparison, ComparisonMethod, Verdict
+from enginebench_controller.verdicts.conditions import (
+    Condition,
+    ConditionMetric,
+    ConditionOutcome,
+    check_measurements,
+    check_profiles,
+    parse_conditions,
+)
+from enginebench_controller.verdicts.layers.profiles import compare_profiles
+from enginebench_controller.verdicts.pairing import Compared
+
+SLOWER = parse_conditions("slower>3%")
+
+
+def profiles_checked(condition, first, second):
+    return check_profiles(compare_profiles([first, second]), parse_conditions(condition))
+
+
+def compared(ratio, low, high, **fields):
+    first, second = (replace(invented.measured(name), **fields) for name in ("m1", "m2"))
+    found = Comparison(ratio, low, high, 0.01, Verdict.SLOWER, ComparisonMethod.PROCESSES)
+    return Compared(first, second, is_paired=False, comparison=found, remarks=())
+
+
+def test_conditions_are_joined_by_or():
+    assert parse_conditions("slower>3% or layer-slower > 10%") == (
+        Condition(ConditionMetric.SLOWER, 0.03),
+        Condition(ConditionMetric.LAYER_SLOWER, 0.1),
+    )
+    assert [str(one) for one in parse_conditions("memory>5%, coverage<95.5%")] == ["memory>5%", "coverage<95.5%"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "slower", "slower>3", "slower<3%", "coverage>95%", "faster>3%", "slower>3% and memory>1%", "slower>-1%", "or"],
+)
+def test_anything_else_is_refused_in_one_sentence(text):
+    with pytest.raises(InputError) as caught:
+        parse_conditions(text)
+    assert "--fail-if" in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "low", "high", "outcome"),
+    [
+        (1.10, 1.05, 1.15, ConditionOutcome.FAILED),
+        (1.10, 1.02, 1.18, ConditionOutcome.INCONCLUSIVE),
+        (1.04, 1.01, 1.07, ConditionOutcome.INCONCLUSIVE),
+        (1.00, 0.99, 1.01, ConditionOutcome.PASSED),
+        (0.50, 0.40, 0.60, ConditionOutcome.PASSED),
+        (1.50, None, None, ConditionOutcome.INCONCLUSIVE),
+        (None, None, None, ConditionOutcome.INCONCLUSIVE),
+    ],
+)
+def test_measurements_fail_only_with_their_whole_interval_beyond_the_limit(ratio, low, high, outcome):
+    (check,) = check_measurements([compared(ratio, low, high)], SLOWER)
+    assert check.outcome is outcome
+
+
+def test_conditions_on_layers_are_refused_for_measurements():
+    with pytest.raises(InputError, match="about layers"):
+        check_measurements([compared(1, 1, 1)], parse_conditions("layer-slower>3%"))
+
+
+def test_a_profile_is_slower_when_layers_and_latency_say_so():
+    first = chain("a", [layer(0, 100_000)])
+    slow = chain("b", [layer(0, 120_000)])
+    outcomes = {
+        "both": profiles_checked("slower>3%", first, slow),
+        "layers only": profiles_checked("slower>3%", first, replace(slow, unprofiled_latency_ns=100_000)),
+        "neither": profiles_checked("slower>3%", first, replace(first, id="b")),
+        "unknown": profiles_checked("slower>3%", first, replace(slow, unprofiled_latency_ns=None)),
+    }
+    assert {name: check.outcome for name, (check,) in outcomes.items()} == {
+        "both": ConditionOutcome.FAILED,
+        "layers only": ConditionOutcome.INCONCLUSIVE,
+        "neither": ConditionOutcome.PASSED,
+        "unknown": ConditionOutcome.INCONCLUSIVE,
+    }
+
+
+def test_each_layer_worth_speaking_of_is_a_check_of_its_own():
+    noisy = times(100_000, spread=0.5)
+    first = chain("a", [layer(0, 100_000), layer(1, 100_000), layer(2, noisy), layer(3, 100)])
+    second = chain("b", [layer(0, 120_000), layer(1, 100_000), layer(2, noisy), layer(3, 200)])
+    checks = profiles_checked("layer-slower>10%", first, second)
+    assert [(check.subject, check.outcome) for check in checks] == [
+        ("conv0 (Conv)", ConditionOutcome.FAILED),
+        ("conv1 (Conv)", ConditionOutcome.PASSED),
+        ("conv2 (Conv)", ConditionOutcome.INCONCLUSIVE),
+    ]
+
+
+def test_memory_and_coverage_are_checked_without_noise():
+    phases = {name: (Phase("compile", 1, peak),) for name, peak in (("a", 100), ("b", 104), ("c", 106))}
+    sides = {name: replace(chain(name, [layer(0, 1_000)]), phases=own) for name, own in phases.items()}
+    assert profiles_checked("memory>5%", sides["a"], sides["b"])[0].outcome is ConditionOutcome.PASSED
+    assert profiles_checked("memory>5%", sides["a"], sides["c"])[0].outcome is ConditionOutcome.FAILED
+    assert (
+        profiles_checked("memory>5%", sides["a"], replace(sides["b"], phases=()))[0].outcome
+        is ConditionOutcome.INCONCLUSIVE
+    )
+
+    half = chain("d", [layer(0, 1_000), layer(1, None)])
+    whole = chain("e", [layer(0, 1_000), layer(1, 1_000)])
+    assert profiles_checked("coverage<95%", half, whole)[0].outcome is ConditionOutcome.FAILED
+    assert profiles_checked("coverage<50%", half, whole)[0].outcome is ConditionOutcome.PASSED

@@ -1,0 +1,124 @@
+"""What process pairs amount to: worse, pass, cannot tell; and nothing that was not measured is a number."""
+
+import math
+
+import pytest
+
+from controller.verdicts.pairs import arm, arms
+from enginebench_controller.plan.gate import BASE, CONTROL, HEAD
+from enginebench_controller.plan.plan import GateMetric, GateTerms
+from enginebench_controller.verdicts.gate_results import able, judge, ratio_of_values, stands
+from enginebench_controller.verdicts.gate_rule import GateOutcome
+
+TERMS = GateTerms(budget="40s", promised={GateMetric.LATENCY: 0.02})
+
+
+def of(judged, metric):
+    return next(one for one in judged.metrics if one.metric is metric)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "outcome", "is_better"),
+    [
+        (1.05, GateOutcome.WORSE, False),
+        (1.0, GateOutcome.PASSES, False),
+        (0.9, GateOutcome.PASSES, True),
+    ],
+)
+def test_the_verdict_follows_from_how_long_head_takes(ratio, outcome, is_better) -> None:
+    judged = judge(TERMS, arms(ratio))
+    assert (judged.outcome, judged.is_better) == (outcome, is_better)
+    assert stands(judged)
+    middle, low, high = ratio_of_values(judged.decisive)
+    assert low < ratio < high
+    assert middle == pytest.approx(ratio, rel=0.01)
+
+
+def test_what_scatters_too_much_cannot_be_told_and_does_not_stand() -> None:
+    judged = judge(TERMS, arms(1.01, scatter=0.2))
+    assert judged.outcome is GateOutcome.CANNOT_TELL
+    assert not stands(judged)
+    assert able(judged) > 0.05
+
+
+def test_nothing_stands_on_a_single_pair() -> None:
+    judged = judge(TERMS, arms(2.0, pairs=1))
+    assert judged.outcome is GateOutcome.CANNOT_TELL
+    assert judged.pair_seconds == pytest.approx(0.1, rel=0.1), "what its own phases took"
+    assert not stands(judged)
+
+
+def test_head_is_compared_with_both_processes_of_base() -> None:
+    """One of them alone would say 1.10 or 0.90."""
+    judged = judge(TERMS, {BASE: arm([1e6] * 6), CONTROL: arm([1.21e6] * 6), HEAD: arm([1.1e6] * 6)})
+    latency = of(judged, GateMetric.LATENCY)
+    assert latency.ratio.middle == pytest.approx(0, abs=1e-9)
+    assert math.exp(latency.control.middle) == pytest.approx(1.21)
+    assert judged.outcome is GateOutcome.CANNOT_TELL, "base differs from base"
+
+
+def test_more_throughput_is_better_and_told_as_more() -> None:
+    judged = judge(TERMS, arms(0.8))
+    throughput = of(judged, GateMetric.THROUGHPUT)
+    assert throughput.verdict.is_better
+    assert ratio_of_values(throughput)[0] == pytest.approx(1.25, rel=0.02)
+
+
+def test_energy_without_a_meter_is_not_known_and_never_zero() -> None:
+    judged = judge(TERMS.model_copy(update={"metrics": (GateMetric.ENERGY,)}), arms(1.0))
+    energy = of(judged, GateMetric.ENERGY)
+    assert (energy.base, energy.head, energy.ratio) == (None, None, None)
+    assert "no energy meter" in energy.missing
+    assert judged.outcome is GateOutcome.CANNOT_TELL
+
+
+def test_energy_is_of_an_item() -> None:
+    judged = judge(TERMS, arms(1.0, energy_uj=5_000_000))
+    assert of(judged, GateMetric.ENERGY).base == pytest.approx(0.5)  # 5 J a block of 10 inferences
+
+
+def test_the_size_is_counted_and_held_against_the_tolerance_only() -> None:
+    wanted = TERMS.model_copy(update={"metrics": (GateMetric.SIZE, GateMetric.LATENCY)})
+    assert judge(wanted, arms(1.0, head={"size_bytes": 1009})).outcome is GateOutcome.PASSES
+    judged = judge(wanted, arms(1.0, head={"size_bytes": 1011}))
+    assert judged.outcome is GateOutcome.WORSE
+    assert judged.decisive.metric is GateMetric.SIZE
+    assert of(judge(TERMS, arms(1.0, head={"size_bytes": 1011})), GateMetric.SIZE).verdict.outcome is GateOutcome.WORSE
+    assert judge(TERMS, arms(1.0, head={"size_bytes": 1011})).outcome is GateOutcome.PASSES, "it does not decide"
+
+
+@pytest.mark.parametrize(
+    ("metric", "change"),
+    [(GateMetric.MEMORY, {"peak_bytes": 1.2e8}), (GateMetric.COMPILE, {"compile_ns": 1.5e8})],
+)
+def test_other_metrics_are_judged_by_the_same_rule_where_they_are_asked_for(metric, change) -> None:
+    changed = arms(1.0, head=change)
+    assert judge(TERMS, changed).outcome is GateOutcome.PASSES
+    judged = judge(TERMS.model_copy(update={"metrics": (metric,)}), changed)
+    assert judged.outcome is GateOutcome.WORSE
+    assert judged.decisive.metric is metric
+
+
+def test_disturbed_blocks_are_left_out_unless_they_are_most() -> None:
+    sides = {BASE: arm([1e6] * 5), CONTROL: arm([1e6] * 5), HEAD: arm([1e6] * 5, disturbed={(n, 0) for n in range(5)})}
+    for process in range(5):
+        sides[HEAD].medians[process, 0] = 9e6
+        sides[HEAD].medians[process, 1] = 1e6
+    assert of(judge(TERMS, sides), GateMetric.LATENCY).ratio.middle == pytest.approx(0, abs=1e-9)
+
+
+def test_seconds_of_a_pair_withstand_a_jump_of_the_clock() -> None:
+    sides = arms(1.0, pairs=9, pair_s=3)
+    jumped = sides[BASE].processes[4:]
+    for one in jumped:
+        object.__setattr__(one, "started_at_unix_ns", one.started_at_unix_ns - 10**13)
+    judged = judge(TERMS, sides)
+    assert judged.pair_seconds == pytest.approx(3)
+    assert judged.most == 13
+
+
+def test_an_interval_without_ends_can_be_written_down() -> None:
+    judged = judge(TERMS.model_copy(update={"budget": "1h"}), arms(1.0, pairs=2, scatter=0.3))
+    throughput = of(judged, GateMetric.THROUGHPUT)
+    assert ratio_of_values(throughput)[2] == math.inf
+    assert judged.outcome is GateOutcome.CANNOT_TELL
