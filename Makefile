@@ -8,7 +8,7 @@
 #   make docs    the pages that are printed from tables in the code
 #   make audit    whether a dependency has a known vulnerability; needs the internet
 #   make wheels-check    whether small boards can install the base without compiling: also among `make test`
-#   make faults    the tests of the faults of docs/faults.md
+#   make faults    the tests of the faults of docs/evidence/faults.md
 #   make soak    thousands of runs on one agent, and what they leave in it: about 20 minutes
 #   make storm    kill commands, agent, children and pages 200 times, and count what is lost: ten minutes to forty
 #   make fuzz    more than 100,000 generated inputs to everything that reads what others wrote: ten minutes
@@ -77,8 +77,8 @@ $(AUDIT):
 
 docs: $(VENV)/.stamp
 	$(BIN)/python tests/faults.py
-	$(BIN)/python docs/errors.py > docs/errors.md
-	$(BIN)/python -m enginebench_controller.store.tables > docs/tables.md
+	$(BIN)/python docs/reference/errors.py > docs/reference/errors.md
+	$(BIN)/python -m enginebench_controller.store.tables > docs/reference/tables.md
 
 setup: $(VENV)/.stamp $(DEEPSPARSE_STAMP)
 

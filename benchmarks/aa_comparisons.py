@@ -3,7 +3,7 @@
     python -m benchmarks.aa_comparisons [--comparisons 200]
 
 Each run holds several pairs of equal configurations, which take turns block by block. What was found is kept after each
-run, and a series that was interrupted goes on from there. The last one fills the table of docs/benchmarks.md.
+run, and a series that was interrupted goes on from there. The last one fills the table of docs/evidence/benchmarks.md.
 """
 
 import argparse

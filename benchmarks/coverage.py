@@ -19,7 +19,7 @@ from benchmarks.coverage_models import Model, models
 from benchmarks.coverage_tables import tables
 from benchmarks.setting import RESULTS, Setting
 
-PAGE = Path(__file__).parents[1] / "docs" / "coverage.md"
+PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "coverage.md"
 FOLDER = RESULTS / "coverage"
 ENGINES = ("onnxruntime", "openvino", "torch", "deepsparse")
 ITERATIONS = 5

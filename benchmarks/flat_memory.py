@@ -1,7 +1,7 @@
 """What a long measurement holds in memory: the highest resident set of agent, child and command, by number of samples.
 
 `python -m benchmarks.flat_memory` measures the fake engine three times, the last time for ten million samples, with an
-agent and a command of its own each time, and fills the table in docs/reliability.md.
+agent and a command of its own each time, and fills the table in docs/reference/reliability.md.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.fuzzing`: the recorded run of all fuzzed targets; its counts go to docs/reliability.md.
+"""`python -m benchmarks.fuzzing`: the recorded run of all fuzzed targets; its counts go to docs/reference/reliability.md.
 
 Nothing is written unless every one of them passes.
 """
@@ -17,7 +17,7 @@ from benchmarks.markdown import fill, markdown_table
 from enginebench_plugins.toolkit.engine import processor_name
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "reliability.md"
+PAGE = ROOT / "docs" / "reference" / "reliability.md"
 TESTS = (
     "tests/agent/test_fuzz_messages.py",
     "tests/agent/test_fuzz_models.py",

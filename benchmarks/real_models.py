@@ -25,7 +25,7 @@ from enginebench_controller.home import default_home
 from enginebench_plugins.toolkit.engine import processor_name
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "real-models.md"
+PAGE = ROOT / "docs" / "evidence" / "real-models.md"
 FOLDER = RESULTS / "real_models"
 PEER = "onnxruntime"
 ENGINES = (PEER, "openvino", "torch", DEEPSPARSE)

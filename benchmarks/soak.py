@@ -1,6 +1,6 @@
 """A long life of one agent: thousands of short runs and hundreds of aborted ones, and what they leave in it.
 
-`python -m benchmarks.soak` runs the whole of it on the fake engine and fills the table in docs/reliability.md.
+`python -m benchmarks.soak` runs the whole of it on the fake engine and fills the table in docs/reference/reliability.md.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from enginebench_controller.records import ModelFile
 from enginebench_controller.targets.client import AgentClient
 from enginebench_proto.v1 import configuration_pb2, model_pb2, run_pb2
 
-PAGE = Path(__file__).parents[1] / "docs" / "reliability.md"
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "reliability.md"
 RUNS, ABORTED = 2_000, 200
 ROUNDS = 20
 """How often the agent is looked at; each round has as many runs, and as many aborted ones, as the others."""

@@ -31,7 +31,7 @@ from enginebench_controller.errors import ExitCode
 from enginebench_controller.home import Home
 from enginebench_plugins.toolkit.engine import processor_name
 
-PAGE = Path(__file__).parents[1] / "docs" / "reliability.md"
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "reliability.md"
 KINDS = ("controller", "agent", "child", "page")
 MEAN_PAUSE_S = 0.7
 

@@ -1,4 +1,4 @@
-"""`python tests/faults.py`: writes into docs/faults.md which tests show what is promised for each fault.
+"""`python tests/faults.py`: writes into docs/evidence/faults.md which tests show what is promised for each fault.
 
 A test says so itself, with `@pytest.mark.fault(NUMBER)`; the mark may also stand at its class, or, as `pytestmark`, at
 its module. The promises are the page's own.
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 TESTS = Path(__file__).parent
-PAGE = TESTS.parent / "docs" / "faults.md"
+PAGE = TESTS.parent / "docs" / "evidence" / "faults.md"
 
 _HEADING = re.compile(r"^## (\d+)\. ", re.MULTILINE)
 _SHOWN = re.compile(r"\n<!-- shown by -->\n.*?<!-- /shown by -->\n", re.DOTALL)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "benchmarks").glob("*.md")]
+DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "benchmarks").glob("*.md")]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
@@ -25,13 +25,13 @@ def test_every_picture_is_shown_somewhere() -> None:
 
 def test_the_page_of_the_errors_is_up_to_date() -> None:
     printed = subprocess.run(
-        [sys.executable, ROOT / "docs" / "errors.py"], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, ROOT / "docs" / "reference" / "errors.py"], capture_output=True, text=True, check=True, timeout=60
     ).stdout
-    assert (ROOT / "docs" / "errors.md").read_text(encoding="utf-8") == printed, "run: make docs"
+    assert (ROOT / "docs" / "reference" / "errors.md").read_text(encoding="utf-8") == printed, "run: make docs"
 
 
 def test_the_errors_say_that_wrong_outputs_end_a_command_as_failures_do() -> None:
-    rows = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8").splitlines()
+    rows = (ROOT / "docs" / "reference" / "errors.md").read_text(encoding="utf-8").splitlines()
     rule = next(row for row in rows if row.startswith("| 1 |"))
     assert "≠" in rule
     assert [name for name in ("run", "rerun", "resume", "ladder", "compare") if f"`{name}`" not in rule] == []

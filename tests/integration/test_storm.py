@@ -1,4 +1,4 @@
-"""The kill storm in small: `make storm` has the long one, whose figures are in docs/reliability.md."""
+"""The kill storm in small: `make storm` has the long one, whose figures are in docs/reference/reliability.md."""
 
 import sys
 from pathlib import Path

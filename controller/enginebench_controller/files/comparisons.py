@@ -195,7 +195,7 @@ def _side(measurement: Measurement) -> dict[str, Any]:
 
 
 def answers_document(answers: Sequence[Answer]) -> list[dict[str, Any]]:
-    """Answers as JSON-able data, described in docs/cli.md."""
+    """Answers as JSON-able data, described in docs/reference/cli.md."""
     return [
         {
             "sentence": one.sentence,

@@ -19,7 +19,7 @@ SCHEMA_VERSION = 1
 
 
 def ladder_document(ladder: Ladder, models: Iterable[ModelVersion] = ()) -> dict[str, Any]:
-    """The document that `enginebench ladder … --json` prints; its form is in docs/ladder.md.
+    """The document that `enginebench ladder … --json` prints; its form is in docs/guide/ladder.md.
 
     `models`, all those of the store, tell which versions are to compute the same.
     """

@@ -3,7 +3,7 @@
 A process pair is the same process of two members of one interleaved group: both were alive together and took turns
 block by block. Within a pair the blocks share what the machine did; from pair to pair the luck of processes is drawn
 anew. All ratios are kept as natural logarithms: twice as slow and twice as fast are equally far from 0. How the
-estimators were chosen stands in docs/measuring.md.
+estimators were chosen stands in docs/reference/measuring.md.
 """
 
 from collections.abc import Sequence

@@ -138,7 +138,7 @@ MEASURED = (
         median_low_ns: lower bound of the median's interval, in ns
         median_high_ns: upper bound of the median's interval, in ns
         median_interval_level: nominal coverage of that interval, such as 0.95
-        median_interval_method: how that interval was obtained, as in docs/measuring.md
+        median_interval_method: how that interval was obtained, as in docs/reference/measuring.md
         throughput_low_items_per_s: lower bound of the throughput's interval
         throughput_high_items_per_s: upper bound of the throughput's interval
         throughput_interval_level: nominal coverage of that interval
@@ -406,7 +406,7 @@ def _count(connection: duckdb.DuckDBPyConnection, name: str) -> int:
 
 
 def page(described: Iterable[Table]) -> str:
-    """The text of docs/tables.md."""
+    """The text of docs/reference/tables.md."""
     return _HEAD + "".join(map(_section, described))
 
 

@@ -12,11 +12,11 @@ from enginebench_controller.cli import make_app
 from enginebench_controller.errors import ExitCode
 
 ROOT = Path(__file__).parents[3]
-DOCUMENT = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-ERRORS = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+DOCUMENT = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
+ERRORS = (ROOT / "docs" / "reference" / "errors.md").read_text(encoding="utf-8")
 
 
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

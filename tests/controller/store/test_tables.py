@@ -1,4 +1,4 @@
-"""Every table and column is explained, and docs/tables.md says the same."""
+"""Every table and column is explained, and docs/reference/tables.md says the same."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import invented
 from enginebench_controller.store.store import Store
 from enginebench_controller.store.tables import WORDS, page
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "tables.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "reference" / "tables.md"
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def test_every_table_and_column_has_words_and_the_words_have_a_column(store):
 
 def test_the_page_of_the_tables_is_up_to_date(store):
     written = DOCUMENT.read_text(encoding="utf-8")
-    assert written == page(store.tables()), "run: python -m enginebench_controller.store.tables > docs/tables.md"
+    assert written == page(store.tables()), "run: python -m enginebench_controller.store.tables > docs/reference/tables.md"
 
 
 def test_tables_tell_how_much_they_hold(store):

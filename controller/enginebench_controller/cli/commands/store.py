@@ -31,7 +31,7 @@ def query(
     json: Json = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV with a header.")] = False,
 ) -> None:
-    """Ask the results by SQL (DuckDB's), reading only; docs/tables.md lists tables and columns."""
+    """Ask the results by SQL (DuckDB's), reading only; docs/reference/tables.md lists tables and columns."""
     if json and csv:
         raise InputError("--json and --csv are two forms of one answer; choose one")
     result = default_home().store.query(sql, QueryLimits(seconds=seconds, rows=rows, answer_bytes=_MOST_BYTES))
