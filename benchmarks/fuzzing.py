@@ -1,4 +1,4 @@
-"""`python -m benchmarks.fuzzing`: the recorded run of all fuzzed targets; its counts go to docs/reference/reliability.md.
+"""`python -m benchmarks.fuzzing`: the recorded run of all fuzzed targets; its counts go to the page of reliability.
 
 Nothing is written unless every one of them passes.
 """

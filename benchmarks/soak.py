@@ -1,6 +1,6 @@
 """A long life of one agent: thousands of short runs and hundreds of aborted ones, and what they leave in it.
 
-`python -m benchmarks.soak` runs the whole of it on the fake engine and fills the table in docs/reference/reliability.md.
+`python -m benchmarks.soak` runs the whole of it on the fake engine and fills its table in the documents.
 """
 
 import argparse

@@ -135,7 +135,9 @@ def test_a_page_says_of_every_cell_what_happened_and_why() -> None:
 
 
 def test_the_cause_of_a_failure_is_not_the_place_in_the_sources() -> None:
-    texts = json.loads((Path(__file__).parent / "controller" / "records" / "failure_texts.json").read_text(encoding="utf-8"))
+    texts = json.loads(
+        (Path(__file__).parent / "controller" / "records" / "failure_texts.json").read_text(encoding="utf-8")
+    )
     (words,) = (one["text"] for one in texts if (one["model"], one["engine"]) == ("nemo128", "openvino"))
     told = run_pb2.Failure(kind=run_pb2.FAILURE_KIND_COMPILE_FAILED, message="cannot read it", detail=words)
     said = real_models.cause(asdict(wire.from_failure(told)))

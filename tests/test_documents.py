@@ -25,7 +25,11 @@ def test_every_picture_is_shown_somewhere() -> None:
 
 def test_the_page_of_the_errors_is_up_to_date() -> None:
     printed = subprocess.run(
-        [sys.executable, ROOT / "docs" / "reference" / "errors.py"], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, ROOT / "docs" / "reference" / "errors.py"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
     ).stdout
     assert (ROOT / "docs" / "reference" / "errors.md").read_text(encoding="utf-8") == printed, "run: make docs"
 

@@ -13,10 +13,10 @@ from enginebench_agent.machine.cgroup import memory_bytes
 from enginebench_agent.names import is_environment_name
 from enginebench_agent.runs.limits import NO_LIMITS, ChildLimits, find_sandbox
 from enginebench_agent.sizes import parse_size
+from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT
 
 T = TypeVar("T", bool, int, str)
 
-DEFAULT_ENVIRONMENT = "default"
 """Name of the agent's own interpreter."""
 
 ENVIRONMENT_FILE = "environment.toml"

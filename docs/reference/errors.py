@@ -1,4 +1,4 @@
-"""`python docs/reference/errors.py` prints docs/reference/errors.md, from the agent's table of errors and the controller's.
+"""Prints docs/reference/errors.md, from the agent's table of errors and the controller's.
 
 It stands in no room: agent and controller may not know each other, and this page is about both.
 """

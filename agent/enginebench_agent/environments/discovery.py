@@ -16,6 +16,7 @@ from enginebench_agent.runs.limits import NO_LIMITS, ChildLimits
 from enginebench_agent.runs.queue import Leases
 from enginebench_agent.worker.pipe import FramingError
 from enginebench_proto.agreed import logs
+from enginebench_proto.agreed.words import PROCESSOR
 from enginebench_proto.v1.engine_pb2 import (
     UNAVAILABLE_KIND_BEING_ASKED,
     UNAVAILABLE_KIND_BROKEN,
@@ -127,7 +128,7 @@ class Discovery:
 
     async def _discover(self) -> tuple[Engine, ...]:
         # Importing engines keeps a processor busy, and that must not happen beside a measurement.
-        async with self._leases.hold(["cpu"]):
+        async with self._leases.hold([PROCESSOR]):
             self._has_asked, config = True, self.config
             self._found = {}
             await asyncio.gather(*(self._of_environment(each, config) for each in config.environments))

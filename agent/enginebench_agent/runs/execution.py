@@ -25,6 +25,7 @@ from enginebench_agent.runs.spool import Spool
 from enginebench_agent.runs.turns import Groups, Member
 from enginebench_agent.uninterrupted import run_to_end
 from enginebench_proto.agreed import logs
+from enginebench_proto.agreed.words import PROCESSOR
 from enginebench_proto.v1.run_pb2 import Failure, RunResult, RunSpec
 
 _log = logging.getLogger(__name__)
@@ -99,7 +100,7 @@ class Execution:
 
     async def _watch(self, run: Run, terms: Terms, member: Member | None) -> Watch:
         """Wait for quiet, where this run begins alone; whoever joins a group finds those before it."""
-        known = await asyncio.to_thread(surroundings, on_processors="cpu" in terms.resources)
+        known = await asyncio.to_thread(surroundings, on_processors=PROCESSOR in terms.resources)
         if member is None or member.is_first:
             cores = run.spec.configuration.cores
             known.MergeFrom(await self._quiet.wait(cores, terms.wait_quiet_ns, run.log.unquiet))

@@ -1,7 +1,7 @@
 """Every exit code, every error of a command and every failure of a run: what it means and what to do.
 
-This is the one table of them on the controller's side, from which docs/reference/errors.md is printed; what an agent answers has
-its own in the agent, for the two meet only on the wire.
+This is the one table of them on the controller's side; docs/reference/errors.md is printed from it. What an agent
+answers has its own in the agent, for the two meet only on the wire.
 """
 
 from collections.abc import Mapping

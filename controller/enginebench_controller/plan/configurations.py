@@ -23,11 +23,11 @@ from enginebench_controller.records import (
     ModelVersion,
     TargetSnapshot,
 )
+from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT, Precision
 
 Engine = Mapping[str, Any]
 """One entry of `TargetSnapshot.engines`."""
 
-DEFAULT_ENVIRONMENT = "default"
 
 _NEAR = 0.8
 """How like a name must be to be meant: at less, "ort" means torch, and so does "nosuch"."""
@@ -215,7 +215,7 @@ def contradiction(configuration: Configuration, snapshot: TargetSnapshot) -> str
 def impossible(configuration: Configuration, engine: Engine, device: Mapping[str, Any]) -> str | None:
     """Why an engine cannot do what a configuration asks for, or None."""
     available = engine["available"]
-    if configuration.precision not in ("default", *device["precisions"]):
+    if configuration.precision not in (Precision.DEFAULT, *device["precisions"]):
         return f"it cannot execute in {configuration.precision}; it has {', '.join(device['precisions'])}"
     if configuration.streams > 1 and not available["multiple_streams"]:
         return f"it runs one stream, and {configuration.streams} are asked for"

@@ -32,6 +32,7 @@ from enginebench_controller.records import (
     StopRule,
     TargetSnapshot,
 )
+from enginebench_proto.agreed.words import DEFAULT_DEVICE
 
 T = TypeVar("T")
 
@@ -230,7 +231,7 @@ def _devices(plan: Plan, engine: Engine, target: str, told: _Told) -> list[Mappi
     if not devices:
         told.cannot(plan, f"{engine['name']} found no device on target {target!r}")
     if not plan.devices:
-        return next(([device] for device in devices if device["name"] == "CPU"), devices[:1])
+        return next(([device] for device in devices if device["name"] == DEFAULT_DEVICE), devices[:1])
     if plan.devices == ("all",):
         return list(devices)
     by_name = {device["name"].lower(): device for device in devices}

@@ -14,6 +14,7 @@ from enginebench_controller.plan.expand import Expansion
 from enginebench_controller.plan.plan import GateMetric, GateTerms, Plan, Rung, make_plan, parse_duration_ns
 from enginebench_controller.records import TargetSnapshot
 from enginebench_controller.stats.paired import FEWEST_PAIRS
+from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT
 
 PROCESS_MS, WARMUP_MS, BLOCK_MS = 600, 200, 50
 """Of each process: many short ones, since it is from process to process that luck is drawn anew."""
@@ -157,7 +158,7 @@ def _with_version(side: GateSide, engines: Sequence[Engine]) -> list[Engine]:
     """The usable engines of that very version, whatever build of it, that of the default environment first."""
     usable = [one for one in engines if one["name"] == side.engine and one["available"]]
     found = [one for one in usable if _is_version(one["available"]["version"], str(side.version))]
-    return sorted(found, key=lambda one: one["environment"] != "default")
+    return sorted(found, key=lambda one: one["environment"] != DEFAULT_ENVIRONMENT)
 
 
 def _is_version(there: str, asked: str) -> bool:

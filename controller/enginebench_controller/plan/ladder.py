@@ -16,7 +16,7 @@ from enginebench_controller.plan.configurations import select_engines
 from enginebench_controller.plan.expand import Case, expand
 from enginebench_controller.plan.plan import LadderKind, Plan, Rung, make_plan
 from enginebench_controller.records import Hint, Load, ModelVersion, TargetSnapshot
-from enginebench_proto.agreed.words import ModelFormat
+from enginebench_proto.agreed.words import DEFAULT_DEVICE, ModelFormat
 
 
 class NetworkForm(StrEnum):
@@ -30,7 +30,7 @@ class NetworkForm(StrEnum):
 class RungDevice(StrEnum):
     """Where a rung runs; which device that is, is known once a target has been asked."""
 
-    CPU = "CPU"
+    CPU = DEFAULT_DEVICE
     GPU = "GPU"
     AUTO = "AUTO"
 

@@ -7,7 +7,12 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from enginebench_proto.agreed.words import ReadbackSource
+from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT, ReadbackSource
+
+
+def in_environment(engine: str, environment: str) -> str:
+    """An engine as a person names it: "onnxruntime@old", or its name alone in the default environment."""
+    return engine if environment in ("", DEFAULT_ENVIRONMENT) else f"{engine}@{environment}"
 
 
 @dataclass(frozen=True)

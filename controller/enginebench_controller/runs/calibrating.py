@@ -15,9 +15,9 @@ from enginebench_controller.records import EngineRef, Failure, Peak, TargetSnaps
 from enginebench_controller.runs.remote_run import drop
 from enginebench_controller.targets.client import AgentClient
 from enginebench_controller.targets.session import open_session
+from enginebench_proto.agreed.words import DEFAULT_DEVICE, Precision
 from enginebench_proto.v1 import configuration_pb2, model_pb2, run_pb2
 
-CPU = "CPU"
 CANCEL_SECONDS = 5.0
 
 _OnShare = Callable[[run_pb2.RunSpec, float], None]
@@ -96,7 +96,7 @@ def _specs(order: CalibrationOrder, snapshot: TargetSnapshot) -> Iterator[tuple[
 
 def _device(order: CalibrationOrder, engine: Engine, target: str) -> str:
     names = [device["name"] for device in engine["available"]["devices"]]
-    wanted = order.device or (CPU if CPU in names else next(iter(names), ""))
+    wanted = order.device or (DEFAULT_DEVICE if DEFAULT_DEVICE in names else next(iter(names), ""))
     if wanted not in names:
         has = ", ".join(names) or "none"
         raise InputError(f"engine {engine['name']!r} has no device {wanted!r} on target {target!r}; it has: {has}")
@@ -110,7 +110,7 @@ def _spec(engine: Engine, device: str, cores: int) -> run_pb2.RunSpec:
         cores=cores,
         streams=1,
         requests=1,
-        precision="default",
+        precision=Precision.DEFAULT,
         hint=configuration_pb2.HINT_NONE,
         load=configuration_pb2.LOAD_SYNC,
     )

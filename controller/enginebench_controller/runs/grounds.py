@@ -27,10 +27,11 @@ from enginebench_controller.records import (
     TargetSnapshot,
 )
 from enginebench_controller.verdicts.output_check import check_outputs, works
+from enginebench_proto.agreed.words import PROCESSOR
 
 _log = logging.getLogger(__name__)
 
-_PROCESSOR = ["cpu"]
+_PROCESSOR = [PROCESSOR]
 """The resources of a device that is nothing but the processor."""
 
 _INTEGER_PRODUCTS = ("QLinear", "Quantize", "Dequantize", "Integer", "DynamicQuantize")

@@ -16,6 +16,7 @@ from enginebench_controller.home import Home
 from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.plan.gate import BASE
 from enginebench_controller.records import LOCAL_TARGET, Configuration, Load, Measurement
+from enginebench_controller.records.run import in_environment
 from enginebench_controller.stats.change_points import FEWEST_POINTS, change_points, is_other_level
 from enginebench_controller.store.measurements import BenchmarkEntry
 from enginebench_controller.store.trends import TrendHistory, TrendPoint
@@ -99,7 +100,7 @@ def alerts(history: TrendHistory) -> HistoryAlerts:
 def history_words(history: TrendHistory) -> str:
     """Which history it is: "resnet50 on onnxruntime (local, CPU, batch 1, 2 cores, sync)"."""
     chosen = history.configuration
-    engine = history.engine if history.environment in ("", "default") else f"{history.engine}@{history.environment}"
+    engine = in_environment(history.engine, history.environment)
     options = "".join(f", {name}={value}" for name, value in sorted(chosen.options.items()))
     where = f"{history.target}, {chosen.device}, {chosen.size}, {describe_load(chosen)}, {chosen.precision}{options}"
     return f"{history.model_name} on {engine} ({where})"

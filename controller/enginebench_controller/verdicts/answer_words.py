@@ -11,6 +11,7 @@ from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.plan.plan import PROCESSES, Plan, make_plan, parse_duration_ns, run_command
 from enginebench_controller.records import LOCAL_TARGET, Configuration, Hint, Load, Measurement, ModelVersion
 from enginebench_controller.records.model import lineage
+from enginebench_controller.records.run import in_environment
 from enginebench_controller.stats.comparison import Side
 from enginebench_controller.stats.ranking import Rank, Ranking, Standing
 from enginebench_controller.stats.summary import BlockLatency
@@ -18,6 +19,7 @@ from enginebench_controller.verdicts import disturbances
 from enginebench_controller.verdicts.disturbances import summarize_evidence
 from enginebench_controller.verdicts.doubts import Mark, marks
 from enginebench_controller.verdicts.parity import PRECISION_OF_THE_ENGINE, unequal_effective
+from enginebench_proto.agreed.words import DEFAULT_DEVICE, Precision
 
 Blocks = Mapping[str, Sequence[BlockLatency]]
 """What the latencies of each block add up to, by the measurement's id."""
@@ -57,7 +59,7 @@ def work_words(members: Sequence[Rival]) -> str:
     asked = first.configuration
     parts = [members[0].model + (f" on {members[0].engine}" if members[0].engine else "")]
     parts += [first.target] if first.target != LOCAL_TARGET else []
-    parts += [asked.device] if asked.device != "CPU" else []
+    parts += [asked.device] if asked.device != DEFAULT_DEVICE else []
     parts += [f"batch {asked.batch}", f"{asked.cores} core{'s' if asked.cores > 1 else ''}"]
     parts += [_load(asked, members)] if asked.load is not Load.SYNC else []
     parts += [f"inputs {asked.input_set.name}"] if asked.input_set.name != "random" else []
@@ -193,7 +195,7 @@ def _parts(one: Measurement, group: Sequence[Measurement]) -> Iterator[str]:
         yield f"on {_engine(one, group)}" if several_models else _engine(one, group)
     asked = one.configuration
     if _differs(group, lambda each: each.configuration.precision):
-        yield "own precision" if asked.precision == "default" else asked.precision
+        yield "own precision" if asked.precision == Precision.DEFAULT else asked.precision
     if _differs(group, lambda each: each.configuration.hint):
         yield "no hint" if asked.hint is Hint.NONE else f"hint {asked.hint}"
     if _differs(group, lambda each: each.configuration.streams):
@@ -269,10 +271,7 @@ def command_that_would_tell(
 def _work(plan: Plan, members: Sequence[Measurement], names: Sequence[str]) -> dict[str, Any]:
     """What these members have done, and nothing else of the plan."""
     asked = [one.configuration for one in members]
-    engines = {
-        one.engine.name if one.engine.environment in ("", "default") else f"{one.engine.name}@{one.engine.environment}"
-        for one in members
-    }
+    engines = {in_environment(one.engine.name, one.engine.environment) for one in members}
     overlaps = asked[0].load is not Load.SYNC
     owners = {one.engine.name for one in members}
     return {

@@ -16,6 +16,7 @@ from enginebench_controller.records import (
     Readback,
     ReadbackSource,
 )
+from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT, Precision
 
 
 def in_reading_order(measurements: Iterable[Measurement]) -> list[Measurement]:
@@ -31,7 +32,7 @@ def _place(measurement: Measurement) -> tuple[object, ...]:
     return (*where, *axes, rate_per_s, measurement.id)
 
 
-PRECISION_OF_THE_ENGINE = "default"
+PRECISION_OF_THE_ENGINE = Precision.DEFAULT
 """The requested precision that leaves the choice to the engine, so that nothing can differ from it."""
 
 
@@ -97,7 +98,7 @@ def engine_label(measurement: Measurement | Profile) -> str:
     """Name an engine so that two environments or versions stay apart: "onnxruntime 1.31.1 (legacy)"."""
     engine = measurement.engine
     version = f" {engine.version}" if engine.version else ""
-    environment = f" ({engine.environment})" if engine.environment not in ("", "default") else ""
+    environment = f" ({engine.environment})" if engine.environment not in ("", DEFAULT_ENVIRONMENT) else ""
     return f"{engine.name}{version}{environment}"
 
 

@@ -26,7 +26,9 @@ def test_every_table_and_column_has_words_and_the_words_have_a_column(store):
 
 def test_the_page_of_the_tables_is_up_to_date(store):
     written = DOCUMENT.read_text(encoding="utf-8")
-    assert written == page(store.tables()), "run: python -m enginebench_controller.store.tables > docs/reference/tables.md"
+    assert written == page(store.tables()), (
+        "run: python -m enginebench_controller.store.tables > docs/reference/tables.md"
+    )
 
 
 def test_tables_tell_how_much_they_hold(store):

@@ -12,7 +12,7 @@ from enginebench_controller.plan.configurations import DEFAULT_ENVIRONMENT, Engi
 from enginebench_controller.plan.plan import Plan
 from enginebench_controller.records import IMPOSED_SPARSITY, LOCAL_TARGET, Hint, Load, Target, TargetSnapshot
 from enginebench_controller.records.cause import cause
-from enginebench_proto.agreed.words import SUFFIXES
+from enginebench_proto.agreed.words import SUFFIXES, Precision
 from enginebench_ui.shared.project_key import DIGEST_CHARACTERS
 from enginebench_ui.shared.text import UNKNOWN
 from enginebench_ui.shared.versions import AS_GIVEN, KnownVersion, made_by
@@ -41,7 +41,7 @@ def model_names(names: list[str]) -> list[str]:
 
 Fields = dict[str, Any]
 
-PRECISIONS = ("f32", "bf16", "f16", "default")
+PRECISIONS = (*(str(one) for one in Precision if one is not Precision.DEFAULT), str(Precision.DEFAULT))
 LOADS = tuple(load.value for load in Load)
 HINTS = tuple(hint.value for hint in Hint)
 

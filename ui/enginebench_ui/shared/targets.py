@@ -7,6 +7,7 @@ from typing import Any
 from enginebench_controller.records import LOCAL_TARGET, Target, TargetSnapshot
 from enginebench_controller.records.cause import cause
 from enginebench_controller.targets.health import Health, HealthAnswer
+from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT
 from enginebench_ui.shared.text import UNKNOWN, Row, cells, instant
 from enginebench_ui.shared.versions import format_name
 
@@ -44,7 +45,7 @@ def available_names(engines: Iterable[Engine]) -> tuple[str, ...]:
     found = (engine for engine in visible(engines) if engine.get("available"))
     return tuple(
         str(engine.get("name"))
-        if engine.get("environment") in (None, "", "default")
+        if engine.get("environment") in (None, "", DEFAULT_ENVIRONMENT)
         else f"{engine.get('name')}@{engine.get('environment')}"
         for engine in found
     )
@@ -52,7 +53,7 @@ def available_names(engines: Iterable[Engine]) -> tuple[str, ...]:
 
 def _place(engine: Engine) -> tuple[bool, str, str]:
     environment = str(engine.get("environment") or "")
-    return environment not in ("", "default"), environment, str(engine.get("name"))
+    return environment not in ("", DEFAULT_ENVIRONMENT), environment, str(engine.get("name"))
 
 
 def _engine_row(engine: Engine) -> Row:

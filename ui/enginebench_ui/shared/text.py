@@ -9,6 +9,7 @@ from enginebench_controller.files.csv_tables import BEGINS_A_FORMULA
 from enginebench_controller.records import Arrivals, Readback, ReadbackSource, Status
 from enginebench_controller.store.profiles import ProfileEntry
 from enginebench_controller.verdicts.parity import engine_label
+from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT
 
 REMOVED = "removed_benchmark"
 """Under what the name of a benchmark that was just removed is told to the list."""
@@ -162,7 +163,7 @@ def items_per_s(batch: int, latency_ns: float | None) -> float | None:
 def engine_text(entry: ProfileEntry) -> str:
     """The engine with its version, and its environment unless that is the default one."""
     engine = entry.engine
-    place = "" if engine.environment == "default" else f"({engine.environment})"
+    place = "" if engine.environment == DEFAULT_ENVIRONMENT else f"({engine.environment})"
     return " ".join(filter(None, (engine.name, engine.version, place)))
 
 

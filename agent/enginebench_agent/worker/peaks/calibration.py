@@ -21,6 +21,7 @@ from enginebench_agent.worker.peaks.rates import RateMeter, Work
 from enginebench_agent.worker.phases import PEAKS, PhaseRecorder, ReportProgress
 from enginebench_agent.worker.session import Session, open_session
 from enginebench_plugins.spec import Load, ModelSource, Precision, TensorSpec
+from enginebench_proto.agreed.words import PROCESSOR
 from enginebench_proto.v1.configuration_pb2 import Configuration, InputSet
 from enginebench_proto.v1.peaks_pb2 import PEAK_KIND_BANDWIDTH, PEAK_KIND_FLOPS, Peak, Rate
 from enginebench_proto.v1.run_pb2 import RunSpec
@@ -162,7 +163,7 @@ def _reach(
 
 
 def _bandwidths(job: Assignment, meter: RateMeter) -> Iterator[Peak]:
-    if "cpu" not in job.device.resources:
+    if PROCESSOR not in job.device.resources:
         reason = "Memory bandwidth is measured on the processor only, and this device has memory of its own."
         yield Peak(kind=PEAK_KIND_BANDWIDTH, failure=reason)
         return

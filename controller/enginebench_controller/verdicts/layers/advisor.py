@@ -11,6 +11,7 @@ from enginebench_controller.stats.layers import layers_to_latency, profiled_to_u
 from enginebench_controller.verdicts.layers.advice import DEFAULT, Advice, AdvisedProfile, Severity, Thresholds, percent
 from enginebench_controller.verdicts.parity import requested_is_not_effective
 from enginebench_controller.verdicts.pruning.prospects import PruningOutcome, prospects_of
+from enginebench_proto.agreed.words import DEFAULT_DEVICE
 
 
 def low_coverage(subject: AdvisedProfile) -> Iterator[Advice]:
@@ -186,7 +187,7 @@ def is_int8(subject: AdvisedProfile) -> bool:
 def _ability(subject: AdvisedProfile) -> tuple[str, dict[str, float | str]] | None:
     """Why the machine is able to do INT8 well: by instructions, or by what was measured there."""
     instructions = INT8_INSTRUCTIONS.intersection(subject.profile.host.get("isa") or ())
-    if instructions and subject.profile.configuration.device == "CPU":
+    if instructions and subject.profile.configuration.device == DEFAULT_DEVICE:
         listed = ", ".join(sorted(instructions))
         return listed, {"instructions": listed}
     gain = ratio(_peak(subject, "int8"), _peak(subject, "f32"))

@@ -7,6 +7,7 @@ from pathlib import Path
 from enginebench_controller.records import LOCAL_TARGET, Configuration, Hint, Load, Measurement, Status
 from enginebench_controller.store.models import Project
 from enginebench_controller.verdicts.doubts import flags, status_words
+from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT
 from enginebench_ui.shared.project_key import DIGEST_CHARACTERS, project_key
 from enginebench_ui.shared.text import (
     Row,
@@ -165,7 +166,7 @@ def _key(project: Project) -> str:
 
 
 def _order_more(project: Project) -> dict[str, str]:
-    is_default = project.environment in ("", "default")
+    is_default = project.environment in ("", DEFAULT_ENVIRONMENT)
     engine = project.engine if is_default else f"{project.engine}@{project.environment}"
     target = {} if project.target == LOCAL_TARGET else {"target": project.target}
     return {"model": project.model_digest[:DIGEST_CHARACTERS], "engine": engine, **target}
@@ -233,7 +234,11 @@ def _relative_half_width(best: Measurement | None) -> float | None:
 
 
 def _engine(project: Project) -> str:
-    return project.engine if project.environment in ("", "default") else f"{project.engine} ({project.environment})"
+    return (
+        project.engine
+        if project.environment in ("", DEFAULT_ENVIRONMENT)
+        else f"{project.engine} ({project.environment})"
+    )
 
 
 def _words(asked: Configuration) -> list[str]:

@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 
 from enginebench_controller.records import Peak, PeakKind
 from enginebench_controller.records.target import best_peaks
+from enginebench_proto.agreed.words import DEFAULT_DEVICE, DEFAULT_ENVIRONMENT
 from enginebench_ui.shared.charts import SERIES, margins
 from enginebench_ui.shared.text import Row, cells, instant
 
@@ -40,8 +41,8 @@ def series(peak: Peak) -> str:
     """Name whose peak it is: "openvino 2026.4.1", with the environment and the device where they are not the usual."""
     engine = peak.engine
     parts = [engine.name, engine.version or ""]
-    parts += [f"({engine.environment})"] if engine.environment not in ("", "default") else []
-    parts += [peak.device] if peak.device != "CPU" else []
+    parts += [f"({engine.environment})"] if engine.environment not in ("", DEFAULT_ENVIRONMENT) else []
+    parts += [peak.device] if peak.device != DEFAULT_DEVICE else []
     return " ".join(filter(None, parts))
 
 

@@ -15,6 +15,7 @@ from enginebench_controller.records import Block, Failure, Measurement, ModelVer
 from enginebench_controller.verdicts.disturbances import summarize_evidence
 from enginebench_controller.verdicts.doubts import flags, status_words
 from enginebench_controller.verdicts.output_check import check_outputs
+from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT
 from enginebench_ui.shared.charts import SERIES, margins
 from enginebench_ui.shared.text import Row, arrivals_text, cells, engine_label, milliseconds, percent, readback
 
@@ -56,7 +57,7 @@ def series_colours(names: Iterable[str]) -> dict[str, str]:
 
 _RARE_AXES = ("target", "streams", "hint", "load", "requests", "arrivals")
 _SOMETIMES: Mapping[str, set[str | float | None]] = {
-    "Environment": {"default"},
+    "Environment": {DEFAULT_ENVIRONMENT},
     "Spread (%)": {None},
     "p99 (ms)": {None},
     "Outputs": {None},

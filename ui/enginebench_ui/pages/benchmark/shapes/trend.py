@@ -12,6 +12,7 @@ from enginebench_controller.stats.scaling import Figure
 from enginebench_controller.store.trends import TrendPoint
 from enginebench_controller.verdicts.alerts import Alert, Cause, Confirmation, HistoryAlerts, history_words
 from enginebench_controller.verdicts.words import factor_words
+from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT
 from enginebench_ui.pages.benchmark.shapes.figures import UNITS, Statistic, Value, scaled
 from enginebench_ui.pages.benchmark.shapes.lines import LEGEND, MARGINS
 from enginebench_ui.shared.charts import SERIES
@@ -151,7 +152,7 @@ def _overlap(one: Interval, other: Interval) -> bool:
 
 def _track_name(point: TrendPoint) -> str:
     options = ", ".join(f"{name}={value}" for name, value in sorted(point.options.items()))
-    environment = "" if point.engine.environment in ("", "default") else f" ({point.engine.environment})"
+    environment = "" if point.engine.environment in ("", DEFAULT_ENVIRONMENT) else f" ({point.engine.environment})"
     return " · ".join(filter(None, (f"{point.engine.name}{environment}", shortened(options, _LONGEST_NAME))))
 
 

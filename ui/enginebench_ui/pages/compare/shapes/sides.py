@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import log2
 
 from enginebench_controller.records import LOCAL_TARGET
+from enginebench_controller.records.run import in_environment
 from enginebench_controller.store.models import Contender, Experiment
 from enginebench_controller.store.profiles import ProfileEntry
 from enginebench_ui.shared.project_key import DIGEST_CHARACTERS, project_key
@@ -69,11 +70,6 @@ def labels(contenders: Sequence[Contender]) -> dict[str, str]:
     return {key: name if counts[name] == 1 else f"{name} · {key.partition('~')[0]}" for key, name in plain.items()}
 
 
-def engine_in_environment(engine: str, environment: str) -> str:
-    """Name an engine as commands do: NAME, or NAME@ENVIRONMENT where that is not the default one."""
-    return engine if environment in ("", "default") else f"{engine}@{environment}"
-
-
 def facts(contender: Contender) -> str:
     """Say in a line which model file this is, and how much is known of it."""
     known = [count_of(contender.experiments, "measurement"), count_of(contender.profiles, "profile")]
@@ -86,7 +82,7 @@ def _project(contender: Contender) -> str:
 
 def _label(contender: Contender) -> str:
     speed = "no numbers yet" if contender.best_items_per_s is None else f"{number(contender.best_items_per_s)} items/s"
-    engine = engine_in_environment(contender.engine, contender.environment)
+    engine = in_environment(contender.engine, contender.environment)
     return " · ".join((contender.model_name, engine, contender.target, contender.device, speed))
 
 
@@ -175,7 +171,7 @@ def entry_labels(entries: Sequence[ProfileEntry]) -> dict[str, str]:
 def profile_command(wanted: Wanted) -> str:
     """Return the command that makes a profile for a side."""
     one, point = wanted.contender, wanted.point
-    engine = engine_in_environment(one.engine, one.environment)
+    engine = in_environment(one.engine, one.environment)
     words = ["enginebench", "profile", one.model_digest[:ID_CHARACTERS], "--engine", engine]
     words += [] if one.target == LOCAL_TARGET else ["--target", one.target]
     words += ["--device", one.device]
@@ -189,7 +185,7 @@ def profile_address(wanted: Wanted) -> Mapping[str, str]:
     one, point = wanted.contender, wanted.point
     parameters = {
         "model": one.model_digest[:ID_CHARACTERS],
-        "engine": engine_in_environment(one.engine, one.environment),
+        "engine": in_environment(one.engine, one.environment),
         "device": one.device,
         "precision": wanted.precision,
     }

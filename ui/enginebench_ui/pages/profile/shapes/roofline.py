@@ -14,6 +14,7 @@ import plotly.graph_objects as go
 
 from enginebench_controller.graph.roofline import ABOVE_THE_ROOF, Bound, Note, Roofline, Roofs, roof_precision, roofs_of
 from enginebench_controller.records import Peak, Profile
+from enginebench_controller.records.run import in_environment
 from enginebench_ui.pages.profile.shapes.layers import LayerView
 from enginebench_ui.shared.charts import FIRST, NOISE, SWEET_SPOT, margins
 from enginebench_ui.shared.text import count_of, magnitude, milliseconds_text, percent_text, shortened
@@ -60,7 +61,7 @@ def calibration_command(profile: Profile) -> str:
     """The command that measures the peaks of this engine here."""
     target = "" if profile.target == "local" else f"{profile.target} "
     engine = profile.engine
-    chosen = engine.name if engine.environment == "default" else f"{engine.name}@{engine.environment}"
+    chosen = in_environment(engine.name, engine.environment)
     return f"enginebench targets calibrate {target}--engine {chosen} --cores {profile.configuration.cores}"
 
 
