@@ -23,14 +23,7 @@ from enginebench_agent.config import AgentConfig, load_config
 from enginebench_agent.data_folder import DataFolder
 from enginebench_agent.door.audit import AuditLog
 from enginebench_agent.door.entrance import Entrance, make_entrance
-from enginebench_agent.door.interceptors import (
-    EndedCall,
-    ErrorInterceptor,
-    GuardingInterceptor,
-    ObservingInterceptor,
-    ParsingInterceptor,
-    StreamLimit,
-)
+from enginebench_agent.door.interceptors import Counting, interceptors
 from enginebench_agent.environments.discovery import Discovery
 from enginebench_agent.errors import SetupError
 from enginebench_agent.files.cache import FileCache
@@ -169,12 +162,11 @@ async def _serve(options: ServeOptions, entrance: Entrance, announcing: Announci
     peaks = PeakFile(folder.peaks_file)
     supervisor = Supervisor(folder, cache, discovery, leases, peaks)
     stop = Stop(with_stdin=options.exit_with_stdin)
-    observing = ObservingInterceptor()
-    guard = GuardingInterceptor(entrance.identify, AuditLog(folder.audit_log))
-    interceptors = [observing, ParsingInterceptor(), guard, StreamLimit(config.max_streams), ErrorInterceptor()]
-    server, health_servicer = _build_server(AgentServicer(discovery, folder, peaks), cache, supervisor, interceptors)
+    counting = Counting()
+    passed = interceptors(counting, entrance.identify, AuditLog(folder.audit_log), config.max_streams)
+    server, health_servicer = _build_server(AgentServicer(discovery, folder, peaks), cache, supervisor, passed)
     metrics = contextlib.ExitStack()
-    metrics.enter_context(_metrics(options, supervisor, discovery, observing.calls))
+    metrics.enter_context(_metrics(options, supervisor, discovery, counting.calls))
     port = _bind(server, options, entrance)
     for name in SERVICE_NAMES:
         await health_servicer.set(name, health_pb2.HealthCheckResponse.SERVING)

@@ -14,7 +14,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from certified import DAY, Certified, credentials
 from enginebench_agent.door.audit import AuditLog
-from enginebench_agent.door.interceptors import GuardingInterceptor
+from enginebench_agent.door.interceptors import Guarding
 from enginebench_agent.door.permissions import THIS_MACHINE
 from enginebench_proto.agreed.roles import Role
 from enginebench_proto.v1 import agent_pb2, model_pb2, run_pb2
@@ -167,7 +167,7 @@ async def test_a_method_without_a_line_is_refused_to_everybody(tmp_path: Path) -
     handler = grpc.method_handlers_generic_handler(
         "enginebench.v1.RunService", {"NewMethod": grpc.unary_unary_rpc_method_handler(new_method)}
     )
-    guard = GuardingInterceptor(lambda _context: THIS_MACHINE, AuditLog(tmp_path / "audit.log"))
+    guard = Guarding(lambda _context: THIS_MACHINE, AuditLog(tmp_path / "audit.log"))
     server = grpc.aio.server(interceptors=[guard])
     server.add_generic_rpc_handlers((handler,))
     port = server.add_insecure_port("127.0.0.1:0")

@@ -13,7 +13,7 @@ import grpc
 import pytest
 from agent_process import refused
 
-from enginebench_agent.door.interceptors import STATUS_OF_CODE, ErrorInterceptor
+from enginebench_agent.door.interceptors import STATUS_OF_CODE, Errors
 from enginebench_agent.errors import AgentError, ErrorCode, NotFoundError
 from enginebench_agent.runs import endings
 from enginebench_agent.runs.child import ChildExit, ChildStartError, spawned
@@ -104,7 +104,7 @@ class Faulty(agent_pb2_grpc.AgentServiceServicer):  # its methods have the names
 
 
 async def test_unexpected_errors_reach_the_log_and_not_the_caller(caplog: pytest.LogCaptureFixture) -> None:
-    server = grpc.aio.server(interceptors=[ErrorInterceptor()])
+    server = grpc.aio.server(interceptors=[Errors()])
     agent_pb2_grpc.add_AgentServiceServicer_to_server(Faulty(), server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
