@@ -23,7 +23,7 @@ from enginebench_agent.config import AgentConfig, load_config
 from enginebench_agent.data_folder import DataFolder
 from enginebench_agent.door.audit import AuditLog
 from enginebench_agent.door.entrance import Entrance, make_entrance
-from enginebench_agent.door.interceptors import Counting, interceptors
+from enginebench_agent.door.interceptors import Counting, EndedCall, interceptors
 from enginebench_agent.environments.discovery import Discovery
 from enginebench_agent.errors import SetupError
 from enginebench_agent.files.cache import FileCache

@@ -114,6 +114,7 @@ def measurement_document(
         "steady_state_ns": measurement.steady_state_ns,
         "cpu_time_ns": measurement.cpu_time_ns,
         "cpu_cores_used": measurement.cpu_cores_used,
+        "energy_j_per_inference": measurement.energy_j,
         "latency": _latency(measurement.latency) if measurement.latency else None,
         "throughput_items_per_s": finite(measurement.throughput_items_per_s),
         "throughput_interval": INTERVAL.to_data(measurement.throughput_interval),

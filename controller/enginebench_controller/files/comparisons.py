@@ -37,7 +37,7 @@ def comparison_document(comparison: ProfileComparison, checks: Sequence[Check] |
 
 
 def side_document(profile: Profile) -> Document:
-    """One side's summary: what ran where, how long it took, and what it asked for. Energy is not measured yet: null."""
+    """One side's summary: what ran where, how long it took, and what it asked for. Passes are not metered: energy is null."""
     work, coverage = profile.work, profile.coverage
     return {
         **subject_document(profile),
@@ -191,6 +191,7 @@ def _side(measurement: Measurement) -> dict[str, Any]:
         "configuration": CONFIGURATION.to_data(measurement.configuration),
         "effective": EFFECTIVE.to_data(measurement.effective),
         "median_ns": measurement.latency.median_ns if measurement.latency else None,
+        "energy_j_per_inference": measurement.energy_j,
     }
 
 

@@ -195,6 +195,7 @@ def _row(measurement: Measurement, output_problem: str) -> Row:
         "throughput_items_per_s": measurement.throughput_items_per_s,
         **_ends("throughput_{}_items_per_s", measurement.throughput_interval),
         "process_spread": measurement.process_spread,
+        "energy_j_per_inference": measurement.energy_j,
         "disturbed_share": summarize_evidence(measurement.blocks).disturbed_share,
         "output_problem": output_problem or None,
         "flags": "; ".join(flags(measurement)) or None,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from enginebench_controller.records.configuration import Configuration
-from enginebench_controller.records.run import Block, Effective, EngineRef, Failure, Phase, Process, Status
+from enginebench_controller.records.run import Block, Effective, EngineRef, Failure, Phase, Process, Status, energy_j
 
 
 @dataclass(frozen=True)
@@ -202,6 +202,11 @@ class Measurement:
     captured_outputs: tuple[CapturedOutput, ...] = ()
     interleaving_group: str | None = None
     grounds: Grounds = field(default_factory=Grounds)
+
+    @property
+    def energy_j(self) -> float | None:
+        """Joules of the processor an inference, which is of a whole batch; None without a meter."""
+        return energy_j(self.blocks)
 
     @property
     def cpu_cores_used(self) -> float | None:

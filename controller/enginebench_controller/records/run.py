@@ -1,6 +1,6 @@
 """What one run did: which engine, how it ended, phases, processes, blocks with evidence, and who else was there."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -289,6 +289,18 @@ class Block:
     evidence: Evidence = Evidence()
     disturbances: tuple[str, ...] = ()
     paused_ns: int | None = None
+
+
+def energy_j(blocks: Collection[Block]) -> float | None:
+    """Joules an inference, by the meter of the processor; None unless every block with inferences was metered.
+
+    The meter counts what the whole processor used, so also what others did meanwhile.
+    """
+    timed = [one for one in blocks if one.iterations]
+    metered = [one.evidence.energy_uj for one in timed if one.evidence.energy_uj is not None]
+    if not timed or len(metered) < len(timed) or not sum(metered):
+        return None
+    return sum(metered) / 1e6 / sum(one.iterations for one in timed)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ from statistics import median
 from enginebench_controller.plan.gate import BASE, CONTROL, HEAD, LONGEST_BUDGET_NS
 from enginebench_controller.plan.plan import GateMetric, GateTerms, parse_duration_ns, parse_percent
 from enginebench_controller.records import Benchmark, Block, Measurement, Process
+from enginebench_controller.records.run import energy_j
 from enginebench_controller.stats.paired import FEWEST_PAIRS, RatioInterval, log_ratio, sequential_interval, spread
 from enginebench_controller.verdicts.gate_rule import GateOutcome, GateRule, GateVerdict, decide, promised_difference
 
@@ -284,10 +285,8 @@ def _memory(arm: Arm, index: int, process: Process) -> float | None:
 
 def _energy(arm: Arm, index: int, process: Process) -> float | None:
     """Joules an item, of blocks that all have a reading of the meter."""
-    own = [one for one in arm.blocks if one.process == index and one.iterations]
-    read = [one.evidence.energy_uj for one in own if one.evidence.energy_uj is not None]
-    items = arm.batch * sum(one.iterations for one in own)
-    return sum(read) / 1e6 / items if own and len(read) == len(own) and sum(read) else None
+    found = energy_j([one for one in arm.blocks if one.process == index])
+    return None if found is None else found / arm.batch
 
 
 _OF_PROCESS: Mapping[GateMetric, Callable[[Arm, int, Process], float | None]] = {
