@@ -37,7 +37,7 @@ def comparison_document(comparison: ProfileComparison, checks: Sequence[Check] |
 
 
 def side_document(profile: Profile) -> Document:
-    """One side's summary: what ran where, how long it took, and what it asked for. Passes are not metered: energy is null."""
+    """One side: what ran where, how long it took, and what it asked for. Passes are not metered: energy is null."""
     work, coverage = profile.work, profile.coverage
     return {
         **subject_document(profile),

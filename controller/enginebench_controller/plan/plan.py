@@ -11,6 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import tomli_w
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from enginebench_controller.errors import InputError, wrong_value
@@ -314,25 +315,14 @@ def read_plan(path: Path) -> Plan:
 
 def plan_toml(plan: Plan) -> str:
     """The plan as the text of a plan file that `enginebench run FILE` accepts."""
-    said = {key: value for key, value in plan.document().items() if value is not None and value != {}}
-    tables = {key: value for key, value in said.items() if isinstance(value, dict)}
-    lines = [f"{key} = {_toml(value)}" for key, value in said.items() if key not in tables]
-    for name, table in tables.items():
-        known = {key: value for key, value in table.items() if value is not None}  # TOML has no null
-        lines += ["", f"[{name}]", *(f"{_toml(key)} = {_toml(value)}" for key, value in known.items())]
-    return "\n".join(lines) + "\n"
+    return tomli_w.dumps({key: value for key, value in _without_null(plan.document()).items() if value != {}})
 
 
-def _toml(value: Any) -> str:
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_toml, value)) + "]"
-    if isinstance(value, dict):
-        known = {key: one for key, one in value.items() if one is not None}
-        return "{" + ", ".join(f"{_toml(key)} = {_toml(one)}" for key, one in known.items()) + "}"
-    if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-        return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in escaped) + '"'
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _without_null(value: Any) -> Any:
+    """TOML has no null: what is not said is left out."""
+    if isinstance(value, Mapping):
+        return {key: _without_null(one) for key, one in value.items() if one is not None}
+    return [_without_null(one) for one in value] if isinstance(value, list) else value
 
 
 def _sentence(origin: str, problem: Any) -> str:
