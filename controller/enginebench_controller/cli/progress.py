@@ -138,12 +138,12 @@ class LiveReporter:
         """See `remote_run.Reporter`."""
         before_ns = job.configuration.stop.warmup_ns if phase == "steady_state" else 0
         share_ns = _expected_ns(job) // job.configuration.stop.processes
-        self._current_ns[id(job)] = process * share_ns + min(share_ns, before_ns + elapsed_ns)
+        self._current_ns[job.outcome_id] = process * share_ns + min(share_ns, before_ns + elapsed_ns)
         self._show(job, f"{_which(job, process)}{phase.replace('_', ' ')}{_share(elapsed_ns, expected_ns)}")
 
     def finished(self, job: Case, outcome_id: str, status: Status, failure: Failure | None) -> None:
         """See `remote_run.Reporter`."""
-        self._current_ns.pop(id(job), None)
+        self._current_ns.pop(job.outcome_id, None)
         self._finished_ns += _expected_ns(job)
         self._count += 1
         why = f": {failure.message}" if failure else ""

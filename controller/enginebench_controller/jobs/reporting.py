@@ -46,13 +46,13 @@ class Pace:
 
     def begun(self, job: Case) -> None:
         """This one is being carried out."""
-        self._courses[lane(job)].begun_s[id(job)] = _expected_s(job)
+        self._courses[lane(job)].begun_s[job.outcome_id] = _expected_s(job)
 
     def finished(self, job: Case, *, worked: bool) -> None:
         """This one has ended."""
         course, now = self._courses[lane(job)], self._clock()
         course.open_s -= _expected_s(job)
-        course.begun_s.pop(id(job), None)
+        course.begun_s.pop(job.outcome_id, None)
         if worked:
             course.worked_expected_s += _expected_s(job)
             course.worked_s += now - course.since_s
@@ -103,7 +103,7 @@ class ProgressWriter:
         """Take on these cells, behind those there are; they are of this benchmark, or each becomes a profile."""
         self._benchmark_id = benchmark_id
         for job in expansion.jobs:
-            self._places[id(job)] = len(self._cells)
+            self._places[job.outcome_id] = len(self._cells)
             self._cells.append(_cell(job))
         self._pace.add(expansion.jobs)
         notes = dict.fromkeys([*self._rest.notes, *expansion.notes])
@@ -150,7 +150,7 @@ class ProgressWriter:
 
     def finished(self, job: Case, outcome_id: str, status: Status, failure: Failure | None) -> None:
         """See `remote_run.Reporter`."""
-        place = self._places[id(job)]
+        place = self._places[job.outcome_id]
         reason = failure.message if failure else ""
         self._cells[place] = replace(
             self._cells[place], state=CellState(status.value), doing="", reason=reason, outcome_id=outcome_id
@@ -161,7 +161,7 @@ class ProgressWriter:
         self._write()
 
     def _run(self, job: Case, doing: str) -> None:
-        place = self._places[id(job)]
+        place = self._places[job.outcome_id]
         began = self._cells[place].state is CellState.QUEUED
         self._cells[place] = replace(self._cells[place], state=CellState.RUNNING, doing=doing)
         if began:

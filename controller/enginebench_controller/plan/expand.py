@@ -3,6 +3,7 @@
 import itertools
 import math
 import random
+import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -51,7 +52,8 @@ Bind = Callable[[str, int], BoundModel]
 class Case:
     """One configuration of one model version on one engine of one target; `resources` are what it occupies there.
 
-    Those whose `turns` have the same name take turns; "" for none.
+    Those whose `turns` have the same name take turns; "" for none. `outcome_id` is what the measurement or profile will
+    be called that comes of it: each case has its own, and equal ones differ in it only.
     """
 
     target: str
@@ -61,6 +63,7 @@ class Case:
     resources: tuple[str, ...]
     input_paths: Mapping[str, Path] = field(default_factory=dict)
     turns: str = ""
+    outcome_id: str = field(default_factory=lambda: uuid.uuid4().hex, compare=False)
 
     @property
     def title(self) -> str:

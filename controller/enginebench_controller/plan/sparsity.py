@@ -1,5 +1,6 @@
 """One pass for each share of zeros that an engine is to impose on the weights of a model."""
 
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -65,4 +66,4 @@ def _at(job: Case, share: float, level: int | None) -> Case:
     options = {**job.configuration.options, IMPOSED_SPARSITY: f"{share:g}"}
     if level is not None:
         options[OPTIMIZATION_LEVEL] = str(level)
-    return replace(job, configuration=replace(job.configuration, options=options))
+    return replace(job, configuration=replace(job.configuration, options=options), outcome_id=uuid.uuid4().hex)

@@ -37,17 +37,17 @@ def in_turns(
     if plan.interleave is not True or plan.ladder or plan.rungs:
         return expansion
     memory = {snapshot.target: snapshot.host.get("memory_bytes") for snapshot in snapshots}
-    names: dict[int, str] = {}
+    names: dict[str, str] = {}
     notes = []
     for number, group in enumerate(_groups(expansion.jobs, models)):
         if why := _hindrance(group, memory[group[0].target]):
             notes.append(f"{_work(group[0])}: measured one after the other, not in turns: {why}")
         else:
-            names |= {id(job): f"turns-{number}" for job in group}
+            names |= {job.outcome_id: f"turns-{number}" for job in group}
     rule = plan.stop_rule(in_turns=True)
     jobs = [
-        replace(job, turns=names[id(job)], configuration=replace(job.configuration, stop=rule))
-        if id(job) in names
+        replace(job, turns=names[job.outcome_id], configuration=replace(job.configuration, stop=rule))
+        if job.outcome_id in names
         else job
         for job in expansion.jobs
     ]

@@ -14,7 +14,7 @@ from enginebench_controller.errors import EnginebenchError, InputError
 from enginebench_controller.home import Home
 from enginebench_controller.models.bounded import in_thread
 from enginebench_controller.plan.binding import Binder
-from enginebench_controller.plan.expand import Expansion, expand, in_random_order
+from enginebench_controller.plan.expand import Case, Expansion, expand, in_random_order
 from enginebench_controller.plan.plan import Plan, make_plan, parse_duration_ns
 from enginebench_controller.plan.turns import Interleave, in_turns
 from enginebench_controller.records import LOCAL_TARGET, Benchmark, BlockSamples, Measurement, TargetSnapshot
@@ -22,7 +22,7 @@ from enginebench_controller.runs import execution
 from enginebench_controller.runs.execution import Enough, Keep
 from enginebench_controller.runs.grounds import Judging
 from enginebench_controller.runs.remote_run import Bench, Reporter
-from enginebench_controller.runs.undertaking import Claim, Pending, Undertaking, pending_jobs, written
+from enginebench_controller.runs.undertaking import Claim, Pending, Undertaking, written
 from enginebench_controller.targets.session import TargetSession, open_session
 from enginebench_proto.agreed import logs
 
@@ -83,9 +83,8 @@ async def run_in_session(
     expansion = await in_thread(_expand, home, order.plan, session.snapshots, binder)
     if not expansion.jobs:
         raise InputError("the plan comes to nothing: no engine on these targets reads these models")
-    undertakings = tuple(map(Undertaking, expansion.jobs))
-    benchmark = _new_benchmark(order, binder.digests, expansion.left_out, undertakings)
-    pending = _pending(benchmark, undertakings, order.plan)
+    benchmark = _new_benchmark(order, binder.digests, expansion)
+    pending = _pending(benchmark, expansion.jobs, order.plan)
     with written(home.path, pending) as claim:
         try:
             _record(home, benchmark, expansion, session, binder)
@@ -137,9 +136,7 @@ def _models(plan: Plan) -> list[str]:
     return list(dict.fromkeys([*plan.models, *(name for grid in plan.grids() for name in grid.models)]))
 
 
-def _new_benchmark(
-    order: BenchmarkOrder, digests: dict[str, str], left_out: Sequence[str], undertakings: Sequence[Undertaking]
-) -> Benchmark:
+def _new_benchmark(order: BenchmarkOrder, digests: dict[str, str], expansion: Expansion) -> Benchmark:
     name = order.plan.name or ", ".join(model.rpartition("/")[2] for model in order.plan.models)
     return Benchmark(
         id=uuid.uuid4().hex[:12],
@@ -147,26 +144,25 @@ def _new_benchmark(
         created_at_unix_ns=time.time_ns(),
         plan=order.plan.document()
         | {"order_seed": order.plan.seed_of_order(), "digests": digests}
-        | ({"left_out": list(left_out)} if left_out else {})
-        | ({"members": _members(order.plan, undertakings)} if order.plan.gate else {}),
+        | ({"left_out": list(expansion.left_out)} if expansion.left_out else {})
+        | ({"members": _members(order.plan, expansion.jobs)} if order.plan.gate else {}),
         rerun_of=order.rerun_of,
     )
 
 
-def _members(plan: Plan, undertakings: Sequence[Undertaking]) -> dict[str, str]:
-    """By the name of its rung, which measurement a member of a gate will be: base and control are the same job."""
-    return {rung.name: one.outcome_id for rung, one in zip(plan.rungs, undertakings, strict=True)}
+def _members(plan: Plan, cases: Sequence[Case]) -> dict[str, str]:
+    """By the name of its rung, which measurement a member of a gate will be: base and control are equal cases."""
+    return {rung.name: one.outcome_id for rung, one in zip(plan.rungs, cases, strict=True)}
 
 
-def _pending(benchmark: Benchmark, undertakings: Sequence[Undertaking], plan: Plan) -> Pending:
+def _pending(benchmark: Benchmark, cases: Sequence[Case], plan: Plan) -> Pending:
     seed = plan.seed_of_order()
-    jobs = in_random_order(undertakings, seed)
     interleave = Interleave(seed, of_device=plan.device_takes_turns) if plan.interleave else None
     return Pending(
         benchmark.id,
         benchmark.name,
         parse_duration_ns(plan.timeout),
-        pending_jobs(jobs),
+        in_random_order(cases, seed),
         interleave,
         wait_quiet_ns=parse_duration_ns(plan.wait_quiet),
     )

@@ -19,7 +19,7 @@ from enginebench_controller.runs.benchmarking import Announce
 from enginebench_controller.runs.execution import uninterrupted
 from enginebench_controller.runs.outcome import PassOrder
 from enginebench_controller.runs.remote_run import Bench
-from enginebench_controller.runs.undertaking import ATTEMPTS, Claim, Pending, Undertaking, pending_jobs, written
+from enginebench_controller.runs.undertaking import ATTEMPTS, Claim, Pending, Undertaking, written
 from enginebench_controller.targets.client import RunUnknownError
 from enginebench_controller.targets.session import TargetSession, open_session
 from enginebench_proto.v1 import run_pb2
@@ -72,9 +72,10 @@ async def profiles_in_session(
 
 def _pending(passes: PassOrder, plan: Plan, expansion: Expansion) -> Pending:
     name = plan.name or ", ".join(dict.fromkeys(job.model.name for job in expansion.jobs))
-    jobs = pending_jobs(map(Undertaking, expansion.jobs))
     wait_quiet_ns = parse_duration_ns(plan.wait_quiet)
-    return Pending(passes.id, name, parse_duration_ns(plan.timeout), jobs, passes=passes, wait_quiet_ns=wait_quiet_ns)
+    return Pending(
+        passes.id, name, parse_duration_ns(plan.timeout), expansion.jobs, passes=passes, wait_quiet_ns=wait_quiet_ns
+    )
 
 
 async def _carry_out(passes: "Passes", bench: Bench, claim: Claim) -> list[Profile]:

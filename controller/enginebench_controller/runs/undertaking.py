@@ -8,15 +8,20 @@ the plan. So what was interrupted is collected once, and never beside the comman
 import fcntl
 import os
 import re
-import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Annotated, Any, BinaryIO, Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import (
+    BeforeValidator,
+    SerializerFunctionWrapHandler,
+    TypeAdapter,
+    ValidationError,
+    WrapSerializer,
+)
 
 from enginebench_controller.errors import InputError
 from enginebench_controller.plan.expand import Case
@@ -32,18 +37,22 @@ ATTEMPTS = 3
 
 @dataclass
 class Undertaking:
-    """A job, the id that its measurement or profile will have, and the results of its processes or why there are none.
+    """A case under way: the results of its processes, or why there are none.
 
     Each attempt at a process is a run of its own, so that what comes late of an earlier one can never be taken for a
     result of a later one. `settled` once the outcome is in the store.
     """
 
     job: Case
-    outcome_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     results: dict[int, run_pb2.RunResult] = field(default_factory=dict)
     failure: Failure | None = None
     settled: bool = False
     _attempts: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def outcome_id(self) -> str:
+        """The id that its measurement or profile will have."""
+        return self.job.outcome_id
 
     @property
     def goes_on(self) -> bool:
@@ -113,12 +122,18 @@ def _share(whole: int, *, parts: int, of: int) -> int:
 FOLDER = "pending"
 
 
-@dataclass(frozen=True)
-class PendingJob:
-    """A job, and the id its measurement or profile will have."""
+def _from_file(stored: Any) -> Any:
+    """In the file the id stands beside the case; elsewhere in it."""
+    if not isinstance(stored, list) or not all(isinstance(one, dict) and "job" in one for one in stored):
+        return stored
+    return [{**one["job"], "outcome_id": one.get("outcome_id")} for one in stored]
 
-    outcome_id: str
-    job: Case
+
+def _to_file(cases: Any, plain: SerializerFunctionWrapHandler) -> list[dict[str, Any]]:
+    return [
+        {"outcome_id": one["outcome_id"], "job": {key: value for key, value in one.items() if key != "outcome_id"}}
+        for one in plain(cases)
+    ]
 
 
 @dataclass(frozen=True)
@@ -131,7 +146,7 @@ class Pending:
     id: str
     name: str
     timeout_ns: int
-    jobs: tuple[PendingJob, ...]
+    jobs: Annotated[tuple[Case, ...], BeforeValidator(_from_file), WrapSerializer(_to_file)]
     interleave: Interleave | None = None
     passes: PassOrder | None = None
     wait_quiet_ns: int = 0
@@ -144,7 +159,7 @@ class Pending:
 
     def undertakings(self) -> tuple[Undertaking, ...]:
         """The jobs, to be carried out or taken up."""
-        return tuple(Undertaking(one.job, one.outcome_id) for one in self.jobs)
+        return tuple(map(Undertaking, self.jobs))
 
 
 @dataclass(frozen=True)
@@ -158,11 +173,6 @@ class Claim:
         """Remove the plan: nothing of it is left to be done."""
         self._path.unlink(missing_ok=True)
         sync_folder(self._path.parent)
-
-
-def pending_jobs(undertakings: Iterable[Undertaking]) -> tuple[PendingJob, ...]:
-    """Jobs under way as a plan has them."""
-    return tuple(PendingJob(one.outcome_id, one.job) for one in undertakings)
 
 
 @contextmanager

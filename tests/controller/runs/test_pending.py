@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,10 +28,8 @@ from enginebench_controller.runs.execution import groups_of
 from enginebench_controller.runs.outcome import PassOrder, run_spec
 from enginebench_controller.runs.undertaking import (
     Pending,
-    PendingJob,
     Undertaking,
     claimed,
-    pending_jobs,
     plans,
     written,
 )
@@ -51,7 +50,9 @@ CONFIGURATION = Configuration(
 MODEL = ModelVersion("a" * 64, "net", "onnx", (ModelFile("net.onnx", "a" * 64, 10),), 1)
 JOB = Case("edge", EngineRef("fake", "default", "1.0"), MODEL, CONFIGURATION, ("fake:0",), {"c" * 64: Path("/x.npy")})
 PASSES = PassOrder("p1", None, 5, {"models": ["net"]}, {"edge": {"cpu": {"cores": 4}}})
-PENDING = Pending("b1", "net", 10**9, (PendingJob("m1", JOB), PendingJob("m2", JOB)), Interleave(7), PASSES)
+PENDING = Pending(
+    "b1", "net", 10**9, (replace(JOB, outcome_id="m1"), replace(JOB, outcome_id="m2")), Interleave(7), PASSES
+)
 
 
 def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -60,7 +61,7 @@ def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
         content = path.read_bytes()
     with claimed(path) as claim:
         assert claim is not None and claim.pending == PENDING
-        before, after = PENDING.jobs[0].job, claim.pending.jobs[0].job
+        before, after = PENDING.jobs[0], claim.pending.jobs[0]
     assert content == path.read_bytes()
     kind = run_pb2.RUN_KIND_MEASURE
     assert run_spec(before, "r", kind, 1) == run_spec(after, "r", kind, 1), "an agent takes them for the same run"
@@ -129,8 +130,7 @@ def test_a_plan_that_cannot_be_written_stops_the_command(tmp_path: Path) -> None
 def test_each_attempt_is_a_run_of_its_own_and_known_again() -> None:
     (one, other) = PENDING.undertakings()
     assert [one.begin(0), one.begin(0), one.begin(1)] == ["m1-0-0", "m1-0-1", "m1-1-0"]
-    again = Undertaking(JOB, "m1")
+    again = Undertaking(PENDING.jobs[0])
     again.recognize(["m1-0-1", "m1-1-0", "m2-0-0", "m1", "m1-0-1.blocks", "xm1-2-0"])
     assert (again.run_ids, again.run_id(0)) == (one.run_ids, "m1-0-1")
     assert other.run_ids == []
-    assert pending_jobs([one]) == PENDING.jobs[:1]
