@@ -38,8 +38,7 @@ from benchmarks.verdict_synthetic import Noise, rounds
 from benchmarks.verdicts import RULE, Asked
 
 from enginebench_controller.models.zoo import build_bytes, zoo_model
-from enginebench_controller.plan.gate import BASE, CONTROL, HEAD
-from enginebench_controller.plan.plan import GateTerms, read_plan
+from enginebench_controller.plan.plan import BASE, CONTROL, HEAD, GateTerms, read_plan
 from enginebench_controller.records import Block, Process
 from enginebench_controller.verdicts.gate_results import Arm, judge, stands
 from enginebench_controller.verdicts.gate_rule import GateOutcome

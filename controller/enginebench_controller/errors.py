@@ -149,3 +149,17 @@ def code_of(error: type[EnginebenchError]) -> str:
     """What an error is called in log lines and documents: `OldAgentError` is "old_agent"."""
     words = re.findall("[A-Z][a-z]*", error.__name__.removesuffix("Error"))
     return "_".join(words).lower()
+
+
+class NoProspectsError(EnginebenchError):
+    """Passes that came to nothing to show."""
+
+    exit_code = ExitCode.SOME_FAILED
+
+
+class RunUnknownError(AgentError):
+    """The agent does not know the run: it was restarted since."""
+
+
+class RemoteError(EnginebenchError):
+    """A command on the other machine failed; the text has its own last words."""

@@ -31,9 +31,10 @@ class Home:
     @cached_property
     def library(self) -> "ModelLibrary":
         """The model versions."""
-        from enginebench_controller.models.library import ModelLibrary  # noqa: PLC0415  # brings onnx
+        from enginebench_controller.graph.flops.parameters import count_weights  # noqa: PLC0415  # these bring onnx
+        from enginebench_controller.models.library import ModelLibrary  # noqa: PLC0415
 
-        return ModelLibrary(self.path / "models")
+        return ModelLibrary(self.path / "models", count_weights)
 
     @property
     def agent_data(self) -> Path:

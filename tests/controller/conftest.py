@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from enginebench_controller.graph.flops.parameters import count_weights
 from enginebench_controller.models.library import ModelLibrary
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -12,4 +13,4 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 @pytest.fixture
 def library(tmp_path: Path) -> ModelLibrary:
-    return ModelLibrary(tmp_path / "library")
+    return ModelLibrary(tmp_path / "library", count_weights)

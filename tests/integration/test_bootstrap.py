@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from enginebench_controller.errors import RemoteError
 from enginebench_controller.targets.addresses import SshPlace
 from enginebench_controller.targets.client import AgentClient
-from enginebench_controller.targets.remote_machine import Remote, RemoteError
+from enginebench_controller.targets.remote_machine import Remote
 from integration import pretended_systemctl
 from integration.bench import ROOT, Bench
 from integration.ssh_machine import SshMachine

@@ -7,7 +7,6 @@ answers has its own in the agent, for the two meet only on the wire.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from enginebench_controller.cli.commands.prospects import NoProspectsError
 from enginebench_controller.errors import (
     INTERRUPTED,
     AgentError,
@@ -15,16 +14,17 @@ from enginebench_controller.errors import (
     ExitCode,
     InputError,
     ModelError,
+    NoProspectsError,
     OldAgentError,
     PlanError,
+    RemoteError,
+    RunUnknownError,
     StoreError,
     UnknownModelError,
     UnreachableError,
 )
 from enginebench_controller.records import FailureKind
 from enginebench_controller.targets.addresses import SshError
-from enginebench_controller.targets.client import RunUnknownError
-from enginebench_controller.targets.remote_machine import RemoteError
 
 
 @dataclass(frozen=True)

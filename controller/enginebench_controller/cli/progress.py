@@ -23,8 +23,7 @@ from enginebench_controller.jobs.telling import own_folder
 from enginebench_controller.plan.expand import Case, Expansion
 from enginebench_controller.plan.expand import expected_ns as expected_of_rule
 from enginebench_controller.records import Failure, ModelVersion, Status
-from enginebench_controller.runs.benchmarking import Announce
-from enginebench_controller.runs.remote_run import Reporter
+from enginebench_controller.runs.remote_run import Announce, Reporter
 from enginebench_controller.runs.resuming import missing_outcomes
 
 

@@ -6,8 +6,7 @@ from typing import Any
 from enginebench_controller.files.benchmarks import engine_document
 from enginebench_controller.files.report_forms import cell, table
 from enginebench_controller.plan.configurations import describe_load
-from enginebench_controller.plan.gate import BASE, HEAD
-from enginebench_controller.plan.plan import parse_duration_ns, parse_percent
+from enginebench_controller.plan.plan import BASE, HEAD, parse_duration_ns, parse_percent
 from enginebench_controller.records import Measurement
 from enginebench_controller.records.fields import CONFIGURATION, finite
 from enginebench_controller.stats.change_points import FEWEST_POINTS

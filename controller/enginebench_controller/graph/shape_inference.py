@@ -17,8 +17,9 @@ from onnx import TensorProto, inliner, numpy_helper, shape_inference
 
 from enginebench_controller.graph.bodies import always_continues, captured, declared, subgraph_model
 from enginebench_controller.graph.shape_arithmetic import Values, known_values, stated_values
-from enginebench_controller.graph.source_graph import Tensor, dimension_name, dtype_name
+from enginebench_controller.graph.source_graph import Tensor, dtype_name
 from enginebench_controller.graph.stand_ins import has_stand_in, stand_ins
+from enginebench_controller.models.formats.description import dimension_name
 
 _MAX_ROUNDS = 16
 """How often inference and arithmetic take turns; each round gets past one more Reshape with computed sizes."""

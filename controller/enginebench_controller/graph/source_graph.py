@@ -1,7 +1,6 @@
 """The graph of a model as given: its nodes, its tensors by type and size, and where the content of each weight lies."""
 
 import math
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -24,16 +23,6 @@ _BITS = {
     "FLOAT8E5M2": 8, "FLOAT8E5M2FNUZ": 8, "FLOAT8E8M0": 8,
 }  # fmt: skip
 _PLAIN_NAMES = {"FLOAT": "float32", "DOUBLE": "float64"}
-
-
-_NAMELESS = re.compile(r"[\W_]*|-?\d+|none|null|nan|any|unk|unknown|dyn|dynamic", re.IGNORECASE)
-"""What exporters write as the name of a dimension that has none. Equal ones are no equal dimensions."""
-
-
-def dimension_name(dim: onnx.TensorShapeProto.Dimension) -> str | None:
-    """The symbol that an open dimension shares with others of its name; None for "?", "None" and their like."""
-    name = str(dim.dim_param).strip()
-    return None if _NAMELESS.fullmatch(name) else name
 
 
 @cache

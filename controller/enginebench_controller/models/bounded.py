@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from enginebench_controller.errors import ModelError
-from enginebench_controller.records import ModelVersion
+from enginebench_controller.records.model import ModelVersion
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -12,7 +12,7 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from difflib import get_close_matches
@@ -24,12 +24,12 @@ import onnx
 from google.protobuf.message import DecodeError, EncodeError
 
 from enginebench_controller.errors import ModelError, StoreError, UnknownModelError, leads_nowhere
-from enginebench_controller.graph.flops.parameters import WeightCount, count_weights
 from enginebench_controller.models.formats.description import missing_file
 from enginebench_controller.models.formats.files import SourceFile, collect_files, hash_file
 from enginebench_controller.models.formats.skeleton import refuse_endless
 from enginebench_controller.models.zoo import PREFIX, build_bytes, zoo_model
 from enginebench_controller.records import ModelFile, ModelVersion
+from enginebench_controller.records.model import WeightCount
 from enginebench_proto.agreed.durable import make_private_folder
 from enginebench_proto.agreed.names import is_sha256, version_digest
 from enginebench_proto.agreed.words import SUFFIXES, ModelFormat
@@ -42,11 +42,17 @@ _DIGEST_PREFIX = re.compile(r"[0-9a-f]{6,64}")
 _NAME = re.compile(r"[^\s/\\][^\r\n\t/\\]{0,199}")
 
 
+CountWeights = Callable[[Path, str], WeightCount | None]
+"""Counts the weights of a model's main file, given its format; None where the format shows none."""
+
+
 class ModelLibrary:
     """The model versions under `root`. Nothing is created before the first version is added."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, count_weights: CountWeights | None = None) -> None:
+        """`count_weights` looks into each file that is added; without it nothing is known of weights."""
         self._root = root
+        self._count_weights = count_weights
 
     def add(
         self, path: Path, name: str | None = None, parent: str | None = None, derivation: str | None = None
@@ -213,7 +219,9 @@ class ModelLibrary:
             for file, source in zip(version.files, sources, strict=True):
                 _copy(source, file, folder / "version" / "files" / file.name)
             _write_record(folder / "version" / _RECORD, version)
-            _write_weights(folder / "version" / _WEIGHTS, folder / "version" / "files" / version.files[0].name, version)
+            main = folder / "version" / "files" / version.files[0].name
+            if self._count_weights and (counted := self._count_weights(main, version.format)):
+                _write_json(folder / "version" / _WEIGHTS, asdict(counted))
             try:
                 (folder / "version").rename(self._folder(version.digest))
             except OSError as error:
@@ -284,12 +292,6 @@ def _copy(source: SourceFile, expected: ModelFile, target: Path) -> None:
 
 def _write_record(path: Path, version: ModelVersion) -> None:
     _write_json(path, {"schema_version": _SCHEMA_VERSION, **asdict(version)})
-
-
-def _write_weights(path: Path, model: Path, version: ModelVersion) -> None:
-    counted = count_weights(model, version.format)
-    if counted is not None:
-        _write_json(path, asdict(counted))
 
 
 def _write_json(path: Path, data: dict[str, object]) -> None:

@@ -11,7 +11,19 @@ from enginebench_controller.errors import InputError
 from enginebench_controller.plan.binding import Binder
 from enginebench_controller.plan.configurations import Engine, select_engines
 from enginebench_controller.plan.expand import Expansion
-from enginebench_controller.plan.plan import GateMetric, GateTerms, Plan, Rung, make_plan, parse_duration_ns
+from enginebench_controller.plan.plan import (
+    BASE,
+    CONTROL,
+    HEAD,
+    LONGEST_BUDGET_NS,
+    ROLES,
+    GateMetric,
+    GateTerms,
+    Plan,
+    Rung,
+    make_plan,
+    parse_duration_ns,
+)
 from enginebench_controller.records import TargetSnapshot
 from enginebench_controller.stats.paired import FEWEST_PAIRS
 from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT
@@ -21,10 +33,6 @@ PROCESS_MS, WARMUP_MS, BLOCK_MS = 600, 200, 50
 ITERATIONS = 6
 MOST_PAIRS = 1000
 
-BASE, HEAD, CONTROL = "base", "head", "control"
-ROLES = (BASE, HEAD, CONTROL)
-LONGEST_BUDGET_NS = 3_600_000_000_000
-"""A gate is to answer while somebody waits for it."""
 
 PLUGIN = "plugin:"
 FORMS = "E==VERSION, E@ENVIRONMENT, E:OPTION=VALUE or plugin:FOLDER"

@@ -20,6 +20,10 @@ from enginebench_controller.models.inputs.shapes import NO_BATCH
 from enginebench_controller.models.inputs.values import check_values
 from enginebench_controller.records import ArrivalProcess, Hint, Load, StopRule
 
+BASE, HEAD, CONTROL = "base", "head", "control"
+LONGEST_BUDGET_NS = 3_600_000_000_000
+"""A gate is to answer while somebody waits for it."""
+
 DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
 SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 LONGEST_SECONDS = 30 * 24 * 3600.0
@@ -381,3 +385,6 @@ class LadderKind(StrEnum):
 
     THROUGHPUT = "throughput"
     LATENCY = "latency"
+
+
+ROLES = (BASE, HEAD, CONTROL)

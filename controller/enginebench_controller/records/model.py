@@ -70,3 +70,17 @@ def int8_versions(models: Iterable[ModelVersion], digest: str) -> tuple[ModelVer
         one for one in known.values() if one.parent_digest == original and (one.derivation or "").startswith(QUANTIZED)
     ]
     return tuple(sorted(made, key=lambda one: -one.created_at_unix_ns))
+
+
+@dataclass(frozen=True)
+class WeightCount:
+    """The parameters of a model version: all of them, those that are not zero, and all by their type in the file."""
+
+    parameters: int
+    nonzero: int
+    types: Mapping[str, int]
+
+    @property
+    def sparsity(self) -> float | None:
+        """The share of zeros; None of a model without parameters."""
+        return 1 - self.nonzero / self.parameters if self.parameters else None

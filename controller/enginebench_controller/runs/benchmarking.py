@@ -5,7 +5,7 @@ import contextlib
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version as distribution_version
 from typing import Any
@@ -21,16 +21,12 @@ from enginebench_controller.records import LOCAL_TARGET, Benchmark, BlockSamples
 from enginebench_controller.runs import execution
 from enginebench_controller.runs.execution import Enough, Keep
 from enginebench_controller.runs.grounds import Judging
-from enginebench_controller.runs.remote_run import Bench, Reporter
+from enginebench_controller.runs.remote_run import Announce, Bench, Reporter
 from enginebench_controller.runs.undertaking import Claim, Pending, Undertaking, written
 from enginebench_controller.targets.session import TargetSession, open_session
 from enginebench_proto.agreed import logs
 
 _log = logging.getLogger(__name__)
-
-Announce = Callable[[Expansion, str | None], Reporter]
-"""Told what will run just before it does, and the id of the benchmark it belongs to (None for profiles, which have ids
-of their own); returns who wants to know how it is coming along."""
 
 
 @dataclass(frozen=True)

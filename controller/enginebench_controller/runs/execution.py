@@ -14,7 +14,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from enginebench_controller import wire
-from enginebench_controller.errors import AgentError, UnreachableError
+from enginebench_controller.errors import AgentError, RunUnknownError, UnreachableError
 from enginebench_controller.plan.expand import Case
 from enginebench_controller.plan.turns import Interleave
 from enginebench_controller.records import Block, BlockSamples, Failure, FailureKind, Measurement, Process
@@ -24,7 +24,6 @@ from enginebench_controller.runs.remote_run import RECONNECT_SECONDS, Bench
 from enginebench_controller.runs.sample_file import SampleFile
 from enginebench_controller.runs.undertaking import ATTEMPTS, Undertaking
 from enginebench_controller.stats.comparison import Side
-from enginebench_controller.targets.client import RunUnknownError
 from enginebench_proto.v1 import run_pb2
 
 T = TypeVar("T")

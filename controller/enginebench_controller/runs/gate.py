@@ -14,8 +14,6 @@ from enginebench_controller.models.bounded import in_thread
 from enginebench_controller.plan.binding import Binder
 from enginebench_controller.plan.expand import Case, Expansion, expand
 from enginebench_controller.plan.gate import (
-    BASE,
-    HEAD,
     GateOrder,
     GateSide,
     NeededEnvironment,
@@ -26,6 +24,8 @@ from enginebench_controller.plan.gate import (
     with_rungs,
 )
 from enginebench_controller.plan.plan import (
+    BASE,
+    HEAD,
     GateTerms,
     Plan,
     parse_duration_ns,

@@ -5,7 +5,7 @@ import time
 import uuid
 from dataclasses import dataclass
 
-from enginebench_controller.errors import AgentError, InputError, UnreachableError
+from enginebench_controller.errors import AgentError, InputError, RunUnknownError, UnreachableError
 from enginebench_controller.graph.analysis import SourceAnalysis
 from enginebench_controller.home import Home
 from enginebench_controller.models.bounded import in_thread
@@ -15,12 +15,10 @@ from enginebench_controller.plan.plan import Plan, parse_duration_ns
 from enginebench_controller.plan.sparsity import with_sparsities
 from enginebench_controller.records import Failure, FailureKind, Profile
 from enginebench_controller.runs import execution, outcome, remote_run
-from enginebench_controller.runs.benchmarking import Announce
 from enginebench_controller.runs.execution import uninterrupted
 from enginebench_controller.runs.outcome import PassOrder
-from enginebench_controller.runs.remote_run import Bench
+from enginebench_controller.runs.remote_run import Announce, Bench
 from enginebench_controller.runs.undertaking import ATTEMPTS, Claim, Pending, Undertaking, written
-from enginebench_controller.targets.client import RunUnknownError
 from enginebench_controller.targets.session import TargetSession, open_session
 from enginebench_proto.v1 import run_pb2
 

@@ -10,8 +10,8 @@ from enginebench_controller.models.bounded import in_thread
 from enginebench_controller.models.derive.prune import prunable_weights, prune, prune_by_weight
 from enginebench_controller.plan.plan import Plan
 from enginebench_controller.records import OPTIMIZATION_LEVEL, ModelVersion, Profile
-from enginebench_controller.runs.benchmarking import Announce
 from enginebench_controller.runs.profiling import ProfileOrder, run_profiles
+from enginebench_controller.runs.remote_run import Announce
 from enginebench_controller.verdicts.pruning.estimate import Series, interpolated, series_of
 from enginebench_controller.verdicts.pruning.policy import Policy, PrunableWeight, share_out
 

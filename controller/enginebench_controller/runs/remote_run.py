@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from enginebench_controller import wire
-from enginebench_controller.errors import AgentError, UnreachableError
-from enginebench_controller.plan.expand import Case
+from enginebench_controller.errors import AgentError, RunUnknownError, UnreachableError
+from enginebench_controller.plan.expand import Case, Expansion
 from enginebench_controller.records import Failure, InputFile, ModelFile, ModelVersion, Status
 from enginebench_controller.runs.sample_file import SampleFile
-from enginebench_controller.targets.client import AgentClient, RunUnknownError
+from enginebench_controller.targets.client import AgentClient
 from enginebench_controller.verdicts.disturbances import waiting_for
 from enginebench_proto.agreed import logs
 from enginebench_proto.v1 import run_pb2
@@ -43,6 +43,11 @@ class Reporter(Protocol):
 
     def finished(self, job: Case, outcome_id: str, status: Status, failure: Failure | None) -> None:
         """The job has ended; its outcome is stored as the measurement or profile with this id."""
+
+
+Announce = Callable[[Expansion, str | None], Reporter]
+"""Told what will run just before it does, and the id of the benchmark it belongs to (None for profiles, which have ids
+of their own); returns who wants to know how it is coming along."""
 
 
 @dataclass

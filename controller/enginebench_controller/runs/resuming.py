@@ -5,18 +5,18 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from enginebench_controller.errors import AgentError, InputError, UnreachableError
+from enginebench_controller.errors import AgentError, InputError, RunUnknownError, UnreachableError
 from enginebench_controller.home import Home
 from enginebench_controller.plan.expand import Expansion
 from enginebench_controller.records import Failure, FailureKind
 from enginebench_controller.runs import remote_run
-from enginebench_controller.runs.benchmarking import Announce, keeper
+from enginebench_controller.runs.benchmarking import keeper
 from enginebench_controller.runs.execution import Enough, Group, Keep, groups_of, measure, settle, whole_rounds
 from enginebench_controller.runs.profiling import Passes
-from enginebench_controller.runs.remote_run import Bench, Reporter
+from enginebench_controller.runs.remote_run import Announce, Bench, Reporter
 from enginebench_controller.runs.sample_file import SampleFile
 from enginebench_controller.runs.undertaking import Claim, Pending, Undertaking, claimed, plans
-from enginebench_controller.targets.client import AgentClient, RunUnknownError
+from enginebench_controller.targets.client import AgentClient
 from enginebench_controller.targets.session import check_targets, open_client
 from enginebench_proto.v1 import run_pb2
 

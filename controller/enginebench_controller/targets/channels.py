@@ -14,7 +14,6 @@ from typing import Any
 import grpc
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.home import default_home
 from enginebench_controller.targets.addresses import (
     UNIX_PREFIX,
     SshError,
@@ -182,14 +181,16 @@ CHANNEL_OPTIONS = (
 def open_channel(library: Any, address: str, tls: Path | None = None) -> Any:
     """Make a channel of `grpc` or of `grpc.aio`, whichever `library` is, to a target's address.
 
-    `tls` is the folder of the client's certificate, by default that of the user's home. The agent must show a
-    certificate of the same authority for the host in the address. Raises `InputError` where TLS is needed and the
-    client's certificate is missing or of no use any more.
+    `tls` is the folder of the client's certificate; None where only agents on this machine are called. The agent must
+    show a certificate of the same authority for the host in the address. Raises `InputError` where TLS is needed and
+    the client's certificate is missing or of no use any more.
     """
     if not uses_tls(address):
         return library.insecure_channel(host_and_port(address), options=CHANNEL_OPTIONS)
+    if tls is None:
+        raise InputError(f"{address} is reached by TLS, which takes a certificate: see `enginebench ca`")
     try:
-        credentials = client_credentials(tls or default_home().tls)
+        credentials = client_credentials(tls)
     except InputError:
         refuse_unknown_host(address)  # which no certificate would help
         raise

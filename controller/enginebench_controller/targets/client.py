@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 
 import grpc
 
-from enginebench_controller.errors import AgentError, OldAgentError, UnreachableError
+from enginebench_controller.errors import AgentError, OldAgentError, RunUnknownError, UnreachableError
 from enginebench_controller.records import InputFile, ModelFile
 from enginebench_controller.targets.channels import open_channel, reachable
 from enginebench_controller.targets.obstacles import PASSING, START, Obstacle, find_obstacle
@@ -63,10 +63,6 @@ GONE = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
 STATUS_LOST = "Internal error from Core"
 """What grpc.aio says, with INTERNAL, where a message cannot be sent any more; it forgets the true status over that
 (grpc issue 36066), be it a connection that broke or a refusal. The call is tried again, and may say it then."""
-
-
-class RunUnknownError(AgentError):
-    """The agent does not know the run: it was restarted since."""
 
 
 class AgentClient:

@@ -8,15 +8,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from enginebench_controller.errors import EnginebenchError
+from enginebench_controller.errors import RemoteError
 from enginebench_controller.targets.addresses import SshError, SshPlace, failed_itself, last_line
 
 _BEGIN = "enginebench begins"
 """Said before each command, because a login may print things of its own, and what a command prints is read."""
-
-
-class RemoteError(EnginebenchError):
-    """A command on the other machine failed; the text has its own last words."""
 
 
 class Remote:

@@ -14,7 +14,7 @@ from typing import Any
 
 from enginebench_controller.home import Home
 from enginebench_controller.plan.configurations import describe_load
-from enginebench_controller.plan.gate import BASE
+from enginebench_controller.plan.plan import BASE
 from enginebench_controller.records import LOCAL_TARGET, Configuration, Load, Measurement
 from enginebench_controller.records.run import in_environment
 from enginebench_controller.stats.change_points import FEWEST_POINTS, change_points, is_other_level

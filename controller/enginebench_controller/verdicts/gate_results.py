@@ -6,8 +6,16 @@ from itertools import pairwise
 from math import inf, isfinite, log
 from statistics import median
 
-from enginebench_controller.plan.gate import BASE, CONTROL, HEAD, LONGEST_BUDGET_NS
-from enginebench_controller.plan.plan import GateMetric, GateTerms, parse_duration_ns, parse_percent
+from enginebench_controller.plan.plan import (
+    BASE,
+    CONTROL,
+    HEAD,
+    LONGEST_BUDGET_NS,
+    GateMetric,
+    GateTerms,
+    parse_duration_ns,
+    parse_percent,
+)
 from enginebench_controller.records import Benchmark, Block, Measurement, Process
 from enginebench_controller.records.run import energy_j
 from enginebench_controller.stats.paired import FEWEST_PAIRS, RatioInterval, log_ratio, sequential_interval, spread

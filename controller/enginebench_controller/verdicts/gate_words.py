@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from enginebench_controller.plan.gate import BASE
-from enginebench_controller.plan.plan import GateMetric, parse_duration_ns
+from enginebench_controller.plan.plan import BASE, GateMetric, parse_duration_ns
 from enginebench_controller.verdicts.gate_results import (
     GateResult,
     LayerShare,

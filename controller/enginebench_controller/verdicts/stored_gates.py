@@ -9,8 +9,17 @@ from statistics import median
 from enginebench_controller.errors import EnginebenchError, InputError
 from enginebench_controller.home import Home
 from enginebench_controller.plan.expand import Case
-from enginebench_controller.plan.gate import BASE, HEAD, LONGEST_BUDGET_NS, ROLES
-from enginebench_controller.plan.plan import GateMetric, GateTerms, Plan, parse_duration_ns, parse_percent
+from enginebench_controller.plan.plan import (
+    BASE,
+    HEAD,
+    LONGEST_BUDGET_NS,
+    ROLES,
+    GateMetric,
+    GateTerms,
+    Plan,
+    parse_duration_ns,
+    parse_percent,
+)
 from enginebench_controller.records import Benchmark, Measurement, Profile
 from enginebench_controller.stats.paired import FEWEST_PAIRS
 from enginebench_controller.store.measurements import BenchmarkEntry

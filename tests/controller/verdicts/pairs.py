@@ -2,7 +2,7 @@
 
 import random
 
-from enginebench_controller.plan.gate import BASE, CONTROL, HEAD
+from enginebench_controller.plan.plan import BASE, CONTROL, HEAD
 from enginebench_controller.records import Block, Evidence, Phase, Process
 from enginebench_controller.verdicts.gate_results import Arm
 

@@ -5,8 +5,7 @@ import math
 import pytest
 
 from controller.verdicts.pairs import arm, arms
-from enginebench_controller.plan.gate import BASE, CONTROL, HEAD
-from enginebench_controller.plan.plan import GateMetric, GateTerms
+from enginebench_controller.plan.plan import BASE, CONTROL, HEAD, GateMetric, GateTerms
 from enginebench_controller.verdicts.gate_results import able, judge, ratio_of_values, stands
 from enginebench_controller.verdicts.gate_rule import GateOutcome
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 import invented
-from enginebench_controller.graph.flops.parameters import WeightCount
 from enginebench_controller.records import Arrivals, Effective, Hint, Load, Readback, ReadbackSource, Status
+from enginebench_controller.records.model import WeightCount
 from enginebench_controller.store.models import ParameterCount, Project
 from enginebench_ui.pages.projects.shapes import (
     best_items_per_s,

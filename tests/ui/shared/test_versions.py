@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 import invented
-from enginebench_controller.graph.flops.parameters import WeightCount
+from enginebench_controller.records.model import WeightCount
 from enginebench_ui.shared.versions import KnownVersion, made_by, merged, oldest_ancestor, version_views
 
 PRUNED = "magnitude pruning, sparsity=0.9 in every layer"

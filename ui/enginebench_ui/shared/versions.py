@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from enginebench_controller.graph.flops.parameters import WeightCount
 from enginebench_controller.models.library import MAX_BYTES
 from enginebench_controller.records import ModelVersion
+from enginebench_controller.records.model import WeightCount
 from enginebench_proto.agreed.words import ModelFormat
 from enginebench_ui.shared.project_key import DIGEST_CHARACTERS
 from enginebench_ui.shared.text import UNKNOWN, Row, cells, count_of, instant, percent

@@ -18,7 +18,8 @@ from enginebench_controller.plan.binding import Binder
 from enginebench_controller.plan.ladder import LadderOrder, base_plan, plan_ladder, steps
 from enginebench_controller.plan.plan import LadderKind
 from enginebench_controller.records import Benchmark, Interval, ModelVersion
-from enginebench_controller.runs.benchmarking import Announce, BenchmarkOrder, run_in_session
+from enginebench_controller.runs.benchmarking import BenchmarkOrder, run_in_session
+from enginebench_controller.runs.remote_run import Announce
 from enginebench_controller.targets.session import open_session
 from enginebench_controller.verdicts.doubts import flags
 from enginebench_controller.verdicts.ladder import Gain, Ladder, RungResult, ladder_of

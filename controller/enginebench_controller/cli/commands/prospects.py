@@ -13,7 +13,7 @@ from enginebench_controller.cli.console import UNKNOWN, print_json, print_table,
 from enginebench_controller.cli.options import BatchAxis, Inputs, InputValue, Json, Model, ShapeAsForRun
 from enginebench_controller.cli.plan_options import fed, pairs, shapes, split, stated
 from enginebench_controller.cli.progress import announcing
-from enginebench_controller.errors import EnginebenchError, ExitCode, InputError
+from enginebench_controller.errors import ExitCode, InputError, NoProspectsError
 from enginebench_controller.files.benchmarks import Document
 from enginebench_controller.files.new_file import new_file
 from enginebench_controller.files.prospects import part_document, prospects_csv, pruning_document
@@ -275,9 +275,3 @@ def _prospects(passes: Sequence[Profile]) -> PruningProspects:
     except ValueError as error:
         failed = [one.failure.message for one in passes if one.failure]
         raise NoProspectsError(f"no prospects: {error}" + (f"; a pass failed: {failed[0]}" if failed else "")) from None
-
-
-class NoProspectsError(EnginebenchError):
-    """Passes that came to nothing to show."""
-
-    exit_code = ExitCode.SOME_FAILED

@@ -1,8 +1,7 @@
 """Which weights a node reads, which of them are parameters, and how many of a model's parameters are zero."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from enginebench_controller.errors import EnginebenchError
@@ -10,6 +9,7 @@ from enginebench_controller.graph.flops.counters import PACKED, SETTINGS, key_of
 from enginebench_controller.graph.reading import read_source_graph
 from enginebench_controller.graph.source_graph import SourceGraph, SourceNode, Weight
 from enginebench_controller.models.bounded import bounded
+from enginebench_controller.records.model import WeightCount
 from enginebench_proto.agreed.words import ModelFormat
 
 _NO_PARAMETERS = frozenset({"int64", "uint64", "bool", "string", None})
@@ -47,20 +47,6 @@ def _read(graph: SourceGraph, node: SourceNode) -> Iterator[tuple[Weight, bool]]
 def reads_packed_weights(graph: SourceGraph) -> bool:
     """Whether some node reads weights in a form of its own, of which the number of parameters cannot be told."""
     return any(key_of(node) in PACKED for node in graph.nodes)
-
-
-@dataclass(frozen=True)
-class WeightCount:
-    """The parameters of a model version: all of them, those that are not zero, and all by their type in the file."""
-
-    parameters: int
-    nonzero: int
-    types: Mapping[str, int]
-
-    @property
-    def sparsity(self) -> float | None:
-        """The share of zeros; None of a model without parameters."""
-        return 1 - self.nonzero / self.parameters if self.parameters else None
 
 
 @bounded

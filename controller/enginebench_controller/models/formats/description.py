@@ -4,6 +4,7 @@ A model file from elsewhere can contradict itself in any way: nodes without outp
 cut short. Whoever reads one says so in a sentence.
 """
 
+import re
 import struct
 import zipfile
 from collections.abc import Iterator
@@ -14,7 +15,6 @@ import onnx
 from onnx import checker, helper, shape_inference
 
 from enginebench_controller.errors import ModelError, UnknownModelError, leads_nowhere
-from enginebench_controller.graph.source_graph import dimension_name
 from enginebench_controller.models.bounded import bounded
 from enginebench_controller.models.formats.openvino_ir import describe_ir
 from enginebench_controller.models.formats.signature import (
@@ -26,6 +26,9 @@ from enginebench_controller.models.formats.signature import (
 )
 from enginebench_controller.models.formats.skeleton import load_skeleton
 from enginebench_proto.agreed.words import SUFFIXES, ModelFormat
+
+_NAMELESS = re.compile(r"[\W_]*|-?\d+|none|null|nan|any|unk|unknown|dyn|dynamic", re.IGNORECASE)
+"""What exporters write as the name of a dimension that has none. Equal ones are no equal dimensions."""
 
 _OF_PYTHON = (ArithmeticError, LookupError, RuntimeError, StopIteration, TypeError, ValueError)
 _OF_ONNX = (checker.ValidationError, shape_inference.InferenceError)
@@ -153,3 +156,9 @@ def _describe_archive(path: Path, kind: ModelFormat, member: str, writer: str) -
     if not any(entry.filename.endswith(member) for entry in entries):
         raise ModelError(f"{path} holds no {kind} program, perhaps weights only; write the model with {writer}")
     return ModelDescription(kind)
+
+
+def dimension_name(dim: onnx.TensorShapeProto.Dimension) -> str | None:
+    """The symbol that an open dimension shares with others of its name; None for "?", "None" and their like."""
+    name = str(dim.dim_param).strip()
+    return None if _NAMELESS.fullmatch(name) else name

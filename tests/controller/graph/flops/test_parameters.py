@@ -8,9 +8,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tiny_models import make_model, save, tiny_classifier
 
-from enginebench_controller.graph.flops.parameters import WeightCount, count_weights
+from enginebench_controller.graph.flops.parameters import count_weights
 from enginebench_controller.models.derive.prune import prune
 from enginebench_controller.models.library import ModelLibrary
+from enginebench_controller.records.model import WeightCount
 
 
 def half_zero() -> np.ndarray:

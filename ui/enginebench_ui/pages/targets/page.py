@@ -53,7 +53,7 @@ def _show_health(views: Sequence[TargetView], snapshots: Sequence[TargetSnapshot
     known = {} if asked_anew else _kept_answers()
     _draw(place, views, snapshots, known)
     if missing := [target for target in askable(views) if target.name not in known]:
-        answers = {answer.target.name: answer for answer in ask_health(missing, LIMIT_S)}
+        answers = {answer.target.name: answer for answer in ask_health(missing, LIMIT_S, default_home().tls)}
         st.session_state[_ANSWERS] = (time.monotonic(), known | answers)
         _draw(place, views, snapshots, known | answers)
 
@@ -146,7 +146,7 @@ def _add(home: Home, name: str, address: str, *, also_silent: bool) -> None:
 
 def _silence(target: Target) -> str:
     """Say why a target does not answer; empty where it does."""
-    (answer,) = ask_health([target], LIMIT_S)
+    (answer,) = ask_health([target], LIMIT_S, default_home().tls)
     return "" if answer.health is Health.SERVING else answer.sentence
 
 
