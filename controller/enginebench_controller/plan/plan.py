@@ -20,7 +20,8 @@ from enginebench_controller.models.inputs.shapes import NO_BATCH
 from enginebench_controller.models.inputs.values import check_values
 from enginebench_controller.records import ArrivalProcess, Hint, Load, StopRule
 
-BASE, HEAD, CONTROL = "base", "head", "control"
+BASE, HEAD, CONTROL = ROLES = ("base", "head", "control")
+"""The sides of a gate, and the control that is base once more."""
 LONGEST_BUDGET_NS = 3_600_000_000_000
 """A gate is to answer while somebody waits for it."""
 
@@ -385,6 +386,3 @@ class LadderKind(StrEnum):
 
     THROUGHPUT = "throughput"
     LATENCY = "latency"
-
-
-ROLES = (BASE, HEAD, CONTROL)

@@ -13,22 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
-from enginebench_controller.records import (
-    Afterwards,
-    Block,
-    Bystanders,
-    Configuration,
-    Effective,
-    Failure,
-    Grounds,
-    Interval,
-    LatencySummary,
-    ModelFile,
-    OutputCheck,
-    Percentile,
-    Phase,
-    Process,
-)
+from enginebench_controller.records.configuration import Configuration
+from enginebench_controller.records.measurement import Grounds, Interval, LatencySummary, OutputCheck, Percentile
+from enginebench_controller.records.model import ModelFile
+from enginebench_controller.records.run import Afterwards, Block, Bystanders, Effective, Failure, Phase, Process
 
 
 def to_float32_bytes(values: NDArray[np.float32]) -> bytes:
