@@ -316,3 +316,14 @@ class BlockSamples:
     scheduled_ns: NDArray[np.int64] | None = None
     sent_ns: NDArray[np.int64] | None = None
     completed_ns: NDArray[np.int64] | None = None
+
+
+@dataclass(frozen=True)
+class BlockLatency:
+    """The raw latencies of one block of a process: how many, their sum and their median, in nanoseconds."""
+
+    process: int
+    block: int
+    samples: int
+    total_ns: int
+    median_ns: float

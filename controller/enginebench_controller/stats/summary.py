@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import bdtr
 
 from enginebench_controller.records import Block, BlockSamples, Interval, LatencySummary, Percentile
+from enginebench_controller.records.run import BlockLatency
 from enginebench_controller.stats import intervals
 from enginebench_controller.stats.distribution import Distribution, Gathering
 
@@ -178,17 +179,6 @@ def _outliers(pooled: Distribution) -> int:
     first, third = pooled.quantile(0.25), pooled.quantile(0.75)
     reach = 1.5 * (third - first)
     return pooled.count_below(first - reach) + pooled.count_above(third + reach)
-
-
-@dataclass(frozen=True)
-class BlockLatency:
-    """The raw latencies of one block of a process: how many, their sum and their median, in nanoseconds."""
-
-    process: int
-    block: int
-    samples: int
-    total_ns: int
-    median_ns: float
 
 
 def mean_interval(blocks: Sequence[BlockLatency], excluded: Excluded = ()) -> Interval | None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from enginebench_controller.records import BlockSamples
-from enginebench_controller.stats.summary import BlockLatency
+from enginebench_controller.records.run import BlockLatency
 from enginebench_controller.store.statements import Row, rows
 
 _SERIES = ("latency_ns", "scheduled_ns", "sent_ns", "completed_ns")

@@ -18,7 +18,7 @@ from enginebench_controller.records import (
     Target,
     TargetSnapshot,
 )
-from enginebench_controller.stats.summary import BlockLatency
+from enginebench_controller.records.run import BlockLatency
 from enginebench_controller.store import backups, benchmarks, measurements, models, profiles, samples, targets, trends
 from enginebench_controller.store.backups import StoreCheck, check
 from enginebench_controller.store.benchmarks import BenchmarkPage, LadderEntry, Relatives

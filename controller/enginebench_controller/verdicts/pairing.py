@@ -16,8 +16,8 @@ from enginebench_controller.records import (
     OutputCheck,
 )
 from enginebench_controller.records.model import families, lineage
+from enginebench_controller.records.run import BlockLatency
 from enginebench_controller.stats.comparison import PRACTICAL, Comparison, Side, compare, corrected
-from enginebench_controller.stats.summary import BlockLatency
 from enginebench_controller.verdicts.doubts import doubts, marks
 from enginebench_controller.verdicts.output_check import check_outputs
 from enginebench_controller.verdicts.parity import engine_label, in_reading_order, unequal

@@ -3,8 +3,9 @@
 import numpy as np
 
 from enginebench_controller.records import IntervalMethod
+from enginebench_controller.records.run import BlockLatency
 from enginebench_controller.stats import intervals
-from enginebench_controller.stats.summary import BlockLatency, mean_interval
+from enginebench_controller.stats.summary import mean_interval
 
 
 def block(process, index, samples, total_ns):

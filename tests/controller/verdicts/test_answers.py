@@ -23,7 +23,7 @@ from enginebench_controller.records import (
     Readback,
     ReadbackSource,
 )
-from enginebench_controller.stats.summary import BlockLatency
+from enginebench_controller.records.run import BlockLatency
 from enginebench_controller.verdicts.answers import AnswerOutcome, RankMetric, answers_across, answers_within
 from enginebench_controller.verdicts.pairing import compare_pairs, pairs_across, pairs_within, planned_processes
 

@@ -9,7 +9,8 @@ from typing import TypeVar
 
 from enginebench_controller.home import default_home
 from enginebench_controller.records import Interval, Measurement
-from enginebench_controller.stats.summary import BlockLatency, mean_interval
+from enginebench_controller.records.run import BlockLatency
+from enginebench_controller.stats.summary import mean_interval
 from enginebench_controller.store.benchmarks import Relatives
 from enginebench_controller.store.samples import LatencyCurve
 from enginebench_controller.store.store import Store
