@@ -10,13 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from enginebench_agent.config import (
-    DEFAULT_ENVIRONMENT,
-    ENVIRONMENT_FILE,
-    EnvironmentConfig,
-    load_config,
-    write_environment,
-)
+from enginebench_agent.config import ENVIRONMENT_FILE, EnvironmentConfig, load_config, write_environment
 from enginebench_agent.data_folder import DataFolder
 from enginebench_agent.environments.discovery import WorkerAnswerError, ask_worker
 from enginebench_agent.environments.installing import (
@@ -30,6 +24,7 @@ from enginebench_agent.environments.installing import (
 )
 from enginebench_agent.errors import SetupError
 from enginebench_agent.names import is_environment_name
+from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT
 from enginebench_proto.v1.engine_pb2 import Engine
 
 Version = tuple[int, int]

@@ -103,7 +103,7 @@ class LiveReporter:
             transient=True,
             refresh_per_second=REDRAWS_PER_SECOND,
         )
-        self._current_ns: dict[int, int] = {}
+        self._current_ns: dict[str, int] = {}
         self._task: TaskID | None = None
         self._jobs = 0
         self._total_ns = 0

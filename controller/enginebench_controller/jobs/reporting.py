@@ -17,7 +17,7 @@ class _Course:
 
     since_s: float
     open_s: float = 0.0
-    begun_s: dict[int, float] = field(default_factory=dict)
+    begun_s: dict[str, float] = field(default_factory=dict)
     worked_expected_s: float = 0.0
     worked_s: float = 0.0
 
@@ -93,7 +93,7 @@ class ProgressWriter:
     def __init__(self, folder: JobFolder) -> None:
         self._folder = folder
         self._cells: list[Cell] = []
-        self._places: dict[int, int] = {}
+        self._places: dict[str, int] = {}
         self._rest = JobProgress()
         self._benchmark_id: str | None = None
         self._pace = Pace()

@@ -3,11 +3,14 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from enginebench_controller.records import Failure, Measurement, Profile
 from enginebench_controller.records.cause import cause, last_words
-from enginebench_controller.verdicts.pairing import Compared
 from enginebench_controller.verdicts.parity import engine_label
+
+if TYPE_CHECKING:  # it brings NumPy and SciPy, and every table takes its words from here
+    from enginebench_controller.verdicts.pairing import Compared
 
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?")
 _WHERE_A_REASON_BEGINS = re.compile(r": | \(|; ")
@@ -105,7 +108,7 @@ def number(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.2f}"
 
 
-def model_words(compared: Compared) -> str:
+def model_words(compared: "Compared") -> str:
     """The model of both sides, or the version of each: `squeezenet → squeezenet-int8`."""
     return " → ".join(dict.fromkeys((compared.first.model_name, compared.second.model_name)))
 
@@ -117,7 +120,7 @@ def side_words(measurement: Measurement) -> str:
     return f"{engine_label(measurement)} {got.value if got else asked}"
 
 
-def pair_remarks(compared: Sequence[Compared]) -> Iterator[Remark]:
+def pair_remarks(compared: "Sequence[Compared]") -> Iterator[Remark]:
     """What limits the verdicts, each with the pair it is of."""
     for one in compared:
         about = f"{side_words(one.first)} and {side_words(one.second)}, {one.first.configuration.size}"

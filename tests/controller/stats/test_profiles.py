@@ -62,8 +62,8 @@ def test_sums_and_ratios_hold_only_what_is_known():
 
 
 def test_types_are_summed_over_timed_layers_with_their_precisions():
-    layers = (timed(10, precision="f32"), timed(20, precision="u8"), timed(30, type="Pool", precision=""), *SILENT)
-    first, second = layers.by_type(layers)
+    profiled = (timed(10, precision="f32"), timed(20, precision="u8"), timed(30, type="Pool", precision=""), *SILENT)
+    first, second = layers.by_type(profiled)
 
     assert (first.type, first.time_ns, first.share, first.layers) == ("Conv", 30, 0.5, 2)
     assert first.precisions == {"f32": 1, "u8": 1}
@@ -71,6 +71,6 @@ def test_types_are_summed_over_timed_layers_with_their_precisions():
 
 
 def test_the_slowest_come_first_and_those_without_a_time_last_not_before_a_time_of_zero():
-    layers = (SILENT[0], timed(0, order=9), timed(7, order=8), timed(7, order=3))
-    assert [layer.order for layer in layers.slowest_first(layers)] == [3, 8, 9, SILENT[0].order]
+    profiled = (SILENT[0], timed(0, order=9), timed(7, order=8), timed(7, order=3))
+    assert [layer.order for layer in layers.slowest_first(profiled)] == [3, 8, 9, SILENT[0].order]
     assert SILENT[0].state is LayerState.NOT_EXECUTED

@@ -22,8 +22,8 @@ def of_today(tmp_path):
 
 
 @pytest.fixture
-def one_step_more(monkeypatch):
-    """A later version, which has one step more."""
+def one_step_more(of_today, monkeypatch):
+    """A later version, which has one step more than the file."""
     for function in (schema.pending, schema.migrate):
         monkeypatch.setattr(function, "__defaults__", ((*MIGRATIONS, ADDS_COLUMN),))
 

@@ -2,12 +2,10 @@
 
 import time
 
-import duckdb
 import pytest
 
 import invented
 from enginebench_controller.errors import InputError, StoreError
-from enginebench_controller.store import schema
 from enginebench_controller.store.sql_query import QueryColumn, QueryLimits
 from enginebench_controller.store.store import Store
 
@@ -155,13 +153,3 @@ def test_a_file_that_cannot_be_read_is_an_error_of_the_store(tmp_path):
     path.write_text("not a database " * 1000)
     with pytest.raises(StoreError, match="is not a DuckDB file"):
         Store(path).query("SELECT 1")
-
-
-def test_an_earlier_file_is_brought_up_to_date_before_it_is_asked(tmp_path, monkeypatch):
-    path = tmp_path / "results.duckdb"
-    with duckdb.connect(path) as connection:
-        schema.migrate(connection, path)
-    more = schema.Migration("one more", ("CREATE TABLE moods (mood VARCHAR)",))
-    for function in (schema.pending, schema.migrate):
-        monkeypatch.setattr(function, "__defaults__", ((*schema.MIGRATIONS, more),))
-    assert Store(path).query("SELECT count(*) FROM moods").rows == ((0,),)

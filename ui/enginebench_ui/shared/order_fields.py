@@ -8,11 +8,11 @@ from typing import Any
 
 from enginebench_controller.errors import InputError
 from enginebench_controller.models.inputs.shapes import split_by_input, split_shapes
-from enginebench_controller.plan.configurations import DEFAULT_ENVIRONMENT, Engine, usable_cores
+from enginebench_controller.plan.configurations import Engine, usable_cores
 from enginebench_controller.plan.plan import Plan
 from enginebench_controller.records import IMPOSED_SPARSITY, LOCAL_TARGET, Hint, Load, Target, TargetSnapshot
 from enginebench_controller.records.cause import cause
-from enginebench_proto.agreed.words import SUFFIXES, Precision
+from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT, SUFFIXES, Precision
 from enginebench_ui.shared.project_key import DIGEST_CHARACTERS
 from enginebench_ui.shared.text import UNKNOWN
 from enginebench_ui.shared.versions import AS_GIVEN, KnownVersion, made_by

@@ -19,8 +19,8 @@ from enginebench_controller.cli.console import (
 )
 from enginebench_controller.cli.options import Json, Notes
 from enginebench_controller.errors import ExitCode, InputError
-from enginebench_controller.files import junit
 from enginebench_controller.files.comparisons import benchmarks_document, comparison_document
+from enginebench_controller.files.junit import junit
 from enginebench_controller.files.new_file import new_file
 from enginebench_controller.files.reports import (
     Contents,

@@ -7,7 +7,7 @@ cut short. Whoever reads one says so in a sentence.
 import re
 import struct
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,8 +21,9 @@ from enginebench_controller.models.formats.signature import (
     Dims,
     InputDescription,
     ModelDescription,
+    Operation,
     OutputDescription,
-    onnx_integer_bounds,
+    integer_bounds,
 )
 from enginebench_controller.models.formats.skeleton import load_skeleton
 from enginebench_proto.agreed.words import SUFFIXES, ModelFormat
@@ -162,3 +163,29 @@ def dimension_name(dim: onnx.TensorShapeProto.Dimension) -> str | None:
     """The symbol that an open dimension shares with others of its name; None for "?", "None" and their like."""
     name = str(dim.dim_param).strip()
     return None if _NAMELESS.fullmatch(name) else name
+
+
+def onnx_integer_bounds(graph: onnx.GraphProto) -> dict[str, int]:
+    """`integer_bounds` of an ONNX graph, for its integer inputs."""
+    integers = [value.name for value in graph.input if _is_integer(value)]
+    rows: dict[Hashable, int] = {tensor.name: tensor.dims[0] for tensor in graph.initializer if tensor.dims}
+    for node in graph.node:
+        for attribute in node.attribute:
+            if node.op_type == "Constant" and attribute.HasField("t") and attribute.t.dims:
+                rows[node.output[0]] = attribute.t.dims[0]
+    operations = [
+        Operation(node.op_type, node.input, node.output, node.op_type == "Gather" and _axis(node) == 0)
+        for node in graph.node
+    ]
+    return integer_bounds([name for name in integers if name not in rows], operations, rows)
+
+
+def _is_integer(value: onnx.ValueInfoProto) -> bool:
+    kind = value.type.tensor_type.elem_type
+    return kind not in {0, onnx.TensorProto.STRING, onnx.TensorProto.BOOL} and (
+        helper.tensor_dtype_to_np_dtype(kind).kind in "iu"
+    )
+
+
+def _axis(node: onnx.NodeProto) -> int:
+    return next((int(attribute.i) for attribute in node.attribute if attribute.name == "axis"), 0)

@@ -4,9 +4,6 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import onnx
-from onnx import helper
-
 from enginebench_proto.agreed.words import ModelFormat
 
 SAME_VALUES = frozenset({
@@ -44,21 +41,6 @@ def integer_bounds(
     return {name: bound for name, bound in bounds.items() if bound is not None}
 
 
-def onnx_integer_bounds(graph: onnx.GraphProto) -> dict[str, int]:
-    """`integer_bounds` of an ONNX graph, for its integer inputs."""
-    integers = [value.name for value in graph.input if _is_integer(value)]
-    rows: dict[Hashable, int] = {tensor.name: tensor.dims[0] for tensor in graph.initializer if tensor.dims}
-    for node in graph.node:
-        for attribute in node.attribute:
-            if node.op_type == "Constant" and attribute.HasField("t") and attribute.t.dims:
-                rows[node.output[0]] = attribute.t.dims[0]
-    operations = [
-        Operation(node.op_type, node.input, node.output, node.op_type == "Gather" and _axis(node) == 0)
-        for node in graph.node
-    ]
-    return integer_bounds([name for name in integers if name not in rows], operations, rows)
-
-
 def _with_converted_tables(operations: Sequence[Operation], table_rows: Mapping[Hashable, int]) -> dict[Hashable, int]:
     """Tables also reach a Gather through a conversion: half precision in IR, integers in quantized models."""
     rows = dict(table_rows)
@@ -81,17 +63,6 @@ def _smallest_table(
                 waiting += [output for output in operation.outputs if output not in seen]
                 seen.update(operation.outputs)
     return min(found, default=None)
-
-
-def _is_integer(value: onnx.ValueInfoProto) -> bool:
-    kind = value.type.tensor_type.elem_type
-    return kind not in {0, onnx.TensorProto.STRING, onnx.TensorProto.BOOL} and (
-        helper.tensor_dtype_to_np_dtype(kind).kind in "iu"
-    )
-
-
-def _axis(node: onnx.NodeProto) -> int:
-    return next((int(attribute.i) for attribute in node.attribute if attribute.name == "axis"), 0)
 
 
 Dims = tuple[int | str | None, ...]

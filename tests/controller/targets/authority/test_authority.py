@@ -190,7 +190,7 @@ def test_a_damaged_authority_is_told(authority, name):
 
 
 def test_a_folder_that_cannot_be_written_is_told(authority, monkeypatch):
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("enginebench_controller.targets.authority.issued.write_whole", full)
