@@ -1,5 +1,19 @@
-"""`python -m enginebench_controller` is `enginebench`."""
+"""`enginebench`, and `python -m enginebench_controller`."""
 
-from enginebench_controller.cli import main
+import sys
 
-main()
+
+def main() -> None:
+    """Run the command line."""
+    if sys.argv[1:] == ["--version"]:  # often asked by programs, and told without loading the rest
+        from importlib.metadata import version  # noqa: PLC0415
+
+        print(version("enginebench"))  # data
+        return
+    from enginebench_controller.cli import main as run  # noqa: PLC0415
+
+    run()
+
+
+if __name__ == "__main__":
+    main()

@@ -8,7 +8,7 @@ import logging
 import os
 import resource
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from errno import EMFILE, ENFILE
 from importlib import import_module
 from typing import Annotated, Any
@@ -21,24 +21,60 @@ from enginebench_controller.errors import INTERRUPTED, EnginebenchError, ExitCod
 from enginebench_controller.jobs.telling import telling_how_it_ends
 from enginebench_proto.agreed import logs
 
-MODULES = {
-    "running": ("demo", "run", "rerun", "resume"),
-    "ladder": ("ladder",),
-    "benchmarks": ("list", "show", "remove", "export", "import"),
-    "compare": ("compare",),
-    "gate": ("gate",),
-    "trend": ("trend",),
-    "profiles": ("profile", "profiles"),
-    "prospects": ("prospects",),
-    "advise": ("advise",),
-    "flops": ("flops",),
-    "targets": ("targets", "devices"),
-    "authority": ("ca",),
-    "models": ("models",),
-    "jobs": ("jobs",),
-    "store": ("query", "store"),
+MODULES: Mapping[str, Mapping[str, str]] = {
+    "running": {
+        "demo": "Measure two real networks on every engine of this machine, and say where to look.",
+        "run": "Measure models on engines. Lists multiply out; an impossible combination is "
+        "refused before anything runs.",
+        "rerun": "Run a benchmark again: a new one, linked to the old, with the very same model versions.",
+        "resume": "Collect, once, what interrupted commands have left on their targets. Living "
+        "commands are left alone.",
+    },
+    "ladder": {"ladder": "One model made faster step by step, after OpenVINO's notebooks."},
+    "benchmarks": {
+        "list": "List the benchmarks, newest first.",
+        "show": "Show one benchmark: its answers, then its measurements.",
+        "remove": "Remove a benchmark and its measurements from the store.",
+        "export": "Export benchmarks with their raw samples as one JSON file that `import` reads back without loss.",
+        "import": "Import exported benchmarks; what is already there stays as it is.",
+    },
+    "compare": {
+        "compare": "Say which is faster, by how much, and how sure that is. Ratios below 1 mean "
+        "that the second takes less ",
+        "time."
+    },
+    "gate": {"gate": "Say whether head is worse than base, within a budget: worse, pass or cannot tell."},
+    "trend": {
+        "trend": "What has been measured again and again, and with --alerts where it changed: "
+        "the machine, or the engine?",
+    },
+    "profiles": {
+        "profile": "Time every layer of a model. Never mixed with measurements: counters cost time of their own.",
+        "profiles": "The profiles that were made: per-layer times, matched and counted.",
+    },
+    "prospects": {"prospects": "What optimization would bring."},
+    "advise": {"advise": "Say what a profile suggests, each with its numbers, the layers it is about and what to do."},
+    "flops": {
+        "flops": "Count multiply-adds, operations, parameters and bytes of a model, without "
+        "running it. 1 MAC = 2 FLOPs.",
+    },
+    "targets": {
+        "targets": "The machines that run agents.",
+        "devices": "Show every target's engines and devices, with the reason for each engine that is missing.",
+    },
+    "authority": {"ca": "Who belongs: certificates for agents and for those who use them."},
+    "models": {"models": "The model versions on this machine."},
+    "jobs": {"jobs": "Benchmarks and other long work that the pages started."},
+    "store": {
+        "query": "Ask the results by SQL (DuckDB's), reading only; docs/reference/tables.md lists tables and columns.",
+        "store": "The file that holds all results: checking it, copying it.",
+    },
 }
-"""The modules in `commands`, in the order of the help, and the first words of what each registers."""
+"""The modules in `commands`, in the order of the help: the first word of each of their commands, and how its help
+begins.
+
+So that help is there without loading what they need; a test holds these texts to those of the commands.
+"""
 
 GROUP = "enginebench.commands"
 """The entry points by which other packages add commands, as the pages add `ui`: the first word, and a function that is
@@ -52,11 +88,14 @@ _NO_MORE_FILES = "no more files can be opened, as this process may have {} at on
 
 _INTERRUPTED = "interrupted; what was finished is stored"
 
+_COMPLETE = "_ENGINEBENCH_COMPLETE"
+"""Set where a shell asks for completions, of whatever stands on its line."""
+
 _log = logging.getLogger(__name__)
 
 
-def make_app(words: Sequence[str] = ()) -> typer.Typer:
-    """The command line; with `words`, those of a call, only the part of it that they begin with.
+def make_app(words: Sequence[str] | None = None) -> typer.Typer:
+    """The command line; with the `words` of a call only what they name, and of the rest what the help says.
 
     Most of what a command needs to start is the libraries of other commands: each module is loaded when it is called.
     """
@@ -68,15 +107,20 @@ def make_app(words: Sequence[str] = ()) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(log_what_happens)
-    first = next((word for word in words if not word.startswith("-")), "")
-    called = [name for name, commands in MODULES.items() if first in commands]
-    for name in called or MODULES:
+    called = [name for name, commands in MODULES.items() if words is None or commands.keys() & set(words)]
+    for name in called:
         import_module(f"{__name__}.commands.{name}").register(app)
     if not called:
+        for command, text in (one for commands in MODULES.values() for one in commands.items()):
+            app.command(command, help=text)(_never_run)
+    if words is None or not called:
         for entry in importlib.metadata.entry_points(group=GROUP):
-            if first in {"", entry.name}:
-                entry.load()(app)
+            entry.load()(app)
     return app
+
+
+def _never_run() -> None:
+    """Stands in the help for a command that no word names."""
 
 
 def _tell_version(asked: bool) -> None:
@@ -142,7 +186,7 @@ def _run() -> None:
     _quieten_grpc()
     try:
         _allow_files()
-        command = without_types(typer.main.get_command(make_app(sys.argv[1:])))
+        command = without_types(typer.main.get_command(make_app(None if _COMPLETE in os.environ else sys.argv[1:])))
         code = command(prog_name="enginebench", standalone_mode=False) or ExitCode.OK
         if code == INTERRUPTED:  # what typer makes of Ctrl-C
             complain(_INTERRUPTED)

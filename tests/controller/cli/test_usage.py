@@ -107,8 +107,16 @@ def test_a_command_is_found_without_loading_the_others() -> None:
     assert set(whole) == {"ui", *(name for names in MODULES.values() for name in names)}
     for names in MODULES.values():
         for name in names:
-            alone = typer.main.get_command(make_app(["--verbose", name, "run"]))
+            alone = typer.main.get_command(make_app(["--log-format", "json", name, "x"]))
             assert set(alone.commands) == set(names)
+    assert "ui" in typer.main.get_command(make_app(["ui"])).commands
+
+
+def test_the_help_of_all_says_what_that_of_each_begins_with() -> None:
+    whole, shown = (typer.main.get_command(app).commands for app in (make_app(), make_app(["--help"])))
+    assert list(shown) == list(whole)
+    for name, command in shown.items():
+        assert command.help == whole[name].help.split("\n\n")[0], name
 
 
 def test_a_light_command_starts_without_the_heavy_libraries() -> None:
