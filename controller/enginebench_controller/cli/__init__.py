@@ -40,8 +40,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
     },
     "compare": {
         "compare": "Say which is faster, by how much, and how sure that is. Ratios below 1 mean "
-        "that the second takes less ",
-        "time."
+        "that the second takes less time.",
     },
     "gate": {"gate": "Say whether head is worse than base, within a budget: worse, pass or cannot tell."},
     "trend": {
@@ -70,10 +69,9 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "store": "The file that holds all results: checking it, copying it.",
     },
 }
-"""The modules in `commands`, in the order of the help: the first word of each of their commands, and how its help
-begins.
+"""The modules in `commands`, in the order of the help, with the first word of each command and how its help begins.
 
-So that help is there without loading what they need; a test holds these texts to those of the commands.
+So the help of all is there without loading what they need; a test holds these texts to those of the commands.
 """
 
 GROUP = "enginebench.commands"
