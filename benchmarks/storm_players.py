@@ -20,8 +20,8 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import connect
 
+from enginebench_controller.home import JOB_VARIABLE
 from enginebench_controller.jobs.folder import JobFolder
-from enginebench_controller.jobs.telling import JOB_VARIABLE
 
 BATCHES = (1, 2, 3)
 _QUICK = (

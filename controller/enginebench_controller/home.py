@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 
 import platformdirs
 
+JOB_VARIABLE = "ENGINEBENCH_JOB"
+"""Names the folder of the job that a command is; a command without it is none."""
+
 if TYPE_CHECKING:
     from enginebench_controller.models.library import ModelLibrary
     from enginebench_controller.store.store import Store

@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 
 from enginebench_controller.home import HOME_VARIABLE, Home
-from enginebench_controller.jobs import JobState, job, log_tail, start_job
+from enginebench_controller.jobs.control import job, log_tail, start_job
+from enginebench_controller.jobs.record import JobState
 from integration.bench import QUICK, UNHURRIED, Bench
 
 GRID, SWEEP, QUANTIZED = "Engines side by side", "Requests in flight", "Quantized"

@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 from browser.real_runs import BASELINE, GRID, QUANTIZED
 from enginebench_controller.home import Home
-from enginebench_controller.jobs import jobs
+from enginebench_controller.jobs.control import jobs
 
 SQL = (
     "SELECT engine, cores, median(median_ns) / 1e6 AS median_ms FROM measurements "

@@ -13,7 +13,8 @@ from browser import real_runs
 from browser.drawn import charts, go, grid, pick, press, rows, settled, tick
 from browser.real_runs import GRID, SWEEP
 from enginebench_controller.home import Home
-from enginebench_controller.jobs import JobState, jobs
+from enginebench_controller.jobs.control import jobs
+from enginebench_controller.jobs.record import JobState
 from integration.bench import QUICK, Bench
 
 pytestmark = [pytest.mark.xdist_group("pages"), pytest.mark.slow, pytest.mark.timeout(900)]

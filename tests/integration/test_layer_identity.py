@@ -44,7 +44,7 @@ def profiles(model: Path) -> dict[str, MatchedProfile]:
 
 def profiled(engine_name: str, path: Path) -> MatchedProfile:
     """What a worker does for a profile, and what the controller makes of it."""
-    engine = importlib.import_module(f"enginebench_plugins.{engine_name}.plugin").enginebench_engine()
+    engine = importlib.import_module(f"enginebench_plugins.engines.{engine_name}.plugin").enginebench_engine()
     tensor = spec.TensorSpec(INPUT.name, INPUT.dtype, INPUT.shape)
     source = spec.ModelSource(path, spec.ModelFormat.ONNX, (tensor,))
     compiled = engine.compile(engine.convert(engine.read(source), source), source, spec.Settings(profiling=True))

@@ -6,7 +6,7 @@ import pytest
 
 import invented
 from enginebench_controller.home import default_home
-from enginebench_controller.jobs import jobs
+from enginebench_controller.jobs.control import jobs
 from enginebench_controller.records import Configuration
 from enginebench_controller.store.store import Store
 from enginebench_ui.pages import BENCHMARK

@@ -7,9 +7,9 @@ import time
 import pytest
 
 from enginebench_controller.home import default_home
-from enginebench_controller.jobs import CellState, JobState, cancel, job, jobs, start_job
+from enginebench_controller.jobs.control import cancel, job, jobs, start_job
 from enginebench_controller.jobs.folder import JobFolder
-from enginebench_controller.jobs.record import Cell, JobProgress
+from enginebench_controller.jobs.record import Cell, CellState, JobProgress, JobState
 from enginebench_ui.pages import JOB, JOBS
 from opened_pages import opened, texts
 

@@ -7,7 +7,8 @@ import pytest
 import invented
 from controller.tiny_models import save, tiny_classifier
 from enginebench_controller.home import default_home
-from enginebench_controller.jobs import JobState, cancel, jobs
+from enginebench_controller.jobs.control import cancel, jobs
+from enginebench_controller.jobs.record import JobState
 from enginebench_ui.pages import JOB, JOBS, NEW_BENCHMARK, NEW_PROFILE
 from offered import engine, missing, target
 from opened_pages import opened, texts

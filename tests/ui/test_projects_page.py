@@ -11,7 +11,7 @@ import invented
 import opened_pages
 from controller.tiny_models import save, tiny_classifier
 from enginebench_controller.home import default_home
-from enginebench_controller.jobs import jobs
+from enginebench_controller.jobs.control import jobs
 from enginebench_ui.pages import PROJECTS
 from enginebench_ui.shared.project_key import project_key
 from opened_pages import button, texts

@@ -12,7 +12,7 @@ import invented_sweeps
 import opened_pages
 from agent_server import AgentProcess
 from enginebench_controller.home import default_home
-from enginebench_controller.jobs import cancel, jobs
+from enginebench_controller.jobs.control import cancel, jobs
 from enginebench_controller.records import Target
 from enginebench_ui.pages import TARGETS
 from opened_pages import button, texts

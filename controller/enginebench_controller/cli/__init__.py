@@ -14,11 +14,10 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from pydantic import ValidationError
 
 from enginebench_controller.cli.console import complain
 from enginebench_controller.errors import INTERRUPTED, EnginebenchError, ExitCode, InputError, code_of, wrong_value
-from enginebench_controller.jobs.telling import telling_how_it_ends
+from enginebench_controller.home import JOB_VARIABLE
 from enginebench_proto.agreed import logs
 
 MODULES: Mapping[str, Mapping[str, str]] = {
@@ -74,7 +73,10 @@ MODULES: Mapping[str, Mapping[str, str]] = {
 So the help of all is there without loading what they need; a test holds these texts to those of the commands.
 """
 
-GROUP = "enginebench.commands"
+GROUPS = frozenset({"ladder", "profiles", "prospects", "targets", "ca", "models", "jobs", "store"})
+"""Those that have commands of their own; the help lists them behind the others."""
+
+ENTRY_POINTS = "enginebench.commands"
 """The entry points by which other packages add commands, as the pages add `ui`: the first word, and a function that is
 given the `typer.Typer` to register at.
 """
@@ -109,10 +111,13 @@ def make_app(words: Sequence[str] | None = None) -> typer.Typer:
     for name in called:
         import_module(f"{__name__}.commands.{name}").register(app)
     if not called:
-        for command, text in (one for commands in MODULES.values() for one in commands.items()):
-            app.command(command, help=text)(_never_run)
+        for name, text in (one for commands in MODULES.values() for one in commands.items()):
+            if name in GROUPS:
+                app.add_typer(typer.Typer(help=text), name=name)
+            else:
+                app.command(name, help=text)(_never_run)
     if words is None or not called:
-        for entry in importlib.metadata.entry_points(group=GROUP):
+        for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
             entry.load()(app)
     return app
 
@@ -176,6 +181,11 @@ def _quieten_grpc() -> None:
 
 def main() -> None:
     """Run the command line; every foreseen error becomes one sentence on stderr and its exit code."""
+    if JOB_VARIABLE not in os.environ:
+        _run()
+        return
+    from enginebench_controller.jobs.telling import telling_how_it_ends  # noqa: PLC0415  # it loads much
+
     with telling_how_it_ends():
         _run()
 
@@ -238,6 +248,8 @@ def usage_sentence(error: typer.TyperException) -> str:
 
 
 def _of_values(error: typer.TyperException) -> str:
+    from pydantic import ValidationError  # noqa: PLC0415  # most calls have no mistake, and load it not at all
+
     cause, parameter = error.__cause__, getattr(error, "param", None)
     if parameter is None or not isinstance(cause, ValidationError):
         return ""

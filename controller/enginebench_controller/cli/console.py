@@ -1,6 +1,7 @@
 """Where output goes: data to stdout, remarks to stderr, answers, the last line; names from elsewhere made harmless."""
 
 import json
+import os
 import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from enginebench_controller.errors import ExitCode
-from enginebench_controller.jobs.telling import tell_wrong_outputs
+from enginebench_controller.home import JOB_VARIABLE
 
 if TYPE_CHECKING:  # both bring NumPy and SciPy, and most commands need neither
     from enginebench_controller.verdicts.answers import Answer
@@ -83,7 +84,10 @@ def complain(text: str) -> None:
 
 def concluded(found: "Soundness") -> int:
     """0 when all can be used; else 1, and the last line says what cannot. A job tells it, too."""
-    tell_wrong_outputs(found.problems)
+    if JOB_VARIABLE in os.environ:
+        from enginebench_controller.jobs.telling import tell_wrong_outputs  # noqa: PLC0415  # it loads much
+
+        tell_wrong_outputs(found.problems)
     if found:
         return int(ExitCode.OK)
     remark(found.sentence)

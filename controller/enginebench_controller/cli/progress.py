@@ -17,7 +17,7 @@ from rich.progress import (
 
 from enginebench_controller.cli.console import plain, remark, stderr
 from enginebench_controller.home import Home
-from enginebench_controller.jobs import MadeKind
+from enginebench_controller.jobs.record import MadeKind
 from enginebench_controller.jobs.reporting import ProgressWriter
 from enginebench_controller.jobs.telling import own_folder
 from enginebench_controller.plan.expand import Case, Expansion

@@ -1,7 +1,7 @@
 """The graph of a model as given, with every shape resolved for one batch: what layers are matched to and work is
 counted on.
 
-Only names, types and shapes are read; weights stay on disk until somebody counts their zeros (`weights.py`). The bodies
+Only names, types and shapes are read; weights stay on disk until somebody counts their zeros. The bodies
 of control flow and of the model's own functions are graphs of their own within their nodes.
 """
 

@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from enginebench_controller.errors import INTERRUPTED, EnginebenchError, ExitCode, InputError
-from enginebench_controller.home import HOME_VARIABLE, Home
+from enginebench_controller.home import HOME_VARIABLE, JOB_VARIABLE, Home
 from enginebench_controller.jobs.folder import JobFolder, JobOrder, identify
 from enginebench_controller.jobs.record import Job, JobEnding, JobProgress, JobState
-from enginebench_controller.jobs.telling import JOB_VARIABLE
 from enginebench_controller.plan.plan import Plan, plan_toml
 from enginebench_proto.agreed.durable import make_private_folder
 

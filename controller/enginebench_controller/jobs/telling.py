@@ -10,11 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from enginebench_controller.errors import INTERRUPTED
+from enginebench_controller.home import JOB_VARIABLE
 from enginebench_controller.jobs.folder import JobFolder
 from enginebench_controller.jobs.record import CellState, JobEnding
-
-JOB_VARIABLE = "ENGINEBENCH_JOB"
-"""Names the folder of the job that a command is; a command without it is none."""
 
 
 def own_folder() -> JobFolder | None:

@@ -343,11 +343,11 @@ class Store:
             return check(connection)
 
     def backup(self, wanted: Path) -> Path:
-        """Copy the file to `wanted`, or into that folder; see copies.py."""
+        """Copy the file to `wanted`, or into that folder; see `backups`."""
         return backups.backup(self.path, self._timeout_s, wanted)
 
     def restore(self, source: Path) -> Path | None:
-        """Put a backup in the place of the file; return where that is kept from now on. See copies.py."""
+        """Put a backup in the place of the file; return where that is kept from now on. See `backups`."""
         return backups.restore(self.path, self._timeout_s, source)
 
     def tables(self) -> tuple[Table, ...]:

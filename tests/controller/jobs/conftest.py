@@ -5,7 +5,7 @@ import pytest
 from agent_server import AgentProcess
 from controller.jobs.waiting import ended
 from enginebench_controller.home import Home
-from enginebench_controller.jobs import cancel, jobs
+from enginebench_controller.jobs.control import cancel, jobs
 from enginebench_controller.plan.plan import make_plan
 from integration.bench import tiny_model
 

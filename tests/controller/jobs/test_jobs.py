@@ -11,9 +11,10 @@ import pytest
 from controller.jobs.waiting import ended, until
 from enginebench_controller.errors import InputError
 from enginebench_controller.home import Home
-from enginebench_controller.jobs import CellState, JobState, cancel, control, job, jobs, log_tail, remove, start_job
+from enginebench_controller.jobs import control
+from enginebench_controller.jobs.control import cancel, job, jobs, log_tail, remove, start_job
 from enginebench_controller.jobs.folder import JobFolder, JobOrder, identify
-from enginebench_controller.jobs.record import JobProgress
+from enginebench_controller.jobs.record import CellState, JobProgress, JobState
 from enginebench_controller.records import Status
 
 LONG = {"duration": "10m", "max_duration": "20m"}
@@ -142,7 +143,8 @@ def test_another_process_that_has_the_number_later_is_never_interrupted(home):
 def test_a_job_survives_whoever_started_it(home, plan):
     script = "import sys; from pathlib import Path; from enginebench_controller.home import Home; "
     script += (
-        "from enginebench_controller.jobs import start_job; print(start_job(Home(Path(sys.argv[1])), 'x', ['list']).id)"
+        "from enginebench_controller.jobs.control import start_job; "
+        "print(start_job(Home(Path(sys.argv[1])), 'x', ['list']).id)"
     )
     starter = subprocess.run([sys.executable, "-c", script, str(home.path)], capture_output=True, text=True, check=True)
 

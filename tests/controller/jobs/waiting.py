@@ -2,7 +2,7 @@
 
 import time
 
-from enginebench_controller.jobs import job
+from enginebench_controller.jobs.control import job
 
 WITHIN_S = 90
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from enginebench_controller.jobs import Cell, CellState, Job, JobProgress, JobState, Made, MadeKind
+from enginebench_controller.jobs.record import Cell, CellState, Job, JobProgress, JobState, Made, MadeKind
 from enginebench_ui.shared.jobs import RECENT_NS, job_line, recent
 
 JOB = Job(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from enginebench_controller.jobs import Cell, CellState, Job, JobProgress, JobState, Made, MadeKind
+from enginebench_controller.jobs.record import Cell, CellState, Job, JobProgress, JobState, Made, MadeKind
 from enginebench_controller.records import Status
 from enginebench_controller.store.measurements import Headline
 from enginebench_ui.shared.jobs import job_view, made_kinds

@@ -6,7 +6,8 @@ from collections.abc import Callable
 import streamlit as st
 
 from enginebench_controller.home import default_home
-from enginebench_controller.jobs import Job, jobs, log_tail
+from enginebench_controller.jobs.control import jobs, log_tail
+from enginebench_controller.jobs.record import Job
 from enginebench_ui.pages import JOB, PROJECTS
 from enginebench_ui.shared.jobs import JobLine, job_line, recent
 from enginebench_ui.shared.text import inert

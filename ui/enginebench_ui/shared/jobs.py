@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from enginebench_controller.jobs import Cell, CellState, Job, JobState, Made, MadeKind
+from enginebench_controller.jobs.record import Cell, CellState, Job, JobState, Made, MadeKind
 from enginebench_controller.store.measurements import Headline
 from enginebench_ui.shared.project_key import DIGEST_CHARACTERS
 from enginebench_ui.shared.text import Row, cells, count_of, duration_words, instant, left_words, milliseconds

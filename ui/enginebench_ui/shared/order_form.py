@@ -8,7 +8,8 @@ import streamlit as st
 
 from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.home import default_home
-from enginebench_controller.jobs import Job, start_job
+from enginebench_controller.jobs.control import start_job
+from enginebench_controller.jobs.record import Job
 from enginebench_controller.models.zoo import PREFIX, ZOO
 from enginebench_controller.records import LOCAL_TARGET, ModelVersion, TargetSnapshot
 from enginebench_proto.agreed.words import SUFFIXES

@@ -10,11 +10,12 @@ from enginebench_controller.cli.console import UNKNOWN, confirmed, print_json, p
 from enginebench_controller.cli.options import Json
 from enginebench_controller.cli.tables import instant
 from enginebench_controller.home import default_home
-from enginebench_controller.jobs import Job, log_tail
-from enginebench_controller.jobs import cancel as cancel_job
-from enginebench_controller.jobs import job as job_named
-from enginebench_controller.jobs import jobs as all_jobs
-from enginebench_controller.jobs import remove as remove_job
+from enginebench_controller.jobs.control import cancel as cancel_job
+from enginebench_controller.jobs.control import job as job_named
+from enginebench_controller.jobs.control import jobs as all_jobs
+from enginebench_controller.jobs.control import log_tail
+from enginebench_controller.jobs.control import remove as remove_job
+from enginebench_controller.jobs.record import Job
 
 SCHEMA_VERSION = 1
 

@@ -6,7 +6,8 @@ from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.files.benchmarks import export_benchmarks
 from enginebench_controller.files.csv_tables import measurements_csv
 from enginebench_controller.home import default_home
-from enginebench_controller.jobs import Job, start_job
+from enginebench_controller.jobs.control import start_job
+from enginebench_controller.jobs.record import Job
 from enginebench_controller.records import Benchmark
 from enginebench_controller.stats.scaling import Axis
 from enginebench_controller.verdicts.gate_results import GateResult, MetricResult

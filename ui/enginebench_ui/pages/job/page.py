@@ -6,7 +6,8 @@ import streamlit as st
 
 from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.home import default_home
-from enginebench_controller.jobs import Job, JobState, MadeKind, cancel, job, log_tail, remove, start_job
+from enginebench_controller.jobs.control import cancel, job, log_tail, remove, start_job
+from enginebench_controller.jobs.record import Job, JobState, MadeKind
 from enginebench_controller.plan.plan import make_plan
 from enginebench_ui.pages import BENCHMARK, JOB, JOBS, PROFILE, PROFILES, PROJECTS
 from enginebench_ui.shared import reading

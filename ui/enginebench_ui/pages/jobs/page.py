@@ -5,7 +5,8 @@ import time
 import streamlit as st
 
 from enginebench_controller.home import default_home
-from enginebench_controller.jobs import Job, jobs
+from enginebench_controller.jobs.control import jobs
+from enginebench_controller.jobs.record import Job
 from enginebench_ui.pages import JOB, NEW_BENCHMARK
 from enginebench_ui.shared.jobs import JobView, job_view
 from enginebench_ui.shared.showing import nothing_yet

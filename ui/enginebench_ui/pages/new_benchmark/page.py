@@ -7,7 +7,7 @@ import streamlit as st
 
 from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.home import default_home
-from enginebench_controller.jobs import start_job
+from enginebench_controller.jobs.control import start_job
 from enginebench_controller.plan.expand import Case, expected_range_ns
 from enginebench_controller.plan.plan import Plan, make_plan, plan_toml
 from enginebench_controller.plan.preview import Preview, preview

@@ -6,7 +6,7 @@ import streamlit as st
 
 from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.home import default_home
-from enginebench_controller.jobs import start_job
+from enginebench_controller.jobs.control import start_job
 from enginebench_controller.plan.expand import Case
 from enginebench_controller.plan.preview import Preview, preview
 from enginebench_controller.records import IMPOSED_SPARSITY

@@ -6,7 +6,7 @@ import streamlit as st
 
 from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.home import Home, default_home
-from enginebench_controller.jobs import start_job
+from enginebench_controller.jobs.control import start_job
 from enginebench_controller.store.models import Project
 from enginebench_ui.pages import BENCHMARK, COMPARE, NEW_BENCHMARK
 from enginebench_ui.pages.projects.shapes import (

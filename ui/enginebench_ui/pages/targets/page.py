@@ -7,7 +7,8 @@ import streamlit as st
 
 from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.home import Home, default_home
-from enginebench_controller.jobs import Job, start_job
+from enginebench_controller.jobs.control import start_job
+from enginebench_controller.jobs.record import Job
 from enginebench_controller.records import Target, TargetSnapshot
 from enginebench_controller.targets.addresses import new_target
 from enginebench_controller.targets.health import Health, HealthAnswer, ask_health
