@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Call:
+class CalledMethod:
     """Which method is called, of which of gRPC's four kinds, and what parses its requests."""
 
     method: str
@@ -46,11 +46,11 @@ class Around(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc has no t
     takes_bytes = False
     """Whether `around` is given the bytes of a request and has to parse them."""
 
-    def concerns(self, call: Call) -> bool:
+    def concerns(self, call: CalledMethod) -> bool:
         """Whether calls of this method are wrapped; those of health and reflection are asked about, too."""
         raise NotImplementedError
 
-    def around(self, call: Call, request: Any, context: Any) -> AbstractAsyncContextManager[Any]:
+    def around(self, call: CalledMethod, request: Any, context: Any) -> AbstractAsyncContextManager[Any]:
         """Yields the request, or the stream of requests, to pass on."""
         raise NotImplementedError
 
@@ -60,7 +60,7 @@ class Around(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc has no t
         if handler is None:  # gRPC answers UNIMPLEMENTED
             return None
         kind = next(kind for kind in _KINDS if getattr(handler, kind))
-        call = Call(details.method, kind, handler.request_deserializer)
+        call = CalledMethod(details.method, kind, handler.request_deserializer)
         if not self.concerns(call):
             return handler
         behaviour = getattr(handler, kind)
@@ -106,12 +106,12 @@ class Counting(Around):
     def __init__(self) -> None:
         self.calls: Counter[EndedCall] = Counter()
 
-    def concerns(self, call: Call) -> bool:
+    def concerns(self, call: CalledMethod) -> bool:
         """All, those of health and reflection too."""
         return True
 
     @contextlib.asynccontextmanager
-    async def around(self, call: Call, request: Any, context: Any) -> AsyncIterator[Any]:
+    async def around(self, call: CalledMethod, request: Any, context: Any) -> AsyncIterator[Any]:
         """Note how it ends."""
         logs.bind(caller=_caller(context))
         status = grpc.StatusCode.UNKNOWN  # what gRPC answers for a defect
@@ -142,12 +142,12 @@ class Parsing(Around):
 
     takes_bytes = True
 
-    def concerns(self, call: Call) -> bool:
+    def concerns(self, call: CalledMethod) -> bool:
         """Those of our own services; health and reflection keep theirs."""
         return call.method.startswith(OUR_SERVICES)
 
     @contextlib.asynccontextmanager
-    async def around(self, call: Call, request: Any, context: Any) -> AsyncIterator[Any]:
+    async def around(self, call: CalledMethod, request: Any, context: Any) -> AsyncIterator[Any]:
         """Pass on what the bytes say."""
         try:
             parsed = _ParsedStream(call, request) if call.kind.startswith("stream") else _parsed(call, request)
@@ -159,7 +159,7 @@ class Parsing(Around):
 class _ParsedStream:
     """The messages of a caller's stream, each parsed when it is its turn."""
 
-    def __init__(self, call: Call, raws: AsyncIterator[bytes]) -> None:
+    def __init__(self, call: CalledMethod, raws: AsyncIterator[bytes]) -> None:
         self._call = call
         self._raws = raws
 
@@ -170,7 +170,7 @@ class _ParsedStream:
         return _parsed(self._call, await anext(self._raws))
 
 
-def _parsed(call: Call, raw: bytes) -> Any:
+def _parsed(call: CalledMethod, raw: bytes) -> Any:
     try:
         return call.parse(raw)
     except DecodeError as error:
@@ -186,12 +186,12 @@ class Guarding(Around):
         self._identify = identify
         self._audit = audit
 
-    def concerns(self, call: Call) -> bool:
+    def concerns(self, call: CalledMethod) -> bool:
         """All, those of health and reflection too."""
         return True
 
     @contextlib.asynccontextmanager
-    async def around(self, call: Call, request: Any, context: Any) -> AsyncIterator[Any]:
+    async def around(self, call: CalledMethod, request: Any, context: Any) -> AsyncIterator[Any]:
         """The request, or the stream of requests, once its sender may send it."""
         peer = Peer(None, None)
         try:
@@ -218,12 +218,12 @@ class StreamLimit(Around):
         self._most = most
         self._open = 0
 
-    def concerns(self, call: Call) -> bool:
+    def concerns(self, call: CalledMethod) -> bool:
         """What streams in either direction."""
         return call.kind != "unary_unary"
 
     @contextlib.asynccontextmanager
-    async def around(self, call: Call, request: Any, context: Any) -> AsyncIterator[Any]:
+    async def around(self, call: CalledMethod, request: Any, context: Any) -> AsyncIterator[Any]:
         """Count it as long as the call lives."""
         if self._open >= self._most:
             await context.abort(
@@ -245,12 +245,12 @@ class Errors(Around):
     gRPC's own habit is to send the text of any exception to the caller; that text belongs in the agent's log.
     """
 
-    def concerns(self, call: Call) -> bool:
+    def concerns(self, call: CalledMethod) -> bool:
         """Those of our own services; health and reflection keep theirs."""
         return call.method.startswith(OUR_SERVICES)
 
     @contextlib.asynccontextmanager
-    async def around(self, call: Call, request: Any, context: Any) -> AsyncIterator[Any]:
+    async def around(self, call: CalledMethod, request: Any, context: Any) -> AsyncIterator[Any]:
         """End the call as what went wrong in it says."""
         try:
             yield request

@@ -21,7 +21,7 @@ from enginebench_agent.worker.phases import TIMED_PERIOD_NS, PhaseRecorder, a_fe
 from enginebench_agent.worker.pipe import Channel, Turns
 from enginebench_agent.worker.session import Session, open_session
 from enginebench_agent.worker.standstill import Standstill
-from enginebench_agent.worker.steady_state import Bench, ReferenceWork, SteadyState
+from enginebench_agent.worker.steady_state import BesideLoad, ReferenceWork, SteadyState
 from enginebench_agent.worker.stopping import Stopping, from_stop_rule
 from enginebench_agent.worker.warm_up import warm_up, warm_up_rule
 from enginebench_proto.v1.configuration_pb2 import InputTensor
@@ -84,7 +84,7 @@ def _steady_state(
     if open_load is not None or around.turns is not None:
         warm.close()
     standstill = Standstill(around.pauses, job.settings.cores)
-    bench = Bench(
+    bench = BesideLoad(
         around.channel,
         EvidenceReader(this_process.affinity()),
         job.settings.cores,

@@ -97,7 +97,7 @@ class ReferenceWork:
 
 
 @dataclass(frozen=True)
-class Bench:
+class BesideLoad:
     """What a steady state needs beside its load: where blocks go, what watches them, how long they are to be, who tells
     whether the process stood still, and the reference work between them.
     """
@@ -114,7 +114,7 @@ class SteadyState:
     """Blocks are sent as they are measured and then forgotten; their sums go into `measurement`."""
 
     def __init__(
-        self, load: TimedLoad, stopping: Stopping, bench: Bench, measurement: Measurement, report: ReportProgress
+        self, load: TimedLoad, stopping: Stopping, bench: BesideLoad, measurement: Measurement, report: ReportProgress
     ) -> None:
         self._load = load
         self._stopping = stopping

@@ -7,7 +7,7 @@ from enginebench_controller.cli import make_app
 from enginebench_controller.errors import InputError
 from enginebench_controller.plan.plan import make_plan
 from enginebench_controller.plan.sparsity import parse_sparsities
-from enginebench_ui.pages.new_profile.shapes import ProfileForm, passes_words, shares
+from enginebench_ui.pages.new_profile.shapes import ProfileFields, passes_words, shares
 from enginebench_ui.shared.order_fields import (
     Thoroughness,
     axes_of,
@@ -65,7 +65,7 @@ def test_the_axes_of_a_stored_plan_come_back():
 
 def test_a_profile_is_the_command_line_that_stands_for_the_same_plan():
     fields = {"engines": ["x@new"], "targets": ["nuc"], "batch": [1, 4], "cores": [2], "precision": ["f32"]}
-    wish = ProfileForm("d" * 64, "-odd name", fields, (0.5, 0.9), 7, {"x": "1x8"})
+    wish = ProfileFields("d" * 64, "-odd name", fields, (0.5, 0.9), 7, {"x": "1x8"})
     command, *arguments = wish.arguments()
     parsed = typer.main.get_command(make_app()).commands[command].make_context("profile", arguments).params
 

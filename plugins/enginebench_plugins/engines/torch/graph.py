@@ -28,7 +28,7 @@ from enginebench_plugins.engines.torch.graph_reading import (
 )
 from enginebench_plugins.engines.torch.operators import entry
 from enginebench_plugins.engines.torch.operators.making import RANDOM
-from enginebench_plugins.engines.torch.operators.registry import Body, Call, Made, Node, on_host, widened
+from enginebench_plugins.engines.torch.operators.registry import Body, Call, MadeModule, Node, on_host, widened
 from enginebench_plugins.toolkit.onnx_model import output_names
 from enginebench_proto.agreed.labels import node_labels
 
@@ -184,20 +184,20 @@ class _Builder:
         self._world.remarks[SHAPES] += 1
         return True
 
-    def _made(self, node: Node, proto: Any, domain: str) -> tuple[Made, list[Any]]:
+    def _made(self, node: Node, proto: Any, domain: str) -> tuple[MadeModule, list[Any]]:
         """What a node becomes and its arguments: a name each, or a value that stands in the call itself."""
         known = entry(domain, node.type)
         if known is None or (domain, node.type) in self._world.functions:
             made = self._function(node, proto, domain)
             return made, [_Name(node.inputs[index]) for index in made.reads]
         made = known.make(node)
-        if isinstance(made, Made):
+        if isinstance(made, MadeModule):
             return made, [self._argument(node, index, known.host) for index in made.reads]
         count = max(len(node.inputs), *(index + 1 for index in known.host)) if known.host else len(node.inputs)
         arguments = [self._argument(node, index, known.host) for index in range(count)]
         while arguments and arguments[-1] is None:
             arguments.pop()
-        return Made(made, ()), arguments
+        return MadeModule(made, ()), arguments
 
     def _argument(self, node: Node, index: int, host: Mapping[int, str]) -> Any:
         if not node.has(index):
@@ -290,7 +290,7 @@ class _Builder:
         module = inner.finish(in_order(graph.node), [value.name for value in graph.output])
         return Body(module, tuple(captured), len(own))
 
-    def _function(self, node: Node, proto: Any, domain: str) -> Made:
+    def _function(self, node: Node, proto: Any, domain: str) -> MadeModule:
         """A function of the file, or an operator that ONNX itself defines by others."""
         function = self._world.functions.get((domain, node.type)) or self._defined(node, proto, domain)
         if function is None:
@@ -315,7 +315,7 @@ class _Builder:
         module = inner.finish(in_order(function.node), outputs)
         if self._labels:
             self._world.remarks[INLINED] += 1
-        return Made(_Function(node.type, module, len(node.outputs)), tuple(read))
+        return MadeModule(_Function(node.type, module, len(node.outputs)), tuple(read))
 
     def _defined(self, node: Node, proto: Any, domain: str) -> Any:
         """ONNX's own definition of an operator through simpler ones, if it has one."""

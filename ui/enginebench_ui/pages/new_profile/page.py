@@ -11,7 +11,7 @@ from enginebench_controller.plan.expand import Case
 from enginebench_controller.plan.preview import Preview, preview
 from enginebench_controller.records import IMPOSED_SPARSITY
 from enginebench_ui.pages import JOB
-from enginebench_ui.pages.new_profile.shapes import SPARSITIES, ProfileForm, passes_words, shares
+from enginebench_ui.pages.new_profile.shapes import SPARSITIES, ProfileFields, passes_words, shares
 from enginebench_ui.shared import reading
 from enginebench_ui.shared.order_fields import (
     PRECISIONS,
@@ -59,7 +59,7 @@ def show() -> None:
             _show_order(wish, places)
 
 
-def _choose(model: str | None, model_name: str, places: Places) -> ProfileForm | None:
+def _choose(model: str | None, model_name: str, places: Places) -> ProfileFields | None:
     usual = default_name([model_name], places.engines)
     name = st.text_input(
         "Name", placeholder=usual or "that of the model", max_chars=200, key="name", help="Profiles are listed by name."
@@ -74,7 +74,7 @@ def _choose(model: str | None, model_name: str, places: Places) -> ProfileForm |
         sparsities = _choose_sparsities(places)
         more, shape, iterations = _choose_more()
         chosen = fields | more
-        return ProfileForm(model or "", name.strip() or usual, chosen, sparsities, iterations, shapes(shape))
+        return ProfileFields(model or "", name.strip() or usual, chosen, sparsities, iterations, shapes(shape))
     except EnginebenchError as error:
         show_refusals(str(error).splitlines())
         return None
@@ -110,7 +110,7 @@ def _choose_more() -> tuple[dict[str, list[str]], str, int]:
     return stated({"precision": precision}), shape, int(iterations)
 
 
-def _show_order(wish: ProfileForm, places: Places) -> None:
+def _show_order(wish: ProfileFields, places: Places) -> None:
     try:
         plan = wish.plan()
     except EnginebenchError as error:

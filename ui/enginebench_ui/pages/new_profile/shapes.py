@@ -22,7 +22,7 @@ _OPTIONS = {
 
 
 @dataclass(frozen=True)
-class ProfileForm:
+class ProfileFields:
     """What a person wants profiled: fields of a plan, shares of zeros, and how many inferences to time."""
 
     model: str

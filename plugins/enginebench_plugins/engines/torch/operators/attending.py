@@ -6,7 +6,7 @@ import torch
 from torch.nn import functional
 
 from enginebench_plugins.engines.torch.operators.quantized import IN_FLOATS, restored
-from enginebench_plugins.engines.torch.operators.registry import MICROSOFT, Made, Node, operator
+from enginebench_plugins.engines.torch.operators.registry import MICROSOFT, MadeModule, Node, operator
 
 
 def _heads(x: Any, count: int) -> Any:
@@ -76,7 +76,7 @@ def _quantized_attention(node: Node) -> Any:
     ) -> Any:  # fmt: skip
         return _from_one(node, restored(x, x_scale, x_zero), restored(weight, w_scale, w_zero), bias, mask, past, None)
 
-    return Made(attend, tuple(range(len(node.inputs))), remark=IN_FLOATS.format("QAttention"))
+    return MadeModule(attend, tuple(range(len(node.inputs))), remark=IN_FLOATS.format("QAttention"))
 
 
 @operator("MultiHeadAttention", domain=MICROSOFT)
@@ -134,7 +134,7 @@ def _quantized_embed(node: Node) -> Any:
         ]
         return embed(tokens, segments, *floats, mask)
 
-    return Made(run, tuple(range(len(node.inputs))), remark=IN_FLOATS.format(node.type))
+    return MadeModule(run, tuple(range(len(node.inputs))), remark=IN_FLOATS.format(node.type))
 
 
 def _turned(x: Any, cos: Any, sin: Any, *, interleaved: bool) -> Any:

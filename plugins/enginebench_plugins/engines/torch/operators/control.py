@@ -7,7 +7,7 @@ import torch
 
 from enginebench_plugins.engines.torch.operators.registry import (
     Body,
-    Made,
+    MadeModule,
     Node,
     OnDevice,
     functions,
@@ -61,9 +61,9 @@ def _if(node: Node) -> Any:
     condition = node.constant(0)
     if condition is not None:
         (body,), captured = _bodies(node, "then_branch" if bool(condition) else "else_branch")
-        return Made(_Branch(body), (), captured)
+        return MadeModule(_Branch(body), (), captured)
     bodies, captured = _bodies(node, "then_branch", "else_branch")
-    return Made(_If(bodies, captured), (0,), captured)
+    return MadeModule(_If(bodies, captured), (0,), captured)
 
 
 class _Loop(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
@@ -112,7 +112,7 @@ def _loop(node: Node) -> Any:
         loop._whole = lambda carried, scanned: _single(  # type: ignore[method-assign]
             [*carried, *(scanned or [loop.place.new_zeros(shape, dtype=dtype) for shape, dtype in kinds])]
         )
-    return Made(loop, reads, captured)
+    return MadeModule(loop, reads, captured)
 
 
 def _scanned_kinds(graph: Any, count: int) -> list[tuple[tuple[int, ...], Any]]:
@@ -184,7 +184,7 @@ class _BatchedScan(_Scan):
 def _scan(node: Node) -> Any:
     (body,), captured = _bodies(node, "body")
     kind = _BatchedScan if node.opset < 9 else _Scan
-    return Made(kind(body, node), tuple(range(len(node.inputs))), captured)
+    return MadeModule(kind(body, node), tuple(range(len(node.inputs))), captured)
 
 
 class _SequenceMap(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
@@ -209,7 +209,7 @@ class _SequenceMap(torch.nn.Module):  # type: ignore[misc]  # torch has no types
 @operator("SequenceMap")
 def _sequence_map(node: Node) -> Any:
     (body,), captured = _bodies(node, "body")
-    return Made(_SequenceMap(body, node), tuple(range(len(node.inputs))), captured)
+    return MadeModule(_SequenceMap(body, node), tuple(range(len(node.inputs))), captured)
 
 
 def _inserted(values: list[Any], value: Any, place: Any = None) -> list[Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from enginebench_plugins.engines.torch.operators.registry import MICROSOFT, Made, Node, operator
+from enginebench_plugins.engines.torch.operators.registry import MICROSOFT, MadeModule, Node, operator
 from enginebench_plugins.engines.torch.operators.shaping import padded
 
 CONVOLUTIONS = (None, torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d)
@@ -71,7 +71,7 @@ class _PaddedFirst(torch.nn.Module):  # type: ignore[misc]  # torch has no types
         return self.layer(on_image(x, self._pairs(x), self._value))
 
 
-def convolution(node: Node, weight: Any, bias: Any) -> Made:
+def convolution(node: Node, weight: Any, bias: Any) -> MadeModule:
     """A convolution with these weights, whatever its node is called."""
     rank = weight.ndim - 2
     strides, dilations = axes_of(node, rank)
@@ -94,9 +94,9 @@ def convolution(node: Node, weight: Any, bias: Any) -> Made:
     if bias is not None:
         layer.bias = torch.nn.Parameter(bias, requires_grad=False)
     if is_even:
-        return Made(layer, (0,))
+        return MadeModule(layer, (0,))
     place = (lambda _x: pairs) if pairs is not None else (lambda x: same_pads(node, x.shape[2:], kernel))
-    return Made(_PaddedFirst(layer, place), (0,), remark=PADDED_APART.format(node.type))
+    return MadeModule(_PaddedFirst(layer, place), (0,), remark=PADDED_APART.format(node.type))
 
 
 @operator("Conv")

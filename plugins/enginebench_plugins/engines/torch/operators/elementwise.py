@@ -11,7 +11,14 @@ from onnx import TensorProto
 from torch.nn import functional
 
 from enginebench_plugins.engines.torch.dtypes import dtype_of
-from enginebench_plugins.engines.torch.operators.registry import MICROSOFT, Made, Node, functions, operator, single
+from enginebench_plugins.engines.torch.operators.registry import (
+    MICROSOFT,
+    MadeModule,
+    Node,
+    functions,
+    operator,
+    single,
+)
 
 
 @operator("Affine", "ScaledTanh", "ParametricSoftplus")
@@ -233,7 +240,7 @@ def _prelu(node: Node) -> Any:
         if slope.dtype.is_floating_point:
             module.weight = torch.nn.Parameter(slope.reshape(-1), requires_grad=False)
             if slope.numel() == 1:
-                return Made(module, (0,))
+                return MadeModule(module, (0,))
     return lambda x, slopes: torch.where(x >= 0, x, _laid_at_channels(x, slopes) * x)
 
 
@@ -251,8 +258,8 @@ def _dropout(node: Node) -> Any:
         ratio = node.constant(1)
         return lambda x, *_: _dropped(x, 0.5 if ratio is None else float(ratio))
     if not node.makes(1):
-        return Made(lambda x: x, (0,))
-    return Made(lambda x: (x, torch.ones_like(x, dtype=torch.bool if node.opset >= 10 else x.dtype)), (0,))
+        return MadeModule(lambda x: x, (0,))
+    return MadeModule(lambda x: (x, torch.ones_like(x, dtype=torch.bool if node.opset >= 10 else x.dtype)), (0,))
 
 
 def _dropped(x: Any, ratio: float) -> Any:

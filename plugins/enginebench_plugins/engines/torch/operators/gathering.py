@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from enginebench_plugins.engines.torch.dtypes import to_array
-from enginebench_plugins.engines.torch.operators.registry import MICROSOFT, Made, Node, device_of, operator
+from enginebench_plugins.engines.torch.operators.registry import MICROSOFT, MadeModule, Node, device_of, operator
 
 
 @operator("Gather")
@@ -15,7 +15,9 @@ def _gather(node: Node) -> Any:
     axis, indices = node.get("axis", 0), node.constant(1)
     if indices is not None and indices.ndim == 0:
         place = int(indices)
-        return Made(lambda x: np.take(x, place, axis) if isinstance(x, np.ndarray) else x.select(axis, place), (0,))
+        return MadeModule(
+            lambda x: np.take(x, place, axis) if isinstance(x, np.ndarray) else x.select(axis, place), (0,)
+        )
 
     def gather(x: Any, places: Any) -> Any:
         if isinstance(x, np.ndarray):

@@ -12,7 +12,7 @@ from onnx import TensorProto
 from enginebench_plugins.engines.torch.dtypes import dtype_of
 from enginebench_plugins.engines.torch.operators.convolving import convolution, convolved
 from enginebench_plugins.engines.torch.operators.recurrent import Recurrent, cell_of
-from enginebench_plugins.engines.torch.operators.registry import MICROSOFT, Made, Node, operator
+from enginebench_plugins.engines.torch.operators.registry import MICROSOFT, MadeModule, Node, operator
 
 IN_FLOATS = "quantized {} computed in f32"
 _BOUNDS = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
@@ -104,12 +104,12 @@ def _shifted(x: Any, zero: Any, axis: int) -> Any:
 def _matmul_integer(node: Node) -> Any:
     weight, zero = node.constant(1), node.constant(3)
     if weight is not None and (zero is not None or not node.has(3)):
-        return Made(_IntegerProduct(_shifted(weight, zero, -1)), (0, 2), remark=IN_FLOATS.format("MatMulInteger"))
+        return MadeModule(_IntegerProduct(_shifted(weight, zero, -1)), (0, 2), remark=IN_FLOATS.format("MatMulInteger"))
 
     def product(a: Any, b: Any, zero_a: Any = None, zero_b: Any = None) -> Any:
         return _whole(torch.matmul(_shifted(a, zero_a, -2), _shifted(b, zero_b, -1)))
 
-    return Made(product, (0, 1, 2, 3), remark=IN_FLOATS.format("MatMulInteger"))
+    return MadeModule(product, (0, 1, 2, 3), remark=IN_FLOATS.format("MatMulInteger"))
 
 
 def _whole(sums: Any) -> Any:
@@ -150,12 +150,12 @@ def _conv_integer(node: Node) -> Any:
     remark = IN_FLOATS.format("ConvInteger")
     if weight is not None and weight.ndim > 2 and (zero is not None or not node.has(3)):
         made = convolution(node, _shifted(weight, zero, 0), None)
-        return Made(_IntegerConvolution(made.call), (0, 2), remark=remark)
+        return MadeModule(_IntegerConvolution(made.call), (0, 2), remark=remark)
 
     def convolve(x: Any, weight: Any, zero_x: Any = None, zero_w: Any = None) -> Any:
         return _whole(convolved(node, _shifted(x, zero_x, 0), _shifted(weight, zero_w, 0)))
 
-    return Made(convolve, (0, 1, 2, 3), remark=remark)
+    return MadeModule(convolve, (0, 1, 2, 3), remark=remark)
 
 
 class _QuantizedLayer(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
@@ -197,7 +197,7 @@ def _qlinear_conv(node: Node) -> Any:
             node, floats, None if bias is None else bias.float() * scale.reshape(()) * w_scale.reshape(-1)
         )
         layer = _ChannelsLast(made.call) if last else made.call
-        return Made(_QuantizedLayer("QLinearConv", layer), (0, 1, 2, 6, 7), remark=remark)
+        return MadeModule(_QuantizedLayer("QLinearConv", layer), (0, 1, 2, 6, 7), remark=remark)
 
     def convolve(
         x: Any, x_scale: Any, x_zero: Any, w: Any, w_scale: Any, w_zero: Any, y_scale: Any, y_zero: Any, b: Any = None
@@ -208,7 +208,7 @@ def _qlinear_conv(node: Node) -> Any:
         result = convolved(node, image.movedim(-1, 1) if last else image, floats, bias)
         return quantized(result.movedim(1, -1) if last else result, y_scale, y_zero)
 
-    return Made(convolve, tuple(range(len(node.inputs))), remark=remark)
+    return MadeModule(convolve, tuple(range(len(node.inputs))), remark=remark)
 
 
 @operator("QLinearMatMul")
@@ -219,7 +219,7 @@ def _qlinear_matmul(_node: Node) -> Any:
         right = restored(b, along(b, b_scale, -1), along(b, b_zero, -1))
         return quantized(torch.matmul(left.float(), right.float()), y_scale, y_zero)
 
-    return Made(product, tuple(range(8)), remark=IN_FLOATS.format("QLinearMatMul"))
+    return MadeModule(product, tuple(range(8)), remark=IN_FLOATS.format("QLinearMatMul"))
 
 
 @operator("MatMulIntegerToFloat", domain=MICROSOFT)
@@ -230,7 +230,7 @@ def _integer_to_float(node: Node) -> Any:
         result = torch.matmul(_shifted(a, a_zero, -2) * a_scale, _shifted(b, b_zero, -1) * b_scale)
         return result if bias is None else result + bias
 
-    return Made(product, tuple(range(len(node.inputs))), remark=IN_FLOATS.format("MatMulIntegerToFloat"))
+    return MadeModule(product, tuple(range(len(node.inputs))), remark=IN_FLOATS.format("MatMulIntegerToFloat"))
 
 
 @operator("DynamicQuantizeMatMul", domain=MICROSOFT)
@@ -242,7 +242,7 @@ def _dynamic_matmul(node: Node) -> Any:
         result = torch.matmul(restored(steps, scale, zero), _shifted(b, b_zero, -1) * b_scale)
         return result if bias is None else result + bias
 
-    return Made(product, tuple(range(len(node.inputs))), remark=IN_FLOATS.format("DynamicQuantizeMatMul"))
+    return MadeModule(product, tuple(range(len(node.inputs))), remark=IN_FLOATS.format("DynamicQuantizeMatMul"))
 
 
 @operator("DynamicQuantizeLSTM", domain=MICROSOFT, host={4: ""})
@@ -250,7 +250,7 @@ def _dynamic_lstm(node: Node) -> Any:
     weights = [node.constant(index) for index in (1, 2, 8, 9, 10, 11)]
     known = all(each is not None for each in weights)
     matrices = _turned_weights(*weights) if known else None
-    return Made(
+    return MadeModule(
         QuantizedLstm(node, matrices), tuple(range(len(node.inputs))), remark=IN_FLOATS.format("DynamicQuantizeLSTM")
     )
 

@@ -8,7 +8,7 @@ from onnx import TensorProto
 
 from enginebench_plugins.engines.torch.operators.pooling import average_pool, global_pool
 from enginebench_plugins.engines.torch.operators.quantized import IN_FLOATS, along, quantized, restored
-from enginebench_plugins.engines.torch.operators.registry import MICROSOFT, Made, Node, operator
+from enginebench_plugins.engines.torch.operators.registry import MICROSOFT, MadeModule, Node, operator
 
 
 @operator("QLinearAdd", "QLinearMul", domain=MICROSOFT)
@@ -20,7 +20,7 @@ def _qlinear_pair(node: Node) -> Any:
     ) -> Any:
         return quantized(compute(restored(a, a_scale, a_zero), restored(b, b_scale, b_zero)), y_scale, y_zero, a.dtype)
 
-    return Made(pair, tuple(range(len(node.inputs))), remark=IN_FLOATS.format(node.type))
+    return MadeModule(pair, tuple(range(len(node.inputs))), remark=IN_FLOATS.format(node.type))
 
 
 @operator("QLinearSigmoid", "QLinearLeakyRelu", domain=MICROSOFT)
@@ -33,7 +33,7 @@ def _qlinear_activation(node: Node) -> Any:
     def run(x: Any, scale: Any, zero: Any, y_scale: Any, y_zero: Any = None) -> Any:
         return quantized(activate(restored(x, scale, zero)), y_scale, y_zero, x.dtype)
 
-    return Made(run, tuple(range(len(node.inputs))), remark=IN_FLOATS.format(node.type))
+    return MadeModule(run, tuple(range(len(node.inputs))), remark=IN_FLOATS.format(node.type))
 
 
 @operator("QLinearSoftmax", domain=MICROSOFT)
@@ -47,7 +47,7 @@ def _qlinear_softmax(node: Node) -> Any:
             floats = torch.softmax(floats, axis)
         return quantized(floats, y_scale, y_zero, x.dtype)
 
-    return Made(run, tuple(range(len(node.inputs))), remark=IN_FLOATS.format(node.type))
+    return MadeModule(run, tuple(range(len(node.inputs))), remark=IN_FLOATS.format(node.type))
 
 
 @operator("QLinearConcat", domain=MICROSOFT)
@@ -56,7 +56,7 @@ def _qlinear_concat(node: Node) -> Any:
         floats = [restored(*parts[start : start + 3]) for start in range(0, len(parts), 3)]
         return quantized(torch.cat(floats, node.get("axis")), y_scale, y_zero)
 
-    return Made(join, tuple(range(len(node.inputs))), remark=IN_FLOATS.format(node.type))
+    return MadeModule(join, tuple(range(len(node.inputs))), remark=IN_FLOATS.format(node.type))
 
 
 @operator("QLinearGlobalAveragePool", "QLinearAveragePool", domain=MICROSOFT)
@@ -71,7 +71,7 @@ def _qlinear_pool(node: Node) -> Any:
         pooled = pool(floats.movedim(-1, 1)).movedim(1, -1) if last else pool(floats)
         return quantized(pooled, y_scale, y_zero, x.dtype)
 
-    return Made(run, tuple(range(len(node.inputs))), remark=IN_FLOATS.format(node.type))
+    return MadeModule(run, tuple(range(len(node.inputs))), remark=IN_FLOATS.format(node.type))
 
 
 @operator("QGemm", domain=MICROSOFT)
@@ -89,7 +89,7 @@ def _qgemm(node: Node) -> Any:
         result = result if c is None else result + c.float() * (alpha * a_scale * b_scale)
         return result if y_scale is None else quantized(result, y_scale, y_zero, a.dtype)
 
-    return Made(gemm, tuple(range(len(node.inputs))), remark=IN_FLOATS.format("QGemm"))
+    return MadeModule(gemm, tuple(range(len(node.inputs))), remark=IN_FLOATS.format("QGemm"))
 
 
 @operator("QLinearWhere", domain=MICROSOFT)
@@ -100,7 +100,7 @@ def _qlinear_where(node: Node) -> Any:
         chosen = torch.where(condition, restored(a, a_scale, a_zero), restored(b, b_scale, b_zero))
         return quantized(chosen, y_scale, y_zero, a.dtype)
 
-    return Made(choose, tuple(range(len(node.inputs))), remark=IN_FLOATS.format(node.type))
+    return MadeModule(choose, tuple(range(len(node.inputs))), remark=IN_FLOATS.format(node.type))
 
 
 @operator("QLinearReduceMean", domain=MICROSOFT)
@@ -110,7 +110,7 @@ def _qlinear_mean(node: Node) -> Any:
         means = restored(x, scale, zero).mean(axes, keepdim=bool(node.get("keepdims", 1)))
         return quantized(means, y_scale, y_zero, x.dtype)
 
-    return Made(mean, tuple(range(len(node.inputs))), remark=IN_FLOATS.format(node.type))
+    return MadeModule(mean, tuple(range(len(node.inputs))), remark=IN_FLOATS.format(node.type))
 
 
 @operator("MatMulNBits", domain=MICROSOFT)
@@ -137,7 +137,7 @@ def _matmul_bits(node: Node) -> Any:
             layer = torch.nn.Linear(rows, columns, bias=False)
         layer.weight = torch.nn.Parameter(unpacked(*known), requires_grad=False)
         if not node.has(5):
-            return Made(layer, (0,), remark=remark)
+            return MadeModule(layer, (0,), remark=remark)
 
     def product(a: Any, packed: Any, scales: Any, zeros: Any = None, groups: Any = None, bias: Any = None) -> Any:
         if groups is not None:
@@ -145,7 +145,7 @@ def _matmul_bits(node: Node) -> Any:
         result = torch.matmul(a, unpacked(packed, scales, zeros).t().to(a.dtype))
         return result if bias is None else result + bias
 
-    return Made(product, tuple(range(len(node.inputs))), remark=IN_FLOATS.format("MatMulNBits"))
+    return MadeModule(product, tuple(range(len(node.inputs))), remark=IN_FLOATS.format("MatMulNBits"))
 
 
 def _unpack(packed: Any, bits: int) -> Any:

@@ -35,7 +35,7 @@ def _activation(name: str, alpha: float | None, beta: float | None) -> Callable[
 
 
 @dataclass(frozen=True)
-class Cell:
+class RecurrentCell:
     """What a node says of its kind, for all of its directions."""
 
     type: str
@@ -72,7 +72,7 @@ def _recurrent(node: Node) -> Any:
     return Recurrent(cell, layer)
 
 
-def cell_of(node: Node, kind: str) -> Cell:
+def cell_of(node: Node, kind: str) -> RecurrentCell:
     """A node's cell, of this kind whatever the node is called."""
     direction = node.get("direction", "forward")
     directions = 2 if direction == "bidirectional" else 1
@@ -88,7 +88,7 @@ def cell_of(node: Node, kind: str) -> Cell:
         )
         for name in names
     ]
-    return Cell(
+    return RecurrentCell(
         type=kind,
         directions=directions,
         backward=direction == "reverse",
@@ -102,7 +102,7 @@ def cell_of(node: Node, kind: str) -> Cell:
     )
 
 
-def _layer(cell: Cell, weights: Sequence[Any], node: Node) -> Any:
+def _layer(cell: RecurrentCell, weights: Sequence[Any], node: Node) -> Any:
     """PyTorch's own layer, where the weights are known ahead."""
     given, inner, bias = weights
     if given is None or inner is None or (bias is None and node.has(3)) or node.has(7):
@@ -119,7 +119,7 @@ def _layer(cell: Cell, weights: Sequence[Any], node: Node) -> Any:
     return layer
 
 
-def _as_torch(cell: Cell, given: Any, inner: Any, bias: Any) -> list[Any]:
+def _as_torch(cell: RecurrentCell, given: Any, inner: Any, bias: Any) -> list[Any]:
     """The weights in the order PyTorch has them in, gate by gate and direction by direction."""
     flat = []
     for direction in range(given.shape[0]):
@@ -129,7 +129,7 @@ def _as_torch(cell: Cell, given: Any, inner: Any, bias: Any) -> list[Any]:
     return flat
 
 
-def _gates(cell: Cell, weight: Any) -> Any:
+def _gates(cell: RecurrentCell, weight: Any) -> Any:
     parts = weight.chunk(len(ORDER[cell.type]))
     return torch.cat([parts[place] for place in ORDER[cell.type]])
 
@@ -137,7 +137,7 @@ def _gates(cell: Cell, weight: Any) -> Any:
 class Recurrent(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
     """A recurrent node. Its arguments and results are those of ONNX."""
 
-    def __init__(self, cell: Cell, layer: Any) -> None:
+    def __init__(self, cell: RecurrentCell, layer: Any) -> None:
         super().__init__()
         self._cell, self.layer = cell, layer
 
@@ -190,7 +190,7 @@ class Recurrent(torch.nn.Module):  # type: ignore[misc]  # torch has no types he
 
 
 def _step_by_step(
-    cell: Cell, x: Any, weights: tuple[Any, ...], lengths: Sequence[int] | None, first: Any, first_cell: Any
+    cell: RecurrentCell, x: Any, weights: tuple[Any, ...], lengths: Sequence[int] | None, first: Any, first_cell: Any
 ) -> tuple[Any, ...]:
     outputs, finals = [], []
     for direction in range(cell.directions):
@@ -205,7 +205,7 @@ def _step_by_step(
 
 
 def _one_direction(
-    cell: Cell, x: Any, weights: list[Any], lengths: Sequence[int] | None, states: list[Any], direction: int,
+    cell: RecurrentCell, x: Any, weights: list[Any], lengths: Sequence[int] | None, states: list[Any], direction: int,
     backward: bool,
 ) -> tuple[Any, list[Any]]:  # fmt: skip
     given, inner, bias, peepholes = weights
@@ -228,12 +228,12 @@ def _one_direction(
     return torch.stack(every) if every else x.new_zeros(0, *states[0].shape), states
 
 
-def _clipped(cell: Cell, x: Any) -> Any:
+def _clipped(cell: RecurrentCell, x: Any) -> Any:
     return x if cell.clip is None else x.clamp(-cell.clip, cell.clip)
 
 
 def _lstm_step(
-    cell: Cell, x: Any, inner: Any, biases: Any, states: list[Any], activations: Any, peepholes: Any
+    cell: RecurrentCell, x: Any, inner: Any, biases: Any, states: list[Any], activations: Any, peepholes: Any
 ) -> list[Any]:
     hidden, memory = states
     factor = cell.rounded(hidden) if cell.rounded else hidden
@@ -247,7 +247,7 @@ def _lstm_step(
 
 
 def _gru_step(
-    cell: Cell, x: Any, inner: Any, biases: Any, states: list[Any], activations: Any, _peepholes: Any
+    cell: RecurrentCell, x: Any, inner: Any, biases: Any, states: list[Any], activations: Any, _peepholes: Any
 ) -> list[Any]:
     (hidden,) = states
     width = hidden.shape[-1]
@@ -265,7 +265,7 @@ def _gru_step(
 
 
 def _rnn_step(
-    cell: Cell, x: Any, inner: Any, biases: Any, states: list[Any], activations: Any, _peepholes: Any
+    cell: RecurrentCell, x: Any, inner: Any, biases: Any, states: list[Any], activations: Any, _peepholes: Any
 ) -> list[Any]:
     (hidden,) = states
     return [activations[0](_clipped(cell, x + hidden @ inner.t() + biases[0] + biases[1]))]

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from enginebench_plugins.engines.torch.operators.registry import Made, Node, operator, single
+from enginebench_plugins.engines.torch.operators.registry import MadeModule, Node, operator, single
 
 
 def _sum(x: Any, axes: Any, keep: bool) -> Any:
@@ -154,7 +154,7 @@ def _lp_normalization(node: Node) -> Any:
 def _matmul(node: Node) -> Any:
     weight = node.constant(1)
     if weight is not None and weight.ndim == 2 and weight.dtype.is_floating_point:
-        return Made(_linear(weight.t(), None), (0,))
+        return MadeModule(_linear(weight.t(), None), (0,))
 
     def matmul(a: Any, b: Any) -> Any:
         return torch.matmul(a, b) if a.is_floating_point() or a.dtype.is_complex else _exact(a, b)
@@ -186,7 +186,7 @@ def _gemm(node: Node) -> Any:
     if known and not turn_a and alpha == beta == 1.0:
         weight = weight if turn_b else weight.t()
         if bias is None or bias.numel() == 1 or bias.shape[-1] == bias.numel() == weight.shape[0]:
-            return Made(
+            return MadeModule(
                 _linear(weight, None if bias is None else bias.reshape(-1).expand(weight.shape[0]).clone()), (0,)
             )
 

@@ -65,7 +65,7 @@ class Body:
 
 
 @dataclass(frozen=True)
-class Made:
+class MadeModule:
     """A module or callable that takes only some of its node's inputs, and after them `captured` values.
 
     `remark` is what a person should know of how it was made.
