@@ -15,9 +15,11 @@ def _gather(node: Node) -> Any:
     axis, indices = node.get("axis", 0), node.constant(1)
     if indices is not None and indices.ndim == 0:
         place = int(indices)
-        return MadeModule(
-            lambda x: np.take(x, place, axis) if isinstance(x, np.ndarray) else x.select(axis, place), (0,)
-        )
+
+        def take(x: Any) -> Any:
+            return np.take(x, place, axis) if isinstance(x, np.ndarray) else x.select(axis, place)
+
+        return MadeModule(take, (0,))
 
     def gather(x: Any, places: Any) -> Any:
         if isinstance(x, np.ndarray):
