@@ -6,7 +6,6 @@ from contextlib import contextmanager
 
 from enginebench_agent.machine import this_process
 from enginebench_agent.worker.keeper import Pauses
-from enginebench_agent.worker.loads.block import clock
 from enginebench_proto.v1.measurement_pb2 import Phase
 
 ReportProgress = Callable[[int, int, int], None]
@@ -19,11 +18,11 @@ TIMED_PERIOD_NS = 500_000_000
 
 def a_few_times_a_second(report: ReportProgress, period_ns: int = REPORT_PERIOD_NS) -> ReportProgress:
     """`report`, called at most once in a period, and not before the first of them is over."""
-    due = clock() + period_ns
+    due = time.perf_counter_ns() + period_ns
 
     def report_when_due(elapsed_ns: int, expected_ns: int, iterations: int) -> None:
         nonlocal due
-        now = clock()
+        now = time.perf_counter_ns()
         if now >= due:
             due = now + period_ns
             report(elapsed_ns, expected_ns, iterations)

@@ -66,9 +66,9 @@ def test_processors_threads_and_evidence_are_the_same_without_a_network(
     for words in (("run",), ("--keep-network", "run")):
         child = run_worker(*words, str(tiny_model), spec=make_spec("mine"), folders=[folder])
         evidence = child.blocks[0].evidence
-        told = {field.name for field, _ in evidence.ListFields()}
+        told = {field.name for field, _ in evidence.ListFields() if not field.name.startswith("reference_")}
         seen.append((list(child.result.measurement.effective.affinity), dict(evidence.missing), told))
-    # Counters of nothing that happened are 0 or 1 by chance; which of them are known at all is not.
+    # Reference work is left out where it would take too long. Counters of nothing that happened are 0 or 1 by chance; which of them are known at all is not.
     assert seen[0][:2] == seen[1][:2]
     assert seen[0][2] == seen[1][2]
 
