@@ -68,7 +68,8 @@ def test_processors_threads_and_evidence_are_the_same_without_a_network(
         evidence = child.blocks[0].evidence
         told = {field.name for field, _ in evidence.ListFields() if not field.name.startswith("reference_")}
         seen.append((list(child.result.measurement.effective.affinity), dict(evidence.missing), told))
-    # Reference work is left out where it would take too long. Counters of nothing that happened are 0 or 1 by chance; which of them are known at all is not.
+    # Counters of nothing that happened are 0 or 1 by chance; which of them are known at all is not. Reference work is
+    # left out where it would take too long.
     assert seen[0][:2] == seen[1][:2]
     assert seen[0][2] == seen[1][2]
 
