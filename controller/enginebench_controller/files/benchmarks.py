@@ -13,11 +13,11 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from math import prod
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, model_validator
+from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, create_model, model_validator
 
 from enginebench_controller.files.documents import ExportKind, read_export
 from enginebench_controller.records import (
@@ -57,6 +57,7 @@ from enginebench_controller.records.fields import (
     from_float32_bytes,
     to_float32_bytes,
 )
+from enginebench_controller.records.figures import derived_values, figures, values
 from enginebench_controller.store.measurements import BenchmarkEntry
 from enginebench_controller.store.store import BenchmarkBundle, Store
 from enginebench_controller.verdicts.disturbances import summarize_evidence
@@ -106,19 +107,10 @@ def measurement_document(
     blocks = {"blocks": [BLOCK.to_data(block) for block in measurement.blocks]} if with_blocks else {}
     return {
         **subject_document(measurement),
-        "input_set_sha256": measurement.input_set_sha256,
-        "interleaving_group": measurement.interleaving_group,
-        "started_at_unix_ns": measurement.started_at_unix_ns,
+        **finite(values(measurement) | derived_values(measurement)),
         "phases": PHASES.to_data(measurement.phases),
-        "iterations": measurement.iterations,
-        "steady_state_ns": measurement.steady_state_ns,
-        "cpu_time_ns": measurement.cpu_time_ns,
-        "cpu_cores_used": measurement.cpu_cores_used,
-        "energy_j_per_inference": measurement.energy_j,
         "latency": _latency(measurement.latency) if measurement.latency else None,
-        "throughput_items_per_s": finite(measurement.throughput_items_per_s),
         "throughput_interval": INTERVAL.to_data(measurement.throughput_interval),
-        "process_spread": finite(measurement.process_spread),
         "processes": PROCESSES.to_data(measurement.processes),
         "grounds": GROUNDS.to_data(measurement.grounds),
         "evidence": _evidence(measurement.blocks),
@@ -234,6 +226,12 @@ class Form(BaseModel):
     model_config = ConfigDict(extra="ignore", strict=True, defer_build=True)
 
 
+def figure_fields(record: type) -> dict[str, Any]:
+    """The figures of a record as fields of a form, whole numbers never below zero, and none that may be left out."""
+    hints = get_type_hints(record)
+    return {name: (hints[name] if hints[name] != int | None else Count | None, ...) for name in figures(record)}
+
+
 class EngineForm(Form):
     """`engine` of a measurement."""
 
@@ -296,7 +294,7 @@ class OutputForm(Form):
         return CapturedOutput(self.input_index, self.name, self.dtype, self.shape, self.stride, values)
 
 
-class MeasurementForm(Form):
+class _MeasurementForm(Form):
     """One of `measurements`; what is derived, such as its flags, is not read back."""
 
     id: Id
@@ -307,19 +305,11 @@ class MeasurementForm(Form):
     effective: Effective
     status: Status
     failure: Failure | None
-    started_at_unix_ns: Count | None
     phases: tuple[Phase, ...]
-    iterations: Count | None
-    steady_state_ns: Count | None
-    cpu_time_ns: Count | None
-    input_set_sha256: str | None
-    throughput_items_per_s: float | None
     processes: tuple[Process, ...]
     blocks: tuple[Block, ...]
     latency: LatencySummary | None
     throughput_interval: Interval | None
-    process_spread: float | None
-    interleaving_group: str | None
     grounds: Grounds = Grounds()
     samples: tuple[SamplesForm, ...]
     captured_outputs: tuple[OutputForm, ...]
@@ -335,28 +325,27 @@ class MeasurementForm(Form):
             model_name=self.model.name,
             configuration=self.configuration,
             status=self.status,
-            started_at_unix_ns=self.started_at_unix_ns,
             failure=self.failure,
             effective=self.effective,
             phases=self.phases,
-            iterations=self.iterations,
-            steady_state_ns=self.steady_state_ns,
-            cpu_time_ns=self.cpu_time_ns,
-            input_set_sha256=self.input_set_sha256,
-            throughput_items_per_s=self.throughput_items_per_s,
             processes=self.processes,
             blocks=self.blocks,
             latency=self.latency,
             throughput_interval=self.throughput_interval,
-            process_spread=self.process_spread,
             captured_outputs=tuple(form.to_record() for form in self.captured_outputs),
-            interleaving_group=self.interleaving_group,
             grounds=self.grounds,
+            **{name: getattr(self, name) for name in figures(Measurement)},
         )
 
     def to_samples(self) -> tuple[BlockSamples, ...]:
         """Return its raw samples, block by block."""
         return tuple(form.to_record() for form in self.samples)
+
+
+if TYPE_CHECKING:
+    MeasurementForm = _MeasurementForm
+else:
+    MeasurementForm = create_model("MeasurementForm", __base__=_MeasurementForm, **figure_fields(Measurement))
 
 
 class HeadingForm(Form):

@@ -191,7 +191,7 @@ def _side(measurement: Measurement) -> dict[str, Any]:
         "configuration": CONFIGURATION.to_data(measurement.configuration),
         "effective": EFFECTIVE.to_data(measurement.effective),
         "median_ns": measurement.latency.median_ns if measurement.latency else None,
-        "energy_j_per_inference": measurement.energy_j,
+        "energy_j_per_inference": measurement.energy_j_per_inference,
     }
 
 

@@ -11,8 +11,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from enginebench_controller.graph.roofline import Roofline, rooflines
-from enginebench_controller.records import Interval, Layer, Measurement, ModelVersion, Peak, Profile, Readback
-from enginebench_controller.stats import layers as figures
+from enginebench_controller.records import (
+    Interval,
+    LatencySummary,
+    Layer,
+    Measurement,
+    ModelVersion,
+    Peak,
+    Profile,
+    Readback,
+)
+from enginebench_controller.records.figures import derived_values, figures, values
+from enginebench_controller.stats import layers as layer_figures
 from enginebench_controller.verdicts.disturbances import summarize_evidence
 from enginebench_controller.verdicts.doubts import flags, marks
 from enginebench_controller.verdicts.output_check import check_outputs
@@ -75,7 +85,7 @@ def layer_rows(profiles: Iterable[Profile], peaks: Sequence[Peak] = ()) -> Itera
 
 
 def _rows(profile: Profile, peaks: Sequence[Peak]) -> Iterator[Row]:
-    subject, total = _layer_table_subject(profile), figures.total_ns(profile.layers)
+    subject, total = _layer_table_subject(profile), layer_figures.total_ns(profile.layers)
     nodes: dict[int | None, list[str]] = {}
     for node in profile.nodes:
         nodes.setdefault(node.group, []).append(node.name)
@@ -105,12 +115,12 @@ def _layer_table_subject(profile: Profile) -> Row:
 
 
 def _times(layer: Layer, total: float | None) -> Row:
-    interval = figures.interval(layer)
+    interval = layer_figures.interval(layer)
     return {
-        "mean_ns": figures.mean_ns(layer),
+        "mean_ns": layer_figures.mean_ns(layer),
         "low_ns": interval.low if interval else None,
         "high_ns": interval.high if interval else None,
-        "share": figures.share(layer, total),
+        "share": layer_figures.share(layer, total),
         "time_ns": list(layer.time_ns) or None,
     }
 
@@ -163,7 +173,6 @@ def cell(value: Any) -> Any:
     return f"'{text}" if text.startswith(BEGINS_A_FORMULA) else text
 
 
-_LATENCIES = ("samples", "mean_ns", "sd_ns", "min_ns", "median_ns", "max_ns", "mad_ns", "outliers", "excluded")
 _PERCENTS = (90, 95, 99, 99.9)
 
 
@@ -190,12 +199,10 @@ def _row(measurement: Measurement, output_problem: str) -> Row:
         "status": measurement.status.value,
         "failure_kind": failure.kind.value if failure else None,
         "failure": failure.message if failure else None,
-        "started_at_unix_ns": measurement.started_at_unix_ns,
+        **values(measurement),
+        **derived_values(measurement),
         **_latency(measurement),
-        "throughput_items_per_s": measurement.throughput_items_per_s,
         **_ends("throughput_{}_items_per_s", measurement.throughput_interval),
-        "process_spread": measurement.process_spread,
-        "energy_j_per_inference": measurement.energy_j,
         "disturbed_share": summarize_evidence(measurement.blocks).disturbed_share,
         "output_problem": output_problem or None,
         "flags": "; ".join(flags(measurement)) or None,
@@ -246,7 +253,7 @@ def _effective(measurement: Measurement) -> Row:
 def _latency(measurement: Measurement) -> Row:
     latency = measurement.latency
     return {
-        **{name: getattr(latency, name) if latency else None for name in _LATENCIES},
+        **(values(latency) if latency else dict.fromkeys(figures(LatencySummary))),
         **_ends("median_{}_ns", latency.median_interval if latency else None),
         **{f"p{percent:g}_ns": latency.percentile_ns(percent) if latency else None for percent in _PERCENTS},
     }

@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from enginebench_controller.records.configuration import Configuration
+from enginebench_controller.records.figures import Figure
 from enginebench_controller.records.run import Block, Effective, EngineRef, Failure, Phase, Process, Status, energy_j
 
 
@@ -62,18 +63,21 @@ class LatencySummary:
     nowhere here: those of paused blocks, and of disturbed ones that were measured again.
     """
 
-    samples: int
-    mean_ns: float
-    sd_ns: float | None
-    cv: float | None
-    min_ns: int
-    max_ns: int
-    median_ns: float
+    samples: Annotated[int, Figure("inferences behind the statistics")]
+    mean_ns: Annotated[float, Figure("mean latency of an inference, in ns")]
+    sd_ns: Annotated[float | None, Figure("standard deviation of the latencies, in ns")]
+    cv: Annotated[float | None, Figure("standard deviation ÷ mean")]
+    min_ns: Annotated[int, Figure("the lowest latency, in ns")]
+    max_ns: Annotated[int, Figure("the highest latency, in ns")]
+    median_ns: Annotated[float, Figure("median latency of an inference, in ns")]
     median_interval: Interval | None
-    mad_ns: float
+    mad_ns: Annotated[float, Figure("median absolute deviation from the median, in ns")]
     percentiles: tuple[Percentile, ...]
-    outliers: int
-    excluded: int = 0
+    outliers: Annotated[int, Figure("samples outside Tukey's fences; they count like all others")]
+    excluded: Annotated[
+        int,
+        Figure("samples that count nowhere: those of paused blocks, and of disturbed ones that were measured again"),
+    ] = 0
 
     def percentile_ns(self, percent: float) -> float | None:
         """The value of a percentile that is among `percentiles`, else None."""
@@ -185,32 +189,40 @@ class Measurement:
     model_name: str
     configuration: Configuration
     status: Status
-    started_at_unix_ns: int | None = None
+    started_at_unix_ns: Annotated[int | None, Figure("when it began, in ns since 1970")] = None
     failure: Failure | None = None
     effective: Effective = field(default_factory=Effective)
     phases: tuple[Phase, ...] = ()
     processes: tuple[Process, ...] = ()
     blocks: tuple[Block, ...] = ()
-    iterations: int | None = None
-    steady_state_ns: int | None = None
-    cpu_time_ns: int | None = None
-    input_set_sha256: str | None = None
+    iterations: Annotated[int | None, Figure("timed inferences, all processes together")] = None
+    steady_state_ns: Annotated[int | None, Figure("length of the steady states together, in ns")] = None
+    cpu_time_ns: Annotated[
+        int | None, Figure("processor time of the steady states together, in ns; ÷ steady_state_ns: cores kept busy")
+    ] = None
+    input_set_sha256: Annotated[str | None, Figure("digest of the inputs")] = None
     latency: LatencySummary | None = None
-    throughput_items_per_s: float | None = None
+    throughput_items_per_s: Annotated[
+        float | None, Figure("items per second of wall clock; an inference is `batch` items")
+    ] = None
     throughput_interval: Interval | None = None
-    process_spread: float | None = None
+    process_spread: Annotated[
+        float | None, Figure("largest median of a process ÷ the smallest, less 1; NULL with a single process")
+    ] = None
     captured_outputs: tuple[CapturedOutput, ...] = ()
-    interleaving_group: str | None = None
+    interleaving_group: Annotated[str | None, Figure("measurements of the same group took turns, block by block")] = (
+        None
+    )
     grounds: Grounds = field(default_factory=Grounds)
 
     @property
-    def energy_j(self) -> float | None:
-        """Joules of the processor an inference, which is of a whole batch; None without a meter."""
+    def energy_j_per_inference(self) -> Annotated[float | None, Figure("joules of the processor, of a whole batch")]:
+        """By the processor's meter; None without one."""
         return energy_j(self.blocks)
 
     @property
-    def cpu_cores_used(self) -> float | None:
-        """Processor time ÷ wall clock of the steady state: how many cores were busy on average; None where unknown."""
+    def cpu_cores_used(self) -> Annotated[float | None, Figure("cores kept busy on average in the steady state")]:
+        """Processor time ÷ wall clock; None where unknown."""
         if self.cpu_time_ns is None or not self.steady_state_ns:
             return None
         return self.cpu_time_ns / self.steady_state_ns

@@ -3,10 +3,12 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
+from enginebench_controller.records.figures import Figure
 from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT, ReadbackSource
 
 
@@ -226,22 +228,32 @@ class Process:
     """
 
     index: int
-    started_at_unix_ns: int | None = None
+    started_at_unix_ns: Annotated[int | None, Figure("when it began, in ns since 1970")] = None
     phases: tuple[Phase, ...] = ()
     effective: Effective = field(default_factory=Effective)
     calibration: MeasuringCost | None = None
     warm_up: WarmUp | None = None
-    stop_reason: StopReason | None = None
-    iterations: int | None = None
-    steady_state_ns: int | None = None
-    cpu_time_ns: int | None = None
-    median_ns: float | None = None
-    drift: float | None = None
-    throughput_items_per_s: float | None = None
-    scheduled_arrivals: int | None = None
-    unsent_arrivals: int | None = None
-    clock_jump_ns: int | None = None
-    agent_paused_ns: int | None = None
+    stop_reason: Annotated[
+        StopReason | None,
+        Figure("target_met; max_duration where the interval was not reached in time; disturbed without quiet time"),
+    ] = None
+    iterations: Annotated[int | None, Figure("timed inferences")] = None
+    steady_state_ns: Annotated[int | None, Figure("length of the steady state, in ns")] = None
+    cpu_time_ns: Annotated[int | None, Figure("processor time of the steady state, in ns")] = None
+    median_ns: Annotated[float | None, Figure("median latency, in ns")] = None
+    drift: Annotated[
+        float | None,
+        Figure("change of latency between the halves of the steady state, as a share; NULL where it may be chance"),
+    ] = None
+    throughput_items_per_s: Annotated[float | None, Figure("items per second of wall clock")] = None
+    scheduled_arrivals: Annotated[int | None, Figure("of an open loop: inferences that were due")] = None
+    unsent_arrivals: Annotated[int | None, Figure("of an open loop: inferences that were due and never sent")] = None
+    clock_jump_ns: Annotated[
+        int | None, Figure("by how much the machine's wall clock was set meanwhile, in ns; NULL where it was not")
+    ] = None
+    agent_paused_ns: Annotated[
+        int | None, Figure("how long the agent stood still meanwhile, in ns; NULL where it was not seen to")
+    ] = None
     afterwards: Afterwards | None = None
     bystanders: Bystanders | None = None
 
@@ -253,23 +265,31 @@ class Evidence:
     `reference_product_ns` and `reference_stream_ns` are what the same fixed work took just before it.
     """
 
-    cpu_time_ns: int | None = None
-    other_cpu_time_ns: int | None = None
-    steal_ns: int | None = None
-    involuntary_switches: int | None = None
-    cpu_pressure_ns: int | None = None
-    memory_pressure_ns: int | None = None
-    io_pressure_ns: int | None = None
-    throttled_ns: int | None = None
-    min_frequency_hz: int | None = None
-    max_frequency_hz: int | None = None
-    temperature_millicelsius: int | None = None
-    energy_uj: int | None = None
-    governor: str | None = None
-    turbo: bool | None = None
-    power_supply: str | None = None
-    reference_product_ns: int | None = None
-    reference_stream_ns: int | None = None
+    cpu_time_ns: Annotated[int | None, Figure("processor time of the process, in ns")] = None
+    other_cpu_time_ns: Annotated[
+        int | None, Figure("processor time of everything else on the same processors, in ns")
+    ] = None
+    steal_ns: Annotated[int | None, Figure("time that the hypervisor took, in ns")] = None
+    involuntary_switches: Annotated[int | None, Figure("how often the process was made to give up a processor")] = None
+    cpu_pressure_ns: Annotated[int | None, Figure("time that something waited for a processor, in ns")] = None
+    memory_pressure_ns: Annotated[int | None, Figure("time that something waited for memory, in ns")] = None
+    io_pressure_ns: Annotated[int | None, Figure("time that something waited for storage, in ns")] = None
+    throttled_ns: Annotated[int | None, Figure("time that a quota stopped the process, in ns")] = None
+    min_frequency_hz: Annotated[int | None, Figure("the lowest frequency seen, in Hz")] = None
+    max_frequency_hz: Annotated[int | None, Figure("the highest frequency seen, in Hz")] = None
+    temperature_millicelsius: Annotated[
+        int | None, Figure("temperature of the processor, in thousandths of a degree")
+    ] = None
+    energy_uj: Annotated[int | None, Figure("energy of the processor, in microjoules")] = None
+    governor: Annotated[str | None, Figure("frequency governor")] = None
+    turbo: Annotated[bool | None, Figure("whether the processor may exceed its base frequency")] = None
+    power_supply: Annotated[str | None, Figure("mains or battery")] = None
+    reference_product_ns: Annotated[
+        int | None, Figure("what fixed products of small matrices took just before it, in ns; NULL where none ran")
+    ] = None
+    reference_stream_ns: Annotated[
+        int | None, Figure("what a fixed stream through memory took just before it, in ns; NULL where none ran")
+    ] = None
     missing: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -283,12 +303,15 @@ class Block:
 
     process: int
     index: int
-    begin_ns: int
-    duration_ns: int
-    iterations: int
+    begin_ns: Annotated[int, Figure("when it began, in ns since the steady state did")]
+    duration_ns: Annotated[int, Figure("its length, in ns")]
+    iterations: Annotated[int, Figure("inferences that were completed in it")]
     evidence: Evidence = Evidence()
     disturbances: tuple[str, ...] = ()
-    paused_ns: int | None = None
+    paused_ns: Annotated[
+        int | None,
+        Figure("how long the process stood still, in ns: a block that counts nowhere; NULL where nobody tells"),
+    ] = None
 
 
 def energy_j(blocks: Collection[Block]) -> float | None:

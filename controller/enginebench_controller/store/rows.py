@@ -1,7 +1,6 @@
 """Records as table rows and back: `to_…_row` gives a mapping of column to value, `from_…_row` takes one."""
 
 import json
-from dataclasses import fields
 
 from enginebench_controller.records import (
     Benchmark,
@@ -21,7 +20,6 @@ from enginebench_controller.records import (
     Profile,
     Readback,
     Status,
-    StopReason,
     Target,
     TargetSnapshot,
     WarmUp,
@@ -39,6 +37,7 @@ from enginebench_controller.records.fields import (
     from_float32_bytes,
     to_float32_bytes,
 )
+from enginebench_controller.records.figures import figures, from_values, values
 from enginebench_controller.store.statements import Row, to_json
 
 
@@ -83,22 +82,7 @@ def _from_failure(text: str | None) -> Failure | None:
     return None if text is None else FAILURE.from_data(json.loads(text))
 
 
-_LATENCY_COLUMNS = ("samples", "mean_ns", "sd_ns", "cv", "min_ns", "max_ns", "median_ns", "mad_ns", "outliers")
 _PERCENTILE_COLUMNS = {"p90_ns": 90, "p95_ns": 95, "p99_ns": 99, "p999_ns": 99.9}
-_EVIDENCE_COLUMNS = tuple(one.name for one in fields(Evidence) if one.name != "missing")
-_PROCESS_COLUMNS = (
-    "started_at_unix_ns",
-    "iterations",
-    "steady_state_ns",
-    "cpu_time_ns",
-    "median_ns",
-    "drift",
-    "throughput_items_per_s",
-    "scheduled_arrivals",
-    "unsent_arrivals",
-    "clock_jump_ns",
-    "agent_paused_ns",
-)
 _MEDIAN_INTERVAL = ("median_low_ns", "median_high_ns", "median_interval_level", "median_interval_method")
 _THROUGHPUT_INTERVAL = (
     "throughput_low_items_per_s",
@@ -111,7 +95,7 @@ _THROUGHPUT_INTERVAL = (
 def to_latency_columns(latency: LatencySummary | None) -> Row:
     """Give the columns of `measurements` that hold its latency; all NULL without one."""
     return {
-        **{column: getattr(latency, column) if latency else None for column in (*_LATENCY_COLUMNS, "excluded")},
+        **(values(latency) if latency else dict.fromkeys(figures(LatencySummary))),
         **{name: latency.percentile_ns(percent) if latency else None for name, percent in _PERCENTILE_COLUMNS.items()},
         **_to_interval_columns(_MEDIAN_INTERVAL, latency.median_interval if latency else None),
         "percentiles": to_json(PERCENTILES.to_data(latency.percentiles)) if latency else None,
@@ -123,20 +107,10 @@ def from_latency_columns(row: Row) -> LatencySummary | None:
     if row["samples"] is None:
         return None
     return LatencySummary(
-        **{column: row[column] for column in (*_LATENCY_COLUMNS, "excluded")},
+        **from_values(LatencySummary, row),
         median_interval=_from_interval_columns(_MEDIAN_INTERVAL, row),
         percentiles=PERCENTILES.from_data(json.loads(row["percentiles"])),
     )
-
-
-def to_throughput_columns(rate_per_s: float | None, interval: Interval | None) -> Row:
-    """Give the columns of `measurements` that hold its throughput."""
-    return {"throughput_items_per_s": rate_per_s, **_to_interval_columns(_THROUGHPUT_INTERVAL, interval)}
-
-
-def from_throughput_interval(row: Row) -> Interval | None:
-    """Read the throughput's interval from the columns of `measurements`."""
-    return _from_interval_columns(_THROUGHPUT_INTERVAL, row)
 
 
 def to_process_row(process: Process) -> Row:
@@ -144,8 +118,7 @@ def to_process_row(process: Process) -> Row:
     warm_up, calibration = process.warm_up, process.calibration
     return {
         "process": process.index,
-        **{column: getattr(process, column) for column in _PROCESS_COLUMNS},
-        "stop_reason": process.stop_reason.value if process.stop_reason else None,
+        **values(process),
         "warm_up_steady": warm_up.steady if warm_up else None,
         "warm_up_iterations": warm_up.iterations if warm_up else None,
         "warm_up_reason": warm_up.reason if warm_up else None,
@@ -163,8 +136,7 @@ def from_process_row(row: Row) -> Process:
     """Read a row of `processes`."""
     return Process(
         index=row["process"],
-        **{column: row[column] for column in _PROCESS_COLUMNS},
-        stop_reason=StopReason(row["stop_reason"]) if row["stop_reason"] else None,
+        **from_values(Process, row),
         warm_up=_from_warm_up_columns(row),
         calibration=_from_calibration_columns(row),
         afterwards=AFTERWARDS.from_data(json.loads(row["afterwards"])) if row["afterwards"] else None,
@@ -179,12 +151,9 @@ def to_block_row(block: Block) -> Row:
     return {
         "process": block.process,
         "block": block.index,
-        "begin_ns": block.begin_ns,
-        "duration_ns": block.duration_ns,
-        "iterations": block.iterations,
+        **values(block),
+        **values(block.evidence),
         "disturbances": list(block.disturbances),
-        "paused_ns": block.paused_ns,
-        **{column: getattr(block.evidence, column) for column in _EVIDENCE_COLUMNS},
         "evidence_missing": to_json(block.evidence.missing) if block.evidence.missing else None,
     }
 
@@ -195,12 +164,9 @@ def from_block_row(row: Row) -> Block:
     return Block(
         process=row["process"],
         index=row["block"],
-        begin_ns=row["begin_ns"],
-        duration_ns=row["duration_ns"],
-        iterations=row["iterations"],
-        evidence=Evidence(**{column: row[column] for column in _EVIDENCE_COLUMNS}, missing=missing),
+        **from_values(Block, row),
+        evidence=Evidence(**from_values(Evidence, row), missing=missing),
         disturbances=tuple(row["disturbances"]),
-        paused_ns=row["paused_ns"],
     )
 
 
@@ -336,20 +302,14 @@ def to_measurement_row(measurement: Measurement) -> Row:
         "requests": asked.requests,
         "arrival_process": asked.arrivals.process.value if asked.arrivals else None,
         "arrival_rate_per_s": asked.arrivals.rate_per_s if asked.arrivals else None,
-        "started_at_unix_ns": measurement.started_at_unix_ns,
+        **values(measurement),
         "effective_threads": _integer(got.threads),
         "effective_streams": _integer(got.streams),
         "effective_precision": _text(got.precision),
         "effective_provider": _text(got.provider),
         "effective_isa": _text(got.isa),
-        "iterations": measurement.iterations,
-        "steady_state_ns": measurement.steady_state_ns,
-        "cpu_time_ns": measurement.cpu_time_ns,
-        "input_set_sha256": measurement.input_set_sha256,
         **to_latency_columns(measurement.latency),
-        **to_throughput_columns(measurement.throughput_items_per_s, measurement.throughput_interval),
-        "process_spread": measurement.process_spread,
-        "interleaving_group": measurement.interleaving_group,
+        **_to_interval_columns(_THROUGHPUT_INTERVAL, measurement.throughput_interval),
         "grounds": to_json(GROUNDS.to_data(measurement.grounds)) if measurement.grounds != Grounds() else None,
         "phases": to_json(PHASES.to_data(measurement.phases)),
     }
@@ -365,20 +325,13 @@ def from_measurement_row(
     return Measurement(
         **from_subject_columns(row),
         benchmark_id=row["benchmark_id"],
-        started_at_unix_ns=row["started_at_unix_ns"],
+        **from_values(Measurement, row),
         phases=PHASES.from_data(json.loads(row["phases"])),
         processes=processes,
         blocks=blocks,
-        iterations=row["iterations"],
-        steady_state_ns=row["steady_state_ns"],
-        cpu_time_ns=row["cpu_time_ns"],
-        input_set_sha256=row["input_set_sha256"],
         latency=from_latency_columns(row),
-        throughput_items_per_s=row["throughput_items_per_s"],
-        throughput_interval=from_throughput_interval(row),
-        process_spread=row["process_spread"],
+        throughput_interval=_from_interval_columns(_THROUGHPUT_INTERVAL, row),
         captured_outputs=captured_outputs,
-        interleaving_group=row["interleaving_group"],
         grounds=GROUNDS.from_data(json.loads(row["grounds"])) if row["grounds"] else Grounds(),
     )
 

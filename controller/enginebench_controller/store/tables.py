@@ -6,6 +6,8 @@ from pathlib import Path
 
 import duckdb
 
+from enginebench_controller.records import Block, Evidence, LatencySummary, Measurement, Process
+from enginebench_controller.records.figures import figures
 from enginebench_controller.store.statements import Row, rows
 
 
@@ -18,10 +20,11 @@ class TableWords:
     columns: Mapping[str, str]
 
 
-def table(name: str, row: str, columns: str) -> TableWords:
-    """The words about one table; each line of `columns` is "name: meaning"."""
+def table(name: str, row: str, columns: str, *records: type) -> TableWords:
+    """The words about one table: each line of `columns` is "name: meaning"; figures of `records` have theirs there."""
     lines = [line.strip() for line in columns.splitlines() if line.strip()]
-    return TableWords(name, row, dict(line.split(": ", 1) for line in lines))
+    told = {name: meaning for record in records for name, meaning in figures(record).items()}
+    return TableWords(name, row, dict(line.split(": ", 1) for line in lines) | told)
 
 
 SUBJECT = """
@@ -109,32 +112,16 @@ MEASURED = (
         requests: requests in flight as asked for
         arrival_process: of an open loop: poisson or constant
         arrival_rate_per_s: of an open loop: inferences due per second
-        started_at_unix_ns: when it began, in ns since 1970
         effective_threads: threads that really ran; NULL where unknown
         effective_streams: streams that the engine really used
         effective_precision: precision that the engine really executed in
         effective_provider: execution provider or plugin that really ran
         effective_isa: instruction set that the engine really used
-        iterations: timed inferences, all processes together
-        steady_state_ns: length of the steady states together, in ns
-        cpu_time_ns: processor time of the steady states together, in ns; ÷ steady_state_ns: cores kept busy
-        input_set_sha256: digest of the inputs
-        samples: inferences behind the statistics
-        mean_ns: mean latency of an inference, in ns
-        sd_ns: standard deviation of the latencies, in ns
-        min_ns: the lowest latency, in ns
-        max_ns: the highest latency, in ns
-        median_ns: median latency of an inference, in ns
         p90_ns: 90th percentile of latency, in ns; NULL with fewer than 64 samples
         p95_ns: 95th percentile, in ns; NULL with fewer than 130 samples
         p99_ns: 99th percentile, in ns; NULL with fewer than 662 samples
-        throughput_items_per_s: items per second of wall clock; an inference is `batch` items
         {_PHASES}
-        cv: standard deviation ÷ mean
-        mad_ns: median absolute deviation from the median, in ns
         p999_ns: 99.9th percentile, in ns; NULL with fewer than 6,636 samples
-        outliers: samples outside Tukey's fences; they count like all others
-        excluded: samples that count nowhere: those of paused blocks, and of disturbed ones that were measured again
         median_low_ns: lower bound of the median's interval, in ns
         median_high_ns: upper bound of the median's interval, in ns
         median_interval_level: nominal coverage of that interval, such as 0.95
@@ -143,11 +130,11 @@ MEASURED = (
         throughput_high_items_per_s: upper bound of the throughput's interval
         throughput_interval_level: nominal coverage of that interval
         throughput_interval_method: how that interval was obtained
-        process_spread: largest median of a process ÷ the smallest, less 1; NULL with a single process
-        interleaving_group: measurements of the same group took turns, block by block
         percentiles: every percentile with its interval and the samples it takes
         grounds: what it is judged by: the most operations a second there can be, the noise of its outputs
         """,
+        Measurement,
+        LatencySummary,
     ),
     table(
         "processes",
@@ -155,16 +142,6 @@ MEASURED = (
         f"""
         measurement_id: the measurement: measurements.id
         process: its number, from 0
-        started_at_unix_ns: when it began, in ns since 1970
-        stop_reason: target_met; max_duration where the interval was not reached in time; disturbed without quiet time
-        iterations: timed inferences
-        steady_state_ns: length of the steady state, in ns
-        cpu_time_ns: processor time of the steady state, in ns
-        median_ns: median latency, in ns
-        drift: change of latency between the halves of the steady state, as a share; NULL where it may be chance
-        throughput_items_per_s: items per second of wall clock
-        scheduled_arrivals: of an open loop: inferences that were due
-        unsent_arrivals: of an open loop: inferences that were due and never sent
         warm_up_steady: whether the warm-up became steady; NULL where there were too few inferences to tell
         warm_up_iterations: inferences before the steady state
         warm_up_reason: what still differed where it did not
@@ -175,9 +152,8 @@ MEASURED = (
         effective: what the engine really used in this process
         afterwards: whether outputs stayed the same, and the latencies of inputs never seen, after the steady state
         bystanders: who else used the machine before and meanwhile: names, pids, processor time; what cannot be seen
-        clock_jump_ns: by how much the machine's wall clock was set meanwhile, in ns; NULL where it was not
-        agent_paused_ns: how long the agent stood still meanwhile, in ns; NULL where it was not seen to
         """,
+        Process,
     ),
     table(
         "blocks",
@@ -186,30 +162,11 @@ MEASURED = (
         measurement_id: the measurement: measurements.id
         process: number of the process
         block: number of the block within the process, from 0
-        begin_ns: when it began, in ns since the steady state did
-        duration_ns: its length, in ns
-        iterations: inferences that were completed in it
         disturbances: what disturbed it, in words; empty for a clean block
-        paused_ns: how long the process stood still, in ns: a block that counts nowhere; NULL where nobody tells
-        cpu_time_ns: processor time of the process, in ns
-        other_cpu_time_ns: processor time of everything else on the same processors, in ns
-        steal_ns: time that the hypervisor took, in ns
-        involuntary_switches: how often the process was made to give up a processor
-        cpu_pressure_ns: time that something waited for a processor, in ns
-        memory_pressure_ns: time that something waited for memory, in ns
-        io_pressure_ns: time that something waited for storage, in ns
-        throttled_ns: time that a quota stopped the process, in ns
-        min_frequency_hz: the lowest frequency seen, in Hz
-        max_frequency_hz: the highest frequency seen, in Hz
-        temperature_millicelsius: temperature of the processor, in thousandths of a degree
-        energy_uj: energy of the processor, in microjoules
-        governor: frequency governor
-        turbo: whether the processor may exceed its base frequency
-        power_supply: mains or battery
-        reference_product_ns: what fixed products of small matrices took just before it, in ns; NULL where none ran
-        reference_stream_ns: what a fixed stream through memory took just before it, in ns; NULL where none ran
         evidence_missing: why evidence is NULL, by column; told in the first block of a process
         """,
+        Block,
+        Evidence,
     ),
     table(
         "block_samples",

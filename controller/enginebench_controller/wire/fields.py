@@ -6,6 +6,21 @@ from typing import Any
 
 from google.protobuf.message import Message
 
+from enginebench_controller.records.figures import figures
+
+
+def told_figures(message: Message, record: type) -> dict[str, Any]:
+    """The figures of a record that its message has under the same name; None where the sender left one out.
+
+    A number without presence on the wire is left out as 0. Enums have numbers of their own there and are not taken.
+    """
+    there = message.DESCRIPTOR.fields_by_name
+    known = [there[name] for name in figures(record) if name in there and there[name].enum_type is None]
+    return {
+        one.name: optional(message, one.name) if one.has_presence else getattr(message, one.name) or None
+        for one in known
+    }
+
 
 def optional(message: Message, name: str) -> Any:
     """The value of a field, or None where the sender left it out."""

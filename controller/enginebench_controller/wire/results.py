@@ -1,6 +1,6 @@
 """What came of a run: its outcome, phases and readbacks, processes, blocks with samples, outputs, and layers."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,15 @@ from enginebench_controller.records import (
 )
 from enginebench_controller.records.cause import cause, last_words
 from enginebench_controller.records.fields import from_float32_bytes, to_float32_bytes
-from enginebench_controller.wire.fields import MAX_DETAIL_CHARS, MAX_MESSAGE_CHARS, optional, short, shorts
+from enginebench_controller.records.figures import values
+from enginebench_controller.wire.fields import (
+    MAX_DETAIL_CHARS,
+    MAX_MESSAGE_CHARS,
+    optional,
+    short,
+    shorts,
+    told_figures,
+)
 from enginebench_proto.v1 import measurement_pb2, profile_pb2, run_pb2
 
 _LAYER_STATES = {
@@ -128,8 +136,6 @@ def from_phases(messages: Any) -> tuple[Phase, ...]:
     )
 
 
-_EVIDENCE = tuple(field.name for field in fields(Evidence) if field.name != "missing")
-
 _SERIES = ("latency_ns", "scheduled_ns", "sent_ns", "completed_ns")
 
 
@@ -137,12 +143,9 @@ def to_block(block: Block) -> measurement_pb2.Block:
     """One block as the wire carries it, where its process is known from the run."""
     return measurement_pb2.Block(
         index=block.index,
-        begin_ns=block.begin_ns,
-        duration_ns=block.duration_ns,
-        iterations=block.iterations,
+        **values(block),
         evidence=to_evidence(block.evidence),
         disturbances=block.disturbances,
-        paused_ns=block.paused_ns,
     )
 
 
@@ -162,14 +165,12 @@ def from_block(message: measurement_pb2.Block, process: int) -> Block:
 
 def to_evidence(evidence: Evidence) -> measurement_pb2.Evidence:
     """What a machine was doing, as the wire carries it: unknown fields stay absent."""
-    known = {name: getattr(evidence, name) for name in _EVIDENCE if getattr(evidence, name) is not None}
-    return measurement_pb2.Evidence(**known, missing=dict(evidence.missing))
+    return measurement_pb2.Evidence(**values(evidence), missing=dict(evidence.missing))
 
 
 def from_evidence(message: measurement_pb2.Evidence) -> Evidence:
     """The inverse of `to_evidence`."""
-    known = {name: optional(message, name) for name in _EVIDENCE}
-    return Evidence(**known, missing=dict(message.missing))
+    return Evidence(**told_figures(message, Evidence), missing=dict(message.missing))
 
 
 def to_samples(samples: BlockSamples) -> measurement_pb2.Samples:
@@ -208,13 +209,7 @@ def from_process(index: int, result: run_pb2.RunResult) -> Process:
         calibration=from_calibration(message.calibration) if message.HasField("calibration") else None,
         warm_up=from_warm_up(message.warm_up) if message.HasField("warm_up") else None,
         stop_reason=_STOP_REASONS.get(message.stop_reason),
-        iterations=message.iterations or None,
-        steady_state_ns=message.steady_state_ns or None,
-        cpu_time_ns=optional(message, "cpu_time_ns"),
-        scheduled_arrivals=optional(message, "scheduled_arrivals"),
-        unsent_arrivals=optional(message, "unsent_arrivals"),
-        clock_jump_ns=optional(message, "clock_jump_ns"),
-        agent_paused_ns=optional(message, "agent_paused_ns"),
+        **told_figures(message, Process),
         afterwards=from_afterwards(message.afterwards) if message.HasField("afterwards") else None,
         bystanders=from_bystanders(message.bystanders) if message.HasField("bystanders") else None,
     )

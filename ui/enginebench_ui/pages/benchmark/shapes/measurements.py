@@ -129,7 +129,7 @@ def _row(measurement: Measurement, extra: Mapping[str, Callable[[Measurement], s
         "p95 (ms)": milliseconds(latency.percentile_ns(95) if latency else None),
         "p99 (ms)": milliseconds(latency.percentile_ns(99) if latency else None),
         "Items/s": measurement.throughput_items_per_s,
-        "J an inference": measurement.energy_j,
+        "J an inference": measurement.energy_j_per_inference,
         "Status": status_words(measurement),
         "Outputs": outputs,
         "Disturbed (%)": percent(summarize_evidence(measurement.blocks).disturbed_share),
