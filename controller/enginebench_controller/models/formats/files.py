@@ -82,8 +82,11 @@ def external_files(path: Path) -> list[SourceFile]:
     Raises `ModelError` for one that is missing, cut off or outside its folder, and for a weight that claims more than
     there can be.
     """
-    with told_as_invalid(path):
-        tensors = tuple(declared_tensors(path))
+    try:
+        with told_as_invalid(path):
+            tensors = tuple(declared_tensors(path))
+    except OSError as error:
+        raise ModelError(f"cannot read the model {path}: {error.strerror}; check the path") from error
     needed: dict[str, int] = {}
     for tensor in tensors:
         try:
