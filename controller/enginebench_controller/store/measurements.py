@@ -14,9 +14,7 @@ from enginebench_controller.records import (
     BlockSamples,
     InputSet,
     Measurement,
-    ModelVersion,
     Status,
-    Target,
     TargetSnapshot,
 )
 from enginebench_controller.records.fields import CONFIGURATION
@@ -24,22 +22,18 @@ from enginebench_controller.store.rows import (
     from_benchmark_row,
     from_block_row,
     from_measurement_row,
-    from_model_row,
     from_output_row,
     from_process_row,
     from_snapshot_row,
-    from_target_row,
     to_benchmark_row,
     to_block_row,
     to_measurement_row,
-    to_model_row,
     to_output_row,
     to_process_row,
     to_snapshot_row,
-    to_target_row,
 )
 from enginebench_controller.store.samples import insert_samples
-from enginebench_controller.store.statements import Row, insert, insert_all, insertion, rows, upsert
+from enginebench_controller.store.statements import Row, insert, insert_all, rows
 
 
 @dataclass(frozen=True)
@@ -116,31 +110,6 @@ def headlines(connection: duckdb.DuckDBPyConnection, benchmark_id: str) -> dict[
 
 
 _PARTS_OF_A_MEASUREMENT = ("block_samples", "blocks", "processes", "captured_outputs")
-
-
-def insert_target(connection: duckdb.DuckDBPyConnection, target: Target) -> bool:
-    """Add a target; False when its name is taken."""
-    return insert(connection, "targets", to_target_row(target))
-
-
-def delete_target(connection: duckdb.DuckDBPyConnection, name: str) -> bool:
-    """Forget a target and what it said last; False when there is none of this name."""
-    connection.execute("DELETE FROM snapshots WHERE target = ?", [name])
-    return bool(connection.execute("DELETE FROM targets WHERE name = ? RETURNING name", [name]).fetchall())
-
-
-def replace_snapshot(connection: duckdb.DuckDBPyConnection, snapshot: TargetSnapshot) -> None:
-    """Keep what a target said last, unless a later word of it is there already."""
-    newest = "WHERE excluded.seen_at_unix_ns >= snapshots.seen_at_unix_ns"
-    upsert(connection, "snapshots", "target", to_snapshot_row(snapshot), newest)
-
-
-def replace_model(connection: duckdb.DuckDBPyConnection, model: ModelVersion) -> None:
-    """Keep a model version; its digest fixes everything but its name."""
-    row = to_model_row(model)
-    connection.execute(
-        f"{insertion('models', row)} ON CONFLICT (digest) DO UPDATE SET name = excluded.name", list(row.values())
-    )
 
 
 def insert_benchmark(
@@ -220,22 +189,6 @@ class BenchmarkEntry:
     def failed(self) -> int:
         """Number of measurements without numbers because they failed."""
         return self.counts.get(Status.FAILED, 0)
-
-
-def targets(connection: duckdb.DuckDBPyConnection) -> tuple[Target, ...]:
-    """Return the targets by name."""
-    return tuple(map(from_target_row, rows(connection, "SELECT * FROM targets ORDER BY name")))
-
-
-def snapshots(connection: duckdb.DuckDBPyConnection) -> tuple[TargetSnapshot, ...]:
-    """Return what each target said last, by target."""
-    return tuple(map(from_snapshot_row, rows(connection, "SELECT * FROM snapshots ORDER BY target")))
-
-
-def models(connection: duckdb.DuckDBPyConnection) -> tuple[ModelVersion, ...]:
-    """Return the model versions, oldest first."""
-    query = "SELECT * FROM models ORDER BY created_at_unix_ns, digest"
-    return tuple(map(from_model_row, rows(connection, query)))
 
 
 def benchmarks(connection: duckdb.DuckDBPyConnection) -> tuple[BenchmarkEntry, ...]:

@@ -1,29 +1,25 @@
 """The store as the rest of the controller sees it: records in, records out, one transaction a call."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from enginebench_controller.errors import InputError
 from enginebench_controller.records import (
     Benchmark,
     BlockSamples,
     Measurement,
-    ModelVersion,
-    Peak,
-    Profile,
-    Target,
     TargetSnapshot,
 )
-from enginebench_controller.store import benchmarks, measurements, models, profiles, targets
+from enginebench_controller.store import benchmarks, measurements
 from enginebench_controller.store.backups import Upkeep
 from enginebench_controller.store.benchmarks import BenchmarkPage, LadderEntry, Relatives
 from enginebench_controller.store.measurements import BenchmarkEntry, Headline, MeasuredCell
-from enginebench_controller.store.models import Contender, Experiment, Project
+from enginebench_controller.store.models import ModelStore
 from enginebench_controller.store.naming import only, unknown
-from enginebench_controller.store.profiles import ProfileEntry, StoredWork
+from enginebench_controller.store.profiles import ProfileStore
 from enginebench_controller.store.samples import SampleStore, samples_of
 from enginebench_controller.store.sql_query import SqlStore
 from enginebench_controller.store.tables import TableStore
+from enginebench_controller.store.targets import TargetStore
 from enginebench_controller.store.trends import TrendStore
 
 
@@ -37,65 +33,13 @@ class BenchmarkBundle:
     samples: Mapping[str, tuple[BlockSamples, ...]] = field(default_factory=dict)
 
 
-class Store(SampleStore, TrendStore, SqlStore, TableStore, Upkeep):
+class Store(TargetStore, ModelStore, SampleStore, ProfileStore, TrendStore, SqlStore, TableStore, Upkeep):
     """Everything that is kept, in the DuckDB file at `path`.
 
     Making a Store touches nothing; the file is made by the first write, and one that is not there reads as empty.
     Nothing stays open between calls, so any number of processes and threads may use stores on one path. Every method
     raises `StoreError` when the file cannot be used, after waiting at most `timeout_s` for others.
     """
-
-    def add_target(self, target: Target) -> None:
-        """Remember a target. Raises `InputError` when the name is taken."""
-        with self._writing() as connection:
-            added = measurements.insert_target(connection, target)
-        if not added:
-            raise InputError(
-                f"there is a target {target.name!r} already; choose another name, "
-                f"or remove it first with `enginebench targets remove {target.name}`"
-            )
-
-    def remove_target(self, name: str) -> None:
-        """Forget a target; what was measured on it stays. Raises `InputError` for an unknown name."""
-        with self._writing() as connection:
-            removed = measurements.delete_target(connection, name)
-        if not removed:
-            raise InputError(f"there is no target {name!r}; see `enginebench targets list`")
-
-    def targets(self) -> tuple[Target, ...]:
-        """Return the targets by name."""
-        with self._reading() as connection:
-            return measurements.targets(connection)
-
-    def save_snapshot(self, snapshot: TargetSnapshot) -> None:
-        """Keep what a target said of itself, in place of what it said before."""
-        with self._writing() as connection:
-            measurements.replace_snapshot(connection, snapshot)
-
-    def snapshots(self) -> tuple[TargetSnapshot, ...]:
-        """Return what each target said last, by target."""
-        with self._reading() as connection:
-            return measurements.snapshots(connection)
-
-    def add_peaks(self, peaks: Iterable[Peak]) -> bool:
-        """Keep what calibrations found; False when nothing of it is new."""
-        with self._writing() as connection:
-            return targets.insert_peaks(connection, peaks)
-
-    def peaks(self, target: str | None = None) -> tuple[Peak, ...]:
-        """Return what the last calibration of each engine, version, device and number of cores found."""
-        with self._reading() as connection:
-            return targets.newest_peaks(connection, target)
-
-    def save_model(self, model: ModelVersion) -> None:
-        """Keep a model version; one with this digest only takes on the name."""
-        with self._writing() as connection:
-            measurements.replace_model(connection, model)
-
-    def models(self) -> tuple[ModelVersion, ...]:
-        """Return the model versions, oldest first."""
-        with self._reading() as connection:
-            return measurements.models(connection)
 
     def add_benchmark(self, benchmark: Benchmark, snapshots: Iterable[TargetSnapshot] = ()) -> bool:
         """Keep a benchmark and what its targets said of themselves as it began; False when it is there already."""
@@ -199,77 +143,12 @@ class Store(SampleStore, TrendStore, SqlStore, TableStore, Upkeep):
         with self._reading() as connection:
             return measurements.headlines(connection, benchmark_id)
 
-    def projects(self) -> tuple[Project, ...]:
-        """Return each model version × engine × target with its best measurement, by model, then the fastest first."""
-        with self._reading() as connection:
-            return models.projects(connection)
-
-    def contenders(self) -> tuple[Contender, ...]:
-        """Return each model version × engine × target × device that can be compared, by model, then the fastest."""
-        with self._reading() as connection:
-            return models.contenders(connection)
-
-    def experiments(
-        self, contender: Contender, *, repeats: bool = False, also: Collection[str] = ()
-    ) -> tuple[Experiment, ...]:
-        """Return the newest measurement of each configuration of a contender, or all; those in `also` in any case."""
-        with self._reading() as connection:
-            return models.experiments(connection, contender, repeats=repeats, also=also)
-
     def remove_benchmark(self, benchmark_id: str) -> None:
         """Remove a benchmark with its measurements, their blocks and samples. Raises `InputError` for an unknown id."""
         with self._writing() as connection:
             removed = measurements.delete_benchmark(connection, benchmark_id)
         if not removed:
             raise unknown(benchmark_id)
-
-    def add_profile(self, profile: Profile, model: ModelVersion | None = None) -> bool:
-        """Keep a profile with its layers and nodes, and the model version too; False when it is there already."""
-        with self._writing() as connection:
-            if model is not None:
-                measurements.replace_model(connection, model)
-            return profiles.insert_profile(connection, profile)
-
-    def add_profiles(self, arriving: Iterable[Profile]) -> tuple[str, ...]:
-        """Keep whole profiles, all or none; return the ids that are new."""
-        with self._writing() as connection:
-            return tuple(one.id for one in arriving if profiles.insert_profile(connection, one))
-
-    def profiles(self) -> tuple[Profile, ...]:
-        """Return all profiles without their layers and nodes, newest first."""
-        with self._reading() as connection:
-            return profiles.profiles(connection)
-
-    def profile(self, named: str) -> Profile:
-        """Return the whole profile with this id, else this name, else this start of an id.
-
-        Raises `InputError` when there is none or more than one.
-        """
-        with self._reading() as connection:
-            found = profiles.matching_profiles(connection, named) if named else ()
-            return profiles.whole_profile(connection, only(found, named, "profile").id)
-
-    def profile_entries(self) -> tuple[ProfileEntry, ...]:
-        """Return all profiles as they stand in lists, newest first: without settings, layers and nodes."""
-        with self._reading() as connection:
-            return profiles.profile_entries(connection)
-
-    def whole_profiles(self, profile_ids: Iterable[str]) -> tuple[Profile, ...]:
-        """Return the whole profiles of these very ids as of one moment, in this order; those not there are left out."""
-        with self._reading() as connection:
-            return profiles.whole_profiles(connection, profile_ids)
-
-    def stored_work(self, model_digest: str, batch: int | None = None) -> StoredWork | None:
-        """Return a model's nodes with their work, where a profile (at this batch) brought them."""
-        with self._reading() as connection:
-            return profiles.stored_work(connection, model_digest, batch)
-
-    def remove_profile(self, profile_id: str) -> None:
-        """Remove a profile with its layers and nodes. Raises `InputError` for an unknown id."""
-        with self._writing() as connection:
-            removed = profiles.delete_profile(connection, profile_id)
-        if not removed:
-            raise unknown(profile_id, "profile")
 
     def ladders(self) -> tuple[LadderEntry, ...]:
         """Return all ladders, newest first."""

@@ -18,7 +18,6 @@ from enginebench_controller.records import (
     ProcessUse,
     Status,
     StopReason,
-    Target,
     WarmUp,
 )
 from enginebench_controller.store.store import BenchmarkBundle, Store
@@ -219,44 +218,6 @@ def test_what_a_target_said_belongs_to_each_benchmark(filled):
 
     assert filled.benchmark_snapshots("b0000001") == (invented.snapshot(),)
     assert filled.snapshots() == (invented.snapshot(seen_at_unix_ns=invented.CREATED_NS + 5),)
-
-
-def test_an_older_word_of_a_target_does_not_replace_a_newer_one(store):
-    newer = invented.snapshot(seen_at_unix_ns=invented.CREATED_NS + 5)
-    store.save_snapshot(newer)
-    store.save_snapshot(invented.snapshot())
-
-    assert store.snapshots() == (newer,)
-
-
-def test_targets_are_added_listed_and_removed_with_what_they_said(store):
-    store.add_target(Target("nuc", "nuc:50051", 2))
-    store.add_target(Target("arm", "arm:50051", 1))
-    store.save_snapshot(invented.snapshot("nuc"))
-
-    assert [target.name for target in store.targets()] == ["arm", "nuc"]
-    store.remove_target("nuc")
-    assert store.targets() == (Target("arm", "arm:50051", 1),)
-    assert store.snapshots() == ()
-
-
-def test_a_target_name_is_taken_once_and_unknown_ones_are_refused(store):
-    store.add_target(Target("nuc", "nuc:50051", 2))
-
-    with pytest.raises(InputError, match="a target 'nuc' already"):
-        store.add_target(Target("nuc", "elsewhere:50051", 3))
-    with pytest.raises(InputError, match="no target 'arm'"):
-        store.remove_target("arm")
-    assert store.targets()[0].address == "nuc:50051"
-
-
-def test_models_keep_their_files_and_parents_and_may_be_renamed(store):
-    child = invented.model("ef" * 32, "child", parent_digest="ab" * 32, derivation="int8")
-    store.save_model(invented.model())
-    store.save_model(child)
-    store.save_model(invented.model(name="renamed"))
-
-    assert store.models() == (invented.model(name="renamed"), child)
 
 
 def test_bundles_are_stored_all_or_none(store):
