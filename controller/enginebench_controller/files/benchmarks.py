@@ -58,7 +58,7 @@ from enginebench_controller.records.fields import (
     to_float32_bytes,
 )
 from enginebench_controller.records.figures import derived_values, figures, values
-from enginebench_controller.store.measurements import BenchmarkEntry
+from enginebench_controller.store.benchmarks import BenchmarkEntry
 from enginebench_controller.store.store import BenchmarkBundle, Store
 from enginebench_controller.verdicts.disturbances import summarize_evidence
 from enginebench_controller.verdicts.doubts import flags, marks

@@ -16,7 +16,7 @@ from pathlib import Path
 import duckdb
 
 from enginebench_controller.errors import InputError, StoreError
-from enginebench_controller.store.connection import as_it_is, at_rest, is_there
+from enginebench_controller.store.connection import StoreFile, as_it_is, at_rest, is_there
 from enginebench_controller.store.tables import WORDS
 from enginebench_proto.agreed.durable import copy_whole, make_private_folder, sync_folder
 
@@ -46,7 +46,71 @@ class StoreCheck:
     problems: tuple[str, ...]
 
 
-def check(connection: duckdb.DuckDBPyConnection) -> StoreCheck:
+_WAL = ".wal"
+
+
+class Upkeep(StoreFile):
+    """Looking after the file as a whole."""
+
+    def check(self) -> StoreCheck:
+        """Read every value there is, and look for what belongs to nothing; the file stays as it is."""
+        if not is_there(self.path):
+            return StoreCheck({}, ())
+        with as_it_is(self.path, self._timeout_s) as connection:
+            return _check(connection)
+
+    def backup(self, wanted: Path) -> Path:
+        """Copy the file to `wanted`, or into it where that is a folder; return where the copy is, once read whole.
+
+        Raises `InputError` where there are no results yet, or a file is there already; `StoreError` when the results
+        cannot be used, or are damaged, or the copy cannot be written.
+        """
+        path = self.path
+        if not is_there(path):
+            raise InputError(f"there are no results in {path} yet, so there is nothing to back up")
+        copy = wanted / f"{path.stem}-{_stamp()}{path.suffix}" if wanted.is_dir() else wanted
+        if copy.exists():
+            raise InputError(f"{copy} is there already; name another file, or a folder")
+        partial = copy.with_name(copy.name + ".part")
+        try:
+            with at_rest(path, self._timeout_s):
+                _copy(path, partial)
+            _require_sound(partial, self._timeout_s, path)
+            partial.replace(copy)
+            sync_folder(copy.parent)
+        finally:
+            _remove_all(partial)
+        return copy
+
+    def restore(self, source: Path) -> Path | None:
+        """Put a backup in the place of the file; return where that is kept from now on, None without any.
+
+        Raises `InputError` for a source that is no file or is the results themselves, `StoreError` for one that cannot
+        be used. Nothing is changed then.
+        """
+        path = self.path
+        if not source.is_file():
+            raise InputError(f"there is no file {source}; name a backup that `enginebench store backup` made")
+        if not _is_database(source):
+            raise InputError(f"{source} is not a DuckDB file; name a backup that `enginebench store backup` made")
+        if path.exists() and source.samefile(path):
+            raise InputError(f"{source} are the results themselves; name a backup of them")
+        _make_folder(path.parent)
+        coming = path.with_name(f"{path.name}.{os.getpid()}.coming")
+        try:
+            for suffix in ("", _WAL):
+                if (there := _beside(source, suffix)).exists():
+                    _copy(there, _beside(coming, suffix))
+            _require_sound(coming, self._timeout_s, source)
+            with at_rest(coming, self._timeout_s):
+                pass
+            with at_rest(path, self._timeout_s, may_be_damaged=True):
+                return _replace(path, coming)
+        finally:
+            _remove_all(coming)
+
+
+def _check(connection: duckdb.DuckDBPyConnection) -> StoreCheck:
     """Read every value of the file, which DuckDB holds against its checksums, and look for what belongs to nothing."""
     rows: dict[str, int | None] = {}
     problems: list[str] = []
@@ -80,59 +144,6 @@ def _inconsistencies(connection: duckdb.DuckDBPyConnection, there: Collection[st
         yield f"measurement {identity} has {found:,} samples of {iterations:,} iterations"
 
 
-_WAL = ".wal"
-
-
-def backup(path: Path, timeout_s: float, wanted: Path) -> Path:
-    """Copy the file to `wanted`, or into it where that is a folder; return where the copy is, once it was read whole.
-
-    Raises `InputError` where there are no results yet, or a file is there already; `StoreError` when the results
-    cannot be used, or are damaged, or the copy cannot be written.
-    """
-    if not is_there(path):
-        raise InputError(f"there are no results in {path} yet, so there is nothing to back up")
-    copy = wanted / f"{path.stem}-{_stamp()}{path.suffix}" if wanted.is_dir() else wanted
-    if copy.exists():
-        raise InputError(f"{copy} is there already; name another file, or a folder")
-    partial = copy.with_name(copy.name + ".part")
-    try:
-        with at_rest(path, timeout_s):
-            _copy(path, partial)
-        _require_sound(partial, timeout_s, path)
-        partial.replace(copy)
-        sync_folder(copy.parent)
-    finally:
-        _remove_all(partial)
-    return copy
-
-
-def restore(path: Path, timeout_s: float, source: Path) -> Path | None:
-    """Put the results in `source` in the place of those at `path`; return where these are kept, None without any.
-
-    Raises `InputError` for a source that is no file or is the results themselves, `StoreError` for one that cannot be
-    used. Nothing is changed then.
-    """
-    if not source.is_file():
-        raise InputError(f"there is no file {source}; name a backup that `enginebench store backup` made")
-    if not _is_database(source):
-        raise InputError(f"{source} is not a DuckDB file; name a backup that `enginebench store backup` made")
-    if path.exists() and source.samefile(path):
-        raise InputError(f"{source} are the results themselves; name a backup of them")
-    _make_folder(path.parent)
-    coming = path.with_name(f"{path.name}.{os.getpid()}.coming")
-    try:
-        for suffix in ("", _WAL):
-            if (there := _beside(source, suffix)).exists():
-                _copy(there, _beside(coming, suffix))
-        _require_sound(coming, timeout_s, source)
-        with at_rest(coming, timeout_s):
-            pass
-        with at_rest(path, timeout_s, may_be_damaged=True):
-            return _replace(path, coming)
-    finally:
-        _remove_all(coming)
-
-
 def _replace(path: Path, coming: Path) -> Path | None:
     kept = _free_name(path) if path.exists() else None
     if kept:
@@ -162,7 +173,7 @@ def _keep(path: Path, kept: Path) -> None:
 
 def _require_sound(path: Path, timeout_s: float, called: Path) -> None:
     with as_it_is(path, timeout_s, called) as connection:
-        found = check(connection)
+        found = _check(connection)
     if found.problems:
         raise StoreError(f"{called} is damaged, so nothing was changed: {found.problems[0]}")
 

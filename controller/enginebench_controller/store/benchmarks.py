@@ -1,13 +1,42 @@
 """Benchmarks in and out of the store: whole, by the page (searched and cut in SQL), and those that are ladders."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import duckdb
 
-from enginebench_controller.records import Benchmark, Status
-from enginebench_controller.store.measurements import BenchmarkEntry, to_entry
-from enginebench_controller.store.rows import from_benchmark_row
-from enginebench_controller.store.statements import Row, rows
+from enginebench_controller.records import Benchmark, Status, TargetSnapshot
+from enginebench_controller.store.connection import StoreFile
+from enginebench_controller.store.measurements import delete_measurements
+from enginebench_controller.store.naming import meant, only, unknown
+from enginebench_controller.store.rows import (
+    from_benchmark_row,
+    from_snapshot_row,
+    to_benchmark_row,
+    to_snapshot_row,
+)
+from enginebench_controller.store.statements import Row, insert, rows
+
+
+@dataclass(frozen=True)
+class BenchmarkEntry:
+    """A benchmark as it stands in a list: with what it covered, and how many measurements ended how."""
+
+    benchmark: Benchmark
+    counts: Mapping[Status, int]
+    models: tuple[str, ...]
+    engines: tuple[str, ...]
+    targets: tuple[str, ...]
+
+    @property
+    def measurements(self) -> int:
+        """Number of measurements, however they ended."""
+        return sum(self.counts.values())
+
+    @property
+    def failed(self) -> int:
+        """Number of measurements without numbers because they failed."""
+        return self.counts.get(Status.FAILED, 0)
 
 
 @dataclass(frozen=True)
@@ -50,6 +79,34 @@ class Relatives:
     comparable: tuple[Benchmark, ...]
 
 
+@dataclass(frozen=True)
+class LadderEntry:
+    """A ladder as it stands in a list.
+
+    `model` and `target` are None where nothing tells. Of its `rungs`, `numbered` have numbers.
+    """
+
+    benchmark: Benchmark
+    kind: str
+    model: str | None
+    target: str | None
+    rungs: int
+    numbered: int
+
+
+_COVERED = """
+        SELECT benchmark_id, histogram(status) AS counts,
+            list(DISTINCT model_name ORDER BY model_name) AS models,
+            list(DISTINCT engine ORDER BY engine) AS engines,
+            list(DISTINCT target ORDER BY target) AS targets"""
+
+_ALL = f"""
+    SELECT benchmarks.*, covered.* EXCLUDE (benchmark_id)
+    FROM benchmarks LEFT JOIN ({_COVERED}
+        FROM measurements GROUP BY benchmark_id
+    ) AS covered ON covered.benchmark_id = benchmarks.id
+    ORDER BY created_at_unix_ns DESC, id"""  # noqa: S608
+
 _MATCHING = """
     WITH said AS (
         SELECT benchmarks.id, created_at_unix_ns, lower(concat_ws(chr(10), benchmarks.id, name,
@@ -65,20 +122,16 @@ _MATCHING = """
     FROM matching ORDER BY created_at_unix_ns DESC, id LIMIT ? OFFSET ?"""
 
 # Ties go to the smallest id, so that the same store always gives the same answer.
-_LISTED = """
+_LISTED = f"""
     SELECT benchmarks.*, covered.* EXCLUDE (benchmark_id)
-    FROM benchmarks LEFT JOIN (
-        SELECT benchmark_id, histogram(status) AS counts,
-            list(DISTINCT model_name ORDER BY model_name) AS models,
-            list(DISTINCT engine ORDER BY engine) AS engines,
-            list(DISTINCT target ORDER BY target) AS targets,
-            first({'items_per_s': throughput_items_per_s, 'model': model_name, 'engine': engine, 'batch': batch,
-                'cores': cores, 'status': status} ORDER BY throughput_items_per_s DESC, id)
+    FROM benchmarks LEFT JOIN ({_COVERED},
+            first({{'items_per_s': throughput_items_per_s, 'model': model_name, 'engine': engine, 'batch': batch,
+                'cores': cores, 'status': status}} ORDER BY throughput_items_per_s DESC, id)
                 FILTER (throughput_items_per_s IS NOT NULL) AS fastest
         FROM measurements WHERE benchmark_id IN (SELECT unnest(?)) GROUP BY benchmark_id
     ) AS covered ON covered.benchmark_id = benchmarks.id
     WHERE benchmarks.id IN (SELECT unnest(?))
-    ORDER BY created_at_unix_ns DESC, id"""
+    ORDER BY created_at_unix_ns DESC, id"""  # noqa: S608
 
 _RERUNS = "SELECT * FROM benchmarks WHERE rerun_of = ? ORDER BY created_at_unix_ns, id"
 
@@ -90,53 +143,6 @@ _COMPARABLE = """
         FROM measurements WHERE throughput_items_per_s IS NOT NULL GROUP BY benchmark_id
     ) AS measured ON measured.benchmark_id = benchmarks.id
     WHERE id <> ? ORDER BY is_of_same_model DESC, created_at_unix_ns DESC, id LIMIT ?"""
-
-
-def benchmark_page(connection: duckdb.DuckDBPyConnection, search: str, size: int, page: int) -> BenchmarkPage:
-    """Return page `page`, counted from 1, of the benchmarks that contain every word of `search`, newest first.
-
-    Searched are id, name, models, engines and targets; case does not matter.
-    """
-    words = search.lower().split()
-    matching = rows(connection, _MATCHING, words, size, (page - 1) * size)
-    if not matching:
-        return BenchmarkPage((), 0, _total(connection))
-    ids = [row["id"] for row in matching]
-    listed = map(_listed, rows(connection, _LISTED, ids, ids))
-    return BenchmarkPage(tuple(listed), matching[0]["found"], matching[0]["total"])
-
-
-def relatives(connection: duckdb.DuckDBPyConnection, benchmark_id: str, most: int) -> Relatives:
-    """Return the benchmarks that belong to one, of those that can be compared with it at most so many."""
-    reruns = rows(connection, _RERUNS, benchmark_id)
-    comparable = rows(connection, _COMPARABLE, benchmark_id, benchmark_id, most)
-    return Relatives(tuple(map(from_benchmark_row, reruns)), tuple(map(from_benchmark_row, comparable)))
-
-
-def _listed(row: Row) -> ListedBenchmark:
-    found = row["fastest"]
-    fastest = None if found is None else Fastest(**{**found, "status": Status(found["status"])})
-    return ListedBenchmark(to_entry(row), fastest)
-
-
-def _total(connection: duckdb.DuckDBPyConnection) -> int:
-    return int(connection.execute("SELECT count(*) FROM benchmarks").fetchall()[0][0])
-
-
-@dataclass(frozen=True)
-class LadderEntry:
-    """A ladder as it stands in a list.
-
-    `model` and `target` are None where nothing tells. Of its `rungs`, `numbered` have numbers.
-    """
-
-    benchmark: Benchmark
-    kind: str
-    model: str | None
-    target: str | None
-    rungs: int
-    numbered: int
-
 
 # The first model of the plan is the one as given; rungs run versions that were made from it.
 _LADDERS = """
@@ -154,12 +160,109 @@ _LADDERS = """
     ORDER BY benchmarks.created_at_unix_ns DESC, id"""
 
 
-def ladders(connection: duckdb.DuckDBPyConnection) -> tuple[LadderEntry, ...]:
-    """Return all ladders, newest first."""
-    return tuple(map(_entry, rows(connection, _LADDERS)))
+class BenchmarkStore(StoreFile):
+    """What is kept of benchmarks; each is removed with its measurements."""
+
+    def add_benchmark(self, benchmark: Benchmark, snapshots: Iterable[TargetSnapshot] = ()) -> bool:
+        """Keep a benchmark and what its targets said of themselves as it began; False when it is there already."""
+        with self._writing() as connection:
+            return insert_benchmark(connection, benchmark, snapshots)
+
+    def remove_benchmark(self, benchmark_id: str) -> None:
+        """Remove a benchmark with its measurements, their blocks and samples. Raises `InputError` for an unknown id."""
+        with self._writing() as connection:
+            delete_measurements(connection, benchmark_id)
+            connection.execute("DELETE FROM benchmark_snapshots WHERE benchmark_id = ?", [benchmark_id])
+            query = "DELETE FROM benchmarks WHERE id = ? RETURNING id"
+            removed = connection.execute(query, [benchmark_id]).fetchall()
+        if not removed:
+            raise unknown(benchmark_id)
+
+    def benchmarks(self) -> tuple[BenchmarkEntry, ...]:
+        """Return all benchmarks, newest first, with what they covered and how their measurements ended."""
+        with self._reading() as connection:
+            return tuple(map(_entry, rows(connection, _ALL)))
+
+    def benchmark(self, named: str) -> Benchmark:
+        """Return the benchmark with this id, else this name, else this start of an id.
+
+        Raises `InputError` when there is none or more than one.
+        """
+        with self._reading() as connection:
+            return benchmark_meant(connection, named)
+
+    def benchmark_snapshots(self, benchmark_id: str) -> tuple[TargetSnapshot, ...]:
+        """Return what the targets of a benchmark said when it ran, by target."""
+        with self._reading() as connection:
+            return snapshots_of(connection, benchmark_id)
+
+    def benchmark_page(self, search: str = "", size: int = 20, page: int = 1) -> BenchmarkPage:
+        """Return page `page` of those that contain every word of `search`, newest first; only these are read.
+
+        Pages count from 1. Searched are id, name, models, engines and targets; case does not matter.
+        """
+        with self._reading() as connection:
+            matching = rows(connection, _MATCHING, search.lower().split(), size, (page - 1) * size)
+            if not matching:
+                ((total,),) = connection.execute("SELECT count(*) FROM benchmarks").fetchall()
+                return BenchmarkPage((), 0, int(total))
+            ids = [row["id"] for row in matching]
+            listed = map(_listed, rows(connection, _LISTED, ids, ids))
+            return BenchmarkPage(tuple(listed), matching[0]["found"], matching[0]["total"])
+
+    def relatives(self, benchmark_id: str, most: int = 100) -> Relatives:
+        """Return the re-runs of a benchmark, and the newest `most` others that it can be compared with."""
+        with self._reading() as connection:
+            reruns = rows(connection, _RERUNS, benchmark_id)
+            comparable = rows(connection, _COMPARABLE, benchmark_id, benchmark_id, most)
+        return Relatives(tuple(map(from_benchmark_row, reruns)), tuple(map(from_benchmark_row, comparable)))
+
+    def ladders(self) -> tuple[LadderEntry, ...]:
+        """Return all ladders, newest first."""
+        with self._reading() as connection:
+            return tuple(map(_ladder, rows(connection, _LADDERS)))
 
 
-def _entry(row: Row) -> LadderEntry:
+def insert_benchmark(
+    connection: duckdb.DuckDBPyConnection, benchmark: Benchmark, snapshots: Iterable[TargetSnapshot]
+) -> bool:
+    """Add a benchmark with what its targets said of themselves; False, and nothing done, when it is there."""
+    if not insert(connection, "benchmarks", to_benchmark_row(benchmark)):
+        return False
+    for snapshot in snapshots:
+        insert(connection, "benchmark_snapshots", {"benchmark_id": benchmark.id} | to_snapshot_row(snapshot))
+    return True
+
+
+def benchmark_meant(connection: duckdb.DuckDBPyConnection, named: str) -> Benchmark:
+    """Return the benchmark that `named` means. Raises like `BenchmarkStore.benchmark`."""
+    return only(tuple(map(from_benchmark_row, meant(connection, "benchmarks", named))), named)
+
+
+def snapshots_of(connection: duckdb.DuckDBPyConnection, benchmark_id: str) -> tuple[TargetSnapshot, ...]:
+    """Return what the targets of a benchmark said when it ran, by target."""
+    query = "SELECT * FROM benchmark_snapshots WHERE benchmark_id = ? ORDER BY target"
+    return tuple(map(from_snapshot_row, rows(connection, query, benchmark_id)))
+
+
+def _entry(row: Row) -> BenchmarkEntry:
+    counts: Mapping[str, int] = row["counts"] or {}
+    return BenchmarkEntry(
+        benchmark=from_benchmark_row(row),
+        counts={Status(status): count for status, count in counts.items()},
+        models=tuple(row["models"] or ()),
+        engines=tuple(row["engines"] or ()),
+        targets=tuple(row["targets"] or ()),
+    )
+
+
+def _listed(row: Row) -> ListedBenchmark:
+    found = row["fastest"]
+    fastest = None if found is None else Fastest(**{**found, "status": Status(found["status"])})
+    return ListedBenchmark(_entry(row), fastest)
+
+
+def _ladder(row: Row) -> LadderEntry:
     return LadderEntry(
         benchmark=from_benchmark_row(row),
         kind=row["kind"],

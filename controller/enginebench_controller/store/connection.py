@@ -10,7 +10,7 @@ import logging
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from errno import EACCES, ENOTDIR, EPERM, EROFS
 from functools import cache
 from pathlib import Path
@@ -40,6 +40,42 @@ _RETRY_S = 0.1
 _CANNOT_WRITE = {EROFS, EACCES, EPERM}
 
 _log = logging.getLogger(__name__)
+
+DEFAULT_TIMEOUT_S = 30.0
+
+
+class StoreFile:
+    """The DuckDB file at `path`, of which each subject is a subclass: its methods are its queries.
+
+    Making one touches nothing, and nothing stays open between calls, so any number of processes and threads may use
+    one path. Every method raises `StoreError` when the file cannot be used, after waiting at most `timeout_s` for
+    others.
+    """
+
+    def __init__(self, path: Path, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+        self.path = path
+        self._timeout_s = timeout_s
+
+    def generation(self) -> str:
+        """Return a value that differs after every write: what was read under an equal one still holds.
+
+        Costs two file look-ups and no lock. It never opens the file, which would undo DuckDB's own lock.
+        """
+        return "/".join(_stamp(file) for file in (self.path, self.path.with_name(self.path.name + ".wal")))
+
+    def _reading(self) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
+        return reading(self.path, self._timeout_s)
+
+    def _writing(self) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
+        return transaction(self.path, self._timeout_s)
+
+
+def _stamp(file: Path) -> str:
+    try:
+        facts = file.stat()
+    except OSError:
+        return "absent"
+    return f"{facts.st_ino}.{facts.st_size}.{facts.st_mtime_ns}"
 
 
 @contextmanager

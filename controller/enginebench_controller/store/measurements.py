@@ -9,37 +9,26 @@ from typing import TypeVar
 import duckdb
 
 from enginebench_controller.errors import StoreError
-from enginebench_controller.records import (
-    Benchmark,
-    BlockSamples,
-    InputSet,
-    Measurement,
-    ModelVersion,
-    Status,
-    Target,
-    TargetSnapshot,
-)
+from enginebench_controller.records import BlockSamples, InputSet, Measurement, Status
 from enginebench_controller.records.fields import CONFIGURATION
+from enginebench_controller.store.connection import StoreFile
+from enginebench_controller.store.naming import BY_ID, meant, only
 from enginebench_controller.store.rows import (
-    from_benchmark_row,
     from_block_row,
     from_measurement_row,
-    from_model_row,
     from_output_row,
     from_process_row,
-    from_snapshot_row,
-    from_target_row,
-    to_benchmark_row,
     to_block_row,
     to_measurement_row,
-    to_model_row,
     to_output_row,
     to_process_row,
-    to_snapshot_row,
-    to_target_row,
 )
 from enginebench_controller.store.samples import insert_samples
-from enginebench_controller.store.statements import Row, insert, insert_all, insertion, rows, upsert
+from enginebench_controller.store.statements import Row, insert, insert_all, rows
+
+_PARTS = ("block_samples", "blocks", "processes", "captured_outputs")
+
+Part = TypeVar("Part")
 
 
 @dataclass(frozen=True)
@@ -72,6 +61,15 @@ class MeasuredCell:
     throughput_items_per_s: float | None
 
 
+@dataclass(frozen=True)
+class Headline:
+    """How a measurement ended, with its median latency and its throughput; None without numbers."""
+
+    status: Status
+    median_ns: float | None
+    throughput_items_per_s: float | None
+
+
 _AXES = """model_digest, target, engine, environment, device, batch, cores, streams, precision, hint, load, requests,
     arrival_process, arrival_rate_per_s"""
 # The newest comes last.
@@ -86,72 +84,45 @@ _CELLS = f"""
     ORDER BY {_AXES}, started_at_unix_ns NULLS FIRST"""  # noqa: S608
 
 
-def measured_cells(connection: duckdb.DuckDBPyConnection, model_digests: Iterable[str]) -> tuple[MeasuredCell, ...]:
-    """Return the newest numbers of every configuration of these versions."""
-    return tuple(map(_cell, rows(connection, _CELLS, list(model_digests))))
+class MeasurementStore(StoreFile):
+    """What is kept of measurements; their raw samples are `SampleStore`'s."""
 
+    def add_measurement(self, measurement: Measurement, samples: Iterable[BlockSamples] = ()) -> bool:
+        """Keep a measurement with its raw samples; durable on return. False when it is there already.
 
-def _cell(row: Row) -> MeasuredCell:
-    asked = CONFIGURATION.from_data(json.loads(row.pop("configuration")))
-    row |= {"options": asked.options, "input_set": asked.input_set, "status": Status(row["status"])}
-    return MeasuredCell(**row)
+        Samples are taken from the iterable block by block: memory does not grow with their number. Raises
+        `StoreError` also when its benchmark is not there.
+        """
+        with self._writing() as connection:
+            return insert_measurement(connection, measurement, samples)
 
+    def measurements(self, benchmark_id: str, *, with_blocks: bool = True) -> tuple[Measurement, ...]:
+        """Return the measurements of a benchmark in the order they were stored, their blocks only where wanted."""
+        with self._reading() as connection:
+            return measurements_of(connection, benchmark_id, with_blocks=with_blocks)
 
-@dataclass(frozen=True)
-class Headline:
-    """How a measurement ended, with its median latency and its throughput; None without numbers."""
+    def measurement(self, named: str) -> Measurement:
+        """Return the measurement with this id, else this start of an id, with its blocks.
 
-    status: Status
-    median_ns: float | None
-    throughput_items_per_s: float | None
+        Raises `InputError` when there is none or more than one.
+        """
+        with self._reading() as connection:
+            found = _whole(connection, meant(connection, "measurements", named, BY_ID, "id"), with_blocks=True)
+        return only(found, named, "measurement")
 
+    def measured_cells(self, model_digests: Iterable[str]) -> tuple[MeasuredCell, ...]:
+        """Return the newest numbers of every configuration in which these versions were measured."""
+        with self._reading() as connection:
+            return tuple(map(_cell, rows(connection, _CELLS, list(model_digests))))
 
-def headlines(connection: duckdb.DuckDBPyConnection, benchmark_id: str) -> dict[str, Headline]:
-    """Return what the measurements of a benchmark came to, by their ids."""
-    query = "SELECT id, status, median_ns, throughput_items_per_s FROM measurements WHERE benchmark_id = ?"
-    return {
-        row["id"]: Headline(Status(row["status"]), row["median_ns"], row["throughput_items_per_s"])
-        for row in rows(connection, query, benchmark_id)
-    }
-
-
-_PARTS_OF_A_MEASUREMENT = ("block_samples", "blocks", "processes", "captured_outputs")
-
-
-def insert_target(connection: duckdb.DuckDBPyConnection, target: Target) -> bool:
-    """Add a target; False when its name is taken."""
-    return insert(connection, "targets", to_target_row(target))
-
-
-def delete_target(connection: duckdb.DuckDBPyConnection, name: str) -> bool:
-    """Forget a target and what it said last; False when there is none of this name."""
-    connection.execute("DELETE FROM snapshots WHERE target = ?", [name])
-    return bool(connection.execute("DELETE FROM targets WHERE name = ? RETURNING name", [name]).fetchall())
-
-
-def replace_snapshot(connection: duckdb.DuckDBPyConnection, snapshot: TargetSnapshot) -> None:
-    """Keep what a target said last, unless a later word of it is there already."""
-    newest = "WHERE excluded.seen_at_unix_ns >= snapshots.seen_at_unix_ns"
-    upsert(connection, "snapshots", "target", to_snapshot_row(snapshot), newest)
-
-
-def replace_model(connection: duckdb.DuckDBPyConnection, model: ModelVersion) -> None:
-    """Keep a model version; its digest fixes everything but its name."""
-    row = to_model_row(model)
-    connection.execute(
-        f"{insertion('models', row)} ON CONFLICT (digest) DO UPDATE SET name = excluded.name", list(row.values())
-    )
-
-
-def insert_benchmark(
-    connection: duckdb.DuckDBPyConnection, benchmark: Benchmark, snapshots: Iterable[TargetSnapshot]
-) -> bool:
-    """Add a benchmark with what its targets said of themselves; False, and nothing done, when it is there."""
-    if not insert(connection, "benchmarks", to_benchmark_row(benchmark)):
-        return False
-    for snapshot in snapshots:
-        insert(connection, "benchmark_snapshots", {"benchmark_id": benchmark.id} | to_snapshot_row(snapshot))
-    return True
+    def headlines(self, benchmark_id: str) -> Mapping[str, Headline]:
+        """Return how the measurements of a benchmark ended, with their first numbers, by id; none for an unknown id."""
+        query = "SELECT id, status, median_ns, throughput_items_per_s FROM measurements WHERE benchmark_id = ?"
+        with self._reading() as connection:
+            return {
+                row["id"]: Headline(Status(row["status"]), row["median_ns"], row["throughput_items_per_s"])
+                for row in rows(connection, query, benchmark_id)
+            }
 
 
 def insert_measurement(
@@ -164,25 +135,13 @@ def insert_measurement(
     benchmark_id = measurement.benchmark_id
     if not connection.execute("SELECT 1 FROM benchmarks WHERE id = ?", [benchmark_id]).fetchone():
         raise StoreError(f"measurement {measurement.id} was not stored: its benchmark {benchmark_id} was removed")
-    position = _measurements_so_far(connection, benchmark_id)
+    so_far = "SELECT count(*) FROM measurements WHERE benchmark_id = ?"
+    ((position,),) = connection.execute(so_far, [benchmark_id]).fetchall()
     if not insert(connection, "measurements", {"position": position} | to_measurement_row(measurement)):
         return False
     _insert_parts(connection, measurement)
     insert_samples(connection, measurement.id, samples)
     return True
-
-
-def delete_benchmark(connection: duckdb.DuckDBPyConnection, benchmark_id: str) -> bool:
-    """Remove a benchmark with everything that belongs to it; False when there is none."""
-    for table in _PARTS_OF_A_MEASUREMENT:
-        connection.execute(
-            f"DELETE FROM {table} WHERE measurement_id IN "  # noqa: S608
-            "(SELECT id FROM measurements WHERE benchmark_id = ?)",
-            [benchmark_id],
-        )
-    connection.execute("DELETE FROM measurements WHERE benchmark_id = ?", [benchmark_id])
-    connection.execute("DELETE FROM benchmark_snapshots WHERE benchmark_id = ?", [benchmark_id])
-    return bool(connection.execute("DELETE FROM benchmarks WHERE id = ? RETURNING id", [benchmark_id]).fetchall())
 
 
 def _insert_parts(connection: duckdb.DuckDBPyConnection, measurement: Measurement) -> None:
@@ -193,123 +152,26 @@ def _insert_parts(connection: duckdb.DuckDBPyConnection, measurement: Measuremen
         insert(connection, "captured_outputs", key | {"position": position} | to_output_row(output))
 
 
-def _measurements_so_far(connection: duckdb.DuckDBPyConnection, benchmark_id: str) -> int:
-    query = "SELECT count(*) FROM measurements WHERE benchmark_id = ?"
-    return int(connection.execute(query, [benchmark_id]).fetchall()[0][0])
+def delete_measurements(connection: duckdb.DuckDBPyConnection, benchmark_id: str) -> None:
+    """Remove the measurements of a benchmark with everything that belongs to them."""
+    for table in _PARTS:
+        connection.execute(
+            f"DELETE FROM {table} WHERE measurement_id IN "  # noqa: S608
+            "(SELECT id FROM measurements WHERE benchmark_id = ?)",
+            [benchmark_id],
+        )
+    connection.execute("DELETE FROM measurements WHERE benchmark_id = ?", [benchmark_id])
 
 
-Part = TypeVar("Part")
-
-
-@dataclass(frozen=True)
-class BenchmarkEntry:
-    """A benchmark as it stands in a list: with what it covered, and how many measurements ended how."""
-
-    benchmark: Benchmark
-    counts: Mapping[Status, int]
-    models: tuple[str, ...]
-    engines: tuple[str, ...]
-    targets: tuple[str, ...]
-
-    @property
-    def measurements(self) -> int:
-        """Number of measurements, however they ended."""
-        return sum(self.counts.values())
-
-    @property
-    def failed(self) -> int:
-        """Number of measurements without numbers because they failed."""
-        return self.counts.get(Status.FAILED, 0)
-
-
-def targets(connection: duckdb.DuckDBPyConnection) -> tuple[Target, ...]:
-    """Return the targets by name."""
-    return tuple(map(from_target_row, rows(connection, "SELECT * FROM targets ORDER BY name")))
-
-
-def snapshots(connection: duckdb.DuckDBPyConnection) -> tuple[TargetSnapshot, ...]:
-    """Return what each target said last, by target."""
-    return tuple(map(from_snapshot_row, rows(connection, "SELECT * FROM snapshots ORDER BY target")))
-
-
-def models(connection: duckdb.DuckDBPyConnection) -> tuple[ModelVersion, ...]:
-    """Return the model versions, oldest first."""
-    query = "SELECT * FROM models ORDER BY created_at_unix_ns, digest"
-    return tuple(map(from_model_row, rows(connection, query)))
-
-
-def benchmarks(connection: duckdb.DuckDBPyConnection) -> tuple[BenchmarkEntry, ...]:
-    """Return all benchmarks, newest first."""
-    query = """
-        SELECT benchmarks.*, covered.* EXCLUDE (benchmark_id)
-        FROM benchmarks LEFT JOIN (
-            SELECT benchmark_id, histogram(status) AS counts,
-                list(DISTINCT model_name ORDER BY model_name) AS models,
-                list(DISTINCT engine ORDER BY engine) AS engines,
-                list(DISTINCT target ORDER BY target) AS targets
-            FROM measurements GROUP BY benchmark_id
-        ) AS covered ON covered.benchmark_id = benchmarks.id
-        ORDER BY created_at_unix_ns DESC, id"""
-    return tuple(map(to_entry, rows(connection, query)))
-
-
-def matching_benchmarks(connection: duckdb.DuckDBPyConnection, named: str) -> tuple[Benchmark, ...]:
-    """Return the benchmarks `named` can mean, newest first: by id, else by name, else by the start of an id."""
-    for condition in ("id = ?", "name = ?", "starts_with(id, ?)"):
-        query = f"SELECT * FROM benchmarks WHERE {condition} ORDER BY created_at_unix_ns DESC, id"  # noqa: S608
-        if found := rows(connection, query, named):
-            return tuple(map(from_benchmark_row, found))
-    return ()
-
-
-def benchmark_snapshots(connection: duckdb.DuckDBPyConnection, benchmark_id: str) -> tuple[TargetSnapshot, ...]:
-    """Return what the targets of a benchmark said when it ran, by target."""
-    query = "SELECT * FROM benchmark_snapshots WHERE benchmark_id = ? ORDER BY target"
-    return tuple(map(from_snapshot_row, rows(connection, query, benchmark_id)))
-
-
-def measurements(
+def measurements_of(
     connection: duckdb.DuckDBPyConnection, benchmark_id: str, *, with_blocks: bool
 ) -> tuple[Measurement, ...]:
     """Return the measurements of a benchmark in the order they were stored."""
     query = "SELECT * FROM measurements WHERE benchmark_id = ? ORDER BY position, id"
-    return _measurements(connection, rows(connection, query, benchmark_id), with_blocks=with_blocks)
+    return _whole(connection, rows(connection, query, benchmark_id), with_blocks=with_blocks)
 
 
-def matching_measurements(connection: duckdb.DuckDBPyConnection, named: str) -> tuple[Measurement, ...]:
-    """Return the measurements `named` can mean, with their blocks: by id, else by the start of an id."""
-    for condition in ("id = ?", "starts_with(id, ?)"):
-        query = f"SELECT * FROM measurements WHERE {condition} ORDER BY id"  # noqa: S608
-        if found := rows(connection, query, named):
-            return _measurements(connection, found, with_blocks=True)
-    return ()
-
-
-def ids_by_kind(connection: duckdb.DuckDBPyConnection, named: str) -> Mapping[str, tuple[str, ...]]:
-    """Return the ids that `named` can mean, by kind, newest first: by id, else by name, else by the start of an id."""
-    named_kinds = {"benchmark": "benchmarks", "profile": "profiles"}
-    all_kinds = {**named_kinds, "measurement": "measurements"}
-    for condition, kinds in (("id = ?", all_kinds), ("name = ?", named_kinds), ("starts_with(id, ?)", all_kinds)):
-        found = {kind: _ids(connection, table, condition, named) for kind, table in kinds.items()}
-        if any(found.values()):
-            return {kind: ids for kind, ids in found.items() if ids}
-    return {}
-
-
-def stored_ids(connection: duckdb.DuckDBPyConnection, among: Sequence[str]) -> frozenset[str]:
-    """Return which of these are ids of benchmarks, measurements or profiles."""
-    tables = ("benchmarks", "measurements", "profiles")
-    query = " UNION ALL ".join(f"SELECT id FROM {table} WHERE id IN (SELECT unnest($1))" for table in tables)  # noqa: S608
-    return frozenset(row["id"] for row in rows(connection, query, list(among)))
-
-
-def _ids(connection: duckdb.DuckDBPyConnection, table: str, condition: str, named: str) -> tuple[str, ...]:
-    newest = "started_at_unix_ns" if table == "measurements" else "created_at_unix_ns"
-    query = f"SELECT id FROM {table} WHERE {condition} ORDER BY {newest} DESC, id"  # noqa: S608
-    return tuple(row["id"] for row in rows(connection, query, named))
-
-
-def _measurements(
+def _whole(
     connection: duckdb.DuckDBPyConnection, found: Sequence[Row], *, with_blocks: bool
 ) -> tuple[Measurement, ...]:
     """Put measurements together with their parts, each kind of which is asked for once, not once a measurement."""
@@ -334,13 +196,7 @@ def parts(
     return found
 
 
-def to_entry(row: Row) -> BenchmarkEntry:
-    """Read the columns of `benchmarks` with the aggregates over its measurements; others are left alone."""
-    counts: Mapping[str, int] = row["counts"] or {}
-    return BenchmarkEntry(
-        benchmark=from_benchmark_row(row),
-        counts={Status(status): count for status, count in counts.items()},
-        models=tuple(row["models"] or ()),
-        engines=tuple(row["engines"] or ()),
-        targets=tuple(row["targets"] or ()),
-    )
+def _cell(row: Row) -> MeasuredCell:
+    asked = CONFIGURATION.from_data(json.loads(row.pop("configuration")))
+    row |= {"options": asked.options, "input_set": asked.input_set, "status": Status(row["status"])}
+    return MeasuredCell(**row)

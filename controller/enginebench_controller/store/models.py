@@ -1,10 +1,7 @@
 """Model versions, and what was measured of each: projects, contenders, experiments; copies count as originals.
 
 A project on a device is what can be compared with another; copies of a model for other batches are the model itself.
-Nothing here reads processes, blocks or samples.
-
 One aggregate over the measurements, however many they are; only the best measurement of each project is read whole.
-Copies of a model for other batches are the model itself.
 """
 
 from collections.abc import Collection, Mapping
@@ -12,10 +9,17 @@ from dataclasses import dataclass
 
 import duckdb
 
-from enginebench_controller.records import REBATCHED, Block, Measurement, Process, Status
+from enginebench_controller.records import REBATCHED, Block, Measurement, ModelVersion, Process, Status
+from enginebench_controller.store.connection import StoreFile
 from enginebench_controller.store.measurements import parts
-from enginebench_controller.store.rows import from_block_row, from_measurement_row, from_process_row
-from enginebench_controller.store.statements import Row, rows
+from enginebench_controller.store.rows import (
+    from_block_row,
+    from_measurement_row,
+    from_model_row,
+    from_process_row,
+    to_model_row,
+)
+from enginebench_controller.store.statements import Row, insertion, rows
 
 # The original is not among the models where only the copy was ever run, before originals were kept as well.
 _ORIGINALS = f"""(
@@ -91,6 +95,36 @@ class Experiment:
     earlier: int = 0
 
 
+@dataclass(frozen=True)
+class ParameterCount:
+    """How many parameters a model version has, and how many of them are not zero, as counted in its file."""
+
+    parameters: int
+    nonzero: int
+
+
+@dataclass(frozen=True)
+class Project:
+    """A model version on an engine, in one environment, of a target.
+
+    `best` is the measurement with the largest throughput, whatever its configuration, without outputs; None where no
+    measurement has numbers. `counts` are all measurements by how they ended. `begun_at_unix_ns`
+    and `last_at_unix_ns` are the starts of the first and the last one, None where unknown. `counted` is known of models
+    that were profiled.
+    """
+
+    model_digest: str
+    model_name: str
+    engine: str
+    environment: str
+    target: str
+    counts: Mapping[Status, int]
+    begun_at_unix_ns: int | None
+    last_at_unix_ns: int | None
+    best: Measurement | None
+    counted: ParameterCount | None = None
+
+
 _CONTENDERS = f"""
     WITH measured AS (
         SELECT model_digest, engine, environment, target, device,
@@ -148,56 +182,6 @@ _EXPERIMENTS = f"""
     ORDER BY cores, precision, hint, load, requests, input_set, batch, streams, started_at_unix_ns DESC, id"""  # noqa: S608
 
 
-def contenders(connection: duckdb.DuckDBPyConnection) -> tuple[Contender, ...]:
-    """Return everything that was measured or profiled, by model, and then the fastest first."""
-    return tuple(Contender(**row) for row in rows(connection, _CONTENDERS))
-
-
-def experiments(
-    connection: duckdb.DuckDBPyConnection, contender: Contender, *, repeats: bool = False, also: Collection[str] = ()
-) -> tuple[Experiment, ...]:
-    """Return the newest measurement of each configuration, one with numbers where there is any; with `repeats`, all.
-
-    Measurements whose ids begin with one of `also` are among them in any case.
-    """
-    key = (contender.model_digest, contender.engine, contender.environment, contender.target, contender.device)
-    return tuple(map(_experiment, rows(connection, _EXPERIMENTS, *key, repeats, list(also))))
-
-
-def _experiment(row: Row) -> Experiment:
-    return Experiment(**{**row, "status": Status(row["status"])})
-
-
-@dataclass(frozen=True)
-class ParameterCount:
-    """How many parameters a model version has, and how many of them are not zero, as counted in its file."""
-
-    parameters: int
-    nonzero: int
-
-
-@dataclass(frozen=True)
-class Project:
-    """A model version on an engine, in one environment, of a target.
-
-    `best` is the measurement with the largest throughput, whatever its configuration, without outputs; None where no
-    measurement has numbers. `counts` are all measurements by how they ended. `begun_at_unix_ns`
-    and `last_at_unix_ns` are the starts of the first and the last one, None where unknown. `counted` is known of models
-    that were profiled.
-    """
-
-    model_digest: str
-    model_name: str
-    engine: str
-    environment: str
-    target: str
-    counts: Mapping[Status, int]
-    begun_at_unix_ns: int | None
-    last_at_unix_ns: int | None
-    best: Measurement | None
-    counted: ParameterCount | None = None
-
-
 # Ties go to the smallest id, so that the same store always gives the same answer. Names change; the newest holds.
 _PROJECTS = f"""
     WITH project AS (
@@ -221,13 +205,56 @@ _PROJECTS = f"""
     ORDER BY newest_name, digest, throughput_items_per_s DESC NULLS LAST, engine_name, environment_name, target_name"""  # noqa: S608  # names of ours
 
 
-def projects(connection: duckdb.DuckDBPyConnection) -> tuple[Project, ...]:
-    """Return all projects, by model and then the fastest first."""
-    found = rows(connection, _PROJECTS)
-    best = [row["id"] for row in found if row["id"] is not None]
-    processes = parts(connection, "processes", "process", from_process_row, best)
-    blocks = parts(connection, "blocks", "process, block", from_block_row, best)  # which tell what was disturbed
-    return tuple(_project(row, tuple(processes[row["id"]]), tuple(blocks[row["id"]])) for row in found)
+class ModelStore(StoreFile):
+    """The model versions, whose files are kept elsewhere, and what can be compared of them."""
+
+    def save_model(self, model: ModelVersion) -> None:
+        """Keep a model version; one with this digest only takes on the name."""
+        with self._writing() as connection:
+            keep_model(connection, model)
+
+    def models(self) -> tuple[ModelVersion, ...]:
+        """Return the model versions, oldest first."""
+        query = "SELECT * FROM models ORDER BY created_at_unix_ns, digest"
+        with self._reading() as connection:
+            return tuple(map(from_model_row, rows(connection, query)))
+
+    def projects(self) -> tuple[Project, ...]:
+        """Return each model version × engine × target with its best measurement, by model, then the fastest first."""
+        with self._reading() as connection:
+            found = rows(connection, _PROJECTS)
+            best = [row["id"] for row in found if row["id"] is not None]
+            processes = parts(connection, "processes", "process", from_process_row, best)
+            blocks = parts(connection, "blocks", "process, block", from_block_row, best)  # which tell of disturbances
+        return tuple(_project(row, tuple(processes[row["id"]]), tuple(blocks[row["id"]])) for row in found)
+
+    def contenders(self) -> tuple[Contender, ...]:
+        """Return each model version × engine × target × device that can be compared, by model, then the fastest.
+
+        That is what was measured or profiled.
+        """
+        with self._reading() as connection:
+            return tuple(Contender(**row) for row in rows(connection, _CONTENDERS))
+
+    def experiments(
+        self, contender: Contender, *, repeats: bool = False, also: Collection[str] = ()
+    ) -> tuple[Experiment, ...]:
+        """Return the newest measurement of each configuration of a contender, or all; those in `also` in any case.
+
+        It is the newest with numbers, where there is any. With `repeats` it is all; `also` are starts of ids.
+        """
+        key = (contender.model_digest, contender.engine, contender.environment, contender.target, contender.device)
+        with self._reading() as connection:
+            found = rows(connection, _EXPERIMENTS, *key, repeats, list(also))
+        return tuple(Experiment(**{**row, "status": Status(row["status"])}) for row in found)
+
+
+def keep_model(connection: duckdb.DuckDBPyConnection, model: ModelVersion) -> None:
+    """Keep a model version; its digest fixes everything but its name."""
+    row = to_model_row(model)
+    connection.execute(
+        f"{insertion('models', row)} ON CONFLICT (digest) DO UPDATE SET name = excluded.name", list(row.values())
+    )
 
 
 def _project(row: Row, processes: tuple[Process, ...], blocks: tuple[Block, ...]) -> Project:

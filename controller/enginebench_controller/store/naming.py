@@ -4,8 +4,15 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TypeVar
 
+import duckdb
+
 from enginebench_controller.errors import InputError
 from enginebench_controller.records import Benchmark, Measurement, Profile
+from enginebench_controller.store.statements import Row, rows
+
+BY_ID = ("id = ?", "starts_with(id, ?)")
+BY_NAME = ("id = ?", "name = ?", "starts_with(id, ?)")
+"""How a word can mean a row of a table, the strongest way first."""
 
 Found = TypeVar("Found", Benchmark, Measurement, Profile)
 
@@ -13,6 +20,20 @@ _LISTED_BY = {"benchmark": "list", "measurement": "show ID --json", "profile": "
 _MOST_NAMED = 8
 _FEWEST_CHARACTERS = 6
 """Shorter starts may be those of something else in the store, too: ids are random."""
+
+
+def meant(
+    connection: duckdb.DuckDBPyConnection,
+    table: str,
+    named: str,
+    ways: Sequence[str] = BY_NAME,
+    order: str = "created_at_unix_ns DESC, id",
+) -> list[Row]:
+    """Return the rows that `named` means in the strongest way in which it means any; none for an empty name."""
+    for way in ways if named else ():
+        if found := rows(connection, f"SELECT * FROM {table} WHERE {way} ORDER BY {order}", named):  # noqa: S608
+            return found
+    return []
 
 
 def only(found: Sequence[Found], named: str, noun: str = "benchmark") -> Found:

@@ -12,12 +12,16 @@ from enginebench_controller.records import (
     EngineRef,
     Layer,
     LayerState,
+    ModelVersion,
     ModelWork,
     Profile,
     ProfileNode,
     Status,
 )
 from enginebench_controller.records.fields import PHASES
+from enginebench_controller.store.connection import StoreFile
+from enginebench_controller.store.models import keep_model
+from enginebench_controller.store.naming import meant, only, unknown
 from enginebench_controller.store.rows import from_subject_columns, to_subject_columns
 from enginebench_controller.store.statements import Row, insert, insert_all, rows, to_json
 
@@ -223,31 +227,90 @@ _PLAIN = (
     *("total_ns", "matched_ns", "order_id", "imported"),
 )
 
-
-def profile_entries(connection: duckdb.DuckDBPyConnection) -> tuple[ProfileEntry, ...]:
-    """Return all profiles, newest first."""
-    query = f"""
-        SELECT {", ".join(_PLAIN)}, engine, environment, engine_version, status,
-            coalesce(configuration->>'$.precision', '') AS precision
-        FROM profiles ORDER BY created_at_unix_ns DESC, id"""  # noqa: S608
-    return tuple(map(_entry, rows(connection, query)))
+_PARTS = ("layers", "profile_nodes")
 
 
-def stored_work(connection: duckdb.DuckDBPyConnection, model_digest: str, batch: int | None) -> StoredWork | None:
-    """Return what the newest profile of a model knows of its nodes: at this batch, else at the smallest there is.
+class ProfileStore(StoreFile):
+    """What is kept of profiles, with their layers and nodes."""
 
-    None where no profile of the model (at this batch) was led back to its nodes.
-    """
-    query = """
-        SELECT * FROM profiles
-        WHERE model_digest = ? AND batch = coalesce(?, batch) AND flops_coverage IS NOT NULL
-        ORDER BY batch, created_at_unix_ns DESC, id LIMIT 1"""
-    for row in rows(connection, query, model_digest, batch):
-        profile = from_profile_row(row)
-        nodes = rows(connection, "SELECT * FROM profile_nodes WHERE profile_id = ? ORDER BY node", profile.id)
-        if profile.work is not None and nodes:
-            return StoredWork(profile.id, row["batch"], tuple(map(from_node_row, nodes)), profile.work)
-    return None
+    def add_profile(self, profile: Profile, model: ModelVersion | None = None) -> bool:
+        """Keep a profile with its layers and nodes, and the model version too; False when it is there already."""
+        with self._writing() as connection:
+            if model is not None:
+                keep_model(connection, model)
+            return _insert(connection, profile)
+
+    def add_profiles(self, arriving: Iterable[Profile]) -> tuple[str, ...]:
+        """Keep whole profiles, all or none; return the ids that are new."""
+        with self._writing() as connection:
+            return tuple(one.id for one in arriving if _insert(connection, one))
+
+    def remove_profile(self, profile_id: str) -> None:
+        """Remove a profile with its layers and nodes. Raises `InputError` for an unknown id."""
+        with self._writing() as connection:
+            for table in _PARTS:
+                connection.execute(f"DELETE FROM {table} WHERE profile_id = ?", [profile_id])  # noqa: S608
+            removed = connection.execute("DELETE FROM profiles WHERE id = ? RETURNING id", [profile_id]).fetchall()
+        if not removed:
+            raise unknown(profile_id, "profile")
+
+    def profiles(self) -> tuple[Profile, ...]:
+        """Return all profiles without their layers and nodes, newest first."""
+        query = "SELECT * FROM profiles ORDER BY created_at_unix_ns DESC, id"
+        with self._reading() as connection:
+            return tuple(map(from_profile_row, rows(connection, query)))
+
+    def profile(self, named: str) -> Profile:
+        """Return the whole profile with this id, else this name, else this start of an id.
+
+        Raises `InputError` when there is none or more than one.
+        """
+        with self._reading() as connection:
+            found = tuple(map(from_profile_row, meant(connection, "profiles", named)))
+            (whole,) = _whole(connection, [only(found, named, "profile").id])
+        return whole
+
+    def profile_entries(self) -> tuple[ProfileEntry, ...]:
+        """Return all profiles as they stand in lists, newest first: without settings, layers and nodes."""
+        query = f"""
+            SELECT {", ".join(_PLAIN)}, engine, environment, engine_version, status,
+                coalesce(configuration->>'$.precision', '') AS precision
+            FROM profiles ORDER BY created_at_unix_ns DESC, id"""  # noqa: S608
+        with self._reading() as connection:
+            return tuple(map(_entry, rows(connection, query)))
+
+    def whole_profiles(self, profile_ids: Iterable[str]) -> tuple[Profile, ...]:
+        """Return the whole profiles of these very ids as of one moment, in this order; those not there are left out."""
+        with self._reading() as connection:
+            return _whole(connection, profile_ids)
+
+    def stored_work(self, model_digest: str, batch: int | None = None) -> StoredWork | None:
+        """Return a model's nodes with their work, where a profile (at this batch) brought them.
+
+        Of its newest profile that was led back to nodes: at this batch, else at the smallest there is.
+        """
+        query = """
+            SELECT * FROM profiles
+            WHERE model_digest = ? AND batch = coalesce(?, batch) AND flops_coverage IS NOT NULL
+            ORDER BY batch, created_at_unix_ns DESC, id LIMIT 1"""
+        with self._reading() as connection:
+            for row in rows(connection, query, model_digest, batch):
+                profile = from_profile_row(row)
+                nodes = rows(connection, "SELECT * FROM profile_nodes WHERE profile_id = ? ORDER BY node", profile.id)
+                if profile.work is not None and nodes:
+                    return StoredWork(profile.id, row["batch"], tuple(map(from_node_row, nodes)), profile.work)
+        return None
+
+
+def _insert(connection: duckdb.DuckDBPyConnection, profile: Profile) -> bool:
+    """Add a profile with its layers and nodes; False, and nothing done, when it is there."""
+    if not insert(connection, "profiles", to_profile_row(profile)):
+        return False
+    key = {"profile_id": profile.id}
+    layers = [{**key, "position": position} | to_layer_row(one) for position, one in enumerate(profile.layers)]
+    insert_all(connection, "layers", layers)
+    insert_all(connection, "profile_nodes", [key | to_node_row(node) for node in profile.nodes])
+    return True
 
 
 def _entry(row: Row) -> ProfileEntry:
@@ -259,49 +322,7 @@ def _entry(row: Row) -> ProfileEntry:
     )
 
 
-_PARTS_OF_A_PROFILE = ("layers", "profile_nodes")
-
-
-def insert_profile(connection: duckdb.DuckDBPyConnection, profile: Profile) -> bool:
-    """Add a profile with its layers and nodes; False, and nothing done, when it is there."""
-    if not insert(connection, "profiles", to_profile_row(profile)):
-        return False
-    key = {"profile_id": profile.id}
-    layers = [{**key, "position": position} | to_layer_row(one) for position, one in enumerate(profile.layers)]
-    insert_all(connection, "layers", layers)
-    insert_all(connection, "profile_nodes", [key | to_node_row(node) for node in profile.nodes])
-    return True
-
-
-def delete_profile(connection: duckdb.DuckDBPyConnection, profile_id: str) -> bool:
-    """Remove a profile with everything that belongs to it; False when there is none."""
-    for table in _PARTS_OF_A_PROFILE:
-        connection.execute(f"DELETE FROM {table} WHERE profile_id = ?", [profile_id])  # noqa: S608
-    return bool(connection.execute("DELETE FROM profiles WHERE id = ? RETURNING id", [profile_id]).fetchall())
-
-
-def profiles(connection: duckdb.DuckDBPyConnection) -> tuple[Profile, ...]:
-    """Return all profiles without their layers and nodes, newest first."""
-    query = "SELECT * FROM profiles ORDER BY created_at_unix_ns DESC, id"
-    return tuple(map(from_profile_row, rows(connection, query)))
-
-
-def matching_profiles(connection: duckdb.DuckDBPyConnection, named: str) -> tuple[Profile, ...]:
-    """Return the profiles `named` can mean, as `profiles` does: by id, else by name, else by the start of an id."""
-    for condition in ("id = ?", "name = ?", "starts_with(id, ?)"):
-        query = f"SELECT * FROM profiles WHERE {condition} ORDER BY created_at_unix_ns DESC, id"  # noqa: S608
-        if found := rows(connection, query, named):
-            return tuple(map(from_profile_row, found))
-    return ()
-
-
-def whole_profile(connection: duckdb.DuckDBPyConnection, profile_id: str) -> Profile:
-    """Return the profile of this very id, which is there, with its layers and nodes."""
-    (found,) = whole_profiles(connection, [profile_id])
-    return found
-
-
-def whole_profiles(connection: duckdb.DuckDBPyConnection, profile_ids: Iterable[str]) -> tuple[Profile, ...]:
+def _whole(connection: duckdb.DuckDBPyConnection, profile_ids: Iterable[str]) -> tuple[Profile, ...]:
     """Return the profiles of these very ids, in this order, with layers and nodes; those not there are left out.
 
     Each table is walked through once, however many profiles are asked for.

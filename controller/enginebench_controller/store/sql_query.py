@@ -14,10 +14,10 @@ import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from enginebench_controller.errors import InputError, StoreError
+from enginebench_controller.store.connection import StoreFile
 
 
 class Processes:
@@ -105,24 +105,28 @@ class QueryResult:
         return (*([only_first] if self.more_rows else []), *([shortened] if self.cut_cells else []))
 
 
-def run_query(path: Path, sql: str, limits: QueryLimits, lock_timeout_s: float, processes: Processes) -> QueryResult:
-    """Ask the file at `path`. Raises `InputError` for what is no query, fails or takes too much; `StoreError`."""
-    if not sql.strip():
-        raise InputError("there is no SQL to run; SELECT * FROM benchmarks, for example")
-    request = {"path": str(path), "sql": sql, "lock_timeout_s": lock_timeout_s, "limits": asdict(limits)}
-    process = processes.take()
-    try:
-        lines = _answer(process, json.dumps(request), limits, lock_timeout_s).splitlines()
-    finally:
-        processes.prepare()
-    if not lines:
-        raise StoreError("the process that runs queries ended without an answer; try again")
-    last = json.loads(lines[-1])
-    if "store_error" in last:
-        raise StoreError(last["store_error"])
-    if "error" in last:
-        raise InputError(last["error"])
-    return _result(json.loads(lines[0]), lines[1:-1], last)
+class SqlStore(StoreFile):
+    """What anybody may ask in SQL."""
+
+    def query(self, sql: str, limits: QueryLimits | None = None, processes: Processes = ON_DEMAND) -> QueryResult:
+        """Answer a person's SQL, reading only. Raises `InputError` for what is no query, fails or takes too much."""
+        if not sql.strip():
+            raise InputError("there is no SQL to run; SELECT * FROM benchmarks, for example")
+        limits = limits or QueryLimits()
+        asked = {"path": str(self.path), "sql": sql, "lock_timeout_s": self._timeout_s, "limits": asdict(limits)}
+        process = processes.take()
+        try:
+            lines = _answer(process, json.dumps(asked), limits, self._timeout_s).splitlines()
+        finally:
+            processes.prepare()
+        if not lines:
+            raise StoreError("the process that runs queries ended without an answer; try again")
+        last = json.loads(lines[-1])
+        if "store_error" in last:
+            raise StoreError(last["store_error"])
+        if "error" in last:
+            raise InputError(last["error"])
+        return _result(json.loads(lines[0]), lines[1:-1], last)
 
 
 def _answer(process: subprocess.Popen[str], request: str, limits: QueryLimits, lock_timeout_s: float) -> str:

@@ -1,38 +1,27 @@
 """The store as the rest of the controller sees it: records in, records out, one transaction a call."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
+import duckdb
 
-from enginebench_controller.errors import InputError
-from enginebench_controller.records import (
-    Benchmark,
-    BlockSamples,
-    Measurement,
-    ModelVersion,
-    Peak,
-    Profile,
-    Target,
-    TargetSnapshot,
-)
-from enginebench_controller.records.run import BlockLatency
-from enginebench_controller.store import backups, benchmarks, measurements, models, profiles, samples, targets, trends
-from enginebench_controller.store.backups import StoreCheck, check
-from enginebench_controller.store.benchmarks import BenchmarkPage, LadderEntry, Relatives
-from enginebench_controller.store.connection import as_it_is, is_there, reading, transaction
-from enginebench_controller.store.measurements import BenchmarkEntry, Headline, MeasuredCell
-from enginebench_controller.store.models import Contender, Experiment, Project
-from enginebench_controller.store.naming import only, unknown
-from enginebench_controller.store.profiles import ProfileEntry, StoredWork
-from enginebench_controller.store.samples import LatencyCurve
-from enginebench_controller.store.sql_query import ON_DEMAND, Processes, QueryLimits, QueryResult, run_query
-from enginebench_controller.store.tables import Table, tables
-from enginebench_controller.store.trends import TrendHistory, TrendPoint
+from enginebench_controller.records import Benchmark, BlockSamples, Measurement, TargetSnapshot
+from enginebench_controller.store.backups import Upkeep
+from enginebench_controller.store.benchmarks import BenchmarkStore, benchmark_meant, insert_benchmark, snapshots_of
+from enginebench_controller.store.measurements import MeasurementStore, insert_measurement, measurements_of
+from enginebench_controller.store.models import ModelStore
+from enginebench_controller.store.naming import BY_ID, BY_NAME
+from enginebench_controller.store.profiles import ProfileStore
+from enginebench_controller.store.samples import SampleStore, samples_of
+from enginebench_controller.store.sql_query import SqlStore
+from enginebench_controller.store.statements import rows
+from enginebench_controller.store.tables import TableStore
+from enginebench_controller.store.targets import TargetStore
+from enginebench_controller.store.trends import TrendStore
 
-DEFAULT_TIMEOUT_S = 30.0
+_NAMED = {"benchmark": "benchmarks", "profile": "profiles"}
+_KINDS = {**_NAMED, "measurement": "measurements"}
+"""Tables by the word for what is in them: what has a name, and all that has an id."""
 
 
 @dataclass(frozen=True)
@@ -45,320 +34,71 @@ class BenchmarkBundle:
     samples: Mapping[str, tuple[BlockSamples, ...]] = field(default_factory=dict)
 
 
-class Store:
-    """Everything that is kept, in the DuckDB file at `path`.
+class Store(
+    TargetStore,
+    ModelStore,
+    BenchmarkStore,
+    MeasurementStore,
+    SampleStore,
+    ProfileStore,
+    TrendStore,
+    SqlStore,
+    TableStore,
+    Upkeep,
+):
+    """Everything that is kept, each subject in a module of its own; here is what spans several of them.
 
-    Making a Store touches nothing; the file is made by the first write, and one that is not there reads as empty.
-    Nothing stays open between calls, so any number of processes and threads may use stores on one path. Every method
-    raises `StoreError` when the file cannot be used, after waiting at most `timeout_s` for others.
+    The file is made by the first write, and one that is not there reads as empty.
     """
-
-    def __init__(self, path: Path, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
-        self.path = path
-        self._timeout_s = timeout_s
-
-    def generation(self) -> str:
-        """Return a value that differs after every write: what was read under an equal one still holds.
-
-        Costs two file look-ups and no lock. It never opens the file, which would undo DuckDB's own lock.
-        """
-        return "/".join(_stamp(file) for file in (self.path, self.path.with_name(self.path.name + ".wal")))
-
-    def add_target(self, target: Target) -> None:
-        """Remember a target. Raises `InputError` when the name is taken."""
-        with transaction(self.path, self._timeout_s) as connection:
-            added = measurements.insert_target(connection, target)
-        if not added:
-            raise InputError(
-                f"there is a target {target.name!r} already; choose another name, "
-                f"or remove it first with `enginebench targets remove {target.name}`"
-            )
-
-    def remove_target(self, name: str) -> None:
-        """Forget a target; what was measured on it stays. Raises `InputError` for an unknown name."""
-        with transaction(self.path, self._timeout_s) as connection:
-            removed = measurements.delete_target(connection, name)
-        if not removed:
-            raise InputError(f"there is no target {name!r}; see `enginebench targets list`")
-
-    def targets(self) -> tuple[Target, ...]:
-        """Return the targets by name."""
-        with reading(self.path, self._timeout_s) as connection:
-            return measurements.targets(connection)
-
-    def save_snapshot(self, snapshot: TargetSnapshot) -> None:
-        """Keep what a target said of itself, in place of what it said before."""
-        with transaction(self.path, self._timeout_s) as connection:
-            measurements.replace_snapshot(connection, snapshot)
-
-    def snapshots(self) -> tuple[TargetSnapshot, ...]:
-        """Return what each target said last, by target."""
-        with reading(self.path, self._timeout_s) as connection:
-            return measurements.snapshots(connection)
-
-    def add_peaks(self, peaks: Iterable[Peak]) -> bool:
-        """Keep what calibrations found; False when nothing of it is new."""
-        with transaction(self.path, self._timeout_s) as connection:
-            return targets.insert_peaks(connection, peaks)
-
-    def peaks(self, target: str | None = None) -> tuple[Peak, ...]:
-        """Return what the last calibration of each engine, version, device and number of cores found."""
-        with reading(self.path, self._timeout_s) as connection:
-            return targets.newest_peaks(connection, target)
-
-    def save_model(self, model: ModelVersion) -> None:
-        """Keep a model version; one with this digest only takes on the name."""
-        with transaction(self.path, self._timeout_s) as connection:
-            measurements.replace_model(connection, model)
-
-    def models(self) -> tuple[ModelVersion, ...]:
-        """Return the model versions, oldest first."""
-        with reading(self.path, self._timeout_s) as connection:
-            return measurements.models(connection)
-
-    def add_benchmark(self, benchmark: Benchmark, snapshots: Iterable[TargetSnapshot] = ()) -> bool:
-        """Keep a benchmark and what its targets said of themselves as it began; False when it is there already."""
-        with transaction(self.path, self._timeout_s) as connection:
-            return measurements.insert_benchmark(connection, benchmark, snapshots)
-
-    def add_measurement(self, measurement: Measurement, samples: Iterable[BlockSamples] = ()) -> bool:
-        """Keep a measurement with its raw samples; durable on return. False when it is there already.
-
-        Samples are taken from the iterable block by block: memory does not grow with their number. Raises
-        `StoreError` also when its benchmark is not there.
-        """
-        with transaction(self.path, self._timeout_s) as connection:
-            return measurements.insert_measurement(connection, measurement, samples)
 
     def add_bundles(self, bundles: Iterable[BenchmarkBundle]) -> tuple[str, ...]:
         """Keep whole benchmarks, all or none; return the ids that brought something new."""
-        with transaction(self.path, self._timeout_s) as connection:
+        with self._writing() as connection:
             new: dict[str, None] = {}
             for bundle in bundles:
-                added = [measurements.insert_benchmark(connection, bundle.benchmark, bundle.snapshots)]
+                added = [insert_benchmark(connection, bundle.benchmark, bundle.snapshots)]
                 added += [
-                    measurements.insert_measurement(connection, one, bundle.samples.get(one.id, ()))
-                    for one in bundle.measurements
+                    insert_measurement(connection, one, bundle.samples.get(one.id, ())) for one in bundle.measurements
                 ]
                 new.update({bundle.benchmark.id: None} if any(added) else {})
             return tuple(new)
 
-    def benchmarks(self) -> tuple[BenchmarkEntry, ...]:
-        """Return all benchmarks, newest first, with what they covered and how their measurements ended."""
-        with reading(self.path, self._timeout_s) as connection:
-            return measurements.benchmarks(connection)
-
-    def benchmark(self, named: str) -> Benchmark:
-        """Return the benchmark with this id, else this name, else this start of an id.
-
-        Raises `InputError` when there is none or more than one.
-        """
-        with reading(self.path, self._timeout_s) as connection:
-            found = measurements.matching_benchmarks(connection, named) if named else ()
-        return only(found, named)
-
-    def benchmark_snapshots(self, benchmark_id: str) -> tuple[TargetSnapshot, ...]:
-        """Return what the targets of a benchmark said when it ran, by target."""
-        with reading(self.path, self._timeout_s) as connection:
-            return measurements.benchmark_snapshots(connection, benchmark_id)
-
-    def measurements(self, benchmark_id: str, *, with_blocks: bool = True) -> tuple[Measurement, ...]:
-        """Return the measurements of a benchmark in the order they were stored, their blocks only where wanted."""
-        with reading(self.path, self._timeout_s) as connection:
-            return measurements.measurements(connection, benchmark_id, with_blocks=with_blocks)
-
-    def measurement(self, named: str) -> Measurement:
-        """Return the measurement with this id, else this start of an id, with its blocks.
-
-        Raises `InputError` when there is none or more than one.
-        """
-        with reading(self.path, self._timeout_s) as connection:
-            found = measurements.matching_measurements(connection, named) if named else ()
-        return only(found, named, "measurement")
-
-    def ids_by_kind(self, named: str) -> Mapping[str, tuple[str, ...]]:
-        """Return the ids that `named` can mean, by "benchmark", "profile" and "measurement", newest first."""
-        with reading(self.path, self._timeout_s) as connection:
-            return measurements.ids_by_kind(connection, named) if named else {}
-
-    def stored_ids(self, among: Sequence[str]) -> frozenset[str]:
-        """Return which of these very ids are those of benchmarks, measurements or profiles that are there."""
-        with reading(self.path, self._timeout_s) as connection:
-            return measurements.stored_ids(connection, among)
-
     def bundle(self, benchmark_id: str, *, with_samples: bool = True) -> BenchmarkBundle:
         """Return one benchmark with everything as of one moment, its samples where wanted. Raises like `benchmark`."""
-        with reading(self.path, self._timeout_s) as connection:
-            benchmark = only(measurements.matching_benchmarks(connection, benchmark_id), benchmark_id)
-            found = measurements.measurements(connection, benchmark.id, with_blocks=True)
+        with self._reading() as connection:
+            benchmark = benchmark_meant(connection, benchmark_id)
+            found = measurements_of(connection, benchmark.id, with_blocks=True)
             return BenchmarkBundle(
                 benchmark,
                 found,
-                measurements.benchmark_snapshots(connection, benchmark.id),
-                {one.id: samples.block_samples(connection, one.id) for one in found} if with_samples else {},
+                snapshots_of(connection, benchmark.id),
+                {one.id: samples_of(connection, one.id) for one in found} if with_samples else {},
             )
 
-    def benchmark_page(self, search: str = "", size: int = 20, page: int = 1) -> BenchmarkPage:
-        """Return page `page` of those that contain every word of `search`, newest first; only these are read."""
-        with reading(self.path, self._timeout_s) as connection:
-            return benchmarks.benchmark_page(connection, search, size, page)
+    def ids_by_kind(self, named: str) -> Mapping[str, tuple[str, ...]]:
+        """Return the ids that `named` can mean, by "benchmark", "profile" and "measurement", newest first.
 
-    def relatives(self, benchmark_id: str, most: int = 100) -> Relatives:
-        """Return the re-runs of a benchmark, and the newest `most` others that it can be compared with."""
-        with reading(self.path, self._timeout_s) as connection:
-            return benchmarks.relatives(connection, benchmark_id, most)
-
-    def trend(self, measurement_id: str, most: int = 500) -> tuple[TrendPoint, ...]:
-        """Return a measurement and its like in all benchmarks on all engines, oldest first; the newest `most`."""
-        with reading(self.path, self._timeout_s) as connection:
-            return trends.trend(connection, measurement_id, most)
-
-    def histories(
-        self,
-        model_digest: str | None = None,
-        target: str | None = None,
-        engine: str | None = None,
-        most: int = 500,
-    ) -> tuple[TrendHistory, ...]:
-        """Return the histories of what has been measured more than once, the newest `most` points of each."""
-        with reading(self.path, self._timeout_s) as connection:
-            return trends.histories(connection, model_digest, target, engine, most)
-
-    def latency_curves(self, measurement_ids: Sequence[str], bins: int = 600) -> Mapping[str, LatencyCurve]:
-        """Return the raw latencies of measurements, by id, reduced to what a chart shows; without samples, none."""
-        with reading(self.path, self._timeout_s) as connection:
-            return samples.latency_curves(connection, measurement_ids, bins)
-
-    def block_latencies(self, measurement_ids: Sequence[str]) -> Mapping[str, tuple[BlockLatency, ...]]:
-        """Return what the raw latencies of each block add up to, by measurement id; without samples, none."""
-        with reading(self.path, self._timeout_s) as connection:
-            return samples.block_latencies(connection, measurement_ids)
-
-    def measured_cells(self, model_digests: Iterable[str]) -> tuple[MeasuredCell, ...]:
-        """Return the newest numbers of every configuration in which these versions were measured."""
-        with reading(self.path, self._timeout_s) as connection:
-            return measurements.measured_cells(connection, model_digests)
-
-    def headlines(self, benchmark_id: str) -> Mapping[str, Headline]:
-        """Return how the measurements of a benchmark ended, with their first numbers, by id; none for an unknown id."""
-        with reading(self.path, self._timeout_s) as connection:
-            return measurements.headlines(connection, benchmark_id)
-
-    def projects(self) -> tuple[Project, ...]:
-        """Return each model version × engine × target with its best measurement, by model, then the fastest first."""
-        with reading(self.path, self._timeout_s) as connection:
-            return models.projects(connection)
-
-    def contenders(self) -> tuple[Contender, ...]:
-        """Return each model version × engine × target × device that can be compared, by model, then the fastest."""
-        with reading(self.path, self._timeout_s) as connection:
-            return models.contenders(connection)
-
-    def experiments(
-        self, contender: Contender, *, repeats: bool = False, also: Collection[str] = ()
-    ) -> tuple[Experiment, ...]:
-        """Return the newest measurement of each configuration of a contender, or all; those in `also` in any case."""
-        with reading(self.path, self._timeout_s) as connection:
-            return models.experiments(connection, contender, repeats=repeats, also=also)
-
-    def samples(self, measurement_id: str) -> NDArray[np.int64] | None:
-        """Return all raw latencies in ns, int64 of shape (samples,), block after block; None without any."""
-        with reading(self.path, self._timeout_s) as connection:
-            return samples.latencies(connection, measurement_id)
-
-    def block_samples(self, measurement_id: str) -> tuple[BlockSamples, ...]:
-        """Return the raw samples of a measurement, block by block; empty without any."""
-        with reading(self.path, self._timeout_s) as connection:
-            return samples.block_samples(connection, measurement_id)
-
-    def remove_benchmark(self, benchmark_id: str) -> None:
-        """Remove a benchmark with its measurements, their blocks and samples. Raises `InputError` for an unknown id."""
-        with transaction(self.path, self._timeout_s) as connection:
-            removed = measurements.delete_benchmark(connection, benchmark_id)
-        if not removed:
-            raise unknown(benchmark_id)
-
-    def add_profile(self, profile: Profile, model: ModelVersion | None = None) -> bool:
-        """Keep a profile with its layers and nodes, and the model version too; False when it is there already."""
-        with transaction(self.path, self._timeout_s) as connection:
-            if model is not None:
-                measurements.replace_model(connection, model)
-            return profiles.insert_profile(connection, profile)
-
-    def add_profiles(self, arriving: Iterable[Profile]) -> tuple[str, ...]:
-        """Keep whole profiles, all or none; return the ids that are new."""
-        with transaction(self.path, self._timeout_s) as connection:
-            return tuple(one.id for one in arriving if profiles.insert_profile(connection, one))
-
-    def profiles(self) -> tuple[Profile, ...]:
-        """Return all profiles without their layers and nodes, newest first."""
-        with reading(self.path, self._timeout_s) as connection:
-            return profiles.profiles(connection)
-
-    def profile(self, named: str) -> Profile:
-        """Return the whole profile with this id, else this name, else this start of an id.
-
-        Raises `InputError` when there is none or more than one.
+        By id, else by name, else by the start of an id.
         """
-        with reading(self.path, self._timeout_s) as connection:
-            found = profiles.matching_profiles(connection, named) if named else ()
-            return profiles.whole_profile(connection, only(found, named, "profile").id)
+        with self._reading() as connection:
+            for way in BY_NAME if named else ():
+                kinds = _KINDS if way in BY_ID else _NAMED
+                found = {kind: _ids(connection, table, way, named) for kind, table in kinds.items()}
+                if any(found.values()):
+                    return {kind: ids for kind, ids in found.items() if ids}
+        return {}
 
-    def profile_entries(self) -> tuple[ProfileEntry, ...]:
-        """Return all profiles as they stand in lists, newest first: without settings, layers and nodes."""
-        with reading(self.path, self._timeout_s) as connection:
-            return profiles.profile_entries(connection)
-
-    def whole_profiles(self, profile_ids: Iterable[str]) -> tuple[Profile, ...]:
-        """Return the whole profiles of these very ids as of one moment, in this order; those not there are left out."""
-        with reading(self.path, self._timeout_s) as connection:
-            return profiles.whole_profiles(connection, profile_ids)
-
-    def stored_work(self, model_digest: str, batch: int | None = None) -> StoredWork | None:
-        """Return a model's nodes with their work, where a profile (at this batch) brought them."""
-        with reading(self.path, self._timeout_s) as connection:
-            return profiles.stored_work(connection, model_digest, batch)
-
-    def remove_profile(self, profile_id: str) -> None:
-        """Remove a profile with its layers and nodes. Raises `InputError` for an unknown id."""
-        with transaction(self.path, self._timeout_s) as connection:
-            removed = profiles.delete_profile(connection, profile_id)
-        if not removed:
-            raise unknown(profile_id, "profile")
-
-    def query(self, sql: str, limits: QueryLimits | None = None, processes: Processes = ON_DEMAND) -> QueryResult:
-        """Answer a person's SQL, reading only. Raises `InputError` for what is no query, fails or takes too much."""
-        return run_query(self.path, sql, limits or QueryLimits(), self._timeout_s, processes)
-
-    def ladders(self) -> tuple[LadderEntry, ...]:
-        """Return all ladders, newest first."""
-        with reading(self.path, self._timeout_s) as connection:
-            return benchmarks.ladders(connection)
-
-    def check(self) -> StoreCheck:
-        """Read every value there is, and look for what belongs to nothing; the file stays as it is."""
-        if not is_there(self.path):
-            return StoreCheck({}, ())
-        with as_it_is(self.path, self._timeout_s) as connection:
-            return check(connection)
-
-    def backup(self, wanted: Path) -> Path:
-        """Copy the file to `wanted`, or into that folder; see `backups`."""
-        return backups.backup(self.path, self._timeout_s, wanted)
-
-    def restore(self, source: Path) -> Path | None:
-        """Put a backup in the place of the file; return where that is kept from now on. See `backups`."""
-        return backups.restore(self.path, self._timeout_s, source)
-
-    def tables(self) -> tuple[Table, ...]:
-        """Return the tables that can be asked, with their columns and what they mean."""
-        with reading(self.path, self._timeout_s) as connection:
-            return tables(connection)
+    def stored_ids(self, among: Sequence[str]) -> frozenset[str]:
+        """Return which of these very ids are those of benchmarks, measurements or profiles that are there."""
+        query = " UNION ALL ".join(
+            f"SELECT id FROM {table} WHERE id IN (SELECT unnest($1))"  # noqa: S608
+            for table in _KINDS.values()
+        )
+        with self._reading() as connection:
+            return frozenset(row["id"] for row in rows(connection, query, list(among)))
 
 
-def _stamp(file: Path) -> str:
-    try:
-        facts = file.stat()
-    except OSError:
-        return "absent"
-    return f"{facts.st_ino}.{facts.st_size}.{facts.st_mtime_ns}"
+def _ids(connection: duckdb.DuckDBPyConnection, table: str, way: str, named: str) -> tuple[str, ...]:
+    newest = "started_at_unix_ns" if table == "measurements" else "created_at_unix_ns"
+    query = f"SELECT id FROM {table} WHERE {way} ORDER BY {newest} DESC, id"  # noqa: S608
+    return tuple(row["id"] for row in rows(connection, query, named))

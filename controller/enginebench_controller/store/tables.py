@@ -4,10 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import duckdb
-
 from enginebench_controller.records import Block, Evidence, LatencySummary, Measurement, Process
 from enginebench_controller.records.figures import figures
+from enginebench_controller.store.connection import StoreFile
 from enginebench_controller.store.statements import Row, rows
 
 
@@ -343,23 +342,27 @@ class Table:
     columns: tuple[Column, ...]
 
 
-def tables(connection: duckdb.DuckDBPyConnection) -> tuple[Table, ...]:
-    """Return the documented tables of the file, in the order of the documentation."""
-    query = "SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE NOT internal ORDER BY column_index"
-    columns: dict[str, list[Row]] = {}
-    for row in rows(connection, query):
-        columns.setdefault(row["table_name"], []).append(row)
+_COLUMNS = "SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE NOT internal ORDER BY column_index"
+
+
+class TableStore(StoreFile):
+    """The tables themselves."""
+
+    def tables(self) -> tuple[Table, ...]:
+        """Return the tables that can be asked, with their columns and what they mean."""
+        with self._reading() as connection:
+            found = rows(connection, _COLUMNS)
+            # DuckDB's own `estimated_size` goes on counting rows that were deleted.
+            counted = {name: rows(connection, f"SELECT count(*) AS rows FROM {name}")[0]["rows"] for name in WORDS}  # noqa: S608
+        return tuple(Table(one.name, one.row, counted[one.name], _columns(one, found)) for one in WORDS.values())
+
+
+def _columns(words: TableWords, found: Iterable[Row]) -> tuple[Column, ...]:
     return tuple(
-        Table(name, words.row, _count(connection, name), tuple(_column(words.columns, row) for row in columns[name]))
-        for name, words in WORDS.items()
-        if name in columns
+        Column(row["column_name"], row["data_type"], words.columns.get(row["column_name"], ""))
+        for row in found
+        if row["table_name"] == words.name
     )
-
-
-def _count(connection: duckdb.DuckDBPyConnection, name: str) -> int:
-    # DuckDB's own `estimated_size` goes on counting rows that were deleted.
-    ((count,),) = connection.execute(f"SELECT count(*) FROM {name}").fetchall()  # noqa: S608  # one of WORDS
-    return int(count)
 
 
 def page(described: Iterable[Table]) -> str:
@@ -388,12 +391,5 @@ def _section(table: Table) -> str:
     )
 
 
-def _column(meanings: Mapping[str, str], row: Row) -> Column:
-    return Column(row["column_name"], row["data_type"], meanings.get(row["column_name"], ""))
-
-
 if __name__ == "__main__":
-    from enginebench_controller.store.connection import reading  # only this command opens a file
-
-    with reading(Path("no results.duckdb"), timeout_s=0) as _connection:
-        print(page(tables(_connection)), end="")
+    print(page(TableStore(Path("no results.duckdb")).tables()), end="")

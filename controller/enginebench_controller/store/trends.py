@@ -4,10 +4,9 @@ import json
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
-import duckdb
-
 from enginebench_controller.records import Configuration, EngineRef, Interval, IntervalMethod, Status
 from enginebench_controller.records.fields import CONFIGURATION
+from enginebench_controller.store.connection import StoreFile
 from enginebench_controller.store.statements import Row, rows
 
 
@@ -58,12 +57,23 @@ class TrendHistory:
     points: tuple[TrendPoint, ...]
 
 
-# What an engine made of the request may differ from version to version, and is part of the answer.
-_TREND = """
-    WITH asked AS (SELECT * FROM measurements WHERE id = ?)
-    SELECT one.*, benchmarks.name AS benchmark_name, imported,
+_POINT = """one.*, benchmarks.name AS benchmark_name, imported,
         coalesce(one.started_at_unix_ns, created_at_unix_ns) AS at_unix_ns, host->>'cpu_model' AS cpu_model,
-        machine.* EXCLUDE (measurement_id)
+        machine.* EXCLUDE (measurement_id)"""
+
+_SURROUNDINGS = """JOIN benchmarks ON benchmarks.id = one.benchmark_id
+    LEFT JOIN benchmark_snapshots AS seen ON seen.benchmark_id = one.benchmark_id AND seen.target = one.target
+    LEFT JOIN (
+        SELECT measurement_id, median(reference_product_ns) AS reference_product_ns,
+            median(reference_stream_ns) AS reference_stream_ns,
+            avg(CASE WHEN len(disturbances) > 0 THEN 1.0 ELSE 0.0 END) AS disturbed
+        FROM blocks GROUP BY measurement_id
+    ) AS machine ON machine.measurement_id = one.id"""
+
+# What an engine made of the request may differ from version to version, and is part of the answer.
+_TREND = f"""
+    WITH asked AS (SELECT * FROM measurements WHERE id = ?)
+    SELECT {_POINT}
     FROM asked JOIN measurements AS one ON one.model_digest = asked.model_digest
         AND one.target = asked.target AND one.device = asked.device
         AND one.batch = asked.batch AND one.cores = asked.cores AND one.streams = asked.streams
@@ -71,61 +81,54 @@ _TREND = """
         AND one.load = asked.load AND one.requests = asked.requests
         AND one.arrival_process IS NOT DISTINCT FROM asked.arrival_process
         AND one.arrival_rate_per_s IS NOT DISTINCT FROM asked.arrival_rate_per_s
-    JOIN benchmarks ON benchmarks.id = one.benchmark_id
-    LEFT JOIN benchmark_snapshots AS seen ON seen.benchmark_id = one.benchmark_id AND seen.target = one.target
-    LEFT JOIN ({machine}) AS machine ON machine.measurement_id = one.id
-    ORDER BY at_unix_ns DESC, one.id LIMIT ?"""
-
-_MACHINE = """
-    SELECT measurement_id, median(reference_product_ns) AS reference_product_ns,
-        median(reference_stream_ns) AS reference_stream_ns,
-        avg(CASE WHEN len(disturbances) > 0 THEN 1.0 ELSE 0.0 END) AS disturbed
-    FROM blocks GROUP BY measurement_id"""
+    {_SURROUNDINGS}
+    ORDER BY at_unix_ns DESC, one.id LIMIT ?"""  # noqa: S608
 
 # A gate's processes are shorter than others, and it has been asked because of what the others said.
-_HISTORIES = """
-    SELECT one.*, benchmarks.name AS benchmark_name, imported,
-        coalesce(one.started_at_unix_ns, created_at_unix_ns) AS at_unix_ns, host->>'cpu_model' AS cpu_model,
-        machine.* EXCLUDE (measurement_id)
-    FROM measurements AS one JOIN benchmarks ON benchmarks.id = one.benchmark_id
-    LEFT JOIN benchmark_snapshots AS seen ON seen.benchmark_id = one.benchmark_id AND seen.target = one.target
-    LEFT JOIN ({machine}) AS machine ON machine.measurement_id = one.id
+_HISTORIES = f"""
+    SELECT {_POINT}
+    FROM measurements AS one {_SURROUNDINGS}
     WHERE plan->>'gate' IS NULL AND one.median_ns IS NOT NULL
         AND (? IS NULL OR one.model_digest = ?) AND (? IS NULL OR one.target = ?)
         AND (? IS NULL OR one.engine = ?)
     QUALIFY row_number() OVER (
         PARTITION BY model_digest, one.target, engine, environment, device, batch, cores, load
         ORDER BY at_unix_ns DESC, one.id) <= ?
-    ORDER BY at_unix_ns DESC, one.id"""
+    ORDER BY at_unix_ns DESC, one.id"""  # noqa: S608
 
 
-def trend(connection: duckdb.DuckDBPyConnection, measurement_id: str, most: int) -> tuple[TrendPoint, ...]:
-    """Return the measurement and its like in every benchmark, oldest first; the newest `most` of them.
+class TrendStore(StoreFile):
+    """What was measured more than once, over all benchmarks."""
 
-    Alike are those of the same model version, target, device and configuration, whatever the engine and its `options`.
-    """
-    query = _TREND.format(machine=_MACHINE)
-    return tuple(_point(row) for row in reversed(rows(connection, query, measurement_id, most)))
+    def trend(self, measurement_id: str, most: int = 500) -> tuple[TrendPoint, ...]:
+        """Return a measurement and its like in all benchmarks on all engines, oldest first; the newest `most`.
 
+        Alike are those of the same model version, target, device and configuration, whatever the engine and its
+        `options`.
+        """
+        with self._reading() as connection:
+            return tuple(_point(row) for row in reversed(rows(connection, _TREND, measurement_id, most)))
 
-def histories(
-    connection: duckdb.DuckDBPyConnection,
-    model_digest: str | None,
-    target: str | None,
-    engine: str | None,
-    most: int,
-) -> tuple[TrendHistory, ...]:
-    """Return what has been measured more than once, or of these only, without gates; the newest `most` of each.
+    def histories(
+        self,
+        model_digest: str | None = None,
+        target: str | None = None,
+        engine: str | None = None,
+        most: int = 500,
+    ) -> tuple[TrendHistory, ...]:
+        """Return the histories of what has been measured more than once, the newest `most` points of each.
 
-    What differs in anything that was asked for is another history; only when to stop, and which values of inputs were
-    drawn, may differ.
-    """
-    wanted = (model_digest, model_digest, target, target, engine, engine, most)
-    parted: dict[Hashable, list[tuple[Row, Configuration]]] = {}
-    for row in rows(connection, _HISTORIES.format(machine=_MACHINE), *wanted):
-        chosen = CONFIGURATION.from_data(json.loads(row["configuration"]))
-        parted.setdefault(_likeness(row, chosen), []).append((row, chosen))
-    return tuple(_history(found) for found in parted.values() if len(found) > 1)
+        Of these only, where one is named; without gates. What differs in anything that was asked for is another
+        history; only when to stop, and which values of inputs were drawn, may differ.
+        """
+        wanted = (model_digest, model_digest, target, target, engine, engine, most)
+        parted: dict[Hashable, list[tuple[Row, Configuration]]] = {}
+        with self._reading() as connection:
+            found = rows(connection, _HISTORIES, *wanted)
+        for row in found:
+            chosen = CONFIGURATION.from_data(json.loads(row["configuration"]))
+            parted.setdefault(_likeness(row, chosen), []).append((row, chosen))
+        return tuple(_history(alike) for alike in parted.values() if len(alike) > 1)
 
 
 def _likeness(row: Row, chosen: Configuration) -> Hashable:

@@ -22,7 +22,7 @@ from enginebench_controller.plan.plan import (
 )
 from enginebench_controller.records import Benchmark, Measurement, Profile
 from enginebench_controller.stats.paired import FEWEST_PAIRS
-from enginebench_controller.store.measurements import BenchmarkEntry
+from enginebench_controller.store.benchmarks import BenchmarkEntry
 from enginebench_controller.verdicts.gate_results import Arm, GateExplanation, GateResult, Judged, LayerShare, judge
 from enginebench_controller.verdicts.gate_rule import GateOutcome, promised_difference
 from enginebench_controller.verdicts.layers.profiles import compare_profiles

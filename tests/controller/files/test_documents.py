@@ -14,7 +14,7 @@ from enginebench_controller.files.benchmarks import (
     target_document,
 )
 from enginebench_controller.records import Effective, Readback, ReadbackSource, Status
-from enginebench_controller.store.measurements import BenchmarkEntry
+from enginebench_controller.store.benchmarks import BenchmarkEntry
 
 
 def strict(document):

@@ -2,8 +2,7 @@
 
 import invented
 from enginebench_controller.records import Status
-from enginebench_controller.store.benchmarks import BenchmarkPage, Fastest, ListedBenchmark
-from enginebench_controller.store.measurements import BenchmarkEntry
+from enginebench_controller.store.benchmarks import BenchmarkEntry, BenchmarkPage, Fastest, ListedBenchmark
 from enginebench_ui.pages.benchmarks.shapes import benchmark_views, found_text
 from enginebench_ui.shared.text import benchmark_title
 

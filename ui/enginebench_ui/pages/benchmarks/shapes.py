@@ -4,8 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from enginebench_controller.records import Status
-from enginebench_controller.store.benchmarks import BenchmarkPage, Fastest, ListedBenchmark
-from enginebench_controller.store.measurements import BenchmarkEntry
+from enginebench_controller.store.benchmarks import BenchmarkEntry, BenchmarkPage, Fastest, ListedBenchmark
 from enginebench_ui.shared.text import benchmark_title, count_of, instant, number, shortened, tallies
 
 _LONGEST_MODEL = 48

@@ -1,11 +1,13 @@
-"""Peaks in a real store: every calibration is kept, the last one is told."""
+"""Targets in a real store, with what they said last; of their peaks every calibration is kept, the last one is told."""
 
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from enginebench_controller.records import EngineRef, Peak, PeakKind, Rate
+import invented
+from enginebench_controller.errors import InputError
+from enginebench_controller.records import EngineRef, Peak, PeakKind, Rate, Target
 from enginebench_controller.store.store import Store
 
 PEAK = Peak(
@@ -27,6 +29,35 @@ MEMORY = replace(PEAK, kind=PeakKind.BANDWIDTH, what="read", precision=None, wor
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "results.duckdb")
+
+
+def test_an_older_word_of_a_target_does_not_replace_a_newer_one(store: Store) -> None:
+    newer = invented.snapshot(seen_at_unix_ns=invented.CREATED_NS + 5)
+    store.save_snapshot(newer)
+    store.save_snapshot(invented.snapshot())
+
+    assert store.snapshots() == (newer,)
+
+
+def test_targets_are_added_listed_and_removed_with_what_they_said(store: Store) -> None:
+    store.add_target(Target("nuc", "nuc:50051", 2))
+    store.add_target(Target("arm", "arm:50051", 1))
+    store.save_snapshot(invented.snapshot("nuc"))
+
+    assert [target.name for target in store.targets()] == ["arm", "nuc"]
+    store.remove_target("nuc")
+    assert store.targets() == (Target("arm", "arm:50051", 1),)
+    assert store.snapshots() == ()
+
+
+def test_a_target_name_is_taken_once_and_unknown_ones_are_refused(store: Store) -> None:
+    store.add_target(Target("nuc", "nuc:50051", 2))
+
+    with pytest.raises(InputError, match="a target 'nuc' already"):
+        store.add_target(Target("nuc", "elsewhere:50051", 3))
+    with pytest.raises(InputError, match="no target 'arm'"):
+        store.remove_target("arm")
+    assert store.targets()[0].address == "nuc:50051"
 
 
 def test_peaks_come_back_as_they_were(store: Store) -> None:
