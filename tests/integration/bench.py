@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from enginebench_controller.home import Home
 from enginebench_controller.records import Measurement
+from printed import check_command
 
 ROOT = Path(__file__).parents[2]
 UNHURRIED = ("--keep-noisy", "--wait-quiet", "0s")
@@ -32,11 +33,12 @@ class Bench:
     home: Path
 
     def cli(self, *arguments: object, expect: int | None = 0, timeout: float = 120) -> subprocess.CompletedProcess[str]:
-        """Run `enginebench`; the exit code must be `expect`, and there must be no traceback."""
+        """Run `enginebench`; it must end with `expect`, without a traceback, and print documents as they should be."""
         command = [sys.executable, "-m", "enginebench_controller", *map(str, arguments)]
         done = subprocess.run(command, capture_output=True, text=True, env=self.variables, timeout=timeout, check=False)
         assert "Traceback" not in done.stderr, done.stderr
         assert expect is None or done.returncode == expect, (done.returncode, done.stdout, done.stderr)
+        check_command(arguments, done.stdout)
         return done
 
     def json(self, *arguments: object, expect: int | None = 0, timeout: float = 120) -> Any:
