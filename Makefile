@@ -5,7 +5,7 @@
 #   make check   formatter, linter, types, import contracts, generated code: what is quick
 #   make ui      the pages over what `make demo` measured
 #   make screenshots    pictures of every page, for docs/ and for designers: about fifteen minutes
-#   make docs    the pages that are printed from tables in the code
+#   make docs    the pages and schemas that are printed from tables in the code
 #   make audit    whether a dependency has a known vulnerability; needs the internet
 #   make wheels-check    whether small boards can install the base without compiling: also among `make test`
 #   make faults    the tests of the faults of docs/evidence/faults.md
@@ -79,6 +79,7 @@ docs: $(VENV)/.stamp
 	$(BIN)/python tests/faults.py
 	$(BIN)/python docs/reference/errors.py > docs/reference/errors.md
 	$(BIN)/python -m enginebench_controller.store.tables > docs/reference/tables.md
+	$(BIN)/python -m enginebench_controller.files.schemas docs/reference/schemas
 
 setup: $(VENV)/.stamp $(DEEPSPARSE_STAMP)
 

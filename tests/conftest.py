@@ -1,4 +1,7 @@
-"""For all tests: no deadlines on generated examples, since a machine that also measures may be slow."""
+"""For all tests: what commands print is held to its schema, and generated examples have no deadlines.
+
+Deadlines would be for machines that do nothing else: one that also measures may be slow.
+"""
 
 import sys
 from importlib.util import find_spec
@@ -8,6 +11,11 @@ if find_spec("hypothesis"):  # not in DeepSparse's environment, whose tests have
 
     settings.register_profile("unhurried", deadline=None)
     settings.load_profile("unhurried")
+
+if find_spec("jsonschema") and find_spec("typer"):  # likewise
+    from printed import check_all_commands
+
+    check_all_commands()
 
 
 def pytest_sessionfinish() -> None:

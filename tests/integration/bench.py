@@ -21,6 +21,7 @@ from onnx import TensorProto, helper, numpy_helper
 from enginebench_controller.__main__ import main
 from enginebench_controller.home import Home
 from enginebench_controller.records import Measurement
+from printed import check_command
 
 ROOT = Path(__file__).parents[2]
 UNHURRIED = ("--keep-noisy", "--wait-quiet", "0s")
@@ -49,7 +50,7 @@ class Bench:
     def cli(
         self, *arguments: object, expect: int | None = 0, timeout: float = 120, started: bool = False
     ) -> subprocess.CompletedProcess[str]:
-        """Run `enginebench`; the exit code must be `expect`, and there must be no traceback.
+        """Run `enginebench`; it must end with `expect`, without a traceback, and print documents as they should be.
 
         It runs in this process, which has loaded already what takes a command a second or two. `started`, it is a
         process of its own, for tests of what a process does; so it is from another thread, or where a loop runs.
@@ -59,6 +60,7 @@ class Bench:
         done = self._in_this_process(words) if here else self._started(words, timeout)
         assert "Traceback" not in done.stderr, done.stderr
         assert expect is None or done.returncode == expect, (done.returncode, done.stdout, done.stderr)
+        check_command(arguments, done.stdout)
         return done
 
     def _started(self, words: list[str], timeout: float) -> subprocess.CompletedProcess[str]:

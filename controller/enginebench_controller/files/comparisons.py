@@ -2,30 +2,45 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
-from enginebench_controller.files.benchmarks import SCHEMA_VERSION, engine_document, subject_document
-from enginebench_controller.records import Benchmark, Measurement, Profile
+from enginebench_controller.files.answers import AnswerForm, answers_document
+from enginebench_controller.files.benchmarks import SubjectForm, subject_document
+from enginebench_controller.files.documents import Document, head
+from enginebench_controller.files.forms import (
+    DocumentForm,
+    EngineForm,
+    Form,
+    ModelForm,
+    NamedForm,
+    OutcomeForm,
+    engine_document,
+    with_fields_of,
+)
+from enginebench_controller.records import Benchmark, Configuration, Effective, Measurement, Profile
 from enginebench_controller.records.fields import CONFIGURATION, EFFECTIVE, finite
 from enginebench_controller.stats import layers as figures
+from enginebench_controller.stats.comparison import ComparisonMethod, Verdict
+from enginebench_controller.stats.layers import MeanRatio
 from enginebench_controller.verdicts.answers import Answer
-from enginebench_controller.verdicts.conditions import Check
-from enginebench_controller.verdicts.layers.profiles import JoinCoverage, ProfileComparison, ProfilePair
+from enginebench_controller.verdicts.conditions import Check, ConditionOutcome
+from enginebench_controller.verdicts.layers.advice import Advice
+from enginebench_controller.verdicts.layers.profiles import (
+    JoinCoverage,
+    ProfileComparison,
+    ProfilePair,
+    Transition,
+    TypeRow,
+)
 from enginebench_controller.verdicts.layers.rows import LayerRow, LayerVerdict, RowSide
+from enginebench_controller.verdicts.layers.summary import SettingDifference
 from enginebench_controller.verdicts.pairing import Compared
 from enginebench_controller.verdicts.soundness import Soundness
-
-COMPARISON_VERSION = 1
-KIND = "enginebench-profile-comparison"
-
-Document = dict[str, Any]
 
 
 def comparison_document(comparison: ProfileComparison, checks: Sequence[Check] | None = None) -> Document:
     """Describe a comparison; `checks` are those of `--fail-if`."""
     return {
-        "schema_version": COMPARISON_VERSION,
-        "kind": KIND,
+        **head("profile_comparison"),
         "sides": [side_document(profile) for profile in comparison.profiles],
         "practical": comparison.practical,
         "remarks": list(comparison.remarks),
@@ -149,13 +164,13 @@ def benchmarks_document(
     checks: Sequence[Check] | None = None,
     outcome: Soundness | None = None,
     answers: Sequence[Answer] = (),
-) -> dict[str, Any]:
+) -> Document:
     """Describe the pairs and what came of them; `benchmarks` is empty where single measurements were compared.
 
     `outcome` says of all that was given what could not be compared, or not be used.
     """
     return {
-        "schema_version": SCHEMA_VERSION,
+        **head("comparison"),
         "answers": answers_document(answers),
         "benchmarks": [{"id": benchmark.id, "name": benchmark.name} for benchmark in benchmarks],
         "comparisons": [_comparison(one) for one in compared],
@@ -164,7 +179,7 @@ def benchmarks_document(
     }
 
 
-def _comparison(compared: Compared) -> dict[str, Any]:
+def _comparison(compared: Compared) -> Document:
     found = compared.comparison
     return {
         "first": _side(compared.first),
@@ -181,7 +196,7 @@ def _comparison(compared: Compared) -> dict[str, Any]:
     }
 
 
-def _side(measurement: Measurement) -> dict[str, Any]:
+def _side(measurement: Measurement) -> Document:
     return {
         "id": measurement.id,
         "benchmark_id": measurement.benchmark_id,
@@ -195,19 +210,133 @@ def _side(measurement: Measurement) -> dict[str, Any]:
     }
 
 
-def answers_document(answers: Sequence[Answer]) -> list[dict[str, Any]]:
-    """Answers as JSON-able data, described in docs/reference/cli.md."""
-    return [
-        {
-            "sentence": one.sentence,
-            "outcome": one.outcome.value,
-            "work": one.work,
-            "metric": one.metric.value,
-            "places": [vars(place) | {"standing": place.standing.value} for place in one.places],
-            "same_within": one.bound,
-            "command": one.command,
-            "advice": one.advice,
-            "remarks": list(one.remarks),
-        }
-        for one in answers
-    ]
+class CheckForm(Form):
+    """What came of a condition of `--fail-if`, for one pair, or one row of it."""
+
+    pair: str
+    subject: str
+    condition: str
+    outcome: ConditionOutcome
+    sentence: str
+
+
+class SideForm(Form):
+    """One of two measurements that were compared."""
+
+    id: str
+    benchmark_id: str
+    target: str
+    engine: EngineForm
+    model: ModelForm
+    configuration: Configuration
+    effective: Effective
+    median_ns: float | None
+    energy_j_per_inference: float | None
+
+
+class ComparedForm(Form):
+    """The second measurement compared with the first: 1.1 takes 10 % longer."""
+
+    first: SideForm
+    second: SideForm
+    ratio: float | None
+    ratio_low: float | None
+    ratio_high: float | None
+    p_value: float | None
+    verdict: Verdict
+    method: ComparisonMethod | None
+    paired: bool
+    note: str
+    remarks: tuple[str, ...]
+
+
+class ComparisonDocument(DocumentForm):
+    """Pairs of measurements, and what came of them; `benchmarks` is empty where single measurements were compared."""
+
+    document = "comparison"
+
+    answers: tuple[AnswerForm, ...]
+    benchmarks: tuple[NamedForm, ...]
+    comparisons: tuple[ComparedForm, ...]
+    checks: tuple[CheckForm, ...] | None
+    outcome: OutcomeForm | None
+
+
+class ProfileSideForm(SubjectForm):
+    """One of the profiles that were compared: how long it took, and what it asked for."""
+
+    name: str
+    created_at_unix_ns: int
+    cpu: str | None
+    iterations: int | None
+    unprofiled_latency_ns: int | None
+    profiled_latency_ns: int | None
+    profiled_to_unprofiled: float | None
+    layers_ns: float | None
+    layers_to_latency: float | None
+    matched_share: float | None
+    largest_group_share: float | None
+    flops: int | None
+    flops_coverage: float | None
+    parameters: int | None
+    nonzero_parameters: int | None
+    model_size_bytes: int | None
+    peak_rss_bytes: int | None
+    energy_uj: None
+    imposed_sparsity: float | None
+    optimization_level: int | None
+
+
+@with_fields_of(RowSide)
+class RowSideForm(Form):
+    """One profile's part of a row, in the engine's own words; `precision` is made comparable."""
+
+    precision: str | None
+
+
+@with_fields_of(LayerRow, without=("order",))
+class RowForm(Form):
+    """Layers of two profiles that run the same source nodes; `outcome` is the verdict, or why there is none."""
+
+    first: RowSideForm
+    second: RowSideForm
+    outcome: str
+
+
+@with_fields_of(JoinCoverage)
+class JoinCoverageForm(Form):
+    """How much of each side's time stands in rows that both executed; `joined_share` as a share."""
+
+    joined_share: tuple[float | None, float | None]
+
+
+class PairForm(Form):
+    """A profile compared with the first, layer by layer; both by id."""
+
+    first: str
+    second: str
+    unprofiled_ratio: float | None
+    layers_sum: MeanRatio | None
+    remarks: tuple[str, ...]
+    coverage: JoinCoverageForm
+    verdicts: dict[LayerVerdict, int]
+    types: tuple[TypeRow, ...]
+    engine_types: tuple[TypeRow, ...]
+    transitions: tuple[Transition, ...]
+    layers: tuple[RowForm, ...]
+
+
+class ProfileComparisonDocument(DocumentForm):
+    """Profiles, each compared with the first one."""
+
+    document = "profile_comparison"
+
+    kind: str
+    sides: tuple[ProfileSideForm, ...]
+    practical: float
+    remarks: tuple[str, ...]
+    settings: tuple[SettingDifference, ...]
+    comparisons: tuple[PairForm, ...]
+    advice: tuple[Advice, ...]
+    checks: tuple[CheckForm, ...] | None
+    outcome: OutcomeForm

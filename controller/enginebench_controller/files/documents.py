@@ -1,86 +1,97 @@
-"""Reading a file that an export wrote: whether it is one, of which schema version, and what is wrong with it."""
+"""All documents that leave or enter as JSON, in one table: name, schema version, form, and the commands that print it.
 
-import json
+A version grows only when something is removed or changes its meaning; new fields may appear at any time. Forms are
+named, not loaded: a command that prints one document needs no other. `files.schemas` prints docs/reference/schemas/.
+"""
+
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Generic, NoReturn, TypeVar
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any
 
-from pydantic import BaseModel, ValidationError
-
-from enginebench_controller.errors import InputError
-
-Content = TypeVar("Content", bound=BaseModel)
-
-_MAX_REASONS = 3
+Document = dict[str, Any]
+"""What a function that builds one returns: JSON-able data."""
 
 
 @dataclass(frozen=True)
-class ExportKind(Generic[Content]):
-    """A kind of export: the word its files bear, the command that makes one, its schema version and form."""
+class DocumentKind:
+    """A kind of document. `form` is where its pydantic form is, as "module:name" within enginebench_controller.
+
+    `version` is None of what has no place for one, such as a list. `commands` print it with `--json`; `export` is the
+    command that writes it to a file for others to import, and `kind` the word by which such a file is known.
+    """
 
     name: str
-    command: str
-    schema_version: int
-    form: type[Content]
+    version: int | None
+    form: str
+    commands: tuple[str, ...]
+    kind: str = ""
+    export: str = ""
+
+    def load(self) -> Any:
+        """The form: a class, or a type that pydantic's `TypeAdapter` takes."""
+        module, _, name = self.form.partition(":")
+        return getattr(import_module(f"enginebench_controller.{module}"), name)
 
 
-def read_export(path: Path, kind: ExportKind[Content]) -> Content:
-    """Return what an export holds, checked field by field.
+_ISSUING = ("ca issue agent", "ca issue client", "ca renew")
+_DERIVING = ("models add", "models quantize", "models prune", "models convert")
+_LADDERS = ("ladder throughput", "ladder latency", "ladder show")
 
-    Raises `InputError` for a file that is missing, not an export of this kind, made by a newer enginebench or damaged.
-    """
-    text = _read(path)
-    _check_version(_parse(text, path), path, kind)
-    try:
-        return kind.form.model_validate_json(text)
-    except ValidationError as error:
-        raise InputError(f"{path} is damaged, nothing was imported: {_reasons(error)}") from None
+_TABLE = (
+    # 2: percentiles are a list with intervals, inputs are an `input_set`, and an export holds samples by the block.
+    DocumentKind("benchmark", 2, "files.answers:BenchmarkDocument", ("run", "rerun", "demo", "show")),
+    DocumentKind("gated_benchmark", 2, "files.gates:GatedBenchmarkDocument", ("show",)),
+    DocumentKind("benchmarks", 2, "files.benchmarks:BenchmarksDocument", ("list",)),
+    DocumentKind(
+        *("export", 2, "files.benchmark_exports:ExportDocument", ()),
+        kind="enginebench-export",
+        export="enginebench export ID --output FILE",
+    ),
+    DocumentKind("comparison", 2, "files.comparisons:ComparisonDocument", ("compare",)),
+    DocumentKind(
+        *("profile_comparison", 1, "files.comparisons:ProfileComparisonDocument", ("compare",)),
+        kind="enginebench-profile-comparison",
+    ),
+    DocumentKind("gate", 1, "files.gates:GateDocument", ("gate", "run", "rerun"), kind="enginebench-gate"),
+    DocumentKind("trend", 1, "files.gates:TrendDocument", ("trend",), kind="enginebench-trend"),
+    DocumentKind("ladder", 1, "files.ladders:LadderDocument", _LADDERS),
+    # 2: layers say what they were matched to, and a profile has nodes, work, coverage and figures.
+    DocumentKind(
+        *("profiles", 2, "files.profiles:ProfilesDocument", ("profile", "profiles show")),
+        kind="enginebench-profiles",
+        export="enginebench profiles export ID --output FILE",
+    ),
+    DocumentKind("profile_list", 2, "files.profiles:ProfileListDocument", ("profiles list",)),
+    DocumentKind(
+        *("prospects", 1, "files.prospects:ProspectsDocument", ("prospects pruning", "prospects show")),
+        kind="enginebench-pruning-prospects",
+    ),
+    DocumentKind("advice", 1, "files.prospects:AdviceDocument", ("advise",), kind="enginebench-advice"),
+    DocumentKind("flops", 1, "files.flops:FlopsDocument", ("flops",)),
+    DocumentKind("query", 1, "files.store_answers:QueryDocument", ("query",)),
+    DocumentKind("store_check", 1, "files.store_answers:StoreCheckDocument", ("store check",)),
+    DocumentKind("dry_run", 1, "cli.forms:DryRunDocument", ("run --dry-run",)),
+    DocumentKind("resume", 1, "cli.forms:ResumeDocument", ("resume",)),
+    DocumentKind("jobs", 1, "cli.forms:JobsDocument", ("jobs list",)),
+    DocumentKind("job", 1, "cli.forms:JobDocument", ("jobs show",)),
+    DocumentKind("models", 1, "cli.forms:ModelsDocument", ("models list",)),
+    DocumentKind("model", None, "files.benchmarks:ModelVersionForm", _DERIVING),
+    DocumentKind("devices", 1, "cli.forms:DevicesDocument", ("devices",)),
+    DocumentKind("targets", None, "cli.forms:TargetList", ("targets list",)),
+    DocumentKind("target_health", None, "cli.forms:HealthList", ("targets check",)),
+    DocumentKind("found_targets", 1, "cli.forms:FoundTargetsDocument", ("targets find",)),
+    DocumentKind("calibration", 1, "cli.forms:CalibrationDocument", ("targets calibrate",)),
+    DocumentKind("certificates", None, "cli.forms:CertificateList", ("ca list",)),
+    DocumentKind("certificate", None, "cli.forms:HandedOutForm", _ISSUING),
+    DocumentKind("revocation", None, "cli.forms:RevocationForm", ("ca revoke",)),
+)
+
+DOCUMENTS: Mapping[str, DocumentKind] = MappingProxyType({one.name: one for one in _TABLE})
 
 
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise InputError(f"there is no file {path}") from None
-    except OSError as error:
-        raise InputError(f"{path} could not be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path} is not text, so it is no export") from None
-
-
-def _parse(text: str, path: Path) -> Any:
-    try:
-        return json.loads(text, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not valid JSON ({error}); export it again") from None
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a JSON number")
-
-
-def _check_version(data: Any, path: Path, kind: ExportKind[Content]) -> None:
-    """Raise `InputError` for anything that is no such export, or is one of another version."""
-    if not isinstance(data, Mapping) or data.get("kind") != kind.name:
-        raise InputError(f"{path} is not an export; make one with `{kind.command}`")
-    version = data.get("schema_version")
-    if type(version) is not int:
-        raise InputError(f"{path} has no usable schema_version; export it again")
-    if version > kind.schema_version:
-        raise InputError(
-            f"{path} was exported by a newer enginebench (schema {version}; this one knows {kind.schema_version}); "
-            "upgrade enginebench to import it"
-        )
-    if version < kind.schema_version:
-        raise InputError(
-            f"{path} was exported by an older enginebench (schema {version}; this one knows {kind.schema_version}); "
-            f"export it again, with this one, by `{kind.command}`"
-        )
-
-
-def _reasons(error: ValidationError) -> str:
-    problems = error.errors(include_url=False, include_input=False, include_context=False)
-    listed = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in problems[:_MAX_REASONS]]
-    more = f" and {len(problems) - _MAX_REASONS} more" if len(problems) > _MAX_REASONS else ""
-    return "; ".join(listed) + more
+def head(name: str) -> Document:
+    """What a document of this name begins with: its schema version, and its kind where it has one."""
+    found = DOCUMENTS[name]
+    return {"schema_version": found.version} | ({"kind": found.kind} if found.kind else {})

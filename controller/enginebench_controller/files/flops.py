@@ -2,15 +2,15 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Literal
 
+from enginebench_controller.files.documents import Document, head
+from enginebench_controller.files.forms import DocumentForm, Form, ModelForm, with_fields_of
 from enginebench_controller.graph.flops.counting import model_cost, node_costs, operator
 from enginebench_controller.graph.flops.saved_programs import ProgramCost
 from enginebench_controller.graph.flops.work import Method, ModelCost, NodeCost
 from enginebench_controller.graph.source_graph import SourceGraph, SourceNode
 from enginebench_controller.records import InputTensor, ModelVersion
-
-Document = dict[str, Any]
 
 CONVENTION = "1 MAC = 2 FLOPs"
 
@@ -56,7 +56,7 @@ def known_sum(values: Iterable[int | None]) -> int:
 
 def _head(version: ModelVersion) -> Document:
     return {
-        "schema_version": 1,
+        **head("flops"),
         "model": {"name": version.name, "digest": version.digest},
         "convention": CONVENTION,
     }
@@ -92,3 +92,77 @@ def sum_or_none(values: Iterable[int | None]) -> int | None:
     """The sum; None if any value is."""
     found = list(values)
     return None if None in found else sum(value for value in found if value is not None)
+
+
+class CountForm(DocumentForm):
+    """What was counted, and how."""
+
+    document = "flops"
+
+    model: ModelForm
+    convention: Literal["1 MAC = 2 FLOPs"]
+
+
+@with_fields_of(ModelCost)
+class TotalForm(Form):
+    """The totals of a model; `intensity` is in operations a byte."""
+
+    coverage_percent: float | None
+    intensity: float | None
+
+
+class OperatorForm(Form):
+    """The nodes of one operator; a sum is null where one of them is unknown."""
+
+    operator: str
+    nodes: int
+    macs: int | None
+    flops: int | None
+    parameters: int | None
+    nonzero_parameters: int | None
+    weight_bytes: int | None
+    activation_bytes: int | None
+    methods: tuple[Method, ...]
+    unknown_nodes: int
+
+
+@with_fields_of(NodeCost)
+class NodeForm(Form):
+    """A node of the model as given, with its cost."""
+
+    index: int
+    name: str
+    operator: str
+    output_shapes: tuple[tuple[int, ...] | None, ...]
+    weights: tuple[str, ...]
+    folded: bool
+    intensity: float | None
+
+
+class GraphCostDocument(CountForm):
+    """A graph with every node."""
+
+    batch: int | None
+    inputs: dict[str, tuple[int, ...] | None]
+    assumptions: tuple[str, ...]
+    total: TotalForm
+    operators: tuple[OperatorForm, ...]
+    nodes: tuple[NodeForm, ...]
+
+
+@with_fields_of(ProgramCost)
+class ProgramTotalForm(Form):
+    """Products only: all operations are not known."""
+
+    flops: None
+
+
+class ProgramCostDocument(CountForm):
+    """A saved program of PyTorch, by its own counter."""
+
+    inputs: dict[str, tuple[int, ...]]
+    counted_by: str
+    total: ProgramTotalForm
+
+
+FlopsDocument = GraphCostDocument | ProgramCostDocument

@@ -1,18 +1,28 @@
 """A gate's result as a JSON document and as Markdown for a pull request."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Literal
 
-from enginebench_controller.files.benchmarks import engine_document
+from enginebench_controller.files.benchmarks import BenchmarkForm
+from enginebench_controller.files.documents import Document, head
+from enginebench_controller.files.forms import (
+    DocumentForm,
+    EngineForm,
+    Form,
+    ModelForm,
+    NamedForm,
+    engine_document,
+)
 from enginebench_controller.files.report_forms import cell, table
 from enginebench_controller.plan.configurations import describe_load
-from enginebench_controller.plan.plan import BASE, HEAD, parse_duration_ns, parse_percent
-from enginebench_controller.records import Measurement
+from enginebench_controller.plan.plan import BASE, HEAD, GateMetric, parse_duration_ns, parse_percent
+from enginebench_controller.records import Configuration, Measurement
 from enginebench_controller.records.fields import CONFIGURATION, finite
 from enginebench_controller.stats.change_points import FEWEST_POINTS
 from enginebench_controller.store.trends import TrendPoint
-from enginebench_controller.verdicts.alerts import Alert, Confirmation, HistoryAlerts
-from enginebench_controller.verdicts.gate_results import GateResult, MetricResult, able, ratio_of_values
+from enginebench_controller.verdicts.alerts import Alert, Cause, Confirmation, Finding, HistoryAlerts
+from enginebench_controller.verdicts.gate_results import GateResult, LayerShare, MetricResult, able, ratio_of_values
+from enginebench_controller.verdicts.gate_rule import GateOutcome
 from enginebench_controller.verdicts.gate_words import (
     _UNITS,
     TITLES,
@@ -28,18 +38,12 @@ from enginebench_controller.verdicts.gate_words import (
 )
 from enginebench_controller.verdicts.parity import engine_label
 
-TREND_KIND, TREND_VERSION = "enginebench-trend", 1
 
-GATE_VERSION = 1
-KIND = "enginebench-gate"
-
-
-def gate_document(result: GateResult) -> dict[str, Any]:
+def gate_document(result: GateResult) -> Document:
     """The result as JSON-able data; `outcome` is "pass" for a pass only."""
     judged = result.judged
     return {
-        "schema_version": GATE_VERSION,
-        "kind": KIND,
+        **head("gate"),
         "benchmark": {"id": result.benchmark.id, "name": result.benchmark.name},
         "outcome": result.outcome.value,
         "better": result.is_better,
@@ -96,7 +100,7 @@ def gate_markdown(result: GateResult) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _side(result: GateResult, role: str, called: str) -> dict[str, Any]:
+def _side(result: GateResult, role: str, called: str) -> Document:
     one: Measurement = result.measurements[role]
     return {
         "called": called,
@@ -108,7 +112,7 @@ def _side(result: GateResult, role: str, called: str) -> dict[str, Any]:
     }
 
 
-def _metric(one: MetricResult) -> dict[str, Any]:
+def _metric(one: MetricResult) -> Document:
     found = ratio_of_values(one)
     middle, low, high = found or (None, None, None)
     control = [finite(value) for value in one.control.ratios] if one.control else None
@@ -129,7 +133,7 @@ def _metric(one: MetricResult) -> dict[str, Any]:
     }
 
 
-def _layers(result: GateResult) -> dict[str, Any] | None:
+def _layers(result: GateResult) -> Document | None:
     found = result.explanation
     if found is None:
         return None
@@ -144,17 +148,16 @@ def _layers(result: GateResult) -> dict[str, Any] | None:
     }
 
 
-def alerts_document(found: Sequence[tuple[HistoryAlerts, Sequence[Confirmation | None]]]) -> dict[str, Any]:
+def alerts_document(found: Sequence[tuple[HistoryAlerts, Sequence[Confirmation | None]]]) -> Document:
     """The histories with their alerts, and what is confirmed of them, as a JSON document."""
     return {
-        "kind": TREND_KIND,
-        "schema_version": TREND_VERSION,
+        **head("trend"),
         "points_needed": FEWEST_POINTS,
         "histories": [_history_document(one, confirmations) for one, confirmations in found],
     }
 
 
-def _history_document(one: HistoryAlerts, confirmations: Sequence[Confirmation | None]) -> dict[str, Any]:
+def _history_document(one: HistoryAlerts, confirmations: Sequence[Confirmation | None]) -> Document:
     history = one.history
     return {
         "model": history.model_name,
@@ -170,7 +173,7 @@ def _history_document(one: HistoryAlerts, confirmations: Sequence[Confirmation |
     }
 
 
-def _alert_document(alert: Alert, confirmation: Confirmation | None) -> dict[str, Any]:
+def _alert_document(alert: Alert, confirmation: Confirmation | None) -> Document:
     return {
         "before": _point_document(alert.before),
         "after": _point_document(alert.after),
@@ -186,7 +189,7 @@ def _alert_document(alert: Alert, confirmation: Confirmation | None) -> dict[str
     }
 
 
-def _point_document(point: TrendPoint) -> dict[str, Any]:
+def _point_document(point: TrendPoint) -> Document:
     return {
         "measurement_id": point.measurement_id,
         "benchmark_id": point.benchmark_id,
@@ -197,3 +200,137 @@ def _point_document(point: TrendPoint) -> dict[str, Any]:
         "reference_product_ns": point.reference_product_ns,
         "reference_stream_ns": point.reference_stream_ns,
     }
+
+
+class MemberForm(Form):
+    """Base or head: what it was called, and its measurement."""
+
+    called: str
+    measurement: str
+    target: str
+    engine: EngineForm
+    model: ModelForm
+    configuration: Configuration
+
+
+class ControlForm(Form):
+    """Base ÷ base, measured along, with its interval."""
+
+    ratio: float | None
+    low: float | None
+    high: float | None
+
+
+class MetricForm(Form):
+    """What is known of one metric; `ratio` is head ÷ base of the figure itself."""
+
+    metric: GateMetric
+    unit: Literal["ns", "bytes", "J", "items_per_s"]
+    decides: bool
+    base: float | None
+    head: float | None
+    ratio: float | None
+    ratio_low: float | None
+    ratio_high: float | None
+    control: ControlForm | None
+    difference: float
+    outcome: GateOutcome | None
+    better: bool
+    sentence: str
+
+
+class ExplanationForm(Form):
+    """The layers that differ most, or in a note why none are known."""
+
+    profiles: tuple[str, ...]
+    difference_ns: int | None
+    note: str | None
+    layers: tuple[LayerShare, ...]
+
+
+class GateDocument(DocumentForm):
+    """Whether head is worse than base; `difference` is D, and `difference_seen` what these pairs could have told."""
+
+    document = "gate"
+
+    kind: str
+    benchmark: NamedForm
+    outcome: GateOutcome
+    better: bool
+    sentence: str
+    self_test: bool
+    tolerance: float
+    budget_ns: int
+    difference: float
+    promised_difference: float | None
+    difference_seen: float | None
+    pairs: int
+    pair_seconds: float | None
+    base: MemberForm
+    head: MemberForm
+    metrics: tuple[MetricForm, ...]
+    layers: ExplanationForm | None
+    problems: tuple[str, ...]
+    remarks: tuple[str, ...]
+
+
+class GatedBenchmarkDocument(BenchmarkForm):
+    """The benchmark that a gate is stored as; the gate's verdict stands in the place of answers."""
+
+    document = "gated_benchmark"
+
+    gate: GateDocument
+
+
+class PointForm(Form):
+    """A measurement among its like in other benchmarks."""
+
+    measurement_id: str
+    benchmark_id: str
+    at_unix_ns: int
+    version: str | None
+    median_ns: float | None
+    throughput_items_per_s: float | None
+    reference_product_ns: float | None
+    reference_stream_ns: float | None
+
+
+class AlertForm(Form):
+    """A change of level, what it is put down to, and what a gate says of it, if there was one."""
+
+    before: PointForm
+    after: PointForm
+    points_before: int
+    points_after: int
+    time_ratio: float
+    reference_ratio: float | None
+    cause: Cause
+    sentence: str
+    finding: Finding | None
+    finding_sentence: str | None
+    gate: str | None
+
+
+class HistoryForm(Form):
+    """What has been measured again and again; `shortage` says where there are too few points to tell."""
+
+    model: str
+    model_digest: str
+    target: str
+    engine: str
+    environment: str
+    configuration: Configuration
+    points: int
+    shortage: str | None
+    newest: PointForm
+    alerts: tuple[AlertForm, ...]
+
+
+class TrendDocument(DocumentForm):
+    """Histories with their changes of level."""
+
+    document = "trend"
+
+    kind: str
+    points_needed: int
+    histories: tuple[HistoryForm, ...]

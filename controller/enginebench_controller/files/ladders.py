@@ -6,26 +6,33 @@ from pathlib import Path
 from typing import Any
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.files.benchmarks import engine_document
+from enginebench_controller.files.documents import Document, head
+from enginebench_controller.files.forms import (
+    DocumentForm,
+    EngineForm,
+    Form,
+    ModelForm,
+    NamedForm,
+    OutcomeForm,
+    engine_document,
+)
 from enginebench_controller.plan.plan import LadderKind
-from enginebench_controller.records import Interval, Measurement, ModelVersion, Status
+from enginebench_controller.records import Hint, Interval, Load, Measurement, ModelVersion, OutputCheck, Status
 from enginebench_controller.records.fields import OUTPUT_CHECK
-from enginebench_controller.verdicts.doubts import flags, marks
+from enginebench_controller.verdicts.doubts import Mark, flags, marks
 from enginebench_controller.verdicts.ladder import Gain, Ladder, RungResult, speed_interval
 from enginebench_controller.verdicts.soundness import soundness
 from enginebench_controller.verdicts.words import change_words, factor_words
 
-SCHEMA_VERSION = 1
 
-
-def ladder_document(ladder: Ladder, models: Iterable[ModelVersion] = ()) -> dict[str, Any]:
+def ladder_document(ladder: Ladder, models: Iterable[ModelVersion] = ()) -> Document:
     """The document that `enginebench ladder … --json` prints; its form is in docs/guide/ladder.md.
 
     `models`, all those of the store, tell which versions are to compute the same.
     """
     best = ladder.best
     return {
-        "schema_version": SCHEMA_VERSION,
+        **head("ladder"),
         "ladder": str(ladder.kind),
         "benchmark": {"id": ladder.benchmark.id, "name": ladder.benchmark.name},
         "target": next((one.target for one in ladder.measurements), None),
@@ -36,7 +43,7 @@ def ladder_document(ladder: Ladder, models: Iterable[ModelVersion] = ()) -> dict
     }
 
 
-def _rung(rung: RungResult) -> dict[str, Any]:
+def _rung(rung: RungResult) -> Document:
     measurement = rung.measurement
     return {
         "rung": rung.name,
@@ -57,7 +64,7 @@ def _rung(rung: RungResult) -> dict[str, Any]:
     }
 
 
-def _measurement(one: Measurement) -> dict[str, Any]:
+def _measurement(one: Measurement) -> Document:
     chosen = one.configuration
     return {
         "id": one.id,
@@ -77,7 +84,7 @@ def _measurement(one: Measurement) -> dict[str, Any]:
     }
 
 
-def _gain(gain: Gain | None) -> dict[str, Any] | None:
+def _gain(gain: Gain | None) -> Document | None:
     if gain is None:
         return None
     return {"over": gain.over, "share": gain.share, "noise": gain.noise, "within_noise": gain.is_within_noise}
@@ -85,6 +92,68 @@ def _gain(gain: Gain | None) -> dict[str, Any] | None:
 
 def _interval(interval: Interval | None, factor: float) -> list[float] | None:
     return None if interval is None else [interval.low * factor, interval.high * factor]
+
+
+class GainForm(Form):
+    """By how much a rung is better than the one called `over`: 0.5 is half as much again."""
+
+    over: str
+    share: float
+    noise: float | None
+    within_noise: bool
+
+
+class RungMeasurementForm(Form):
+    """What was measured on a rung."""
+
+    id: str
+    engine: EngineForm
+    model: ModelForm
+    device: str
+    batch: int
+    cores: int
+    load: Load
+    requests: int
+    hint: Hint
+    precision: str
+    options: dict[str, str]
+    images: int | None
+    flags: tuple[str, ...]
+    marks: tuple[Mark, ...]
+
+
+class RungForm(Form):
+    """One rung; numbers are null, and `reason` says why, where it is not available or has failed."""
+
+    rung: str
+    title: str
+    available: bool
+    reason: str | None
+    status: Status | None
+    first_inference_s: float | None
+    seconds_per_image: float | None
+    fps: float | None
+    fps_interval: tuple[float, float] | None
+    latency_ms: float | None
+    latency_interval_ms: tuple[float, float] | None
+    gain_over_previous: GainForm | None
+    gain_over_first: GainForm | None
+    output_check: OutputCheck | None
+    measurement: RungMeasurementForm | None
+
+
+class LadderDocument(DocumentForm):
+    """One model made faster step by step, from the lowest rung up."""
+
+    document = "ladder"
+
+    ladder: LadderKind
+    benchmark: NamedForm
+    target: str | None
+    best: str | None
+    rungs: tuple[RungForm, ...]
+    remarks: tuple[str, ...]
+    outcome: OutcomeForm
 
 
 SUFFIXES = (".svg", ".png")

@@ -10,46 +10,38 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from enginebench_controller.files.benchmarks import Count, Document, EngineForm, Form, Id, ModelForm, subject_document
-from enginebench_controller.files.documents import ExportKind, read_export
+from enginebench_controller.files.benchmarks import SubjectForm, subject_document
+from enginebench_controller.files.documents import Document, head
+from enginebench_controller.files.forms import Count, Derived, DocumentForm, Form, OutcomeForm, Sometimes
+from enginebench_controller.files.reading import read_export
 from enginebench_controller.graph.roofline import Roofline, rooflines
 from enginebench_controller.records import (
-    Configuration,
     Coverage,
-    Effective,
     EngineRef,
-    Failure,
+    Interval,
     Layer,
     LayerState,
     ModelWork,
+    PassKind,
     Peak,
     Phase,
     Profile,
     ProfileNode,
-    Status,
 )
 from enginebench_controller.records.fields import INTERVAL, PHASES, finite
 from enginebench_controller.stats import layers as figures
+from enginebench_controller.stats.layers import TypeTime
 from enginebench_controller.store.store import Store
-
-PROFILES_VERSION = 2
-"""2: layers say what they were matched to, and a profile has nodes, work, coverage and figures."""
-
-KIND = "enginebench-profiles"
 
 
 def profiles_document(profiles: Iterable[Profile], peaks: Sequence[Peak] = ()) -> Document:
     """Describe whole profiles; `peaks` are those of their targets."""
-    return {
-        "schema_version": PROFILES_VERSION,
-        "kind": KIND,
-        "profiles": [profile_document(profile, peaks) for profile in profiles],
-    }
+    return head("profiles") | {"profiles": [profile_document(profile, peaks) for profile in profiles]}
 
 
 def profile_list_document(profiles: Iterable[Profile]) -> Document:
     """Describe profiles as a list, without what takes their layers or nodes to tell."""
-    return {"schema_version": PROFILES_VERSION, "profiles": [_heading(profile) for profile in profiles]}
+    return head("profile_list") | {"profiles": [_heading(profile) for profile in profiles]}
 
 
 def profile_document(profile: Profile, peaks: Sequence[Peak] = ()) -> Document:
@@ -140,6 +132,7 @@ class CoverageForm(Form):
     matched_ns: Count
     unmatched_ns: Count
     largest_group_share: Share
+    matched_share: Derived[Share | None]
 
 
 class WorkForm(Form):
@@ -155,12 +148,16 @@ class WorkForm(Form):
 
 
 class LayerForm(Form):
-    """One of `layers`."""
+    """One of `layers`; what was not timed has no mean, which is not a mean of 0."""
 
     name: str
     type: str
     order: Count
     state: LayerState
+    mean_ns: Derived[float | None]
+    interval: Derived[Interval | None]
+    share: Derived[float | None]
+    roofline: Derived[Roofline | None]
     time_ns: tuple[Count, ...]
     calls: Count
     kernel: str | None
@@ -178,7 +175,7 @@ class LayerForm(Form):
     def to_record(self) -> Layer:
         """Return the layer that was exported."""
         words = {"kernel": self.kernel or "", "precision": self.precision or "", "category": self.category or ""}
-        return Layer(**{**dict(self), **words})
+        return self.to(Layer, **words)
 
 
 class NodeForm(Form):
@@ -207,33 +204,45 @@ class NodeForm(Form):
     def to_record(self) -> ProfileNode:
         """Return the node that was exported."""
         plain = {name: tuple(one) if isinstance(one, list) else one for name, one in self.attributes.items()}
-        return ProfileNode(**{**dict(self), "attributes": plain, "state": self.state or ""})
+        return self.to(ProfileNode, attributes=plain, state=self.state or "")
 
 
-class ProfileForm(Form):
-    """One of `profiles`."""
+class PassForm(SubjectForm):
+    """A profile without what takes its layers or nodes to tell."""
 
-    id: Id
     name: str
-    target: str
-    engine: EngineForm
-    model: ModelForm
-    configuration: Configuration
-    effective: Effective
-    status: Status
-    failure: Failure | None
-    created_at_unix_ns: Count
     order_id: str | None
+    imported: Derived[bool]
+    created_at_unix_ns: Count
+    kind: Derived[PassKind]
+    imposed_sparsity: Derived[float | None]
+    optimization_level: Derived[int | None]
     iterations: Count | None
     profiled_latency_ns: Count | None
     unprofiled_latency_ns: Count | None
     coverage: CoverageForm | None
-    work: WorkForm | None
     unmatched_reason: str | None
+    work: WorkForm | None
     model_size_bytes: Count | None
+    peak_rss_bytes: Derived[int | None]
+
+
+class FiguresForm(Form):
+    """`figures` of a profile: the sum of its layers, also ÷ the latency, and what the counters cost."""
+
+    layers_ns: float | None
+    layers_to_latency: float | None
+    profiled_to_unprofiled: float | None
+
+
+class ProfileForm(PassForm):
+    """One of `profiles`."""
+
+    figures: Derived[FiguresForm]
     phases: tuple[Phase, ...]
     host: dict[str, Any]
     plan: dict[str, Any]
+    types: Derived[tuple[TypeTime, ...]]
     layers: tuple[LayerForm, ...]
     nodes: tuple[NodeForm, ...]
 
@@ -246,14 +255,13 @@ class ProfileForm(Form):
 
     def to_record(self) -> Profile:
         """Return the profile that was exported, marked as imported."""
-        others = ("engine", "model", "coverage", "work", "unmatched_reason", "layers", "nodes")
-        return Profile(
-            **{name: value for name, value in self if name not in others},
-            engine=EngineRef(self.engine.name, self.engine.environment, self.engine.version),
+        return self.to(
+            Profile,
+            engine=self.engine.to(EngineRef),
             model_digest=self.model.digest,
             model_name=self.model.name,
-            coverage=Coverage(**dict(self.coverage)) if self.coverage else None,
-            work=ModelWork(**dict(self.work)) if self.work else None,
+            coverage=self.coverage.to(Coverage) if self.coverage else None,
+            work=self.work.to(ModelWork) if self.work else None,
             unmatched_reason=self.unmatched_reason or "",
             layers=tuple(form.to_record() for form in self.layers),
             nodes=tuple(form.to_record() for form in self.nodes),
@@ -261,13 +269,22 @@ class ProfileForm(Form):
         )
 
 
-class ProfilesForm(Form):
-    """A whole export of profiles."""
+class ProfilesDocument(DocumentForm):
+    """Whole profiles: those that were asked for, an export of some, or, with their outcome, those just made."""
 
+    document = "profiles"
+
+    kind: Derived[str]
     profiles: tuple[ProfileForm, ...]
+    outcome: Sometimes[OutcomeForm]
 
 
-_EXPORT = ExportKind(KIND, "enginebench profiles export ID --output FILE", PROFILES_VERSION, ProfilesForm)
+class ProfileListDocument(DocumentForm):
+    """All profiles, newest first."""
+
+    document = "profile_list"
+
+    profiles: tuple[PassForm, ...]
 
 
 def import_profiles(store: Store, path: Path) -> tuple[str, ...]:
@@ -275,4 +292,4 @@ def import_profiles(store: Store, path: Path) -> tuple[str, ...]:
 
     Raises `InputError` for a file that is missing, not such an export, made by a newer enginebench or damaged.
     """
-    return store.add_profiles([form.to_record() for form in read_export(path, _EXPORT).profiles])
+    return store.add_profiles([form.to_record() for form in read_export(path, ProfilesDocument).profiles])

@@ -4,24 +4,22 @@ import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
-from typing import Any
 
-from enginebench_controller.files.benchmarks import Document, subject_document
+from enginebench_controller.files.benchmarks import SubjectForm, subject_document
 from enginebench_controller.files.csv_tables import cell
+from enginebench_controller.files.documents import Document, head
+from enginebench_controller.files.forms import DocumentForm, Form, ModelForm
 from enginebench_controller.records import Profile, ProfileNode
 from enginebench_controller.verdicts.layers.advice import Advice
 from enginebench_controller.verdicts.pruning.estimate import Part, PruningEstimate, Series, is_prunable
 from enginebench_controller.verdicts.pruning.prospects import PruningOutcome, PruningProspects
-
-SCHEMA_VERSION = 1
 
 
 def pruning_document(found: PruningProspects) -> Document:
     """Describe estimates, passes with sparsity imposed, and pruned copies; every time says which of these it is."""
     dense = found.series.dense
     return {
-        "schema_version": SCHEMA_VERSION,
-        "kind": "enginebench-pruning-prospects",
+        **head("prospects"),
         "order_id": dense.order_id,
         "subject": subject_document(dense),
         "optimization_level": dense.optimization_level,
@@ -60,15 +58,14 @@ def part_document(found: PruningProspects, place: int) -> Document:
 def advice_document(profile: Profile, against: Profile | None, advice: Sequence[Advice]) -> Document:
     """Describe what the advisor says of a profile."""
     return {
-        "schema_version": SCHEMA_VERSION,
-        "kind": "enginebench-advice",
+        **head("advice"),
         "profile_id": profile.id,
         "against_id": against.id if against else None,
         "advice": advice_list(advice),
     }
 
 
-def advice_list(advice: Iterable[Advice]) -> list[dict[str, Any]]:
+def advice_list(advice: Iterable[Advice]) -> list[Document]:
     """Describe pieces of advice, for any document that has them."""
     return [
         {
@@ -150,3 +147,104 @@ def _values(part: Document) -> Iterator[object]:
     yield from (step["time_ns"] for step in part["imposed"])
     for copy in part["copies"]:
         yield from (copy["sparsity"], copy["estimated_ns"], copy["measured_ns"])
+
+
+class DenseForm(Form):
+    """The pass with no zeros imposed."""
+
+    profile_id: str
+    latency_ns: float | None
+    flops: int | None
+    parameters: int | None
+
+
+class ReachedForm(Form):
+    """A latency, and how many times as fast as dense it is."""
+
+    latency_ns: float | None
+    speedup: float | None
+
+
+class EstimatedForm(ReachedForm):
+    """The same estimated; nobody knows what `unknown_share` of the layers' time would save."""
+
+    unknown_share: float
+
+
+class PruningOutcomeForm(Form):
+    """Zeros imposed on every layer alike, or a copy that really has them."""
+
+    profile_id: str
+    model: ModelForm
+    is_copy: bool
+    sparsity: float | None
+    estimated: EstimatedForm | None
+    imposed: ReachedForm
+    measured: ReachedForm
+    estimate_error: float | None
+    estimated_flops: int | None
+    nonzero_parameters: int | None
+
+
+class ImposedForm(Form):
+    """The time of a part with zeros imposed."""
+
+    sparsity: float
+    time_ns: float | None
+
+
+class PartInCopyForm(Form):
+    """A part of the model in a pruned copy."""
+
+    profile_id: str
+    sparsity: float | None
+    estimated_ns: float | None
+    measured_ns: float | None
+
+
+class PartForm(Form):
+    """Nodes that run together; `handed_over` where another than the sparse engine runs them."""
+
+    nodes: tuple[str, ...]
+    types: tuple[str, ...]
+    handed_over: bool
+    prunable: bool
+    parameters: int | None
+    flops: int | None
+    imposed: tuple[ImposedForm, ...]
+    copies: tuple[PartInCopyForm, ...]
+
+
+class FailedPassForm(Form):
+    """A pass that came to nothing."""
+
+    profile_id: str
+    imposed_sparsity: float | None
+    message: str | None
+
+
+class ProspectsDocument(DocumentForm):
+    """What pruning would bring: estimated, with zeros imposed, and measured of copies."""
+
+    document = "prospects"
+
+    kind: str
+    order_id: str | None
+    subject: SubjectForm
+    optimization_level: int | None
+    iterations: int | None
+    dense: DenseForm
+    outcomes: tuple[PruningOutcomeForm, ...]
+    parts: tuple[PartForm, ...]
+    failed: tuple[FailedPassForm, ...]
+
+
+class AdviceDocument(DocumentForm):
+    """What a profile suggests."""
+
+    document = "advice"
+
+    kind: str
+    profile_id: str
+    against_id: str | None
+    advice: tuple[Advice, ...]

@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from enginebench_controller.files.csv_tables import cell
+from enginebench_controller.files.documents import Document, head
+from enginebench_controller.files.forms import DocumentForm, Form
 from enginebench_controller.store.backups import StoreCheck
 from enginebench_controller.store.sql_query import QueryResult
 
-SCHEMA_VERSION = 1
 
-
-def query_document(result: QueryResult) -> dict[str, Any]:
+def query_document(result: QueryResult) -> Document:
     """The document that `enginebench query --json` prints; rows are lists, because columns may share a name."""
     return {
-        "schema_version": SCHEMA_VERSION,
+        **head("query"),
         "columns": [{"name": column.name, "type": column.type} for column in result.columns],
         "rows": [list(row) for row in result.rows],
         "more_rows": result.more_rows,
@@ -23,10 +23,10 @@ def query_document(result: QueryResult) -> dict[str, Any]:
     }
 
 
-def check_document(path: Path, found: StoreCheck) -> dict[str, Any]:
+def check_document(path: Path, found: StoreCheck) -> Document:
     """The document that `enginebench store check --json` prints; `rows` is null for a table that cannot be read."""
     return {
-        "schema_version": SCHEMA_VERSION,
+        **head("store_check"),
         "path": str(path),
         "tables": [{"name": name, "rows": rows} for name, rows in found.rows.items()],
         "problems": list(found.problems),
@@ -40,3 +40,38 @@ def query_csv(result: QueryResult) -> str:
     writer.writerow([cell(column.name) for column in result.columns])
     writer.writerows([cell(value) for value in row] for row in result.rows)
     return text.getvalue()
+
+
+class ColumnForm(Form):
+    """A column with its type in DuckDB's words."""
+
+    name: str
+    type: str
+
+
+class QueryDocument(DocumentForm):
+    """What SQL finds; rows are lists, because columns may share a name."""
+
+    document = "query"
+
+    columns: tuple[ColumnForm, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    more_rows: bool
+    remarks: tuple[str, ...]
+
+
+class TableForm(Form):
+    """A table; `rows` is null where it cannot be read."""
+
+    name: str
+    rows: int | None
+
+
+class StoreCheckDocument(DocumentForm):
+    """Whether the store is sound."""
+
+    document = "store_check"
+
+    path: str
+    tables: tuple[TableForm, ...]
+    problems: tuple[str, ...]

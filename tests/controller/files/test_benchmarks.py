@@ -8,7 +8,7 @@ import pytest
 import invented
 from controller.plain import fields, series
 from enginebench_controller.errors import InputError
-from enginebench_controller.files.benchmarks import export_benchmarks, import_benchmarks
+from enginebench_controller.files.benchmark_exports import export_benchmarks, import_benchmarks
 from enginebench_controller.store.store import Store
 
 

@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 import invented
 import invented_profiles
 from enginebench_controller.errors import InputError
-from enginebench_controller.files.benchmarks import _EXPORT, export_benchmarks, import_benchmarks
-from enginebench_controller.files.documents import read_export
+from enginebench_controller.files.benchmark_exports import ExportDocument, export_benchmarks, import_benchmarks
 from enginebench_controller.files.profile_formats import ExportFormat, export_profiles
-from enginebench_controller.files.profiles import _EXPORT as _PROFILES
-from enginebench_controller.files.profiles import import_profiles
+from enginebench_controller.files.profiles import ProfilesDocument, import_profiles
+from enginebench_controller.files.reading import read_export
 from enginebench_controller.store.store import Store
 from fuzzing import fuzzed
 from mutations import edited_bytes, edited_document
@@ -94,11 +93,11 @@ def test_a_doctored_export_of_profiles_is_read_or_refused(
 
 
 def read_benchmarks(file: Path) -> tuple[str, ...]:
-    return tuple(form.to_bundle().benchmark.id for form in read_export(file, _EXPORT).benchmarks)
+    return tuple(form.to_bundle().benchmark.id for form in read_export(file, ExportDocument).benchmarks)
 
 
 def read_profiles(file: Path) -> tuple[str, ...]:
-    return tuple(form.to_record().id for form in read_export(file, _PROFILES).profiles)
+    return tuple(form.to_record().id for form in read_export(file, ProfilesDocument).profiles)
 
 
 @fuzzed("imports: bytes edited", quick=100, recorded=4_000, data=st.data())

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import invented
 from enginebench_controller.cli import make_app
-from enginebench_controller.files.comparisons import answers_document
+from enginebench_controller.files.answers import answers_document
 from enginebench_controller.plan.plan import make_plan
 from enginebench_controller.records import (
     Arrivals,

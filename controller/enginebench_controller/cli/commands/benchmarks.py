@@ -10,13 +10,9 @@ from enginebench_controller.cli.console import confirmed, print_answers, print_j
 from enginebench_controller.cli.options import BenchmarkName, Json, Notes
 from enginebench_controller.cli.tables import instant, print_failures, print_measurements
 from enginebench_controller.errors import InputError
-from enginebench_controller.files.benchmarks import (
-    benchmark_document,
-    benchmark_list_document,
-    export_benchmarks,
-    import_benchmarks,
-)
-from enginebench_controller.files.comparisons import answers_document
+from enginebench_controller.files.answers import answers_document
+from enginebench_controller.files.benchmark_exports import export_benchmarks, import_benchmarks
+from enginebench_controller.files.benchmarks import benchmark_document, benchmark_list_document
 from enginebench_controller.files.gates import gate_document
 from enginebench_controller.files.new_file import new_file
 from enginebench_controller.home import default_home

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from enginebench_controller.cli.console import UNKNOWN, plain, print_json, print_table, remark, stderr
 from enginebench_controller.cli.options import Json
 from enginebench_controller.errors import ExitCode, InputError
+from enginebench_controller.files.documents import head
 from enginebench_controller.home import default_home
 from enginebench_controller.jobs.reporting import ProgressWriter
 from enginebench_controller.jobs.telling import own_folder
@@ -23,7 +24,6 @@ from enginebench_controller.records.target import best_peaks
 from enginebench_controller.runs.calibrating import CalibrationOrder, EngineCalibration, calibrate
 from enginebench_controller.verdicts.words import failure_sentence
 
-SCHEMA_VERSION = 1
 _CORES = re.compile("[1-9][0-9]{0,5}")
 COLUMNS = [
     *[("engine", False), ("version", False), ("environment", False), ("device", False), ("cores", True)],
@@ -71,7 +71,7 @@ def _counts(text: str | None) -> tuple[int, ...]:
 
 def _document(found: Sequence[EngineCalibration]) -> dict[str, Any]:
     return {
-        "schema_version": SCHEMA_VERSION,
+        **head("calibration"),
         "peaks": [asdict(peak) for one in found for peak in one.peaks],
         "failures": [
             {"engine": asdict(one.engine), "device": one.device, "cores": one.cores, "failure": asdict(one.failure)}

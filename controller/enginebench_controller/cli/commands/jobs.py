@@ -9,6 +9,7 @@ import typer
 from enginebench_controller.cli.console import UNKNOWN, confirmed, print_json, print_table, remark
 from enginebench_controller.cli.options import Json
 from enginebench_controller.cli.tables import instant
+from enginebench_controller.files.documents import head
 from enginebench_controller.home import default_home
 from enginebench_controller.jobs.control import cancel as cancel_job
 from enginebench_controller.jobs.control import job as job_named
@@ -16,8 +17,6 @@ from enginebench_controller.jobs.control import jobs as all_jobs
 from enginebench_controller.jobs.control import log_tail
 from enginebench_controller.jobs.control import remove as remove_job
 from enginebench_controller.jobs.record import Job
-
-SCHEMA_VERSION = 1
 
 JobName = Annotated[str, typer.Argument(metavar="ID", help="Id, or start of an id, of a job.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
@@ -35,7 +34,7 @@ def list_(json: Json = False) -> None:
     """List the jobs, newest first."""
     found = all_jobs(default_home())
     if json:
-        print_json({"schema_version": SCHEMA_VERSION, "jobs": [_document(one) for one in found]})
+        print_json(head("jobs") | {"jobs": [_document(one) for one in found]})
         return
     columns = [("id", False), ("title", False), ("command", False), ("started", False), ("state", False)]
     rows: list[list[object]] = [
@@ -56,7 +55,7 @@ def show(
     """Show one job cell by cell, and what it printed last."""
     found = job_named(default_home(), job)
     if json:
-        print_json({"schema_version": SCHEMA_VERSION, "job": _document(found)})
+        print_json(head("job") | {"job": _document(found)})
         return
     rows: list[list[object]] = [
         [cell.target, cell.title, cell.state, cell.reason or cell.doing] for cell in found.progress.cells

@@ -12,6 +12,7 @@ from enginebench_controller.cli.progress import deriving
 from enginebench_controller.cli.tables import instant
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.benchmarks import model_document
+from enginebench_controller.files.documents import head
 from enginebench_controller.home import default_home
 from enginebench_controller.models.derive.convert import convert_to_ir
 from enginebench_controller.models.derive.prune import prune as prune_model
@@ -50,7 +51,7 @@ def list_(json: Json = False) -> None:
     """List the model versions, and the zoo that can be built without a download."""
     versions = default_home().library.versions()
     if json:
-        print_json({"schema_version": 1, "models": [model_document(v) for v in versions], "zoo": sorted(ZOO)})
+        print_json(head("models") | {"models": [model_document(v) for v in versions], "zoo": sorted(ZOO)})
         return
     columns = [("name", False), ("digest", False), ("format", False), ("MB", True), ("made from", False)]
     rows: list[list[object]] = [

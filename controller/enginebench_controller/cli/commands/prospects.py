@@ -13,7 +13,7 @@ from enginebench_controller.cli.options import Json, Model
 from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import announcing
 from enginebench_controller.errors import ExitCode, InputError, NoProspectsError
-from enginebench_controller.files.benchmarks import Document
+from enginebench_controller.files.documents import Document
 from enginebench_controller.files.new_file import new_file
 from enginebench_controller.files.prospects import part_document, prospects_csv, pruning_document
 from enginebench_controller.home import default_home

@@ -24,8 +24,9 @@ from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import announcing, remind
 from enginebench_controller.cli.tables import print_measurements
 from enginebench_controller.errors import ExitCode, InputError
+from enginebench_controller.files.answers import answers_document
 from enginebench_controller.files.benchmarks import benchmark_document
-from enginebench_controller.files.comparisons import answers_document
+from enginebench_controller.files.documents import head
 from enginebench_controller.home import HOME_VARIABLE, Home, default_home
 from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.plan.expand import Case, Expansion
@@ -40,7 +41,6 @@ from enginebench_controller.runs.resuming import resume as resume_all
 from enginebench_controller.verdicts.answers import answers_of
 from enginebench_controller.verdicts.soundness import Soundness, left_out, of_benchmark, soundness
 
-SCHEMA_VERSION = 1
 _HEADINGS = ("target", "model", "engine", "version", "environment", "device")
 _AXES_HEADINGS = ("batch", "cores", "streams", "precision", "load", "hint")
 
@@ -51,7 +51,7 @@ def show_expansion(expansion: Expansion, *, as_json: bool) -> None:
     if as_json:
         print_json(
             {
-                "schema_version": SCHEMA_VERSION,
+                **head("dry_run"),
                 "dry_run": True,
                 "configurations": [_described(job) for job in expansion.jobs],
                 "shortest_measuring_s": shortest_s,
@@ -111,7 +111,7 @@ def resume(
     if json:
         plans = [asdict(one) for one in found]
         outcome = {} if dry_run else {"outcome": judged.document}
-        print_json({"schema_version": SCHEMA_VERSION, "dry_run": dry_run, "plans": plans, **outcome})
+        print_json(head("resume") | {"dry_run": dry_run, "plans": plans, **outcome})
     else:
         _print(found)
     code = ExitCode.OK if dry_run else concluded(judged)

@@ -18,6 +18,7 @@ from enginebench_controller.cli.options import Json
 from enginebench_controller.cli.tables import instant
 from enginebench_controller.errors import EnginebenchError, ExitCode, InputError
 from enginebench_controller.files.benchmarks import target_document
+from enginebench_controller.files.documents import head
 from enginebench_controller.home import default_home
 from enginebench_controller.records import LOCAL_TARGET, Target, TargetSnapshot
 from enginebench_controller.records.cause import cause
@@ -121,7 +122,7 @@ def find_targets(
     targets = {target.address: target.name for target in home.store.targets()}
     known = [next((targets[one.address] for one in hint.places if one.address in targets), None) for hint in hints]
     if json:
-        print_json({"schema_version": 1, "found": [*map(_found_document, answers, known)]})
+        print_json(head("found_targets") | {"found": [*map(_found_document, answers, known)]})
         return
     _print_found(answers, known)
 
@@ -256,7 +257,7 @@ def devices(
     unreachable: list[str] = []
     if json:
         snapshots = asyncio.run(_snapshots(names, unreachable, refresh=refresh))
-        print_json({"schema_version": 1, "targets": [target_document(seen) for seen in snapshots]})
+        print_json(head("devices") | {"targets": [target_document(seen) for seen in snapshots]})
     else:
         early = partial(_print_early, hidden=hidden)
         print_devices(asyncio.run(_snapshots(names, unreachable, refresh=refresh, early=early)), hidden=hidden)

@@ -1,0 +1,171 @@
+"""The forms of the documents that commands build themselves. No command loads this: it is for schemas and tests."""
+
+from typing import Literal
+
+from enginebench_controller.files.benchmarks import ModelVersionForm, TargetForm
+from enginebench_controller.files.forms import DocumentForm, EngineForm, Form, ModelForm, OutcomeForm
+from enginebench_controller.jobs.record import Job
+from enginebench_controller.records import Configuration, Failure, Peak
+from enginebench_controller.runs.resuming import TakenUp, Waiting
+from enginebench_controller.targets.health import Health
+from enginebench_proto.agreed.roles import CertificateKind, Role
+
+
+class CaseForm(Form):
+    """One configuration that would run."""
+
+    target: str
+    model: ModelForm
+    engine: EngineForm
+    configuration: Configuration
+
+
+class DryRunDocument(DocumentForm):
+    """What would run; the stop rules allow from the shortest to the longest time of measuring."""
+
+    document = "dry_run"
+
+    dry_run: Literal[True]
+    configurations: tuple[CaseForm, ...]
+    shortest_measuring_s: float
+    longest_measuring_s: float
+    notes: tuple[str, ...]
+
+
+class WaitingDocument(DocumentForm):
+    """What there is to be taken up."""
+
+    document = "resume"
+
+    dry_run: Literal[True]
+    plans: tuple[Waiting, ...]
+
+
+class TakenUpDocument(DocumentForm):
+    """What was taken up, and whether it can be used."""
+
+    document = "resume"
+
+    dry_run: Literal[False]
+    plans: tuple[TakenUp, ...]
+    outcome: OutcomeForm
+
+
+ResumeDocument = WaitingDocument | TakenUpDocument
+
+
+class JobsDocument(DocumentForm):
+    """All jobs, newest first."""
+
+    document = "jobs"
+
+    jobs: tuple[Job, ...]
+
+
+class JobDocument(DocumentForm):
+    """One job, cell by cell."""
+
+    document = "job"
+
+    job: Job
+
+
+class ModelsDocument(DocumentForm):
+    """The model versions on this machine, and the names of those that can be built without a download."""
+
+    document = "models"
+
+    models: tuple[ModelVersionForm, ...]
+    zoo: tuple[str, ...]
+
+
+class DevicesDocument(DocumentForm):
+    """Every target's engines and devices."""
+
+    document = "devices"
+
+    targets: tuple[TargetForm, ...]
+
+
+class AddedTargetForm(Form):
+    """A target that is remembered."""
+
+    name: str
+    address: str
+    tls: bool
+    added_at_unix_ns: int
+
+
+class AnsweredForm(Form):
+    """What a target answered when asked for its health."""
+
+    name: str
+    address: str
+    health: Health
+
+
+class FoundTargetForm(Form):
+    """An agent that announces itself; `cause` says why it gives no good answer, `target` what it is known as here."""
+
+    name: str
+    address: str
+    health: Health
+    cause: str | None
+    target: str | None
+
+
+class FoundTargetsDocument(DocumentForm):
+    """The agents that announce themselves on this network."""
+
+    document = "found_targets"
+
+    found: tuple[FoundTargetForm, ...]
+
+
+class FailedCalibrationForm(Form):
+    """An engine on so many cores that could not be calibrated."""
+
+    engine: EngineForm
+    device: str
+    cores: int
+    failure: Failure
+
+
+class CalibrationDocument(DocumentForm):
+    """What a target's engines reach at best."""
+
+    document = "calibration"
+
+    peaks: tuple[Peak, ...]
+    failures: tuple[FailedCalibrationForm, ...]
+
+
+class CertificateForm(Form):
+    """One certificate: an agent has hosts, a client a role; `serial` is in hexadecimal."""
+
+    name: str
+    kind: CertificateKind
+    role: Role | None
+    hosts: tuple[str, ...]
+    serial: str
+    begins_at_unix_ns: int
+    ends_at_unix_ns: int
+    revoked_at_unix_ns: int | None
+
+
+class HandedOutForm(CertificateForm):
+    """A new certificate, and the folder that its files were written to."""
+
+    folder: str
+
+
+class RevocationForm(Form):
+    """The certificates of a name that are let in no longer, and the file with the list that agents need."""
+
+    revocations: str
+    certificates: tuple[CertificateForm, ...]
+
+
+TargetList = tuple[AddedTargetForm, ...]
+HealthList = tuple[AnsweredForm, ...]
+CertificateList = tuple[CertificateForm, ...]

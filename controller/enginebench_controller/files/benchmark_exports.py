@@ -1,0 +1,179 @@
+"""Whole benchmarks that travel: what `show --json` prints, with raw samples, written to a file and read back once.
+
+Each measurement has its `blocks`, `samples` and `captured_outputs` added. An import is checked whole before anything is
+stored, and stored in one transaction.
+"""
+
+import base64
+import json
+from collections.abc import Sequence
+from math import prod
+from pathlib import Path
+from typing import Annotated, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Base64Bytes, Field, model_validator
+
+from enginebench_controller.files.benchmarks import BenchmarkForm, MeasurementForm, benchmark_document
+from enginebench_controller.files.documents import Document, head
+from enginebench_controller.files.forms import Count, Derived, DocumentForm, Form, Series, Sometimes
+from enginebench_controller.files.reading import read_export
+from enginebench_controller.records import (
+    Benchmark,
+    Block,
+    BlockSamples,
+    CapturedOutput,
+    EngineRef,
+    LatencySummary,
+    Measurement,
+    TargetSnapshot,
+)
+from enginebench_controller.records.fields import from_float32_bytes, to_float32_bytes
+from enginebench_controller.store.store import BenchmarkBundle, Store
+
+
+class SamplesForm(Form):
+    """One of `samples`: those of one block, in nanoseconds. The instants are there only under an open loop."""
+
+    process: Count
+    block: Count
+    latency_ns: Series
+    scheduled_ns: Sometimes[Series | None]
+    sent_ns: Sometimes[Series | None]
+    completed_ns: Sometimes[Series | None]
+
+    @model_validator(mode="after")
+    def _as_long_as_each_other(self) -> Self:
+        for series in (self.scheduled_ns, self.sent_ns, self.completed_ns):
+            if series is not None and len(series) != len(self.latency_ns):
+                raise ValueError("the series of a block differ in length")
+        return self
+
+    def to_record(self) -> BlockSamples:
+        """Return the samples that were exported."""
+        instants = (_array(self.scheduled_ns), _array(self.sent_ns), _array(self.completed_ns))
+        return BlockSamples(self.process, self.block, np.asarray(self.latency_ns, dtype=np.int64), *instants)
+
+
+class OutputForm(Form):
+    """One of `captured_outputs`; `values` are little-endian float32 as base64."""
+
+    input_index: Count
+    name: str
+    dtype: str
+    shape: tuple[Count, ...]
+    stride: Annotated[int, Field(ge=1, le=2**63 - 1)]
+    values: Base64Bytes
+
+    @model_validator(mode="after")
+    def _as_many_as_the_shape_has(self) -> Self:
+        if len(self.values) % 4:
+            raise ValueError("the values end within an element")
+        if len(self.values) // 4 != -(-prod(self.shape) // self.stride):
+            raise ValueError(f"{len(self.values) // 4} values are not every {self.stride}th of the shape {self.shape}")
+        return self
+
+    def to_record(self) -> CapturedOutput:
+        """Return the output that was exported."""
+        values = from_float32_bytes(self.values)
+        return CapturedOutput(self.input_index, self.name, self.dtype, self.shape, self.stride, values)
+
+
+class ExportedMeasurementForm(MeasurementForm):
+    """One of `measurements`; what is derived, such as its flags, is not read back."""
+
+    blocks: tuple[Block, ...]
+    samples: tuple[SamplesForm, ...]
+    captured_outputs: tuple[OutputForm, ...]
+
+    def to_record(self, benchmark_id: str) -> Measurement:
+        """Return the measurement that was exported, without its raw samples."""
+        return self.to(
+            Measurement,
+            benchmark_id=benchmark_id,
+            engine=self.engine.to(EngineRef),
+            model_digest=self.model.digest,
+            model_name=self.model.name,
+            latency=self.latency.to(LatencySummary) if self.latency else None,
+            captured_outputs=tuple(form.to_record() for form in self.captured_outputs),
+        )
+
+    def to_samples(self) -> tuple[BlockSamples, ...]:
+        """Return its raw samples, block by block."""
+        return tuple(form.to_record() for form in self.samples)
+
+
+class ExportedBenchmarkForm(BenchmarkForm):
+    """One benchmark with all that belongs to it."""
+
+    measurements: tuple[ExportedMeasurementForm, ...]
+
+    def to_bundle(self) -> BenchmarkBundle:
+        """Return everything that was exported, the benchmark marked as imported."""
+        return BenchmarkBundle(
+            self.benchmark.to(Benchmark, imported=True),
+            tuple(form.to_record(self.benchmark.id) for form in self.measurements),
+            tuple(form.to(TargetSnapshot, target=form.name) for form in self.targets),
+            {form.id: form.to_samples() for form in self.measurements},
+        )
+
+
+class ExportDocument(DocumentForm):
+    """A whole file."""
+
+    document = "export"
+
+    kind: Derived[str]
+    benchmarks: tuple[ExportedBenchmarkForm, ...]
+
+
+def samples_data(samples: BlockSamples) -> Document:
+    """Return what `SamplesForm` reads back."""
+    instants = {"scheduled_ns": samples.scheduled_ns, "sent_ns": samples.sent_ns, "completed_ns": samples.completed_ns}
+    present = {name: values.tolist() for name, values in instants.items() if values is not None}
+    return {"process": samples.process, "block": samples.block, "latency_ns": samples.latency_ns.tolist(), **present}
+
+
+def output_data(output: CapturedOutput) -> Document:
+    """Return what `OutputForm` reads back."""
+    return {
+        "input_index": output.input_index,
+        "name": output.name,
+        "dtype": output.dtype,
+        "shape": list(output.shape),
+        "stride": output.stride,
+        "values": base64.b64encode(to_float32_bytes(output.values)).decode("ascii"),
+    }
+
+
+def _array(series: list[int] | None) -> NDArray[np.int64] | None:
+    return None if series is None else np.asarray(series, dtype=np.int64)
+
+
+def export_benchmarks(store: Store, benchmark_ids: Sequence[str]) -> str:
+    """Return the text of an export of these benchmarks, raw samples included, each benchmark once.
+
+    Raises `InputError` for an id the store does not have.
+    """
+    bundles = [store.bundle(benchmark_id) for benchmark_id in dict.fromkeys(benchmark_ids)]
+    export = head("export") | {"benchmarks": [_exported(one) for one in bundles]}
+    return json.dumps(export, allow_nan=False)
+
+
+def import_benchmarks(store: Store, path: Path) -> tuple[str, ...]:
+    """Store what an export holds and return the ids of the benchmarks that brought something new.
+
+    Ids are kept, so importing again changes nothing; new benchmarks are marked as imported. Raises `InputError` for a
+    file that is missing, not an export, made by a newer enginebench or damaged; nothing is stored then.
+    """
+    export = read_export(path, ExportDocument)
+    return store.add_bundles([form.to_bundle() for form in export.benchmarks])
+
+
+def _exported(bundle: BenchmarkBundle) -> Document:
+    document = benchmark_document(bundle.benchmark, bundle.measurements, bundle.snapshots, with_blocks=True)
+    for described, measurement in zip(document["measurements"], bundle.measurements, strict=True):
+        described["samples"] = [samples_data(one) for one in bundle.samples.get(measurement.id, ())]
+        described["captured_outputs"] = [output_data(one) for one in measurement.captured_outputs]
+    return document
