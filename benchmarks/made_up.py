@@ -11,6 +11,8 @@ from enginebench_controller.records import (
     BlockSamples,
     CapturedOutput,
     Configuration,
+    Disturbance,
+    DisturbanceKind,
     Effective,
     EngineRef,
     Evidence,
@@ -196,5 +198,5 @@ def _block(samples: BlockSamples) -> Block:
         duration_ns=int(samples.latency_ns.sum()),
         iterations=samples.latency_ns.size,
         evidence=Evidence(cpu_time_ns=2_000_000, other_cpu_time_ns=40_000, steal_ns=0, involuntary_switches=3),
-        disturbances=("other processes 12 %",) if samples.block % 7 == 3 else (),
+        disturbances=(Disturbance(DisturbanceKind.OTHER_PROCESSES, share=0.12),) if samples.block % 7 == 3 else (),
     )

@@ -11,6 +11,10 @@ from enginebench_controller.records import (
     BlockSamples,
     CapturedOutput,
     Configuration,
+    Derivation,
+    DerivationKind,
+    Disturbance,
+    DisturbanceKind,
     Effective,
     EngineRef,
     Evidence,
@@ -57,7 +61,14 @@ OPEN_LOOP = replace(CONFIGURATION, load=Load.OPEN_LOOP, arrivals=Arrivals(250.0)
 
 PROCESSES = 3
 BLOCKS_OF_A_PROCESS = 4
-DISTURBANCE = "other processes 12 %"
+DISTURBANCE = Disturbance(DisturbanceKind.OTHER_PROCESSES, share=0.1234)
+STEAL = Disturbance(DisturbanceKind.STEAL, share=0.09)
+THROTTLED = Disturbance(DisturbanceKind.THROTTLED, duration_ns=3_000_000)
+PAUSED = Disturbance(DisturbanceKind.PAUSED, duration_ns=20_000_000_000)
+BATCH_4 = Derivation(DerivationKind.REBATCHED, batch=4)
+INT8 = Derivation(DerivationKind.QUANTIZED, said="8 inputs of seed 0")
+PRUNED_90 = Derivation(DerivationKind.PRUNED, sparsity=0.9)
+IR_FP16 = Derivation(DerivationKind.CONVERTED)
 UNSTEADY = "the medians of its halves differ by 4 %"
 
 

@@ -53,6 +53,7 @@ from enginebench_controller.records.fields import (
     OUTPUT_CHECK,
     PHASES,
     PROCESSES,
+    ToldBlock,
     finite,
     from_float32_bytes,
     to_float32_bytes,
@@ -160,7 +161,7 @@ def model_document(model: ModelVersion) -> Document:
         "files": MODEL_FILES.to_data(model.files),
         "created_at_unix_ns": model.created_at_unix_ns,
         "parent_digest": model.parent_digest,
-        "derivation": model.derivation,
+        "derivation": str(model.derivation) if model.derivation else None,
     }
 
 
@@ -307,7 +308,7 @@ class _MeasurementForm(Form):
     failure: Failure | None
     phases: tuple[Phase, ...]
     processes: tuple[Process, ...]
-    blocks: tuple[Block, ...]
+    blocks: tuple[ToldBlock, ...]
     latency: LatencySummary | None
     throughput_interval: Interval | None
     grounds: Grounds = Grounds()

@@ -27,7 +27,7 @@ from enginebench_controller.records.measurement import (
     OutputNoise,
     Percentile,
 )
-from enginebench_controller.records.model import REBATCHED, ModelFile, ModelVersion
+from enginebench_controller.records.model import Derivation, DerivationKind, ModelFile, ModelVersion
 from enginebench_controller.records.profile import Coverage, Layer, ModelWork, PassKind, Profile, ProfileNode
 from enginebench_controller.records.run import (
     Afterwards,
@@ -50,13 +50,13 @@ from enginebench_controller.records.run import (
     WarmUp,
 )
 from enginebench_controller.records.target import LOCAL_TARGET, Peak, PeakKind, Rate, Target, TargetSnapshot
+from enginebench_proto.agreed.disturbances import Disturbance, DisturbanceKind
 from enginebench_proto.agreed.words import IMPOSED_SPARSITY, OPTIMIZATION_LEVEL, Hint, LayerState, Load, ReadbackSource
 
 __all__ = [
     "IMPOSED_SPARSITY",
     "LOCAL_TARGET",
     "OPTIMIZATION_LEVEL",
-    "REBATCHED",
     "Afterwards",
     "ArrivalProcess",
     "Arrivals",
@@ -69,6 +69,10 @@ __all__ = [
     "CeilingBasis",
     "Configuration",
     "Coverage",
+    "Derivation",
+    "DerivationKind",
+    "Disturbance",
+    "DisturbanceKind",
     "Effective",
     "EngineRef",
     "Evidence",

@@ -6,17 +6,20 @@ pydantic's `ValidationError`.
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from functools import cached_property
-from typing import Any, Final, Generic, TypeVar
+from itertools import zip_longest
+from typing import Annotated, Any, Final, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import TypeAdapter
+from pydantic import BeforeValidator, SerializerFunctionWrapHandler, TypeAdapter, WrapSerializer
 
 from enginebench_controller.records.configuration import Configuration
 from enginebench_controller.records.measurement import Grounds, Interval, LatencySummary, OutputCheck, Percentile
-from enginebench_controller.records.model import ModelFile
+from enginebench_controller.records.model import Derivation, ModelFile
 from enginebench_controller.records.run import Afterwards, Block, Bystanders, Effective, Failure, Phase, Process
+from enginebench_proto.agreed.disturbances import Disturbance, DisturbanceKind
 
 
 def to_float32_bytes(values: NDArray[np.float32]) -> bytes:
@@ -54,10 +57,33 @@ class JsonForm(Generic[T]):
         return self._adapter.validate_python(data)
 
 
+def _with_phrases(block: Block, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    data = plain(block)
+    return {**data, "disturbances": [str(one) for one in block.disturbances], "disturbed_by": data["disturbances"]}
+
+
+def _without_phrases(data: Any) -> Any:
+    if not isinstance(data, Mapping) or not isinstance(phrases := data.get("disturbances"), list):
+        return data
+    told = data.get("disturbed_by")
+    each = zip_longest(told if isinstance(told, list) else (), phrases)
+    return {**data, "disturbances": tuple(_by_kind(one, phrase) for one, phrase in each)}
+
+
+def _by_kind(one: Any, phrase: Any) -> Any:
+    """A phrase is read where an older version wrote nothing else, or a newer one a kind that is not known here."""
+    is_known = isinstance(one, Mapping) and one.get("kind") in list(DisturbanceKind)
+    return one if is_known or not isinstance(phrase, str) else asdict(Disturbance.from_phrase(phrase))
+
+
+ToldBlock = Annotated[Block, BeforeValidator(_without_phrases), WrapSerializer(_with_phrases)]
+"""A block as documents have it: `disturbances` in words, and in `disturbed_by`, which those of before lack, by kind."""
+
 AFTERWARDS: Final = JsonForm(lambda: TypeAdapter(Afterwards | None))
-BLOCK: Final = JsonForm(lambda: TypeAdapter(Block))
+BLOCK: Final = JsonForm(lambda: TypeAdapter(ToldBlock))
 BYSTANDERS: Final = JsonForm(lambda: TypeAdapter(Bystanders | None))
 CONFIGURATION: Final = JsonForm(lambda: TypeAdapter(Configuration))
+DERIVATION: Final = JsonForm(lambda: TypeAdapter(Derivation | None))
 EFFECTIVE: Final = JsonForm(lambda: TypeAdapter(Effective))
 FAILURE: Final = JsonForm(lambda: TypeAdapter(Failure))
 GROUNDS: Final = JsonForm(lambda: TypeAdapter(Grounds))

@@ -99,7 +99,7 @@ def test_blocks_are_listed_only_where_they_are_wanted():
 
     blocks = document["measurements"][0]["blocks"]
     assert len(blocks) == len(measurement.blocks)
-    assert blocks[1]["disturbances"] == [invented.DISTURBANCE]
+    assert blocks[1]["disturbances"] == ["other processes 12 %"]
     assert (blocks[1]["evidence"]["other_cpu_time_ns"], blocks[1]["evidence"]["temperature_millicelsius"]) == (
         4_000_000,
         None,

@@ -10,6 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
+import invented
 from enginebench_controller.errors import InputError, PlanError
 from enginebench_controller.files.ladders import check_chart_path, ladder_document, write_chart
 from enginebench_controller.home import Home
@@ -306,7 +307,7 @@ def test_a_rung_that_was_mostly_disturbed_says_so_and_a_long_reason_gives_its_ca
 ) -> None:
     plan = planned(WITHOUT_GPU, cores=1)
     busy = _measured(plan, "pytorch", 50)
-    busy = replace(busy, blocks=tuple(replace(one, disturbances=("other processes 30 %",)) for one in busy.blocks))
+    busy = replace(busy, blocks=tuple(replace(one, disturbances=(invented.DISTURBANCE,)) for one in busy.blocks))
     broken = _measured(plan, "openvino", None)
     broken = replace(broken, failure=replace(BROKEN, message=f"{'openvino failed so ' * 30}: no kernel"))
     climbed = ladder_of(Benchmark("b0000001", "", 1, plan.document()), [busy, broken], [])

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+import invented
 from controller.plan.test_expand import INPUTS, ONNX, engine, target
 from enginebench_controller.plan.configurations import BoundModel
 from enginebench_controller.plan.expand import Case, Expansion, expand
@@ -14,7 +15,7 @@ from enginebench_controller.records import TargetSnapshot
 from enginebench_controller.runs.execution import groups_of
 from enginebench_controller.runs.undertaking import Undertaking
 
-INT8 = replace(ONNX, digest="b" * 64, name="net-int8", parent_digest=ONNX.digest, derivation="int8 QDQ")
+INT8 = replace(ONNX, digest="b" * 64, name="net-int8", parent_digest=ONNX.digest, derivation=invented.INT8)
 OTHER = replace(ONNX, digest="c" * 64, name="other")
 VERSIONS = {one.name: one for one in (ONNX, INT8, OTHER)}
 TWO = target(engine("ort"), engine("vino"))

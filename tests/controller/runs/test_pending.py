@@ -1,5 +1,6 @@
 """What a command is about to do is on the disk before it begins, and nobody else's while it lives."""
 
+import json
 import os
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from enginebench_controller.plan.turns import Interleave
 from enginebench_controller.records import (
     Arrivals,
     Configuration,
+    Derivation,
+    DerivationKind,
     EngineRef,
     Hint,
     InputFile,
@@ -47,7 +50,8 @@ CONFIGURATION = Configuration(
     options={"latency_us": "10"},
     stop=StopRule(target_relative_half_width=0.1),
 )
-MODEL = ModelVersion("a" * 64, "net", "onnx", (ModelFile("net.onnx", "a" * 64, 10),), 1)
+BATCH_2 = Derivation(DerivationKind.REBATCHED, batch=2)
+MODEL = ModelVersion("a" * 64, "net", "onnx", (ModelFile("net.onnx", "a" * 64, 10),), 1, "b" * 64, BATCH_2)
 JOB = Case("edge", EngineRef("fake", "default", "1.0"), MODEL, CONFIGURATION, ("fake:0",), {"c" * 64: Path("/x.npy")})
 PASSES = PassOrder("p1", None, 5, {"models": ["net"]}, {"edge": {"cpu": {"cores": 4}}})
 PENDING = Pending(
@@ -65,6 +69,17 @@ def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert content == path.read_bytes()
     kind = run_pb2.RUN_KIND_MEASURE
     assert run_spec(before, "r", kind, 1) == run_spec(after, "r", kind, 1), "an agent takes them for the same run"
+
+
+def test_a_plan_of_before_has_derivations_in_sentences(tmp_path: Path) -> None:
+    with written(tmp_path, PENDING):
+        (path,) = plans(tmp_path)
+    plan = json.loads(path.read_text())
+    for case in plan["jobs"]:
+        case["job"]["model"]["derivation"] = "batch=2"
+    path.write_text(json.dumps(plan))
+    with claimed(path) as claim:
+        assert claim is not None and claim.pending == PENDING
 
 
 def test_a_plan_of_before_there_were_groups_takes_turns_as_it_said(tmp_path: Path) -> None:

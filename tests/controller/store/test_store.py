@@ -251,7 +251,7 @@ def test_a_target_name_is_taken_once_and_unknown_ones_are_refused(store):
 
 
 def test_models_keep_their_files_and_parents_and_may_be_renamed(store):
-    child = invented.model("ef" * 32, "child", parent_digest="ab" * 32, derivation="int8")
+    child = invented.model("ef" * 32, "child", parent_digest="ab" * 32, derivation=invented.INT8)
     store.save_model(invented.model())
     store.save_model(child)
     store.save_model(invented.model(name="renamed"))
@@ -313,4 +313,4 @@ def test_people_can_query_samples_and_evidence_with_any_duckdb(filled):
 
     with duckdb.connect(filled.path, read_only=True) as connection:
         assert connection.execute(query).fetchall() == [(200, True, 3)]
-        assert connection.execute(disturbed).fetchall() == [(0, 1, [invented.DISTURBANCE], 4_000_000)]
+        assert connection.execute(disturbed).fetchall() == [(0, 1, ["other processes 12 %"], 4_000_000)]

@@ -15,6 +15,8 @@ from enginebench_controller.records import (
     Bystanders,
     CapturedOutput,
     Configuration,
+    Disturbance,
+    DisturbanceKind,
     Evidence,
     FailureKind,
     Hint,
@@ -77,8 +79,42 @@ EVIDENCE = Evidence(
 
 @pytest.mark.parametrize("evidence", [Evidence(), EVIDENCE])
 def test_a_block_survives_the_wire_and_what_is_unknown_stays_unknown(evidence: Evidence) -> None:
-    block = Block(2, 3, 4, 5, 6, evidence, ("steal 12 %",))
+    block = Block(2, 3, 4, 5, 6, evidence, (Disturbance(DisturbanceKind.STEAL, share=0.1234),))
     assert wire.from_block(wire.to_block(block), process=2) == block
+
+
+DISTURBED = {
+    Disturbance(DisturbanceKind.STEAL, share=0.1234),
+    Disturbance(DisturbanceKind.OTHER_PROCESSES, share=1.5),
+    Disturbance(DisturbanceKind.THROTTLED, duration_ns=1_234_567),
+    Disturbance(DisturbanceKind.MEMORY_PRESSURE, share=0.011),
+    Disturbance(DisturbanceKind.FREQUENCY, share=0.33, frequency_hz=1_234_567_890),
+    Disturbance(DisturbanceKind.PAUSED, duration_ns=2**40),
+    Disturbance(DisturbanceKind.SOMETHING_ELSE, said="a ghost 3 %"),
+}
+
+
+def test_every_kind_of_disturbance_survives_the_wire_beside_the_others() -> None:
+    assert {one.kind for one in DISTURBED} == set(DisturbanceKind)
+    block = Block(2, 3, 4, 5, 6, disturbances=tuple(DISTURBED))
+    assert wire.from_block(wire.to_block(block), process=2).disturbances == block.disturbances
+
+
+def test_an_older_agent_tells_in_words_alone_what_disturbed_a_block() -> None:
+    message = measurement_pb2.Block(disturbances=["other processes 12 %", "paused for 20 s"])
+    assert wire.from_block(message, process=0).disturbances == (
+        Disturbance(DisturbanceKind.OTHER_PROCESSES, share=0.12),
+        Disturbance(DisturbanceKind.PAUSED, duration_ns=20_000_000_000),
+    )
+
+
+def test_of_a_newer_agent_the_kinds_that_are_not_known_here_are_told_in_its_words() -> None:
+    steal = measurement_pb2.Disturbance(kind=measurement_pb2.DISTURBANCE_KIND_STEAL, share=0.1234)
+    message = measurement_pb2.Block(
+        disturbances=["a ghost 3 %", "steal 12 %"], disturbed_by=[measurement_pb2.Disturbance(kind=99), steal]
+    )
+    ghost, known = wire.from_block(message, process=0).disturbances
+    assert (ghost.kind, str(ghost), known.share) == (DisturbanceKind.SOMETHING_ELSE, "a ghost 3 %", 0.1234)
 
 
 @pytest.mark.parametrize("instants", [(None, None, None), ([1, 2], [3, 4], [5, 2**40])])
