@@ -19,6 +19,7 @@ from enginebench_controller.records import (
     Failure,
     FailureKind,
     Hint,
+    HostFacts,
     Load,
     Measurement,
     Peak,
@@ -79,7 +80,7 @@ def snapshot(target: str = TARGET) -> TargetSnapshot:
         }
         for name, version in ENGINES.items()
     )
-    host = {"hostname": target, "cpu_model": "Made-up CPU", "physical_cores": 10, "memory_bytes": 2**35}
+    host = HostFacts(hostname=target, cpu_model="Made-up CPU", physical_cores=10, memory_bytes=2**35)
     return TargetSnapshot(target, f"{target}:50051", BEGUN_NS, host, engines)
 
 

@@ -21,6 +21,7 @@ from enginebench_controller.records import (
     Failure,
     FailureKind,
     Hint,
+    HostFacts,
     InputFile,
     InputSet,
     InputTensor,
@@ -181,7 +182,7 @@ def snapshot(target="local", seen_at_unix_ns=CREATED_NS):
         target=target,
         address="127.0.0.1:50051",
         seen_at_unix_ns=seen_at_unix_ns,
-        host={"hostname": "invented", "cpu_model": "Invented CPU", "physical_cores": 2, "memory_bytes": None},
+        host=HostFacts(hostname="invented", cpu_model="Invented CPU", physical_cores=2),
         engines=(
             {**common, "name": "fake", "hidden": False, "available": works, "unavailable": None},
             {**common, "name": "fake-broken", "hidden": False, "available": None, "unavailable": missing},

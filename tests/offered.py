@@ -32,5 +32,5 @@ def missing(name, reason="it is not installed"):
 
 def target(*engines, name="local", cores=2):
     """A target with these engines."""
-    host = dict(invented.snapshot().host) | {"physical_cores": cores}
+    host = replace(invented.snapshot().host, physical_cores=cores)
     return replace(invented.snapshot(name), host=host, engines=tuple(engines))

@@ -30,6 +30,7 @@ from enginebench_controller.records import (
     EngineRef,
     Failure,
     Grounds,
+    HostFacts,
     Interval,
     LatencySummary,
     Measurement,
@@ -47,6 +48,7 @@ from enginebench_controller.records.fields import (
     EFFECTIVE,
     FAILURE,
     GROUNDS,
+    HOST,
     INTERVAL,
     LATENCY,
     MODEL_FILES,
@@ -146,7 +148,7 @@ def target_document(snapshot: TargetSnapshot) -> Document:
         "name": snapshot.target,
         "address": snapshot.address,
         "seen_at_unix_ns": snapshot.seen_at_unix_ns,
-        "host": finite(snapshot.host),
+        "host": HOST.to_data(snapshot.host),
         "engines": finite(snapshot.engines),
     }
 
@@ -369,7 +371,7 @@ class TargetForm(Form):
     name: str
     address: str
     seen_at_unix_ns: Count
-    host: dict[str, Any]
+    host: HostFacts
     engines: tuple[dict[str, Any], ...]
 
     def to_record(self) -> TargetSnapshot:

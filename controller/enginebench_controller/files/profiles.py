@@ -19,6 +19,7 @@ from enginebench_controller.records import (
     Effective,
     EngineRef,
     Failure,
+    HostFacts,
     Layer,
     LayerState,
     ModelWork,
@@ -28,7 +29,7 @@ from enginebench_controller.records import (
     ProfileNode,
     Status,
 )
-from enginebench_controller.records.fields import INTERVAL, PHASES, finite
+from enginebench_controller.records.fields import HOST, INTERVAL, PHASES, finite
 from enginebench_controller.stats import layers as figures
 from enginebench_controller.store.store import Store
 
@@ -64,7 +65,7 @@ def profile_document(profile: Profile, peaks: Sequence[Peak] = ()) -> Document:
             "profiled_to_unprofiled": figures.profiled_to_unprofiled(profile),
         },
         "phases": PHASES.to_data(profile.phases),
-        "host": finite(profile.host),
+        "host": HOST.to_data(profile.host),
         "plan": finite(profile.plan),
         "types": [asdict(one) for one in figures.by_type(profile.layers)],
         "layers": [_layer(layer, total, place) for layer, place in zip(profile.layers, places, strict=True)],
@@ -232,7 +233,7 @@ class ProfileForm(Form):
     unmatched_reason: str | None
     model_size_bytes: Count | None
     phases: tuple[Phase, ...]
-    host: dict[str, Any]
+    host: HostFacts
     plan: dict[str, Any]
     layers: tuple[LayerForm, ...]
     nodes: tuple[NodeForm, ...]

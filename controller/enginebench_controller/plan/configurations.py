@@ -178,8 +178,7 @@ def configurations(
 
 def usable_cores(snapshot: TargetSnapshot) -> int | None:
     """The physical cores of a target that its control group's quota lets be busy all the time, and at least one."""
-    cores: int | None = snapshot.host.get("physical_cores")
-    quota: float | None = snapshot.host.get("cpu_quota_cores")
+    cores, quota = snapshot.host.physical_cores, snapshot.host.cpu_quota_cores
     if quota is None:
         return cores
     granted = max(1, math.floor(quota))
@@ -227,7 +226,7 @@ def impossible(configuration: Configuration, engine: Engine, device: Mapping[str
 
 
 def _cores_in_words(snapshot: TargetSnapshot, usable: int) -> str:
-    cores, quota = snapshot.host.get("physical_cores"), snapshot.host.get("cpu_quota_cores")
+    cores, quota = snapshot.host.physical_cores, snapshot.host.cpu_quota_cores
     return f"{cores}" if cores == usable else f"a quota of {quota:g} (its control group's)"
 
 

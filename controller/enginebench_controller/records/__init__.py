@@ -49,7 +49,7 @@ from enginebench_controller.records.run import (
     StopReason,
     WarmUp,
 )
-from enginebench_controller.records.target import LOCAL_TARGET, Peak, PeakKind, Rate, Target, TargetSnapshot
+from enginebench_controller.records.target import LOCAL_TARGET, HostFacts, Peak, PeakKind, Rate, Target, TargetSnapshot
 from enginebench_proto.agreed.disturbances import Disturbance, DisturbanceKind
 from enginebench_proto.agreed.words import IMPOSED_SPARSITY, OPTIMIZATION_LEVEL, Hint, LayerState, Load, ReadbackSource
 
@@ -80,6 +80,7 @@ __all__ = [
     "FailureKind",
     "Grounds",
     "Hint",
+    "HostFacts",
     "InputFile",
     "InputSet",
     "InputTensor",

@@ -19,6 +19,7 @@ from enginebench_controller.records.configuration import Configuration
 from enginebench_controller.records.measurement import Grounds, Interval, LatencySummary, OutputCheck, Percentile
 from enginebench_controller.records.model import Derivation, ModelFile
 from enginebench_controller.records.run import Afterwards, Block, Bystanders, Effective, Failure, Phase, Process
+from enginebench_controller.records.target import HostFacts
 from enginebench_proto.agreed.disturbances import Disturbance, DisturbanceKind
 
 
@@ -87,6 +88,7 @@ DERIVATION: Final = JsonForm(lambda: TypeAdapter(Derivation | None))
 EFFECTIVE: Final = JsonForm(lambda: TypeAdapter(Effective))
 FAILURE: Final = JsonForm(lambda: TypeAdapter(Failure))
 GROUNDS: Final = JsonForm(lambda: TypeAdapter(Grounds))
+HOST: Final = JsonForm(lambda: TypeAdapter(HostFacts))
 INTERVAL: Final = JsonForm(lambda: TypeAdapter(Interval | None))
 LATENCY: Final = JsonForm(lambda: TypeAdapter(LatencySummary))
 MODEL_FILES: Final = JsonForm(lambda: TypeAdapter(tuple[ModelFile, ...]))

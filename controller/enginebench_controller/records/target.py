@@ -69,8 +69,32 @@ class Target:
 
 
 @dataclass(frozen=True)
+class HostFacts:
+    """What an agent told of its machine and of itself; unknown are None and what is empty.
+
+    `cpu_quota_cores` are what the agent's control group may use, `isa` the instruction sets of the processor, `tuned`
+    what was set on the machine to make it steadier.
+    """
+
+    hostname: str = ""
+    os: str = ""
+    kernel: str = ""
+    architecture: str = ""
+    agent_version: str = ""
+    python_version: str = ""
+    cpu_model: str | None = None
+    physical_cores: int | None = None
+    logical_cores: int | None = None
+    cpu_quota_cores: float | None = None
+    memory_bytes: int | None = None
+    isa: tuple[str, ...] = ()
+    tuned: tuple[str, ...] = ()
+    wire_revision: int | None = None
+
+
+@dataclass(frozen=True)
 class TargetSnapshot:
-    """What a target said of itself when last seen: host facts and engines as plain JSON-able data.
+    """What a target said of itself when last seen: host facts, and engines as plain JSON-able data.
 
     `engines` entries have: name, environment, python_version, distribution, hidden, and either `available`
     (version, formats, loads, hints, multiple_streams, profiling, options, devices) or `unavailable`
@@ -80,7 +104,7 @@ class TargetSnapshot:
     target: str
     address: str
     seen_at_unix_ns: int
-    host: Mapping[str, Any]
+    host: HostFacts
     engines: tuple[Mapping[str, Any], ...]
 
 

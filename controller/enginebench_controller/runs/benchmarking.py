@@ -117,7 +117,7 @@ def _last_words_of_this_machine(home: Home, plan: Plan) -> tuple[TargetSnapshot,
         return None
     ours = distribution_version("enginebench")
     found = tuple(one for one in home.store.snapshots() if one.target == LOCAL_TARGET)
-    if not found or found[0].host.get("agent_version") != ours or any(map(_waits, found[0].engines)):
+    if not found or found[0].host.agent_version != ours or any(map(_waits, found[0].engines)):
         return None
     return found
 

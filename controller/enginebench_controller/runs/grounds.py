@@ -94,7 +94,7 @@ class Judging:
         flops *= 1 - float(asked.options.get(IMPOSED_SPARSITY, 0.0))
         precision = _precision(measurement, integers=integers)
         cores = max(asked.cores, measurement.cpu_cores_used or 0.0)
-        return ceiling(flops, precision, cores, target.host.get("isa") or (), self._roofs(measurement, precision))
+        return ceiling(flops, precision, cores, target.host.isa, self._roofs(measurement, precision))
 
     def _roofs(self, measurement: Measurement, precision: str) -> Any:
         known, asked = roof_precision(precision), measurement.configuration

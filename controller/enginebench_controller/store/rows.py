@@ -36,6 +36,7 @@ from enginebench_controller.records.fields import (
     EFFECTIVE,
     FAILURE,
     GROUNDS,
+    HOST,
     MODEL_FILES,
     PERCENTILES,
     PHASES,
@@ -249,7 +250,7 @@ def to_snapshot_row(snapshot: TargetSnapshot) -> Row:
         "target": snapshot.target,
         "address": snapshot.address,
         "seen_at_unix_ns": snapshot.seen_at_unix_ns,
-        "host": to_json(snapshot.host),
+        "host": to_json(HOST.to_data(snapshot.host)),
         "engines": to_json(snapshot.engines),
     }
 
@@ -260,7 +261,7 @@ def from_snapshot_row(row: Row) -> TargetSnapshot:
         target=row["target"],
         address=row["address"],
         seen_at_unix_ns=row["seen_at_unix_ns"],
-        host=json.loads(row["host"]),
+        host=HOST.from_data(json.loads(row["host"])),
         engines=tuple(json.loads(row["engines"])),
     )
 

@@ -3,7 +3,7 @@
 from itertools import islice
 from typing import Any
 
-from enginebench_controller.records import EngineRef, Peak, PeakKind, Rate
+from enginebench_controller.records import EngineRef, HostFacts, Peak, PeakKind, Rate
 from enginebench_controller.wire.fields import MAX_DETAIL_CHARS, MAX_LISTED, MAX_REASON_CHARS, optional, short, shorts
 from enginebench_proto.v1 import engine_pb2, host_pb2, peaks_pb2
 
@@ -42,15 +42,23 @@ def _from_rate(message: peaks_pb2.Rate) -> Rate:
     )
 
 
-def from_host(message: host_pb2.HostFacts) -> dict[str, Any]:
-    """Host facts as plain data; unknown ones are None."""
-    facts = {name: optional(message, name) for name in ("cpu_model", "physical_cores", "logical_cores")}
-    facts |= {name: optional(message, name) for name in ("cpu_quota_cores", "memory_bytes")}
-    texts = ("hostname", "os", "kernel", "architecture", "agent_version", "python_version")
-    return (
-        {name: getattr(message, name) for name in texts}
-        | facts
-        | {"isa": list(message.isa), "tuned": list(message.tuned), "wire_revision": message.wire_revision or None}
+def from_host(message: host_pb2.HostFacts) -> HostFacts:
+    """What an agent told of its machine."""
+    return HostFacts(
+        hostname=message.hostname,
+        os=message.os,
+        kernel=message.kernel,
+        architecture=message.architecture,
+        agent_version=message.agent_version,
+        python_version=message.python_version,
+        cpu_model=optional(message, "cpu_model"),
+        physical_cores=optional(message, "physical_cores"),
+        logical_cores=optional(message, "logical_cores"),
+        cpu_quota_cores=optional(message, "cpu_quota_cores"),
+        memory_bytes=optional(message, "memory_bytes"),
+        isa=tuple(message.isa),
+        tuned=tuple(message.tuned),
+        wire_revision=message.wire_revision or None,
     )
 
 

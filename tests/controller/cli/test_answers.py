@@ -16,6 +16,7 @@ from enginebench_controller.records import (
     Effective,
     Failure,
     FailureKind,
+    HostFacts,
     ModelVersion,
     Readback,
     ReadbackSource,
@@ -173,7 +174,7 @@ def test_a_wrong_rung_ends_a_ladder_with_1(store, answer, monkeypatch, tmp_path)
 
 
 def test_advice_on_a_terminal_has_no_backticks_and_pages_have(store, answer):
-    host = {"isa": ["avx512_vnni"], "physical_cores": 2}
+    host = HostFacts(isa=("avx512_vnni",), physical_cores=2)
     store.add_profile(invented_profiles.profile("p0000009", host=host))
     code, printed, _ = answer("advise", "p0000009")
     assert code == 0 and "enginebench " in printed and "`" not in printed

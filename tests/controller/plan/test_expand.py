@@ -11,6 +11,7 @@ from enginebench_controller.plan.expand import Expansion, expand, in_random_orde
 from enginebench_controller.plan.plan import make_plan
 from enginebench_controller.records import (
     Arrivals,
+    HostFacts,
     InputFile,
     InputSet,
     InputTensor,
@@ -56,7 +57,7 @@ def missing(name: str, reason: str) -> dict[str, Any]:
 def target(
     *engines: dict[str, Any], name: str = "nuc", cores: int | None = 2, quota: float | None = None
 ) -> TargetSnapshot:
-    return TargetSnapshot(name, "nuc:1", 1, {"physical_cores": cores, "cpu_quota_cores": quota}, engines)
+    return TargetSnapshot(name, "nuc:1", 1, HostFacts(physical_cores=cores, cpu_quota_cores=quota), engines)
 
 
 def expanded(*targets: TargetSnapshot, **fields: Any) -> Expansion:

@@ -22,6 +22,7 @@ from enginebench_controller.records import (
     Benchmark,
     Failure,
     FailureKind,
+    HostFacts,
     Interval,
     IntervalMethod,
     Measurement,
@@ -59,7 +60,7 @@ def openvino(*devices: str) -> dict[str, Any]:
 
 
 def target(*engines: dict[str, Any], cores: int = 4) -> TargetSnapshot:
-    return TargetSnapshot("nuc", "nuc:1", 1, {"physical_cores": cores}, engines)
+    return TargetSnapshot("nuc", "nuc:1", 1, HostFacts(physical_cores=cores), engines)
 
 
 TORCH = engine("torch", "CPU", formats=("onnx", "torchscript", "torch_export"))

@@ -76,7 +76,7 @@ def test_what_cannot_take_turns_runs_alone_and_a_note_says_why() -> None:
         "net (nuc, CPU, batch 1, 2 cores, open-loop 5/s poisson): measured one after the other, not in turns: "
         "the arrivals of an open loop wait for nobody's turn",
     )
-    small = replace(TWO, host={**TWO.host, "memory_bytes": 500_000_000})
+    small = replace(TWO, host=replace(TWO.host, memory_bytes=500_000_000))
     crowded = planned(small)
     assert groups(crowded.jobs) == [1, 1] and "would take about 0.6 GB, and the target has 0.5" in crowded.notes[0]
     many = planned(target(engine("ort")), load=["async"], requests=list(range(1, 66)))

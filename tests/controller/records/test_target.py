@@ -1,8 +1,9 @@
-"""Which peak of a calibration stands for its precision or its working set."""
+"""What a target said of itself, and which peak of a calibration stands for its precision or its working set."""
 
 from dataclasses import replace
 
-from enginebench_controller.records import EngineRef, Peak, PeakKind, Rate
+from enginebench_controller.records import EngineRef, HostFacts, Peak, PeakKind, Rate
+from enginebench_controller.records.fields import HOST
 from enginebench_controller.records.target import best_peaks
 
 SLOW = Peak(
@@ -24,3 +25,9 @@ def test_the_fastest_of_each_precision_and_working_set_is_kept_and_winograd_apar
 
 def test_one_with_a_rate_stands_before_one_that_failed():
     assert best_peaks([replace(SLOW, rate=None, failure="no"), SLOW]) == [SLOW]
+
+
+def test_host_facts_of_an_older_version_lack_some_and_those_of_a_newer_one_have_more():
+    older = HOST.from_data({"cpu_model": "Invented CPU", "physical_cores": 2, "memory_bytes": None})
+    assert older == HostFacts(cpu_model="Invented CPU", physical_cores=2)
+    assert HOST.from_data({**HOST.to_data(older), "quantum_cores": 7}) == older

@@ -35,7 +35,7 @@ def home(tmp_path):
     snapshot = invented.snapshot()
     engines = tuple({**ENGINE, "name": name, "unavailable": None} for name in ("fake", "other"))
     found.store.add_benchmark(
-        invented.benchmark(), [replace(snapshot, host={**snapshot.host, "isa": ["avx2"]}, engines=engines)]
+        invented.benchmark(), [replace(snapshot, host=replace(snapshot.host, isa=("avx2",)), engines=engines)]
     )
     return found
 

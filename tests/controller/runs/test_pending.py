@@ -19,6 +19,7 @@ from enginebench_controller.records import (
     DerivationKind,
     EngineRef,
     Hint,
+    HostFacts,
     InputFile,
     InputSet,
     InputTensor,
@@ -53,7 +54,7 @@ CONFIGURATION = Configuration(
 BATCH_2 = Derivation(DerivationKind.REBATCHED, batch=2)
 MODEL = ModelVersion("a" * 64, "net", "onnx", (ModelFile("net.onnx", "a" * 64, 10),), 1, "b" * 64, BATCH_2)
 JOB = Case("edge", EngineRef("fake", "default", "1.0"), MODEL, CONFIGURATION, ("fake:0",), {"c" * 64: Path("/x.npy")})
-PASSES = PassOrder("p1", None, 5, {"models": ["net"]}, {"edge": {"cpu": {"cores": 4}}})
+PASSES = PassOrder("p1", None, 5, {"models": ["net"]}, {"edge": HostFacts(physical_cores=4)})
 PENDING = Pending(
     "b1", "net", 10**9, (replace(JOB, outcome_id="m1"), replace(JOB, outcome_id="m2")), Interleave(7), PASSES
 )

@@ -20,6 +20,7 @@ from enginebench_controller.records import (
     Evidence,
     FailureKind,
     Hint,
+    HostFacts,
     InputFile,
     InputSet,
     InputTensor,
@@ -32,7 +33,7 @@ from enginebench_controller.records import (
     StopRule,
     WarmUp,
 )
-from enginebench_proto.v1 import device_pb2, engine_pb2, measurement_pb2, run_pb2
+from enginebench_proto.v1 import device_pb2, engine_pb2, host_pb2, measurement_pb2, run_pb2
 
 CONFIGURATION = Configuration(
     device="GPU.0",
@@ -192,6 +193,12 @@ def test_a_failure_kind_this_version_does_not_know_is_internal() -> None:
 def test_every_failure_kind_of_the_wire_has_a_name_here() -> None:
     names = {name.removeprefix("FAILURE_KIND_").lower() for name in run_pb2.FailureKind.keys()} - {"unspecified"}  # noqa: SIM118
     assert names == set(FailureKind)
+
+
+def test_what_a_target_does_not_tell_of_its_machine_stays_unknown() -> None:
+    message = host_pb2.HostFacts(hostname="nuc", memory_bytes=2**35, isa=["avx2"], wire_revision=1)
+    assert wire.from_host(message) == HostFacts(hostname="nuc", memory_bytes=2**35, isa=("avx2",), wire_revision=1)
+    assert wire.from_host(host_pb2.HostFacts()) == HostFacts()
 
 
 def test_an_unavailable_engine_keeps_its_reason() -> None:

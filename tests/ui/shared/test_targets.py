@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import invented
-from enginebench_controller.records import Target
+from enginebench_controller.records import HostFacts, Target
 from enginebench_controller.targets.health import Health, HealthAnswer
 from enginebench_ui.shared.targets import (
     NOT_YET_SEEN,
@@ -99,12 +99,12 @@ def test_an_engine_that_tells_next_to_nothing_is_shown_as_unknown():
 
 
 def test_what_a_target_left_out_is_unknown_not_zero():
-    facts = dict(host_facts({"physical_cores": 2, "memory_bytes": None, "cpu_quota_cores": 1.5}))
+    facts = dict(host_facts(HostFacts(physical_cores=2, cpu_quota_cores=1.5)))
 
     assert facts["Memory"] == "unknown"
     assert facts["Cores"] == "2 physical, unknown logical, limited to 1.5"
     assert "Tuned" not in facts
-    assert dict(host_facts({"tuned": ["governor performance"]}))["Tuned"] == "governor performance"
+    assert dict(host_facts(HostFacts(tuned=("governor performance",))))["Tuned"] == "governor performance"
 
 
 def test_devices_beyond_those_that_an_agent_lists_are_counted():

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from enginebench_controller.records import LOCAL_TARGET, Target, TargetSnapshot
+from enginebench_controller.records import LOCAL_TARGET, HostFacts, Target, TargetSnapshot
 from enginebench_controller.records.cause import cause
 from enginebench_controller.targets.health import Health, HealthAnswer
 from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT
@@ -168,17 +168,16 @@ def askable(views: Iterable[TargetView]) -> tuple[Target, ...]:
     return tuple(Target(view.name, view.address, 0) for view in views if not view.is_local)
 
 
-def host_facts(host: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+def host_facts(host: HostFacts) -> tuple[tuple[str, str], ...]:
     """Return what is known of a machine as (heading, value) pairs; what is unknown says so."""
-    tuned = host.get("tuned") or ()
     return (
-        ("Processor", _known(host.get("cpu_model"))),
+        ("Processor", _known(host.cpu_model)),
         ("Cores", _cores(host)),
         ("Memory", _memory(host)),
-        ("Instruction sets", ", ".join(map(str, host.get("isa") or ())) or UNKNOWN),
-        ("System", f"{_known(host.get('os'))}, kernel {_known(host.get('kernel'))}"),
-        ("Agent", f"{_known(host.get('agent_version'))}, Python {_known(host.get('python_version'))}"),
-        *((("Tuned", "; ".join(map(str, tuned))),) if tuned else ()),
+        ("Instruction sets", ", ".join(host.isa) or UNKNOWN),
+        ("System", f"{_known(host.os)}, kernel {_known(host.kernel)}"),
+        ("Agent", f"{_known(host.agent_version)}, Python {_known(host.python_version)}"),
+        *((("Tuned", "; ".join(host.tuned)),) if host.tuned else ()),
     )
 
 
@@ -199,30 +198,28 @@ def _view(name: str, address: str, snapshot: TargetSnapshot | None, *, is_added:
 
 
 def _overview_row(view: TargetView, snapshot: TargetSnapshot | None, answer: HealthAnswer | None) -> Row:
-    host = snapshot.host if snapshot else {}
+    host = snapshot.host if snapshot else HostFacts()
     return {
         "Target": view.name,
         "Health": LOCAL_HEALTH if view.is_local else _SIGNS[answer.health] if answer else ASKING,
         "Answer (ms)": answer.seconds * 1000 if answer and answer.health is Health.SERVING else None,
         "Why": answer.cause or None if answer else None,
         "Address": None if view.is_local else view.address,
-        "Processor": host.get("cpu_model") or None,
-        "Cores": host.get("physical_cores"),
-        "Memory": _memory(host) if host.get("memory_bytes") else None,
+        "Processor": host.cpu_model or None,
+        "Cores": host.physical_cores,
+        "Memory": _memory(host) if host.memory_bytes else None,
         "Engines": f"{len(view.names)} of {len(visible(snapshot.engines))}" if snapshot else None,
         "Last seen": view.last_seen,
     }
 
 
-def _memory(host: Mapping[str, Any]) -> str:
-    memory = host.get("memory_bytes")
-    return f"{memory / 2**30:.1f} GiB" if memory else UNKNOWN
+def _memory(host: HostFacts) -> str:
+    return f"{host.memory_bytes / 2**30:.1f} GiB" if host.memory_bytes else UNKNOWN
 
 
-def _cores(host: Mapping[str, Any]) -> str:
-    quota = host.get("cpu_quota_cores")
-    limit = f", limited to {quota:g}" if quota else ""
-    return f"{_known(host.get('physical_cores'))} physical, {_known(host.get('logical_cores'))} logical{limit}"
+def _cores(host: HostFacts) -> str:
+    limit = f", limited to {host.cpu_quota_cores:g}" if host.cpu_quota_cores else ""
+    return f"{_known(host.physical_cores)} physical, {_known(host.logical_cores)} logical{limit}"
 
 
 def _known(value: Any) -> str:

@@ -11,6 +11,7 @@ from enginebench_controller.records import (
     Coverage,
     Effective,
     EngineRef,
+    HostFacts,
     ModelVersion,
     Peak,
     PeakKind,
@@ -24,7 +25,7 @@ from enginebench_controller.verdicts.layers.advisor import advise
 
 NODES = tuple(conv(index) for index in range(8))
 EVEN = tuple(layer(f"layer{index}", 10, index) for index in range(8))
-VNNI = {"isa": ["avx2", "avx512_vnni"]}
+VNNI = HostFacts(isa=("avx2", "avx512_vnni"))
 
 
 def plain(layers=EVEN, nodes=NODES, **fields):
