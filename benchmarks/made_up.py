@@ -6,11 +6,13 @@ from typing import Any
 import numpy as np
 
 from enginebench_controller.records import (
+    AvailableEngine,
     Benchmark,
     Block,
     BlockSamples,
     CapturedOutput,
     Configuration,
+    Device,
     Disturbance,
     DisturbanceKind,
     Effective,
@@ -71,13 +73,9 @@ def bundle(identity: str, name: str, cells: list[Cell], digest: str, samples: in
 
 def snapshot(target: str = TARGET) -> TargetSnapshot:
     """What a made-up target says of itself."""
-    device = {"name": "CPU", "full_name": "Made-up CPU", "precisions": ["f32"], "resources": ["cpu"], "properties": {}}
+    devices = (Device("CPU", "Made-up CPU", ("f32",), ("cpu",)),)
     engines = tuple(
-        {
-            **{"name": name, "environment": "default", "python_version": "3.11", "distribution": "enginebench"},
-            **{"hidden": False, "unavailable": None},
-            "available": {"version": version, "formats": ["onnx"], "devices": [device]},
-        }
+        AvailableEngine(name=name, environment="default", version=version, formats=("onnx",), devices=devices)
         for name, version in ENGINES.items()
     )
     host = HostFacts(hostname=target, cpu_model="Made-up CPU", physical_cores=10, memory_bytes=2**35)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, create_model, model_validator
+from pydantic import AfterValidator, Base64Bytes, BaseModel, ConfigDict, Field, create_model, model_validator
 
 from enginebench_controller.files.documents import ExportKind, read_export
 from enginebench_controller.records import (
@@ -46,6 +46,7 @@ from enginebench_controller.records.fields import (
     BLOCK,
     CONFIGURATION,
     EFFECTIVE,
+    ENGINES,
     FAILURE,
     GROUNDS,
     HOST,
@@ -149,7 +150,7 @@ def target_document(snapshot: TargetSnapshot) -> Document:
         "address": snapshot.address,
         "seen_at_unix_ns": snapshot.seen_at_unix_ns,
         "host": HOST.to_data(snapshot.host),
-        "engines": finite(snapshot.engines),
+        "engines": ENGINES.to_data(snapshot.engines),
     }
 
 
@@ -372,7 +373,7 @@ class TargetForm(Form):
     address: str
     seen_at_unix_ns: Count
     host: HostFacts
-    engines: tuple[dict[str, Any], ...]
+    engines: Annotated[tuple[dict[str, Any], ...], AfterValidator(ENGINES.from_data)]
 
     def to_record(self) -> TargetSnapshot:
         """Return what the target said of itself."""

@@ -49,7 +49,21 @@ from enginebench_controller.records.run import (
     StopReason,
     WarmUp,
 )
-from enginebench_controller.records.target import LOCAL_TARGET, HostFacts, Peak, PeakKind, Rate, Target, TargetSnapshot
+from enginebench_controller.records.target import (
+    LOCAL_TARGET,
+    AvailableEngine,
+    Device,
+    Engine,
+    EngineOption,
+    HostFacts,
+    Peak,
+    PeakKind,
+    Rate,
+    Target,
+    TargetSnapshot,
+    UnavailableEngine,
+    UnavailableKind,
+)
 from enginebench_proto.agreed.disturbances import Disturbance, DisturbanceKind
 from enginebench_proto.agreed.words import IMPOSED_SPARSITY, OPTIMIZATION_LEVEL, Hint, LayerState, Load, ReadbackSource
 
@@ -60,6 +74,7 @@ __all__ = [
     "Afterwards",
     "ArrivalProcess",
     "Arrivals",
+    "AvailableEngine",
     "Benchmark",
     "Block",
     "BlockSamples",
@@ -71,9 +86,12 @@ __all__ = [
     "Coverage",
     "Derivation",
     "DerivationKind",
+    "Device",
     "Disturbance",
     "DisturbanceKind",
     "Effective",
+    "Engine",
+    "EngineOption",
     "EngineRef",
     "Evidence",
     "Failure",
@@ -116,5 +134,7 @@ __all__ = [
     "StopRule",
     "Target",
     "TargetSnapshot",
+    "UnavailableEngine",
+    "UnavailableKind",
     "WarmUp",
 ]

@@ -7,19 +7,20 @@ pydantic's `ValidationError`.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from dataclasses import fields as dataclass_fields
 from functools import cached_property
 from itertools import zip_longest
 from typing import Annotated, Any, Final, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BeforeValidator, SerializerFunctionWrapHandler, TypeAdapter, WrapSerializer
+from pydantic import BeforeValidator, Discriminator, SerializerFunctionWrapHandler, Tag, TypeAdapter, WrapSerializer
 
 from enginebench_controller.records.configuration import Configuration
 from enginebench_controller.records.measurement import Grounds, Interval, LatencySummary, OutputCheck, Percentile
 from enginebench_controller.records.model import Derivation, ModelFile
 from enginebench_controller.records.run import Afterwards, Block, Bystanders, Effective, Failure, Phase, Process
-from enginebench_controller.records.target import HostFacts
+from enginebench_controller.records.target import AvailableEngine, Engine, HostFacts, ListedEngine, UnavailableEngine
 from enginebench_proto.agreed.disturbances import Disturbance, DisturbanceKind
 
 
@@ -80,11 +81,40 @@ def _by_kind(one: Any, phrase: Any) -> Any:
 ToldBlock = Annotated[Block, BeforeValidator(_without_phrases), WrapSerializer(_with_phrases)]
 """A block as documents have it: `disturbances` in words, and in `disturbed_by`, which those of before lack, by kind."""
 
+
+def _flat(data: Any) -> Any:
+    if not isinstance(data, Mapping):
+        return data
+    state = data.get("available") or data.get("unavailable") or {}
+    return {**data, **state} if isinstance(state, Mapping) else data
+
+
+def _nested(engine: Engine, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    data = plain(engine)
+    listed = {one.name: data.pop(one.name) for one in dataclass_fields(ListedEngine)}
+    is_available = isinstance(engine, AvailableEngine)
+    return {**listed, "available": data if is_available else None, "unavailable": None if is_available else data}
+
+
+def _state(engine: Any) -> str:
+    is_available = engine.get("available") if isinstance(engine, Mapping) else isinstance(engine, AvailableEngine)
+    return "available" if is_available else "unavailable"
+
+
+ToldEngine = Annotated[
+    Annotated[AvailableEngine, Tag("available")] | Annotated[UnavailableEngine, Tag("unavailable")],
+    Discriminator(_state),
+    BeforeValidator(_flat),
+    WrapSerializer(_nested),
+]
+"""An engine as documents have it: what only one that is available tells, or only one that is not, stands in a part."""
+
 AFTERWARDS: Final = JsonForm(lambda: TypeAdapter(Afterwards | None))
 BLOCK: Final = JsonForm(lambda: TypeAdapter(ToldBlock))
 BYSTANDERS: Final = JsonForm(lambda: TypeAdapter(Bystanders | None))
 CONFIGURATION: Final = JsonForm(lambda: TypeAdapter(Configuration))
 DERIVATION: Final = JsonForm(lambda: TypeAdapter(Derivation | None))
+ENGINES: Final = JsonForm(lambda: TypeAdapter(tuple[ToldEngine, ...]))
 EFFECTIVE: Final = JsonForm(lambda: TypeAdapter(Effective))
 FAILURE: Final = JsonForm(lambda: TypeAdapter(Failure))
 GROUNDS: Final = JsonForm(lambda: TypeAdapter(Grounds))

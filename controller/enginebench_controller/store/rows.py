@@ -34,6 +34,7 @@ from enginebench_controller.records.fields import (
     CONFIGURATION,
     DERIVATION,
     EFFECTIVE,
+    ENGINES,
     FAILURE,
     GROUNDS,
     HOST,
@@ -251,7 +252,7 @@ def to_snapshot_row(snapshot: TargetSnapshot) -> Row:
         "address": snapshot.address,
         "seen_at_unix_ns": snapshot.seen_at_unix_ns,
         "host": to_json(HOST.to_data(snapshot.host)),
-        "engines": to_json(snapshot.engines),
+        "engines": to_json(ENGINES.to_data(snapshot.engines)),
     }
 
 
@@ -262,7 +263,7 @@ def from_snapshot_row(row: Row) -> TargetSnapshot:
         address=row["address"],
         seen_at_unix_ns=row["seen_at_unix_ns"],
         host=HOST.from_data(json.loads(row["host"])),
-        engines=tuple(json.loads(row["engines"])),
+        engines=ENGINES.from_data(json.loads(row["engines"])),
     )
 
 

@@ -113,6 +113,10 @@ def first_block(document):
     return document["benchmarks"][0]["measurements"][0]["samples"][0]
 
 
+def target(document):
+    return document["benchmarks"][0]["targets"][0]
+
+
 def block(document):
     return document["benchmarks"][0]["measurements"][0]["blocks"][0]
 
@@ -144,6 +148,9 @@ def edited(file, change):
         (lambda d: output(d).update(stride=2), "of the shape"),
         (lambda d: output(d).update(shape=[2**62, 2**62]), "of the shape"),
         (lambda d: d["benchmarks"][0]["measurements"][1].update(status="splendid"), "status"),
+        (lambda d: target(d).update(engines=[{"name": 3}]), r"targets\.0\.engines"),
+        (lambda d: target(d).update(engines=["torch"]), r"targets\.0\.engines"),
+        (lambda d: target(d)["host"].update(physical_cores="many"), r"targets\.0\.host\.physical_cores"),
         (lambda d: block(d).update(disturbances=3), r"blocks\.0\.disturbances"),
         (lambda d: block(d).update(disturbances=[3]), r"blocks\.0\.disturbances\.0"),
         (lambda d: block(d).update(disturbed_by=[{"kind": [], "share": 1.0}]), r"blocks\.0\.disturbances\.0"),

@@ -10,6 +10,7 @@ from enginebench_controller import wire
 from enginebench_controller.records import (
     ArrivalProcess,
     Arrivals,
+    AvailableEngine,
     Block,
     BlockSamples,
     Bystanders,
@@ -31,8 +32,11 @@ from enginebench_controller.records import (
     ReadbackSource,
     StopReason,
     StopRule,
+    UnavailableEngine,
+    UnavailableKind,
     WarmUp,
 )
+from enginebench_controller.records.fields import ENGINES
 from enginebench_proto.v1 import device_pb2, engine_pb2, host_pb2, measurement_pb2, run_pb2
 
 CONFIGURATION = Configuration(
@@ -206,8 +210,9 @@ def test_an_unavailable_engine_keeps_its_reason() -> None:
     message.unavailable.kind = engine_pb2.UNAVAILABLE_KIND_BROKEN
     message.unavailable.reason = "libvino.so is missing"
     engine = wire.from_engine(message)
-    assert engine["available"] is None
-    assert engine["unavailable"] == {"kind": "broken", "reason": "libvino.so is missing", "detail": ""}
+    assert engine == UnavailableEngine(
+        name="vino", environment="", kind=UnavailableKind.BROKEN, reason="libvino.so is missing"
+    )
 
 
 def test_what_an_engine_says_of_itself_is_bounded_whatever_its_agent_lets_pass() -> None:
@@ -218,11 +223,11 @@ def test_what_an_engine_says_of_itself_is_bounded_whatever_its_agent_lets_pass()
     available.devices.extend(device_pb2.Device(name=str(number)) for number in range(1_000))
     available.devices[0].CopyFrom(device)
     told = wire.from_engine(engine_pb2.Engine(name=long, available=available))
-    assert len(json.dumps(told)) < 200_000
-    assert (len(told["available"]["devices"]), told["available"]["more_devices"]) == (64, 936 + 7)
+    assert len(json.dumps(ENGINES.to_data((told,)))) < 200_000
+    assert isinstance(told, AvailableEngine) and (len(told.devices), told.more_devices) == (64, 936 + 7)
     unavailable = engine_pb2.UnavailableEngine(reason=long, detail=long)
     told = wire.from_engine(engine_pb2.Engine(unavailable=unavailable))
-    assert (len(told["unavailable"]["reason"]), len(told["unavailable"]["detail"])) == (500, 16_384)
+    assert isinstance(told, UnavailableEngine) and (len(told.reason), len(told.detail)) == (500, 16_384)
 
 
 def test_an_option_for_profiles_only_is_told_as_such() -> None:
@@ -230,5 +235,15 @@ def test_an_option_for_profiles_only_is_told_as_such() -> None:
         engine_pb2.EngineOption(name=name, profile_only=only) for name, only in (("deep", True), ("plain", False))
     ]
     message = engine_pb2.Engine(name="x", available=engine_pb2.AvailableEngine(options=options))
-    found = wire.from_engine(message)["available"]["options"]
-    assert {one["name"]: one["profile_only"] for one in found} == {"deep": True, "plain": False}
+    found = wire.from_engine(message)
+    assert isinstance(found, AvailableEngine)
+    assert {one.name: one.profile_only for one in found.options} == {"deep": True, "plain": False}
+
+
+def test_every_reason_for_an_unavailable_engine_has_a_name_here_and_of_a_newer_agent_is_unspecified() -> None:
+    names = {name.removeprefix("UNAVAILABLE_KIND_").lower() for name, _ in engine_pb2.UnavailableKind.items()}
+    assert names == set(UnavailableKind)
+    message = engine_pb2.Engine(name="vino")
+    message.unavailable.kind = 99  # type: ignore[assignment]  # a newer agent's kind
+    found = wire.from_engine(message)
+    assert isinstance(found, UnavailableEngine) and found.kind is UnavailableKind.UNSPECIFIED
