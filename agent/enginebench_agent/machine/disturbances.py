@@ -49,7 +49,7 @@ def _found(evidence: Evidence, duration_ns: int, budget_ns: int, highest_frequen
 def to_message(found: Disturbance) -> measurement_pb2.Disturbance:
     """A disturbance as the wire carries it."""
     return measurement_pb2.Disturbance(
-        kind=measurement_pb2.DisturbanceKind.Value(f"DISTURBANCE_KIND_{found.kind.name}"),
+        kind=f"DISTURBANCE_KIND_{found.kind.name}",
         share=found.share,
         duration_ns=found.duration_ns,
         frequency_hz=found.frequency_hz,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AfterValidator, Base64Bytes, BaseModel, ConfigDict, Field, create_model, model_validator
+from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, PlainValidator, create_model, model_validator
 
 from enginebench_controller.files.documents import ExportKind, read_export
 from enginebench_controller.records import (
@@ -27,6 +27,7 @@ from enginebench_controller.records import (
     CapturedOutput,
     Configuration,
     Effective,
+    Engine,
     EngineRef,
     Failure,
     Grounds,
@@ -373,7 +374,7 @@ class TargetForm(Form):
     address: str
     seen_at_unix_ns: Count
     host: HostFacts
-    engines: Annotated[tuple[dict[str, Any], ...], AfterValidator(ENGINES.from_data)]
+    engines: Annotated[tuple[Engine, ...], PlainValidator(ENGINES.from_data)]
 
     def to_record(self) -> TargetSnapshot:
         """Return what the target said of itself."""

@@ -77,7 +77,7 @@ def from_host(message: host_pb2.HostFacts) -> HostFacts:
 
 def from_engine(message: engine_pb2.Engine) -> Engine:
     """One engine in one environment; its words are bounded."""
-    listed = {
+    listed: dict[str, Any] = {
         "name": short(message.name),
         "environment": short(message.environment.name),
         "python_version": short(message.environment.python_version),
