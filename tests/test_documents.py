@@ -1,5 +1,6 @@
 """What the documents point to is there."""
 
+import importlib
 import re
 import subprocess
 import sys
@@ -40,3 +41,72 @@ def test_the_errors_say_that_wrong_outputs_end_a_command_as_failures_do() -> Non
     assert "≠" in rule
     assert [name for name in ("run", "rerun", "resume", "ladder", "compare") if f"`{name}`" not in rule] == []
     assert "jobs" in rule and "`--json`" in rule and "last line" in rule
+
+
+def slug(heading: str) -> str:
+    """What GitHub calls the place of a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower().replace("`", "")).strip().replace(" ", "-")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_to_a_heading_lead_to_one(document: Path) -> None:
+    places = re.findall(r"\]\(([^)#\s]*)#([^)\s]+)\)", document.read_text(encoding="utf-8"))
+    wanted = [(document.parent / name if name else document, place) for name, place in places if "://" not in name]
+    assert [(path.name, place) for path, place in wanted if place not in places_of(path)] == []
+
+
+def places_of(document: Path) -> set[str]:
+    return {slug(heading) for heading in re.findall(r"(?m)^#+ (.+)$", document.read_text(encoding="utf-8"))}
+
+
+PRINTED = re.compile(r"<!-- ([\w-]+) -->.*?<!-- /\1 -->", re.S)
+PRINTED_WHOLE = {"docs/evidence/faults.md", "docs/reference/tables.md", "docs/reference/errors.md"}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_what_a_person_wrote_can_be_read_in_one_go(document: Path) -> None:
+    if str(document.relative_to(ROOT)) not in PRINTED_WHOLE:
+        written = PRINTED.sub("", document.read_text(encoding="utf-8"))
+        assert len(written.splitlines()) <= 300
+
+
+MADE = ("benchmarks/results", "docs/images")
+"""Folders whose content is made where it is wanted."""
+ROOMS = ("agent", "benchmarks", "controller", "docs", "plugins", "proto", "tests", "ui")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_files_that_are_named_are_there(document: Path) -> None:
+    if document.name == "CHANGELOG.md":  # it tells of what was
+        return
+    named = re.findall(rf"(?<![\w/.])((?:{'|'.join(ROOMS)})/[\w./-]*\w)", document.read_text(encoding="utf-8"))
+    kept = [name for name in named if not name.startswith(MADE)]
+    bases = (ROOT, ROOT / "tests", document.parent)
+    assert [name for name in kept if not any((base / name).exists() for base in bases)] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_names_of_ours_exist(document: Path) -> None:
+    if document.name == "CHANGELOG.md" or document.parent.name == "evidence":  # they tell of what was
+        return
+    text = document.read_text(encoding="utf-8")
+    dotted = re.findall(r"\benginebench_(?:agent|controller|plugins|proto|ui)(?:\.\w+)+", text)
+    dotted += re.findall(r"-m (benchmarks(?:\.\w+)*)", text)
+    assert [name for name in dict.fromkeys(dotted) if not exists(name)] == []
+    makes = re.findall(r"(?m)`make ([a-z-]+)|^ {4}make ([a-z-]+)", text)
+    targets = re.findall(r"(?m)^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"))
+    assert {one or other for one, other in makes} <= set(targets)
+
+
+def exists(name: str) -> bool:
+    """Whether a dotted name is a module, or something in one."""
+    parts = name.removesuffix(".py").split(".")
+    for length in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:length]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[length:]:
+            found = getattr(found, part, None)
+        return found is not None
+    return False

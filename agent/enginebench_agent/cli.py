@@ -56,7 +56,7 @@ def _join(parsed: argparse.Namespace) -> None:
     from enginebench_agent.door.entrance import require_cryptography  # noqa: PLC0415
 
     require_cryptography()
-    from enginebench_agent.door.tls import join  # noqa: PLC0415
+    from enginebench_agent.door.joining import join  # noqa: PLC0415
 
     folder = parsed.tls or DataFolder(parsed.data_dir).tls
     join(parsed.address, parsed.token, folder)

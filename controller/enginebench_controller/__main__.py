@@ -6,9 +6,9 @@ import sys
 def main() -> None:
     """Run the command line."""
     if sys.argv[1:] == ["--version"]:  # often asked by programs, and told without loading the rest
-        from importlib.metadata import version  # noqa: PLC0415
+        from enginebench_proto import __version__  # noqa: PLC0415
 
-        print(version("enginebench"))  # data
+        print(__version__)  # data
         return
     from enginebench_controller.cli import main as run  # noqa: PLC0415
 

@@ -2,3 +2,5 @@
 
 Holds the `.proto` files and the code generated from them, and nothing else; no other room's types appear here.
 """
+
+__version__ = "0.1.0"

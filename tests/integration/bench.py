@@ -1,17 +1,24 @@
 """A controller's home and agents, all real: what the integration tests are played on."""
 
+import asyncio
+import io
 import json
 import os
 import subprocess
 import sys
+import threading
+import traceback
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from enginebench_controller.__main__ import main
 from enginebench_controller.home import Home
 from enginebench_controller.records import Measurement
 
@@ -31,13 +38,51 @@ class Bench:
 
     home: Path
 
-    def cli(self, *arguments: object, expect: int | None = 0, timeout: float = 120) -> subprocess.CompletedProcess[str]:
-        """Run `enginebench`; the exit code must be `expect`, and there must be no traceback."""
-        command = [sys.executable, "-m", "enginebench_controller", *map(str, arguments)]
-        done = subprocess.run(command, capture_output=True, text=True, env=self.variables, timeout=timeout, check=False)
+    @classmethod
+    def of_engines(cls, home: Path, *engines: str) -> "Bench":
+        """A bench whose own agent has these engines only."""
+        (home / "agent").mkdir(parents=True, mode=0o700)
+        home.chmod(0o700)
+        (home / "agent" / "agent.toml").write_text(f"[environments.default]\nengines = {list(engines)}\n")
+        return cls(home)
+
+    def cli(
+        self, *arguments: object, expect: int | None = 0, timeout: float = 120, started: bool = False
+    ) -> subprocess.CompletedProcess[str]:
+        """Run `enginebench`; the exit code must be `expect`, and there must be no traceback.
+
+        It runs in this process, which has loaded already what takes a command a second or two. `started`, it is a
+        process of its own, for tests of what a process does; so it is from another thread, or where a loop runs.
+        """
+        words = list(map(str, arguments))
+        here = not started and _may_run_here()
+        done = self._in_this_process(words) if here else self._started(words, timeout)
         assert "Traceback" not in done.stderr, done.stderr
         assert expect is None or done.returncode == expect, (done.returncode, done.stdout, done.stderr)
         return done
+
+    def _started(self, words: list[str], timeout: float) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "enginebench_controller", *words]
+        return subprocess.run(command, capture_output=True, text=True, env=self.variables, timeout=timeout, check=False)
+
+    def _in_this_process(self, words: list[str]) -> subprocess.CompletedProcess[str]:
+        out, err = io.StringIO(), io.StringIO()
+        code: object = 0
+        with (
+            patch.dict(os.environ, self.variables),
+            patch.object(sys, "argv", ["enginebench", *words]),
+            patch.object(sys, "stdin", io.StringIO()),
+            redirect_stdout(out),
+            redirect_stderr(err),
+        ):
+            try:
+                main()
+            except SystemExit as end:
+                code = end.code
+            except Exception:
+                traceback.print_exc()
+                code = 1
+        return subprocess.CompletedProcess(words, int(str(code or 0)), out.getvalue(), err.getvalue())
 
     def json(self, *arguments: object, expect: int | None = 0, timeout: float = 120) -> Any:
         """Run `enginebench … --json` and parse what it prints."""
@@ -51,6 +96,16 @@ class Bench:
     def variables(self) -> dict[str, str]:
         """The environment variables of a user whose home is this bench."""
         return os.environ | {"ENGINEBENCH_HOME": str(self.home), "COLUMNS": "200"}
+
+
+def _may_run_here() -> bool:
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return True
+    return False
 
 
 def tiny_model(path: Path, *, batch: int | str = "batch", features: int = 8, seed: int = 0) -> Path:

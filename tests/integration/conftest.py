@@ -14,8 +14,11 @@ from integration.ssh_machine import SSH, SSHD, SshMachine
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(tmp_path / "home")
+def bench(tmp_path: Path, request: pytest.FixtureRequest) -> Bench:
+    """A home whose own agent knows two engines, or with the mark `all_engines` all: each costs seconds to be asked."""
+    if request.node.get_closest_marker("all_engines"):
+        return Bench(tmp_path / "home")
+    return Bench.of_engines(tmp_path / "home", "fake", "onnxruntime")
 
 
 @pytest.fixture

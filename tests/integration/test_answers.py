@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from integration.bench import UNHURRIED, Bench
+
+pytestmark = pytest.mark.all_engines
 
 SHORT = ("--processes", "3", "--duration", "300ms", "--warmup", "50ms", "--block", "20ms", *UNHURRIED)
 

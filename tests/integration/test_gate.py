@@ -24,11 +24,9 @@ QUICK = ("--no-layers", "--budget", "30s")
 
 
 @pytest.fixture
-def here(bench: Bench) -> Bench:
+def here(tmp_path: Path) -> Bench:
     """A home whose own agent has the fake engine only."""
-    (bench.home / "agent").mkdir(parents=True)
-    (bench.home / "agent" / "agent.toml").write_text(ONLY_FAKE)
-    return bench
+    return Bench.of_engines(tmp_path / "home", "fake")
 
 
 def test_what_is_slower_is_worse_with_the_layers_and_what_it_was_stays_in_the_store(

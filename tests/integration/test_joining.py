@@ -17,7 +17,7 @@ import pytest
 
 from agent_server import AgentProcess
 from certified import Certified
-from enginebench_agent.door.tls import join
+from enginebench_agent.door.joining import join
 from enginebench_agent.errors import SetupError
 from enginebench_controller.errors import EnginebenchError, InputError
 from enginebench_controller.targets.authority.authority import Authority

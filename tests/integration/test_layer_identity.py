@@ -6,10 +6,10 @@ from pathlib import Path
 import onnx
 import pytest
 
-from enginebench_controller.graph.matching.correspondence import correspond
-from enginebench_controller.graph.matching.joining import join
-from enginebench_controller.graph.matching.layers import match_layers
+from enginebench_controller.graph.matching.graph_to_graph import correspond
+from enginebench_controller.graph.matching.layers_to_nodes import match_layers
 from enginebench_controller.graph.matching.matched import MatchedProfile
+from enginebench_controller.graph.matching.profile_to_profile import join
 from enginebench_controller.graph.reading import read_source_graph
 from enginebench_controller.models.derive.quantizer import quantized
 from enginebench_controller.models.inputs.values import seeded_inputs

@@ -25,7 +25,7 @@ def _lines(stderr: str) -> list[dict[str, Any]]:
 
 
 def test_the_lines_of_controller_and_agent_tell_of_a_run_under_one_id(bench: Bench, model: Path) -> None:
-    lines = _lines(bench.cli(*AS_JSON, "run", model, "--engine", "fake", *QUICK).stderr)
+    lines = _lines(bench.cli(*AS_JSON, "run", model, "--engine", "fake", *QUICK, started=True).stderr)
     of_runs: dict[str, dict[str, list[str]]] = {}
     for line in lines:
         if "run" in line:
@@ -42,7 +42,7 @@ def test_the_lines_of_controller_and_agent_tell_of_a_run_under_one_id(bench: Ben
 
 
 def test_a_command_that_fails_logs_the_code_of_its_error(bench: Bench) -> None:
-    done = bench.cli(*AS_JSON, "devices", "--target", "127.0.0.1:1", expect=3)
+    done = bench.cli(*AS_JSON, "devices", "--target", "127.0.0.1:1", expect=3, started=True)
     (line,) = [line for line in _lines(done.stderr) if line["event"] == "command failed"]
     assert line["code"] == "unreachable"
     assert "127.0.0.1:1" in line["reason"]
@@ -52,11 +52,11 @@ def test_a_command_that_fails_logs_the_code_of_its_error(bench: Bench) -> None:
 def test_the_variables_do_as_the_options(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ENGINEBENCH_VERBOSE", "1")
     monkeypatch.setenv("ENGINEBENCH_LOG_FORMAT", "json")
-    done = bench.cli("devices", "--target", "127.0.0.1:1", expect=3)
+    done = bench.cli("devices", "--target", "127.0.0.1:1", expect=3, started=True)
     assert [line["event"] for line in _lines(done.stderr)] == ["command failed"]
 
 
 def test_without_verbose_a_command_only_complains(bench: Bench) -> None:
-    done = bench.cli("devices", "--target", "127.0.0.1:1", expect=3)
+    done = bench.cli("devices", "--target", "127.0.0.1:1", expect=3, started=True)
     assert len(done.stderr.splitlines()) == 1
     assert done.stderr.startswith("error: ")

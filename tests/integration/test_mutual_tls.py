@@ -190,9 +190,7 @@ def test_an_agent_that_speaks_plain_text_is_not_believed(
 
 def test_a_local_agent_is_used_although_its_folder_has_tls_files(bench: Bench, model: Path, own: Certified) -> None:
     own.agent("local").rename(bench.home.parent / "files")
-    (bench.home / "agent").mkdir(parents=True)
     (bench.home.parent / "files").rename(bench.home / "agent" / "tls")
-    (bench.home / "agent" / "agent.toml").write_text(ONLY_FAKE)
     document = bench.json("run", model, "--engine", "fake", *QUICK)
     assert [one["status"] for one in document["measurements"]] == ["ok"]
 

@@ -152,8 +152,6 @@ def test_a_resume_takes_nothing_from_a_living_benchmark(bench: Bench, model: Pat
 @pytest.mark.fault(3)
 def test_a_killed_command_takes_its_own_agent_along_but_not_the_results(bench: Bench, model: Path) -> None:
     data_dir = bench.home / "agent"
-    data_dir.mkdir(parents=True)
-    (data_dir / "agent.toml").write_text(ONLY_FAKE)
     kill_when(lambda: spooled(data_dir, "-1-0.blocks"), bench, "run", model, *SLEEPING, *THREE)
     wait_until(lambda: spooled(data_dir, "-1-0"))  # it ends what runs, and then itself
     wait_until(lambda: not _is_served(data_dir))

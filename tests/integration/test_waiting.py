@@ -13,7 +13,6 @@ from integration.bench import Bench
 
 @pytest.mark.fault(15)
 def test_ctrl_c_ends_a_command_that_waits_for_another(bench: Bench, model: Path) -> None:
-    bench.home.mkdir()
     with FileLock(bench.home / "local-agent.lock"):
         command = [sys.executable, "-m", "enginebench_controller", "run", str(model), "--engine", "fake"]
         waiting = subprocess.Popen(command, env=bench.variables, stderr=subprocess.PIPE, text=True)

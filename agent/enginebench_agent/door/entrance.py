@@ -53,7 +53,9 @@ def require_cryptography() -> None:
 
 def _mutual_tls(folder: Path) -> Entrance:
     require_cryptography()
-    from enginebench_agent.door.tls import MaterialFolder, certified_names, identify, server_credentials  # noqa: PLC0415  # only where TLS is on  # noqa: PLC0415
+    # cryptography is loaded only where it is needed
+    from enginebench_agent.door.callers import identify  # noqa: PLC0415
+    from enginebench_agent.door.tls import MaterialFolder, certified_names, server_credentials  # noqa: PLC0415
 
     material = MaterialFolder(folder)
     return Entrance(server_credentials(material), identify(material), certified_names(material.current()))

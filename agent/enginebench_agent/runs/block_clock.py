@@ -48,23 +48,33 @@ class BlockClock:
         self._first_end_ns = 0  # told, on the scale that begins with the steady state
         self._first_block_end_ns = 0  # told, on the scale that begins with the first block
         self._delay_ns = FEWEST_DELAY_NS
+        self._behind_ns = 0
         self.stood_still_ns = 0
         """How long the agent was seen to stand still: stopped, or its machine was."""
         self._busy_before_ns = busy_ns()
         self._waiting_ns = self._earliest_ns = self._now_ns = time.perf_counter_ns()
 
     def wait(self) -> None:
-        """The agent is about to wait for the next message; what it did since the last one was a delay."""
+        """The agent is about to wait for the next message; by what it did since the last one it falls behind.
+
+        Messages that came meanwhile queue, and delays add up until the agent has waited for as long (Lindley's
+        recursion for the time in a queue).
+        """
         self._busy_before_ns = busy_ns()
         self._waiting_ns = time.perf_counter_ns()
-        self._delay_ns = max(self._delay_ns, self._waiting_ns - self._now_ns)
+        self._behind_ns += self._waiting_ns - self._now_ns
+        self._delay_ns = max(self._delay_ns, self._behind_ns)
 
     def hear(self, message: WorkerMessage) -> None:
         """Note when a message came; by so much as the agent worked or wanted to meanwhile, it may have been late."""
         self._now_ns = time.perf_counter_ns()
         self._delay_ns = max(self._delay_ns, busy_ns() - self._busy_before_ns)
-        if self._now_ns - self._waiting_ns >= READY_NS:
+        waited_ns = self._now_ns - self._waiting_ns
+        if waited_ns >= READY_NS:
             self._earliest_ns = self._now_ns
+            self._behind_ns = max(0, self._behind_ns - waited_ns)
+        else:  # it was there, and to be told so took as long
+            self._behind_ns += waited_ns
         if message.HasField("phase"):
             self._start = (message.sent_ns, self._now_ns) if message.sent_ns else None
             self._first_start = self._first_start or self._start

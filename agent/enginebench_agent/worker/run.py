@@ -4,9 +4,10 @@ import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
-from enginebench_agent.worker.assignment import Assignment, check_job, load_engine, refuse_unconfined
+from enginebench_agent.worker.assignment import Assignment, check_job, load_engine
 from enginebench_agent.worker.failures import to_failure
 from enginebench_agent.worker.keeper import Pauses
+from enginebench_agent.worker.model_files import refuse_unconfined
 from enginebench_agent.worker.phases import PhaseRecorder
 from enginebench_agent.worker.pipe import Channel, Turns
 from enginebench_proto.v1.measurement_pb2 import STOP_REASON_TARGET_MET

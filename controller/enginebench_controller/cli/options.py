@@ -1,4 +1,4 @@
-"""Options and arguments that several commands share; those of `run` are in run_options.py."""
+"""Options and arguments that several commands share; those that are fields of a plan are a table in plan/options.py."""
 
 from typing import Annotated
 
@@ -10,33 +10,6 @@ Notes = Annotated[
 ]
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="File, name, digest or zoo:NAME.")]
 BenchmarkName = Annotated[str, typer.Argument(metavar="ID", help="Id, start of an id, or name of a benchmark.")]
-ShapeAsForRun = Annotated[
-    list[str] | None,
-    typer.Option(metavar="INPUT=AxBxC", help="Shape of an input with open dimensions; may be repeated."),
-]
-BatchAxis = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="INPUT=N",
-        help="Which dimension of an input is the batch, counted from 0, or none; for models whose names do not tell, "
-        "such as time-major ones. May be repeated.",
-    ),
-]
-InputValue = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--input",
-        metavar="INPUT=VALUE",
-        help="Fill one input: a number, ones, zeros, true, false, or a range such as ids=0..30521; may be repeated.",
-    ),
-]
-Inputs = Annotated[
-    str | None,
-    typer.Option(
-        metavar="N|FOLDER",
-        help=r"How many random inputs to rotate through, or a folder of .npy, .npz or images. \[default: 8]",
-    ),
-]
 TrustAgain = Annotated[
     bool,
     typer.Option("--trust", help="Permit its models to run code of their own on this machine, as for the first time."),

@@ -13,7 +13,7 @@ from pathlib import Path
 from enginebench_controller.errors import ModelError
 from enginebench_controller.graph.flops.counting import model_cost, node_costs
 from enginebench_controller.graph.flops.work import Method, ModelCost, NodeCost
-from enginebench_controller.graph.matching.layers import match_layers
+from enginebench_controller.graph.matching.layers_to_nodes import match_layers
 from enginebench_controller.graph.matching.matched import Matching
 from enginebench_controller.graph.reading import read_source_graph
 from enginebench_controller.graph.source_graph import SourceGraph, SourceNode

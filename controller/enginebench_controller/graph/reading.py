@@ -30,7 +30,7 @@ from enginebench_controller.graph.source_graph import (
 )
 from enginebench_controller.models.bounded import bounded
 from enginebench_controller.models.formats.description import describe_onnx, format_of, told_as_invalid
-from enginebench_controller.models.formats.files import collect_files, external_tensors
+from enginebench_controller.models.formats.files import external_files
 from enginebench_controller.models.formats.skeleton import load_skeleton
 from enginebench_controller.models.inputs.binding import Binding, GivenShapes, bind
 from enginebench_proto.agreed.labels import node_labels
@@ -105,9 +105,8 @@ def read_source_graph(path: Path, shapes: GivenShapes, batch: int | None) -> Sou
         raise ModelError(
             f"{path} is no ONNX file, and only those show their graph; export or convert the model to ONNX"
         )
+    external_files(path)  # refuses missing and hostile places
     model = load_skeleton(path, located=True)
-    if next(external_tensors(model), None) is not None:
-        collect_files(path)  # refuses missing and hostile places
     with told_as_invalid(path):
         return _read(model, path, shapes, batch)
 

@@ -5,7 +5,7 @@ import json
 import re
 import shlex
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from enum import StrEnum
 from pathlib import Path
@@ -18,6 +18,7 @@ from enginebench_controller.errors import InputError, wrong_value
 from enginebench_controller.models.inputs.arrays import ImageOptions
 from enginebench_controller.models.inputs.shapes import NO_BATCH
 from enginebench_controller.models.inputs.values import check_values
+from enginebench_controller.plan.options import option_of, words_of
 from enginebench_controller.records import ArrivalProcess, Hint, Load, StopRule
 
 BASE, HEAD, CONTROL = ROLES = ("base", "head", "control")
@@ -41,18 +42,6 @@ INTERVAL = {False: "1%", True: "0%"}
 
 _COMMANDS = frozenset({"run", "gate", "profile", "ladder", "prospects pruning", "models quantize"})
 """Origins whose fields were typed as options."""
-_OPTIONS = {
-    "models": "MODEL",
-    "engines": "--engine",
-    "targets": "--target",
-    "devices": "--device",
-    "shapes": "--shape",
-    "options": "--option",
-    "input_folder": "--inputs",
-    "input_values": "--input",
-    "batch_axis": "--batch-axis",
-}
-"""Options that are not called as their fields are."""
 
 
 def parse_duration_ns(text: str) -> int:
@@ -333,52 +322,16 @@ def _without_null(value: Any) -> Any:
 def _sentence(origin: str, problem: Any) -> str:
     field, *within = [str(part) for part in problem["loc"]] or ["plan"]
     entries = [part for part in within if not part.isdecimal()]  # a value names itself; counted from 0 it would mislead
-    if origin in _COMMANDS and field in _OPTIONS:
-        where = " ".join([_OPTIONS[field], *entries])
-    elif origin in _COMMANDS:
-        where = "--" + "-".join([field, *entries]).replace("_", "-")
-    else:
-        where = f"{origin}: {'.'.join([field, *entries])}"
+    where = option_of(field, *entries) if origin in _COMMANDS else f"{origin}: {'.'.join([field, *entries])}"
     return f"{where}: {wrong_value(problem)}"
-
-
-_LISTS = {"engines": "engine", "targets": "target", "devices": "device"}
-"""Options that are not called as their fields are."""
-
-_NAMES = (
-    *("engines", "targets", "devices", "batch", "cores", "streams", "precision", "load", "requests", "rate"),
-    *("arrivals", "hint", "processes", "duration", "iterations", "max_duration", "interval", "warmup", "block"),
-    *("inputs", "seed", "timeout"),
-)
-_PAIRS = {"shapes": "shape", "batch_axis": "batch-axis", "options": "option", "input_values": "input"}
 
 
 def run_command(plan: Plan) -> str:
     """The command that carries out a plan without rungs, to be typed into a shell; what is left out are defaults."""
-    words = [*plan.models, *_options(plan)]
-    return shlex.join(["enginebench", "run", *words])
-
-
-def _options(plan: Plan) -> Iterator[str]:
-    said = {name: value for name, value in plan if value != Plan.model_fields[name].default}
-    for name in _NAMES:
-        if name in said:
-            yield from (f"--{_LISTS.get(name, name).replace('_', '-')}", _text(said[name]))
-    for name, option in _PAIRS.items():
-        pairs: Mapping[str, Any] = said.get(name, {})
-        for key, value in pairs.items():
-            yield from (f"--{option}", f"{key}={value}")
-    if plan.input_folder is not None:
-        yield from ("--inputs", plan.input_folder)
-    default = Plan.model_fields["image"].default
-    for name, value in vars(plan.image).items():
-        if value != getattr(default, name):
-            yield from (f"--image-{name}", _text(value))
-
-
-def _text(value: Any) -> str:
-    many = value if isinstance(value, tuple | list) else (value,)
-    return ",".join(f"{one:.15g}" if isinstance(one, float) else str(one) for one in many)
+    default = Plan(models=plan.models).document()
+    said = {name: value for name, value in plan.document().items() if value != default[name]}
+    image = {name: value for name, value in said.get("image", {}).items() if value != default["image"][name]}
+    return shlex.join(["enginebench", "run", *plan.models, *words_of(said | {"image": image})])
 
 
 class LadderKind(StrEnum):

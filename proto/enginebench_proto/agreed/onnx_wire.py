@@ -132,15 +132,15 @@ def fields(content: mmap.mmap, position: int, end: int) -> Iterator[Field]:
         start = position
         key, begin = _varint(content, start, end)
         wire_type, value = key & 7, 0
+        if key >> 3 == 0 or wire_type not in {VARINT, LENGTH, FIXED64, FIXED32}:
+            raise MalformedModelError("it has an unknown kind of field")
         if wire_type == VARINT:
             value, position = _varint(content, begin, end)
         elif wire_type == LENGTH:
             length, begin = _varint(content, begin, end)
             position = begin + length
-        elif wire_type in {FIXED64, FIXED32}:
-            position = begin + (8 if wire_type == FIXED64 else 4)
         else:
-            raise MalformedModelError("it has an unknown kind of field")
+            position = begin + (8 if wire_type == FIXED64 else 4)
         if position > end:
             raise MalformedModelError(f"it is cut off, {position - end} bytes are missing")
         yield Field(key >> 3, wire_type, start, begin, position, value)

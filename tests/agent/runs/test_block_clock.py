@@ -94,6 +94,20 @@ def test_what_the_agent_itself_was_late_for_is_no_lie(monkeypatch: pytest.Monkey
     assert play.clock.difference_ns() is None
 
 
+def test_delays_of_messages_that_queue_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk takes long over the first block, and a little over each of those that came meanwhile."""
+    play, sent_ns = Play(monkeypatch), 1_000 * MS
+    play.phase()
+    for number in range(64):
+        begin_ns = number * MS // 10
+        block = measurement_pb2.Block(begin_ns=begin_ns, duration_ns=MS // 10)
+        play.clock.hear(WorkerMessage(part=run_pb2.ResultPart(block=block), sent_ns=sent_ns + begin_ns))
+        play.now_ns += 2 * MS if number else 2_000 * MS
+        play.clock.wait()
+        play.now_ns += MS // 2  # as long as it takes to be told of one that is there
+    assert play.clock.difference_ns() is None
+
+
 def test_a_child_that_tells_nothing_of_its_clock_is_not_judged() -> None:
     clock = BlockClock()
     clock.wait()

@@ -12,11 +12,11 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from enginebench_controller.cli.console import UNKNOWN, plain, print_json, print_table, remark, stderr
 from enginebench_controller.cli.options import Json
-from enginebench_controller.cli.plan_options import split
 from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.home import default_home
 from enginebench_controller.jobs.reporting import ProgressWriter
 from enginebench_controller.jobs.telling import own_folder
+from enginebench_controller.plan.options import split
 from enginebench_controller.records import Peak, PeakKind
 from enginebench_controller.records.cause import cause
 from enginebench_controller.records.target import best_peaks

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from enginebench_controller.cli.console import UNKNOWN, print_json, print_table, remark
-from enginebench_controller.cli.options import BatchAxis, Json, Model, ShapeAsForRun, Trust
-from enginebench_controller.cli.plan_options import given_shapes
+from enginebench_controller.cli.options import Json, Model, Trust
+from enginebench_controller.cli.plan_options import given_shapes, plan_options
 from enginebench_controller.errors import ModelError
 from enginebench_controller.files.flops import CONVENTION, by_operator, cost_document, program_document, sum_or_none
 from enginebench_controller.graph.flops.counting import model_cost, node_costs, operator
@@ -144,11 +144,12 @@ def register(app: typer.Typer) -> None:
     app.command("flops")(flops)
 
 
+@plan_options("shape", "batch-axis")
 def flops(
     model: Model,
     batch: Annotated[int | None, typer.Option(min=1, help="Items in one inference; the model's own, or 1.")] = None,
-    shape: ShapeAsForRun = None,
-    batch_axis: BatchAxis = None,
+    *,
+    fields: dict[str, Any],
     by: Annotated[Grouping, typer.Option(help="A row for every node, or for every operator.")] = Grouping.LAYER,
     top: Annotated[int, typer.Option(min=1, help="How many rows to print, the most work first.")] = 20,
     trust: Trust = False,
@@ -157,7 +158,7 @@ def flops(
     """Count multiply-adds, operations, parameters and bytes of a model, without running it. 1 MAC = 2 FLOPs."""
     library = default_home().library
     version = library.resolve(model)
-    given = given_shapes(shape, batch_axis)
+    given = given_shapes(fields)
     if version.format in SAVED_PROGRAMS:
         _saved_program(library, version, (batch or 1, given), trusted=trust, as_json=json)
         return

@@ -5,16 +5,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated, NoReturn, Self
+from typing import Annotated, Any, NoReturn, Self
 
 import typer
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Table
 
-from enginebench_controller.cli import plan_options as options
 from enginebench_controller.cli.console import plain, print_json, remark, stderr, stdout
-from enginebench_controller.cli.options import BatchAxis, Inputs, InputValue, Json, ShapeAsForRun, TrustModels
-from enginebench_controller.cli.plan_options import fed, pairs, shapes, split, stated
+from enginebench_controller.cli.options import Json, TrustModels
+from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import remind
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.gates import gate_document, gate_markdown
@@ -23,6 +22,7 @@ from enginebench_controller.files.new_file import new_file
 from enginebench_controller.home import Home, default_home
 from enginebench_controller.plan.expand import Case
 from enginebench_controller.plan.gate import GateOrder
+from enginebench_controller.plan.options import split
 from enginebench_controller.plan.plan import GateMetric, GateTerms, parse_duration_ns
 from enginebench_controller.records import Failure, Status
 from enginebench_controller.runs.benchmarking import BenchmarkOrder
@@ -48,6 +48,7 @@ def register(app: typer.Typer) -> None:
     app.command("gate")(gate)
 
 
+@plan_options("option", "shape", "batch-axis", "inputs", "input")
 def gate(
     model: Annotated[
         str | None,
@@ -77,11 +78,8 @@ def gate(
     precision: Annotated[
         str | None, typer.Option(metavar="P", help=r"f32, bf16, f16, or default: the engine's own. \[default: f32]")
     ] = None,
-    option: options.Option = None,
-    shape: ShapeAsForRun = None,
-    batch_axis: BatchAxis = None,
-    inputs: Inputs = None,
-    input_value: InputValue = None,
+    *,
+    fields: dict[str, Any],
     layers: Annotated[
         bool, typer.Option("--layers/--no-layers", help="Profile both sides where they differ, after the budget.")
     ] = True,
@@ -116,8 +114,6 @@ def gate(
         "batch": None if batch is None else [batch],
         "cores": None if cores is None else [cores],
         "precision": split(precision),
-        "options": pairs(option, "--option ENGINE.NAME=VALUE"),
-        "shapes": shapes(shape),
     }
     order = GateOrder(
         base=base,
@@ -127,7 +123,7 @@ def gate(
         budget=budget,
         tolerate=tolerate,
         metrics=tuple(split(metric) or [GateMetric.LATENCY]),
-        fields=stated(common) | fed(inputs, input_value, batch_axis),
+        fields={name: value for name, value in common.items() if value is not None} | fields,
         explain=layers,
         trusted=trust,
     )

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from enginebench_controller.cli.console import UNKNOWN, concluded, print_json, print_table, remark
-from enginebench_controller.cli.options import BatchAxis, Inputs, InputValue, Json, Model, ShapeAsForRun, Trust
-from enginebench_controller.cli.plan_options import WaitQuiet, fed, shapes, split, stated
+from enginebench_controller.cli.options import Json, Model, Trust
+from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import announcing, remind
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.ladders import check_chart_path, gain_words, ladder_document, write_chart
@@ -16,6 +16,7 @@ from enginebench_controller.home import Home, default_home
 from enginebench_controller.models.bounded import in_thread
 from enginebench_controller.plan.binding import Binder
 from enginebench_controller.plan.ladder import LadderOrder, base_plan, plan_ladder, steps
+from enginebench_controller.plan.options import split
 from enginebench_controller.plan.plan import LadderKind
 from enginebench_controller.records import Benchmark, Interval, ModelVersion
 from enginebench_controller.runs.benchmarking import BenchmarkOrder, run_in_session
@@ -136,6 +137,8 @@ IntervalTarget = Annotated[
 Seed = Annotated[int, typer.Option(metavar="N", help="Seed of random inputs.")]
 Chart = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the ladder to FILE.svg or FILE.png.")]
 
+_SHARED = ("wait-quiet", "shape", "batch-axis", "inputs", "input")
+
 group = typer.Typer(no_args_is_help=True, help="One model made faster step by step, after OpenVINO's notebooks.")
 
 
@@ -145,6 +148,7 @@ def register(app: typer.Typer) -> None:
 
 
 @group.command("throughput")
+@plan_options(*_SHARED)
 def throughput(
     model: Model,
     target: Target = None,
@@ -158,11 +162,8 @@ def throughput(
     max_duration: MaxDuration = "60s",
     processes: Processes = 3,
     interval: IntervalTarget = "0%",
-    wait_quiet: WaitQuiet = None,
-    shape: ShapeAsForRun = None,
-    batch_axis: BatchAxis = None,
-    inputs: Inputs = None,
-    input_value: InputValue = None,
+    *,
+    fields: dict[str, Any],
     seed: Seed = 0,
     trust: Trust = False,
     chart: Chart = None,
@@ -177,14 +178,13 @@ def throughput(
         cores=cores,
         requests=requests,
         trusted=trust,
-        fields=_fields(target, precision, duration, max_duration, processes, interval, shape, seed)
-        | fed(inputs, input_value, batch_axis)
-        | stated({"wait_quiet": wait_quiet}),
+        fields=_fields(target, precision, duration, max_duration, processes, interval, seed) | fields,
     )
     _climb(model, wish, chart, as_json=json)
 
 
 @group.command("latency")
+@plan_options(*_SHARED)
 def latency(
     model: Model,
     target: Target = None,
@@ -196,11 +196,8 @@ def latency(
     max_duration: MaxDuration = "60s",
     processes: Processes = 3,
     interval: IntervalTarget = "0%",
-    wait_quiet: WaitQuiet = None,
-    shape: ShapeAsForRun = None,
-    batch_axis: BatchAxis = None,
-    inputs: Inputs = None,
-    input_value: InputValue = None,
+    *,
+    fields: dict[str, Any],
     seed: Seed = 0,
     trust: Trust = False,
     chart: Chart = None,
@@ -213,9 +210,7 @@ def latency(
         skipped=tuple(split(skip) or ()),
         cores=cores,
         trusted=trust,
-        fields=_fields(target, precision, duration, max_duration, processes, interval, shape, seed)
-        | fed(inputs, input_value, batch_axis)
-        | stated({"wait_quiet": wait_quiet}),
+        fields=_fields(target, precision, duration, max_duration, processes, interval, seed) | fields,
     )
     _climb(model, wish, chart, as_json=json)
 
@@ -249,22 +244,17 @@ def _fields(
     max_duration: str,
     processes: int,
     interval: str,
-    shape: list[str] | None,
     seed: int,
 ) -> dict[str, Any]:
     """The fields of the plan that all rungs share."""
-    return stated(
-        {
-            "targets": [target] if target else None,
-            "precision": [precision] if precision else None,
-            "duration": duration,
-            "max_duration": max_duration,
-            "processes": processes,
-            "interval": interval,
-            "shapes": shapes(shape),
-            "seed": seed,
-        }
-    )
+    lists = {"targets": [target] if target else None, "precision": [precision] if precision else None}
+    return {name: value for name, value in lists.items() if value} | {
+        "duration": duration,
+        "max_duration": max_duration,
+        "processes": processes,
+        "interval": interval,
+        "seed": seed,
+    }
 
 
 def _climb(model: str, wish: LadderOrder, chart: Path | None, *, as_json: bool) -> None:

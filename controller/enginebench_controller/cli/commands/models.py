@@ -6,18 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from enginebench_controller.cli.console import confirmed, plain, print_json, print_table, remark
-from enginebench_controller.cli.options import BatchAxis, Json, Model, ShapeAsForRun, Trust
-from enginebench_controller.cli.plan_options import (
-    ImageLayout,
-    ImageMean,
-    ImageResize,
-    ImageScale,
-    ImageStd,
-    given_shapes,
-    image_options,
-    shapes,
-    split,
-)
+from enginebench_controller.cli.options import Json, Model, Trust
+from enginebench_controller.cli.plan_options import given_shapes, plan_options
 from enginebench_controller.cli.progress import deriving
 from enginebench_controller.cli.tables import instant
 from enginebench_controller.errors import InputError
@@ -28,13 +18,14 @@ from enginebench_controller.models.derive.prune import prune as prune_model
 from enginebench_controller.models.derive.quantize import CalibrationFolder
 from enginebench_controller.models.derive.quantize import quantize as quantize_model
 from enginebench_controller.models.inputs.arrays import ImageOptions
-from enginebench_controller.models.inputs.shapes import parse_shapes
 from enginebench_controller.models.zoo import ZOO
+from enginebench_controller.plan.options import OPTIONS, fields_of
 from enginebench_controller.plan.plan import make_plan
 from enginebench_controller.records import ModelVersion
 
 IR_FP16 = "openvino-ir-fp16"
 SEEDED_SAMPLES = 8
+_IMAGES = [name for name in OPTIONS if name.startswith("image-")]
 
 group = typer.Typer(no_args_is_help=True, help="The model versions on this machine.")
 
@@ -81,6 +72,7 @@ def remove(model: Model, yes: Annotated[bool, typer.Option("--yes", help="Do not
 
 
 @group.command("quantize")
+@plan_options(*_IMAGES, "shape", "batch-axis")
 def quantize(
     model: Model,
     seed: Annotated[int, typer.Option(help="Seed of the calibration inputs.")] = 0,
@@ -90,18 +82,13 @@ def quantize(
     inputs: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Calibrate on its .npy, .npz or image files, as for run.")
     ] = None,
-    image_resize: ImageResize = None,
-    image_layout: ImageLayout = None,
-    image_scale: ImageScale = None,
-    image_mean: ImageMean = None,
-    image_std: ImageStd = None,
-    shape: ShapeAsForRun = None,
-    batch_axis: BatchAxis = None,
+    *,
+    fields: dict[str, Any],
     json: Json = False,
 ) -> None:
     """Make an INT8 child version (QDQ, unsigned activations × signed weights)."""
     library = default_home().library
-    image = image_options(image_resize, image_layout, image_scale, split(image_mean), split(image_std))
+    image = fields.pop("image", None)
     if image and inputs is None:
         raise InputError("options for images need a folder of them: give --inputs FOLDER")
     with deriving("quantizing") as made:
@@ -110,7 +97,7 @@ def quantize(
             library.resolve(model),
             calibration_seed=seed,
             samples=samples or SEEDED_SAMPLES,
-            shapes=given_shapes(shape, batch_axis),
+            shapes=given_shapes(fields),
             given=None if inputs is None else CalibrationFolder(inputs.expanduser(), _checked(image), samples),
         )
         made(child)
@@ -148,7 +135,7 @@ def convert(
     if to != IR_FP16:
         raise InputError(f"models cannot be converted to {to!r}; there is {IR_FP16}")
     library = default_home().library
-    given = parse_shapes(shapes(shape) or {})
+    given = given_shapes(fields_of({"shape": shape}))
     with deriving("converting") as made:
         child = convert_to_ir(library, library.resolve(model), given, trusted=trust)
         made(child)

@@ -5,15 +5,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from enginebench_controller.cli import plan_options as options
 from enginebench_controller.cli.commands.flops import short
 from enginebench_controller.cli.console import UNKNOWN, concluded, confirmed, print_json, print_table, remark
-from enginebench_controller.cli.options import BatchAxis, Inputs, InputValue, Json, Model, ShapeAsForRun, Trust
-from enginebench_controller.cli.plan_options import fed, pairs, shapes, split, stated
+from enginebench_controller.cli.options import Json, Model, Trust
+from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import announcing, remind
 from enginebench_controller.cli.tables import instant
 from enginebench_controller.files.profile_formats import ExportFormat, export_profiles
@@ -214,52 +213,27 @@ def _bytes(size: int | None) -> str:
     return UNKNOWN if size is None else f"{short(size)}B"
 
 
+@plan_options(
+    *("engine", "target", "device", "batch", "cores", "precision", "warmup", "shape", "batch-axis", "option", "seed"),
+    *("inputs", "input", "timeout", "wait-quiet"),
+)
 def profile(
     model: Model,
-    engine: options.Engine = None,
-    target: options.Target = None,
-    device: options.Device = None,
-    batch: options.Batch = None,
-    cores: options.Cores = None,
-    precision: options.Precision = None,
+    *,
     sparsity: Annotated[
         str | None,
         typer.Option(metavar="S,T,…", help="A pass for each share of zeros imposed, such as 0,0.5,0.9: DeepSparse."),
     ] = None,
     iterations: Annotated[int, typer.Option(help="Profiled inferences.")] = 20,
-    warmup: options.Warmup = None,
-    shape: ShapeAsForRun = None,
-    batch_axis: BatchAxis = None,
-    option: options.Option = None,
-    seed: options.Seed = None,
-    inputs: Inputs = None,
-    input_value: InputValue = None,
-    timeout: options.Timeout = None,
-    wait_quiet: options.WaitQuiet = None,
+    fields: dict[str, Any],
     name: Annotated[str | None, typer.Option(help="Name of the profiles; by default that of the model.")] = None,
     trust: Trust = False,
     most: Annotated[int, typer.Option(min=0, help="How many layers to print, slowest first.")] = 20,
     json: Json = False,
 ) -> None:
     """Time every layer of a model. Never mixed with measurements: counters cost time of their own."""
-    given = {
-        "models": [model],
-        "engines": split(engine),
-        "targets": split(target),
-        "devices": split(device),
-        "batch": split(batch),
-        "cores": split(cores),
-        "precision": split(precision),
-        "iterations": iterations,
-        "warmup": warmup,
-        "shapes": shapes(shape),
-        "options": pairs(option, "--option ENGINE.NAME=VALUE"),
-        "seed": seed,
-        "timeout": timeout,
-        "wait_quiet": wait_quiet,
-        "name": name,
-    }
-    plan = make_plan(stated(given) | fed(inputs, input_value, batch_axis), "profile")
+    given = {"models": [model], "iterations": iterations, **fields}
+    plan = make_plan(given if name is None else {**given, "name": name}, "profile")
     order = ProfileOrder(plan, parse_sparsities(sparsity), trusted=trust)
     remind(default_home())
     with announcing() as announce:

@@ -3,21 +3,21 @@
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from enginebench_controller.cli import plan_options as options
 from enginebench_controller.cli.commands.flops import short
 from enginebench_controller.cli.console import UNKNOWN, print_json, print_table, remark
-from enginebench_controller.cli.options import BatchAxis, Inputs, InputValue, Json, Model, ShapeAsForRun
-from enginebench_controller.cli.plan_options import fed, pairs, shapes, split, stated
+from enginebench_controller.cli.options import Json, Model
+from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import announcing
 from enginebench_controller.errors import ExitCode, InputError, NoProspectsError
 from enginebench_controller.files.benchmarks import Document
 from enginebench_controller.files.new_file import new_file
 from enginebench_controller.files.prospects import part_document, prospects_csv, pruning_document
 from enginebench_controller.home import default_home
+from enginebench_controller.plan.options import split
 from enginebench_controller.plan.plan import make_plan
 from enginebench_controller.plan.sparsity import parse_sparsities
 from enginebench_controller.records import Profile
@@ -142,10 +142,11 @@ def register(app: typer.Typer) -> None:
 
 
 @group.command("pruning")
+@plan_options("target", "warmup", "shape", "batch-axis", "seed", "inputs", "input", "option", "timeout", "wait-quiet")
 def pruning(
     model: Model,
+    *,
     engine: Annotated[str, typer.Option(help="An engine that can impose sparsity.")] = "deepsparse",
-    target: options.Target = None,
     batch: Annotated[int, typer.Option(min=1, help="Items in one inference.")] = 1,
     cores: Annotated[int | None, typer.Option(min=1, help="Physical cores; by default all of the target's.")] = None,
     sparsity: Annotated[
@@ -166,15 +167,7 @@ def pruning(
     optimization_level: Annotated[
         int, typer.Option(min=0, max=1, help="How much the engine may rewrite the graph; the same for every pass.")
     ] = 0,
-    warmup: options.Warmup = None,
-    shape: ShapeAsForRun = None,
-    batch_axis: BatchAxis = None,
-    seed: options.Seed = None,
-    inputs: Inputs = None,
-    input_value: InputValue = None,
-    option: options.Option = None,
-    timeout: options.Timeout = None,
-    wait_quiet: options.WaitQuiet = None,
+    fields: dict[str, Any],
     name: Annotated[str | None, typer.Option(help="Name of the profiles; by default that of the model.")] = None,
     most: Most = 20,
     csv: Csv = None,
@@ -182,22 +175,15 @@ def pruning(
 ) -> None:
     """Time a model with zeros imposed step by step, and copies that really have them; estimate what lies between."""
     given = {
-        "models": [model],
         "engines": split(engine),
-        "targets": split(target),
         "batch": [batch],
         "cores": None if cores is None else [cores],
         "iterations": iterations,
-        "warmup": warmup,
-        "shapes": shapes(shape),
-        "seed": seed,
-        "options": pairs(option, "--option ENGINE.NAME=VALUE"),
-        "timeout": timeout,
-        "wait_quiet": wait_quiet,
         "name": name,
     }
+    said = {name: value for name, value in given.items() if value is not None}
     order = PruningOrder(
-        plan=make_plan(stated(given) | fed(inputs, input_value, batch_axis), "prospects pruning"),
+        plan=make_plan({"models": [model], **said, **fields}, "prospects pruning"),
         sparsities=parse_sparsities(sparsity),
         copies=_copies(measure),
         policy=Policy(goal, cap, least) if by_layer else None,

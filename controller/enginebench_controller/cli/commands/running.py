@@ -11,21 +11,16 @@ from typing import Annotated, Any
 
 import typer
 
-from enginebench_controller.cli import plan_options as options
 from enginebench_controller.cli.commands.gate import carry_out_again
 from enginebench_controller.cli.console import concluded, print_answers, print_json, print_table, remark
 from enginebench_controller.cli.options import (
-    BatchAxis,
     BenchmarkName,
-    Inputs,
-    InputValue,
     Json,
     Notes,
-    ShapeAsForRun,
     TrustAgain,
     TrustModels,
 )
-from enginebench_controller.cli.plan_options import fed, image_options, pairs, shapes, split, stated
+from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import announcing, remind
 from enginebench_controller.cli.tables import print_measurements
 from enginebench_controller.errors import ExitCode, InputError
@@ -34,6 +29,7 @@ from enginebench_controller.files.comparisons import answers_document
 from enginebench_controller.home import HOME_VARIABLE, Home, default_home
 from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.plan.expand import Case, Expansion
+from enginebench_controller.plan.options import split
 from enginebench_controller.plan.plan import Plan, make_plan, plan_toml, read_plan
 from enginebench_controller.records import Benchmark
 from enginebench_controller.records.fields import CONFIGURATION
@@ -182,83 +178,21 @@ def register(app: typer.Typer) -> None:
     app.command("resume")(resume)
 
 
+@plan_options()
 def run(
-    models: options.Models,
-    engine: options.Engine = None,
-    target: options.Target = None,
-    device: options.Device = None,
-    batch: options.Batch = None,
-    cores: options.Cores = None,
-    streams: options.Streams = None,
-    precision: options.Precision = None,
-    load: options.Load = None,
-    requests: options.Requests = None,
-    rate: options.Rate = None,
-    arrivals: options.Arrivals = None,
-    hint: options.Hint = None,
-    processes: options.Processes = None,
-    duration: options.Duration = None,
-    iterations: options.Iterations = None,
-    max_duration: options.MaxDuration = None,
-    interval: options.Interval = None,
-    warmup: options.Warmup = None,
-    block: options.Block = None,
-    retry_noisy: options.RetryNoisy = None,
-    wait_quiet: options.WaitQuiet = None,
-    interleave: options.Interleave = None,
-    order_seed: options.OrderSeed = None,
-    shape: ShapeAsForRun = None,
-    batch_axis: BatchAxis = None,
-    option: options.Option = None,
-    seed: options.Seed = None,
-    inputs: Inputs = None,
-    input_value: InputValue = None,
-    image_resize: options.ImageResize = None,
-    image_layout: options.ImageLayout = None,
-    image_scale: options.ImageScale = None,
-    image_mean: options.ImageMean = None,
-    image_std: options.ImageStd = None,
-    timeout: options.Timeout = None,
-    name: options.Name = None,
+    models: Annotated[
+        list[str],
+        typer.Argument(metavar="MODEL… | PLAN.toml", help="Files, names, digests, zoo:NAME; or one plan file."),
+    ],
+    fields: dict[str, Any],
     trust: TrustModels = False,
-    dry_run: options.DryRun = False,
-    print_plan: options.PrintPlan = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the configurations and run nothing.")] = False,
+    print_plan: Annotated[bool, typer.Option("--print-plan", help="Print the plan as TOML and run nothing.")] = False,
     json: Json = False,
     notes: Notes = False,
 ) -> None:
     """Measure models on engines. Lists multiply out; an impossible combination is refused before anything runs."""
-    given = {
-        "engines": split(engine),
-        "targets": split(target),
-        "devices": split(device),
-        "batch": split(batch),
-        "cores": split(cores),
-        "streams": split(streams),
-        "precision": split(precision),
-        "load": split(load),
-        "requests": split(requests),
-        "rate": split(rate),
-        "arrivals": arrivals,
-        "hint": split(hint),
-        "processes": processes,
-        "duration": duration,
-        "iterations": iterations,
-        "max_duration": max_duration,
-        "interval": interval,
-        "warmup": warmup,
-        "block": block,
-        "retry_noisy": retry_noisy,
-        "wait_quiet": wait_quiet,
-        "interleave": "device" if interleave else interleave,
-        "order_seed": order_seed,
-        "shapes": shapes(shape),
-        "options": pairs(option, "--option ENGINE.NAME=VALUE"),
-        "seed": seed,
-        "image": image_options(image_resize, image_layout, image_scale, split(image_mean), split(image_std)),
-        "timeout": timeout,
-        "name": name,
-    }
-    plan = _plan(models, stated(given) | fed(inputs, input_value, batch_axis))
+    plan = _plan(models, fields)
     plan.stop_rule()
     if print_plan:
         sys.stdout.write(plan_toml(plan))

@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Mapping
 
 from enginebench_controller.graph.flops import products
-from enginebench_controller.graph.flops import products as product
 from enginebench_controller.graph.flops.work import Count, UnknownWorkError, Work, operations
 from enginebench_controller.graph.source_graph import SourceNode
 
@@ -93,22 +92,22 @@ def _names(domain: str, text: str) -> frozenset[Key]:
 
 
 _PRODUCTS: dict[str, Counter] = {
-    "AffineGrid": product.affine_grid,
+    "AffineGrid": products.affine_grid,
     "Attention": products.attention,
-    "CausalConvWithState": product.causal_convolution,
-    "Conv": product.convolution,
-    "ConvInteger": product.convolution,
-    "ConvTranspose": product.transposed_convolution,
-    "DeformConv": product.deformable_convolution,
-    "Einsum": product.einsum,
-    "Gemm": product.gemm,
+    "CausalConvWithState": products.causal_convolution,
+    "Conv": products.convolution,
+    "ConvInteger": products.convolution,
+    "ConvTranspose": products.transposed_convolution,
+    "DeformConv": products.deformable_convolution,
+    "Einsum": products.einsum,
+    "Gemm": products.gemm,
     "GRU": products.recurrent(gates=3, others=8),  # 3 activations, r ⊙ h, and (1 − z) ⊙ n + z ⊙ h
     "LinearAttention": products.linear_attention,
     "LSTM": products.recurrent(gates=4, others=9),  # 5 activations, f ⊙ c + i ⊙ g, o ⊙ h
-    "MatMul": product.matrix_product,
-    "MatMulInteger": product.matrix_product,
-    "QLinearConv": product.quantized_convolution,
-    "QLinearMatMul": product.quantized_matrix_product,
+    "MatMul": products.matrix_product,
+    "MatMulInteger": products.matrix_product,
+    "QLinearConv": products.quantized_convolution,
+    "QLinearMatMul": products.quantized_matrix_product,
     "RNN": products.recurrent(gates=1, others=1),
 }
 
@@ -173,8 +172,8 @@ _OTHERS: dict[str, Counter] = {
 _CLASSIC: dict[str, Counter] = {
     "Binarizer": per_output(),
     "Imputer": per_output(),
-    "LinearClassifier": product.linear_model,
-    "LinearRegressor": product.linear_model,
+    "LinearClassifier": products.linear_model,
+    "LinearRegressor": products.linear_model,
     "Normalizer": per_output(3),
     "Scaler": per_output(2),
 }
@@ -182,17 +181,17 @@ _CLASSIC: dict[str, Counter] = {
 _CONTRIB_PRODUCTS: dict[str, Counter] = {
     "Attention": products.projected_attention,
     "DynamicQuantizeLSTM": products.quantized_recurrent,
-    "DynamicQuantizeMatMul": product.quantized_matrix_product,
-    "FusedConv": product.fused_convolution,
-    "FusedGemm": product.gemm,
-    "FusedMatMul": product.fused_matrix_product,
+    "DynamicQuantizeMatMul": products.quantized_matrix_product,
+    "FusedConv": products.fused_convolution,
+    "FusedGemm": products.gemm,
+    "FusedMatMul": products.fused_matrix_product,
     "GroupQueryAttention": products.grouped_attention,
-    "MatMulIntegerToFloat": product.quantized_matrix_product,
-    "MatMulNBits": product.blockwise_product,
+    "MatMulIntegerToFloat": products.quantized_matrix_product,
+    "MatMulNBits": products.blockwise_product,
     "MultiHeadAttention": products.multi_head_attention,
     "QAttention": products.projected_attention,
-    "QGemm": product.quantized_gemm,
-    "TransposeMatMul": product.fused_matrix_product,
+    "QGemm": products.quantized_gemm,
+    "TransposeMatMul": products.fused_matrix_product,
 }
 
 _CONTRIB: dict[str, Counter] = {

@@ -1,13 +1,13 @@
 """Reads an ONNX file without its weights, so that a model of gigabytes is described in megabytes of memory.
 
-The protobuf wire format is walked with seeks: what is small is copied as it stands, what is big is entered if it can
-hold graphs or tensors, and skipped if it is a payload. https://protobuf.dev/programming-guides/encoding/
+What is small is copied as it stands; what is big is entered if it can hold graphs or tensors, else stepped over.
 """
 
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import BinaryIO
 
@@ -15,6 +15,7 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from enginebench_controller.errors import ModelError
+from enginebench_proto.agreed.onnx_wire import LENGTH, Field, MalformedModelError, fields
 
 KEPT_PAYLOAD_BYTES = 64 * 1024
 """Payloads up to this size stay: the shapes that Reshape and its kin take as inputs are among them."""
@@ -27,7 +28,6 @@ _OUT_OF_MEMORY, _TOO_DEEP = "alloc failed", "MaxDepth"
 MAX_NODES = 200_000
 """Engines take minutes for fewer. Each costs some 2 kB where shapes are inferred."""
 
-_VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 _TENSOR_CONTENT = frozenset(
     onnx.TensorProto.DESCRIPTOR.fields_by_name[name].number
     for name in (
@@ -86,10 +86,6 @@ class _EndlessError(Exception):
     """The model unfolds too far; the text completes "<file> "."""
 
 
-class _MalformedError(Exception):
-    """The bytes do not follow the wire format; the text completes "… is not a whole ONNX model: "."""
-
-
 def load_skeleton(path: Path, *, located: bool = False) -> onnx.ModelProto:
     """The model with names, types, dims and small payloads; bigger payloads (and strings) are left out.
 
@@ -100,17 +96,17 @@ def load_skeleton(path: Path, *, located: bool = False) -> onnx.ModelProto:
     """
     try:
         with path.open("rb") as file:
-            model = _parse(_Walk(file, located=located), os.fstat(file.fileno()).st_size)
+            model = _parse(file, located=located)
     except OSError as error:
         raise ModelError(f"cannot read the model {path}: {error.strerror}; check the path") from error
     except _EndlessError as error:
         raise _endless(error, path) from error
-    except (_MalformedError, DecodeError) as error:
+    except (MalformedModelError, DecodeError) as error:
         if _OUT_OF_MEMORY in str(error):
             raise MemoryError from error
         if _TOO_DEEP in str(error):
             raise _endless(_EndlessError(f"nests its graphs more than {_MAX_DEPTH} messages deep"), path) from error
-        reason = error if isinstance(error, _MalformedError) else "its content does not parse"
+        reason = error if isinstance(error, MalformedModelError) else "its content does not parse"
         raise ModelError(
             f"{path} is not a whole ONNX model: {reason}; download or export it again, and check that Git LFS did "
             "not leave a pointer in its place"
@@ -125,14 +121,16 @@ def has_payload(tensor: onnx.TensorProto) -> bool:
     return 0 in tensor.dims or any(field.number in _TENSOR_CONTENT for field, _ in tensor.ListFields())
 
 
-def _parse(walk: "_Walk", size: int) -> onnx.ModelProto:
+def _parse(file: BinaryIO, *, located: bool) -> onnx.ModelProto:
+    size = os.fstat(file.fileno()).st_size
     if size == 0:
-        raise _MalformedError("it is empty")
-    model = onnx.ModelProto.FromString(walk.message(_MODEL, size))
+        raise MalformedModelError("it is empty")
+    with mmap(file.fileno(), size, access=ACCESS_READ) as content:
+        model = onnx.ModelProto.FromString(_Walk(content, located=located).message(_MODEL, 0, size))
     if not (model.HasField("graph") and (model.graph.node or model.graph.output)):
-        raise _MalformedError("it holds no graph")
+        raise MalformedModelError("it holds no graph")
     if not model.opset_import:
-        raise _MalformedError("it names no operator set, so it is cut off or is something else")
+        raise MalformedModelError("it names no operator set, so it is cut off or is something else")
     _count_unfolded(model)
     return model
 
@@ -198,88 +196,54 @@ def _refuse_more(nodes: int) -> None:
 
 
 class _Walk:
-    """Copies messages from a file, leaving out what is big and no message."""
+    """Copies messages, leaving out what is big and no message."""
 
-    def __init__(self, file: BinaryIO, *, located: bool = False) -> None:
-        self._file = file
+    def __init__(self, content: mmap, *, located: bool = False) -> None:
+        self._content = content
         self._located = located
         self._kept_bytes = 0
         self._nodes = 0
-        self._skipped: _Part = (0, 0)
 
-    def message(self, kind: _Message, end: int, depth: int = 0) -> bytes:
-        """The message from the current position to `end`, without its big payloads."""
+    def message(self, kind: _Message, begin: int, end: int, depth: int = 0) -> bytes:
+        """The message between two places, without its big payloads."""
         if depth > _MAX_DEPTH:
             raise _EndlessError(f"nests its graphs more than {_MAX_DEPTH} messages deep")
-        begin = self._file.tell()
         kept = bytearray()
         payload = bytearray()
         payload_bytes = 0
-        parts: list[tuple[int, _Part]] = []
-        while (start := self._file.tell()) < end:
-            key = self._varint(end)
-            part = self._field(kind, key, end, depth)
-            if key >> 3 not in kind.payloads:
+        parts: list[Field] = []
+        for one in fields(self._content, begin, end):
+            part = self._field(kind, one, depth)
+            if one.number not in kind.payloads:
                 kept += part
                 continue
-            payload_bytes += self._file.tell() - start
-            parts.append((key >> 3, self._skipped))
+            payload_bytes += one.end - one.start
+            parts.append(one)
             if payload_bytes <= KEPT_PAYLOAD_BYTES:
                 payload += part
         if payload_bytes <= KEPT_PAYLOAD_BYTES:
             return bytes(kept + payload)
-        raw = parts[0][1] if [number for number, _ in parts] == [_RAW_DATA] else None
+        raw = (parts[0].begin, parts[0].end - parts[0].begin) if [one.number for one in parts] == [_RAW_DATA] else None
         return bytes(kept) + (_place((begin, end - begin), raw) if self._located else b"")
 
-    def _field(self, kind: _Message, key: int, end: int, depth: int) -> bytes:
+    def _field(self, kind: _Message, one: Field, depth: int) -> bytes:
         """One field with its key, or nothing where it is too big to keep."""
-        wire_type = key & 7
-        if wire_type == _VARINT:
-            return _encode(key) + _encode(self._varint(end))
-        if wire_type in {_FIXED64, _FIXED32}:
-            return _encode(key) + self._take(8 if wire_type == _FIXED64 else 4, end)
-        if wire_type != _LENGTH or key >> 3 == 0:
-            raise _MalformedError("it has an unknown kind of field")
-        return self._delimited(kind, key, end, depth)
-
-    def _delimited(self, kind: _Message, key: int, end: int, depth: int) -> bytes:
-        length = self._varint(end)
-        stop = self._file.tell() + length
-        if stop > end:
-            raise _MalformedError(f"it is cut off, {stop - end} bytes are missing")
-        child = kind.children.get(key >> 3)
+        child = kind.children.get(one.number) if one.wire_type == LENGTH else None
         if child is _NODE:
             self._nodes += 1
             _refuse_more(self._nodes)
-        if length <= KEPT_PAYLOAD_BYTES:
-            content = self._take(length, end)
-        elif child is not None:
-            content = self.message(child, stop, depth + 1)
-        else:
-            self._skipped = (stop - length, length)
-            self._file.seek(stop)
+        if one.end - one.begin <= KEPT_PAYLOAD_BYTES:
+            return self._take(one)
+        if child is None:
             return b""
-        return _encode(key) + _encode(len(content)) + content
+        message = self.message(child, one.begin, one.end, depth + 1)
+        return _encode(one.number << 3 | LENGTH) + _encode(len(message)) + message
 
-    def _take(self, size: int, end: int) -> bytes:
-        content = self._file.read(size) if self._file.tell() + size <= end else b""
-        if len(content) < size:
-            raise _MalformedError("it is cut off in the middle of a field")
-        self._kept_bytes += size
+    def _take(self, one: Field) -> bytes:
+        self._kept_bytes += one.end - one.start
         if self._kept_bytes > _MAX_KEPT_BYTES:
-            raise _MalformedError(f"it has more than {_MAX_KEPT_BYTES >> 20} MiB beside its weights")
-        return content
-
-    def _varint(self, end: int) -> int:
-        value = 0
-        for shift in range(0, 70, 7):
-            byte = self._file.read(1)
-            if not byte or self._file.tell() > end:
-                raise _MalformedError("it is cut off in the middle of a number")
-            value |= (byte[0] & 0x7F) << shift
-            if byte[0] < 0x80:
-                return value
-        raise _MalformedError("it has a number of more than ten bytes")
+            raise MalformedModelError(f"it has more than {_MAX_KEPT_BYTES >> 20} MiB beside its weights")
+        return self._content[one.start : one.end]
 
 
 def _place(whole: _Part, raw: _Part | None) -> bytes:

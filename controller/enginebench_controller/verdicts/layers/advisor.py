@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from enginebench_controller.graph.matching.joining import join
 from enginebench_controller.graph.matching.kinds import QUANTIZERS
 from enginebench_controller.graph.matching.matched import LayerCategory
+from enginebench_controller.graph.matching.profile_to_profile import join
 from enginebench_controller.graph.roofline import roof_precision, rooflines
 from enginebench_controller.records import ModelVersion, Peak, PeakKind, Profile
 from enginebench_controller.stats.layers import layers_to_latency, profiled_to_unprofiled, ratio

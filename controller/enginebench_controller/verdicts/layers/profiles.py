@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.graph.matching.joining import join
 from enginebench_controller.graph.matching.kinds import family
 from enginebench_controller.graph.matching.matched import Join, RowPart, matched_profile, mean_layer_ns, named_profile
+from enginebench_controller.graph.matching.profile_to_profile import join
 from enginebench_controller.graph.roofline import rooflines
 from enginebench_controller.records import Layer, Peak, Profile
 from enginebench_controller.stats.comparison import LAYERS_PRACTICAL

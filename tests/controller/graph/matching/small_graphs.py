@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from enginebench_controller.graph.matching.layers import match_layers
+from enginebench_controller.graph.matching.layers_to_nodes import match_layers
 from enginebench_controller.graph.matching.matched import MatchedProfile, Matching
 from enginebench_controller.graph.source_graph import Attribute, SourceGraph, SourceNode, Tensor
 from enginebench_controller.records import Layer, LayerState

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_graphs import renamed
 
-from enginebench_controller.graph.matching.correspondence import correspond
-from enginebench_controller.graph.matching.joining import join
-from enginebench_controller.graph.matching.layers import match_layers
+from enginebench_controller.graph.matching.graph_to_graph import correspond
+from enginebench_controller.graph.matching.layers_to_nodes import match_layers
 from enginebench_controller.graph.matching.matched import MatchedProfile, NodeState
+from enginebench_controller.graph.matching.profile_to_profile import join
 from enginebench_controller.graph.source_graph import SourceGraph, SourceNode
 from enginebench_controller.records import Layer, LayerState
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 import pytest
 from small_graphs import graph, layer, profile, renamed
 
-from enginebench_controller.graph.matching.correspondence import correspond
-from enginebench_controller.graph.matching.joining import join
-from enginebench_controller.graph.matching.layers import match_layers
+from enginebench_controller.graph.matching.graph_to_graph import correspond
+from enginebench_controller.graph.matching.layers_to_nodes import match_layers
 from enginebench_controller.graph.matching.matched import MatchedProfile
+from enginebench_controller.graph.matching.profile_to_profile import join
 from enginebench_controller.graph.source_graph import SourceGraph
 from enginebench_controller.records import Layer
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from small_graphs import graph, renamed
 
-from enginebench_controller.graph.matching.correspondence import correspond
+from enginebench_controller.graph.matching.graph_to_graph import correspond
 from enginebench_controller.graph.source_graph import SourceGraph
 
 SHAPES = {"c1": (1, 8, 4, 4), "n1": (1, 8, 4, 4), "r1": (1, 8, 4, 4), "c2": (1, 8, 4, 4), "c3": (1, 8, 4, 4)}

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from enginebench_agent.worker.assignment import refuse_unconfined
+from enginebench_agent.worker.model_files import refuse_unconfined
 from enginebench_plugins.spec import UnsupportedSettingsError
 from enginebench_proto.agreed.onnx_wire import MalformedModelError, declared_tensors
 from enginebench_proto.v1 import run_pb2

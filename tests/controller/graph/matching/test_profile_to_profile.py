@@ -2,8 +2,8 @@
 
 from small_graphs import graph, idle, layer, profile, renamed
 
-from enginebench_controller.graph.matching.joining import join
 from enginebench_controller.graph.matching.matched import Join, LayerCategory, MatchedProfile
+from enginebench_controller.graph.matching.profile_to_profile import join
 from enginebench_controller.records import LayerState
 
 NET = graph("""

@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from enginebench_controller.graph.matching.algorithms import Components
-from enginebench_controller.graph.matching.correspondence import correspond
 from enginebench_controller.graph.matching.dataflow import DataFlow
+from enginebench_controller.graph.matching.graph_to_graph import correspond
 from enginebench_controller.graph.matching.kinds import is_light
 from enginebench_controller.graph.matching.matched import (
     Join,

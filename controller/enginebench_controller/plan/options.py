@@ -1,0 +1,333 @@
+"""The fields of a plan as options of a command: one table, read in both directions, and by who explains a mistake.
+
+The texts name the defaults, as typer would write them; the backslash keeps Rich from reading the bracket as markup.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from pathlib import Path
+from typing import Any
+
+from enginebench_controller.errors import InputError
+from enginebench_controller.models.inputs.shapes import split_by_input
+
+
+class Form(Enum):
+    """What is typed behind an option, and how it stands for a value."""
+
+    TEXT = auto()
+    INTEGER = auto()
+    NUMBER = auto()
+    LIST = auto()
+    """Parts with commas between them."""
+    PAIRS = auto()
+    """KEY=VALUE, once or more."""
+    BY_INPUT = auto()
+    """INPUT=VALUE, with commas between them, once or more."""
+    INPUTS = auto()
+    """How many random inputs, or a folder."""
+    SWITCH = auto()
+    """Nothing; another name says the opposite."""
+
+
+@dataclass(frozen=True)
+class PlanOption:
+    """An option that is a field of a plan, or with a point in `field` a part of one; `name` is without dashes.
+
+    `opposite` names the option for false, and `stands_for` is what a switch sets where that is not simply true.
+    """
+
+    name: str
+    field: str
+    metavar: str
+    help: str
+    form: Form = Form.TEXT
+    opposite: str = ""
+    stands_for: Any = True
+
+
+_DURATION = "DURATION"
+_ALL = (
+    PlanOption(
+        "engine",
+        "engines",
+        "A,B,…",
+        r"Engines: NAME, NAME@ENVIRONMENT, NAME@* for every environment, or all. \[default: all]",
+        Form.LIST,
+    ),
+    PlanOption(
+        "target", "targets", "A,B,…", r"Targets by name or HOST:PORT. \[default: an agent on this machine]", Form.LIST
+    ),
+    PlanOption("device", "devices", "A,B,…", r"Devices, or all. \[default: each engine's CPU]", Form.LIST),
+    PlanOption("batch", "batch", "N,M,…", r"Items in one inference. \[default: 1]", Form.LIST),
+    PlanOption("cores", "cores", "N,M,…", r"Physical cores. \[default: all of the target's]", Form.LIST),
+    PlanOption("streams", "streams", "N,M,…", r"Parallel streams. \[default: 1]", Form.LIST),
+    PlanOption(
+        "precision",
+        "precision",
+        "P,Q,…",
+        r"f32, bf16, f16, or default: the engine's own choice. \[default: f32]",
+        Form.LIST,
+    ),
+    PlanOption(
+        "load",
+        "load",
+        "L,…",
+        r"sync: one by one; async: several in flight; open-loop: as arrivals are scheduled. \[default: sync]",
+        Form.LIST,
+    ),
+    PlanOption(
+        "requests",
+        "requests",
+        "N,M,…",
+        r"Requests in flight, at most, under async and open-loop. \[default: as many as streams, and at least 2]",
+        Form.LIST,
+    ),
+    PlanOption("rate", "rate", "R,…", "Arrivals a second of an open loop, each of a whole batch.", Form.LIST),
+    PlanOption("arrivals", "arrivals", "constant|poisson", r"Spacing of an open loop's arrivals. \[default: poisson]"),
+    PlanOption(
+        "hint",
+        "hint",
+        "H,…",
+        r"What the engine is told to optimize for: none, latency, throughput, cumulative. \[default: none]",
+        Form.LIST,
+    ),
+    PlanOption(
+        "processes",
+        "processes",
+        "N",
+        r"Fresh processes a measurement is made of; 1 for a quick look. \[default: 3, and 5 in turns]",
+        Form.INTEGER,
+    ),
+    PlanOption(
+        "duration",
+        "duration",
+        _DURATION,
+        r"Shortest steady state of all processes together, such as 500ms, 5s, 2m. \[default: 6s]",
+    ),
+    PlanOption(
+        "iterations", "iterations", "N", r"Fewest iterations of all processes together. \[default: 30]", Form.INTEGER
+    ),
+    PlanOption(
+        "max-duration",
+        "max_duration",
+        _DURATION,
+        r"Longest steady state of all processes together. \[default: five times --duration]",
+    ),
+    PlanOption(
+        "interval",
+        "interval",
+        "PERCENT",
+        r"Measure until half the median's 95 % interval is at most this share of the median; "
+        r"0% does not wait for it. \[default: 1%, and 0% in turns]",
+    ),
+    PlanOption("warmup", "warmup", _DURATION, r"Shortest warm-up of each process. \[default: 500ms]"),
+    PlanOption(
+        "block",
+        "block",
+        _DURATION,
+        r"Length of a block; between blocks the worker notes what the machine did. \[default: what fits the model]",
+    ),
+    PlanOption(
+        "retry-noisy",
+        "retry_noisy",
+        "",
+        "Blocks in which other processes, the hypervisor or a quota took processor time are measured again and "
+        "count for nothing, which is what happens anyway; or they count like all others.",
+        Form.SWITCH,
+        opposite="keep-noisy",
+    ),
+    PlanOption(
+        "wait-quiet",
+        "wait_quiet",
+        _DURATION,
+        "Before it measures, a target waits so long at most for others to leave its processors alone; "
+        r"0s does not wait. \[default: 10s]",
+    ),
+    PlanOption(
+        "interleave",
+        "interleave",
+        "",
+        "What one answer compares (engines, versions, precisions, options on the same work) is alive together and "
+        "takes turns, block by block, where it can. --interleave: all configurations of a device do, or are refused; "
+        "--no-interleave: one after the other.",
+        Form.SWITCH,
+        opposite="no-interleave",
+        stands_for="device",
+    ),
+    PlanOption(
+        "order-seed",
+        "order_seed",
+        "N",
+        r"Seed of the order of the configurations. \[default: it follows from the plan]",
+        Form.INTEGER,
+    ),
+    PlanOption(
+        "shape", "shapes", "INPUT=AxBxC", "Shape of an input with open dimensions; may be repeated.", Form.BY_INPUT
+    ),
+    PlanOption(
+        "batch-axis",
+        "batch_axis",
+        "INPUT=N",
+        "Which dimension of an input is the batch, counted from 0, or none; for models whose names do not tell, "
+        "such as time-major ones. May be repeated.",
+        Form.BY_INPUT,
+    ),
+    PlanOption("option", "options", "ENGINE.NAME=VALUE", "An engine's own option; may be repeated.", Form.PAIRS),
+    PlanOption("seed", "seed", "N", r"Seed of random inputs and arrivals. \[default: 0]", Form.INTEGER),
+    PlanOption(
+        "inputs",
+        "inputs",
+        "N|FOLDER",
+        r"How many random inputs to rotate through, or a folder of .npy, .npz or images. \[default: 8]",
+        Form.INPUTS,
+    ),
+    PlanOption(
+        "input",
+        "input_values",
+        "INPUT=VALUE",
+        "Fill one input: a number, ones, zeros, true, false, or a range such as ids=0..30521; may be repeated.",
+        Form.BY_INPUT,
+    ),
+    PlanOption(
+        "image-resize",
+        "image.resize",
+        "stretch|crop",
+        r"Images: crop keeps the aspect ratio. \[default: stretch]",
+    ),
+    PlanOption(
+        "image-layout",
+        "image.layout",
+        "nchw|nhwc",
+        r"Images: where the channels are. \[default: as the model's shape suggests]",
+    ),
+    PlanOption(
+        "image-scale",
+        "image.scale",
+        "FACTOR",
+        r"Images: pixels are multiplied by this. \[default: 1/255, or 1 for whole numbers]",
+        Form.NUMBER,
+    ),
+    PlanOption(
+        "image-mean",
+        "image.mean",
+        "A,B,C",
+        r"Images: subtracted after scaling, one number or one a channel. \[default: 0]",
+        Form.LIST,
+    ),
+    PlanOption(
+        "image-std",
+        "image.std",
+        "A,B,C",
+        r"Images: divided by at last, one number or one a channel. \[default: 1]",
+        Form.LIST,
+    ),
+    PlanOption("timeout", "timeout", _DURATION, r"A target kills a run after this long. \[default: 30m]"),
+    PlanOption("name", "name", "NAME", r"Name of the benchmark. \[default: those of its models]"),
+)
+OPTIONS: Mapping[str, PlanOption] = {one.name: one for one in _ALL}
+
+_EXAMPLES = {
+    "shape": "INPUT=SIZES, such as input=1x3x224x224",
+    "batch-axis": "INPUT=AXIS, such as input=1",
+    "input": "INPUT=VALUE, such as sr=16000 or mask=ones",
+}
+
+
+_NO_OPTIONS = {"models": "MODEL", "input_folder": "--inputs"}
+"""What is typed for fields that have no option of their own."""
+
+
+def fields_of(typed: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a plan that were given, of what was typed by the option's name; None where nothing was.
+
+    Raises `InputError`, and `ModelError` for what names no input.
+    """
+    found: dict[str, Any] = {}
+    for name, value in typed.items():
+        if value is None:
+            continue
+        option = OPTIONS[name]
+        whole, _, part = option.field.partition(".")
+        if option.form is Form.INPUTS:
+            found |= _inputs(value)
+        elif part:
+            found[whole] = found.get(whole, {}) | {part: _read(option, value)}
+        else:
+            found[whole] = _read(option, value)
+    return found
+
+
+def words_of(fields: Mapping[str, Any]) -> Iterator[str]:
+    """The options that stand for fields of a plan, as words of a command. What is no option is left out."""
+    for option in OPTIONS.values():
+        whole, _, part = option.field.partition(".")
+        value = fields.get(whole)
+        if part and isinstance(value, Mapping):
+            value = value.get(part)
+        if option.form is Form.INPUTS and (folder := fields.get("input_folder")) is not None:
+            yield from (f"--{option.name}", folder)
+        elif value is not None:
+            yield from _written(option, value)
+
+
+def option_of(field: str, *within: str) -> str:
+    """What a person typed for a field of a plan, such as "--image-scale"; `within` leads further into the field."""
+    if field in _NO_OPTIONS:
+        return " ".join([_NO_OPTIONS[field], *within])
+    names = {one.field: f"--{one.name}" for one in OPTIONS.values()}
+    whole = names.get(field)
+    return " ".join([whole, *within]) if whole else "--" + "-".join([field, *within]).replace("_", "-")
+
+
+def split(text: str | None) -> list[str] | None:
+    """The parts of "A,B"; None for None."""
+    return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _read(option: PlanOption, typed: Any) -> Any:
+    match option.form:
+        case Form.LIST:
+            return split(typed)
+        case Form.BY_INPUT:
+            return split_by_input(typed, f"--{option.name}", _EXAMPLES[option.name])
+        case Form.PAIRS:
+            return _pairs(typed, f"--{option.name} {option.metavar}")
+        case Form.SWITCH:
+            return option.stands_for if typed else False
+        case _:
+            return typed
+
+
+def _pairs(texts: list[str], form: str) -> dict[str, str]:
+    for text in texts:
+        if "=" not in text:
+            raise InputError(f"{text!r} is not of the form {form}")
+    return dict(text.split("=", 1) for text in texts)
+
+
+def _inputs(text: str) -> dict[str, Any]:
+    if text.isdecimal():
+        return {"inputs": int(text), "input_folder": None}
+    return {"input_folder": input_folder(Path(text))}
+
+
+def input_folder(folder: Path) -> str:
+    """The plan's field for a folder of inputs: absolute, so that a rerun finds it from anywhere."""
+    return str(folder.expanduser().absolute())
+
+
+def _written(option: PlanOption, value: Any) -> Iterator[str]:
+    if option.form is Form.SWITCH:
+        yield f"--{option.name if value else option.opposite}"
+    elif isinstance(value, Mapping):
+        for key, said in value.items():
+            yield from (f"--{option.name}", f"{key}={said}")
+    else:
+        yield from (f"--{option.name}", _text(value))
+
+
+def _text(value: Any) -> str:
+    many = value if isinstance(value, tuple | list) else (value,)
+    return ",".join(f"{one:.15g}" if isinstance(one, float) else str(one) for one in many)
