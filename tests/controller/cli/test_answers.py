@@ -13,6 +13,8 @@ from enginebench_controller.cli import make_app
 from enginebench_controller.cli.commands import ladder
 from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.records import (
+    Derivation,
+    DerivationKind,
     Effective,
     Failure,
     FailureKind,
@@ -38,7 +40,7 @@ def store(tmp_path, monkeypatch):
     monkeypatch.setenv("ENGINEBENCH_HOME", str(tmp_path))
     store = Store(tmp_path / "results.duckdb")
     store.save_model(ModelVersion(FP32, "net", "onnx", (), 1))
-    store.save_model(ModelVersion(INT8, "net-int8", "onnx", (), 2, FP32, "int8 QDQ, u8 × s8 (7 bits)"))
+    store.save_model(ModelVersion(INT8, "net-int8", "onnx", (), 2, FP32, Derivation(DerivationKind.QUANTIZED)))
     return store
 
 

@@ -16,6 +16,8 @@ from enginebench_controller.records import (
     Arrivals,
     BlockSamples,
     Configuration,
+    Derivation,
+    DerivationKind,
     Effective,
     EngineRef,
     Hint,
@@ -255,7 +257,9 @@ def test_what_was_disturbed_is_left_out_of_the_pairs():
 FP32, INT8 = ("ab" * 32, "cd" * 32)
 FAMILY = (
     ModelVersion(FP32, "net", "onnx", (), invented.CREATED_NS),
-    ModelVersion(INT8, "net-int8", "onnx", (), invented.CREATED_NS, FP32, "int8 QDQ"),
+    ModelVersion(
+        INT8, "net-int8", "onnx", (), invented.CREATED_NS, FP32, Derivation(DerivationKind.QUANTIZED, said="8")
+    ),
 )
 
 

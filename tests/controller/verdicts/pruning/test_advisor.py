@@ -9,6 +9,8 @@ from enginebench_controller.graph.roofline import Bound
 from enginebench_controller.records import (
     Configuration,
     Coverage,
+    Derivation,
+    DerivationKind,
     Effective,
     EngineRef,
     HostFacts,
@@ -225,7 +227,7 @@ def test_thresholds_are_parameters():
 
 
 def test_an_int8_version_that_exists_is_named_with_the_commands_that_compare_it():
-    known = ModelVersion("cd" * 32, "net-int8", "onnx", (), 1, "ab" * 32, "int8 QDQ")
+    known = ModelVersion("cd" * 32, "net-int8", "onnx", (), 1, "ab" * 32, Derivation(DerivationKind.QUANTIZED))
     (plainly,) = only("int8-unused", plain(host=VNNI))
     (with_version,) = only("int8-unused", plain(host=VNNI), int8_versions=[known])
 
