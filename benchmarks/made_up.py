@@ -6,17 +6,22 @@ from typing import Any
 import numpy as np
 
 from enginebench_controller.records import (
+    AvailableEngine,
     Benchmark,
     Block,
     BlockSamples,
     CapturedOutput,
     Configuration,
+    Device,
+    Disturbance,
+    DisturbanceKind,
     Effective,
     EngineRef,
     Evidence,
     Failure,
     FailureKind,
     Hint,
+    HostFacts,
     Load,
     Measurement,
     Peak,
@@ -68,16 +73,12 @@ def bundle(identity: str, name: str, cells: list[Cell], digest: str, samples: in
 
 def snapshot(target: str = TARGET) -> TargetSnapshot:
     """What a made-up target says of itself."""
-    device = {"name": "CPU", "full_name": "Made-up CPU", "precisions": ["f32"], "resources": ["cpu"], "properties": {}}
+    devices = (Device("CPU", "Made-up CPU", ("f32",), ("cpu",)),)
     engines = tuple(
-        {
-            **{"name": name, "environment": "default", "python_version": "3.11", "distribution": "enginebench"},
-            **{"hidden": False, "unavailable": None},
-            "available": {"version": version, "formats": ["onnx"], "devices": [device]},
-        }
+        AvailableEngine(name=name, environment="default", version=version, formats=("onnx",), devices=devices)
         for name, version in ENGINES.items()
     )
-    host = {"hostname": target, "cpu_model": "Made-up CPU", "physical_cores": 10, "memory_bytes": 2**35}
+    host = HostFacts(hostname=target, cpu_model="Made-up CPU", physical_cores=10, memory_bytes=2**35)
     return TargetSnapshot(target, f"{target}:50051", BEGUN_NS, host, engines)
 
 
@@ -196,5 +197,5 @@ def _block(samples: BlockSamples) -> Block:
         duration_ns=int(samples.latency_ns.sum()),
         iterations=samples.latency_ns.size,
         evidence=Evidence(cpu_time_ns=2_000_000, other_cpu_time_ns=40_000, steal_ns=0, involuntary_switches=3),
-        disturbances=("other processes 12 %",) if samples.block % 7 == 3 else (),
+        disturbances=(Disturbance(DisturbanceKind.OTHER_PROCESSES, share=0.12),) if samples.block % 7 == 3 else (),
     )

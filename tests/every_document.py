@@ -144,7 +144,7 @@ def gated() -> Benchmark:
 def add_job(folder: JobFolder) -> None:
     """One that runs, in this very process."""
     folder.path.mkdir(parents=True)
-    plan = {"models": [str(folder / MODEL)]}
+    plan = {"models": [MODEL]}
     folder.write_order(JobOrder("tiny", ("run", "plan.toml"), invented.CREATED_NS, plan, "b0000001"))
     if me := identify(os.getpid()):
         folder.write_process(me)

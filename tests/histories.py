@@ -39,7 +39,7 @@ def _point(name, number, change, luck, target, configuration):
     at_ns = invented.CREATED_NS + number * STEP_NS
     benchmark = replace(invented.benchmark(f"b-{name}-{number:03}", f"{name} {number}"), created_at_unix_ns=at_ns)
     snapshot = invented.snapshot(target)
-    host = {**snapshot.host, "cpu_model": change.cpu_model if since else "Invented CPU"}
+    host = replace(snapshot.host, cpu_model=change.cpu_model if since else "Invented CPU")
     latency_ms = 4 * np.exp(luck[0]) * (change.factor if since else 1)
     one = invented.measured(f"m-{name}-{number:03}", benchmark.id, latency_ms=latency_ms, iterations=60)
     # Its samples are drawn anew for each id, and this is about the median only.

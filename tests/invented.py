@@ -6,17 +6,24 @@ import numpy as np
 
 from enginebench_controller.records import (
     Arrivals,
+    AvailableEngine,
     Benchmark,
     Block,
     BlockSamples,
     CapturedOutput,
     Configuration,
+    Derivation,
+    DerivationKind,
+    Device,
+    Disturbance,
+    DisturbanceKind,
     Effective,
     EngineRef,
     Evidence,
     Failure,
     FailureKind,
     Hint,
+    HostFacts,
     InputFile,
     InputSet,
     InputTensor,
@@ -33,6 +40,8 @@ from enginebench_controller.records import (
     StopReason,
     StopRule,
     TargetSnapshot,
+    UnavailableEngine,
+    UnavailableKind,
     WarmUp,
 )
 from enginebench_controller.stats.summary import process_medians, process_spread, summarize, throughput
@@ -57,7 +66,14 @@ OPEN_LOOP = replace(CONFIGURATION, load=Load.OPEN_LOOP, arrivals=Arrivals(250.0)
 
 PROCESSES = 3
 BLOCKS_OF_A_PROCESS = 4
-DISTURBANCE = "other processes 12 %"
+DISTURBANCE = Disturbance(DisturbanceKind.OTHER_PROCESSES, share=0.1234)
+STEAL = Disturbance(DisturbanceKind.STEAL, share=0.09)
+THROTTLED = Disturbance(DisturbanceKind.THROTTLED, duration_ns=3_000_000)
+PAUSED = Disturbance(DisturbanceKind.PAUSED, duration_ns=20_000_000_000)
+BATCH_4 = Derivation(DerivationKind.REBATCHED, batch=4)
+INT8 = Derivation(DerivationKind.QUANTIZED, said="8 inputs of seed 0")
+PRUNED_90 = Derivation(DerivationKind.PRUNED, sparsity=0.9)
+IR_FP16 = Derivation(DerivationKind.CONVERTED)
 UNSTEADY = "the medians of its halves differ by 4 %"
 
 
@@ -162,19 +178,19 @@ def model(digest="ab" * 32, name="invented", **fields):
 
 def snapshot(target="local", seen_at_unix_ns=CREATED_NS):
     """What a target says of itself: one engine that works, one that is not installed, one that is hidden."""
-    device = {"name": "CPU", "full_name": "Invented CPU", "precisions": ["f32", "bf16"], "resources": ["cpu"]}
-    works = {"version": "1.0", "formats": ["onnx"], "devices": [device | {"properties": {}}]}
-    missing = {"kind": "not_installed", "reason": "fake-broken is not installed; install it", "detail": ""}
+    device = Device("CPU", "Invented CPU", ("f32", "bf16"), ("cpu",))
     common = {"environment": "default", "python_version": "3.11.7", "distribution": "enginebench 0.1.0"}
+    works = AvailableEngine(name="fake", version="1.0", formats=("onnx",), devices=(device,), **common)
+    reason = "fake-broken is not installed; install it"
     return TargetSnapshot(
         target=target,
         address="127.0.0.1:50051",
         seen_at_unix_ns=seen_at_unix_ns,
-        host={"hostname": "invented", "cpu_model": "Invented CPU", "physical_cores": 2, "memory_bytes": None},
+        host=HostFacts(hostname="invented", cpu_model="Invented CPU", physical_cores=2),
         engines=(
-            {**common, "name": "fake", "hidden": False, "available": works, "unavailable": None},
-            {**common, "name": "fake-broken", "hidden": False, "available": None, "unavailable": missing},
-            {**common, "name": "fake-hidden", "hidden": True, "available": works, "unavailable": None},
+            works,
+            UnavailableEngine(name="fake-broken", kind=UnavailableKind.NOT_INSTALLED, reason=reason, **common),
+            replace(works, name="fake-hidden", hidden=True),
         ),
     )
 

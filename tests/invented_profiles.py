@@ -9,6 +9,7 @@ from enginebench_controller.records import (
     EngineRef,
     Failure,
     FailureKind,
+    HostFacts,
     Layer,
     LayerState,
     ModelWork,
@@ -81,7 +82,7 @@ def profile(identity="p0000001", **fields):
         coverage=Coverage(total_ns=9, matched_ns=6, unmatched_ns=3, largest_group_share=2 / 3),
         model_size_bytes=10 + 2**33,
         phases=(Phase("compile", 5_000_000, 2**28), Phase("profile", 60, None)),
-        host={"cpu_model": "Invented 3000", "isa": ["avx2"], "memory_bytes": None},
+        host=HostFacts(cpu_model="Invented 3000", isa=("avx2",)),
         plan={"models": ["model.onnx"], "options": {}},
         order_id="o0000001",
     )
@@ -92,6 +93,6 @@ def profile_of_failure(identity="p0000002"):
     """A profile that came to nothing, of a model without an ONNX graph."""
     unknown = dict.fromkeys(("iterations", "profiled_latency_ns", "work", "coverage", "model_size_bytes", "order_id"))
     crashed = Failure(FailureKind.CRASHED, "the engine's process was killed by SIGSEGV", signal="SIGSEGV")
-    parts = dict.fromkeys(("layers", "nodes", "phases"), ()) | {key: {} for key in ("host", "plan")}
+    parts = dict.fromkeys(("layers", "nodes", "phases"), ()) | {"host": HostFacts(), "plan": {}}
     reason = "layers are matched to the nodes of ONNX models only"
     return profile(identity, status=Status.FAILED, failure=crashed, unmatched_reason=reason, **unknown, **parts)

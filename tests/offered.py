@@ -3,34 +3,29 @@
 from dataclasses import replace
 
 import invented
+from enginebench_controller.records import AvailableEngine, Device, EngineOption, UnavailableEngine, UnavailableKind
 
 
 def engine(name, environment="default", *, version="1.0", hidden=False, devices=("CPU",), options=(), **changes):
     """An engine that is available, as in a snapshot."""
     available = {
         "version": version,
-        "formats": ["onnx"],
-        "loads": ["async", "sync"],
-        "hints": ["none"],
-        "multiple_streams": False,
+        "formats": ("onnx",),
+        "loads": ("async", "sync"),
+        "hints": ("none",),
         "profiling": True,
-        "options": [{"name": one, "type": "str", "choices": [], "help": ""} for one in options],
-        "devices": [
-            {"name": one, "full_name": f"invented {one}", "precisions": ["f32"], "resources": [one], "properties": {}}
-            for one in devices
-        ],
+        "options": tuple(map(EngineOption, options)),
+        "devices": tuple(Device(one, f"invented {one}", ("f32",), (one,)) for one in devices),
     }
-    common = {"environment": environment, "python_version": "3.11", "distribution": "d", "unavailable": None}
-    return common | {"name": name, "hidden": hidden, "available": available | changes}
+    return AvailableEngine(name=name, environment=environment, hidden=hidden, **available | changes)
 
 
-def missing(name, reason="it is not installed"):
+def missing(name, reason="it is not installed", environment="default"):
     """An engine that is not available."""
-    why = {"kind": "not_installed", "reason": reason, "detail": ""}
-    return engine(name) | {"available": None, "unavailable": why}
+    return UnavailableEngine(name=name, environment=environment, kind=UnavailableKind.NOT_INSTALLED, reason=reason)
 
 
 def target(*engines, name="local", cores=2):
     """A target with these engines."""
-    host = dict(invented.snapshot().host) | {"physical_cores": cores}
+    host = replace(invented.snapshot().host, physical_cores=cores)
     return replace(invented.snapshot(name), host=host, engines=tuple(engines))

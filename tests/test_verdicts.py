@@ -37,6 +37,7 @@ from benchmarks.verdict_replay import (
 from benchmarks.verdict_synthetic import Noise, rounds
 from benchmarks.verdicts import RULE, Asked
 
+import invented
 from enginebench_controller.models.zoo import build_bytes, zoo_model
 from enginebench_controller.plan.plan import BASE, CONTROL, HEAD, GateTerms, read_plan
 from enginebench_controller.records import Block, Process
@@ -108,7 +109,7 @@ def arms_of(found: list[Round]) -> dict[str, Arm]:
 
 def _arm(processes: list[tuple[Round, RecordedSide]]) -> Arm:
     blocks = [
-        Block(number, place, 0, 1, 1, disturbances=("steal 9 %",) if side.disturbed[place] else ())
+        Block(number, place, 0, 1, 1, disturbances=(invented.STEAL,) if side.disturbed[place] else ())
         for number, (_, side) in enumerate(processes)
         for place in range(len(side.medians_ns))
     ]

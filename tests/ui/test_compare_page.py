@@ -9,7 +9,16 @@ import pytest
 import invented
 import opened_pages
 from controller.verdicts.chains import ENGINE, OTHER_ENGINE, chain, layer
-from enginebench_controller.records import Configuration, Effective, EngineRef, ModelVersion, Readback, ReadbackSource
+from enginebench_controller.records import (
+    Configuration,
+    Derivation,
+    DerivationKind,
+    Effective,
+    EngineRef,
+    ModelVersion,
+    Readback,
+    ReadbackSource,
+)
 from enginebench_controller.store.store import BenchmarkBundle, Store
 from enginebench_ui.pages import COMPARE
 from enginebench_ui.shared.project_key import project_key
@@ -256,7 +265,7 @@ def test_a_damaged_store_is_a_banner(filled):
 
 
 def test_a_model_stands_beside_its_int8_version_with_verdict_and_remark(store):
-    made = "int8 QDQ, u8 × s8 (7 bits)"
+    made = Derivation(DerivationKind.QUANTIZED)
     store.save_model(ModelVersion("ab" * 32, "net", "onnx", (), 1))
     store.save_model(ModelVersion("cd" * 32, "net-int8", "onnx", (), 2, "ab" * 32, made))
     u8 = Effective(precision=Readback("u8", ReadbackSource.ENGINE_API))

@@ -118,7 +118,7 @@ def test_a_project_that_a_search_hides_stays_chosen(measured):
 def test_versions_stand_below_those_they_were_made_from(measured, tiny):
     measured.library.add(measured.library.main_path(tiny), name="given")
     measured.store.save_model(
-        replace(invented.model("cd" * 32, "child"), parent_digest="ab" * 32, derivation="batch=4")
+        replace(invented.model("cd" * 32, "child"), parent_digest="ab" * 32, derivation=invented.BATCH_4)
     )
 
     versions = app_versions(opened())

@@ -1,6 +1,10 @@
 """Whether what the machine did disturbed a block, and how much of it there was."""
 
+from collections.abc import Iterator
+
 from enginebench_agent.machine.evidence import TICK_NS
+from enginebench_proto.agreed.disturbances import Disturbance, DisturbanceKind
+from enginebench_proto.v1 import measurement_pb2
 from enginebench_proto.v1.measurement_pb2 import Evidence, MachineUse
 
 STEAL_SHARE = 0.01
@@ -19,26 +23,37 @@ LOWEST_FREQUENCY_SHARE = 0.75
 
 def disturbances(
     evidence: Evidence, duration_ns: int, cores: int, highest_frequency_hz: int | None = None
-) -> list[str]:
-    """What disturbed a block of this duration on this many cores: one short phrase each, none for a clean block.
+) -> list[Disturbance]:
+    """What disturbed a block of this duration on this many cores; nothing for a clean block.
 
     `highest_frequency_hz` is what the evidence's frequency is held against, such as that of `EvidenceReader`; without
     it a low frequency goes unnoticed. What the machine does not tell does not disturb.
     """
-    budget_ns = duration_ns * cores
-    found: list[str] = []
+    return list(_found(evidence, duration_ns, duration_ns * cores, highest_frequency_hz or 0))
+
+
+def _found(evidence: Evidence, duration_ns: int, budget_ns: int, highest_frequency_hz: int) -> Iterator[Disturbance]:
     if _exceeds(evidence.steal_ns, STEAL_SHARE * budget_ns):
-        found.append(f"steal {_percent(evidence.steal_ns, budget_ns)}")
+        yield Disturbance(DisturbanceKind.STEAL, share=evidence.steal_ns / budget_ns)
     if _exceeds(evidence.other_cpu_time_ns, OTHER_CPU_SHARE * budget_ns):
-        found.append(f"other processes {_percent(evidence.other_cpu_time_ns, budget_ns)}")
+        yield Disturbance(DisturbanceKind.OTHER_PROCESSES, share=evidence.other_cpu_time_ns / budget_ns)
     if evidence.throttled_ns > 0:
-        found.append(f"throttled for {evidence.throttled_ns / 1e6:.3g} ms")
+        yield Disturbance(DisturbanceKind.THROTTLED, duration_ns=evidence.throttled_ns)
     if evidence.memory_pressure_ns > MEMORY_PRESSURE_SHARE * duration_ns:
-        found.append(f"memory pressure {_percent(evidence.memory_pressure_ns, duration_ns)}")
-    if _is_slow(evidence, highest_frequency_hz or 0):
-        share = _percent(evidence.max_frequency_hz, highest_frequency_hz or 0)
-        found.append(f"frequency {evidence.max_frequency_hz / 1e9:.2f} GHz, {share} of the highest seen")
-    return found
+        yield Disturbance(DisturbanceKind.MEMORY_PRESSURE, share=evidence.memory_pressure_ns / duration_ns)
+    if _is_slow(evidence, highest_frequency_hz):
+        hz = evidence.max_frequency_hz
+        yield Disturbance(DisturbanceKind.FREQUENCY, share=hz / highest_frequency_hz, frequency_hz=hz)
+
+
+def to_message(found: Disturbance) -> measurement_pb2.Disturbance:
+    """A disturbance as the wire carries it."""
+    return measurement_pb2.Disturbance(
+        kind=f"DISTURBANCE_KIND_{found.kind.name}",
+        share=found.share,
+        duration_ns=found.duration_ns,
+        frequency_hz=found.frequency_hz,
+    )
 
 
 def _is_slow(evidence: Evidence, highest_frequency_hz: int) -> bool:
@@ -49,10 +64,6 @@ def _is_slow(evidence: Evidence, highest_frequency_hz: int) -> bool:
 
 def _exceeds(counted_ns: int, limit_ns: float) -> bool:
     return counted_ns >= FEWEST_TICKS * TICK_NS and counted_ns > limit_ns
-
-
-def _percent(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.2g} %" if part < whole else f"{100 * part / whole:.0f} %"
 
 
 def is_quiet(used: MachineUse, cores: int) -> bool:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from enginebench_agent.worker.keeper import Pauses
 from enginebench_agent.worker.loads.block import TimedBlock, clock
+from enginebench_proto.agreed.disturbances import Disturbance, DisturbanceKind
 from enginebench_proto.v1.measurement_pb2 import Evidence
 
 _AT_ONCE_NS = 100_000
@@ -59,9 +60,9 @@ class Pause:
         """Whether the block's times are not the engine's."""
         return bool(self.paused_ns)
 
-    def phrases(self) -> list[str]:
-        """What `disturbances` is to say of it."""
-        return [f"paused for {self.paused_ns / 1e9:.3g} s"] if self.paused_ns else []
+    def disturbances(self) -> list[Disturbance]:
+        """What it is among the disturbances of the block."""
+        return [Disturbance(DisturbanceKind.PAUSED, duration_ns=self.paused_ns)] if self.paused_ns else []
 
 
 class Standstill:

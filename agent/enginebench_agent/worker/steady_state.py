@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from enginebench_agent.machine import this_process
-from enginebench_agent.machine.disturbances import disturbances
+from enginebench_agent.machine.disturbances import disturbances, to_message
 from enginebench_agent.machine.evidence import EvidenceReader
 from enginebench_agent.worker.loads.block import TimedBlock, TimedLoad, clock
 from enginebench_agent.worker.phases import ReportProgress
@@ -199,14 +199,16 @@ class SteadyState:
     def _to_block(self, timed: TimedBlock, evidence: Evidence, found: Pause) -> Block:
         bench = self._bench
         others = disturbances(evidence, timed.duration_ns, bench.cores, bench.evidence.highest_frequency_hz)
+        disturbed_by = [*found.disturbances(), *others]
         return Block(
             index=self._measurement.blocks,
             begin_ns=timed.begin_ns - (self._begin_ns or 0),
             duration_ns=timed.duration_ns,
             iterations=len(timed.latency_ns),
             evidence=evidence,
-            disturbances=[*found.phrases(), *others],
+            disturbances=map(str, disturbed_by),
             paused_ns=found.paused_ns,
+            disturbed_by=map(to_message, disturbed_by),
         )
 
     def _sum_up(self, block: Block) -> None:

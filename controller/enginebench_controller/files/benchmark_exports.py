@@ -21,7 +21,6 @@ from enginebench_controller.files.forms import Count, Derived, DocumentForm, For
 from enginebench_controller.files.reading import read_export
 from enginebench_controller.records import (
     Benchmark,
-    Block,
     BlockSamples,
     CapturedOutput,
     EngineRef,
@@ -29,7 +28,7 @@ from enginebench_controller.records import (
     Measurement,
     TargetSnapshot,
 )
-from enginebench_controller.records.fields import from_float32_bytes, to_float32_bytes
+from enginebench_controller.records.fields import ToldBlock, from_float32_bytes, to_float32_bytes
 from enginebench_controller.store.store import BenchmarkBundle, Store
 
 
@@ -83,7 +82,7 @@ class OutputForm(Form):
 class ExportedMeasurementForm(MeasurementForm):
     """One of `measurements`; what is derived, such as its flags, is not read back."""
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[ToldBlock, ...]
     samples: tuple[SamplesForm, ...]
     captured_outputs: tuple[OutputForm, ...]
 

@@ -5,7 +5,9 @@ Every document is valid RFC 8259 (no NaN), names its units, writes unknown as nu
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import ValidatorFunctionWrapHandler, WrapValidator
 
 from enginebench_controller.files.documents import Document, head
 from enginebench_controller.files.forms import (
@@ -27,8 +29,10 @@ from enginebench_controller.records import (
     Block,
     Configuration,
     Effective,
+    Engine,
     Failure,
     Grounds,
+    HostFacts,
     Interval,
     LatencySummary,
     Measurement,
@@ -45,14 +49,18 @@ from enginebench_controller.records.fields import (
     BLOCK,
     CONFIGURATION,
     EFFECTIVE,
+    ENGINES,
     FAILURE,
     GROUNDS,
+    HOST,
     INTERVAL,
     LATENCY,
     MODEL_FILES,
     OUTPUT_CHECK,
     PHASES,
     PROCESSES,
+    ToldBlock,
+    ToldEngine,
     finite,
 )
 from enginebench_controller.records.figures import derived_values, values
@@ -138,8 +146,8 @@ def target_document(snapshot: TargetSnapshot) -> Document:
         "name": snapshot.target,
         "address": snapshot.address,
         "seen_at_unix_ns": snapshot.seen_at_unix_ns,
-        "host": finite(snapshot.host),
-        "engines": finite(snapshot.engines),
+        "host": HOST.to_data(snapshot.host),
+        "engines": ENGINES.to_data(snapshot.engines),
     }
 
 
@@ -153,7 +161,7 @@ def model_document(model: ModelVersion) -> Document:
         "files": MODEL_FILES.to_data(model.files),
         "created_at_unix_ns": model.created_at_unix_ns,
         "parent_digest": model.parent_digest,
-        "derivation": model.derivation,
+        "derivation": str(model.derivation) if model.derivation else None,
     }
 
 
@@ -237,7 +245,7 @@ class MeasurementForm(SubjectForm):
     output_check: Derived[OutputCheck | None]
     flags: Derived[tuple[str, ...]]
     marks: Derived[tuple[Mark, ...]]
-    blocks: Sometimes[tuple[Block, ...]]
+    blocks: Sometimes[tuple[ToldBlock, ...]]
 
 
 class HeadingForm(Form):
@@ -267,14 +275,19 @@ class ListedForm(HeadingForm):
     targets: tuple[str, ...]
 
 
+def _from_parts(data: Any, _: ValidatorFunctionWrapHandler) -> tuple[Engine, ...]:
+    """Not strictly, since an engine is put together of its parts before it is looked at."""
+    return ENGINES.from_data(data)
+
+
 class TargetForm(Form):
     """What a target said of itself: host facts and engines."""
 
     name: str
     address: str
     seen_at_unix_ns: Count
-    host: dict[str, Any]
-    engines: tuple[dict[str, Any], ...]
+    host: HostFacts
+    engines: Annotated[tuple[ToldEngine, ...], WrapValidator(_from_parts)]
 
 
 class ModelVersionForm(Form):
@@ -287,7 +300,7 @@ class ModelVersionForm(Form):
     files: tuple[ModelFile, ...]
     created_at_unix_ns: int
     parent_digest: str | None
-    derivation: str | dict[str, Any] | None
+    derivation: str | None
 
 
 class BenchmarkForm(DocumentForm):

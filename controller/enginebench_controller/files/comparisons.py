@@ -58,7 +58,7 @@ def side_document(profile: Profile) -> Document:
         **subject_document(profile),
         "name": profile.name,
         "created_at_unix_ns": profile.created_at_unix_ns,
-        "cpu": profile.host.get("cpu_model") or None,
+        "cpu": profile.host.cpu_model or None,
         "iterations": profile.iterations,
         "unprofiled_latency_ns": profile.unprofiled_latency_ns,
         "profiled_latency_ns": profile.profiled_latency_ns,

@@ -18,6 +18,7 @@ from enginebench_controller.graph.roofline import Roofline, rooflines
 from enginebench_controller.records import (
     Coverage,
     EngineRef,
+    HostFacts,
     Interval,
     Layer,
     LayerState,
@@ -28,7 +29,7 @@ from enginebench_controller.records import (
     Profile,
     ProfileNode,
 )
-from enginebench_controller.records.fields import INTERVAL, PHASES, finite
+from enginebench_controller.records.fields import HOST, INTERVAL, PHASES, finite
 from enginebench_controller.stats import layers as figures
 from enginebench_controller.stats.layers import TypeTime
 from enginebench_controller.store.store import Store
@@ -56,7 +57,7 @@ def profile_document(profile: Profile, peaks: Sequence[Peak] = ()) -> Document:
             "profiled_to_unprofiled": figures.profiled_to_unprofiled(profile),
         },
         "phases": PHASES.to_data(profile.phases),
-        "host": finite(profile.host),
+        "host": HOST.to_data(profile.host),
         "plan": finite(profile.plan),
         "types": [asdict(one) for one in figures.by_type(profile.layers)],
         "layers": [_layer(layer, total, place) for layer, place in zip(profile.layers, places, strict=True)],
@@ -240,7 +241,7 @@ class ProfileForm(PassForm):
 
     figures: Derived[FiguresForm]
     phases: tuple[Phase, ...]
-    host: dict[str, Any]
+    host: HostFacts
     plan: dict[str, Any]
     types: Derived[tuple[TypeTime, ...]]
     layers: tuple[LayerForm, ...]

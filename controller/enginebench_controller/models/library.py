@@ -28,7 +28,8 @@ from enginebench_controller.models.formats.description import missing_file
 from enginebench_controller.models.formats.files import SourceFile, collect_files, hash_file
 from enginebench_controller.models.formats.skeleton import refuse_endless
 from enginebench_controller.models.zoo import PREFIX, build_bytes, zoo_model
-from enginebench_controller.records import ModelFile, ModelVersion
+from enginebench_controller.records import Derivation, ModelFile, ModelVersion
+from enginebench_controller.records.fields import DERIVATION
 from enginebench_controller.records.model import WeightCount
 from enginebench_proto.agreed.durable import make_private_folder
 from enginebench_proto.agreed.names import is_sha256, version_digest
@@ -37,7 +38,8 @@ from enginebench_proto.agreed.words import SUFFIXES, ModelFormat
 _CHUNK_BYTES = 1024 * 1024
 _RECORD = "version.json"
 _WEIGHTS = "weights.json"
-_SCHEMA_VERSION = 1
+_SCHEMA_VERSION = 2
+"""2: a derivation by its parts; 1 had the sentence alone."""
 _DIGEST_PREFIX = re.compile(r"[0-9a-f]{6,64}")
 _NAME = re.compile(r"[^\s/\\][^\r\n\t/\\]{0,199}")
 
@@ -55,7 +57,7 @@ class ModelLibrary:
         self._count_weights = count_weights
 
     def add(
-        self, path: Path, name: str | None = None, parent: str | None = None, derivation: str | None = None
+        self, path: Path, name: str | None = None, parent: str | None = None, derivation: Derivation | None = None
     ) -> ModelVersion:
         """Copy the model at `path`, with the files it refers to, and return its version.
 
@@ -112,7 +114,7 @@ class ModelLibrary:
         except OSError:  # one was removed meanwhile
             return f"changing.{time.time_ns()}"
 
-    def derived(self, parent: ModelVersion, derivation: str) -> ModelVersion | None:
+    def derived(self, parent: ModelVersion, derivation: Derivation) -> ModelVersion | None:
         """The version that was made from `parent` in this way, if there is one."""
         made = (parent.digest, derivation)
         return next((one for one in self.versions() if (one.parent_digest, one.derivation) == made), None)
@@ -196,9 +198,9 @@ class ModelLibrary:
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
             files = tuple(ModelFile(**file) for file in record.pop("files"))
-            if record.pop("schema_version") != _SCHEMA_VERSION:
+            if record.pop("schema_version") > _SCHEMA_VERSION:
                 raise StoreError(f"{path} was written by a newer enginebench; update this one")
-            return ModelVersion(files=files, **record)
+            return ModelVersion(files=files, derivation=DERIVATION.from_data(record.pop("derivation")), **record)
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise StoreError(
                 f"the model library's record {path} cannot be read ({error}); delete the folder {path.parent} and "
@@ -324,7 +326,7 @@ def load_whole(library: ModelLibrary, version: ModelVersion, verb: str) -> onnx.
 
 
 def add_child(
-    library: ModelLibrary, parent: ModelVersion, model: onnx.ModelProto, suffix: str, derivation: str
+    library: ModelLibrary, parent: ModelVersion, model: onnx.ModelProto, suffix: str, derivation: Derivation
 ) -> ModelVersion:
     """Keep `model` as a version made from `parent`, named after it with `suffix`. Raises `ModelError`, `StoreError`."""
     with library.scratch() as folder:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from enginebench_controller.models.formats.signature import ModelDescription
 from enginebench_controller.models.inputs.binding import Binding
@@ -14,7 +14,10 @@ from enginebench_controller.models.inputs.values import given_values
 from enginebench_controller.plan.plan import Plan
 from enginebench_controller.records import (
     Arrivals,
+    AvailableEngine,
     Configuration,
+    Device,
+    Engine,
     Hint,
     InputSet,
     InputTensor,
@@ -22,67 +25,69 @@ from enginebench_controller.records import (
     Load,
     ModelVersion,
     TargetSnapshot,
+    UnavailableEngine,
 )
 from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT, Precision
-
-Engine = Mapping[str, Any]
-"""One entry of `TargetSnapshot.engines`."""
-
 
 _NEAR = 0.8
 """How like a name must be to be meant: at less, "ort" means torch, and so does "nosuch"."""
 
 
-def select_engines(names: Sequence[str], engines: Sequence[Engine], target: str) -> tuple[list[Engine], list[str]]:
+def select_engines(
+    names: Sequence[str], engines: Sequence[Engine], target: str
+) -> tuple[list[AvailableEngine], list[str]]:
     """The engines a selection means on one target, and a sentence for each name that means none.
 
     `name` prefers the environment "default", `name@environment` is exact, `name@*` takes every environment and `all`
     every available engine that is not hidden.
     """
-    chosen: dict[tuple[str, str], Engine] = {}
+    chosen: dict[tuple[str, str], AvailableEngine] = {}
     problems = []
     for name in names:
         found = _matching(name, engines)
-        usable = [engine for engine in found if engine["available"]]
+        usable = _available(found)
         if not usable:
             problems.append(_why_not(name, found, engines, target))
-        chosen |= {(engine["name"], engine["environment"]): engine for engine in usable}
+        chosen |= {(engine.name, engine.environment): engine for engine in usable}
     return list(chosen.values()), problems
 
 
-def _matching(selection: str, engines: Sequence[Engine]) -> list[Engine]:
+def _matching(selection: str, engines: Sequence[Engine]) -> Sequence[Engine]:
     if selection == "all":
-        return _one_environment_each([e for e in engines if not e["hidden"] and e["available"]])
+        return _one_environment_each([one for one in _available(engines) if not one.hidden])
     name, _, environment = selection.partition("@")
-    named = [engine for engine in engines if engine["name"] == name]
+    named = [engine for engine in engines if engine.name == name]
     if environment == "*":
         return named
     if environment:
-        return [engine for engine in named if engine["environment"] == environment]
-    usable = [engine for engine in named if engine["available"]]
-    return sorted(usable or named, key=_default_first)[:1]
+        return [engine for engine in named if engine.environment == environment]
+    return sorted(_available(named) or named, key=_default_first)[:1]
 
 
-def _one_environment_each(engines: list[Engine]) -> list[Engine]:
+def _available(engines: Iterable[Engine]) -> list[AvailableEngine]:
+    return [one for one in engines if isinstance(one, AvailableEngine)]
+
+
+def _one_environment_each(engines: list[AvailableEngine]) -> list[AvailableEngine]:
     """One of each name and version: the same engine in two environments would only measure itself twice."""
-    chosen: dict[tuple[str, str], Engine] = {}
+    chosen: dict[tuple[str, str], AvailableEngine] = {}
     for engine in sorted(engines, key=_default_first):
-        chosen.setdefault((engine["name"], engine["available"]["version"]), engine)
-    return sorted(chosen.values(), key=lambda engine: (engine["name"], engine["environment"]))
+        chosen.setdefault((engine.name, engine.version), engine)
+    return sorted(chosen.values(), key=lambda engine: (engine.name, engine.environment))
 
 
 def _default_first(engine: Engine) -> tuple[bool, str]:
-    return engine["environment"] != DEFAULT_ENVIRONMENT, engine["environment"]
+    return engine.environment != DEFAULT_ENVIRONMENT, engine.environment
 
 
 def _why_not(selection: str, found: Sequence[Engine], engines: Sequence[Engine], target: str) -> str:
-    if found:
-        return f"engine {selection!r} is unavailable on target {target!r}: {found[0]['unavailable']['reason']}"
+    if reasons := [one.reason for one in found if isinstance(one, UnavailableEngine)]:
+        return f"engine {selection!r} is unavailable on target {target!r}: {reasons[0]}"
     if selection == "all":
         return f"target {target!r} has no available engine; see `enginebench devices`"
-    known = sorted({engine["name"] for engine in engines if not engine["hidden"]})
+    known = sorted({engine.name for engine in engines if not engine.hidden})
     near = difflib.get_close_matches(selection.partition("@")[0], known, n=1, cutoff=_NEAR)
-    environments = sorted({e["environment"] for e in engines if e["name"] == selection.partition("@")[0]})
+    environments = sorted({one.environment for one in engines if one.name == selection.partition("@")[0]})
     if environments:
         return f"target {target!r} has engine {selection.partition('@')[0]!r} only in: {', '.join(environments)}"
     hint = f"did you mean {near[0]!r}?" if near else f"it has: {', '.join(known) or 'none'}"
@@ -178,8 +183,7 @@ def configurations(
 
 def usable_cores(snapshot: TargetSnapshot) -> int | None:
     """The physical cores of a target that its control group's quota lets be busy all the time, and at least one."""
-    cores: int | None = snapshot.host.get("physical_cores")
-    quota: float | None = snapshot.host.get("cpu_quota_cores")
+    cores, quota = snapshot.host.physical_cores, snapshot.host.cpu_quota_cores
     if quota is None:
         return cores
     granted = max(1, math.floor(quota))
@@ -212,22 +216,21 @@ def contradiction(configuration: Configuration, snapshot: TargetSnapshot) -> str
     return None
 
 
-def impossible(configuration: Configuration, engine: Engine, device: Mapping[str, Any]) -> str | None:
+def impossible(configuration: Configuration, engine: AvailableEngine, device: Device) -> str | None:
     """Why an engine cannot do what a configuration asks for, or None."""
-    available = engine["available"]
-    if configuration.precision not in (Precision.DEFAULT, *device["precisions"]):
-        return f"it cannot execute in {configuration.precision}; it has {', '.join(device['precisions'])}"
-    if configuration.streams > 1 and not available["multiple_streams"]:
+    if configuration.precision not in (Precision.DEFAULT, *device.precisions):
+        return f"it cannot execute in {configuration.precision}; it has {', '.join(device.precisions)}"
+    if configuration.streams > 1 and not engine.multiple_streams:
         return f"it runs one stream, and {configuration.streams} are asked for"
-    if _load_of_the_engine(configuration.load) not in available["loads"]:
-        return f"it cannot carry the load {configuration.load}; it has {', '.join(available['loads'])}"
-    if configuration.hint is not Hint.NONE and configuration.hint not in available["hints"]:
-        return f"it does not know the hint {configuration.hint}; it has {', '.join(available['hints'])}"
+    if _load_of_the_engine(configuration.load) not in engine.loads:
+        return f"it cannot carry the load {configuration.load}; it has {', '.join(engine.loads)}"
+    if configuration.hint is not Hint.NONE and configuration.hint not in engine.hints:
+        return f"it does not know the hint {configuration.hint}; it has {', '.join(engine.hints)}"
     return None
 
 
 def _cores_in_words(snapshot: TargetSnapshot, usable: int) -> str:
-    cores, quota = snapshot.host.get("physical_cores"), snapshot.host.get("cpu_quota_cores")
+    cores, quota = snapshot.host.physical_cores, snapshot.host.cpu_quota_cores
     return f"{cores}" if cores == usable else f"a quota of {quota:g} (its control group's)"
 
 

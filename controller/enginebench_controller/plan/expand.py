@@ -8,13 +8,12 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from enginebench_controller.errors import ModelError, PlanError
 from enginebench_controller.models.inputs.arrays import ImageOptions
 from enginebench_controller.plan.configurations import (
     BoundModel,
-    Engine,
     configurations,
     contradiction,
     describe_load,
@@ -25,7 +24,9 @@ from enginebench_controller.plan.plan import Plan
 from enginebench_controller.records import (
     IMPOSED_SPARSITY,
     ArrivalProcess,
+    AvailableEngine,
     Configuration,
+    Device,
     EngineRef,
     Hint,
     Load,
@@ -154,7 +155,7 @@ def _size(plan: Plan, snapshot: TargetSnapshot) -> int:
     """How many configurations a plan has on a target if none is impossible."""
     engines = select_engines(plan.engines, snapshot.engines, snapshot.target)[0]
     all_devices = plan.devices == ("all",)
-    places = sum(len(one["available"]["devices"]) if all_devices else max(1, len(plan.devices)) for one in engines)
+    places = sum(len(one.devices) if all_devices else max(1, len(plan.devices)) for one in engines)
     requests, rates = len(plan.requests) or 1, len(plan.rate) or 1
     each = {Load.SYNC: 1, Load.ASYNC: requests, Load.OPEN_LOOP: requests * rates}
     loads = sum(each[load] for load in plan.load)
@@ -192,56 +193,56 @@ def _bound_models(plan: Plan, bind: Bind, told: _Told) -> dict[tuple[str, int], 
     return bound
 
 
-def _engines(plan: Plan, snapshot: TargetSnapshot, version: ModelVersion, told: _Told) -> Iterator[Engine]:
+def _engines(plan: Plan, snapshot: TargetSnapshot, version: ModelVersion, told: _Told) -> Iterator[AvailableEngine]:
     engines, problems = select_engines(plan.engines, snapshot.engines, snapshot.target)
     told.refusals.update(dict.fromkeys(problems))
     for engine in engines:
-        if version.format in engine["available"]["formats"]:
+        if version.format in engine.formats:
             yield engine
         elif plan.engines == ("all",):
-            told.notes[f"{engine['name']} is left out: it does not read {version.format} ({version.name})"] = None
+            told.notes[f"{engine.name} is left out: it does not read {version.format} ({version.name})"] = None
         else:
-            formats = ", ".join(engine["available"]["formats"])
-            sentence = f"{engine['name']} does not read {version.format} ({version.name}); it reads {formats}"
+            formats = ", ".join(engine.formats)
+            sentence = f"{engine.name} does not read {version.format} ({version.name}); it reads {formats}"
             told.refusals[sentence] = None
 
 
 def _jobs(
     plan: Plan,
     snapshot: TargetSnapshot,
-    engine: Engine,
+    engine: AvailableEngine,
     model: BoundModel,
     batch: int,
     told: _Told,
 ) -> Iterator[Case]:
-    ref = EngineRef(engine["name"], engine["environment"], engine["available"]["version"])
+    ref = EngineRef(engine.name, engine.environment, engine.version)
     options = _options(plan, engine, told.refusals)
     for device in _devices(plan, engine, snapshot.target, told):
-        for configuration in configurations(plan, snapshot, device["name"], batch, model, options):
-            where = f"{engine['name']} on {snapshot.target} {device['name']}"
+        for configuration in configurations(plan, snapshot, device.name, batch, model, options):
+            where = f"{engine.name} on {snapshot.target} {device.name}"
             if problem := contradiction(configuration, snapshot):
                 told.refusals[f"{where}: {problem}"] = None
                 continue
             if problem := impossible(configuration, engine, device):
                 told.cannot(plan, f"{where}: {problem}")
                 continue
-            resources = tuple(device["resources"])
+            resources = device.resources
             yield Case(snapshot.target, ref, model.version, configuration, resources, model.input_paths)
 
 
-def _devices(plan: Plan, engine: Engine, target: str, told: _Told) -> list[Mapping[str, Any]]:
-    devices = engine["available"]["devices"]
+def _devices(plan: Plan, engine: AvailableEngine, target: str, told: _Told) -> Sequence[Device]:
+    devices = engine.devices
     if not devices:
-        told.cannot(plan, f"{engine['name']} found no device on target {target!r}")
+        told.cannot(plan, f"{engine.name} found no device on target {target!r}")
     if not plan.devices:
-        return next(([device] for device in devices if device["name"] == DEFAULT_DEVICE), devices[:1])
+        return next(([device] for device in devices if device.name == DEFAULT_DEVICE), list(devices[:1]))
     if plan.devices == ("all",):
-        return list(devices)
-    by_name = {device["name"].lower(): device for device in devices}
+        return devices
+    by_name = {device.name.lower(): device for device in devices}
     for name in plan.devices:
         if name.lower() not in by_name:
-            known = ", ".join(device["name"] for device in devices)
-            told.cannot(plan, f"{engine['name']} on target {target!r} has no device {name!r}; it has {known or 'none'}")
+            known = ", ".join(device.name for device in devices)
+            told.cannot(plan, f"{engine.name} on target {target!r} has no device {name!r}; it has {known or 'none'}")
     return [by_name[name.lower()] for name in plan.devices if name.lower() in by_name]
 
 
@@ -269,24 +270,24 @@ def _contradictions(plan: Plan) -> Iterator[str]:
 
 
 def _ownerless_options(plan: Plan, snapshots: Sequence[TargetSnapshot]) -> list[str]:
-    known = {engine["name"] for snapshot in snapshots for engine in snapshot.engines}
+    known = {engine.name for snapshot in snapshots for engine in snapshot.engines}
     strangers = [key for key in plan.options if "." not in key or key.partition(".")[0] not in known]
     return [f"option {key!r} belongs to no engine; write ENGINE.OPTION=VALUE" for key in strangers]
 
 
-def _options(plan: Plan, engine: Engine, refusals: dict[str, None]) -> dict[str, str]:
-    allowed = {option["name"]: option for option in engine["available"]["options"]}
+def _options(plan: Plan, engine: AvailableEngine, refusals: dict[str, None]) -> dict[str, str]:
+    allowed = {option.name: option for option in engine.options}
     chosen = {}
     for key, value in plan.options.items():
         owner, _, name = key.partition(".")
-        if owner != engine["name"]:
+        if owner != engine.name:
             continue
         if name not in allowed:
             refusals[f"{owner} has no option {name!r}; it has: {', '.join(sorted(allowed)) or 'none'}"] = None
             continue
-        choices = allowed[name]["choices"]
-        if not _is_of_type(value, allowed[name]["type"]):
-            refusals[f"{owner}.{name} cannot be {value!r}: it takes a value of type {allowed[name]['type']}"] = None
+        choices = allowed[name].choices
+        if not _is_of_type(value, allowed[name].type):
+            refusals[f"{owner}.{name} cannot be {value!r}: it takes a value of type {allowed[name].type}"] = None
         elif choices and value not in choices:
             refusals[f"{owner}.{name} cannot be {value!r}; choose from {', '.join(choices)}"] = None
         chosen[name] = value

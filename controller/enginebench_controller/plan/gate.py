@@ -2,14 +2,14 @@
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from enginebench_controller.errors import InputError
 from enginebench_controller.plan.binding import Binder
-from enginebench_controller.plan.configurations import Engine, select_engines
+from enginebench_controller.plan.configurations import select_engines
 from enginebench_controller.plan.expand import Expansion
 from enginebench_controller.plan.plan import (
     BASE,
@@ -24,7 +24,7 @@ from enginebench_controller.plan.plan import (
     make_plan,
     parse_duration_ns,
 )
-from enginebench_controller.records import TargetSnapshot
+from enginebench_controller.records import AvailableEngine, TargetSnapshot, UnavailableEngine
 from enginebench_controller.stats.paired import FEWEST_PAIRS
 from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT
 
@@ -132,8 +132,8 @@ def needed(side: GateSide, snapshot: TargetSnapshot) -> NeededEnvironment | None
     if side.plugin is not None:
         name = f"{_safe(side.plugin.name)}-{_digest(side.plugin)[:10]}"
         wanted = NeededEnvironment(name, ("--package", str(side.plugin)), f"the plugin project {side.plugin}")
-        return None if any(one["environment"] == name for one in snapshot.engines) else wanted
-    if side.version is None or side.engine is None or _with_version(side, snapshot.engines):
+        return None if any(one.environment == name for one in snapshot.engines) else wanted
+    if side.version is None or side.engine is None or _with_version(side, snapshot):
         return None
     name = _safe(f"{side.engine}-{side.version}")
     requirement = f"{side.engine}=={side.version}"
@@ -150,11 +150,11 @@ def chosen_engine(side: GateSide, snapshot: TargetSnapshot) -> str | None:
     if side.engine is None:
         return None
     if side.version is not None:
-        found = _with_version(side, snapshot.engines)
+        found = _with_version(side, snapshot)
         if not found:
             there = needed(side, snapshot)
             raise InputError(_unusable(there.name if there else "", f"{side.engine} {side.version}", snapshot))
-        return f"{side.engine}@{found[0]['environment']}"
+        return f"{side.engine}@{found[0].environment}"
     name = f"{side.engine}@{side.environment}" if side.environment else side.engine
     _, problems = select_engines([name], snapshot.engines, snapshot.target)
     if problems:
@@ -162,11 +162,11 @@ def chosen_engine(side: GateSide, snapshot: TargetSnapshot) -> str | None:
     return name
 
 
-def _with_version(side: GateSide, engines: Sequence[Engine]) -> list[Engine]:
+def _with_version(side: GateSide, snapshot: TargetSnapshot) -> list[AvailableEngine]:
     """The usable engines of that very version, whatever build of it, that of the default environment first."""
-    usable = [one for one in engines if one["name"] == side.engine and one["available"]]
-    found = [one for one in usable if _is_version(one["available"]["version"], str(side.version))]
-    return sorted(found, key=lambda one: one["environment"] != DEFAULT_ENVIRONMENT)
+    usable = [one for one in snapshot.available if one.name == side.engine]
+    found = [one for one in usable if _is_version(one.version, str(side.version))]
+    return sorted(found, key=lambda one: one.environment != DEFAULT_ENVIRONMENT)
 
 
 def _is_version(there: str, asked: str) -> bool:
@@ -180,23 +180,23 @@ def _is_version(there: str, asked: str) -> bool:
 def _of_plugin(side: GateSide, snapshot: TargetSnapshot) -> str:
     assert side.plugin is not None  # noqa: S101  # asked by who calls
     name = f"{_safe(side.plugin.name)}-{_digest(side.plugin)[:10]}"
-    usable = [one for one in snapshot.engines if one["environment"] == name and one["available"]]
+    usable = [one for one in snapshot.available if one.environment == name]
     if side.engine is not None:
-        usable = [one for one in usable if one["name"] == side.engine]
+        usable = [one for one in usable if one.name == side.engine]
     if not usable:
         raise InputError(_unusable(name, f"the plugin project {side.plugin}", snapshot))
     if len(usable) > 1:
-        names = ", ".join(sorted(one["name"] for one in usable))
+        names = ", ".join(sorted(one.name for one in usable))
         raise InputError(f"{side.text} brings several engines ({names}): name one with --engine")
-    return f"{usable[0]['name']}@{name}"
+    return f"{usable[0].name}@{name}"
 
 
 def _unusable(environment: str, what: str, snapshot: TargetSnapshot) -> str:
     """Why what was installed cannot be used; no engine at all is a reason, too."""
     reasons = [
-        one["unavailable"]["reason"].splitlines()[0]
+        one.reason.splitlines()[0]
         for one in snapshot.engines
-        if one["environment"] == environment and one["unavailable"]
+        if one.environment == environment and isinstance(one, UnavailableEngine)
     ]
     why = reasons[0] if reasons else "its environment lists no such engine"
     return f"{what} was installed on {snapshot.target} and cannot be used: {why}"
@@ -342,8 +342,8 @@ def with_rungs(plan: Plan, sides: tuple[GateSide, GateSide], snapshot: TargetSna
 def _common_engine(plan: Plan, snapshot: TargetSnapshot, binder: Binder) -> str:
     """The one engine that reads both models, where nobody named any. Raises `InputError`."""
     formats = {version.format for version in binder.versions}
-    usable = [one for one in snapshot.engines if one["available"] and not one["hidden"]]
-    able: list[str] = sorted({one["name"] for one in usable if formats <= set(one["available"]["formats"])})
+    usable = [one for one in snapshot.available if not one.hidden]
+    able = sorted({one.name for one in usable if formats <= set(one.formats)})
     if len(able) == 1:
         return able[0]
     if able:

@@ -233,7 +233,7 @@ class _Planner:
         if step.place is not RungDevice.GPU:
             return str(step.place)
         engines, _ = select_engines([step.engine], self._snapshot.engines, self._snapshot.target)
-        names = [device["name"] for engine in engines for device in engine["available"]["devices"]]
+        names = [device.name for engine in engines for device in engine.devices]
         return next((name for name in names if name.startswith(str(RungDevice.GPU))), str(RungDevice.GPU))
 
     def _refuse_unless_more(self, cores: int) -> None:

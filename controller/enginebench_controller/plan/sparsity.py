@@ -52,10 +52,9 @@ def with_sparsities(
 
 def _imposing(snapshots: Sequence[TargetSnapshot]) -> Iterator[tuple[str, str, str]]:
     for snapshot in snapshots:
-        for engine in snapshot.engines:
-            options = engine["available"]["options"] if engine["available"] else ()
-            if any(option["name"] == IMPOSED_SPARSITY for option in options):
-                yield snapshot.target, engine["name"], engine["environment"]
+        for engine in snapshot.available:
+            if any(option.name == IMPOSED_SPARSITY for option in engine.options):
+                yield snapshot.target, engine.name, engine.environment
 
 
 def _engine(job: Case) -> tuple[str, str, str]:

@@ -36,7 +36,7 @@ def in_turns(
     """
     if plan.interleave is not True or plan.ladder or plan.rungs:
         return expansion
-    memory = {snapshot.target: snapshot.host.get("memory_bytes") for snapshot in snapshots}
+    memory = {snapshot.target: snapshot.host.memory_bytes for snapshot in snapshots}
     names: dict[str, str] = {}
     notes = []
     for number, group in enumerate(_groups(expansion.jobs, models)):

@@ -27,7 +27,7 @@ from enginebench_controller.records.measurement import (
     OutputNoise,
     Percentile,
 )
-from enginebench_controller.records.model import REBATCHED, ModelFile, ModelVersion
+from enginebench_controller.records.model import Derivation, DerivationKind, ModelFile, ModelVersion
 from enginebench_controller.records.profile import Coverage, Layer, ModelWork, PassKind, Profile, ProfileNode
 from enginebench_controller.records.run import (
     Afterwards,
@@ -49,17 +49,32 @@ from enginebench_controller.records.run import (
     StopReason,
     WarmUp,
 )
-from enginebench_controller.records.target import LOCAL_TARGET, Peak, PeakKind, Rate, Target, TargetSnapshot
+from enginebench_controller.records.target import (
+    LOCAL_TARGET,
+    AvailableEngine,
+    Device,
+    Engine,
+    EngineOption,
+    HostFacts,
+    Peak,
+    PeakKind,
+    Rate,
+    Target,
+    TargetSnapshot,
+    UnavailableEngine,
+    UnavailableKind,
+)
+from enginebench_proto.agreed.disturbances import Disturbance, DisturbanceKind
 from enginebench_proto.agreed.words import IMPOSED_SPARSITY, OPTIMIZATION_LEVEL, Hint, LayerState, Load, ReadbackSource
 
 __all__ = [
     "IMPOSED_SPARSITY",
     "LOCAL_TARGET",
     "OPTIMIZATION_LEVEL",
-    "REBATCHED",
     "Afterwards",
     "ArrivalProcess",
     "Arrivals",
+    "AvailableEngine",
     "Benchmark",
     "Block",
     "BlockSamples",
@@ -69,13 +84,21 @@ __all__ = [
     "CeilingBasis",
     "Configuration",
     "Coverage",
+    "Derivation",
+    "DerivationKind",
+    "Device",
+    "Disturbance",
+    "DisturbanceKind",
     "Effective",
+    "Engine",
+    "EngineOption",
     "EngineRef",
     "Evidence",
     "Failure",
     "FailureKind",
     "Grounds",
     "Hint",
+    "HostFacts",
     "InputFile",
     "InputSet",
     "InputTensor",
@@ -111,5 +134,7 @@ __all__ = [
     "StopRule",
     "Target",
     "TargetSnapshot",
+    "UnavailableEngine",
+    "UnavailableKind",
     "WarmUp",
 ]

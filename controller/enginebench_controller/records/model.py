@@ -1,13 +1,91 @@
 """Models: a version is one exact file set, named by its sha256."""
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
 
-REBATCHED = "batch="
-"""How the derivation of a copy begins that differs from its parent in nothing but the batch."""
 
-QUANTIZED = "int8"
-"""How the derivation of an INT8 version begins."""
+class DerivationKind(StrEnum):
+    """What was done to a model version to make another of it."""
+
+    REBATCHED = "rebatched"
+    """It differs from its parent in nothing but the batch."""
+    QUANTIZED = "quantized"
+    """To INT8."""
+    PRUNED = "pruned"
+    """The same share of every layer."""
+    PRUNED_BY_WEIGHT = "pruned_by_weight"
+    """A share of its own of each weight."""
+    CONVERTED = "converted"
+    """To OpenVINO IR, its weights stored in FP16."""
+    UNKNOWN = "unknown"
+    """A record of before says it in a sentence that no version wrote."""
+
+
+_SENTENCES: Mapping[DerivationKind, "re.Pattern[str]"] = {
+    kind: re.compile(sentence, re.DOTALL)
+    for kind, sentence in {
+        DerivationKind.REBATCHED: r"batch=(?P<batch>\d+)(?:, batch axis (?P<said>.+))?",
+        DerivationKind.QUANTIZED: r"int8 QDQ, u8 × s8 \(7 bits\), min-max over (?P<said>.+)",
+        DerivationKind.PRUNED: r"magnitude pruning, sparsity=(?P<sparsity>\d+(?:\.\d+)?(?:e-\d+)?) in every layer",
+        DerivationKind.PRUNED_BY_WEIGHT: r"magnitude pruning, sparsity by weight, (?P<said>.+)",
+        DerivationKind.CONVERTED: r"OpenVINO IR, FP16 weights(?:, inputs (?P<said>.+))?",
+    }.items()
+}
+"""How each kind was written down when the sentence was all that was kept."""
+
+_PARTS: Mapping[str, Callable[[str], Any]] = {"batch": int, "sparsity": float, "said": str}
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """How a version was made of its parent: equal ones make the same of one parent. As text it is a sentence.
+
+    `batch` is that of a rebatched copy, `sparsity` the share of zeros in every layer of a pruned version. `said` is
+    what else was chosen, in the words of the sentence: where the batch is, what the calibration saw, which weights, the
+    inputs of a saved program; of an unknown kind it is the sentence.
+    """
+
+    kind: DerivationKind
+    batch: int | None = None
+    sparsity: float | None = None
+    said: str = ""
+
+    def __str__(self) -> str:
+        """The sentence that people read."""
+        match self.kind:
+            case DerivationKind.REBATCHED:
+                return f"batch={self.batch}" + (f", batch axis {self.said}" if self.said else "")
+            case DerivationKind.QUANTIZED:
+                return f"int8 QDQ, u8 × s8 (7 bits), min-max over {self.said}"
+            case DerivationKind.PRUNED:
+                return f"magnitude pruning, sparsity={self.sparsity:g} in every layer"
+            case DerivationKind.PRUNED_BY_WEIGHT:
+                return f"magnitude pruning, sparsity by weight, {self.said}"
+            case DerivationKind.CONVERTED:
+                return "OpenVINO IR, FP16 weights" + (f", inputs {self.said}" if self.said else "")
+            case DerivationKind.UNKNOWN:
+                return self.said
+
+    @classmethod
+    def from_sentence(cls, sentence: str) -> "Derivation":
+        """Read what records of before have in place of a derivation; nothing else is to read a sentence."""
+        for kind, written in _SENTENCES.items():
+            if found := written.fullmatch(sentence):
+                told = {name: _PARTS[name](part) for name, part in found.groupdict().items() if part is not None}
+                return cls(kind, **told)
+        return cls(DerivationKind.UNKNOWN, said=sentence)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Callable[[Any], Any]) -> Any:
+        """Pydantic asks this wherever it reads one: a sentence alone is of a record of before."""
+        from pydantic_core import core_schema  # noqa: PLC0415  # only where one is read
+
+        return core_schema.no_info_before_validator_function(
+            lambda data: cls.from_sentence(data) if isinstance(data, str) else data, handler(source)
+        )
 
 
 @dataclass(frozen=True)
@@ -29,7 +107,7 @@ class ModelVersion:
     files: tuple[ModelFile, ...]
     created_at_unix_ns: int
     parent_digest: str | None = None
-    derivation: str | None = None
+    derivation: Derivation | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -39,8 +117,12 @@ class ModelVersion:
     @property
     def original_digest(self) -> str:
         """The version that a person means: of a copy for another batch, which the planner makes, the one it is of."""
-        is_copy = (self.derivation or "").startswith(REBATCHED)
+        is_copy = self.is_made_by(DerivationKind.REBATCHED)
         return self.parent_digest if is_copy and self.parent_digest else self.digest
+
+    def is_made_by(self, kind: DerivationKind) -> bool:
+        """Whether this is what was done to its parent."""
+        return self.derivation is not None and self.derivation.kind is kind
 
 
 def lineage(digest: str, models: Mapping[str, ModelVersion]) -> Iterator[str]:
@@ -66,9 +148,7 @@ def int8_versions(models: Iterable[ModelVersion], digest: str) -> tuple[ModelVer
     """The INT8 versions of a model, newest first; those of the model that this one is a copy of, for another batch."""
     known = {model.digest: model for model in models}
     original = known[digest].original_digest if digest in known else digest
-    made = [
-        one for one in known.values() if one.parent_digest == original and (one.derivation or "").startswith(QUANTIZED)
-    ]
+    made = [one for one in known.values() if one.parent_digest == original and one.is_made_by(DerivationKind.QUANTIZED)]
     return tuple(sorted(made, key=lambda one: -one.created_at_unix_ns))
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from enginebench_controller.records.configuration import Configuration
 from enginebench_controller.records.run import Effective, EngineRef, Failure, Phase, Status
+from enginebench_controller.records.target import HostFacts
 from enginebench_proto.agreed.words import IMPOSED_SPARSITY, OPTIMIZATION_LEVEL, LayerState
 
 
@@ -145,7 +146,7 @@ class Profile:
     unmatched_reason: str = ""
     model_size_bytes: int | None = None
     phases: tuple[Phase, ...] = ()
-    host: Mapping[str, Any] = field(default_factory=dict)
+    host: HostFacts = field(default_factory=HostFacts)
     plan: Mapping[str, Any] = field(default_factory=dict)
     order_id: str | None = None
     imported: bool = False

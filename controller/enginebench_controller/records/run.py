@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from enginebench_controller.records.figures import Figure
+from enginebench_proto.agreed.disturbances import Disturbance
 from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT, ReadbackSource
 
 
@@ -307,7 +308,7 @@ class Block:
     duration_ns: Annotated[int, Figure("its length, in ns")]
     iterations: Annotated[int, Figure("inferences that were completed in it")]
     evidence: Evidence = Evidence()
-    disturbances: tuple[str, ...] = ()
+    disturbances: tuple[Disturbance, ...] = ()
     paused_ns: Annotated[
         int | None,
         Figure("how long the process stood still, in ns: a block that counts nowhere; NULL where nobody tells"),

@@ -1,9 +1,8 @@
 """Targets: machines that run an agent, what they said of themselves, and what calibrations of them found."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
 from enginebench_controller.records.run import EngineRef
 
@@ -69,19 +68,127 @@ class Target:
 
 
 @dataclass(frozen=True)
-class TargetSnapshot:
-    """What a target said of itself when last seen: host facts and engines as plain JSON-able data.
+class HostFacts:
+    """What an agent told of its machine and of itself; unknown are None and what is empty.
 
-    `engines` entries have: name, environment, python_version, distribution, hidden, and either `available`
-    (version, formats, loads, hints, multiple_streams, profiling, options, devices) or `unavailable`
-    (kind, reason, detail).
+    `cpu_quota_cores` are what the agent's control group may use, `isa` the instruction sets of the processor, `tuned`
+    what was set on the machine to make it steadier.
     """
+
+    hostname: str = ""
+    os: str = ""
+    kernel: str = ""
+    architecture: str = ""
+    agent_version: str = ""
+    python_version: str = ""
+    cpu_model: str | None = None
+    physical_cores: int | None = None
+    logical_cores: int | None = None
+    cpu_quota_cores: float | None = None
+    memory_bytes: int | None = None
+    isa: tuple[str, ...] = ()
+    tuned: tuple[str, ...] = ()
+    wire_revision: int | None = None
+
+
+@dataclass(frozen=True)
+class EngineOption:
+    """One option of an engine's allow-list; `choices` is empty where any value of the `type` may be given."""
+
+    name: str
+    type: str = "str"
+    choices: tuple[str, ...] = ()
+    help: str = ""
+    profile_only: bool = False
+
+
+@dataclass(frozen=True)
+class Device:
+    """What an engine can run on; devices that share `resources` cannot be measured at the same time."""
+
+    name: str
+    full_name: str = ""
+    precisions: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListedEngine:
+    """What an agent tells of an engine in one of its environments, be it available or not.
+
+    `distribution` is what brought the plugin; what is `hidden` exists for testing only.
+    """
+
+    name: str
+    environment: str
+    python_version: str = ""
+    distribution: str = ""
+    hidden: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class AvailableEngine(ListedEngine):
+    """An engine that can be used; `more_devices` is how many it has beside those that are listed."""
+
+    version: str = ""
+    formats: tuple[str, ...] = ()
+    loads: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
+    multiple_streams: bool = False
+    profiling: bool = False
+    options: tuple[EngineOption, ...] = ()
+    devices: tuple[Device, ...] = ()
+    more_devices: int = 0
+
+
+class UnavailableKind(StrEnum):
+    """Why an engine cannot be used; the same names as on the wire."""
+
+    UNSPECIFIED = "unspecified"
+    NOT_INSTALLED = "not_installed"
+    UNSUPPORTED = "unsupported"
+    BROKEN = "broken"
+    TIMED_OUT = "timed_out"
+    BEING_ASKED = "being_asked"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "UnavailableKind":
+        return cls.UNSPECIFIED  # of a newer version
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnavailableEngine(ListedEngine):
+    """An engine that cannot be used, with a sentence for the reason."""
+
+    kind: UnavailableKind = UnavailableKind.UNSPECIFIED
+    reason: str = ""
+    detail: str = ""
+
+
+Engine = AvailableEngine | UnavailableEngine
+
+
+@dataclass(frozen=True)
+class TargetSnapshot:
+    """What a target said of itself when last seen: its machine, and its engines."""
 
     target: str
     address: str
     seen_at_unix_ns: int
-    host: Mapping[str, Any]
-    engines: tuple[Mapping[str, Any], ...]
+    host: HostFacts
+    engines: tuple[Engine, ...]
+
+    @property
+    def available(self) -> tuple[AvailableEngine, ...]:
+        """The engines that can be used, those for testing among them."""
+        return tuple(one for one in self.engines if isinstance(one, AvailableEngine))
+
+    @property
+    def being_asked(self) -> tuple[UnavailableEngine, ...]:
+        """The engines that had not answered yet when the list was made."""
+        absent = (one for one in self.engines if isinstance(one, UnavailableEngine))
+        return tuple(one for one in absent if one.kind is UnavailableKind.BEING_ASKED)
 
 
 def best_peaks(peaks: Iterable[Peak]) -> list[Peak]:

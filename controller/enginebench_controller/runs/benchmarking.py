@@ -5,10 +5,9 @@ import contextlib
 import logging
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version as distribution_version
-from typing import Any
 
 from enginebench_controller.errors import EnginebenchError, InputError
 from enginebench_controller.home import Home
@@ -117,14 +116,9 @@ def _last_words_of_this_machine(home: Home, plan: Plan) -> tuple[TargetSnapshot,
         return None
     ours = distribution_version("enginebench")
     found = tuple(one for one in home.store.snapshots() if one.target == LOCAL_TARGET)
-    if not found or found[0].host.get("agent_version") != ours or any(map(_waits, found[0].engines)):
+    if not found or found[0].host.agent_version != ours or found[0].being_asked:
         return None
     return found
-
-
-def _waits(engine: Mapping[str, Any]) -> bool:
-    """Whether the engine had not answered yet when the list was made."""
-    return (engine["unavailable"] or {}).get("kind") == "being_asked"
 
 
 def _models(plan: Plan) -> list[str]:

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 from enginebench_controller import wire
 from enginebench_controller.errors import AgentError, InputError, UnreachableError
 from enginebench_controller.home import Home
-from enginebench_controller.plan.configurations import Engine, select_engines, usable_cores
-from enginebench_controller.records import EngineRef, Failure, Peak, TargetSnapshot
+from enginebench_controller.plan.configurations import select_engines, usable_cores
+from enginebench_controller.records import AvailableEngine, EngineRef, Failure, Peak, TargetSnapshot
 from enginebench_controller.runs.remote_run import drop
 from enginebench_controller.targets.client import AgentClient
 from enginebench_controller.targets.session import open_session
@@ -91,19 +91,19 @@ def _specs(order: CalibrationOrder, snapshot: TargetSnapshot) -> Iterator[tuple[
     for engine in engines:
         device = _device(order, engine, snapshot.target)
         for cores in counts:
-            yield _spec(engine, device, cores), engine["available"]["version"]
+            yield _spec(engine, device, cores), engine.version
 
 
-def _device(order: CalibrationOrder, engine: Engine, target: str) -> str:
-    names = [device["name"] for device in engine["available"]["devices"]]
+def _device(order: CalibrationOrder, engine: AvailableEngine, target: str) -> str:
+    names = [device.name for device in engine.devices]
     wanted = order.device or (DEFAULT_DEVICE if DEFAULT_DEVICE in names else next(iter(names), ""))
     if wanted not in names:
         has = ", ".join(names) or "none"
-        raise InputError(f"engine {engine['name']!r} has no device {wanted!r} on target {target!r}; it has: {has}")
+        raise InputError(f"engine {engine.name!r} has no device {wanted!r} on target {target!r}; it has: {has}")
     return wanted
 
 
-def _spec(engine: Engine, device: str, cores: int) -> run_pb2.RunSpec:
+def _spec(engine: AvailableEngine, device: str, cores: int) -> run_pb2.RunSpec:
     configuration = configuration_pb2.Configuration(
         device=device,
         batch=1,
@@ -117,8 +117,8 @@ def _spec(engine: Engine, device: str, cores: int) -> run_pb2.RunSpec:
     return run_pb2.RunSpec(
         run_id=uuid.uuid4().hex,
         kind=run_pb2.RUN_KIND_PEAKS,
-        engine=engine["name"],
-        environment=engine["environment"],
+        engine=engine.name,
+        environment=engine.environment,
         model=model_pb2.ModelVersion(format="onnx"),
         configuration=configuration,
     )

@@ -1,7 +1,7 @@
 """What a measurement is judged by, worked out before it is stored: while its model and its target are at hand."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
@@ -94,7 +94,7 @@ class Judging:
         flops *= 1 - float(asked.options.get(IMPOSED_SPARSITY, 0.0))
         precision = _precision(measurement, integers=integers)
         cores = max(asked.cores, measurement.cpu_cores_used or 0.0)
-        return ceiling(flops, precision, cores, target.host.get("isa") or (), self._roofs(measurement, precision))
+        return ceiling(flops, precision, cores, target.host.isa, self._roofs(measurement, precision))
 
     def _roofs(self, measurement: Measurement, precision: str) -> Any:
         known, asked = roof_precision(precision), measurement.configuration
@@ -160,10 +160,10 @@ def _order(path: Path, asked: Configuration, folder: Path) -> NoiseOrder:
 
 def _resources(target: TargetSnapshot, measurement: Measurement) -> Sequence[str] | None:
     wanted = (measurement.engine.name, measurement.engine.environment)
-    engines = (one for one in target.engines if (one["name"], one["environment"]) == wanted and one["available"])
-    devices: Mapping[str, Any] = {one["name"]: one for engine in engines for one in engine["available"]["devices"]}
+    engines = (one for one in target.available if (one.name, one.environment) == wanted)
+    devices = {one.name: one for engine in engines for one in engine.devices}
     found = devices.get(measurement.configuration.device)
-    return None if found is None else list(found["resources"])
+    return None if found is None else list(found.resources)
 
 
 def _precision(measurement: Measurement, *, integers: bool) -> str:

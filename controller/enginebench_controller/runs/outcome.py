@@ -12,6 +12,7 @@ from enginebench_controller.records import (
     EngineRef,
     Failure,
     FailureKind,
+    HostFacts,
     InputTensor,
     LatencySummary,
     Measurement,
@@ -64,7 +65,7 @@ class PassOrder:
     name: str | None
     created_at_unix_ns: int
     plan: Mapping[str, Any]
-    hosts: Mapping[str, Mapping[str, Any]]
+    hosts: Mapping[str, HostFacts]
 
 
 def run_spec(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import duckdb
 
-from enginebench_controller.records import REBATCHED, Block, Measurement, ModelVersion, Process, Status
+from enginebench_controller.records import Block, DerivationKind, Measurement, ModelVersion, Process, Status
 from enginebench_controller.store.connection import StoreFile
 from enginebench_controller.store.measurements import parts
 from enginebench_controller.store.rows import (
@@ -26,7 +26,7 @@ _ORIGINALS = f"""(
         SELECT copy.digest AS copy_digest, copy.parent_digest AS original_digest,
             coalesce(original.name, regexp_replace(copy.name, '-batch[0-9]+$', '')) AS original_name
         FROM models AS copy LEFT JOIN models AS original ON original.digest = copy.parent_digest
-        WHERE copy.parent_digest IS NOT NULL AND starts_with(copy.derivation, '{REBATCHED}'))"""  # noqa: S608  # a constant
+        WHERE copy.parent_digest IS NOT NULL AND copy.derived_by->>'$.kind' = '{DerivationKind.REBATCHED}')"""  # noqa: S608  # a constant
 
 _OF_ORIGINALS = """(
         SELECT {table}.* REPLACE (

@@ -18,7 +18,7 @@ from enginebench_controller.records import (
     ProfileNode,
     Status,
 )
-from enginebench_controller.records.fields import PHASES
+from enginebench_controller.records.fields import HOST, PHASES
 from enginebench_controller.store.connection import StoreFile
 from enginebench_controller.store.models import keep_model
 from enginebench_controller.store.naming import meant, only, unknown
@@ -56,7 +56,7 @@ def to_profile_row(profile: Profile) -> Row:
         **{column: _kept(getattr(profile.work, name)) if profile.work else None for name, column in _WORK.items()},
         **{column: getattr(profile.coverage, column) if profile.coverage else None for column in _COVERAGE},
         "phases": to_json(PHASES.to_data(profile.phases)),
-        "host": to_json(profile.host),
+        "host": to_json(HOST.to_data(profile.host)),
         "plan": to_json(profile.plan),
     }
 
@@ -71,7 +71,7 @@ def from_profile_row(row: Row, layers: tuple[Layer, ...] = (), nodes: tuple[Prof
         work=_from_work_columns(row),
         coverage=None if row["total_ns"] is None else Coverage(**{column: row[column] for column in _COVERAGE}),
         phases=PHASES.from_data(json.loads(row["phases"])),
-        host=json.loads(row["host"]),
+        host=HOST.from_data(json.loads(row["host"])),
         plan=json.loads(row["plan"]),
     )
 

@@ -1,11 +1,15 @@
 """Records as table rows and back: `to_…_row` gives a mapping of column to value, `from_…_row` takes one."""
 
 import json
+from collections.abc import Iterable
+from dataclasses import asdict
 
 from enginebench_controller.records import (
     Benchmark,
     Block,
     CapturedOutput,
+    Disturbance,
+    DisturbanceKind,
     EngineRef,
     Evidence,
     Failure,
@@ -28,9 +32,12 @@ from enginebench_controller.records.fields import (
     AFTERWARDS,
     BYSTANDERS,
     CONFIGURATION,
+    DERIVATION,
     EFFECTIVE,
+    ENGINES,
     FAILURE,
     GROUNDS,
+    HOST,
     MODEL_FILES,
     PERCENTILES,
     PHASES,
@@ -153,7 +160,8 @@ def to_block_row(block: Block) -> Row:
         "block": block.index,
         **values(block),
         **values(block.evidence),
-        "disturbances": list(block.disturbances),
+        "disturbances": list(map(str, block.disturbances)),
+        "disturbed_by": to_disturbances(block.disturbances) if block.disturbances else None,
         "evidence_missing": to_json(block.evidence.missing) if block.evidence.missing else None,
     }
 
@@ -166,8 +174,20 @@ def from_block_row(row: Row) -> Block:
         index=row["block"],
         **from_values(Block, row),
         evidence=Evidence(**from_values(Evidence, row), missing=missing),
-        disturbances=tuple(row["disturbances"]),
+        disturbances=from_disturbances(row["disturbed_by"]) if row["disturbed_by"] else (),
     )
+
+
+def to_disturbances(disturbances: Iterable[Disturbance]) -> str:
+    """Give the text of `disturbed_by`, with those amounts that each has."""
+    return to_json(
+        [{name: value for name, value in asdict(one).items() if value not in (None, "")} for one in disturbances]
+    )
+
+
+def from_disturbances(text: str) -> tuple[Disturbance, ...]:
+    """Read the text of `disturbed_by`; without pydantic, since a page reads thousands of blocks."""
+    return tuple(Disturbance(DisturbanceKind(one.pop("kind")), **one) for one in json.loads(text))
 
 
 def to_output_row(output: CapturedOutput) -> Row:
@@ -231,8 +251,8 @@ def to_snapshot_row(snapshot: TargetSnapshot) -> Row:
         "target": snapshot.target,
         "address": snapshot.address,
         "seen_at_unix_ns": snapshot.seen_at_unix_ns,
-        "host": to_json(snapshot.host),
-        "engines": to_json(snapshot.engines),
+        "host": to_json(HOST.to_data(snapshot.host)),
+        "engines": to_json(ENGINES.to_data(snapshot.engines)),
     }
 
 
@@ -242,8 +262,8 @@ def from_snapshot_row(row: Row) -> TargetSnapshot:
         target=row["target"],
         address=row["address"],
         seen_at_unix_ns=row["seen_at_unix_ns"],
-        host=json.loads(row["host"]),
-        engines=tuple(json.loads(row["engines"])),
+        host=HOST.from_data(json.loads(row["host"])),
+        engines=ENGINES.from_data(json.loads(row["engines"])),
     )
 
 
@@ -256,13 +276,22 @@ def to_model_row(model: ModelVersion) -> Row:
         "files": to_json(MODEL_FILES.to_data(model.files)),
         "created_at_unix_ns": model.created_at_unix_ns,
         "parent_digest": model.parent_digest,
-        "derivation": model.derivation,
+        "derivation": str(model.derivation) if model.derivation else None,
+        "derived_by": to_json(DERIVATION.to_data(model.derivation)) if model.derivation else None,
     }
 
 
 def from_model_row(row: Row) -> ModelVersion:
     """Read a row of `models`."""
-    return ModelVersion(**{**row, "files": MODEL_FILES.from_data(json.loads(row["files"]))})
+    return ModelVersion(
+        digest=row["digest"],
+        name=row["name"],
+        format=row["format"],
+        files=MODEL_FILES.from_data(json.loads(row["files"])),
+        created_at_unix_ns=row["created_at_unix_ns"],
+        parent_digest=row["parent_digest"],
+        derivation=DERIVATION.from_data(json.loads(row["derived_by"])) if row["derived_by"] else None,
+    )
 
 
 def to_benchmark_row(benchmark: Benchmark) -> Row:

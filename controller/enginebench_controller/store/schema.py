@@ -6,7 +6,7 @@ parent and children in one transaction.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version as distribution_version
@@ -14,6 +14,7 @@ from pathlib import Path
 
 import duckdb
 
+from enginebench_controller.store import sentences
 from enginebench_controller.store.failures import newer_file, older_file
 
 TABLES = (
@@ -336,12 +337,23 @@ class Migration:
 
     name: str
     statements: tuple[str, ...]
+    fill: Callable[[duckdb.DuckDBPyConnection], None] = lambda _: None
+    """Fills in, after the statements, what no statement can make of the rows that are there."""
 
+
+BY_KIND = Migration(
+    "derivations and disturbances by kind",
+    (
+        "ALTER TABLE models ADD COLUMN derived_by JSON",
+        "ALTER TABLE blocks ADD COLUMN disturbed_by JSON",
+    ),
+    sentences.fill_in,
+)
 
 FIRST_VERSION = 6
 """What a file says of itself after the first step. Before it were five versions that no release had."""
 
-MIGRATIONS: tuple[Migration, ...] = (Migration("all tables", TABLES),)
+MIGRATIONS: tuple[Migration, ...] = (Migration("all tables", TABLES), BY_KIND)
 """Step n of this list takes a file to schema version FIRST_VERSION - 1 + n. What was released is never changed."""
 
 _JOURNAL = """
@@ -380,6 +392,7 @@ def migrate(connection: duckdb.DuckDBPyConnection, path: Path, steps: Sequence[M
             connection.execute(_JOURNAL)
             for statement in step.statements:
                 connection.execute(statement)
+            step.fill(connection)
             record = [version, step.name, time.time_ns(), distribution_version("enginebench")]
             connection.execute("INSERT INTO migrations VALUES (?, ?, ?, ?)", record)
 

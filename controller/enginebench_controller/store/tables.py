@@ -78,6 +78,7 @@ MEASURED = (
         created_at_unix_ns: when it was added, in ns since 1970
         parent_digest: the version it was made from, by quantizing, pruning, converting or another batch
         derivation: how it was made from its parent
+        derived_by: the same by its kind (rebatched, quantized, pruned, pruned_by_weight, converted) and its parts
         """,
     ),
     table(
@@ -162,6 +163,7 @@ MEASURED = (
         process: number of the process
         block: number of the block within the process, from 0
         disturbances: what disturbed it, in words; empty for a clean block
+        disturbed_by: the same by kind, each with its share, duration_ns or frequency_hz; NULL for a clean block
         evidence_missing: why evidence is NULL, by column; told in the first block of a process
         """,
         Block,

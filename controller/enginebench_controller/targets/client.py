@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import importlib.metadata
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 import grpc
 
 from enginebench_controller.errors import AgentError, OldAgentError, RunUnknownError, UnreachableError
-from enginebench_controller.records import InputFile, ModelFile
+from enginebench_controller.records import HostFacts, InputFile, ModelFile
 from enginebench_controller.targets.channels import open_channel, reachable
 from enginebench_controller.targets.obstacles import PASSING, START, Obstacle, find_obstacle
 from enginebench_proto.v1 import (
@@ -30,16 +30,16 @@ OWN_REVISION = max(host_pb2.WireRevision.values())
 _MOST_CHARACTERS = 40
 
 
-def skew_sentence(target: str, host: Mapping[str, Any]) -> str | None:
+def skew_sentence(target: str, host: HostFacts) -> str | None:
     """Who should be upgraded, where agent and controller speak different revisions of the wire; else None.
 
     `host` is what the target said of itself. Agents from before there were revisions tell none.
     """
-    theirs = host["wire_revision"] or 0
+    theirs = host.wire_revision or 0
     if theirs == OWN_REVISION:
         return None
     older = theirs < OWN_REVISION
-    versions = f"it has enginebench {shown_version(host['agent_version'])}, this is {OWN_VERSION}"
+    versions = f"it has enginebench {shown_version(host.agent_version)}, this is {OWN_VERSION}"
     remedy = f"upgrade the agent on {target}" if older else "upgrade enginebench here"
     age = "an older" if older else "a newer"
     return f"target {target!r} has {age} agent ({versions}): what both know works; for the rest {remedy}"

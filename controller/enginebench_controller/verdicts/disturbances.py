@@ -1,11 +1,10 @@
 """What disturbed a measurement, and who, in words; that a block is disturbed is the worker's to say."""
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from enginebench_controller.records import Block, MachineUse, Measurement
+from enginebench_controller.records import Block, DisturbanceKind, MachineUse, Measurement
 
 
 @dataclass(frozen=True)
@@ -19,14 +18,14 @@ class EvidenceSummary:
     blocks: int
     disturbed_blocks: int
     disturbed_share: float | None
-    disturbances: Mapping[str, int]
+    disturbances: Mapping[DisturbanceKind, int]
     missing: Mapping[str, str]
 
 
 def summarize_evidence(blocks: Sequence[Block]) -> EvidenceSummary:
     """Summarize the evidence of a measurement's blocks, over all its processes."""
     disturbed = [block for block in blocks if block.disturbances]
-    kinds = Counter(kind for block in disturbed for kind in {kind_of(one) for one in block.disturbances})
+    kinds = Counter(kind for block in disturbed for kind in dict.fromkeys(one.kind for one in block.disturbances))
     whole_ns = sum(block.duration_ns for block in blocks)
     return EvidenceSummary(
         blocks=len(blocks),
@@ -35,11 +34,6 @@ def summarize_evidence(blocks: Sequence[Block]) -> EvidenceSummary:
         disturbances=dict(kinds.most_common()),
         missing={field: reason for block in blocks for field, reason in block.evidence.missing.items()},
     )
-
-
-def kind_of(disturbance: str) -> str:
-    """Return what a phrase such as "other processes 12 %" or "throttled for 3 ms" says, without how much."""
-    return re.split(r"(?: for)? \d", disturbance, maxsplit=1)[0]
 
 
 WORTH_A_WORD = 0.05

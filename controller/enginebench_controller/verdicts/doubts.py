@@ -5,7 +5,15 @@ from collections.abc import Iterator
 from enum import StrEnum
 from statistics import median
 
-from enginebench_controller.records import ArrivalProcess, Arrivals, Block, CeilingBasis, Measurement, Process
+from enginebench_controller.records import (
+    ArrivalProcess,
+    Arrivals,
+    Block,
+    CeilingBasis,
+    DisturbanceKind,
+    Measurement,
+    Process,
+)
 from enginebench_controller.verdicts import disturbances
 from enginebench_controller.verdicts.disturbances import summarize_evidence
 from enginebench_controller.verdicts.parity import requested_is_not_effective
@@ -214,14 +222,14 @@ def _had_no_quiet_time(measurement: Measurement) -> bool:
     return measurement.configuration.stop.retry_noisy and disturbed and not _measured_again(measurement)
 
 
-def _cause(kind: str, measurement: Measurement) -> str:
+def _cause(kind: DisturbanceKind, measurement: Measurement) -> str:
     """Who or what it was, and what to do; "" where that is not known."""
     match kind:
-        case "other processes" if (use := disturbances.meanwhile(measurement)) is not None:
+        case DisturbanceKind.OTHER_PROCESSES if (use := disturbances.meanwhile(measurement)) is not None:
             return f"{disturbances.others_used(use, disturbances.unseen(measurement))}: {disturbances.remedy(use)}"
-        case "throttled" if (quota := _quota_cores(measurement)) is not None:
+        case DisturbanceKind.THROTTLED if (quota := _quota_cores(measurement)) is not None:
             return f"the agent's control group may use {quota:g} cores: raise its quota, or ask for fewer --cores"
-        case "frequency":
+        case DisturbanceKind.FREQUENCY:
             governors = {block.evidence.governor for block in measurement.blocks if block.evidence.governor}
             governor = f" (governor {', '.join(sorted(governors))})" if governors else ""
             return f"the frequency fell{governor}: `sudo enginebench-agent tune` on the target pins it"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from enginebench_controller.records import REBATCHED, Load, Measurement, ModelVersion, OutputCheck
+from enginebench_controller.records import DerivationKind, Load, Measurement, ModelVersion, OutputCheck
 from enginebench_controller.verdicts.output_difference import (
     Batch,
     Difference,
@@ -36,8 +36,12 @@ TOLERANCES = {"f32": 1e-3, "f64": 1e-3, "bf16": 5e-2, "f16": 5e-2, "i8": QUANTIZ
 UNKNOWN_PRECISION = 5e-2
 """The tolerance where nobody says what was executed: an engine may choose bf16 by itself."""
 
-_STORED_DIFFERENTLY = {"int8": QUANTIZED, "OpenVINO IR, FP16": 5e-2, REBATCHED: 0.0}
-"""How derivations begin that keep what a model computes, with the tolerance each asks for."""
+_STORED_DIFFERENTLY = {
+    DerivationKind.QUANTIZED: QUANTIZED,
+    DerivationKind.CONVERTED: 5e-2,
+    DerivationKind.REBATCHED: 0.0,
+}
+"""The derivations that keep what a model computes, with the tolerance each asks for."""
 
 _TRUSTED_ENGINE = "onnxruntime"
 
@@ -85,17 +89,15 @@ def _lineage(digest: str, models: Models) -> Iterator[str]:
     """The digest and those of the versions it was made from, as long as these compute the same."""
     yield digest
     model = models.get(digest)
-    if model and model.parent_digest and (model.derivation or "").startswith(tuple(_STORED_DIFFERENTLY)):
+    if model and model.parent_digest and model.derivation and model.derivation.kind in _STORED_DIFFERENTLY:
         yield from _lineage(model.parent_digest, models)
 
 
 def _tolerance(measurement: Measurement, models: Models) -> float:
     effective = measurement.effective.precision
     precision = str(effective.value) if effective else measurement.configuration.precision
-    lineage = (
-        models[digest].derivation or "" for digest in _lineage(measurement.model_digest, models) if digest in models
-    )
-    derived = (bound for text in lineage for begin, bound in _STORED_DIFFERENTLY.items() if text.startswith(begin))
+    lineage = (models[digest] for digest in _lineage(measurement.model_digest, models) if digest in models)
+    derived = (_STORED_DIFFERENTLY.get(one.derivation.kind, 0.0) for one in lineage if one.derivation)
     return max(TOLERANCES.get(precision, UNKNOWN_PRECISION), 0.0, *derived)
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from enginebench_controller.records import (
-    REBATCHED,
     Benchmark,
     BlockSamples,
+    DerivationKind,
     Measurement,
     ModelVersion,
     OutputCheck,
@@ -178,8 +178,8 @@ def _versions(first: Measurement, second: Measurement, models: Mapping[str, Mode
             yield f"nothing tells that {first.model_name} and {second.model_name} are versions of one model"
         return
     for one, own, others in ((first, left, right), (second, right, left)):
-        made = [models[digest].derivation or "" for digest in own if digest in models and digest not in others]
-        if told := [words for words in made if words and not words.startswith(REBATCHED)]:
+        made = [models[digest].derivation for digest in own if digest in models and digest not in others]
+        if told := [str(one) for one in made if one and one.kind is not DerivationKind.REBATCHED]:
             yield f"{one.model_name} is a version of {_name(others, own, models)}: {', then '.join(reversed(told))}"
 
 

@@ -1,6 +1,7 @@
 """What came of a run: its outcome, phases and readbacks, processes, blocks with samples, outputs, and layers."""
 
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from enginebench_controller.records import (
     BlockSamples,
     Bystanders,
     CapturedOutput,
+    Disturbance,
+    DisturbanceKind,
     Effective,
     Evidence,
     Failure,
@@ -136,6 +139,18 @@ def from_phases(messages: Any) -> tuple[Phase, ...]:
     )
 
 
+_DISTURBANCE_KINDS = {
+    measurement_pb2.DISTURBANCE_KIND_STEAL: DisturbanceKind.STEAL,
+    measurement_pb2.DISTURBANCE_KIND_OTHER_PROCESSES: DisturbanceKind.OTHER_PROCESSES,
+    measurement_pb2.DISTURBANCE_KIND_THROTTLED: DisturbanceKind.THROTTLED,
+    measurement_pb2.DISTURBANCE_KIND_MEMORY_PRESSURE: DisturbanceKind.MEMORY_PRESSURE,
+    measurement_pb2.DISTURBANCE_KIND_FREQUENCY: DisturbanceKind.FREQUENCY,
+    measurement_pb2.DISTURBANCE_KIND_PAUSED: DisturbanceKind.PAUSED,
+}
+_DISTURBANCES = {kind: number for number, kind in _DISTURBANCE_KINDS.items()} | {
+    DisturbanceKind.SOMETHING_ELSE: measurement_pb2.DISTURBANCE_KIND_UNSPECIFIED
+}
+
 _SERIES = ("latency_ns", "scheduled_ns", "sent_ns", "completed_ns")
 
 
@@ -145,7 +160,8 @@ def to_block(block: Block) -> measurement_pb2.Block:
         index=block.index,
         **values(block),
         evidence=to_evidence(block.evidence),
-        disturbances=block.disturbances,
+        disturbances=map(str, block.disturbances),
+        disturbed_by=map(to_disturbance, block.disturbances),
     )
 
 
@@ -158,9 +174,33 @@ def from_block(message: measurement_pb2.Block, process: int) -> Block:
         duration_ns=message.duration_ns,
         iterations=message.iterations,
         evidence=from_evidence(message.evidence),
-        disturbances=tuple(message.disturbances),
+        disturbances=from_disturbances(message),
         paused_ns=optional(message, "paused_ns"),
     )
+
+
+def to_disturbance(disturbance: Disturbance) -> measurement_pb2.Disturbance:
+    """One disturbance as the wire carries it; of a kind that is not on the wire only its phrase tells."""
+    return measurement_pb2.Disturbance(
+        kind=_DISTURBANCES[disturbance.kind],
+        share=disturbance.share,
+        duration_ns=disturbance.duration_ns,
+        frequency_hz=disturbance.frequency_hz,
+    )
+
+
+def from_disturbances(message: measurement_pb2.Block) -> tuple[Disturbance, ...]:
+    """What disturbed a block. Where an agent is older, or newer and knows more kinds, its phrase is read instead."""
+    told = zip_longest(message.disturbed_by, message.disturbances, fillvalue=None)
+    return tuple(_from_disturbance(one, phrase) for one, phrase in told)
+
+
+def _from_disturbance(message: measurement_pb2.Disturbance | None, phrase: str | None) -> Disturbance:
+    kind = _DISTURBANCE_KINDS.get(message.kind) if message else None
+    if message is None or kind is None:
+        return Disturbance.from_phrase(phrase or "")
+    amounts = {name: optional(message, name) for name in ("share", "duration_ns", "frequency_hz")}
+    return Disturbance(kind, **amounts)
 
 
 def to_evidence(evidence: Evidence) -> measurement_pb2.Evidence:

@@ -1,11 +1,24 @@
 """What a target says of itself: host facts, engines, and what its calibrations found."""
 
+from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
-from enginebench_controller.records import EngineRef, Peak, PeakKind, Rate
+from enginebench_controller.records import (
+    AvailableEngine,
+    Device,
+    Engine,
+    EngineOption,
+    EngineRef,
+    HostFacts,
+    Peak,
+    PeakKind,
+    Rate,
+    UnavailableEngine,
+    UnavailableKind,
+)
 from enginebench_controller.wire.fields import MAX_DETAIL_CHARS, MAX_LISTED, MAX_REASON_CHARS, optional, short, shorts
-from enginebench_proto.v1 import engine_pb2, host_pb2, peaks_pb2
+from enginebench_proto.v1 import device_pb2, engine_pb2, host_pb2, peaks_pb2
 
 _KINDS = {peaks_pb2.PEAK_KIND_FLOPS: PeakKind.FLOPS, peaks_pb2.PEAK_KIND_BANDWIDTH: PeakKind.BANDWIDTH}
 
@@ -42,71 +55,79 @@ def _from_rate(message: peaks_pb2.Rate) -> Rate:
     )
 
 
-def from_host(message: host_pb2.HostFacts) -> dict[str, Any]:
-    """Host facts as plain data; unknown ones are None."""
-    facts = {name: optional(message, name) for name in ("cpu_model", "physical_cores", "logical_cores")}
-    facts |= {name: optional(message, name) for name in ("cpu_quota_cores", "memory_bytes")}
-    texts = ("hostname", "os", "kernel", "architecture", "agent_version", "python_version")
-    return (
-        {name: getattr(message, name) for name in texts}
-        | facts
-        | {"isa": list(message.isa), "tuned": list(message.tuned), "wire_revision": message.wire_revision or None}
+def from_host(message: host_pb2.HostFacts) -> HostFacts:
+    """What an agent told of its machine."""
+    return HostFacts(
+        hostname=message.hostname,
+        os=message.os,
+        kernel=message.kernel,
+        architecture=message.architecture,
+        agent_version=message.agent_version,
+        python_version=message.python_version,
+        cpu_model=optional(message, "cpu_model"),
+        physical_cores=optional(message, "physical_cores"),
+        logical_cores=optional(message, "logical_cores"),
+        cpu_quota_cores=optional(message, "cpu_quota_cores"),
+        memory_bytes=optional(message, "memory_bytes"),
+        isa=tuple(message.isa),
+        tuned=tuple(message.tuned),
+        wire_revision=message.wire_revision or None,
     )
 
 
-def from_engine(message: engine_pb2.Engine) -> dict[str, Any]:
-    """One engine in one environment as plain data, in the form of `TargetSnapshot.engines`."""
-    state = {"available": None, "unavailable": None}
-    if message.HasField("available"):
-        state["available"] = _from_available(message.available)
-    else:
-        state["unavailable"] = _from_unavailable(message.unavailable)
-    return {
+def from_engine(message: engine_pb2.Engine) -> Engine:
+    """One engine in one environment; its words are bounded."""
+    listed: dict[str, Any] = {
         "name": short(message.name),
         "environment": short(message.environment.name),
         "python_version": short(message.environment.python_version),
         "distribution": short(message.distribution, MAX_REASON_CHARS),
         "hidden": message.hidden,
-        **state,
     }
+    if not message.HasField("available"):
+        return _from_unavailable(message.unavailable, listed)
+    available = message.available
+    devices = tuple(map(_from_device, available.devices[:MAX_LISTED]))
+    return AvailableEngine(
+        **listed,
+        version=short(available.version),
+        formats=tuple(shorts(available.formats)),
+        loads=tuple(shorts(available.loads)),
+        hints=tuple(shorts(available.hints)),
+        multiple_streams=available.multiple_streams,
+        profiling=available.profiling,
+        options=tuple(map(_from_option, available.options[:MAX_LISTED])),
+        devices=devices,
+        more_devices=available.more_devices + len(available.devices) - len(devices),
+    )
 
 
-def _from_available(message: engine_pb2.AvailableEngine) -> Any:
-    options = [
-        {
-            "name": short(option.name),
-            "type": short(option.type),
-            "choices": shorts(option.choices),
-            "help": short(option.help, MAX_REASON_CHARS),
-            "profile_only": option.profile_only,
-        }
-        for option in message.options[:MAX_LISTED]
-    ]
-    devices = [
-        {
-            "name": short(device.name),
-            "full_name": short(device.full_name),
-            "precisions": shorts(device.precisions),
-            "resources": shorts(device.resources),
-            "properties": {short(k): short(v) for k, v in islice(device.properties.items(), MAX_LISTED)},
-        }
-        for device in message.devices[:MAX_LISTED]
-    ]
-    return {
-        "version": short(message.version),
-        "formats": shorts(message.formats),
-        "loads": shorts(message.loads),
-        "hints": shorts(message.hints),
-        "multiple_streams": message.multiple_streams,
-        "profiling": message.profiling,
-        "options": options,
-        "devices": devices,
-        "more_devices": message.more_devices + len(message.devices) - len(devices),
-    }
+def _from_option(message: engine_pb2.EngineOption) -> EngineOption:
+    return EngineOption(
+        name=short(message.name),
+        type=short(message.type),
+        choices=tuple(shorts(message.choices)),
+        help=short(message.help, MAX_REASON_CHARS),
+        profile_only=message.profile_only,
+    )
 
 
-def _from_unavailable(message: engine_pb2.UnavailableEngine) -> Any:
+def _from_device(message: device_pb2.Device) -> Device:
+    return Device(
+        name=short(message.name),
+        full_name=short(message.full_name),
+        precisions=tuple(shorts(message.precisions)),
+        resources=tuple(shorts(message.resources)),
+        properties={short(name): short(value) for name, value in islice(message.properties.items(), MAX_LISTED)},
+    )
+
+
+def _from_unavailable(message: engine_pb2.UnavailableEngine, listed: Mapping[str, Any]) -> UnavailableEngine:
     known = message.kind in engine_pb2.UnavailableKind.values()  # a newer agent may have more of them
     kind = engine_pb2.UnavailableKind.Name(message.kind if known else 0).removeprefix("UNAVAILABLE_KIND_").lower()
-    reason, detail = short(message.reason, MAX_REASON_CHARS), short(message.detail, MAX_DETAIL_CHARS)
-    return {"kind": kind, "reason": reason, "detail": detail}
+    return UnavailableEngine(
+        **listed,
+        kind=UnavailableKind(kind),
+        reason=short(message.reason, MAX_REASON_CHARS),
+        detail=short(message.detail, MAX_DETAIL_CHARS),
+    )

@@ -15,6 +15,16 @@ class StopReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     STOP_REASON_MAX_DURATION: _ClassVar[StopReason]
     STOP_REASON_DISTURBED: _ClassVar[StopReason]
 
+class DisturbanceKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DISTURBANCE_KIND_UNSPECIFIED: _ClassVar[DisturbanceKind]
+    DISTURBANCE_KIND_STEAL: _ClassVar[DisturbanceKind]
+    DISTURBANCE_KIND_OTHER_PROCESSES: _ClassVar[DisturbanceKind]
+    DISTURBANCE_KIND_THROTTLED: _ClassVar[DisturbanceKind]
+    DISTURBANCE_KIND_MEMORY_PRESSURE: _ClassVar[DisturbanceKind]
+    DISTURBANCE_KIND_FREQUENCY: _ClassVar[DisturbanceKind]
+    DISTURBANCE_KIND_PAUSED: _ClassVar[DisturbanceKind]
+
 class ReadbackSource(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     READBACK_SOURCE_UNSPECIFIED: _ClassVar[ReadbackSource]
@@ -25,6 +35,13 @@ STOP_REASON_UNSPECIFIED: StopReason
 STOP_REASON_TARGET_MET: StopReason
 STOP_REASON_MAX_DURATION: StopReason
 STOP_REASON_DISTURBED: StopReason
+DISTURBANCE_KIND_UNSPECIFIED: DisturbanceKind
+DISTURBANCE_KIND_STEAL: DisturbanceKind
+DISTURBANCE_KIND_OTHER_PROCESSES: DisturbanceKind
+DISTURBANCE_KIND_THROTTLED: DisturbanceKind
+DISTURBANCE_KIND_MEMORY_PRESSURE: DisturbanceKind
+DISTURBANCE_KIND_FREQUENCY: DisturbanceKind
+DISTURBANCE_KIND_PAUSED: DisturbanceKind
 READBACK_SOURCE_UNSPECIFIED: ReadbackSource
 READBACK_SOURCE_ENGINE_API: ReadbackSource
 READBACK_SOURCE_OBSERVED: ReadbackSource
@@ -167,7 +184,7 @@ class CapturedOutput(_message.Message):
     def __init__(self, input_index: _Optional[int] = ..., name: _Optional[str] = ..., dtype: _Optional[str] = ..., shape: _Optional[_Iterable[int]] = ..., values: _Optional[bytes] = ..., stride: _Optional[int] = ...) -> None: ...
 
 class Block(_message.Message):
-    __slots__ = ("index", "begin_ns", "duration_ns", "iterations", "evidence", "disturbances", "paused_ns")
+    __slots__ = ("index", "begin_ns", "duration_ns", "iterations", "evidence", "disturbances", "paused_ns", "disturbed_by")
     INDEX_FIELD_NUMBER: _ClassVar[int]
     BEGIN_NS_FIELD_NUMBER: _ClassVar[int]
     DURATION_NS_FIELD_NUMBER: _ClassVar[int]
@@ -175,6 +192,7 @@ class Block(_message.Message):
     EVIDENCE_FIELD_NUMBER: _ClassVar[int]
     DISTURBANCES_FIELD_NUMBER: _ClassVar[int]
     PAUSED_NS_FIELD_NUMBER: _ClassVar[int]
+    DISTURBED_BY_FIELD_NUMBER: _ClassVar[int]
     index: int
     begin_ns: int
     duration_ns: int
@@ -182,7 +200,20 @@ class Block(_message.Message):
     evidence: Evidence
     disturbances: _containers.RepeatedScalarFieldContainer[str]
     paused_ns: int
-    def __init__(self, index: _Optional[int] = ..., begin_ns: _Optional[int] = ..., duration_ns: _Optional[int] = ..., iterations: _Optional[int] = ..., evidence: _Optional[_Union[Evidence, _Mapping]] = ..., disturbances: _Optional[_Iterable[str]] = ..., paused_ns: _Optional[int] = ...) -> None: ...
+    disturbed_by: _containers.RepeatedCompositeFieldContainer[Disturbance]
+    def __init__(self, index: _Optional[int] = ..., begin_ns: _Optional[int] = ..., duration_ns: _Optional[int] = ..., iterations: _Optional[int] = ..., evidence: _Optional[_Union[Evidence, _Mapping]] = ..., disturbances: _Optional[_Iterable[str]] = ..., paused_ns: _Optional[int] = ..., disturbed_by: _Optional[_Iterable[_Union[Disturbance, _Mapping]]] = ...) -> None: ...
+
+class Disturbance(_message.Message):
+    __slots__ = ("kind", "share", "duration_ns", "frequency_hz")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    SHARE_FIELD_NUMBER: _ClassVar[int]
+    DURATION_NS_FIELD_NUMBER: _ClassVar[int]
+    FREQUENCY_HZ_FIELD_NUMBER: _ClassVar[int]
+    kind: DisturbanceKind
+    share: float
+    duration_ns: int
+    frequency_hz: int
+    def __init__(self, kind: _Optional[_Union[DisturbanceKind, str]] = ..., share: _Optional[float] = ..., duration_ns: _Optional[int] = ..., frequency_hz: _Optional[int] = ...) -> None: ...
 
 class Evidence(_message.Message):
     __slots__ = ("cpu_time_ns", "other_cpu_time_ns", "steal_ns", "involuntary_switches", "cpu_pressure_ns", "memory_pressure_ns", "io_pressure_ns", "throttled_ns", "min_frequency_hz", "max_frequency_hz", "temperature_millicelsius", "energy_uj", "governor", "turbo", "power_supply", "missing", "reference_product_ns", "reference_stream_ns")

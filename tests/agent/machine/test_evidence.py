@@ -9,9 +9,16 @@ from pathlib import Path
 import pytest
 from machine import CPU, write, write_policies, write_pressure, write_stat
 
-from enginebench_agent.machine.disturbances import disturbances
+from enginebench_agent.machine.disturbances import disturbances, to_message
 from enginebench_agent.machine.evidence import EvidenceReader
-from enginebench_proto.v1.measurement_pb2 import Evidence
+from enginebench_proto.v1.measurement_pb2 import (
+    DISTURBANCE_KIND_FREQUENCY,
+    DISTURBANCE_KIND_OTHER_PROCESSES,
+    DISTURBANCE_KIND_STEAL,
+    DISTURBANCE_KIND_THROTTLED,
+    Disturbance,
+    Evidence,
+)
 
 SECOND = 1_000_000_000
 MILLISECOND = 1_000_000
@@ -168,7 +175,7 @@ def test_the_highest_frequency_seen_is_remembered(root: Path) -> None:
         reader.begin()
         evidence = reader.end()
     assert reader.highest_frequency_hz == 3_000_000_000
-    assert disturbances(evidence, SECOND, 2, reader.highest_frequency_hz) == [
+    assert [*map(str, disturbances(evidence, SECOND, 2, reader.highest_frequency_hz))] == [
         "frequency 1.00 GHz, 33 % of the highest seen"
     ]
 
@@ -300,7 +307,17 @@ def test_a_source_that_fails_in_the_middle_of_a_run_is_absent_from_that_block(ro
 def test_a_block_is_disturbed_by_what_took_processor_time_from_it(
     evidence: Evidence, duration_ns: int, cores: int, phrases: list[str]
 ) -> None:
-    assert disturbances(evidence, duration_ns, cores) == phrases
+    assert [*map(str, disturbances(evidence, duration_ns, cores))] == phrases
+
+
+def test_what_disturbed_a_block_is_told_by_kind_with_its_amounts() -> None:
+    busy = Evidence(steal_ns=SECOND // 2, other_cpu_time_ns=3 * SECOND, throttled_ns=1_500_000, max_frequency_hz=10**9)
+    assert [*map(to_message, disturbances(busy, SECOND, 2, 4 * 10**9))] == [
+        Disturbance(kind=DISTURBANCE_KIND_STEAL, share=0.25),
+        Disturbance(kind=DISTURBANCE_KIND_OTHER_PROCESSES, share=1.5),
+        Disturbance(kind=DISTURBANCE_KIND_THROTTLED, duration_ns=1_500_000),
+        Disturbance(kind=DISTURBANCE_KIND_FREQUENCY, share=0.25, frequency_hz=10**9),
+    ]
 
 
 @pytest.mark.parametrize(("share", "disturbed"), [(0.76, False), (0.74, True)])

@@ -16,7 +16,7 @@ from scripted_runs import Bench, finished
 
 from enginebench_agent.runs.resting import OwnTime, Rest
 from enginebench_agent.runs.run import Run
-from enginebench_proto.v1 import run_pb2
+from enginebench_proto.v1 import measurement_pb2, run_pb2
 from enginebench_proto.v1.run_pb2 import (
     FAILURE_KIND_CRASHED,
     FAILURE_KIND_TIMED_OUT,
@@ -295,6 +295,9 @@ async def test_a_child_that_is_stopped_is_told_left_out_and_measures_on(
     paused = [block for block in outcome.blocks if block.paused_ns]
     assert sum(block.paused_ns for block in paused) == pytest.approx(1_000_000_000, rel=0.2)
     assert all(block.disturbances[0].startswith("paused for") for block in paused)
+    assert all(block.disturbed_by[0].kind == measurement_pb2.DISTURBANCE_KIND_PAUSED for block in paused)
+    assert all(block.disturbed_by[0].duration_ns == block.paused_ns for block in paused)
+    assert all(len(block.disturbed_by) == len(block.disturbances) for block in outcome.blocks)
     assert all(block.HasField("paused_ns") for block in outcome.blocks)
     going_on = sum(block.duration_ns for block in outcome.blocks if not block.paused_ns)
     assert going_on >= 800_000_000, "what stood still does not count towards the duration"

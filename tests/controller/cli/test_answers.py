@@ -13,9 +13,12 @@ from enginebench_controller.cli import make_app
 from enginebench_controller.cli.commands import ladder
 from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.records import (
+    Derivation,
+    DerivationKind,
     Effective,
     Failure,
     FailureKind,
+    HostFacts,
     ModelVersion,
     Readback,
     ReadbackSource,
@@ -37,7 +40,7 @@ def store(tmp_path, monkeypatch):
     monkeypatch.setenv("ENGINEBENCH_HOME", str(tmp_path))
     store = Store(tmp_path / "results.duckdb")
     store.save_model(ModelVersion(FP32, "net", "onnx", (), 1))
-    store.save_model(ModelVersion(INT8, "net-int8", "onnx", (), 2, FP32, "int8 QDQ, u8 × s8 (7 bits)"))
+    store.save_model(ModelVersion(INT8, "net-int8", "onnx", (), 2, FP32, Derivation(DerivationKind.QUANTIZED)))
     return store
 
 
@@ -173,7 +176,7 @@ def test_a_wrong_rung_ends_a_ladder_with_1(store, answer, monkeypatch, tmp_path)
 
 
 def test_advice_on_a_terminal_has_no_backticks_and_pages_have(store, answer):
-    host = {"isa": ["avx512_vnni"], "physical_cores": 2}
+    host = HostFacts(isa=("avx512_vnni",), physical_cores=2)
     store.add_profile(invented_profiles.profile("p0000009", host=host))
     code, printed, _ = answer("advise", "p0000009")
     assert code == 0 and "enginebench " in printed and "`" not in printed

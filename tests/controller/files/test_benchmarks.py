@@ -9,6 +9,7 @@ import invented
 from controller.plain import fields, series
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.benchmark_exports import export_benchmarks, import_benchmarks
+from enginebench_controller.records import Disturbance, DisturbanceKind
 from enginebench_controller.store.store import Store
 
 
@@ -82,6 +83,27 @@ def test_an_export_holds_the_public_document_with_raw_samples(exporting):
     assert [block["index"] for block in measurement["blocks"]] == [0, 1, 2, 3] * 3
 
 
+def test_an_export_of_before_has_disturbances_in_words_alone(importing, exported):
+    def older(document):
+        blocks = [one for measured in document["benchmarks"][0]["measurements"] for one in measured["blocks"]]
+        assert [block.pop("disturbed_by") for block in blocks if block["disturbances"]] == [
+            [{"kind": "other processes", "share": 0.1234, "duration_ns": None, "frequency_hz": None, "said": ""}]
+        ]
+
+    import_benchmarks(importing, edited(exported, older))
+    disturbed = [one for one in importing.measurements("b0000001")[0].blocks if one.disturbances]
+    assert [one.disturbances for one in disturbed] == [(Disturbance(DisturbanceKind.OTHER_PROCESSES, share=0.12),)]
+
+
+def test_a_disturbance_of_a_kind_that_only_a_newer_version_knows_is_kept_in_its_words(importing, exported):
+    def newer(document):
+        disturbed = document["benchmarks"][0]["measurements"][0]["blocks"][1]
+        disturbed.update(disturbances=["a ghost 3 %"], disturbed_by=[{"kind": "ghost", "share": 0.0312}])
+
+    import_benchmarks(importing, edited(exported, newer))
+    assert [*map(str, importing.measurements("b0000001")[0].blocks[1].disturbances)] == ["a ghost 3 %"]
+
+
 def test_an_unknown_benchmark_cannot_be_exported(exporting):
     with pytest.raises(InputError, match="no benchmark 'nope'"):
         export_benchmarks(exporting, ["nope"])
@@ -89,6 +111,14 @@ def test_an_unknown_benchmark_cannot_be_exported(exporting):
 
 def first_block(document):
     return document["benchmarks"][0]["measurements"][0]["samples"][0]
+
+
+def target(document):
+    return document["benchmarks"][0]["targets"][0]
+
+
+def block(document):
+    return document["benchmarks"][0]["measurements"][0]["blocks"][0]
 
 
 def output(document):
@@ -118,6 +148,13 @@ def edited(file, change):
         (lambda d: output(d).update(stride=2), "of the shape"),
         (lambda d: output(d).update(shape=[2**62, 2**62]), "of the shape"),
         (lambda d: d["benchmarks"][0]["measurements"][1].update(status="splendid"), "status"),
+        (lambda d: target(d).update(engines=[{"name": 3}]), r"targets\.0\.engines"),
+        (lambda d: target(d).update(engines=["torch"]), r"targets\.0\.engines"),
+        (lambda d: target(d)["host"].update(physical_cores="many"), r"targets\.0\.host\.physical_cores"),
+        (lambda d: block(d).update(disturbances=3), r"blocks\.0\.disturbances"),
+        (lambda d: block(d).update(disturbances=[3]), r"blocks\.0\.disturbances\.0"),
+        (lambda d: block(d).update(disturbed_by=[{"kind": [], "share": 1.0}]), r"blocks\.0\.disturbances\.0"),
+        (lambda d: block(d).update(disturbed_by=[{"kind": "steal", "share": "all"}]), "share"),
         (lambda d: d["benchmarks"][0]["measurements"][1]["configuration"].update(batch="one"), "batch"),
         (lambda d: d["benchmarks"][0]["benchmark"].update(name="lone \ud800 surrogate"), "damaged"),
     ],

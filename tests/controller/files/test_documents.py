@@ -13,7 +13,7 @@ from enginebench_controller.files.benchmarks import (
     model_document,
     target_document,
 )
-from enginebench_controller.records import Effective, Readback, ReadbackSource, Status
+from enginebench_controller.records import Effective, HostFacts, Readback, ReadbackSource, Status
 from enginebench_controller.store.benchmarks import BenchmarkEntry
 
 
@@ -99,7 +99,7 @@ def test_blocks_are_listed_only_where_they_are_wanted():
 
     blocks = document["measurements"][0]["blocks"]
     assert len(blocks) == len(measurement.blocks)
-    assert blocks[1]["disturbances"] == [invented.DISTURBANCE]
+    assert blocks[1]["disturbances"] == ["other processes 12 %"]
     assert (blocks[1]["evidence"]["other_cpu_time_ns"], blocks[1]["evidence"]["temperature_millicelsius"]) == (
         4_000_000,
         None,
@@ -151,10 +151,10 @@ def test_flags_and_remarks_label_unequal_settings():
 
 def test_numbers_that_json_lacks_become_null():
     measurement = replace(invented.measured("m1"), throughput_items_per_s=float("nan"))
-    snapshot = replace(invented.snapshot(), host={"cpu_quota_cores": float("inf")})
+    snapshot = replace(invented.snapshot(), host=HostFacts(cpu_quota_cores=float("inf")))
 
     assert strict(measurement_document(measurement))["throughput_items_per_s"] is None
-    assert strict(target_document(snapshot))["host"] == {"cpu_quota_cores": None}
+    assert strict(target_document(snapshot))["host"]["cpu_quota_cores"] is None
 
 
 def test_lists_models_and_profiles_are_documents_too():

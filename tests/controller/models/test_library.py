@@ -4,16 +4,18 @@ import hashlib
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
 import pytest
 from tiny_models import save, tiny_classifier, tiny_embedding
 
+import invented
 from enginebench_controller.errors import ModelError, StoreError, UnknownModelError
 from enginebench_controller.models import library as library_module
 from enginebench_controller.models.library import ModelLibrary
-from enginebench_controller.records import ModelVersion
+from enginebench_controller.records import Derivation, DerivationKind, ModelVersion
 
 
 def with_external_data(folder: Path, location: str = "weights/w.bin") -> Path:
@@ -54,11 +56,11 @@ def test_a_version_is_named_by_its_content_and_added_once(library: ModelLibrary,
 
 def test_a_second_library_over_the_same_folder_sees_the_same(library: ModelLibrary, tmp_path: Path) -> None:
     parent = library.add(save(tiny_classifier(), tmp_path / "a.onnx"))
-    child = library.add(save(tiny_embedding(), tmp_path / "b.onnx"), "b", parent.digest, "made by hand")
+    child = library.add(save(tiny_embedding(), tmp_path / "b.onnx"), "b", parent.digest, invented.BATCH_4)
     again = ModelLibrary(tmp_path / "library")
     assert again.versions() == [child, parent]
-    assert again.derived(parent, "made by hand") == child
-    assert again.derived(parent, "otherwise") is None
+    assert again.derived(parent, invented.BATCH_4) == child
+    assert again.derived(parent, invented.INT8) is None
 
 
 def test_external_data_travels_with_the_model(library: ModelLibrary, tmp_path: Path) -> None:
@@ -269,9 +271,31 @@ def test_names_are_labels(library: ModelLibrary, tmp_path: Path, name: str) -> N
     assert library.versions() == []
 
 
+def test_a_record_of_before_has_its_derivation_in_a_sentence(library: ModelLibrary, tmp_path: Path) -> None:
+    made = Derivation(DerivationKind.PRUNED, sparsity=1e-5)
+    child = library.add(save(tiny_embedding(), tmp_path / "b.onnx"), parent="ab" * 32, derivation=made)
+    path = tmp_path / "library" / child.digest / "version.json"
+    record = json.loads(path.read_text())
+    assert record["schema_version"] == 2
+    path.write_text(json.dumps(record | {"schema_version": 1, "derivation": str(made)}))
+
+    assert library.versions() == [child]
+    renamed = library.add(tmp_path / "b.onnx", name="renamed")
+    assert renamed.derivation == made and json.loads(path.read_text())["derivation"]["sparsity"] == 1e-5
+
+
+def test_a_version_is_found_by_its_parent_and_how_it_was_made_of_it(library: ModelLibrary, tmp_path: Path) -> None:
+    parent = library.add(save(tiny_classifier(), tmp_path / "a.onnx"))
+    child = library.add(save(tiny_embedding(), tmp_path / "b.onnx"), parent=parent.digest, derivation=invented.BATCH_4)
+    assert library.derived(parent, Derivation(DerivationKind.REBATCHED, batch=4)) == child
+    assert library.derived(child, invented.BATCH_4) is None
+    for other in (replace(invented.BATCH_4, batch=8), replace(invented.BATCH_4, said="tokens=1"), invented.INT8):
+        assert library.derived(parent, other) is None
+
+
 def test_a_removed_version_is_gone_and_its_children_stay(library: ModelLibrary, tmp_path: Path) -> None:
     parent = library.add(save(tiny_classifier(), tmp_path / "a.onnx"))
-    child = library.add(save(tiny_embedding(), tmp_path / "b.onnx"), parent=parent.digest, derivation="d")
+    child = library.add(save(tiny_embedding(), tmp_path / "b.onnx"), parent=parent.digest, derivation=invented.BATCH_4)
     library.remove(parent)
     assert library.versions() == [child]
     assert leftovers(library, tmp_path) == []

@@ -11,6 +11,11 @@ from enginebench_controller.plan.expand import Expansion, expand, in_random_orde
 from enginebench_controller.plan.plan import make_plan
 from enginebench_controller.records import (
     Arrivals,
+    AvailableEngine,
+    Device,
+    Engine,
+    EngineOption,
+    HostFacts,
     InputFile,
     InputSet,
     InputTensor,
@@ -18,45 +23,37 @@ from enginebench_controller.records import (
     ModelFile,
     ModelVersion,
     TargetSnapshot,
+    UnavailableEngine,
+    UnavailableKind,
 )
 
 ONNX = ModelVersion("a" * 64, "net", "onnx", (ModelFile("net.onnx", "a" * 64, 10),), 1)
 INPUTS = (InputTensor("input", "float32", (1, 3)),)
 
 
-def device(name: str = "CPU", precisions: tuple[str, ...] = ("f32",)) -> dict[str, Any]:
-    return {"name": name, "full_name": name, "precisions": list(precisions), "resources": ["cpu"], "properties": {}}
+def device(name: str = "CPU", precisions: tuple[str, ...] = ("f32",)) -> Device:
+    return Device(name, name, precisions, ("cpu",))
 
 
-def engine(name: str, environment: str = "default", version: str = "1.0", **changes: Any) -> dict[str, Any]:
+def engine(name: str, environment: str = "default", version: str = "1.0", **changes: Any) -> AvailableEngine:
     available = {
         "version": version,
-        "formats": ["onnx"],
-        "loads": ["sync", "async"],
-        "hints": ["none"],
-        "multiple_streams": False,
+        "formats": ("onnx",),
+        "loads": ("sync", "async"),
+        "hints": ("none",),
         "profiling": True,
-        "options": [
-            {"name": "level", "type": "str", "choices": ["low", "high"], "help": ""},
-            {"name": "spin", "type": "bool", "choices": [], "help": ""},
-        ],
-        "devices": [device()],
+        "options": (EngineOption("level", "str", ("low", "high")), EngineOption("spin", "bool")),
+        "devices": (device(),),
     }
-    state = {"available": available | changes, "unavailable": None}
-    return {"name": name, "environment": environment, "hidden": name == "fake", **state}
+    return AvailableEngine(name=name, environment=environment, hidden=name == "fake", **available | changes)
 
 
-def missing(name: str, reason: str) -> dict[str, Any]:
-    unavailable = {"kind": "not_installed", "reason": reason, "detail": ""}
-    return {
-        "name": name, "environment": "default", "hidden": False, "available": None, "unavailable": unavailable
-    }  # fmt: skip
+def missing(name: str, reason: str) -> UnavailableEngine:
+    return UnavailableEngine(name=name, environment="default", kind=UnavailableKind.NOT_INSTALLED, reason=reason)
 
 
-def target(
-    *engines: dict[str, Any], name: str = "nuc", cores: int | None = 2, quota: float | None = None
-) -> TargetSnapshot:
-    return TargetSnapshot(name, "nuc:1", 1, {"physical_cores": cores, "cpu_quota_cores": quota}, engines)
+def target(*engines: Engine, name: str = "nuc", cores: int | None = 2, quota: float | None = None) -> TargetSnapshot:
+    return TargetSnapshot(name, "nuc:1", 1, HostFacts(physical_cores=cores, cpu_quota_cores=quota), engines)
 
 
 def expanded(*targets: TargetSnapshot, **fields: Any) -> Expansion:
@@ -207,9 +204,9 @@ def test_selection_of_engines(selection: str, chosen: list[tuple[str, str]]) -> 
         engine("fake"),
     ]
     if selection == "ort@*":
-        engines = [e for e in engines if e["environment"] != "same"]
+        engines = [e for e in engines if e.environment != "same"]
     found, problems = select_engines([selection], engines, "nuc")
-    assert ([(e["name"], e["environment"]) for e in found], problems) == (chosen, [])
+    assert ([(e.name, e.environment) for e in found], problems) == (chosen, [])
 
 
 def test_what_one_of_all_engines_cannot_do_is_left_out_and_said() -> None:

@@ -10,6 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
+import invented
 from enginebench_controller.errors import InputError, PlanError
 from enginebench_controller.files.ladders import check_chart_path, ladder_document, write_chart
 from enginebench_controller.home import Home
@@ -18,13 +19,19 @@ from enginebench_controller.plan.expand import expand
 from enginebench_controller.plan.ladder import LadderOrder, base_plan, plan_ladder, steps
 from enginebench_controller.plan.plan import LadderKind, Plan, plan_toml, read_plan
 from enginebench_controller.records import (
+    AvailableEngine,
     Benchmark,
+    Device,
+    Engine,
+    EngineOption,
     Failure,
     FailureKind,
+    HostFacts,
     Interval,
     IntervalMethod,
     Measurement,
     TargetSnapshot,
+    UnavailableEngine,
 )
 from enginebench_controller.verdicts.ladder import Ladder, ladder_of
 from integration.bench import tiny_model
@@ -34,31 +41,28 @@ THROUGHPUT = ["pytorch", "openvino", "batch-4", "async", "throughput", "gpu", "a
 LATENCY = ["pytorch", "onnx", "openvino", "gpu", "threads", "hint", "shared-memory"]
 
 
-def device(name: str) -> dict[str, Any]:
-    return {"name": name, "full_name": name, "precisions": ["f32"], "resources": [name.lower()], "properties": {}}
+def engine(name: str, *devices: str, formats: tuple[str, ...], hints: tuple[str, ...] = ("none",)) -> AvailableEngine:
+    return AvailableEngine(
+        name=name,
+        environment="default",
+        version="1.0",
+        formats=formats,
+        loads=("sync", "async"),
+        hints=hints,
+        multiple_streams=True,
+        profiling=True,
+        options=(EngineOption("shared_memory", "bool"),),
+        devices=tuple(Device(one, one, ("f32",), (one.lower(),)) for one in devices),
+    )
 
 
-def engine(name: str, *devices: str, formats: tuple[str, ...], hints: tuple[str, ...] = ("none",)) -> dict[str, Any]:
-    available = {
-        "version": "1.0",
-        "formats": list(formats),
-        "loads": ["sync", "async"],
-        "hints": list(hints),
-        "multiple_streams": True,
-        "profiling": True,
-        "options": [{"name": "shared_memory", "type": "bool", "choices": [], "help": ""}],
-        "devices": [device(one) for one in devices],
-    }
-    return {"name": name, "environment": "default", "hidden": False, "available": available, "unavailable": None}
-
-
-def openvino(*devices: str) -> dict[str, Any]:
+def openvino(*devices: str) -> AvailableEngine:
     hints = ("none", "latency", "throughput", "cumulative")
     return engine("openvino", *devices, formats=("onnx", "openvino_ir"), hints=hints)
 
 
-def target(*engines: dict[str, Any], cores: int = 4) -> TargetSnapshot:
-    return TargetSnapshot("nuc", "nuc:1", 1, {"physical_cores": cores}, engines)
+def target(*engines: Engine, cores: int = 4) -> TargetSnapshot:
+    return TargetSnapshot("nuc", "nuc:1", 1, HostFacts(physical_cores=cores), engines)
 
 
 TORCH = engine("torch", "CPU", formats=("onnx", "torchscript", "torch_export"))
@@ -126,7 +130,7 @@ def test_a_missing_gpu_is_not_available_and_says_what_there_is(planned: Any) -> 
 
 
 def test_a_missing_engine_takes_only_its_own_rung_away(planned: Any) -> None:
-    absent = TORCH | {"available": None, "unavailable": {"kind": "not_installed", "reason": "no torch", "detail": ""}}
+    absent = UnavailableEngine(name="torch", environment="default", reason="no torch")
     plan = planned(target(openvino("CPU", "GPU.0", "AUTO"), absent))
     assert list(missing(plan)) == ["pytorch"] and "no torch" in missing(plan)["pytorch"]
 
@@ -306,7 +310,7 @@ def test_a_rung_that_was_mostly_disturbed_says_so_and_a_long_reason_gives_its_ca
 ) -> None:
     plan = planned(WITHOUT_GPU, cores=1)
     busy = _measured(plan, "pytorch", 50)
-    busy = replace(busy, blocks=tuple(replace(one, disturbances=("other processes 30 %",)) for one in busy.blocks))
+    busy = replace(busy, blocks=tuple(replace(one, disturbances=(invented.DISTURBANCE,)) for one in busy.blocks))
     broken = _measured(plan, "openvino", None)
     broken = replace(broken, failure=replace(BROKEN, message=f"{'openvino failed so ' * 30}: no kernel"))
     climbed = ladder_of(Benchmark("b0000001", "", 1, plan.document()), [busy, broken], [])

@@ -8,12 +8,13 @@ import invented
 from enginebench_controller.errors import InputError, PlanError
 from enginebench_controller.plan.expand import Case, Expansion
 from enginebench_controller.plan.sparsity import parse_sparsities, with_sparsities
-from enginebench_controller.records import EngineRef
+from enginebench_controller.records import AvailableEngine, EngineOption, EngineRef, UnavailableEngine
 
 
 def engine(name, *options):
-    described = [{"name": option, "type": "float", "choices": [], "help": ""} for option in options]
-    return {"name": name, "environment": "default", "available": {"options": described}, "unavailable": None}
+    return AvailableEngine(
+        name=name, environment="default", options=tuple(EngineOption(one, "float") for one in options)
+    )
 
 
 SNAPSHOT = replace(
@@ -21,7 +22,7 @@ SNAPSHOT = replace(
     engines=(
         engine("sparse", "imposed_sparsity"),
         engine("dense", "threads"),
-        {"name": "gone", "environment": "default", "available": None, "unavailable": {"reason": "gone"}},
+        UnavailableEngine(name="gone", environment="default", reason="gone"),
     ),
 )
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+import invented
 from controller.plan.test_expand import INPUTS, ONNX, engine, target
 from enginebench_controller.plan.configurations import BoundModel
 from enginebench_controller.plan.expand import Case, Expansion, expand
@@ -14,7 +15,7 @@ from enginebench_controller.records import TargetSnapshot
 from enginebench_controller.runs.execution import groups_of
 from enginebench_controller.runs.undertaking import Undertaking
 
-INT8 = replace(ONNX, digest="b" * 64, name="net-int8", parent_digest=ONNX.digest, derivation="int8 QDQ")
+INT8 = replace(ONNX, digest="b" * 64, name="net-int8", parent_digest=ONNX.digest, derivation=invented.INT8)
 OTHER = replace(ONNX, digest="c" * 64, name="other")
 VERSIONS = {one.name: one for one in (ONNX, INT8, OTHER)}
 TWO = target(engine("ort"), engine("vino"))
@@ -75,7 +76,7 @@ def test_what_cannot_take_turns_runs_alone_and_a_note_says_why() -> None:
         "net (nuc, CPU, batch 1, 2 cores, open-loop 5/s poisson): measured one after the other, not in turns: "
         "the arrivals of an open loop wait for nobody's turn",
     )
-    small = replace(TWO, host={**TWO.host, "memory_bytes": 500_000_000})
+    small = replace(TWO, host=replace(TWO.host, memory_bytes=500_000_000))
     crowded = planned(small)
     assert groups(crowded.jobs) == [1, 1] and "would take about 0.6 GB, and the target has 0.5" in crowded.notes[0]
     many = planned(target(engine("ort")), load=["async"], requests=list(range(1, 66)))

@@ -10,8 +10,10 @@ from onnx import TensorProto, helper, numpy_helper
 import invented
 from enginebench_controller.home import Home
 from enginebench_controller.records import (
+    AvailableEngine,
     CapturedOutput,
     Configuration,
+    Device,
     Effective,
     Grounds,
     InputFile,
@@ -21,11 +23,9 @@ from enginebench_controller.records import (
 from enginebench_controller.runs.grounds import Judging
 from enginebench_controller.verdicts.output_check import check_outputs
 
-ENGINE = {
-    "name": "fake",
-    "environment": "default",
-    "available": {"version": "1.0", "devices": [{"name": "CPU", "resources": ["cpu"]}]},
-}
+ENGINE = AvailableEngine(
+    name="fake", environment="default", version="1.0", devices=(Device("CPU", resources=("cpu",)),)
+)
 ASKED = Configuration("CPU", 1, cores=2, inputs=(InputTensor("x", "float32", (1, 64)),))
 
 
@@ -33,9 +33,9 @@ ASKED = Configuration("CPU", 1, cores=2, inputs=(InputTensor("x", "float32", (1,
 def home(tmp_path):
     found = Home(tmp_path / "home")
     snapshot = invented.snapshot()
-    engines = tuple({**ENGINE, "name": name, "unavailable": None} for name in ("fake", "other"))
+    engines = tuple(replace(ENGINE, name=name) for name in ("fake", "other"))
     found.store.add_benchmark(
-        invented.benchmark(), [replace(snapshot, host={**snapshot.host, "isa": ["avx2"]}, engines=engines)]
+        invented.benchmark(), [replace(snapshot, host=replace(snapshot.host, isa=("avx2",)), engines=engines)]
     )
     return found
 

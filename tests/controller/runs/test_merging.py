@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import invented
 from enginebench_controller.plan.expand import Case
 from enginebench_controller.records import (
     Block,
@@ -66,7 +67,7 @@ def fill(
             latency_ns *= 3
         if index in paused:
             latency_ns[-1] += PAUSE_NS
-        reasons = ("steal 12 %",) if index in disturbed else ("paused for 20 s",) if index in paused else ()
+        reasons = (invented.STEAL,) if index in disturbed else (invented.PAUSED,) if index in paused else ()
         paused_ns = PAUSE_NS if index in paused else 0
         duration_ns = int(latency_ns.sum())
         block = Block(process, index, 0, duration_ns, ITERATIONS, disturbances=reasons, paused_ns=paused_ns)

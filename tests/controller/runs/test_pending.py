@@ -1,5 +1,6 @@
 """What a command is about to do is on the disk before it begins, and nobody else's while it lives."""
 
+import json
 import os
 import subprocess
 import sys
@@ -14,8 +15,11 @@ from enginebench_controller.plan.turns import Interleave
 from enginebench_controller.records import (
     Arrivals,
     Configuration,
+    Derivation,
+    DerivationKind,
     EngineRef,
     Hint,
+    HostFacts,
     InputFile,
     InputSet,
     InputTensor,
@@ -47,9 +51,10 @@ CONFIGURATION = Configuration(
     options={"latency_us": "10"},
     stop=StopRule(target_relative_half_width=0.1),
 )
-MODEL = ModelVersion("a" * 64, "net", "onnx", (ModelFile("net.onnx", "a" * 64, 10),), 1)
+BATCH_2 = Derivation(DerivationKind.REBATCHED, batch=2)
+MODEL = ModelVersion("a" * 64, "net", "onnx", (ModelFile("net.onnx", "a" * 64, 10),), 1, "b" * 64, BATCH_2)
 JOB = Case("edge", EngineRef("fake", "default", "1.0"), MODEL, CONFIGURATION, ("fake:0",), {"c" * 64: Path("/x.npy")})
-PASSES = PassOrder("p1", None, 5, {"models": ["net"]}, {"edge": {"cpu": {"cores": 4}}})
+PASSES = PassOrder("p1", None, 5, {"models": ["net"]}, {"edge": HostFacts(physical_cores=4)})
 PENDING = Pending(
     "b1", "net", 10**9, (replace(JOB, outcome_id="m1"), replace(JOB, outcome_id="m2")), Interleave(7), PASSES
 )
@@ -65,6 +70,17 @@ def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert content == path.read_bytes()
     kind = run_pb2.RUN_KIND_MEASURE
     assert run_spec(before, "r", kind, 1) == run_spec(after, "r", kind, 1), "an agent takes them for the same run"
+
+
+def test_a_plan_of_before_has_derivations_in_sentences(tmp_path: Path) -> None:
+    with written(tmp_path, PENDING):
+        (path,) = plans(tmp_path)
+    plan = json.loads(path.read_text())
+    for case in plan["jobs"]:
+        case["job"]["model"]["derivation"] = "batch=2"
+    path.write_text(json.dumps(plan))
+    with claimed(path) as claim:
+        assert claim is not None and claim.pending == PENDING
 
 
 def test_a_plan_of_before_there_were_groups_takes_turns_as_it_said(tmp_path: Path) -> None:

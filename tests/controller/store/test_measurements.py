@@ -166,4 +166,4 @@ def test_people_can_query_samples_and_evidence_with_any_duckdb(filled):
 
     with duckdb.connect(filled.path, read_only=True) as connection:
         assert connection.execute(query).fetchall() == [(200, True, 3)]
-        assert connection.execute(disturbed).fetchall() == [(0, 1, [invented.DISTURBANCE], 4_000_000)]
+        assert connection.execute(disturbed).fetchall() == [(0, 1, ["other processes 12 %"], 4_000_000)]

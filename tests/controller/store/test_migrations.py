@@ -1,14 +1,19 @@
 """Files of older versions are brought up to date step by step; files of newer versions are left alone."""
 
+from dataclasses import replace
+
 import duckdb
 import pytest
 
 import invented
+from controller.plain import fields
 from enginebench_controller.errors import StoreError
+from enginebench_controller.records import Derivation, DerivationKind, Disturbance, DisturbanceKind
 from enginebench_controller.store import schema
 from enginebench_controller.store.schema import FIRST_VERSION, MIGRATIONS, Migration, migrate, schema_version
 from enginebench_controller.store.store import Store
 
+LAST_VERSION = FIRST_VERSION + len(MIGRATIONS) - 1
 ADDS_COLUMN = Migration("adds a column", ("ALTER TABLE benchmarks ADD COLUMN mood VARCHAR DEFAULT 'calm'",))
 BREAKS = Migration("breaks half-way", ("CREATE TABLE half (x INTEGER)", "SELECT no_such_function()"))
 
@@ -41,7 +46,7 @@ def test_a_new_file_records_every_step_by_name(of_today):
 def test_a_file_gets_the_steps_it_lacks_and_keeps_its_rows(of_today):
     with duckdb.connect(of_today) as connection:
         migrate(connection, of_today, (*MIGRATIONS, ADDS_COLUMN))
-        assert schema_version(connection) == FIRST_VERSION + len(MIGRATIONS)
+        assert schema_version(connection) == LAST_VERSION + 1
 
     assert query(of_today, "SELECT id, mood FROM benchmarks") == [("b0000001", "calm")]
 
@@ -56,8 +61,8 @@ def test_reading_an_older_file_brings_it_up_to_date_first(of_today):
 def test_an_older_file_is_copied_before_it_is_brought_up_to_date(of_today):
     Store(of_today).remove_benchmark("b0000001")
 
-    copy = of_today.with_name(f"results-of-schema-{FIRST_VERSION}.duckdb")
-    assert query(copy, "SELECT max(version) FROM migrations") == [(FIRST_VERSION,)]
+    copy = of_today.with_name(f"results-of-schema-{LAST_VERSION}.duckdb")
+    assert query(copy, "SELECT max(version) FROM migrations") == [(LAST_VERSION,)]
     assert query(copy, "SELECT id FROM benchmarks") == [("b0000001",)]
     assert query(of_today, "SELECT count(*) FROM benchmarks") == [(0,)]
     Store(of_today).restore(copy)
@@ -66,11 +71,11 @@ def test_an_older_file_is_copied_before_it_is_brought_up_to_date(of_today):
 
 @pytest.mark.usefixtures("one_step_more")
 def test_an_older_file_that_cannot_be_copied_stays_as_it_is(of_today):
-    of_today.with_name(f"results-of-schema-{FIRST_VERSION}.duckdb").mkdir()
+    of_today.with_name(f"results-of-schema-{LAST_VERSION}.duckdb").mkdir()
 
     with pytest.raises(StoreError):
         Store(of_today).benchmarks()
-    assert query(of_today, "SELECT max(version) FROM migrations") == [(FIRST_VERSION,)]
+    assert query(of_today, "SELECT max(version) FROM migrations") == [(LAST_VERSION,)]
 
 
 def test_a_file_that_is_up_to_date_is_not_copied(of_today):
@@ -82,7 +87,7 @@ def test_a_step_that_fails_leaves_no_trace_of_itself(of_today):
     with duckdb.connect(of_today) as connection:
         with pytest.raises(duckdb.Error):
             migrate(connection, of_today, (*MIGRATIONS, ADDS_COLUMN, BREAKS))
-        assert schema_version(connection) == FIRST_VERSION + len(MIGRATIONS)
+        assert schema_version(connection) == LAST_VERSION + 1
 
     tables = [name for (name,) in query(of_today, "SELECT table_name FROM duckdb_tables()")]
     assert "half" not in tables
@@ -101,9 +106,48 @@ def test_a_file_made_by_a_newer_enginebench_is_left_alone(of_today):
 
 def test_a_file_from_before_the_first_release_is_left_alone_and_told_what_to_do(of_today):
     with duckdb.connect(of_today) as connection:
-        connection.execute("UPDATE migrations SET version = 5, enginebench_version = '0.0.9'")
+        connection.execute("UPDATE migrations SET version = version - 2, enginebench_version = '0.0.9'")
 
     for use in (Store(of_today).benchmarks, lambda: Store(of_today).add_benchmark(invented.benchmark("b2"))):
         with pytest.raises(StoreError, match=r"before its first release \(0\.0\.9, schema 5; .* move it away"):
             use()
     assert query(of_today, "SELECT count(*) FROM benchmarks") == [(1,)]
+
+
+SENTENCES = {
+    "batch=4, batch axis tokens=1": Derivation(DerivationKind.REBATCHED, batch=4, said="tokens=1"),
+    "magnitude pruning, sparsity=1e-05 in every layer": Derivation(DerivationKind.PRUNED, sparsity=1e-5),
+    "smoothed by hand": Derivation(DerivationKind.UNKNOWN, said="smoothed by hand"),
+}
+PHRASES = {
+    "other processes 12 %": Disturbance(DisturbanceKind.OTHER_PROCESSES, share=0.12),
+    "paused for 20 s": Disturbance(DisturbanceKind.PAUSED, duration_ns=20_000_000_000),
+    "a ghost 3 %": Disturbance(DisturbanceKind.SOMETHING_ELSE, said="a ghost 3 %"),
+}
+
+
+def test_what_a_file_of_before_has_in_words_alone_is_told_by_kind_from_then_on(tmp_path):
+    store = Store(tmp_path / "results.duckdb")
+    given = invented.model()
+    made = [invented.model(f"{place}a" * 32, derivation=one) for place, one in enumerate(SENTENCES.values())]
+    for model in (given, *made):
+        store.save_model(model)
+    clean = invented.measured("m1")
+    by_place = {0: tuple(PHRASES.values()), 1: tuple(PHRASES.values())[:1]}
+    blocks = tuple(replace(one, disturbances=by_place.get(place, ())) for place, one in enumerate(clean.blocks))
+    store.add_benchmark(invented.benchmark())
+    store.add_measurement(replace(clean, blocks=blocks))
+    with duckdb.connect(store.path) as connection:
+        connection.execute("ALTER TABLE models DROP COLUMN derived_by")
+        connection.execute("ALTER TABLE blocks DROP COLUMN disturbed_by")
+        connection.execute("DELETE FROM migrations WHERE version > ?", [FIRST_VERSION])
+        words = connection.execute("SELECT derivation FROM models ORDER BY derivation").fetchall()
+        assert words == [*((one,) for one in sorted(SENTENCES)), (None,)]
+
+    assert {one.digest: one.derivation for one in store.models()} == {
+        one.digest: one.derivation for one in (given, *made)
+    }
+    (found,) = store.measurements("b0000001")
+    assert fields(found) == fields(replace(clean, blocks=blocks))
+    words = "SELECT disturbances FROM blocks WHERE disturbed_by IS NOT NULL ORDER BY process, block"
+    assert query(store.path, words) == [(list(PHRASES),), (list(PHRASES)[:1],)]

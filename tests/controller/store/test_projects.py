@@ -114,8 +114,10 @@ def test_parameters_are_known_of_models_that_were_profiled(store):
 
 def test_copies_for_other_batches_are_the_project_of_their_original(store):
     original = replace(invented.model(), digest="ab" * 32, name="net")
-    copy = replace(original, digest="cd" * 32, name="net-batch4", parent_digest=original.digest, derivation="batch=4")
-    pruned = replace(copy, digest="ef" * 32, name="net-pruned", derivation="magnitude pruning")
+    copy = replace(
+        original, digest="cd" * 32, name="net-batch4", parent_digest=original.digest, derivation=invented.BATCH_4
+    )
+    pruned = replace(copy, digest="ef" * 32, name="net-pruned", derivation=invented.PRUNED_90)
     for version in (original, copy, pruned):
         store.save_model(version)
     keep(
@@ -133,7 +135,9 @@ def test_copies_for_other_batches_are_the_project_of_their_original(store):
 
 def test_a_copy_whose_original_is_not_kept_still_has_its_name(store):
     store.save_model(
-        replace(invented.model(), digest="cd" * 32, name="net-batch4", parent_digest="ab" * 32, derivation="batch=4")
+        replace(
+            invented.model(), digest="cd" * 32, name="net-batch4", parent_digest="ab" * 32, derivation=invented.BATCH_4
+        )
     )
     keep(store, replace(invented.measured("m1", batch=4), model_digest="cd" * 32, model_name="net-batch4"))
 
@@ -142,7 +146,7 @@ def test_a_copy_whose_original_is_not_kept_still_has_its_name(store):
 
 def test_a_best_that_was_mostly_disturbed_says_so_as_everywhere(store):
     whole = invented.measured("m1")
-    noisy = tuple(replace(block, disturbances=("other processes 40 %",)) for block in whole.blocks)
+    noisy = tuple(replace(block, disturbances=(invented.DISTURBANCE,)) for block in whole.blocks)
     keep(store, replace(whole, blocks=noisy))
 
     (project,) = store.projects()

@@ -2,6 +2,7 @@
 
 import random
 
+import invented
 from enginebench_controller.plan.plan import BASE, CONTROL, HEAD
 from enginebench_controller.records import Block, Evidence, Phase, Process
 from enginebench_controller.verdicts.gate_results import Arm
@@ -23,7 +24,7 @@ def arm(medians_ns, *, pair_s=2, size_bytes=1000, energy_uj=None, compile_ns=10*
         for index, median_ns in enumerate(medians_ns)
     )
     blocks = tuple(
-        Block(index, block, 0, 10 * round(median_ns), 10, Evidence(energy_uj=energy_uj), disturbances=("steal 9 %",))
+        Block(index, block, 0, 10 * round(median_ns), 10, Evidence(energy_uj=energy_uj), disturbances=(invented.STEAL,))
         if (index, block) in disturbed
         else Block(index, block, 0, 10 * round(median_ns), 10, Evidence(energy_uj=energy_uj))
         for index, median_ns in enumerate(medians_ns)

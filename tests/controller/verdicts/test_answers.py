@@ -16,6 +16,8 @@ from enginebench_controller.records import (
     Arrivals,
     BlockSamples,
     Configuration,
+    Derivation,
+    DerivationKind,
     Effective,
     EngineRef,
     Hint,
@@ -167,7 +169,7 @@ def test_one_process_each_is_told_as_what_it_is():
 
 def test_a_disturbed_machine_is_told_and_is_why_nothing_can_be():
     quiet, told = member("a", 4.0, spread=0.2)
-    noisy = tuple(replace(one, disturbances=("other processes 31 %",)) for one in quiet.blocks)
+    noisy = tuple(replace(one, disturbances=(invented.DISTURBANCE,)) for one in quiet.blocks)
     (answer,) = answered((replace(quiet, blocks=noisy), told), member("b", 4.1, spread=0.2))
     assert answer.sentence.endswith("; the machine was disturbed.")
     assert any(remark.startswith("disturbed for up to 100%") for remark in answer.remarks)
@@ -192,7 +194,7 @@ def test_a_disturbed_machine_gets_a_quiet_hour_and_not_many_more_processes():
     members = [member(name, ms, spread=0.2) for name, ms in (("a", 4.0), ("b", 4.1))]
     (quiet,) = answered(*members, plan=PLAN)
     hit = [
-        (replace(one, blocks=tuple(replace(block, disturbances=("steal 9 %",)) for block in one.blocks)), told)
+        (replace(one, blocks=tuple(replace(block, disturbances=(invented.STEAL,)) for block in one.blocks)), told)
         for one, told in members
     ]
     (noisy,) = answered(*hit, plan=PLAN)
@@ -227,7 +229,7 @@ def test_what_is_shorter_than_the_clock_can_tell_is_left_out_and_named():
 
 def test_what_is_told_on_a_disturbed_machine_says_that_it_holds_there():
     quiet, told = member("a", 4.0)
-    noisy = tuple(replace(one, disturbances=("other processes 31 %",)) for one in quiet.blocks)
+    noisy = tuple(replace(one, disturbances=(invented.DISTURBANCE,)) for one in quiet.blocks)
     (answer,) = answered((replace(quiet, blocks=noisy), told), member("b", 8.0))
     assert answer.sentence.startswith("invented, batch 1, 2 cores: on a disturbed machine a is fastest, 2.0")
     assert any(remark.startswith("disturbed for up to 100%") for remark in answer.remarks)
@@ -245,7 +247,9 @@ def test_what_was_disturbed_is_left_out_of_the_pairs():
     measurement, told = member("a", 4.0)
     hit = {0, 1}
     bad = tuple(replace(one, median_ns=one.median_ns * 3) if one.block in hit else one for one in told)
-    marked = tuple(replace(one, disturbances=("steal 9 %",) if one.index in hit else ()) for one in measurement.blocks)
+    marked = tuple(
+        replace(one, disturbances=(invented.STEAL,) if one.index in hit else ()) for one in measurement.blocks
+    )
     (answer,) = answered((replace(measurement, blocks=marked), bad), member("b", 4.4))
     assert answer.places[1].ratio == pytest.approx(1.1, rel=0.005)
 
@@ -253,7 +257,9 @@ def test_what_was_disturbed_is_left_out_of_the_pairs():
 FP32, INT8 = ("ab" * 32, "cd" * 32)
 FAMILY = (
     ModelVersion(FP32, "net", "onnx", (), invented.CREATED_NS),
-    ModelVersion(INT8, "net-int8", "onnx", (), invented.CREATED_NS, FP32, "int8 QDQ"),
+    ModelVersion(
+        INT8, "net-int8", "onnx", (), invented.CREATED_NS, FP32, Derivation(DerivationKind.QUANTIZED, said="8")
+    ),
 )
 
 

@@ -64,8 +64,8 @@ def test_the_reference_is_onnx_runtime_in_f32_under_sync_load():
 
 def test_a_quantized_model_is_compared_with_the_model_it_was_made_from():
     source = invented.model("ab" * 32)
-    quantized = invented.model("cd" * 32, "q", parent_digest=source.digest, derivation="int8 QDQ, u8 × s8 (7 bits)")
-    stored = invented.model("ef" * 32, "s", parent_digest=source.digest, derivation="OpenVINO IR, FP16 weights")
+    quantized = invented.model("cd" * 32, "q", parent_digest=source.digest, derivation=invented.INT8)
+    stored = invented.model("ef" * 32, "s", parent_digest=source.digest, derivation=invented.IR_FP16)
     measurements = [
         measured("onnxruntime", rounded(scores(), 0.15), model_digest=quantized.digest),
         measured("openvino", rounded(scores(), 0.001), model_digest=stored.digest),
@@ -89,7 +89,7 @@ def test_a_quantized_model_is_compared_with_the_model_it_was_made_from():
 
 def test_a_pruned_model_is_another_model():
     source = invented.model("ab" * 32)
-    pruned = invented.model("cd" * 32, "p", parent_digest=source.digest, derivation="magnitude pruning, sparsity=0.9")
+    pruned = invented.model("cd" * 32, "p", parent_digest=source.digest, derivation=invented.PRUNED_90)
 
     checks = check(
         measured("onnxruntime", scores()),

@@ -106,7 +106,7 @@ def test_disturbed_blocks_that_were_measured_again_do_not_count():
 
 def test_of_what_is_left_out_for_standing_still_disturbed_blocks_stay_in():
     measurement = _with_disturbed_first_block(invented.measured("m1"))
-    paused = replace(measurement.blocks[1], disturbances=("paused for 20 s",), paused_ns=20_000_000_000)
+    paused = replace(measurement.blocks[1], disturbances=(invented.PAUSED,), paused_ns=20_000_000_000)
     blocks = (measurement.blocks[0], paused, *measurement.blocks[2:])
     latency = replace(measurement.latency, excluded=paused.iterations)
     assert excluded_blocks(replace(measurement, blocks=blocks, latency=latency)) == {(0, 1)}
@@ -132,7 +132,7 @@ def test_other_files_of_one_name_are_a_remark():
 
 def _with_disturbed_first_block(measurement):
     blocks = tuple(
-        replace(block, disturbances=("steal 9 %",) if (block.process, block.index) == (0, 0) else ())
+        replace(block, disturbances=(invented.STEAL,) if (block.process, block.index) == (0, 0) else ())
         for block in measurement.blocks
     )
     return replace(measurement, blocks=blocks, latency=replace(measurement.latency, excluded=17))
@@ -141,10 +141,10 @@ def _with_disturbed_first_block(measurement):
 FP32, INT8, SPARSE, STRANGER = ("ab" * 32, "cd" * 32, "ef" * 32, "12" * 32)
 MODELS = (
     invented_model(FP32, "net"),
-    invented_model(INT8, "net-int8", FP32, "int8 QDQ, u8 × s8 (7 bits), min-max over 8 random inputs"),
-    invented_model(SPARSE, "net-int8-sparse50", INT8, "magnitude pruning, sparsity=0.5 in every layer"),
-    invented_model("f4" * 32, "net-batch4", FP32, "batch=4"),
-    invented_model("84" * 32, "net-int8-batch4", INT8, "batch=4"),
+    invented_model(INT8, "net-int8", FP32, invented.INT8),
+    invented_model(SPARSE, "net-int8-sparse50", INT8, invented.PRUNED_90),
+    invented_model("f4" * 32, "net-batch4", FP32, invented.BATCH_4),
+    invented_model("84" * 32, "net-int8-batch4", INT8, invented.BATCH_4),
     invented_model(STRANGER, "other"),
 )
 U8 = Effective(threads=Readback(2, ReadbackSource.OBSERVED), precision=Readback("u8", ReadbackSource.ENGINE_API))
@@ -194,11 +194,11 @@ def test_how_a_version_came_about_and_how_far_its_outputs_are_stand_beside_the_v
     (compared,) = compare_pairs([pair], raw({"m1": 4.0, "m2": 2.0}), MODELS)
     assert compared.comparison.verdict is Verdict.FASTER
     made, outputs, precision = compared.remarks
-    assert made == "net-int8 is a version of net: int8 QDQ, u8 × s8 (7 bits), min-max over 8 random inputs"
+    assert made == "net-int8 is a version of net: int8 QDQ, u8 × s8 (7 bits), min-max over 8 inputs of seed 0"
     assert "outputs of net-int8 differ by at most 3.00% of the largest value from those of net" in outputs
     assert precision.startswith("effective precision differs: ") and "u8 on fake" in precision
 
 
 def test_a_damaged_lineage_ends():
-    circle = (invented_model(FP32, "net", INT8, "int8"), invented_model(INT8, "net-int8", FP32, "int8"))
+    circle = (invented_model(FP32, "net", INT8, invented.INT8), invented_model(INT8, "net-int8", FP32, invented.INT8))
     assert ids(pairs_across([version("m1", FP32)], [version("m2", INT8)], circle)) == [("m1", "m2")]

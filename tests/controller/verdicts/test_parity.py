@@ -11,6 +11,8 @@ from enginebench_controller.records import (
     Ceiling,
     CeilingBasis,
     Configuration,
+    Disturbance,
+    DisturbanceKind,
     Effective,
     EngineRef,
     Grounds,
@@ -141,17 +143,18 @@ def test_a_warm_up_that_never_became_steady_is_told_with_its_process_and_reason(
 def test_how_much_of_the_time_was_disturbed_is_told_with_the_causes():
     blocks = invented.measured("m1").blocks
     noisy = [replace(block, duration_ns=100, disturbances=()) for block in blocks[:10]]
-    noisy[0] = replace(noisy[0], disturbances=("steal 12 %", "throttled for 3 ms"))
-    noisy[1] = replace(noisy[1], disturbances=("steal 7 %",))
+    noisy[0] = replace(noisy[0], disturbances=(invented.STEAL, invented.THROTTLED))
+    noisy[1] = replace(noisy[1], disturbances=(invented.STEAL,))
 
     assert doubts(replace(quiet(), blocks=tuple(noisy))) == ("20% of the time was disturbed (steal, throttled)",)
 
 
-def noisy(kind="other processes", share=2, of=None, **fields):
+def noisy(kind=DisturbanceKind.OTHER_PROCESSES, share=2, of=None, **fields):
     """A measurement, two of ten blocks of which were disturbed, or `share` of them."""
     blocks = [replace(block, duration_ns=100, disturbances=()) for block in invented.measured("m1").blocks[:10]]
     blocks = [
-        replace(one, disturbances=(f"{kind} 12 %",)) if place < share else one for place, one in enumerate(blocks)
+        replace(one, disturbances=(Disturbance(kind, share=0.12),)) if place < share else one
+        for place, one in enumerate(blocks)
     ]
     return replace(of or quiet(), blocks=tuple(blocks), **fields)
 
@@ -187,11 +190,11 @@ def test_the_bystanders_of_all_processes_count_together():
 
 def test_quota_and_governor_are_told_with_what_to_do():
     held_back = beside(quota_cores=1.5)
-    assert doubts(noisy("throttled for", processes=held_back)) == (
+    assert doubts(noisy(DisturbanceKind.THROTTLED, processes=held_back)) == (
         "20% of the time was disturbed (throttled); the agent's control group may use 1.5 cores: raise its quota, or "
         "ask for fewer --cores",
     )
-    (sentence,) = doubts(noisy("frequency"))
+    (sentence,) = doubts(noisy(DisturbanceKind.FREQUENCY))
     assert sentence.endswith(
         "; the frequency fell (governor performance): `sudo enginebench-agent tune` on the target pins it"
     )
@@ -230,14 +233,14 @@ def test_a_warm_up_beside_others_says_who_they_were():
 
 def test_what_stood_still_is_told_and_is_no_disturbed_time():
     blocks = [replace(block, duration_ns=100, disturbances=()) for block in invented.measured("m1").blocks[:10]]
-    blocks[3] = replace(blocks[3], duration_ns=20_000, disturbances=("paused for 20 s",), paused_ns=20_000_000_000)
+    blocks[3] = replace(blocks[3], duration_ns=20_000, disturbances=(invented.PAUSED,), paused_ns=20_000_000_000)
     of = replace(quiet(), blocks=tuple(blocks))
     left_out = replace(of, latency=replace(of.latency, excluded=blocks[3].iterations))
     stood_still = "the process stood still (stopped, frozen or suspended), for 20 s at the longest: 1 of 10 blocks are "
     assert doubts(left_out) == (stood_still + "left out",)
     assert doubts(of) == (stood_still + "in the numbers, for want of others",)
     assert status_words(left_out) == "ok"
-    blocks[4] = replace(blocks[4], disturbances=("steal 7 %",))
+    blocks[4] = replace(blocks[4], disturbances=(invented.STEAL,))
     assert "11% of the time was disturbed (steal)" in doubts(replace(left_out, blocks=tuple(blocks)))
 
 
@@ -338,7 +341,7 @@ def test_single_inferences_that_were_held_up_are_no_memory():
 
 def test_a_measurement_that_was_mostly_disturbed_says_so_beside_its_status():
     blocks = [replace(one, duration_ns=100, disturbances=()) for one in invented.measured("m1").blocks[:10]]
-    noisy = [replace(one, disturbances=("steal 12 %",)) if place < 6 else one for place, one in enumerate(blocks)]
+    noisy = [replace(one, disturbances=(invented.STEAL,)) if place < 6 else one for place, one in enumerate(blocks)]
 
     def of(blocks, **fields):
         return replace(quiet(), blocks=tuple(blocks), **fields)

@@ -10,14 +10,18 @@ from enginebench_controller import wire
 from enginebench_controller.records import (
     ArrivalProcess,
     Arrivals,
+    AvailableEngine,
     Block,
     BlockSamples,
     Bystanders,
     CapturedOutput,
     Configuration,
+    Disturbance,
+    DisturbanceKind,
     Evidence,
     FailureKind,
     Hint,
+    HostFacts,
     InputFile,
     InputSet,
     InputTensor,
@@ -28,9 +32,12 @@ from enginebench_controller.records import (
     ReadbackSource,
     StopReason,
     StopRule,
+    UnavailableEngine,
+    UnavailableKind,
     WarmUp,
 )
-from enginebench_proto.v1 import device_pb2, engine_pb2, measurement_pb2, run_pb2
+from enginebench_controller.records.fields import ENGINES
+from enginebench_proto.v1 import device_pb2, engine_pb2, host_pb2, measurement_pb2, run_pb2
 
 CONFIGURATION = Configuration(
     device="GPU.0",
@@ -77,8 +84,42 @@ EVIDENCE = Evidence(
 
 @pytest.mark.parametrize("evidence", [Evidence(), EVIDENCE])
 def test_a_block_survives_the_wire_and_what_is_unknown_stays_unknown(evidence: Evidence) -> None:
-    block = Block(2, 3, 4, 5, 6, evidence, ("steal 12 %",))
+    block = Block(2, 3, 4, 5, 6, evidence, (Disturbance(DisturbanceKind.STEAL, share=0.1234),))
     assert wire.from_block(wire.to_block(block), process=2) == block
+
+
+DISTURBED = {
+    Disturbance(DisturbanceKind.STEAL, share=0.1234),
+    Disturbance(DisturbanceKind.OTHER_PROCESSES, share=1.5),
+    Disturbance(DisturbanceKind.THROTTLED, duration_ns=1_234_567),
+    Disturbance(DisturbanceKind.MEMORY_PRESSURE, share=0.011),
+    Disturbance(DisturbanceKind.FREQUENCY, share=0.33, frequency_hz=1_234_567_890),
+    Disturbance(DisturbanceKind.PAUSED, duration_ns=2**40),
+    Disturbance(DisturbanceKind.SOMETHING_ELSE, said="a ghost 3 %"),
+}
+
+
+def test_every_kind_of_disturbance_survives_the_wire_beside_the_others() -> None:
+    assert {one.kind for one in DISTURBED} == set(DisturbanceKind)
+    block = Block(2, 3, 4, 5, 6, disturbances=tuple(DISTURBED))
+    assert wire.from_block(wire.to_block(block), process=2).disturbances == block.disturbances
+
+
+def test_an_older_agent_tells_in_words_alone_what_disturbed_a_block() -> None:
+    message = measurement_pb2.Block(disturbances=["other processes 12 %", "paused for 20 s"])
+    assert wire.from_block(message, process=0).disturbances == (
+        Disturbance(DisturbanceKind.OTHER_PROCESSES, share=0.12),
+        Disturbance(DisturbanceKind.PAUSED, duration_ns=20_000_000_000),
+    )
+
+
+def test_of_a_newer_agent_the_kinds_that_are_not_known_here_are_told_in_its_words() -> None:
+    steal = measurement_pb2.Disturbance(kind=measurement_pb2.DISTURBANCE_KIND_STEAL, share=0.1234)
+    message = measurement_pb2.Block(
+        disturbances=["a ghost 3 %", "steal 12 %"], disturbed_by=[measurement_pb2.Disturbance(kind=99), steal]
+    )
+    ghost, known = wire.from_block(message, process=0).disturbances
+    assert (ghost.kind, str(ghost), known.share) == (DisturbanceKind.SOMETHING_ELSE, "a ghost 3 %", 0.1234)
 
 
 @pytest.mark.parametrize("instants", [(None, None, None), ([1, 2], [3, 4], [5, 2**40])])
@@ -158,13 +199,20 @@ def test_every_failure_kind_of_the_wire_has_a_name_here() -> None:
     assert names == set(FailureKind)
 
 
+def test_what_a_target_does_not_tell_of_its_machine_stays_unknown() -> None:
+    message = host_pb2.HostFacts(hostname="nuc", memory_bytes=2**35, isa=["avx2"], wire_revision=1)
+    assert wire.from_host(message) == HostFacts(hostname="nuc", memory_bytes=2**35, isa=("avx2",), wire_revision=1)
+    assert wire.from_host(host_pb2.HostFacts()) == HostFacts()
+
+
 def test_an_unavailable_engine_keeps_its_reason() -> None:
     message = engine_pb2.Engine(name="vino")
     message.unavailable.kind = engine_pb2.UNAVAILABLE_KIND_BROKEN
     message.unavailable.reason = "libvino.so is missing"
     engine = wire.from_engine(message)
-    assert engine["available"] is None
-    assert engine["unavailable"] == {"kind": "broken", "reason": "libvino.so is missing", "detail": ""}
+    assert engine == UnavailableEngine(
+        name="vino", environment="", kind=UnavailableKind.BROKEN, reason="libvino.so is missing"
+    )
 
 
 def test_what_an_engine_says_of_itself_is_bounded_whatever_its_agent_lets_pass() -> None:
@@ -175,11 +223,11 @@ def test_what_an_engine_says_of_itself_is_bounded_whatever_its_agent_lets_pass()
     available.devices.extend(device_pb2.Device(name=str(number)) for number in range(1_000))
     available.devices[0].CopyFrom(device)
     told = wire.from_engine(engine_pb2.Engine(name=long, available=available))
-    assert len(json.dumps(told)) < 200_000
-    assert (len(told["available"]["devices"]), told["available"]["more_devices"]) == (64, 936 + 7)
+    assert len(json.dumps(ENGINES.to_data((told,)))) < 200_000
+    assert isinstance(told, AvailableEngine) and (len(told.devices), told.more_devices) == (64, 936 + 7)
     unavailable = engine_pb2.UnavailableEngine(reason=long, detail=long)
     told = wire.from_engine(engine_pb2.Engine(unavailable=unavailable))
-    assert (len(told["unavailable"]["reason"]), len(told["unavailable"]["detail"])) == (500, 16_384)
+    assert isinstance(told, UnavailableEngine) and (len(told.reason), len(told.detail)) == (500, 16_384)
 
 
 def test_an_option_for_profiles_only_is_told_as_such() -> None:
@@ -187,5 +235,15 @@ def test_an_option_for_profiles_only_is_told_as_such() -> None:
         engine_pb2.EngineOption(name=name, profile_only=only) for name, only in (("deep", True), ("plain", False))
     ]
     message = engine_pb2.Engine(name="x", available=engine_pb2.AvailableEngine(options=options))
-    found = wire.from_engine(message)["available"]["options"]
-    assert {one["name"]: one["profile_only"] for one in found} == {"deep": True, "plain": False}
+    found = wire.from_engine(message)
+    assert isinstance(found, AvailableEngine)
+    assert {one.name: one.profile_only for one in found.options} == {"deep": True, "plain": False}
+
+
+def test_every_reason_for_an_unavailable_engine_has_a_name_here_and_of_a_newer_agent_is_unspecified() -> None:
+    names = {name.removeprefix("UNAVAILABLE_KIND_").lower() for name, _ in engine_pb2.UnavailableKind.items()}
+    assert names == set(UnavailableKind)
+    message = engine_pb2.Engine(name="vino")
+    message.unavailable.kind = 99  # type: ignore[assignment]  # a newer agent's kind
+    found = wire.from_engine(message)
+    assert isinstance(found, UnavailableEngine) and found.kind is UnavailableKind.UNSPECIFIED

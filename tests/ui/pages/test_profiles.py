@@ -47,7 +47,7 @@ def test_each_configuration_of_an_order_is_a_row_and_none_of_it_a_baseline():
 
 
 def test_every_model_has_a_theoretical_profile():
-    found = theoretical([invented.model(), invented.model("cd" * 32, "child", derivation="pruned")])
+    found = theoretical([invented.model(), invented.model("cd" * 32, "child", derivation=invented.PRUNED_90)])
 
     assert found.queries == ({"model": "ab" * 32}, {"model": "cd" * 32})
     assert [row["Made by"] for row in found.rows] == [None, "pruned"]

@@ -35,9 +35,9 @@ def known():
             "net-sparse",
             created=3,
             parent_digest=DENSE,
-            derivation="magnitude pruning, sparsity=0.9 in every layer",
+            derivation=invented.PRUNED_90,
         ),
-        REBATCHED: version(REBATCHED, "net-batch4", created=4, parent_digest=DENSE, derivation="batch=4"),
+        REBATCHED: version(REBATCHED, "net-batch4", created=4, parent_digest=DENSE, derivation=invented.BATCH_4),
         OTHER: version(OTHER, "net", created=2),
         ELSEWHERE: version(ELSEWHERE, "elsewhere", here=False),
     }

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import invented
-from enginebench_controller.records import Target
+from enginebench_controller.records import AvailableEngine, HostFacts, Target, UnavailableEngine
 from enginebench_controller.targets.health import Health, HealthAnswer
 from enginebench_ui.shared.targets import (
     NOT_YET_SEEN,
@@ -71,7 +71,7 @@ def test_engines_are_listed_with_their_version_or_with_the_reason_and_without_hi
 
 def test_engines_stand_by_environment_the_default_one_first():
     works = invented.snapshot().engines[0]
-    engines = [works | {"environment": "a"}, works | {"name": "z"}, works]
+    engines = [replace(works, environment="a"), replace(works, name="z"), works]
 
     assert [(row["Environment"], row["Engine"]) for row in engine_rows(engines)] == [
         ("default", "fake"),
@@ -83,33 +83,33 @@ def test_engines_stand_by_environment_the_default_one_first():
 
 def test_devices_are_listed_with_what_they_can_do():
     engine = invented.snapshot().engines[0]
-    device = engine["available"]["devices"][0] | {"properties": {"instruction_set": "avx2"}}
+    device = replace(engine.devices[0], properties={"instruction_set": "avx2"})
 
-    (row,) = device_rows([engine | {"available": engine["available"] | {"devices": [device]}}])
+    (row,) = device_rows([replace(engine, devices=(device,))])
 
     assert (row["Device"], row["Full name"], row["Precisions"]) == ("CPU", "Invented CPU", "f32, bf16")
     assert row["Properties"] == "instruction set: avx2"
 
 
 def test_an_engine_that_tells_next_to_nothing_is_shown_as_unknown():
-    (row,) = engine_rows([{"name": None, "available": None, "unavailable": None}])
+    (row,) = engine_rows([UnavailableEngine(name="", environment="")])
 
-    assert (row["Engine"], row["Status"]) == ("unknown", "unavailable: unknown")
-    assert device_rows([{"available": {"version": "1"}}]) == ()
+    assert (row["Engine"], row["Environment"], row["Status"]) == ("unknown", "unknown", "unavailable: unknown")
+    assert device_rows([AvailableEngine(name="odd", environment="default")]) == ()
 
 
 def test_what_a_target_left_out_is_unknown_not_zero():
-    facts = dict(host_facts({"physical_cores": 2, "memory_bytes": None, "cpu_quota_cores": 1.5}))
+    facts = dict(host_facts(HostFacts(physical_cores=2, cpu_quota_cores=1.5)))
 
     assert facts["Memory"] == "unknown"
     assert facts["Cores"] == "2 physical, unknown logical, limited to 1.5"
     assert "Tuned" not in facts
-    assert dict(host_facts({"tuned": ["governor performance"]}))["Tuned"] == "governor performance"
+    assert dict(host_facts(HostFacts(tuned=("governor performance",))))["Tuned"] == "governor performance"
 
 
 def test_devices_beyond_those_that_an_agent_lists_are_counted():
     engine = invented.snapshot().engines[0]
-    many = engine | {"available": engine["available"] | {"more_devices": 999_936}}
+    many = replace(engine, more_devices=999_936)
 
     assert engine_rows([many])[0]["Devices"] == "CPU, and 999,936 more"
     assert [(row["Device"], row["Full name"]) for row in device_rows([many])][-1] == ("…", "and 999,936 more")
@@ -118,5 +118,5 @@ def test_devices_beyond_those_that_an_agent_lists_are_counted():
 
 def test_an_engine_that_is_not_available_says_why_in_the_line_that_tells():
     words = "Exception from src/core.cpp:84:\nCheck 'false' failed at src/x.cpp:1:\nno driver for this device"
-    (row,) = engine_rows([{"name": "odd", "available": None, "unavailable": {"reason": words}}])
+    (row,) = engine_rows([UnavailableEngine(name="odd", environment="default", reason=words)])
     assert row["Status"] == "unavailable: no driver for this device"

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 import invented
+from enginebench_controller.records import Derivation, DerivationKind
 from enginebench_controller.records.model import WeightCount
 from enginebench_ui.shared.versions import KnownVersion, made_by, merged, oldest_ancestor, version_views
 
-PRUNED = "magnitude pruning, sparsity=0.9 in every layer"
-INT8 = "int8 QDQ, u8 × s8 (7 bits), min-max over 8 inputs of seed 0"
+PRUNED, INT8 = invented.PRUNED_90, invented.INT8
 
 
 def version(letter, parent=None, at=0, **fields):
@@ -58,7 +58,16 @@ def test_versions_that_are_their_own_ancestors_are_shown_once():
 
 @pytest.mark.parametrize(
     ("derivation", "said"),
-    [(None, "as given"), (PRUNED, "pruned 90 %"), (INT8, "int8 QDQ"), ("batch=4", "batch=4")],
+    [
+        (None, "as given"),
+        (PRUNED, "pruned 90 %"),
+        (Derivation(DerivationKind.PRUNED, sparsity=1e-5), "pruned 0.001 %"),
+        (Derivation(DerivationKind.PRUNED_BY_WEIGHT, said="12 weights, 0123456789ab"), "magnitude pruning"),
+        (INT8, "int8 QDQ"),
+        (invented.IR_FP16, "OpenVINO IR"),
+        (invented.BATCH_4, "batch=4"),
+        (Derivation(DerivationKind.UNKNOWN, said="by hand"), "by hand"),
+    ],
 )
 def test_how_a_version_was_made_is_said_in_two_words(derivation, said):
     assert made_by(version("a", derivation=derivation)) == said

@@ -8,9 +8,19 @@ from typing import Any
 
 from enginebench_controller.errors import InputError
 from enginebench_controller.models.inputs.shapes import split_by_input, split_shapes
-from enginebench_controller.plan.configurations import Engine, usable_cores
+from enginebench_controller.plan.configurations import usable_cores
 from enginebench_controller.plan.plan import Plan
-from enginebench_controller.records import IMPOSED_SPARSITY, LOCAL_TARGET, Hint, Load, Target, TargetSnapshot
+from enginebench_controller.records import (
+    IMPOSED_SPARSITY,
+    LOCAL_TARGET,
+    AvailableEngine,
+    Engine,
+    Hint,
+    Load,
+    Target,
+    TargetSnapshot,
+    UnavailableEngine,
+)
 from enginebench_controller.records.cause import cause
 from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT, SUFFIXES, Precision
 from enginebench_ui.shared.project_key import DIGEST_CHARACTERS
@@ -186,18 +196,18 @@ def engine_labels(snapshots: Sequence[TargetSnapshot], also: Iterable[str] = ())
     versions: dict[str, list[str]] = {}
     for snapshot in snapshots:
         for key, engine in _by_key(snapshot.engines).items():
-            if engine["available"] and (not engine["hidden"] or key in wanted):
-                versions.setdefault(key, []).append(engine["available"]["version"] or UNKNOWN)
+            if isinstance(engine, AvailableEngine) and (not engine.hidden or key in wanted):
+                versions.setdefault(key, []).append(engine.version or UNKNOWN)
     return {key: f"{key} {', '.join(dict.fromkeys(found))}" for key, found in sorted(versions.items())}
 
 
 def unavailable_engines(snapshots: Sequence[TargetSnapshot]) -> tuple[str, ...]:
     """Say why engines of these targets are missing, a sentence each."""
     return tuple(
-        f"{engine['name']} is not available on {snapshot.target}: {cause(engine['unavailable']['reason'])}"
+        f"{engine.name} is not available on {snapshot.target}: {cause(engine.reason)}"
         for snapshot in snapshots
         for engine in snapshot.engines
-        if not engine["available"] and not engine["hidden"]
+        if isinstance(engine, UnavailableEngine) and not engine.hidden
     )
 
 
@@ -206,10 +216,9 @@ def device_labels(snapshots: Sequence[TargetSnapshot], engines: Sequence[str]) -
     names: dict[str, list[str]] = {}
     for snapshot in snapshots:
         for key, engine in _by_key(snapshot.engines).items():
-            if not engine["available"] or (engine["hidden"] and key not in engines) or (engines and key not in engines):
-                continue
-            for device in engine["available"]["devices"]:
-                names.setdefault(device["name"], []).append(device["full_name"])
+            if isinstance(engine, AvailableEngine) and (key in engines if engines else not engine.hidden):
+                for device in engine.devices:
+                    names.setdefault(device.name, []).append(device.full_name)
     return {
         name: " · ".join(filter(None, (name, ", ".join(dict.fromkeys(filter(None, full))))))
         for name, full in names.items()
@@ -236,8 +245,8 @@ def can_impose(snapshots: Sequence[TargetSnapshot], engines: Sequence[str]) -> t
             key
             for snapshot in snapshots
             for key, engine in _by_key(snapshot.engines).items()
-            if engine["available"] and (key in engines if engines else not engine["hidden"])
-            if any(option["name"] == IMPOSED_SPARSITY for option in engine["available"]["options"])
+            if isinstance(engine, AvailableEngine) and (key in engines if engines else not engine.hidden)
+            if any(option.name == IMPOSED_SPARSITY for option in engine.options)
         )
     )
 
@@ -245,10 +254,11 @@ def can_impose(snapshots: Sequence[TargetSnapshot], engines: Sequence[str]) -> t
 def _by_key(engines: Sequence[Engine]) -> dict[str, Engine]:
     """Name each engine as shortly as `planning.selection` permits: the environment only where another is preferred."""
     ordered = sorted(
-        engines, key=lambda one: (not one["available"], one["environment"] != DEFAULT_ENVIRONMENT, one["environment"])
+        engines,
+        key=lambda one: (isinstance(one, UnavailableEngine), one.environment != DEFAULT_ENVIRONMENT, one.environment),
     )
     keyed: dict[str, Engine] = {}
     for engine in ordered:
-        alone = engine["name"]
-        keyed[f"{alone}@{engine['environment']}" if alone in keyed else alone] = engine
+        alone = engine.name
+        keyed[f"{alone}@{engine.environment}" if alone in keyed else alone] = engine
     return keyed

@@ -1,23 +1,30 @@
 """Targets and their engines as a person looks at them: which there are, whether they answer, what machine each is."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from enginebench_controller.records import LOCAL_TARGET, Target, TargetSnapshot
+from enginebench_controller.records import (
+    LOCAL_TARGET,
+    AvailableEngine,
+    Device,
+    Engine,
+    HostFacts,
+    Target,
+    TargetSnapshot,
+    UnavailableEngine,
+)
 from enginebench_controller.records.cause import cause
+from enginebench_controller.records.run import in_environment
 from enginebench_controller.targets.health import Health, HealthAnswer
 from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT
 from enginebench_ui.shared.text import UNKNOWN, Row, cells, instant
 from enginebench_ui.shared.versions import format_name
 
-Engine = Mapping[str, Any]
-"""An engine as a `TargetSnapshot` describes it."""
-
 
 def visible(engines: Iterable[Engine]) -> tuple[Engine, ...]:
     """Return the engines that do not exist for testing only."""
-    return tuple(engine for engine in engines if not engine.get("hidden"))
+    return tuple(engine for engine in engines if not engine.hidden)
 
 
 def engine_rows(engines: Iterable[Engine]) -> tuple[Row, ...]:
@@ -36,84 +43,77 @@ def device_rows(engines: Iterable[Engine]) -> tuple[Row, ...]:
     return tuple(
         cells(_device_row(engine, device))
         for engine in sorted(visible(engines), key=_place)
-        for device in (*((engine.get("available") or {}).get("devices") or ()), *_more_devices(engine))
+        if isinstance(engine, AvailableEngine)
+        for device in (*engine.devices, *_more_devices(engine))
     )
 
 
 def available_names(engines: Iterable[Engine]) -> tuple[str, ...]:
     """Return the engines that can be used, as a command names them: NAME, or NAME@ENVIRONMENT outside the default."""
-    found = (engine for engine in visible(engines) if engine.get("available"))
-    return tuple(
-        str(engine.get("name"))
-        if engine.get("environment") in (None, "", DEFAULT_ENVIRONMENT)
-        else f"{engine.get('name')}@{engine.get('environment')}"
-        for engine in found
-    )
+    found = (engine for engine in visible(engines) if isinstance(engine, AvailableEngine))
+    return tuple(in_environment(engine.name, engine.environment) for engine in found)
 
 
 def _place(engine: Engine) -> tuple[bool, str, str]:
-    environment = str(engine.get("environment") or "")
-    return environment not in ("", DEFAULT_ENVIRONMENT), environment, str(engine.get("name"))
+    return engine.environment not in ("", DEFAULT_ENVIRONMENT), engine.environment, engine.name
 
 
 def _engine_row(engine: Engine) -> Row:
-    available = engine.get("available") or {}
-    devices = available.get("devices") or ()
     return {
-        "Environment": _engines_known(engine.get("environment")),
-        "Engine": _engines_known(engine.get("name")),
-        "Version": available.get("version"),
-        "Status": _status(engine, devices),
-        "Devices": ", ".join([*(_engines_known(device.get("name")) for device in devices), *_more(engine)]) or None,
-        "Formats": ", ".join(format_name(str(one)) for one in available.get("formats") or ()) or None,
-        "Loads": _list(available.get("loads")),
-        "Hints": _list(available.get("hints")),
-        "Streams": _yes(available.get("multiple_streams")),
-        "Layer times": _yes(available.get("profiling")),
-        "Python": engine.get("python_version"),
-        "Plugin": engine.get("distribution"),
+        "Environment": _known(engine.environment),
+        "Engine": _known(engine.name),
+        **(_available_cells(engine) if isinstance(engine, AvailableEngine) else _unavailable_cells(engine)),
+        "Python": engine.python_version,
+        "Plugin": engine.distribution,
     }
 
 
-def _status(engine: Engine, devices: Sequence[Any]) -> str:
-    if engine.get("available"):
-        return "available" if devices else "available, no device found"
-    return f"unavailable: {_known(cause((engine.get('unavailable') or {}).get('reason') or ''))}"
+def _available_cells(engine: AvailableEngine) -> Row:
+    return {
+        "Version": engine.version,
+        "Status": "available" if engine.devices else "available, no device found",
+        "Devices": _list([*(_known(device.name) for device in engine.devices), *_more(engine)]),
+        "Formats": _list(map(format_name, engine.formats)),
+        "Loads": _list(engine.loads),
+        "Hints": _list(engine.hints),
+        "Streams": _yes(engine.multiple_streams),
+        "Layer times": _yes(engine.profiling),
+    }
 
 
-def _more(engine: Engine) -> tuple[str, ...]:
+def _unavailable_cells(engine: UnavailableEngine) -> Row:
+    nothing = dict.fromkeys(("Devices", "Formats", "Loads", "Hints", "Streams", "Layer times"))
+    return {"Version": None, "Status": f"unavailable: {_known(cause(engine.reason))}", **nothing}
+
+
+def _more(engine: AvailableEngine) -> tuple[str, ...]:
     """How many devices an engine has besides those that are listed, in words; nothing where all are."""
-    more = (engine.get("available") or {}).get("more_devices")
-    return (f"and {more:,} more",) if more else ()
+    return (f"and {engine.more_devices:,} more",) if engine.more_devices else ()
 
 
-def _more_devices(engine: Engine) -> Iterable[Mapping[str, Any]]:
-    return ({"name": "…", "full_name": words} for words in _more(engine))
+def _more_devices(engine: AvailableEngine) -> Iterable[Device]:
+    return (Device("…", words) for words in _more(engine))
 
 
-def _device_row(engine: Engine, device: Mapping[str, Any]) -> Row:
-    properties = device.get("properties") or {}
+def _device_row(engine: AvailableEngine, device: Device) -> Row:
+    properties = (f"{name.replace('_', ' ')}: {value}" for name, value in device.properties.items())
     return {
-        "Device": _engines_known(device.get("name")),
-        "Full name": device.get("full_name") or None,
-        "Engine": _engines_known(engine.get("name")),
-        "Environment": _engines_known(engine.get("environment")),
-        "Precisions": _list(device.get("precisions")),
-        "Shares": _list(device.get("resources")),
-        "Properties": "; ".join(f"{name.replace('_', ' ')}: {value}" for name, value in properties.items()) or None,
+        "Device": _known(device.name),
+        "Full name": device.full_name or None,
+        "Engine": _known(engine.name),
+        "Environment": _known(engine.environment),
+        "Precisions": _list(device.precisions),
+        "Shares": _list(device.resources),
+        "Properties": "; ".join(properties) or None,
     }
 
 
-def _list(values: Sequence[Any] | None) -> str | None:
-    return ", ".join(map(str, values or ())) or None
+def _list(values: Iterable[str]) -> str | None:
+    return ", ".join(values) or None
 
 
-def _yes(value: bool | None) -> str | None:
-    return None if value is None else "yes" if value else "no"
-
-
-def _engines_known(value: Any) -> str:
-    return UNKNOWN if value in (None, "") else str(value)
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"
 
 
 NOT_YET_SEEN = "not yet seen"
@@ -168,17 +168,16 @@ def askable(views: Iterable[TargetView]) -> tuple[Target, ...]:
     return tuple(Target(view.name, view.address, 0) for view in views if not view.is_local)
 
 
-def host_facts(host: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+def host_facts(host: HostFacts) -> tuple[tuple[str, str], ...]:
     """Return what is known of a machine as (heading, value) pairs; what is unknown says so."""
-    tuned = host.get("tuned") or ()
     return (
-        ("Processor", _known(host.get("cpu_model"))),
+        ("Processor", _known(host.cpu_model)),
         ("Cores", _cores(host)),
         ("Memory", _memory(host)),
-        ("Instruction sets", ", ".join(map(str, host.get("isa") or ())) or UNKNOWN),
-        ("System", f"{_known(host.get('os'))}, kernel {_known(host.get('kernel'))}"),
-        ("Agent", f"{_known(host.get('agent_version'))}, Python {_known(host.get('python_version'))}"),
-        *((("Tuned", "; ".join(map(str, tuned))),) if tuned else ()),
+        ("Instruction sets", ", ".join(host.isa) or UNKNOWN),
+        ("System", f"{_known(host.os)}, kernel {_known(host.kernel)}"),
+        ("Agent", f"{_known(host.agent_version)}, Python {_known(host.python_version)}"),
+        *((("Tuned", "; ".join(host.tuned)),) if host.tuned else ()),
     )
 
 
@@ -199,30 +198,28 @@ def _view(name: str, address: str, snapshot: TargetSnapshot | None, *, is_added:
 
 
 def _overview_row(view: TargetView, snapshot: TargetSnapshot | None, answer: HealthAnswer | None) -> Row:
-    host = snapshot.host if snapshot else {}
+    host = snapshot.host if snapshot else HostFacts()
     return {
         "Target": view.name,
         "Health": LOCAL_HEALTH if view.is_local else _SIGNS[answer.health] if answer else ASKING,
         "Answer (ms)": answer.seconds * 1000 if answer and answer.health is Health.SERVING else None,
         "Why": answer.cause or None if answer else None,
         "Address": None if view.is_local else view.address,
-        "Processor": host.get("cpu_model") or None,
-        "Cores": host.get("physical_cores"),
-        "Memory": _memory(host) if host.get("memory_bytes") else None,
+        "Processor": host.cpu_model or None,
+        "Cores": host.physical_cores,
+        "Memory": _memory(host) if host.memory_bytes else None,
         "Engines": f"{len(view.names)} of {len(visible(snapshot.engines))}" if snapshot else None,
         "Last seen": view.last_seen,
     }
 
 
-def _memory(host: Mapping[str, Any]) -> str:
-    memory = host.get("memory_bytes")
-    return f"{memory / 2**30:.1f} GiB" if memory else UNKNOWN
+def _memory(host: HostFacts) -> str:
+    return f"{host.memory_bytes / 2**30:.1f} GiB" if host.memory_bytes else UNKNOWN
 
 
-def _cores(host: Mapping[str, Any]) -> str:
-    quota = host.get("cpu_quota_cores")
-    limit = f", limited to {quota:g}" if quota else ""
-    return f"{_known(host.get('physical_cores'))} physical, {_known(host.get('logical_cores'))} logical{limit}"
+def _cores(host: HostFacts) -> str:
+    limit = f", limited to {host.cpu_quota_cores:g}" if host.cpu_quota_cores else ""
+    return f"{_known(host.physical_cores)} physical, {_known(host.logical_cores)} logical{limit}"
 
 
 def _known(value: Any) -> str:

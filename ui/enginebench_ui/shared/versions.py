@@ -1,11 +1,10 @@
 """Model versions: what each is, and which was made from which, as rows of a table that reads like a tree."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from enginebench_controller.models.library import MAX_BYTES
-from enginebench_controller.records import ModelVersion
+from enginebench_controller.records import Derivation, DerivationKind, ModelVersion
 from enginebench_controller.records.model import WeightCount
 from enginebench_proto.agreed.words import ModelFormat
 from enginebench_ui.shared.project_key import DIGEST_CHARACTERS
@@ -13,7 +12,11 @@ from enginebench_ui.shared.text import UNKNOWN, Row, cells, count_of, instant, p
 
 AS_GIVEN = "as given"
 
-_PRUNED = re.compile(r"magnitude pruning, sparsity=(\d\.\d+) in every layer")
+_MADE_BY = {
+    DerivationKind.QUANTIZED: "int8 QDQ",
+    DerivationKind.PRUNED_BY_WEIGHT: "magnitude pruning",
+    DerivationKind.CONVERTED: "OpenVINO IR",
+}
 _FORMATS = {
     ModelFormat.ONNX: "ONNX",
     ModelFormat.OPENVINO_IR: "OpenVINO IR",
@@ -86,10 +89,15 @@ def oldest_ancestor(digest: str, known: Mapping[str, KnownVersion]) -> str:
 
 def made_by(version: ModelVersion) -> str:
     """Say in two words how a version came to be: "as given", "pruned 90 %", "int8 QDQ"."""
-    if not version.derivation:
-        return AS_GIVEN
-    pruned = _PRUNED.match(version.derivation)
-    return f"pruned {100 * float(pruned[1]):g} %" if pruned else version.derivation.partition(",")[0]
+    match version.derivation:
+        case None:
+            return AS_GIVEN
+        case Derivation(kind=DerivationKind.PRUNED, sparsity=float(share)):
+            return f"pruned {100 * share:g} %"
+        case Derivation(kind=DerivationKind.REBATCHED, batch=batch):
+            return f"batch={batch}"
+        case other:
+            return _MADE_BY.get(other.kind, str(other))
 
 
 def weights_type(weights: WeightCount | None) -> str | None:
@@ -169,7 +177,7 @@ def _share_of_size(version: ModelVersion, parent: KnownVersion | None) -> float 
 def _facts(one: KnownVersion, parent: KnownVersion | None) -> tuple[tuple[str, str], ...]:
     version = one.version
     origin = parent.version.name if parent else (version.parent_digest or "")[:DIGEST_CHARACTERS]
-    made = (("Made from", origin), ("How", version.derivation or UNKNOWN)) if origin else ()
+    made = (("Made from", origin), ("How", str(version.derivation or UNKNOWN))) if origin else ()
     return (
         *made,
         ("Format", f"{format_name(version.format)}, {count_of(len(version.files), 'file')}"),
@@ -199,5 +207,5 @@ def _underivable(one: KnownVersion) -> str:
 
 def _contains(one: KnownVersion, words: list[str]) -> bool:
     version = one.version
-    text = "\n".join((version.name, version.digest, version.derivation or "", version.format)).casefold()
+    text = "\n".join((version.name, version.digest, str(version.derivation or ""), version.format)).casefold()
     return all(word in text for word in words)

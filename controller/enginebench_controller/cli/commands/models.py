@@ -104,7 +104,7 @@ def quantize(
         made(child)
     _print(child, as_json=json)
     if not json:
-        remark(child.derivation or "")
+        remark(str(child.derivation or ""))
 
 
 @group.command("prune")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.text import Text
@@ -20,7 +20,7 @@ from enginebench_controller.errors import EnginebenchError, ExitCode, InputError
 from enginebench_controller.files.benchmarks import target_document
 from enginebench_controller.files.documents import head
 from enginebench_controller.home import default_home
-from enginebench_controller.records import LOCAL_TARGET, Target, TargetSnapshot
+from enginebench_controller.records import LOCAL_TARGET, Engine, Target, TargetSnapshot, UnavailableEngine
 from enginebench_controller.records.cause import cause
 from enginebench_controller.targets.addresses import MAX_PORT, SCHEME, SshPlace, is_ssh, new_target, uses_tls
 from enginebench_controller.targets.bootstrap import (
@@ -292,7 +292,7 @@ async def _snapshots(
                     raise
                 unreachable.append(str(error))
         seen = [session.snapshots[0] for session in sessions]
-        if early is None or not any(map(_waiting, seen)):
+        if early is None or not any(one.being_asked for one in seen):
             return seen
         told = early(seen)
         whole = [await completed(home, session, one) for session, one in zip(sessions, seen, strict=True)]
@@ -301,24 +301,16 @@ async def _snapshots(
 
 def _print_early(seen: Sequence[TargetSnapshot], *, hidden: bool) -> Sequence[TargetSnapshot]:
     """Show what has answered, and say what is waited for; returns what was shown."""
-    told = [replace(one, engines=tuple(e for e in one.engines if not _is_asked(e))) for one in seen]
+    told = [replace(one, engines=tuple(e for e in one.engines if e not in one.being_asked)) for one in seen]
     print_devices(told, hidden=hidden)
-    names = ", ".join(f"{engine['name']} ({one.target})" for one in seen for engine in _waiting(one))
+    names = ", ".join(f"{engine.name} ({one.target})" for one in seen for engine in one.being_asked)
     remark(f"still being asked: {names}; each is given up when its time is up (discovery_seconds in agent.toml)")
     return told
 
 
-def _waiting(seen: TargetSnapshot) -> list[Mapping[str, Any]]:
-    return [engine for engine in seen.engines if _is_asked(engine)]
-
-
-def _is_asked(engine: Mapping[str, Any]) -> bool:
-    return bool(engine["unavailable"]) and engine["unavailable"]["kind"] == "being_asked"
-
-
 def _without(whole: TargetSnapshot, told: TargetSnapshot) -> TargetSnapshot:
-    known = {(engine["name"], engine["environment"]) for engine in told.engines}
-    return replace(whole, engines=tuple(e for e in whole.engines if (e["name"], e["environment"]) not in known))
+    known = {(engine.name, engine.environment) for engine in told.engines}
+    return replace(whole, engines=tuple(e for e in whole.engines if (e.name, e.environment) not in known))
 
 
 def print_devices(snapshots: Iterable[TargetSnapshot], *, hidden: bool) -> None:
@@ -326,22 +318,20 @@ def print_devices(snapshots: Iterable[TargetSnapshot], *, hidden: bool) -> None:
     rows: list[list[object]] = []
     for snapshot in snapshots:
         for engine in snapshot.engines:
-            if hidden or not engine["hidden"]:
+            if hidden or not engine.hidden:
                 rows += _engine_rows(snapshot.target, engine)
     headings = ("target", "engine", "version", "environment", "device", "full name", "precisions")
     print_table("Devices", [(heading, False) for heading in headings], rows)
 
 
-def _engine_rows(target: str, engine: Mapping[str, Any]) -> list[list[object]]:
-    available = engine["available"]
-    if available is None:
-        reason = Text(f"unavailable: {plain(cause(engine['unavailable']['reason']))}", style="yellow")
-        return [[target, engine["name"], UNKNOWN, engine["environment"], UNKNOWN, reason, ""]]
-    start = [target, engine["name"], available["version"], engine["environment"]]
+def _engine_rows(target: str, engine: Engine) -> list[list[object]]:
+    if isinstance(engine, UnavailableEngine):
+        reason = Text(f"unavailable: {plain(cause(engine.reason))}", style="yellow")
+        return [[target, engine.name, UNKNOWN, engine.environment, UNKNOWN, reason, ""]]
+    start = [target, engine.name, engine.version, engine.environment]
     rows: list[list[object]] = [
-        [*start, device["name"], device["full_name"] or UNKNOWN, ", ".join(device["precisions"])]
-        for device in available["devices"]
+        [*start, device.name, device.full_name or UNKNOWN, ", ".join(device.precisions)] for device in engine.devices
     ]
-    if more := available.get("more_devices"):
-        rows.append([*start, UNKNOWN, f"and {more:,} more", ""])
+    if engine.more_devices:
+        rows.append([*start, UNKNOWN, f"and {engine.more_devices:,} more", ""])
     return rows

@@ -12,7 +12,7 @@ from enginebench_controller.errors import ModelError
 from enginebench_controller.models.inputs.shapes import GivenShape
 from enginebench_controller.models.library import ModelLibrary
 from enginebench_controller.models.zoo import PREFIX
-from enginebench_controller.records import ModelVersion
+from enginebench_controller.records import Derivation, DerivationKind, ModelVersion
 from enginebench_proto.agreed.words import ModelFormat
 
 SAVED_PROGRAMS = frozenset({ModelFormat.TORCHSCRIPT, ModelFormat.TORCH_EXPORT})
@@ -37,7 +37,7 @@ def convert_to_ir(
     library cannot be written.
     """
     shapes = shapes or {}
-    derivation = _derivation(version, shapes)
+    derivation = Derivation(DerivationKind.CONVERTED, said=_said(version, shapes))
     if known := library.derived(version, derivation):
         return known
     _refuse_impossible(version, shapes, trusted=trusted)
@@ -57,15 +57,14 @@ def refuse_untrusted(version: ModelVersion, *, trusted: bool) -> None:
         )
 
 
-def _derivation(version: ModelVersion, shapes: Mapping[str, GivenShape]) -> str:
-    stated = "OpenVINO IR, FP16 weights"
+def _said(version: ModelVersion, shapes: Mapping[str, GivenShape]) -> str:
+    """The inputs of a saved program, which does not tell them itself."""
     if version.format not in SAVED_PROGRAMS:
-        return stated
-    inputs = ", ".join(
+        return ""
+    return ", ".join(
         f"{name}={shape.dtype or 'float32'}:{'x'.join('?' if size < 0 else str(size) for size in _open_dims(shape))}"
         for name, shape in shapes.items()
     )
-    return f"{stated}, inputs {inputs}"
 
 
 def _refuse_impossible(version: ModelVersion, shapes: Mapping[str, GivenShape], *, trusted: bool) -> None:

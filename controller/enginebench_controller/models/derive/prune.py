@@ -13,7 +13,7 @@ from onnx import numpy_helper
 from enginebench_controller.errors import ModelError
 from enginebench_controller.models.bounded import deriving
 from enginebench_controller.models.library import ModelLibrary, add_child, load_whole
-from enginebench_controller.records import ModelVersion
+from enginebench_controller.records import Derivation, DerivationKind, ModelVersion
 
 _WEIGHT_INPUTS = {"Conv": (1,), "Gemm": (0, 1), "MatMul": (0, 1)}
 _PASSED_THROUGH = {"DequantizeLinear", "Identity", "Transpose", "Cast"}
@@ -119,7 +119,7 @@ def prune(library: ModelLibrary, version: ModelVersion, sparsity: float) -> Mode
     """
     if not 0 < sparsity < 1:
         raise ModelError(f"a sparsity of {sparsity} is not between 0 and 1; 0.9 zeroes nine weights of ten")
-    derivation = f"magnitude pruning, sparsity={sparsity:g} in every layer"
+    derivation = Derivation(DerivationKind.PRUNED, sparsity=sparsity)
     if known := library.derived(version, derivation):
         return known
     model = load_whole(library, version, "pruned")
@@ -136,7 +136,7 @@ def prune_by_weight(library: ModelLibrary, version: ModelVersion, sparsities: Ma
     """
     chosen = {name: share for name, share in sorted(sparsities.items()) if share > 0}
     identity = hashlib.sha256(json.dumps(chosen).encode()).hexdigest()[:12]
-    derivation = f"magnitude pruning, sparsity by weight, {len(chosen)} weights, {identity}"
+    derivation = Derivation(DerivationKind.PRUNED_BY_WEIGHT, said=f"{len(chosen)} weights, {identity}")
     if known := library.derived(version, derivation):
         return known
     model = load_whole(library, version, "pruned")

@@ -17,7 +17,7 @@ from enginebench_controller.models.inputs.binding import GivenShapes, bind
 from enginebench_controller.models.inputs.input_set import prepare
 from enginebench_controller.models.inputs.values import seeded_inputs
 from enginebench_controller.models.library import ModelLibrary, add_child, load_whole
-from enginebench_controller.records import InputSet, InputTensor, ModelVersion
+from enginebench_controller.records import Derivation, DerivationKind, InputSet, InputTensor, ModelVersion
 
 Item = dict[str, NDArray[Any]]
 
@@ -87,7 +87,7 @@ def quantize(
         calibration = seeded_calibration(calibration_seed, samples)
         if given is not None:
             calibration = given.prepared(bind(describe(library.main_path(version)), 1, shapes).inputs, folder)
-        derivation = f"int8 QDQ, u8 × s8 (7 bits), min-max over {calibration.said}"
+        derivation = Derivation(DerivationKind.QUANTIZED, said=calibration.said)
         if known := library.derived(version, derivation):
             return known
         model = load_whole(library, version, "quantized")

@@ -16,7 +16,7 @@ from enginebench_controller.models.formats.description import describe
 from enginebench_controller.models.inputs.binding import Binding, GivenShapes, bind
 from enginebench_controller.models.inputs.shapes import NO_BATCH
 from enginebench_controller.models.library import ModelLibrary, add_child, load_whole
-from enginebench_controller.records import REBATCHED, ModelVersion
+from enginebench_controller.records import Derivation, DerivationKind, ModelVersion
 from enginebench_controller.records.cause import cause
 
 _SHAPE_INPUT = {"Reshape": 1, "Expand": 1, "ConstantOfShape": 0, "Resize": 3}
@@ -53,11 +53,11 @@ def rebatch(
         ) from error
 
 
-def _derivation(batch: int, bound: Binding) -> str:
+def _derivation(batch: int, bound: Binding) -> Derivation:
     """What is done, with the places of the batch where it is not in front."""
     axes = [f"{item.name}={item.batch_axis}" for item in bound.inputs if item.items is not None and item.batch_axis]
     axes += [f"{item.name}={NO_BATCH}" for item in bound.inputs if item.items is None and item.shape]
-    return f"{REBATCHED}{batch}" + (f", batch axis {', '.join(axes)}" if axes else "")
+    return Derivation(DerivationKind.REBATCHED, batch=batch, said=", ".join(axes))
 
 
 def _rewrite(

@@ -186,7 +186,7 @@ def is_int8(subject: AdvisedProfile) -> bool:
 
 def _ability(subject: AdvisedProfile) -> tuple[str, dict[str, float | str]] | None:
     """Why the machine is able to do INT8 well: by instructions, or by what was measured there."""
-    instructions = INT8_INSTRUCTIONS.intersection(subject.profile.host.get("isa") or ())
+    instructions = INT8_INSTRUCTIONS.intersection(subject.profile.host.isa)
     if instructions and subject.profile.configuration.device == DEFAULT_DEVICE:
         listed = ", ".join(sorted(instructions))
         return listed, {"instructions": listed}

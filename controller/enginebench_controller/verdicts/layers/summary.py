@@ -37,7 +37,7 @@ def unlike(profiles: Sequence[Profile]) -> tuple[str, ...]:
 def _sentences(profiles: Sequence[Profile]) -> Iterator[str]:
     if len({one.model_digest for one in profiles}) > 1:
         yield from _differs("the model files differ", profiles, lambda one: f"{one.model_name} {one.model_digest[:12]}")
-    yield from _differs("the processors differ", profiles, lambda one: str(one.host.get("cpu_model") or "unknown"))
+    yield from _differs("the processors differ", profiles, lambda one: one.host.cpu_model or "unknown")
     yield from _differs("the targets differ", profiles, lambda one: one.target)
     yield from _differs("the batch differs", profiles, lambda one: str(one.configuration.batch))
     yield from _differs("the number of cores differs", profiles, lambda one: str(one.configuration.cores))
@@ -77,7 +77,7 @@ def _settings(profile: Profile) -> dict[str, str]:
         "target": profile.target,
         "configuration": CONFIGURATION.to_data(profile.configuration),
         "effective": effective,
-        "host": profile.host,
+        "host": asdict(profile.host),
     }
     return dict(_flat("", whole))
 
@@ -115,7 +115,7 @@ def summary(profiles: Sequence[Profile]) -> tuple[ComparedFigure, ...]:
 
 
 def _target(profile: Profile) -> str:
-    cpu = profile.host.get("cpu_model")
+    cpu = profile.host.cpu_model
     return f"{profile.target}: {cpu}" if cpu else profile.target
 
 

@@ -59,7 +59,7 @@ def test_the_child_computes_the_same_with_weights_half_the_size(
     weights = next(file for file in child.files if file.name == "model.bin")
     assert weights.size_bytes < 0.6 * 4 * (4 * 27 + 64 * 5)
     assert (child.format, child.name) == ("openvino_ir", "tiny-ir-fp16")
-    assert (child.parent_digest, child.derivation) == (onnx_version.digest, "OpenVINO IR, FP16 weights")
+    assert (child.parent_digest, str(child.derivation)) == (onnx_version.digest, "OpenVINO IR, FP16 weights")
 
 
 def test_names_and_the_open_batch_stay(library: ModelLibrary, onnx_version: ModelVersion) -> None:

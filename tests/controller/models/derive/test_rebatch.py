@@ -36,7 +36,7 @@ def test_a_batch_of_one_becomes_four_and_each_item_keeps_its_output(
     x = np.random.default_rng(3).standard_normal((4, 3, 4, 4)).astype("f")
     expected = np.concatenate([run(library, source, item[None]) for item in x])
     np.testing.assert_allclose(run(library, derived, x), expected, rtol=1e-5, atol=1e-5)
-    assert (derived.parent_digest, derived.derivation, derived.name) == (source.digest, "batch=4", "m-batch4")
+    assert (derived.parent_digest, str(derived.derivation), derived.name) == (source.digest, "batch=4", "m-batch4")
     described = describe(library.main_path(derived))
     assert (described.inputs[0].dims, described.outputs[0].dims) == ((4, 3, 4, 4), (4, 5))
     assert bind(described, 4).fixed_batch is None

@@ -10,7 +10,7 @@ import pytest
 from controller.verdicts.chains import ENGINE, OTHER_ENGINE, chain, conv_nodes, layer, reorder, times
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.comparisons import comparison_document
-from enginebench_controller.records import Effective, LayerState, Readback, ReadbackSource
+from enginebench_controller.records import Effective, HostFacts, LayerState, Readback, ReadbackSource
 from enginebench_controller.verdicts.layers import rows
 from enginebench_controller.verdicts.layers.profiles import compare_profiles
 from enginebench_controller.verdicts.layers.rows import LayerVerdict
@@ -164,7 +164,10 @@ def test_sides_that_are_not_alike_are_told_in_sentences_and_in_settings():
     )
     f32 = replace(bf16, precision=Readback("f32", ReadbackSource.ENGINE_API))
     second = replace(
-        second, host={"cpu_model": "Other 1"}, effective=bf16, configuration=replace(second.configuration, batch=4)
+        second,
+        host=HostFacts(cpu_model="Other 1"),
+        effective=bf16,
+        configuration=replace(second.configuration, batch=4),
     )
     found = compare_profiles([replace(first, effective=f32), second])
 

@@ -6,6 +6,7 @@ from enginebench_controller.records import (
     Coverage,
     Effective,
     EngineRef,
+    HostFacts,
     Layer,
     LayerState,
     ModelWork,
@@ -54,7 +55,7 @@ def one_pass(nodes, layers, *, sparsity=None, level=0, **fields):
         "nodes": tuple(nodes),
         "work": ModelWork(0, sum(n.flops or 0 for n in nodes), sum(n.parameters or 0 for n in nodes), 0, 0, 0, 1.0),
         "coverage": Coverage(total, total, 0, 0.1),
-        "host": {"isa": ["avx2"]},
+        "host": HostFacts(isa=("avx2",)),
     }
     identity = fields.pop("identity", f"p{'copy' if sparsity is None else sparsity}")
     return invented_profiles.profile(identity, **known | fields)

@@ -9,8 +9,11 @@ from enginebench_controller.graph.roofline import Bound
 from enginebench_controller.records import (
     Configuration,
     Coverage,
+    Derivation,
+    DerivationKind,
     Effective,
     EngineRef,
+    HostFacts,
     ModelVersion,
     Peak,
     PeakKind,
@@ -24,7 +27,7 @@ from enginebench_controller.verdicts.layers.advisor import advise
 
 NODES = tuple(conv(index) for index in range(8))
 EVEN = tuple(layer(f"layer{index}", 10, index) for index in range(8))
-VNNI = {"isa": ["avx2", "avx512_vnni"]}
+VNNI = HostFacts(isa=("avx2", "avx512_vnni"))
 
 
 def plain(layers=EVEN, nodes=NODES, **fields):
@@ -224,7 +227,7 @@ def test_thresholds_are_parameters():
 
 
 def test_an_int8_version_that_exists_is_named_with_the_commands_that_compare_it():
-    known = ModelVersion("cd" * 32, "net-int8", "onnx", (), 1, "ab" * 32, "int8 QDQ")
+    known = ModelVersion("cd" * 32, "net-int8", "onnx", (), 1, "ab" * 32, Derivation(DerivationKind.QUANTIZED))
     (plainly,) = only("int8-unused", plain(host=VNNI))
     (with_version,) = only("int8-unused", plain(host=VNNI), int8_versions=[known])
 

@@ -59,7 +59,7 @@ def test_disturbed_stretches_are_marked_and_those_that_touch_are_one(store):
     sizes = [block.iterations for block in measurement.blocks]
     assert disturbed_stretches(measurement) == ((sizes[0], sizes[0] + sizes[1]),)
 
-    more = tuple(replace(block, disturbances=("steal 3 %",)) for block in measurement.blocks[:3])
+    more = tuple(replace(block, disturbances=(invented.STEAL,)) for block in measurement.blocks[:3])
     run_on = replace(measurement, blocks=(*more, *measurement.blocks[3:]))
     assert disturbed_stretches(run_on) == ((0, sum(sizes[:3])),)
 

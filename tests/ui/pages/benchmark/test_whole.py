@@ -4,12 +4,12 @@ from dataclasses import replace
 
 from enginebench_ui.pages.benchmark.shapes.lines import labelled, lines_of
 from enginebench_ui.pages.benchmark.shapes.whole import of_originals
-from invented import measured, model
+from invented import BATCH_4, PRUNED_90, measured, model
 
 NET, COPY, NAMESAKE = (character * 64 for character in "abc")
 ORIGINAL = replace(model(), digest=NET, name="net")
-BATCH_4 = replace(model(), digest=COPY, name="net-batch4", parent_digest=NET, derivation="batch=4")
-PRUNED = replace(model(), digest=NAMESAKE, name="net-pruned", parent_digest=NET, derivation="magnitude pruning")
+COPY_4 = replace(model(), digest=COPY, name="net-batch4", parent_digest=NET, derivation=BATCH_4)
+PRUNED = replace(model(), digest=NAMESAKE, name="net-pruned", parent_digest=NET, derivation=PRUNED_90)
 
 
 def of(digest, name, identity, **fields):
@@ -23,7 +23,7 @@ def named(measurements):
 def test_a_copy_for_another_batch_is_its_original_and_makes_one_line_with_it():
     measurements = [of(NET, "net", "m1"), of(COPY, "net-batch4", "m2", batch=4)]
 
-    placed = of_originals(measurements, [ORIGINAL, BATCH_4])
+    placed = of_originals(measurements, [ORIGINAL, COPY_4])
 
     assert named(placed) == [(NET, "net")] * 2
     (line,) = lines_of(placed)
@@ -31,7 +31,7 @@ def test_a_copy_for_another_batch_is_its_original_and_makes_one_line_with_it():
 
 
 def test_an_original_that_is_not_known_lends_its_name_all_the_same():
-    assert named(of_originals([of(COPY, "net-batch4", "m1", batch=4)], [BATCH_4])) == [(NET, "net")]
+    assert named(of_originals([of(COPY, "net-batch4", "m1", batch=4)], [COPY_4])) == [(NET, "net")]
 
 
 def test_any_other_child_is_a_model_of_its_own():

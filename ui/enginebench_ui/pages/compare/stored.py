@@ -3,14 +3,13 @@
 Profiles and measurements are never rewritten, so that a comparison of two holds as long as both are there.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pandas as pd
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.records import Measurement, Peak
+from enginebench_controller.records import HostFacts, Measurement, Peak
 from enginebench_controller.records.model import families as families_of
 from enginebench_controller.store.models import Contender, Experiment
 from enginebench_controller.store.profiles import ProfileEntry
@@ -43,7 +42,7 @@ class Measured:
     """A measurement with its blocks, and what its target said of the machine then; None where that was not kept."""
 
     measurement: Measurement
-    host: Mapping[str, Any] | None
+    host: HostFacts | None
 
 
 def contenders() -> tuple[Contender, ...]:

@@ -128,7 +128,7 @@ def _model_row(model: ModelVersion, flops: str | None) -> Row:
         "FLOPs": flops,
         "Format": model.format,
         "Size (MB)": model.size_bytes / 1e6,
-        "Made by": model.derivation,
+        "Made by": str(model.derivation) if model.derivation else None,
         "Added": instant(model.created_at_unix_ns),
         "Digest": model.digest[:12],
     }

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Any
 
 import plotly.graph_objects as go
 
-from enginebench_controller.records import Interval, Measurement
+from enginebench_controller.records import HostFacts, Interval, Measurement
 from enginebench_controller.stats.comparison import Verdict
 from enginebench_controller.verdicts.doubts import flags, status_words
 from enginebench_controller.verdicts.pairing import Compared
@@ -80,7 +79,7 @@ def verdict_sentence(compared: Compared) -> str:
 
 
 def unlike_points(
-    first: Measurement, second: Measurement, hosts: Sequence[Mapping[str, Any] | None], remarks: Sequence[str] = ()
+    first: Measurement, second: Measurement, hosts: Sequence[HostFacts | None], remarks: Sequence[str] = ()
 ) -> tuple[str, ...]:
     """Return a sentence for each way in which A and B are not the same work on equal terms.
 
@@ -99,8 +98,8 @@ def _unlike_axes(first: Measurement, second: Measurement) -> Iterator[str]:
             yield f"{name} {verb}: {_plain(one)} in A, {_plain(other)} in B"
 
 
-def _unlike_hosts(hosts: Sequence[Mapping[str, Any] | None]) -> Iterator[str]:
-    known = [str(host.get("cpu_model") or "unknown") if host else "unknown" for host in hosts]
+def _unlike_hosts(hosts: Sequence[HostFacts | None]) -> Iterator[str]:
+    known = [(host and host.cpu_model) or "unknown" for host in hosts]
     if len(set(known)) > 1:
         yield f"processors differ: {known[0]} in A, {known[1]} in B"
 

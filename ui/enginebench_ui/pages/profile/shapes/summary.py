@@ -167,7 +167,7 @@ def facts(profile: Profile) -> tuple[tuple[str, str], ...]:
         ("Device", asked.device),
         ("Precision", f"{readback(got.precision)}, asked for {asked.precision}"),
         ("Threads", readback(got.threads)),
-        ("Target", f"{profile.target}, {profile.host.get('cpu_model') or UNKNOWN}"),
+        ("Target", f"{profile.target}, {profile.host.cpu_model or UNKNOWN}"),
         ("Run", f"{instant(profile.created_at_unix_ns)}, {_inferences(profile)}"),
         *((("Engine options", _options(profile)),) if asked.options else ()),
         *((("Prepared", "; ".join(got.prepared)),) if got.prepared else ()),
@@ -239,7 +239,7 @@ def _zero_now(work: ModelWork) -> str:
 
 
 def _instruction_sets(profile: Profile) -> str:
-    offered = ", ".join(map(str, profile.host.get("isa") or ()))
+    offered = ", ".join(profile.host.isa)
     used = profile.effective.isa
     if used is None:
         return f"machine has {offered}" if offered else UNKNOWN
