@@ -99,7 +99,7 @@ async def test_a_dry_run_waits_for_nobody_who_uses_this_machine(
         expansion = await plan_only(
             home, BenchmarkOrder(make_plan({"models": [str(model)], "engines": ["fake"]}, "run"))
         )
-    assert [job.target for job in expansion.jobs] == [LOCAL_TARGET]
+    assert [case.target for case in expansion.cases] == [LOCAL_TARGET]
 
 
 def test_who_is_trusted_reaches_the_agent_of_this_machine(

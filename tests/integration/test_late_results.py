@@ -21,7 +21,7 @@ BOUND_SECONDS = 1.0
 
 
 class Told:
-    """A reporter that keeps how jobs ended, and calls back."""
+    """A reporter that keeps how cases ended, and calls back."""
 
     def __init__(self, on_finished: Callable[[], None] = lambda: None) -> None:
         self._on_finished = on_finished
@@ -33,7 +33,7 @@ class Told:
     def running(self, *_: Any) -> None:
         """Nobody asks."""
 
-    def finished(self, job: Any, outcome_id: str, status: Any, failure: Any) -> None:
+    def finished(self, case: Any, outcome_id: str, status: Any, failure: Any) -> None:
         self.kinds.append(failure.kind.value if failure else None)
         self._on_finished()
 

@@ -11,7 +11,7 @@ from enginebench_controller.graph.matching.layers_to_nodes import match_layers
 from enginebench_controller.graph.matching.matched import MatchedProfile
 from enginebench_controller.graph.matching.profile_to_profile import join
 from enginebench_controller.graph.reading import read_source_graph
-from enginebench_controller.models.derive.quantizer import quantized
+from enginebench_controller.models.derive.onnxruntime_int8 import quantized
 from enginebench_controller.models.inputs.values import seeded_inputs
 from enginebench_controller.models.zoo import build_bytes, zoo_model
 from enginebench_controller.records import InputTensor

@@ -1,4 +1,4 @@
-"""How a benchmark is coming along, on stderr: a bar with the time left, and a line for every finished job."""
+"""How a benchmark is coming along, on stderr: a bar with the time left, and a line for every finished case."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,7 +29,7 @@ from enginebench_controller.runs.resuming import missing_outcomes
 
 @contextmanager
 def announcing() -> Iterator[Announce]:
-    """Give what tells of an expansion: its notes are remarks, and then its jobs are drawn as a bar."""
+    """Give what tells of an expansion: its notes are remarks, and then its cases are drawn as a bar."""
     with LiveReporter() as reporter:
         folder = own_folder()
         written = ProgressWriter(folder) if folder else None
@@ -37,7 +37,7 @@ def announcing() -> Iterator[Announce]:
         def announce(expansion: Expansion, benchmark_id: str | None) -> Reporter:
             for note in expansion.notes:
                 remark(f"note: {note}")
-            reporter.begin(expansion.jobs)
+            reporter.begin(expansion.cases)
             if written is None:
                 return reporter
             written.begin(expansion, benchmark_id)
@@ -67,20 +67,20 @@ class _Both:
     def __init__(self, first: Reporter, second: Reporter) -> None:
         self._reporters = (first, second)
 
-    def uploading(self, job: Case, sent_bytes: int, total_bytes: int) -> None:
+    def uploading(self, case: Case, sent_bytes: int, total_bytes: int) -> None:
         """See `remote_run.Reporter`."""
         for one in self._reporters:
-            one.uploading(job, sent_bytes, total_bytes)
+            one.uploading(case, sent_bytes, total_bytes)
 
-    def running(self, job: Case, process: int, phase: str, elapsed_ns: int, expected_ns: int) -> None:
+    def running(self, case: Case, process: int, phase: str, elapsed_ns: int, expected_ns: int) -> None:
         """See `remote_run.Reporter`."""
         for one in self._reporters:
-            one.running(job, process, phase, elapsed_ns, expected_ns)
+            one.running(case, process, phase, elapsed_ns, expected_ns)
 
-    def finished(self, job: Case, outcome_id: str, status: Status, failure: Failure | None) -> None:
+    def finished(self, case: Case, outcome_id: str, status: Status, failure: Failure | None) -> None:
         """See `remote_run.Reporter`."""
         for one in self._reporters:
-            one.finished(job, outcome_id, status, failure)
+            one.finished(case, outcome_id, status, failure)
 
 
 REDRAWS_PER_SECOND = 2
@@ -88,14 +88,14 @@ REDRAWS_PER_SECOND = 2
 
 
 class LiveReporter:
-    """Draws progress. Use as a context manager; the jobs are given before anything runs."""
+    """Draws progress. Use as a context manager; the cases are given before anything runs."""
 
     def __init__(self) -> None:
         self._progress = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
             TaskProgressColumn(),
-            TextColumn("{task.fields[done]}/{task.fields[jobs]}", markup=False),
+            TextColumn("{task.fields[done]}/{task.fields[cases]}", markup=False),
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
@@ -105,7 +105,7 @@ class LiveReporter:
         )
         self._current_ns: dict[str, int] = {}
         self._task: TaskID | None = None
-        self._jobs = 0
+        self._cases = 0
         self._total_ns = 0
         self._finished_ns = 0
         self._count = 0
@@ -119,47 +119,47 @@ class LiveReporter:
         if self._progress.live.is_started:  # stopped without a start, it would print an empty line
             self._progress.stop()
 
-    def begin(self, jobs: Sequence[Case]) -> None:
-        """Show the bar for these jobs, where it can be drawn over again; later ones prolong it."""
-        self._jobs += len(jobs)
-        self._total_ns += sum(map(_expected_ns, jobs))
+    def begin(self, cases: Sequence[Case]) -> None:
+        """Show the bar for these cases, where it can be drawn over again; later ones prolong it."""
+        self._cases += len(cases)
+        self._total_ns += sum(map(_expected_ns, cases))
         if self._task is None:
-            self._task = self._progress.add_task("starting", total=self._total_ns, done=0, jobs=self._jobs)
-        self._progress.update(self._task, total=self._total_ns, jobs=self._jobs)
+            self._task = self._progress.add_task("starting", total=self._total_ns, done=0, cases=self._cases)
+        self._progress.update(self._task, total=self._total_ns, cases=self._cases)
         if self._progress.console.is_interactive:
             self._progress.start()
 
-    def uploading(self, job: Case, sent_bytes: int, total_bytes: int) -> None:
+    def uploading(self, case: Case, sent_bytes: int, total_bytes: int) -> None:
         """See `remote_run.Reporter`."""
-        self._show(job, f"uploading {sent_bytes / 1e6:.0f} of {total_bytes / 1e6:.0f} MB")
+        self._show(case, f"uploading {sent_bytes / 1e6:.0f} of {total_bytes / 1e6:.0f} MB")
 
-    def running(self, job: Case, process: int, phase: str, elapsed_ns: int, expected_ns: int) -> None:
+    def running(self, case: Case, process: int, phase: str, elapsed_ns: int, expected_ns: int) -> None:
         """See `remote_run.Reporter`."""
-        before_ns = job.configuration.stop.warmup_ns if phase == "steady_state" else 0
-        share_ns = _expected_ns(job) // job.configuration.stop.processes
-        self._current_ns[job.outcome_id] = process * share_ns + min(share_ns, before_ns + elapsed_ns)
-        self._show(job, f"{_which(job, process)}{phase.replace('_', ' ')}{_share(elapsed_ns, expected_ns)}")
+        before_ns = case.configuration.stop.warmup_ns if phase == "steady_state" else 0
+        share_ns = _expected_ns(case) // case.configuration.stop.processes
+        self._current_ns[case.outcome_id] = process * share_ns + min(share_ns, before_ns + elapsed_ns)
+        self._show(case, f"{_which(case, process)}{phase.replace('_', ' ')}{_share(elapsed_ns, expected_ns)}")
 
-    def finished(self, job: Case, outcome_id: str, status: Status, failure: Failure | None) -> None:
+    def finished(self, case: Case, outcome_id: str, status: Status, failure: Failure | None) -> None:
         """See `remote_run.Reporter`."""
-        self._current_ns.pop(job.outcome_id, None)
-        self._finished_ns += _expected_ns(job)
+        self._current_ns.pop(case.outcome_id, None)
+        self._finished_ns += _expected_ns(case)
         self._count += 1
         why = f": {failure.message}" if failure else ""
-        line = f"[{self._count}/{self._jobs}] {job.target} · {job.title} · {status}{why}"
+        line = f"[{self._count}/{self._cases}] {case.target} · {case.title} · {status}{why}"
         self._progress.console.print(plain(line), soft_wrap=True)
-        self._show(job, str(status))
+        self._show(case, str(status))
 
-    def _show(self, job: Case, doing: str) -> None:
+    def _show(self, case: Case, doing: str) -> None:
         completed = self._finished_ns + sum(self._current_ns.values())
-        description = plain(f"{job.title}: {doing}").plain
+        description = plain(f"{case.title}: {doing}").plain
         if self._task is None:
             return
         self._progress.update(self._task, completed=completed, description=description, done=self._count)
 
 
-def _which(job: Case, process: int) -> str:
-    processes = job.configuration.stop.processes
+def _which(case: Case, process: int) -> str:
+    processes = case.configuration.stop.processes
     return f"process {process + 1}/{processes}, " if processes > 1 else ""
 
 
@@ -167,8 +167,8 @@ def _share(elapsed_ns: int, expected_ns: int) -> str:
     return f" {min(100, 100 * elapsed_ns // expected_ns)} %" if expected_ns else ""
 
 
-def _expected_ns(job: Case) -> int:
-    return expected_of_rule(job.configuration.stop)
+def _expected_ns(case: Case) -> int:
+    return expected_of_rule(case.configuration.stop)
 
 
 def remind(home: Home) -> None:

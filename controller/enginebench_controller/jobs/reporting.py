@@ -13,7 +13,7 @@ from enginebench_controller.records import Failure, Status
 
 @dataclass
 class _Course:
-    """What is known of one lane, in seconds: what its jobs were expected to take, and what those that ended took."""
+    """What is known of one lane, in seconds: what its cases were expected to take, and what those that ended took."""
 
     since_s: float
     open_s: float = 0.0
@@ -23,15 +23,15 @@ class _Course:
 
     @property
     def pace(self) -> float | None:
-        """Seconds taken a second expected; None before the first job that worked."""
+        """Seconds taken a second expected; None before the first case that worked."""
         return self.worked_s / self.worked_expected_s if self.worked_expected_s else None
 
 
 class Pace:
-    """Follows the jobs of each lane, which come one after the other or all together in turns; `clock` is in seconds.
+    """Follows the cases of each lane, which come one after the other or all together in turns; `clock` is in seconds.
 
     A measurement may go on for as long as its interval takes, so what the stop rules promise is corrected by what the
-    jobs that worked really took. One that failed says nothing about the others.
+    cases that worked really took. One that failed says nothing about the others.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -39,22 +39,22 @@ class Pace:
         self._began_s = clock()
         self._courses: defaultdict[Lane, _Course] = defaultdict(lambda: _Course(clock()))
 
-    def add(self, jobs: Sequence[Case]) -> None:
+    def add(self, cases: Sequence[Case]) -> None:
         """These are to come."""
-        for job in jobs:
-            self._courses[lane(job)].open_s += _expected_s(job)
+        for case in cases:
+            self._courses[lane(case)].open_s += _expected_s(case)
 
-    def begun(self, job: Case) -> None:
+    def begun(self, case: Case) -> None:
         """This one is being carried out."""
-        self._courses[lane(job)].begun_s[job.outcome_id] = _expected_s(job)
+        self._courses[lane(case)].begun_s[case.outcome_id] = _expected_s(case)
 
-    def finished(self, job: Case, *, worked: bool) -> None:
+    def finished(self, case: Case, *, worked: bool) -> None:
         """This one has ended."""
-        course, now = self._courses[lane(job)], self._clock()
-        course.open_s -= _expected_s(job)
-        course.begun_s.pop(job.outcome_id, None)
+        course, now = self._courses[lane(case)], self._clock()
+        course.open_s -= _expected_s(case)
+        course.begun_s.pop(case.outcome_id, None)
         if worked:
-            course.worked_expected_s += _expected_s(job)
+            course.worked_expected_s += _expected_s(case)
             course.worked_s += now - course.since_s
         course.since_s = now
 
@@ -79,8 +79,8 @@ class Pace:
         return sum(known) / len(known) if known else 1.0
 
 
-def _expected_s(job: Case) -> float:
-    return expected_ns(job.configuration.stop) / 1e9
+def _expected_s(case: Case) -> float:
+    return expected_ns(case.configuration.stop) / 1e9
 
 
 WRITE_EVERY_S = 0.5
@@ -102,10 +102,10 @@ class ProgressWriter:
     def begin(self, expansion: Expansion, benchmark_id: str | None) -> None:
         """Take on these cells, behind those there are; they are of this benchmark, or each becomes a profile."""
         self._benchmark_id = benchmark_id
-        for job in expansion.jobs:
-            self._places[job.outcome_id] = len(self._cells)
-            self._cells.append(_cell(job))
-        self._pace.add(expansion.jobs)
+        for case in expansion.cases:
+            self._places[case.outcome_id] = len(self._cells)
+            self._cells.append(_cell(case))
+        self._pace.add(expansion.cases)
         notes = dict.fromkeys([*self._rest.notes, *expansion.notes])
         self._rest = replace(self._rest, notes=tuple(notes), total=len(self._cells))
         if benchmark_id is not None:
@@ -138,34 +138,34 @@ class ProgressWriter:
         ]
         self._write()
 
-    def uploading(self, job: Case, sent_bytes: int, total_bytes: int) -> None:
+    def uploading(self, case: Case, sent_bytes: int, total_bytes: int) -> None:
         """See `remote_run.Reporter`."""
-        self._run(job, f"uploading {sent_bytes / 1e6:.0f} of {total_bytes / 1e6:.0f} MB")
+        self._run(case, f"uploading {sent_bytes / 1e6:.0f} of {total_bytes / 1e6:.0f} MB")
 
-    def running(self, job: Case, process: int, phase: str, elapsed_ns: int, expected_ns: int) -> None:
+    def running(self, case: Case, process: int, phase: str, elapsed_ns: int, expected_ns: int) -> None:
         """See `remote_run.Reporter`."""
-        processes = job.configuration.stop.processes
+        processes = case.configuration.stop.processes
         which = f"process {process + 1} of {processes}, " if processes > 1 else ""
-        self._run(job, f"{which}{phase.replace('_', ' ')}")
+        self._run(case, f"{which}{phase.replace('_', ' ')}")
 
-    def finished(self, job: Case, outcome_id: str, status: Status, failure: Failure | None) -> None:
+    def finished(self, case: Case, outcome_id: str, status: Status, failure: Failure | None) -> None:
         """See `remote_run.Reporter`."""
-        place = self._places[job.outcome_id]
+        place = self._places[case.outcome_id]
         reason = failure.message if failure else ""
         self._cells[place] = replace(
             self._cells[place], state=CellState(status.value), doing="", reason=reason, outcome_id=outcome_id
         )
-        self._pace.finished(job, worked=status.has_numbers)
+        self._pace.finished(case, worked=status.has_numbers)
         if self._benchmark_id is None:
             self._add(Made(MadeKind.PROFILE, outcome_id))
         self._write()
 
-    def _run(self, job: Case, doing: str) -> None:
-        place = self._places[job.outcome_id]
+    def _run(self, case: Case, doing: str) -> None:
+        place = self._places[case.outcome_id]
         began = self._cells[place].state is CellState.QUEUED
         self._cells[place] = replace(self._cells[place], state=CellState.RUNNING, doing=doing)
         if began:
-            self._pace.begun(job)
+            self._pace.begun(case)
             self._write()
         else:
             self._write_now_and_then()
@@ -191,13 +191,13 @@ class ProgressWriter:
         self._written_s = time.monotonic()
 
 
-def _cell(job: Case) -> Cell:
+def _cell(case: Case) -> Cell:
     return Cell(
-        title=job.title,
-        target=job.target,
-        model=job.model.name,
-        engine=" ".join(filter(None, (job.engine.name, job.engine.version))),
-        device=job.configuration.device,
-        batch=job.configuration.batch,
-        cores=job.configuration.cores,
+        title=case.title,
+        target=case.target,
+        model=case.model.name,
+        engine=" ".join(filter(None, (case.engine.name, case.engine.version))),
+        device=case.configuration.device,
+        batch=case.configuration.batch,
+        cores=case.configuration.cores,
     )

@@ -1,4 +1,4 @@
-"""From a plan to jobs: every configuration, the reasons why some of them cannot be, and how long the others take."""
+"""From a plan to cases: every configuration, the reasons why some of them cannot be, and how long the others take."""
 
 import itertools
 import math
@@ -82,23 +82,23 @@ class Case:
 
 @dataclass(frozen=True)
 class Expansion:
-    """All jobs of a plan, and what a person should know about them.
+    """All cases of a plan, and what a person should know about them.
 
     `left_out` are those of the notes that tell of models which nothing can be made of: the others run, and the command
     counts as failed in part.
     """
 
-    jobs: tuple[Case, ...]
+    cases: tuple[Case, ...]
     notes: tuple[str, ...]
     left_out: tuple[str, ...] = ()
 
 
-def in_random_order(jobs: Sequence[T], seed: int) -> tuple[T, ...]:
-    """The jobs in the order to carry them out in.
+def in_random_order(cases: Sequence[T], seed: int) -> tuple[T, ...]:
+    """The cases in the order to carry them out in.
 
     A grid that runs in its own order confounds its axes with everything that drifts meanwhile.
     """
-    shuffled = list(jobs)
+    shuffled = list(cases)
     random.Random(seed).shuffle(shuffled)  # noqa: S311  # an order, not a secret
     return tuple(shuffled)
 
@@ -111,15 +111,15 @@ def expand(plan: Plan, snapshots: Sequence[TargetSnapshot], bind: Bind) -> Expan
     """
     _refuse_too_many(plan, snapshots)
     told = _Told()
-    jobs = [job for grid in plan.grids() for job in _grid(grid, snapshots, bind, told)]
+    cases = [case for grid in plan.grids() for case in _grid(grid, snapshots, bind, told)]
     if plan.device_takes_turns:
-        told.refusals.update(dict.fromkeys(_crowds(jobs)))
+        told.refusals.update(dict.fromkeys(_crowds(cases)))
     if told.refusals:
         raise PlanError("nothing was run, because:\n" + _listed([*told.refusals, *told.unable]))
-    if not jobs and told.unable:
+    if not cases and told.unable:
         raise PlanError("nothing was run, because no engine here can do it; ask for less:\n" + _listed(told.unable))
     missing = [f"{rung.name} is not available: {rung.unavailable}" for rung in plan.rungs if rung.unavailable]
-    return Expansion(tuple(jobs), (*told.left_out, *told.notes, *told.unable, *missing), tuple(told.left_out))
+    return Expansion(tuple(cases), (*told.left_out, *told.notes, *told.unable, *missing), tuple(told.left_out))
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ def _grid(plan: Plan, snapshots: Sequence[TargetSnapshot], bind: Bind, told: _To
     for snapshot, (name, batch) in itertools.product(snapshots, bound):
         model = bound[name, batch]
         for engine in _engines(plan, snapshot, model.version, told):
-            yield from _jobs(plan, snapshot, engine, model, batch, told)
+            yield from _cases(plan, snapshot, engine, model, batch, told)
 
 
 def _bound_models(plan: Plan, bind: Bind, told: _Told) -> dict[tuple[str, int], BoundModel]:
@@ -207,7 +207,7 @@ def _engines(plan: Plan, snapshot: TargetSnapshot, version: ModelVersion, told: 
             told.refusals[sentence] = None
 
 
-def _jobs(
+def _cases(
     plan: Plan,
     snapshot: TargetSnapshot,
     engine: AvailableEngine,
@@ -246,9 +246,9 @@ def _devices(plan: Plan, engine: AvailableEngine, target: str, told: _Told) -> S
     return [by_name[name.lower()] for name in plan.devices if name.lower() in by_name]
 
 
-def _crowds(jobs: Sequence[Case]) -> Iterator[str]:
-    """Why jobs cannot all be alive together."""
-    for (target, _), count in Counter((job.target, job.resources) for job in jobs).items():
+def _crowds(cases: Sequence[Case]) -> Iterator[str]:
+    """Why cases cannot all be alive together."""
+    for (target, _), count in Counter((case.target, case.resources) for case in cases).items():
         if count > MAX_INTERLEAVED:
             yield f"{count} configurations of one device of {target} cannot be interleaved, only {MAX_INTERLEAVED}"
 
@@ -308,12 +308,12 @@ OVERHEAD_NS = 2_000_000_000
 """A guess at reading, compiling and teardown of one process, which differ from model to model."""
 
 Lane = tuple[str, tuple[str, ...]]
-"""A target and the resources there that a job occupies: jobs of one lane follow each other, lanes run side by side."""
+"""A target and the resources there that a case occupies: those of a lane follow each other, lanes run side by side."""
 
 
-def lane(job: Case) -> Lane:
-    """The lane a job is in."""
-    return job.target, job.resources
+def lane(case: Case) -> Lane:
+    """The lane a case is in."""
+    return case.target, case.resources
 
 
 def expected_ns(rule: StopRule) -> int:
@@ -326,11 +326,11 @@ def longest_ns(rule: StopRule) -> int:
     return rule.max_duration_ns + rule.processes * (rule.warmup_ns + OVERHEAD_NS)
 
 
-def expected_range_ns(jobs: Iterable[Case]) -> tuple[int, int]:
-    """The estimate for all jobs: the time of the longest lane when all end as soon, and as late, as they may."""
+def expected_range_ns(cases: Iterable[Case]) -> tuple[int, int]:
+    """The estimate for all cases: the time of the longest lane when all end as soon, and as late, as they may."""
     soonest: defaultdict[Lane, int] = defaultdict(int)
     latest: defaultdict[Lane, int] = defaultdict(int)
-    for job in jobs:
-        soonest[lane(job)] += expected_ns(job.configuration.stop)
-        latest[lane(job)] += longest_ns(job.configuration.stop)
+    for case in cases:
+        soonest[lane(case)] += expected_ns(case.configuration.stop)
+        latest[lane(case)] += longest_ns(case.configuration.stop)
     return max(soonest.values(), default=0), max(latest.values(), default=0)

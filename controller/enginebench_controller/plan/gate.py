@@ -354,17 +354,17 @@ def _common_engine(plan: Plan, snapshot: TargetSnapshot, binder: Binder) -> str:
 
 def check_sides(expansion: Expansion) -> None:
     """Raise `InputError` where the sides are not one configuration each, or do not take the same inputs."""
-    if len(expansion.jobs) != len(ROLES):
+    if len(expansion.cases) != len(ROLES):
         raise InputError("\n".join(["a side comes to nothing", *expansion.notes]))
-    base, head, _ = expansion.jobs
+    base, head, _ = expansion.cases
     if base.resources != head.resources:
         raise InputError("base and head would use different devices, so they cannot take turns: give --device")
     if [(one.name, one.dtype, one.shape) for one in base.configuration.inputs] != [
         (one.name, one.dtype, one.shape) for one in head.configuration.inputs
     ]:
         told = [
-            ", ".join(f"{one.name} {one.dtype} {'x'.join(map(str, one.shape))}" for one in job.configuration.inputs)
-            for job in (base, head)
+            ", ".join(f"{one.name} {one.dtype} {'x'.join(map(str, one.shape))}" for one in case.configuration.inputs)
+            for case in (base, head)
         ]
         raise InputError(
             f"the two models take other inputs, so they cannot be compared: {told[0]} in {base.model.name}, {told[1]} "

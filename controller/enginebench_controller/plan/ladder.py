@@ -225,8 +225,8 @@ class _Planner:
     def _job(self, fields: Mapping[str, Any]) -> Case:
         """The one configuration these fields stand for. Raises `PlanError` where it is impossible."""
         trial = make_plan(self._plan.document() | dict(fields), "ladder")
-        (job,) = expand(trial, [self._snapshot], self._binder).jobs
-        return job
+        (case,) = expand(trial, [self._snapshot], self._binder).cases
+        return case
 
     def _device(self, step: RungStep) -> str:
         """The device's name on this target. The expansion refuses one that is not there, with what there is."""

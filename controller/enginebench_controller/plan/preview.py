@@ -47,7 +47,7 @@ def preview(
             expansion = with_sparsities(expansion, sparsities, snapshots, leave_out=leave_out)
     except InputError as error:
         return Preview(None, _reasons(str(error)))
-    if not expansion.jobs:
+    if not expansion.cases:
         return Preview(None, ("no engine on these targets reads these models", *expansion.notes))
     return Preview(expansion)
 

@@ -29,25 +29,28 @@ def with_sparsities(
     leave_out: bool,
     optimization_level: int | None = None,
 ) -> Expansion:
-    """Every job once for each sparsity, at this level if one is given. Jobs of engines that cannot impose it are left
+    """Every case once for each sparsity, at this level if one is given. Cases of engines that cannot impose it are left
     out with a note.
 
     Raises `PlanError` where no engine can, and, unless they may be left out, where any cannot.
     """
-    if any(IMPOSED_SPARSITY in job.configuration.options for job in expansion.jobs):
+    if any(IMPOSED_SPARSITY in case.configuration.options for case in expansion.cases):
         raise PlanError(f"--sparsity and --option …{IMPOSED_SPARSITY}=… are two answers to one question; give one")
     able = set(_imposing(snapshots))
-    jobs = tuple(
-        _at(job, share, optimization_level) for job in expansion.jobs if _engine(job) in able for share in sparsities
+    cases = tuple(
+        _at(case, share, optimization_level)
+        for case in expansion.cases
+        if _engine(case) in able
+        for share in sparsities
     )
-    unable = list(dict.fromkeys(job.engine.name for job in expansion.jobs if _engine(job) not in able))
-    if unable and (not jobs or not leave_out):
+    unable = list(dict.fromkeys(case.engine.name for case in expansion.cases if _engine(case) not in able))
+    if unable and (not cases or not leave_out):
         raise PlanError(
             f"{', '.join(unable)} cannot impose sparsity: that takes an engine with the option {IMPOSED_SPARSITY}, "
             "such as deepsparse; write --engine deepsparse, or ask for no sparsity"
         )
     notes = (f"{name} is left out: it cannot impose sparsity" for name in unable)
-    return Expansion(jobs, (*expansion.notes, *notes), expansion.left_out)
+    return Expansion(cases, (*expansion.notes, *notes), expansion.left_out)
 
 
 def _imposing(snapshots: Sequence[TargetSnapshot]) -> Iterator[tuple[str, str, str]]:
@@ -57,12 +60,12 @@ def _imposing(snapshots: Sequence[TargetSnapshot]) -> Iterator[tuple[str, str, s
                 yield snapshot.target, engine.name, engine.environment
 
 
-def _engine(job: Case) -> tuple[str, str, str]:
-    return job.target, job.engine.name, job.engine.environment
+def _engine(case: Case) -> tuple[str, str, str]:
+    return case.target, case.engine.name, case.engine.environment
 
 
-def _at(job: Case, share: float, level: int | None) -> Case:
-    options = {**job.configuration.options, IMPOSED_SPARSITY: f"{share:g}"}
+def _at(case: Case, share: float, level: int | None) -> Case:
+    options = {**case.configuration.options, IMPOSED_SPARSITY: f"{share:g}"}
     if level is not None:
         options[OPTIMIZATION_LEVEL] = str(level)
-    return replace(job, configuration=replace(job.configuration, options=options), outcome_id=uuid.uuid4().hex)
+    return replace(case, configuration=replace(case.configuration, options=options), outcome_id=uuid.uuid4().hex)

@@ -29,7 +29,7 @@ def compared_work(configuration: Configuration) -> tuple[object, ...]:
 def in_turns(
     plan: Plan, expansion: Expansion, snapshots: Sequence[TargetSnapshot], models: Iterable[ModelVersion] = ()
 ) -> Expansion:
-    """Let the jobs that one answer compares take turns, with more and shorter processes.
+    """Let the cases that one answer compares take turns, with more and shorter processes.
 
     `models` tell which versions are one family. Those that cannot be alive together run alone, as a note says; nothing
     changes for plans that say otherwise, and for ladders, whose rungs are no rivals.
@@ -39,28 +39,28 @@ def in_turns(
     memory = {snapshot.target: snapshot.host.memory_bytes for snapshot in snapshots}
     names: dict[str, str] = {}
     notes = []
-    for number, group in enumerate(_groups(expansion.jobs, models)):
+    for number, group in enumerate(_groups(expansion.cases, models)):
         if why := _hindrance(group, memory[group[0].target]):
             notes.append(f"{_work(group[0])}: measured one after the other, not in turns: {why}")
         else:
-            names |= {job.outcome_id: f"turns-{number}" for job in group}
+            names |= {case.outcome_id: f"turns-{number}" for case in group}
     rule = plan.stop_rule(in_turns=True)
-    jobs = [
-        replace(job, turns=names[job.outcome_id], configuration=replace(job.configuration, stop=rule))
-        if job.outcome_id in names
-        else job
-        for job in expansion.jobs
+    cases = [
+        replace(case, turns=names[case.outcome_id], configuration=replace(case.configuration, stop=rule))
+        if case.outcome_id in names
+        else case
+        for case in expansion.cases
     ]
-    return replace(expansion, jobs=tuple(jobs), notes=(*expansion.notes, *notes))
+    return replace(expansion, cases=tuple(cases), notes=(*expansion.notes, *notes))
 
 
-def _groups(jobs: Sequence[Case], models: Iterable[ModelVersion]) -> list[list[Case]]:
-    """The jobs that one answer compares, where there are two or more."""
-    root = families([*models, *(job.model for job in jobs)])
+def _groups(cases: Sequence[Case], models: Iterable[ModelVersion]) -> list[list[Case]]:
+    """The cases that one answer compares, where there are two or more."""
+    root = families([*models, *(case.model for case in cases)])
     found: dict[object, list[Case]] = defaultdict(list)
-    for job in jobs:
-        work = compared_work(job.configuration)
-        found[job.target, job.resources, root[job.model.digest], work].append(job)
+    for case in cases:
+        work = compared_work(case.configuration)
+        found[case.target, case.resources, root[case.model.digest], work].append(case)
     return [group for group in found.values() if len(group) > 1]
 
 
@@ -70,21 +70,21 @@ def _hindrance(group: Sequence[Case], memory_bytes: int | None) -> str | None:
         return "the arrivals of an open loop wait for nobody's turn"
     if len(group) > MAX_INTERLEAVED:
         return f"they are {len(group)}, and at most {MAX_INTERLEAVED} take turns"
-    needed = sum(ENGINE_BYTES + COPIES_OF_A_MODEL * job.model.size_bytes for job in group)
+    needed = sum(ENGINE_BYTES + COPIES_OF_A_MODEL * case.model.size_bytes for case in group)
     if memory_bytes and needed > MEMORY_SHARE * memory_bytes:
         return f"all together they would take about {needed / 1e9:.2g} GB, and the target has {memory_bytes / 1e9:.2g}"
     return None
 
 
-def _work(job: Case) -> str:
-    asked = job.configuration
-    where = f"{job.target}, {asked.device}, batch {asked.batch}, {asked.cores} cores, {describe_load(asked)}"
-    return f"{job.model.name} ({where})"
+def _work(case: Case) -> str:
+    asked = case.configuration
+    where = f"{case.target}, {asked.device}, batch {asked.batch}, {asked.cores} cores, {describe_load(asked)}"
+    return f"{case.model.name} ({where})"
 
 
 @dataclass(frozen=True)
 class Interleave:
-    """That jobs are to be alive together and to take turns, in an order drawn with this seed: all those of a device,
+    """That cases are to be alive together and to take turns, in an order drawn with this seed: all those of a device,
     or else those whose turns have the same name.
     """
 

@@ -76,10 +76,10 @@ async def run_in_session(
     `enough` may end the rounds of what is interleaved early.
     """
     expansion = await in_thread(_expand, home, order.plan, session.snapshots, binder)
-    if not expansion.jobs:
+    if not expansion.cases:
         raise InputError("the plan comes to nothing: no engine on these targets reads these models")
     benchmark = _new_benchmark(order, binder.digests, expansion)
-    pending = _pending(benchmark, expansion.jobs, order.plan)
+    pending = _pending(benchmark, expansion.cases, order.plan)
     with written(home.path, pending) as claim:
         try:
             _record(home, benchmark, expansion, session, binder)
@@ -135,7 +135,7 @@ def _new_benchmark(order: BenchmarkOrder, digests: dict[str, str], expansion: Ex
         plan=order.plan.document()
         | {"order_seed": order.plan.seed_of_order(), "digests": digests}
         | ({"left_out": list(expansion.left_out)} if expansion.left_out else {})
-        | ({"members": _members(order.plan, expansion.jobs)} if order.plan.gate else {}),
+        | ({"members": _members(order.plan, expansion.cases)} if order.plan.gate else {}),
         rerun_of=order.rerun_of,
     )
 
@@ -160,7 +160,7 @@ def _pending(benchmark: Benchmark, cases: Sequence[Case], plan: Plan) -> Pending
 
 def _record(home: Home, benchmark: Benchmark, expansion: Expansion, session: TargetSession, binder: Binder) -> None:
     home.store.add_benchmark(benchmark, session.snapshots)
-    for version in {one.digest: one for one in (*binder.versions, *(job.model for job in expansion.jobs))}.values():
+    for version in {one.digest: one for one in (*binder.versions, *(case.model for case in expansion.cases))}.values():
         home.store.save_model(version)
 
 

@@ -1,6 +1,6 @@
-"""Carrying jobs out: all targets at once, one job or one interleaved group a device at a time.
+"""Carrying cases out: all targets at once, one case or one interleaved group a device at a time.
 
-A job is as many runs as its measurement has processes, one after the other. Their results come together in a file of
+A case is as many runs as its measurement has processes, one after the other. Their results come together in a file of
 raw samples and become one measurement; that is stored, and then the runs are acknowledged.
 """
 
@@ -38,7 +38,7 @@ class SoFar:
     by (process, block).
     """
 
-    job: Case
+    case: Case
     outcome_id: str
     processes: tuple[Process, ...]
     blocks: tuple[Block, ...]
@@ -66,7 +66,7 @@ CANCELLED = Failure(FailureKind.CANCELLED, "the benchmark was cancelled before t
 
 @dataclass(frozen=True)
 class Group:
-    """Jobs of one device that are carried out together: a single one, or several in turns."""
+    """Cases of one device that are carried out together: a single one, or several in turns."""
 
     name: str
     members: tuple[Undertaking, ...]
@@ -79,9 +79,9 @@ class Group:
         return self.interleave is not None and len(self.members) > 1
 
     @property
-    def job(self) -> Case:
-        """One of the jobs: all of them have its target and its resources."""
-        return self.members[0].job
+    def case(self) -> Case:
+        """One of the cases: all of them have its target and its resources."""
+        return self.members[0].case
 
 
 async def execute(
@@ -92,9 +92,9 @@ async def execute(
     interleave: Interleave | None = None,
     enough: Enough | None = None,
 ) -> None:
-    """Carry out all jobs, those of a device in this order, and hand each outcome to `keep`.
+    """Carry out all cases, those of a device in this order, and hand each outcome to `keep`.
 
-    A failed job stops no other. When cancelled, running children are ended and their typed outcome is kept too. Jobs
+    A failed case stops no other. When cancelled, running children are ended and their typed outcome is kept too. Cases
     that take turns are in memory at the same time, and `enough` may end their rounds early.
     """
     async with asyncio.TaskGroup() as tasks:
@@ -102,21 +102,21 @@ async def execute(
             tasks.create_task(_carry_out(bench, group, benchmark_id, keep))
 
 
-async def run_once(bench: Bench, job: Case, run_id: str, kind: run_pb2.RunKind) -> run_pb2.RunResult:
+async def run_once(bench: Bench, case: Case, run_id: str, kind: run_pb2.RunKind) -> run_pb2.RunResult:
     """One run from upload to result, without acknowledging it.
 
     Raises `UnreachableError` when the target is gone for good, `AgentError` when it refuses, and of these
     `RunUnknownError` when it was restarted meanwhile.
     """
-    await remote_run.upload(bench, job)
+    await remote_run.upload(bench, case)
     try:
-        await remote_run.start(bench, job, outcome.run_spec(job, run_id, kind, bench.timeout_ns))
-        await remote_run.follow(bench, job, run_id)
+        await remote_run.start(bench, case, outcome.run_spec(case, run_id, kind, bench.timeout_ns))
+        await remote_run.follow(bench, case, run_id)
     except asyncio.CancelledError:
-        await remote_run.cancel(bench, job, run_id)
-        await remote_run.acknowledge(bench, job, run_id)
+        await remote_run.cancel(bench, case, run_id)
+        await remote_run.acknowledge(bench, case, run_id)
         raise
-    return await remote_run.fetch(bench, job, run_id)
+    return await remote_run.fetch(bench, case, run_id)
 
 
 def groups_of(
@@ -125,27 +125,27 @@ def groups_of(
     interleave: Interleave | None,
     enough: Enough | None = None,
 ) -> Iterator[Group]:
-    """The jobs that are carried out together, in the order of their first ones."""
+    """The cases that are carried out together, in the order of their first ones."""
     together: dict[object, list[Undertaking]] = defaultdict(list)
     for number, one in enumerate(undertakings):
-        together[number if interleave is None else _turns_of(one.job, interleave) or number].append(one)
+        together[number if interleave is None else _turns_of(one.case, interleave) or number].append(one)
     for number, members in enumerate(together.values()):
         yield Group(f"{benchmark_id}-{number}", tuple(members), interleave, enough)
 
 
-def _turns_of(job: Case, interleave: Interleave) -> object:
-    """With whom a job takes turns; falsy for nobody."""
+def _turns_of(case: Case, interleave: Interleave) -> object:
+    """With whom a case takes turns; falsy for nobody."""
     if interleave.of_device:
-        return job.target, job.resources
-    return job.turns and (job.target, job.resources, job.turns)
+        return case.target, case.resources
+    return case.turns and (case.target, case.resources, case.turns)
 
 
 @contextlib.asynccontextmanager
-async def device(bench: Bench, job: Case) -> AsyncIterator[None]:
-    """Keep the other jobs of this command off the device of a job."""
+async def device(bench: Bench, case: Case) -> AsyncIterator[None]:
+    """Keep the other cases of this command off the device of a case."""
     async with contextlib.AsyncExitStack() as held:
-        for resource in sorted(job.resources):
-            await held.enter_async_context(bench.lock(job.target, resource))
+        for resource in sorted(case.resources):
+            await held.enter_async_context(bench.lock(case.target, resource))
         yield
 
 
@@ -156,7 +156,7 @@ async def measure(bench: Bench, group: Group, samples: Sequence[SampleFile]) -> 
     end early, they do when a member has failed, when there are enough of them, or when their time is over.
     """
     file_of = {member.outcome_id: file for member, file in zip(group.members, samples, strict=True)}
-    for process in range(max(member.job.configuration.stop.processes for member in group.members)):
+    for process in range(max(member.case.configuration.stop.processes for member in group.members)):
         if group.enough is not None and await asyncio.to_thread(_is_enough, group, samples):
             _leave_it_at_these(group, samples)
             return
@@ -172,7 +172,7 @@ async def measure(bench: Bench, group: Group, samples: Sequence[SampleFile]) -> 
                     member.failure = OUT_OF_TIME
             return
         for member in (member for member in group.members if member.lacks(process)):
-            member.failure = outcome.agent_lost(member.job, outcome.RESTARTED.format(ATTEMPTS))
+            member.failure = outcome.agent_lost(member.case, outcome.RESTARTED.format(ATTEMPTS))
 
 
 def whole_rounds(group: Group, samples: Sequence[SampleFile]) -> int:
@@ -212,7 +212,7 @@ def _is_enough(group: Group, samples: Sequence[SampleFile]) -> bool:
 def _so_far(member: Undertaking, samples: SampleFile) -> SoFar:
     results = member.results.values()
     return SoFar(
-        job=member.job,
+        case=member.case,
         outcome_id=member.outcome_id,
         processes=tuple(wire.from_process(index, result) for index, result in enumerate(results)),
         blocks=samples.blocks,
@@ -232,10 +232,10 @@ async def _carry_out(bench: Bench, group: Group, benchmark_id: str, keep: Keep) 
     with contextlib.ExitStack() as files:
         samples: list[SampleFile] = []
         try:
-            async with device(bench, group.job):
+            async with device(bench, group.case):
                 samples += [files.enter_context(SampleFile(bench.folder)) for _ in group.members]
                 await measure(bench, group, samples)
-                # Still under the lock: statistics and storing would disturb the next job of the same machine.
+                # Still under the lock: statistics and storing would disturb the next case of the same machine.
                 await settle(bench, group, benchmark_id, samples, keep)
         except asyncio.CancelledError:
             if group.enough is not None and samples and whole_rounds(group, samples):
@@ -248,14 +248,14 @@ async def _carry_out(bench: Bench, group: Group, benchmark_id: str, keep: Keep) 
 async def _attempt_all(
     bench: Bench, group: Group, members: list[Undertaking], process: int, file_of: dict[str, SampleFile]
 ) -> None:
-    await remote_run.look_again(bench, group.job.target)
+    await remote_run.look_again(bench, group.case.target)
     try:
         async with asyncio.TaskGroup() as tasks:
             for member in await _start(bench, group, members, process):
                 tasks.create_task(_finish(bench, member, process, file_of[member.outcome_id]))
     except BaseException:
         begun = [member for member in members if member.attempts(process)]
-        await asyncio.gather(*(remote_run.cancel(bench, m.job, m.run_id(process)) for m in begun))
+        await asyncio.gather(*(remote_run.cancel(bench, m.case, m.run_id(process)) for m in begun))
         raise
 
 
@@ -266,7 +266,7 @@ async def _start(bench: Bench, group: Group, members: list[Undertaking], process
     them; and a refusal makes the others start anew, without the one that never comes.
     """
     for member in members:
-        await _attempt(bench, member, partial(remote_run.upload, bench, member.job))
+        await _attempt(bench, member, partial(remote_run.upload, bench, member.case))
     members = [member for member in members if member.goes_on]
     while members:
         attempt = max(member.attempts(process) for member in members)
@@ -291,12 +291,12 @@ def _turns(group: Group, name: str, members: Sequence[Undertaking], process: int
 
 async def _begin(bench: Bench, member: Undertaking, process: int, turns: run_pb2.Interleaving | None) -> None:
     run_id = member.begin(process)
-    spec = outcome.run_spec(member.job, run_id, run_pb2.RUN_KIND_MEASURE, bench.timeout_ns, process, turns)
-    await remote_run.start(bench, member.job, spec)
+    spec = outcome.run_spec(member.case, run_id, run_pb2.RUN_KIND_MEASURE, bench.timeout_ns, process, turns)
+    await remote_run.start(bench, member.case, spec)
 
 
 async def _withdraw(bench: Bench, member: Undertaking, process: int) -> None:
-    client, run_id = bench.clients[member.job.target], member.run_id(process)
+    client, run_id = bench.clients[member.case.target], member.run_id(process)
     await client.cancel(run_id)
     await client.acknowledge(run_id)
 
@@ -304,30 +304,30 @@ async def _withdraw(bench: Bench, member: Undertaking, process: int) -> None:
 async def _finish(bench: Bench, member: Undertaking, process: int, samples: SampleFile) -> None:
     async def to_the_result() -> None:
         run_id = member.run_id(process)
-        await remote_run.follow(bench, member.job, run_id, process)
+        await remote_run.follow(bench, member.case, run_id, process)
         place = len(member.results)
-        member.results[process] = await remote_run.fetch(bench, member.job, run_id, place, samples)
+        member.results[process] = await remote_run.fetch(bench, member.case, run_id, place, samples)
 
     await _attempt(bench, member, to_the_result)
 
 
 async def _attempt(bench: Bench, member: Undertaking, step: Callable[[], Awaitable[None]]) -> None:
-    """Take one step of a job; what the target does wrong becomes the job's typed failure.
+    """Take one step of a case; what the target does wrong becomes the case's typed failure.
 
     Where it was restarted and knows the run no more, the process is simply not there, and may be begun anew.
     """
-    job = member.job
+    case = member.case
     try:
-        if job.target not in bench.lost_targets:
+        if case.target not in bench.lost_targets:
             await step()
     except UnreachableError:
-        bench.lost_targets[job.target] = f"it did not answer for {RECONNECT_SECONDS:.0f} s"
+        bench.lost_targets[case.target] = f"it did not answer for {RECONNECT_SECONDS:.0f} s"
     except RunUnknownError:
         pass
     except AgentError as error:
         member.failure = Failure(FailureKind.REFUSED, str(error))
-    if job.target in bench.lost_targets and member.failure is None:
-        member.failure = outcome.agent_lost(job, bench.lost_targets[job.target])
+    if case.target in bench.lost_targets and member.failure is None:
+        member.failure = outcome.agent_lost(case, bench.lost_targets[case.target])
 
 
 async def _settle(bench: Bench, group: Group, benchmark_id: str, samples: Sequence[SampleFile], keep: Keep) -> None:
@@ -336,28 +336,28 @@ async def _settle(bench: Bench, group: Group, benchmark_id: str, samples: Sequen
             measurement = await asyncio.to_thread(_outcome, member, group, benchmark_id, file)
             await keep(measurement, file if measurement.latency is not None else ())
             member.settled = True
-            bench.reporter.finished(member.job, measurement.id, measurement.status, measurement.failure)
+            bench.reporter.finished(member.case, measurement.id, measurement.status, measurement.failure)
             await forget(bench, member)
 
 
 def _outcome(member: Undertaking, group: Group, benchmark_id: str, samples: SampleFile) -> Measurement:
     if member.failure is not None:
-        return outcome.without_numbers(member.job, benchmark_id, member.outcome_id, member.failure)
+        return outcome.without_numbers(member.case, benchmark_id, member.outcome_id, member.failure)
     name = group.name if group.is_interleaved else None
-    return merge(member.job, benchmark_id, member.outcome_id, list(member.results.values()), samples, name)
+    return merge(member.case, benchmark_id, member.outcome_id, list(member.results.values()), samples, name)
 
 
 async def _settle_cancelled(bench: Bench, group: Group, benchmark_id: str, keep: Keep) -> None:
     for member in group.members:
         if not member.settled:
-            await keep(outcome.without_numbers(member.job, benchmark_id, member.outcome_id, CANCELLED), ())
+            await keep(outcome.without_numbers(member.case, benchmark_id, member.outcome_id, CANCELLED), ())
             member.settled = True
             await forget(bench, member)
 
 
 async def forget(bench: Bench, member: Undertaking) -> None:
-    """Let the target forget all runs of a job, whose outcome is stored."""
-    await asyncio.gather(*(remote_run.acknowledge(bench, member.job, run_id) for run_id in member.run_ids))
+    """Let the target forget all runs of a case, whose outcome is stored."""
+    await asyncio.gather(*(remote_run.acknowledge(bench, member.case, run_id) for run_id in member.run_ids))
 
 
 async def uninterrupted(work: Awaitable[T]) -> T:

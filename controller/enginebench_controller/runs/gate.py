@@ -83,13 +83,13 @@ class Unwatched:
     def looked(self, judged: Judged, seconds_left: float) -> None:
         """See `GateWatcher`."""
 
-    def uploading(self, job: Case, sent_bytes: int, total_bytes: int) -> None:
+    def uploading(self, case: Case, sent_bytes: int, total_bytes: int) -> None:
         """See `remote_run.Reporter`."""
 
-    def running(self, job: Case, process: int, phase: str, elapsed_ns: int, expected_ns: int) -> None:
+    def running(self, case: Case, process: int, phase: str, elapsed_ns: int, expected_ns: int) -> None:
         """See `remote_run.Reporter`."""
 
-    def finished(self, job: Case, outcome_id: str, status: Status, failure: Failure | None) -> None:
+    def finished(self, case: Case, outcome_id: str, status: Status, failure: Failure | None) -> None:
         """See `remote_run.Reporter`."""
 
 
@@ -155,7 +155,7 @@ async def _measure(
     check_sides(expansion)
     for note in expansion.notes:
         watcher.said(f"note: {note}")
-    known = await asyncio.to_thread(history, home, expansion.jobs)
+    known = await asyncio.to_thread(history, home, expansion.cases)
     plan = promising(order.plan, known)
     for sentence in promise(plan, known):
         watcher.said(sentence)
@@ -213,8 +213,8 @@ class _Pairs:
 
 
 def _arm(one: SoFar) -> Arm:
-    model = one.job.model
-    return Arm(one.processes, one.blocks, one.medians, one.job.configuration.batch, model.size_bytes)
+    model = one.case.model
+    return Arm(one.processes, one.blocks, one.medians, one.case.configuration.batch, model.size_bytes)
 
 
 def _is_different(result: GateResult) -> bool:

@@ -1,4 +1,4 @@
-"""Between a job and its runs: what is asked of the agent, what it answers, and processes merged into one."""
+"""Between a case and its runs: what is asked of the agent, what it answers, and processes merged into one."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -69,21 +69,21 @@ class PassOrder:
 
 
 def run_spec(
-    job: Case,
+    case: Case,
     run_id: str,
     kind: run_pb2.RunKind,
     timeout_ns: int,
     process: int = 0,
     interleaving: run_pb2.Interleaving | None = None,
 ) -> run_pb2.RunSpec:
-    """What the agent is asked to do for one process of a job."""
-    configuration = replace(job.configuration, stop=share_of_one_process(job.configuration.stop))
+    """What the agent is asked to do for one process of a case."""
+    configuration = replace(case.configuration, stop=share_of_one_process(case.configuration.stop))
     return run_pb2.RunSpec(
         run_id=run_id,
         kind=kind,
-        engine=job.engine.name,
-        environment=job.engine.environment,
-        model=wire.to_model(job.model),
+        engine=case.engine.name,
+        environment=case.engine.environment,
+        model=wire.to_model(case.model),
         configuration=wire.to_configuration(configuration, process),
         timeout_ns=timeout_ns,
         interleaving=interleaving,
@@ -102,28 +102,28 @@ def share_of_one_process(rule: StopRule) -> StopRule:
 
 
 def without_numbers(
-    job: Case, benchmark_id: str, measurement_id: str, failure: Failure | None, status: Status | None = None
+    case: Case, benchmark_id: str, measurement_id: str, failure: Failure | None, status: Status | None = None
 ) -> Measurement:
     """A measurement without numbers: one whose numbers are still to come, or a failure, which its status follows."""
     return Measurement(
         id=measurement_id,
         benchmark_id=benchmark_id,
-        target=job.target,
-        engine=job.engine,
-        model_digest=job.model.digest,
-        model_name=job.model.name,
-        configuration=job.configuration,
+        target=case.target,
+        engine=case.engine,
+        model_digest=case.model.digest,
+        model_name=case.model.name,
+        configuration=case.configuration,
         status=status or _status_of_failure(failure),
         failure=failure,
     )
 
 
-def failure_of(job: Case, result: run_pb2.RunResult) -> Failure | None:
+def failure_of(case: Case, result: run_pb2.RunResult) -> Failure | None:
     """Why a run has no numbers; None when it has. Drawn inputs that may be the reason are named."""
     if result.HasField("failure"):
         failure = wire.from_failure(result.failure)
         may_follow = failure.kind in _MAY_FOLLOW_FROM_INPUTS and failure.phase in _FIRST_OF_EACH_INPUT
-        drawn = drawn_inputs(job.configuration) if may_follow else ""
+        drawn = drawn_inputs(case.configuration) if may_follow else ""
         return replace(failure, message=f"{failure.message.rstrip('.')}. {drawn}") if drawn else failure
     if result.outcome not in run_pb2.Outcome.values():
         return Failure(
@@ -132,17 +132,17 @@ def failure_of(job: Case, result: run_pb2.RunResult) -> Failure | None:
     return None
 
 
-def agent_lost(job: Case, why: str) -> Failure:
+def agent_lost(case: Case, why: str) -> Failure:
     """The typed failure for a run whose agent went away."""
-    return Failure(FailureKind.AGENT_LOST, f"target {job.target!r} was lost: {why}")
+    return Failure(FailureKind.AGENT_LOST, f"target {case.target!r} was lost: {why}")
 
 
-def profiled(job: Case, order: PassOrder, profile_id: str, result: run_pb2.RunResult) -> Profile:
+def profiled(case: Case, order: PassOrder, profile_id: str, result: run_pb2.RunResult) -> Profile:
     """The profile an agent's result amounts to, not matched to the model's graph yet."""
     message = result.profile
     return replace(
-        unprofiled(job, order, profile_id, failure_of(job, result)),
-        engine=engine_of(job, result),
+        unprofiled(case, order, profile_id, failure_of(case, result)),
+        engine=engine_of(case, result),
         status=status_of(result),
         created_at_unix_ns=result.started_at_unix_ns or order.created_at_unix_ns,
         effective=wire.from_effective(message.effective),
@@ -154,21 +154,21 @@ def profiled(job: Case, order: PassOrder, profile_id: str, result: run_pb2.RunRe
     )
 
 
-def unprofiled(job: Case, order: PassOrder, profile_id: str, failure: Failure | None) -> Profile:
+def unprofiled(case: Case, order: PassOrder, profile_id: str, failure: Failure | None) -> Profile:
     """A profile without layers."""
     return Profile(
         id=profile_id,
-        name=order.name or job.model.name,
-        target=job.target,
-        engine=job.engine,
-        model_digest=job.model.digest,
-        model_name=job.model.name,
-        configuration=job.configuration,
+        name=order.name or case.model.name,
+        target=case.target,
+        engine=case.engine,
+        model_digest=case.model.digest,
+        model_name=case.model.name,
+        configuration=case.configuration,
         status=_status_of_failure(failure),
         created_at_unix_ns=order.created_at_unix_ns,
         failure=failure,
-        model_size_bytes=job.model.size_bytes,
-        host=order.hosts[job.target],
+        model_size_bytes=case.model.size_bytes,
+        host=order.hosts[case.target],
         plan=order.plan,
         order_id=order.id,
     )
@@ -179,9 +179,9 @@ def status_of(result: run_pb2.RunResult) -> Status:
     return wire.from_outcome(result.outcome)
 
 
-def engine_of(job: Case, result: run_pb2.RunResult) -> EngineRef:
+def engine_of(case: Case, result: run_pb2.RunResult) -> EngineRef:
     """The engine with the version that really ran, where it got so far."""
-    return replace(job.engine, version=wire.short(result.engine_version) or job.engine.version)
+    return replace(case.engine, version=wire.short(result.engine_version) or case.engine.version)
 
 
 def _status_of_failure(failure: Failure | None) -> Status:
@@ -193,7 +193,7 @@ BlockKey = tuple[int, int]
 
 
 def merge(
-    job: Case,
+    case: Case,
     benchmark_id: str,
     measurement_id: str,
     results: Sequence[run_pb2.RunResult],
@@ -205,23 +205,23 @@ def merge(
     The first process that failed makes the whole a failure; without one there are numbers. Fewer processes than the
     rule asks for are never conclusive. Goes through the samples several times, so it takes a while for many.
     """
-    begun = _begun(job, benchmark_id, measurement_id, results)
+    begun = _begun(case, benchmark_id, measurement_id, results)
     begun = replace(begun, interleaving_group=interleaving_group)
     if begun.failure is not None:
         return begun
     if not any(block.iterations for block in samples.blocks):
-        return replace(begun, status=Status.FAILED, failure=_nothing_came(job))
+        return replace(begun, status=Status.FAILED, failure=_nothing_came(case))
     return _with_numbers(begun, samples)
 
 
-def _begun(job: Case, benchmark_id: str, measurement_id: str, results: Sequence[run_pb2.RunResult]) -> Measurement:
+def _begun(case: Case, benchmark_id: str, measurement_id: str, results: Sequence[run_pb2.RunResult]) -> Measurement:
     """What is known of a measurement without its samples: how it ended, and what its processes did."""
-    failure, status = _ending(job, results)
+    failure, status = _ending(case, results)
     first, processes = results[0], tuple(wire.from_process(index, result) for index, result in enumerate(results))
     return replace(
-        without_numbers(job, benchmark_id, measurement_id, failure, status),
+        without_numbers(case, benchmark_id, measurement_id, failure, status),
         started_at_unix_ns=processes[0].started_at_unix_ns,
-        engine=engine_of(job, first),
+        engine=engine_of(case, first),
         effective=processes[0].effective,
         phases=processes[0].phases,
         processes=processes,
@@ -233,10 +233,10 @@ def _begun(job: Case, benchmark_id: str, measurement_id: str, results: Sequence[
     )
 
 
-def _ending(job: Case, results: Sequence[run_pb2.RunResult]) -> tuple[Failure | None, Status]:
+def _ending(case: Case, results: Sequence[run_pb2.RunResult]) -> tuple[Failure | None, Status]:
     for index, result in enumerate(results):
-        if (failure := failure_of(job, result)) is not None:
-            which = f"process {index + 1} of {job.configuration.stop.processes}: " if index else ""
+        if (failure := failure_of(case, result)) is not None:
+            which = f"process {index + 1} of {case.configuration.stop.processes}: " if index else ""
             return replace(failure, message=which + failure.message), status_of(result)
     return None, Status.OK
 
@@ -306,8 +306,8 @@ def _verdict(rule: StopRule, processes: Sequence[Process], latency: LatencySumma
     return Status.OK if met else Status.INCONCLUSIVE
 
 
-def _nothing_came(job: Case) -> Failure:
-    return Failure(FailureKind.INTERNAL, f"target {job.target!r} sent a result without samples; see its log")
+def _nothing_came(case: Case) -> Failure:
+    return Failure(FailureKind.INTERNAL, f"target {case.target!r} sent a result without samples; see its log")
 
 
 def _total(values: Sequence[int | None]) -> int | None:

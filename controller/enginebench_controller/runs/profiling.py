@@ -69,10 +69,10 @@ async def profiles_in_session(
 
 
 def _pending(passes: PassOrder, plan: Plan, expansion: Expansion) -> Pending:
-    name = plan.name or ", ".join(dict.fromkeys(job.model.name for job in expansion.jobs))
+    name = plan.name or ", ".join(dict.fromkeys(case.model.name for case in expansion.cases))
     wait_quiet_ns = parse_duration_ns(plan.wait_quiet)
     return Pending(
-        passes.id, name, parse_duration_ns(plan.timeout), expansion.jobs, passes=passes, wait_quiet_ns=wait_quiet_ns
+        passes.id, name, parse_duration_ns(plan.timeout), expansion.cases, passes=passes, wait_quiet_ns=wait_quiet_ns
     )
 
 
@@ -90,7 +90,7 @@ async def _carry_out(passes: "Passes", bench: Bench, claim: Claim) -> list[Profi
 
 def _expand(order: ProfileOrder, plan: Plan, session: TargetSession, binder: Binder) -> Expansion:
     expansion = expand(plan, session.snapshots, binder)
-    if not expansion.jobs:
+    if not expansion.cases:
         raise InputError("there is nothing to profile: no engine on these targets reads these models")
     if not order.sparsities:
         return expansion
@@ -131,14 +131,14 @@ class Passes:
         if result is None:
             one.failure = otherwise
             return await uninterrupted(self._keep(one, self._unprofiled(one, otherwise)))
-        return await uninterrupted(self._keep(one, outcome.profiled(one.job, self._order, one.outcome_id, result)))
+        return await uninterrupted(self._keep(one, outcome.profiled(one.case, self._order, one.outcome_id, result)))
 
     async def _keep(self, one: Undertaking, profile: Profile) -> Profile:
         """Lead the layers back to the model and store them; only then may the target forget the pass."""
-        profile = await asyncio.to_thread(self._analysis.analysed, profile, one.job.model)
-        await asyncio.to_thread(self._store.add_profile, profile, one.job.model)
+        profile = await asyncio.to_thread(self._analysis.analysed, profile, one.case.model)
+        await asyncio.to_thread(self._store.add_profile, profile, one.case.model)
         one.settled = True
-        self._bench.reporter.finished(one.job, profile.id, profile.status, profile.failure)
+        self._bench.reporter.finished(one.case, profile.id, profile.status, profile.failure)
         await execution.forget(self._bench, one)
         return profile
 
@@ -146,24 +146,24 @@ class Passes:
         for _ in range(ATTEMPTS):
             if (profile := await self._attempt(one)) is not None:
                 return profile
-        return self._unprofiled(one, outcome.agent_lost(one.job, outcome.RESTARTED.format(ATTEMPTS)))
+        return self._unprofiled(one, outcome.agent_lost(one.case, outcome.RESTARTED.format(ATTEMPTS)))
 
     async def _attempt(self, one: Undertaking) -> Profile | None:
         """None where the target was restarted and has forgotten the run, which may then be begun anew."""
-        job, lost = one.job, self._bench.lost_targets
-        await remote_run.look_again(self._bench, job.target)
-        if job.target in lost:
-            return self._unprofiled(one, outcome.agent_lost(job, lost[job.target]))
+        case, lost = one.case, self._bench.lost_targets
+        await remote_run.look_again(self._bench, case.target)
+        if case.target in lost:
+            return self._unprofiled(one, outcome.agent_lost(case, lost[case.target]))
         try:
-            result = await execution.run_once(self._bench, job, one.begin(0), run_pb2.RUN_KIND_PROFILE)
+            result = await execution.run_once(self._bench, case, one.begin(0), run_pb2.RUN_KIND_PROFILE)
         except UnreachableError as error:
-            lost[job.target] = str(error)
-            return self._unprofiled(one, outcome.agent_lost(job, str(error)))
+            lost[case.target] = str(error)
+            return self._unprofiled(one, outcome.agent_lost(case, str(error)))
         except RunUnknownError:
             return None
         except AgentError as error:
             return self._unprofiled(one, Failure(FailureKind.REFUSED, str(error)))
-        return outcome.profiled(job, self._order, one.outcome_id, result)
+        return outcome.profiled(case, self._order, one.outcome_id, result)
 
     def _unprofiled(self, one: Undertaking, failure: Failure) -> Profile:
-        return outcome.unprofiled(one.job, self._order, one.outcome_id, failure)
+        return outcome.unprofiled(one.case, self._order, one.outcome_id, failure)

@@ -27,7 +27,7 @@ RECONNECT_SECONDS = 25.0
 RETRY_SECONDS = 0.5
 CANCEL_SECONDS = 5.0
 LOOK_SECONDS = 3.0
-"""So long a lost target is given to answer once more, before each of its further jobs."""
+"""So long a lost target is given to answer once more, before each of its further cases."""
 
 _log = logging.getLogger(__name__)
 
@@ -35,14 +35,14 @@ _log = logging.getLogger(__name__)
 class Reporter(Protocol):
     """Who wants to know how a benchmark is coming along. All calls come from one thread."""
 
-    def uploading(self, job: Case, sent_bytes: int, total_bytes: int) -> None:
+    def uploading(self, case: Case, sent_bytes: int, total_bytes: int) -> None:
         """`sent_bytes` of a file of `total_bytes` have reached the target."""
 
-    def running(self, job: Case, process: int, phase: str, elapsed_ns: int, expected_ns: int) -> None:
-        """This process of the job, counted from 0, is in this phase; the times are 0 where unknown."""
+    def running(self, case: Case, process: int, phase: str, elapsed_ns: int, expected_ns: int) -> None:
+        """This process of the case, counted from 0, is in this phase; the times are 0 where unknown."""
 
-    def finished(self, job: Case, outcome_id: str, status: Status, failure: Failure | None) -> None:
-        """The job has ended; its outcome is stored as the measurement or profile with this id."""
+    def finished(self, case: Case, outcome_id: str, status: Status, failure: Failure | None) -> None:
+        """The case has ended; its outcome is stored as the measurement or profile with this id."""
 
 
 Announce = Callable[[Expansion, str | None], Reporter]
@@ -52,7 +52,7 @@ of their own); returns who wants to know how it is coming along."""
 
 @dataclass
 class Bench:
-    """What jobs are carried out with: the connections, where files lie and may lie, and what has happened so far.
+    """What cases are carried out with: the connections, where files lie and may lie, and what has happened so far.
 
     `remembered` are the runs, by target, that it could not be told to forget.
     """
@@ -72,25 +72,25 @@ class Bench:
         return self._locks[target, thing]
 
 
-async def upload(bench: Bench, job: Case) -> None:
+async def upload(bench: Bench, case: Case) -> None:
     """Bring the model's files and those of a given input set to the target, unless it has them.
 
     This and all the others here raise `UnreachableError` when the target is gone for good, and `AgentError` when it
     refuses.
     """
-    for file, path in _files(bench, job):
-        async with bench.lock(job.target, file.sha256):
-            await _bring(bench, job, file, path)
+    for file, path in _files(bench, case):
+        async with bench.lock(case.target, file.sha256):
+            await _bring(bench, case, file, path)
 
 
-async def _bring(bench: Bench, job: Case, file: ModelFile | InputFile, path: Path) -> None:
-    client, silence = bench.clients[job.target], _Silence()
+async def _bring(bench: Bench, case: Case, file: ModelFile | InputFile, path: Path) -> None:
+    client, silence = bench.clients[case.target], _Silence()
     sent_bytes, kept_bytes = 0, 0
 
     def on_sent(offset_bytes: int, size_bytes: int) -> None:
         nonlocal sent_bytes
         sent_bytes += size_bytes
-        bench.reporter.uploading(job, offset_bytes, file.size_bytes)
+        bench.reporter.uploading(case, offset_bytes, file.size_bytes)
 
     async def rest() -> None:
         nonlocal kept_bytes
@@ -103,17 +103,17 @@ async def _bring(bench: Bench, job: Case, file: ModelFile | InputFile, path: Pat
         await client.upload(file, path, offset_bytes, on_sent)
 
     await _persist(rest, silence)
-    _log.info("file there", extra=logs.told(target=job.target, sha256=file.sha256, sent_bytes=sent_bytes))
+    _log.info("file there", extra=logs.told(target=case.target, sha256=file.sha256, sent_bytes=sent_bytes))
 
 
-async def start(bench: Bench, job: Case, spec: run_pb2.RunSpec) -> None:
-    """Queue a run of the job."""
-    await _persist(lambda: bench.clients[job.target].start(spec, bench.wait_quiet_ns))
+async def start(bench: Bench, case: Case, spec: run_pb2.RunSpec) -> None:
+    """Queue a run of the case."""
+    await _persist(lambda: bench.clients[case.target].start(spec, bench.wait_quiet_ns))
     engine = f"{spec.engine}@{spec.environment}"
-    _log.info("run started", extra=logs.told(run=spec.run_id, target=job.target, engine=engine, model=job.model.name))
+    _log.info("run started", extra=logs.told(run=spec.run_id, target=case.target, engine=engine, model=case.model.name))
 
 
-async def follow(bench: Bench, job: Case, run_id: str, process: int = 0) -> None:
+async def follow(bench: Bench, case: Case, run_id: str, process: int = 0) -> None:
     """Report a run's events until it is finished."""
     sequence = 0
     phase = "queued"
@@ -122,7 +122,7 @@ async def follow(bench: Bench, job: Case, run_id: str, process: int = 0) -> None
 
     async def rest() -> None:
         nonlocal sequence, phase, finished
-        async for event in bench.clients[job.target].watch(run_id, sequence):
+        async for event in bench.clients[case.target].watch(run_id, sequence):
             silence.ends()
             sequence = event.sequence + 1
             if event.HasField("phase"):
@@ -131,18 +131,18 @@ async def follow(bench: Bench, job: Case, run_id: str, process: int = 0) -> None
                 phase = _queued(event.state.runs_before)
             elif event.HasField("unquiet"):
                 phase = _waiting(event.unquiet)
-            bench.reporter.running(job, process, phase, event.progress.elapsed_ns, event.progress.expected_ns)
+            bench.reporter.running(case, process, phase, event.progress.elapsed_ns, event.progress.expected_ns)
             finished = event.state.state == run_pb2.RUN_STATE_FINISHED
 
     begun = time.monotonic()
     while not finished:
         await _persist(rest, silence)
     seconds = time.monotonic() - begun
-    _log.info("run ended", extra=logs.told(run=run_id, target=job.target, phase=phase, seconds=seconds))
+    _log.info("run ended", extra=logs.told(run=run_id, target=case.target, phase=phase, seconds=seconds))
 
 
 async def fetch(
-    bench: Bench, job: Case, run_id: str, process: int = 0, samples: SampleFile | None = None
+    bench: Bench, case: Case, run_id: str, process: int = 0, samples: SampleFile | None = None
 ) -> run_pb2.RunResult:
     """The result of a finished run; its blocks go to `samples`, as those of this process."""
 
@@ -150,7 +150,7 @@ async def fetch(
         result = run_pb2.RunResult()
         if samples is not None:
             samples.begin(process)
-        async for part in bench.clients[job.target].result(run_id):
+        async for part in bench.clients[case.target].result(run_id):
             if part.HasField("result"):
                 result = part.result
             elif samples is not None:
@@ -160,20 +160,20 @@ async def fetch(
     return await _persist(whole)
 
 
-async def cancel(bench: Bench, job: Case, run_id: str) -> None:
+async def cancel(bench: Bench, case: Case, run_id: str) -> None:
     """End a run, if the target still knows it and answers."""
     with contextlib.suppress(AgentError, UnreachableError, TimeoutError):
-        await asyncio.wait_for(bench.clients[job.target].cancel(run_id), CANCEL_SECONDS)
+        await asyncio.wait_for(bench.clients[case.target].cancel(run_id), CANCEL_SECONDS)
 
 
-async def acknowledge(bench: Bench, job: Case, run_id: str) -> None:
+async def acknowledge(bench: Bench, case: Case, run_id: str) -> None:
     """Let the agent forget a run whose outcome is stored; one that cannot be told is among those `remembered`."""
-    bench.remembered[job.target].add(run_id)
-    if job.target not in bench.lost_targets:
+    bench.remembered[case.target].add(run_id)
+    if case.target not in bench.lost_targets:
         with contextlib.suppress(UnreachableError, AgentError):
-            await bench.clients[job.target].acknowledge(run_id)
-            _log.info("result acknowledged", extra=logs.told(run=run_id, target=job.target))
-            bench.remembered[job.target].discard(run_id)
+            await bench.clients[case.target].acknowledge(run_id)
+            _log.info("result acknowledged", extra=logs.told(run=run_id, target=case.target))
+            bench.remembered[case.target].discard(run_id)
 
 
 async def look_again(bench: Bench, target: str) -> None:
@@ -187,7 +187,7 @@ async def look_again(bench: Bench, target: str) -> None:
             for run_id in tuple(bench.remembered[target]):
                 await drop(client, run_id)
                 bench.remembered[target].discard(run_id)
-        bench.lost_targets.pop(target, None)  # jobs of its other devices look too
+        bench.lost_targets.pop(target, None)  # cases of its other devices look too
 
 
 async def drop(client: AgentClient, run_id: str) -> None:
@@ -209,10 +209,10 @@ def _waiting(unquiet: run_pb2.Unquiet) -> str:
     return "waiting for quiet" if use is None else waiting_for(use, unquiet.at_most_ns)
 
 
-def _files(bench: Bench, job: Case) -> Iterator[tuple[ModelFile | InputFile, Path]]:
-    yield from zip(job.model.files, bench.file_paths(job.model), strict=True)
-    for item in job.configuration.input_set.items:
-        yield from ((file, job.input_paths[file.sha256]) for file in item)
+def _files(bench: Bench, case: Case) -> Iterator[tuple[ModelFile | InputFile, Path]]:
+    yield from zip(case.model.files, bench.file_paths(case.model), strict=True)
+    for item in case.configuration.input_set.items:
+        yield from ((file, case.input_paths[file.sha256]) for file in item)
 
 
 def _add(samples: SampleFile, part: run_pb2.ResultPart, process: int) -> None:

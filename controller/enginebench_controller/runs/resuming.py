@@ -44,31 +44,31 @@ class ResumeOrder:
         return not self.targets or target in self.targets
 
 
-async def known_runs(client: AgentClient, jobs: Iterable[Undertaking]) -> States:
-    """The runs of these jobs that a target knows; the jobs know them too then. Raises as the client does."""
+async def known_runs(client: AgentClient, cases: Iterable[Undertaking]) -> States:
+    """The runs of these cases that a target knows; the cases know them too then. Raises as the client does."""
     states = {run.run_id: run.state for run in await client.runs()}
-    for one in jobs:
+    for one in cases:
         one.recognize(states)
-    return {run_id: states[run_id] for one in jobs for run_id in one.run_ids if run_id in states}
+    return {run_id: states[run_id] for one in cases for run_id in one.run_ids if run_id in states}
 
 
 async def collect(
     home: Home,
     client: AgentClient,
     pending: Pending,
-    jobs: Sequence[Undertaking],
+    cases: Sequence[Undertaking],
     wish: ResumeOrder,
     reporter: Reporter,
 ) -> int:
-    """Settle the jobs of this target, of those in a plan, that are not settled, and let it forget all their runs.
+    """Settle the cases of this target, of those in a plan, that are not settled, and let it forget all their runs.
 
-    Returns how many runs it still had of jobs that were settled before: they are dropped, whatever became of them.
+    Returns how many runs it still had of cases that were settled before: they are dropped, whatever became of them.
     Raises `UnreachableError` where the target has to be asked again another time, `AgentError` when it refuses.
     """
     bench = Bench(
         {client.name: client}, home.library.file_paths, home.path, reporter, pending.timeout_ns, pending.wait_quiet_ns
     )
-    mine = [one for one in jobs if one.job.target == client.name]
+    mine = [one for one in cases if one.case.target == client.name]
     states = await known_runs(client, mine)
     late = [run_id for one in mine if one.settled for run_id in one.run_ids if run_id in states]
     for run_id in late:
@@ -76,20 +76,20 @@ async def collect(
     if pending.passes:
         await _collect_passes(Passes(home, bench, pending.passes), bench, mine, states, wish)
     else:
-        await _collect_measurements(home, bench, pending, jobs, states, wish)
+        await _collect_measurements(home, bench, pending, cases, states, wish)
     if bench.remembered[client.name]:
         raise UnreachableError(f"target {client.name!r} could not be told to forget its runs: resume once more")
     return len(late)
 
 
 async def _collect_measurements(
-    home: Home, bench: Bench, pending: Pending, jobs: Sequence[Undertaking], states: States, wish: ResumeOrder
+    home: Home, bench: Bench, pending: Pending, cases: Sequence[Undertaking], states: States, wish: ResumeOrder
 ) -> None:
     enough = wish.enough_of(pending.id)
     for group in groups_of(
-        jobs, pending.id, pending.interleave, enough
-    ):  # of all jobs, so that they have their names again
-        if group.job.target in bench.clients and not _is_left(group.members, states, wish):
+        cases, pending.id, pending.interleave, enough
+    ):  # of all cases, so that they have their names again
+        if group.case.target in bench.clients and not _is_left(group.members, states, wish):
             await _take_up_group(bench, group, pending.id, keeper(home), wish)
 
 
@@ -116,9 +116,9 @@ async def _take_results(bench: Bench, member: Undertaking, samples: SampleFile) 
 
 
 async def _collect_passes(
-    passes: Passes, bench: Bench, jobs: Sequence[Undertaking], states: States, wish: ResumeOrder
+    passes: Passes, bench: Bench, cases: Sequence[Undertaking], states: States, wish: ResumeOrder
 ) -> None:
-    for one in jobs:
+    for one in cases:
         if one.settled or _is_left([one], states, wish):
             continue
         result = await _held(bench, one, 0) if one.processes else None
@@ -137,8 +137,8 @@ async def _held(
     """
     run_id, place = one.run_id(process), len(one.results)
     try:
-        await remote_run.follow(bench, one.job, run_id, process)
-        result = await remote_run.fetch(bench, one.job, run_id, place, samples)
+        await remote_run.follow(bench, one.case, run_id, process)
+        result = await remote_run.fetch(bench, one.case, run_id, place, samples)
     except RunUnknownError:
         result = run_pb2.RunResult(outcome=run_pb2.OUTCOME_CANCELLED)
     if result.outcome != run_pb2.OUTCOME_CANCELLED:
@@ -148,9 +148,9 @@ async def _held(
     return None
 
 
-def _is_left(jobs: Sequence[Undertaking], states: States, wish: ResumeOrder) -> bool:
+def _is_left(cases: Sequence[Undertaking], states: States, wish: ResumeOrder) -> bool:
     """Whether something goes on that is not to be waited for."""
-    running = (run_id for one in jobs for run_id in one.run_ids if run_id in states)
+    running = (run_id for one in cases for run_id in one.run_ids if run_id in states)
     return not wish.wait and any(states[run_id] != run_pb2.RUN_STATE_FINISHED for run_id in running)
 
 
@@ -227,31 +227,31 @@ def _interrupted(home: Home) -> Iterator[Pending]:
 
 
 def _undertakings(home: Home, pending: Pending) -> tuple[Undertaking, ...]:
-    """The jobs of a plan; settled are those whose outcome is in the store, or whose benchmark is not.
+    """The cases of a plan; settled are those whose outcome is in the store, or whose benchmark is not.
 
     A command stores its benchmark before its first run: where it is not there, nothing has begun, or it was removed.
     """
-    jobs = pending.undertakings()
+    cases = pending.undertakings()
     stored = home.store.stored_ids([pending.id, *pending.outcome_ids])
-    for one in jobs:
+    for one in cases:
         one.settled = one.outcome_id in stored or (pending.passes is None and pending.id not in stored)
-    return jobs
+    return cases
 
 
 async def _take_up(home: Home, claim: Claim, wish: ResumeOrder, announce: Announce) -> TakenUp:
     pending = claim.pending
-    jobs = _undertakings(home, pending)
-    new = [one for one in jobs if not one.settled]
-    reporter = announce(Expansion(tuple(one.job for one in new), ()), None if pending.passes else pending.id)
-    trusted = [one.job.model.digest for one in new] if wish.trusted else []
+    cases = _undertakings(home, pending)
+    new = [one for one in cases if not one.settled]
+    reporter = announce(Expansion(tuple(one.case for one in new), ()), None if pending.passes else pending.id)
+    trusted = [one.case.model.digest for one in new] if wish.trusted else []
     late, reasons = 0, []
-    for target in filter(wish.includes, _targets(jobs)):
+    for target in filter(wish.includes, _targets(cases)):
         try:
             async with open_client(home, target, trusted_models=trusted) as client:
-                late += await collect(home, client, pending, jobs, wish, reporter)
+                late += await collect(home, client, pending, cases, wish, reporter)
         except (UnreachableError, AgentError, InputError) as error:
             reasons.append(str(error))
-    if not reasons and all(wish.includes(one.job.target) and one.settled for one in jobs):
+    if not reasons and all(wish.includes(one.case.target) and one.settled for one in cases):
         claim.drop()
     return _told(pending, new, late, reasons)
 
@@ -270,19 +270,19 @@ def _told(pending: Pending, new: Sequence[Undertaking], late: int, reasons: Sequ
 
 
 async def _look(home: Home, pending: Pending, wish: ResumeOrder) -> Waiting:
-    jobs = _undertakings(home, pending)
+    cases = _undertakings(home, pending)
     states: Counter[bool] = Counter()
     reasons = []
-    for target in filter(wish.includes, _targets(jobs)):
+    for target in filter(wish.includes, _targets(cases)):
         try:
             async with open_client(home, target) as client:
-                known = await known_runs(client, [one for one in jobs if one.job.target == target])
+                known = await known_runs(client, [one for one in cases if one.case.target == target])
                 states.update(state == run_pb2.RUN_STATE_FINISHED for state in known.values())
         except (UnreachableError, InputError) as error:
             reasons.append(str(error))
-    missing = sum(not one.settled for one in jobs)
+    missing = sum(not one.settled for one in cases)
     return Waiting(pending.id, pending.name, missing, states[True], states[False], tuple(reasons))
 
 
-def _targets(jobs: Sequence[Undertaking]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(one.job.target for one in jobs))
+def _targets(cases: Sequence[Undertaking]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one.case.target for one in cases))

@@ -17,6 +17,7 @@ from typing import Annotated, Any, BinaryIO, Literal
 
 from pydantic import (
     BeforeValidator,
+    Field,
     SerializerFunctionWrapHandler,
     TypeAdapter,
     ValidationError,
@@ -43,7 +44,7 @@ class Undertaking:
     result of a later one. `settled` once the outcome is in the store.
     """
 
-    job: Case
+    case: Case
     results: dict[int, run_pb2.RunResult] = field(default_factory=dict)
     failure: Failure | None = None
     settled: bool = False
@@ -52,7 +53,7 @@ class Undertaking:
     @property
     def outcome_id(self) -> str:
         """The id that its measurement or profile will have."""
-        return self.job.outcome_id
+        return self.case.outcome_id
 
     @property
     def goes_on(self) -> bool:
@@ -88,7 +89,7 @@ class Undertaking:
 
     def cut(self, processes: int) -> None:
         """Let so many processes be all that are asked for: each has done its share of a rule for more of them."""
-        rule = self.job.configuration.stop
+        rule = self.case.configuration.stop
         each = partial(_share, parts=rule.processes, of=processes)
         rule = replace(
             rule,
@@ -97,10 +98,10 @@ class Undertaking:
             max_duration_ns=each(rule.max_duration_ns),
             min_iterations=each(rule.min_iterations),
         )
-        self.job = replace(self.job, configuration=replace(self.job.configuration, stop=rule))
+        self.case = replace(self.case, configuration=replace(self.case.configuration, stop=rule))
 
     def recognize(self, run_ids: Iterable[str]) -> bool:
-        """Take those of these runs for begun that are of this job; False where there is none."""
+        """Take those of these runs for begun that are of this case; False where there is none."""
         for match in filter(None, map(re.compile(rf"{self.outcome_id}-(\d+)-(\d+)").fullmatch, run_ids)):
             process, attempt = int(match[1]), int(match[2])
             self._attempts[process] = max(self.attempts(process), attempt + 1)
@@ -108,7 +109,7 @@ class Undertaking:
 
     @property
     def _all_processes(self) -> int:
-        return self.job.configuration.stop.processes
+        return self.case.configuration.stop.processes
 
     def _run_id(self, process: int, attempt: int) -> str:
         return f"{self.outcome_id}-{process}-{attempt}"
@@ -138,7 +139,7 @@ def _to_file(cases: Any, plain: SerializerFunctionWrapHandler) -> list[dict[str,
 
 @dataclass(frozen=True)
 class Pending:
-    """The jobs of a command in the order they are carried out in; `passes` is there where they are per-layer passes.
+    """The cases of a command in the order they are carried out in; `passes` is there where they are per-layer passes.
 
     `id` is that of the benchmark, or what the passes have in common.
     """
@@ -146,7 +147,7 @@ class Pending:
     id: str
     name: str
     timeout_ns: int
-    jobs: Annotated[tuple[Case, ...], BeforeValidator(_from_file), WrapSerializer(_to_file)]
+    cases: Annotated[tuple[Case, ...], Field(alias="jobs"), BeforeValidator(_from_file), WrapSerializer(_to_file)]
     interleave: Interleave | None = None
     passes: PassOrder | None = None
     wait_quiet_ns: int = 0
@@ -155,11 +156,11 @@ class Pending:
     @property
     def outcome_ids(self) -> tuple[str, ...]:
         """The ids that the measurements or profiles will have."""
-        return tuple(one.outcome_id for one in self.jobs)
+        return tuple(one.outcome_id for one in self.cases)
 
     def undertakings(self) -> tuple[Undertaking, ...]:
-        """The jobs, to be carried out or taken up."""
-        return tuple(map(Undertaking, self.jobs))
+        """The cases, to be carried out or taken up."""
+        return tuple(map(Undertaking, self.cases))
 
 
 @dataclass(frozen=True)
@@ -178,10 +179,10 @@ class Claim:
 @contextmanager
 def written(home: Path, pending: Pending) -> Iterator[Claim]:
     """Write a plan down, durably, and claim it for as long as the block lasts. Raises `InputError` where it cannot."""
-    path = home / FOLDER / f"{pending.jobs[0].outcome_id}.json"
+    path = home / FOLDER / f"{pending.cases[0].outcome_id}.json"
     try:
         make_private_folder(path.parent)
-        stream = _put(path, _form().dump_json(pending))
+        stream = _put(path, _form().dump_json(pending, by_alias=True))
     except OSError as error:
         raise InputError(f"the plan cannot be written to {path.parent} ({error.strerror}): make room there") from error
     with stream:

@@ -92,12 +92,12 @@ def stored_arms(home: Home, benchmark: Benchmark) -> dict[str, tuple[Measurement
     }
 
 
-def history(home: Home, jobs: Sequence[Case]) -> History | None:
-    """What earlier gates on the target of these jobs tell; of the same model and engine where there are any."""
-    target = jobs[0].target
+def history(home: Home, cases: Sequence[Case]) -> History | None:
+    """What earlier gates on the target of these cases tell; of the same model and engine where there are any."""
+    target = cases[0].target
     entries = [one for one in home.store.benchmarks() if one.benchmark.plan.get("gate") and target in one.targets]
-    engines = {job.engine.name for job in jobs}
-    models = {job.model.name for job in jobs} | {job.model.digest for job in jobs}
+    engines = {case.engine.name for case in cases}
+    models = {case.model.name for case in cases} | {case.model.digest for case in cases}
     for likeness in Likeness:
         alike = [one for one in entries if _is_alike(one, likeness, engines, models)]
         if found := _of(home, alike, likeness):

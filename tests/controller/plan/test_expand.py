@@ -1,4 +1,4 @@
-"""From plan to jobs: lists multiply out, the impossible is refused with its reason, nothing is left out silently."""
+"""From plan to cases: lists multiply out, the impossible is refused with its reason, nothing is left out silently."""
 
 from pathlib import Path
 from typing import Any
@@ -70,13 +70,13 @@ def refusal(*targets: TargetSnapshot, **fields: Any) -> str:
 
 def test_lists_multiply_out_over_targets_engines_and_axes() -> None:
     both = [target(engine("ort"), engine("vino"), name=name) for name in ("nuc", "board")]
-    jobs = expanded(*both, batch=[1, 4], cores=[1, 2]).jobs
-    assert len(jobs) == 2 * 2 * 2 * 2
-    assert len({(j.target, j.engine.name, j.configuration.batch, j.configuration.cores) for j in jobs}) == 16
+    cases = expanded(*both, batch=[1, 4], cores=[1, 2]).cases
+    assert len(cases) == 2 * 2 * 2 * 2
+    assert len({(j.target, j.engine.name, j.configuration.batch, j.configuration.cores) for j in cases}) == 16
 
 
 def test_cores_default_to_all_of_the_target() -> None:
-    assert [job.configuration.cores for job in expanded(target(engine("ort"), cores=6)).jobs] == [6]
+    assert [case.configuration.cores for case in expanded(target(engine("ort"), cores=6)).cases] == [6]
 
 
 @pytest.mark.parametrize(
@@ -112,8 +112,8 @@ def test_an_open_loop_needs_an_engine_whose_requests_overlap() -> None:
 
 
 def test_loads_rates_and_requests_are_axes_and_only_an_open_loop_has_arrivals() -> None:
-    jobs = expanded(target(engine("ort")), load=["sync", "async", "open-loop"], rate=[5, 50], requests=[2, 4]).jobs
-    axes = [(j.configuration.load, j.configuration.requests, j.configuration.arrivals) for j in jobs]
+    cases = expanded(target(engine("ort")), load=["sync", "async", "open-loop"], rate=[5, 50], requests=[2, 4]).cases
+    axes = [(j.configuration.load, j.configuration.requests, j.configuration.arrivals) for j in cases]
     slow, fast = Arrivals(5), Arrivals(50)
     overlapping = [(Load.OPEN_LOOP, requests, rate) for requests in (2, 4) for rate in (slow, fast)]
     assert axes == [(Load.SYNC, 1, None), (Load.ASYNC, 2, None), (Load.ASYNC, 4, None), *overlapping]
@@ -122,7 +122,7 @@ def test_loads_rates_and_requests_are_axes_and_only_an_open_loop_has_arrivals() 
 @pytest.mark.parametrize(("cores", "quota", "usable"), [(8, 2.5, 2), (8, 16.0, 8), (8, 0.5, 1), (None, 3.0, 3)])
 def test_cores_end_at_the_quota_of_the_control_group(cores: int | None, quota: float, usable: int) -> None:
     limited = target(engine("ort"), cores=cores, quota=quota)
-    assert [job.configuration.cores for job in expanded(limited).jobs] == [usable]
+    assert [case.configuration.cores for case in expanded(limited).cases] == [usable]
     assert f"{usable + 1} cores are asked for" in refusal(limited, cores=[usable + 1])
 
 
@@ -130,22 +130,22 @@ def test_given_inputs_are_part_of_the_configuration_and_of_what_is_uploaded() ->
     given = InputSet(0, 1, "cats", ((InputFile("input", "b" * 64, 100),),), "as they are")
     paths = {"b" * 64: Path("cats.npy")}
     model = BoundModel(ONNX, INPUTS, input_set=given, input_paths=paths)
-    (job,) = expand(make_plan({"models": ["net"]}, "run"), [target(engine("ort"))], lambda *_: model).jobs
-    assert (job.configuration.input_set, job.input_paths) == (given, paths)
+    (case,) = expand(make_plan({"models": ["net"]}, "run"), [target(engine("ort"))], lambda *_: model).cases
+    assert (case.configuration.input_set, case.input_paths) == (given, paths)
 
 
 def test_the_order_of_runs_is_random_and_the_same_for_the_same_seed() -> None:
-    jobs = expanded(target(engine("ort")), batch=list(range(1, 21))).jobs
-    assert in_random_order(jobs, 3) == in_random_order(jobs, 3)
-    orders = [in_random_order(jobs, seed) for seed in range(5)]
-    assert len({tuple(map(id, order)) for order in (jobs, *orders)}) == 6
-    assert all({*map(id, order)} == {*map(id, jobs)} for order in orders)
+    cases = expanded(target(engine("ort")), batch=list(range(1, 21))).cases
+    assert in_random_order(cases, 3) == in_random_order(cases, 3)
+    orders = [in_random_order(cases, seed) for seed in range(5)]
+    assert len({tuple(map(id, order)) for order in (cases, *orders)}) == 6
+    assert all({*map(id, order)} == {*map(id, cases)} for order in orders)
 
 
 def test_more_configurations_than_can_take_turns_are_refused() -> None:
     batches = list(range(1, 66))
     assert "65 configurations of one device" in refusal(target(engine("ort")), batch=batches, interleave="device")
-    assert len(expanded(target(engine("ort")), batch=batches[:64], interleave="device").jobs) == 64
+    assert len(expanded(target(engine("ort")), batch=batches[:64], interleave="device").cases) == 64
 
 
 def test_every_reason_is_told_and_nothing_is_run_by_halves() -> None:
@@ -169,7 +169,7 @@ def test_a_model_error_is_told_for_its_batch() -> None:
 
 def test_all_leaves_out_engines_that_do_not_read_the_format_and_says_so() -> None:
     expansion = expanded(target(engine("ort"), engine("ir_only", formats=["openvino_ir"])))
-    assert [job.engine.name for job in expansion.jobs] == ["ort"]
+    assert [case.engine.name for case in expansion.cases] == ["ort"]
     assert any("ir_only is left out" in note for note in expansion.notes)
 
 
@@ -179,9 +179,9 @@ def test_a_named_engine_that_does_not_read_the_format_is_refused() -> None:
 
 def test_async_requests_follow_the_streams_and_sync_has_one() -> None:
     streaming = engine("vino", multiple_streams=True)
-    jobs = expanded(target(streaming), load=["async"], streams=[1, 3]).jobs
-    assert [(j.configuration.load, j.configuration.requests) for j in jobs] == [(Load.ASYNC, 2), (Load.ASYNC, 3)]
-    assert [job.configuration.requests for job in expanded(target(streaming)).jobs] == [1]
+    cases = expanded(target(streaming), load=["async"], streams=[1, 3]).cases
+    assert [(j.configuration.load, j.configuration.requests) for j in cases] == [(Load.ASYNC, 2), (Load.ASYNC, 3)]
+    assert [case.configuration.requests for case in expanded(target(streaming)).cases] == [1]
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_selection_of_engines(selection: str, chosen: list[tuple[str, str]]) -> 
 def test_what_one_of_all_engines_cannot_do_is_left_out_and_said() -> None:
     able, unable = engine("vino", hints=["none", "throughput"]), engine("ort")
     expansion = expanded(target(able, unable), hint=["throughput"])
-    assert [job.engine.name for job in expansion.jobs] == ["vino"]
+    assert [case.engine.name for case in expansion.cases] == ["vino"]
     assert expansion.notes == ("ort on nuc CPU: it does not know the hint throughput; it has none",)
     assert "ort on nuc CPU: it does not know" in refusal(
         target(able, unable), hint=["throughput"], engines=["ort", "vino"]
@@ -232,7 +232,7 @@ def test_a_model_of_several_that_nothing_can_be_made_of_is_left_out() -> None:
 
     plan = make_plan({"models": ["net", "damaged"], "batch": [1, 4]}, "run")
     expansion = expand(plan, [target(engine("ort"))], bind)
-    assert [job.configuration.batch for job in expansion.jobs] == [1, 4]
+    assert [case.configuration.batch for case in expansion.cases] == [1, 4]
     assert expansion.left_out == ("damaged is left out: damaged is cut off",)
     assert set(expansion.left_out) <= set(expansion.notes)
 

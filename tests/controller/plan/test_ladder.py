@@ -104,7 +104,7 @@ def test_a_target_with_everything_has_every_rung_of_the_notebooks(planned: Any, 
     for kind, names in ((LadderKind.THROUGHPUT, THROUGHPUT), (LadderKind.LATENCY, LATENCY)):
         plan = planned(WHOLE, kind, cores=2)
         assert ([rung.name for rung in plan.rungs], missing(plan)) == (names, {})
-        assert len(expand(plan, [WHOLE], Binder(home, plan)).jobs) == len(names)
+        assert len(expand(plan, [WHOLE], Binder(home, plan)).cases) == len(names)
 
 
 def test_a_rung_differs_only_in_its_trick(planned: Any, home: Home) -> None:

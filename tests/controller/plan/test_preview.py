@@ -28,8 +28,8 @@ def test_a_plan_is_expanded_over_what_targets_said(library, digest):
     found = preview(library, plan(digest, batch=[1, 4], cores=[1, 2]), [target(engine("a"), engine("b"))])
 
     assert found.refusals == ()
-    assert len(found.expansion.jobs) == 8
-    assert {job.model.name for job in found.expansion.jobs} == {"tiny"}
+    assert len(found.expansion.cases) == 8
+    assert {case.model.name for case in found.expansion.cases} == {"tiny"}
 
 
 def test_all_reasons_are_told_as_the_planner_says_them(library, digest):
@@ -57,7 +57,7 @@ def test_what_is_wrong_with_a_single_model_or_a_stop_rule_is_one_reason(library,
 def test_a_model_of_the_zoo_is_not_built_for_a_look(library, tmp_path):
     found = preview(library, plan("zoo:resnet50", batch=[1, 64]), [target(engine("a"))])
 
-    assert {job.model.digest for job in found.expansion.jobs} == {ZOO["resnet50"].digest}
+    assert {case.model.digest for case in found.expansion.cases} == {ZOO["resnet50"].digest}
     assert not (tmp_path / "home").exists()
 
 
@@ -65,7 +65,7 @@ def test_sparsities_multiply_the_passes_where_an_engine_can_impose_them(library,
     able, unable = engine("a", options=["imposed_sparsity"]), engine("b")
     found = preview(library, plan(digest), [target(able, unable)], (0.0, 0.9))
 
-    assert [job.configuration.options["imposed_sparsity"] for job in found.expansion.jobs] == ["0", "0.9"]
+    assert [case.configuration.options["imposed_sparsity"] for case in found.expansion.cases] == ["0", "0.9"]
     assert found.expansion.notes == ("b is left out: it cannot impose sparsity",)
     (refusal,) = preview(library, plan(digest, engines=["b"]), [target(able, unable)], (0.9,)).refusals
     assert "b cannot impose sparsity" in refusal

@@ -27,16 +27,16 @@ SNAPSHOT = replace(
 )
 
 
-def job(name, **options):
+def case(name, **options):
     configuration = replace(invented.CONFIGURATION, options=options)
     return Case("local", EngineRef(name, "default", "1"), invented.model(), configuration, ())
 
 
 def test_every_job_becomes_one_for_each_share_with_its_other_options():
-    expansion = Expansion((job("sparse", optimization_level="0"),), ("a note",))
+    expansion = Expansion((case("sparse", optimization_level="0"),), ("a note",))
     found = with_sparsities(expansion, (0.0, 0.9), [SNAPSHOT], leave_out=False)
 
-    assert [one.configuration.options for one in found.jobs] == [
+    assert [one.configuration.options for one in found.cases] == [
         {"optimization_level": "0", "imposed_sparsity": "0"},
         {"optimization_level": "0", "imposed_sparsity": "0.9"},
     ]
@@ -44,20 +44,20 @@ def test_every_job_becomes_one_for_each_share_with_its_other_options():
 
 
 def test_engines_that_cannot_are_left_out_of_all_and_refused_by_name():
-    both = Expansion((job("sparse"), job("dense")), ())
+    both = Expansion((case("sparse"), case("dense")), ())
     found = with_sparsities(both, (0.5,), [SNAPSHOT], leave_out=True)
-    assert [one.engine.name for one in found.jobs] == ["sparse"]
+    assert [one.engine.name for one in found.cases] == ["sparse"]
     assert found.notes == ("dense is left out: it cannot impose sparsity",)
 
     with pytest.raises(PlanError, match="dense cannot impose sparsity: that takes an engine with the option"):
         with_sparsities(both, (0.5,), [SNAPSHOT], leave_out=False)
     with pytest.raises(PlanError, match="dense cannot impose sparsity"):
-        with_sparsities(Expansion((job("dense"),), ()), (0.5,), [SNAPSHOT], leave_out=True)
+        with_sparsities(Expansion((case("dense"),), ()), (0.5,), [SNAPSHOT], leave_out=True)
 
 
 def test_two_answers_to_one_question_are_refused():
     with pytest.raises(PlanError, match="two answers"):
-        with_sparsities(Expansion((job("sparse", imposed_sparsity="0.1"),), ()), (0.5,), [SNAPSHOT], leave_out=True)
+        with_sparsities(Expansion((case("sparse", imposed_sparsity="0.1"),), ()), (0.5,), [SNAPSHOT], leave_out=True)
 
 
 def test_shares_are_parsed_once_each_and_nonsense_is_named():

@@ -27,10 +27,10 @@ def planned(*targets: TargetSnapshot, **fields: Any) -> Expansion:
     return in_turns(plan, expansion, targets)
 
 
-def groups(jobs: tuple[Case, ...], *, of_device: bool = False) -> list[int]:
+def groups(cases: tuple[Case, ...], *, of_device: bool = False) -> list[int]:
     """How many are carried out together, group by group."""
     interleave = Interleave(7, of_device=of_device)
-    return [len(group.members) for group in groups_of([Undertaking(job) for job in jobs], "b1", interleave)]
+    return [len(group.members) for group in groups_of([Undertaking(case) for case in cases], "b1", interleave)]
 
 
 @pytest.mark.parametrize(
@@ -49,48 +49,48 @@ def groups(jobs: tuple[Case, ...], *, of_device: bool = False) -> list[int]:
     ],
 )
 def test_a_group_is_what_one_answer_compares(fields: dict[str, Any], sizes: list[int]) -> None:
-    assert sorted(groups(planned(TWO, **fields).jobs)) == sorted(sizes)
+    assert sorted(groups(planned(TWO, **fields).cases)) == sorted(sizes)
 
 
 def test_environments_take_turns_and_targets_do_not() -> None:
     versions = target(engine("ort"), engine("ort", environment="old", version="0.9"))
-    assert groups(planned(versions, engines=["ort@*"]).jobs) == [2]
+    assert groups(planned(versions, engines=["ort@*"]).cases) == [2]
     both = [replace(TWO, target=name) for name in ("nuc", "board")]
-    assert groups(planned(*both).jobs) == [2, 2]
+    assert groups(planned(*both).cases) == [2, 2]
 
 
 def test_in_turns_there_are_more_and_shorter_processes_unless_it_is_said_how_many() -> None:
-    rules = {job.configuration.stop for job in planned(TWO).jobs}
+    rules = {case.configuration.stop for case in planned(TWO).cases}
     (rule,) = rules
     assert (rule.processes, rule.min_duration_ns, rule.target_relative_half_width) == (5, 6_000_000_000, 0)
-    (said,) = {job.configuration.stop for job in planned(TWO, processes=2, interval="2%").jobs}
+    (said,) = {case.configuration.stop for case in planned(TWO, processes=2, interval="2%").cases}
     assert (said.processes, said.target_relative_half_width) == (2, 0.02)
-    (alone,) = {job.configuration.stop for job in planned(TWO, engines=["ort"]).jobs}
+    (alone,) = {case.configuration.stop for case in planned(TWO, engines=["ort"]).cases}
     assert (alone.processes, alone.target_relative_half_width) == (3, 0.01)
 
 
 def test_what_cannot_take_turns_runs_alone_and_a_note_says_why() -> None:
     open_loop = planned(TWO, load=["open-loop"], rate=[5])
-    assert groups(open_loop.jobs) == [1, 1]
+    assert groups(open_loop.cases) == [1, 1]
     assert open_loop.notes == (
         "net (nuc, CPU, batch 1, 2 cores, open-loop 5/s poisson): measured one after the other, not in turns: "
         "the arrivals of an open loop wait for nobody's turn",
     )
     small = replace(TWO, host=replace(TWO.host, memory_bytes=500_000_000))
     crowded = planned(small)
-    assert groups(crowded.jobs) == [1, 1] and "would take about 0.6 GB, and the target has 0.5" in crowded.notes[0]
+    assert groups(crowded.cases) == [1, 1] and "would take about 0.6 GB, and the target has 0.5" in crowded.notes[0]
     many = planned(target(engine("ort")), load=["async"], requests=list(range(1, 66)))
-    assert groups(many.jobs) == [1] * 65 and "they are 65, and at most 64 take turns" in many.notes[0]
+    assert groups(many.cases) == [1] * 65 and "they are 65, and at most 64 take turns" in many.notes[0]
 
 
 def test_all_of_a_device_take_turns_where_that_is_asked_for() -> None:
     expansion = planned(TWO, batch=[1, 4], interleave="device")
-    assert groups(expansion.jobs, of_device=True) == [4]
+    assert groups(expansion.cases, of_device=True) == [4]
 
 
 def test_rungs_of_a_ladder_are_no_rivals() -> None:
     rungs = [{"name": name, "title": name, "fields": {"engines": [name]}} for name in ("ort", "vino")]
-    assert groups(planned(TWO, ladder="latency", rungs=rungs).jobs) == [1, 1]
+    assert groups(planned(TWO, ladder="latency", rungs=rungs).cases) == [1, 1]
     fields = {"models": ["net"], "rungs": rungs}
     assert make_plan(fields, "run").device_takes_turns, "other rungs are: base and head of a gate"
     assert not make_plan(fields | {"ladder": "latency"}, "run").device_takes_turns

@@ -31,7 +31,7 @@ BLOCKS, ITERATIONS = 5, 40
 PAUSE_NS = 20_000_000_000
 
 
-def job(**stop: object) -> Case:
+def case(**stop: object) -> Case:
     configuration = Configuration("CPU", batch=4, cores=1, stop=StopRule(**stop))  # type: ignore[arg-type]  # by name
     return Case("local", EngineRef("fake", "default"), MODEL, configuration, ("cpu",))
 
@@ -82,7 +82,7 @@ def merged(
         for process, median_ns in enumerate(medians_ns):
             fill(samples, process, median_ns, disturbed, paused)
         results = [result() for _ in medians_ns]
-        return merge(job(processes=len(medians_ns), **stop), "b1", "m1", results, samples)
+        return merge(case(processes=len(medians_ns), **stop), "b1", "m1", results, samples)
 
 
 def test_the_stop_rule_is_shared_out_and_iterations_are_rounded_up() -> None:
@@ -125,7 +125,7 @@ def test_a_single_process_decides_for_itself(
 ) -> None:
     with SampleFile(tmp_path) as samples:
         fill(samples, 0, 1_000_000)
-        measurement = merge(job(processes=1), "b1", "m1", [result(reason)], samples)
+        measurement = merge(case(processes=1), "b1", "m1", [result(reason)], samples)
     assert measurement.status is status and measurement.process_spread is None
 
 
@@ -165,7 +165,7 @@ def test_where_nothing_was_quiet_the_disturbed_numbers_are_shown_as_inconclusive
 def test_one_failed_process_fails_the_measurement_and_says_which_it_was(tmp_path: Path) -> None:
     with SampleFile(tmp_path) as samples:
         fill(samples, 0, 1_000_000)
-        measurement = merge(job(), "b1", "m1", [result(), failure()], samples)
+        measurement = merge(case(), "b1", "m1", [result(), failure()], samples)
     assert measurement.status is Status.FAILED and measurement.latency is None
     assert measurement.failure is not None
     assert (measurement.failure.kind, measurement.failure.message) == (
@@ -180,7 +180,7 @@ def test_fewer_processes_than_were_asked_for_are_inconclusive_even_where_they_ag
         for process in range(2):
             fill(samples, process, 1_000_000)
         found = {
-            asked: merge(job(processes=asked, min_iterations=1), "b1", "m1", [result(), result()], samples).status
+            asked: merge(case(processes=asked, min_iterations=1), "b1", "m1", [result(), result()], samples).status
             for asked in (2, 3)
         }
     assert found == {2: Status.OK, 3: Status.INCONCLUSIVE}
@@ -188,11 +188,11 @@ def test_fewer_processes_than_were_asked_for_are_inconclusive_even_where_they_ag
 
 def test_a_run_that_somebody_cancelled_is_cancelled(tmp_path: Path) -> None:
     with SampleFile(tmp_path) as samples:
-        measurement = merge(job(), "b1", "m1", [failure(run_pb2.FAILURE_KIND_CANCELLED)], samples)
+        measurement = merge(case(), "b1", "m1", [failure(run_pb2.FAILURE_KIND_CANCELLED)], samples)
     assert measurement.status is Status.CANCELLED
 
 
 def test_a_result_without_samples_is_a_failure_and_no_zero(tmp_path: Path) -> None:
     with SampleFile(tmp_path) as samples:
-        measurement = merge(job(processes=1), "b1", "m1", [result()], samples)
+        measurement = merge(case(processes=1), "b1", "m1", [result()], samples)
     assert measurement.failure is not None and measurement.failure.kind is FailureKind.INTERNAL

@@ -66,7 +66,7 @@ def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
         content = path.read_bytes()
     with claimed(path) as claim:
         assert claim is not None and claim.pending == PENDING
-        before, after = PENDING.jobs[0], claim.pending.jobs[0]
+        before, after = PENDING.cases[0], claim.pending.cases[0]
     assert content == path.read_bytes()
     kind = run_pb2.RUN_KIND_MEASURE
     assert run_spec(before, "r", kind, 1) == run_spec(after, "r", kind, 1), "an agent takes them for the same run"
@@ -146,7 +146,7 @@ def test_a_plan_that_cannot_be_written_stops_the_command(tmp_path: Path) -> None
 def test_each_attempt_is_a_run_of_its_own_and_known_again() -> None:
     (one, other) = PENDING.undertakings()
     assert [one.begin(0), one.begin(0), one.begin(1)] == ["m1-0-0", "m1-0-1", "m1-1-0"]
-    again = Undertaking(PENDING.jobs[0])
+    again = Undertaking(PENDING.cases[0])
     again.recognize(["m1-0-1", "m1-1-0", "m2-0-0", "m1", "m1-0-1.blocks", "xm1-2-0"])
     assert (again.run_ids, again.run_id(0)) == (one.run_ids, "m1-0-1")
     assert other.run_ids == []

@@ -99,7 +99,7 @@ async def test_the_place_in_the_targets_queue_is_reported_while_it_changes() -> 
                 changed = run_pb2.StateChanged(state=state, runs_before=before)
                 yield run_pb2.RunEvent(sequence=number, state=changed)
 
-    reporter: Any = SimpleNamespace(running=lambda job, process, phase, *_: told.append(phase))
+    reporter: Any = SimpleNamespace(running=lambda case, process, phase, *_: told.append(phase))
     clients: Any = {"nuc": Queued()}
     await follow(Bench(clients, lambda _: (), Path(), reporter, 0), JOB, "run")
     assert told[:3] == ["queued, 2 before it", "queued, 1 before it", "queued"]
@@ -116,7 +116,7 @@ async def test_whom_a_run_waits_for_is_reported() -> None:
             finished = run_pb2.StateChanged(state=run_pb2.RUN_STATE_FINISHED)
             yield run_pb2.RunEvent(sequence=1, state=finished)
 
-    reporter: Any = SimpleNamespace(running=lambda job, process, phase, *_: told.append(phase))
+    reporter: Any = SimpleNamespace(running=lambda case, process, phase, *_: told.append(phase))
     clients: Any = {"nuc": Waiting()}
     await follow(Bench(clients, lambda _: (), Path(), reporter, 0), JOB, "run")
     assert told[0] == "waiting for `pip` (pid 812), 30 % of the machine, up to 10 s"
@@ -145,10 +145,10 @@ async def uploaded(agent: Refusing) -> list[int]:
     reporter: Any = SimpleNamespace(uploading=lambda _job, sent_bytes, _total_bytes: told.append(sent_bytes))
     clients: Any = {"nuc": agent}
     model = SimpleNamespace(files=[SimpleNamespace(sha256="0" * 64, size_bytes=80)])
-    job: Any = SimpleNamespace(
+    case: Any = SimpleNamespace(
         target="nuc", model=model, configuration=SimpleNamespace(input_set=SimpleNamespace(items=()))
     )
-    await upload(Bench(clients, lambda _: [Path("model.onnx")], Path(), reporter, 0), job)
+    await upload(Bench(clients, lambda _: [Path("model.onnx")], Path(), reporter, 0), case)
     return told
 
 

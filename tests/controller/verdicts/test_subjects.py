@@ -6,7 +6,7 @@ import invented
 import invented_profiles
 from enginebench_controller.errors import InputError
 from enginebench_controller.store.store import Store
-from enginebench_controller.verdicts.comparison import find_subjects
+from enginebench_controller.verdicts.subjects import find_subjects
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ FAMILY = {MODEL: MODEL, COPY: MODEL}
 PHOTOS = ((InputFile("pixels", "0b" * 32, 896),),)
 
 
-def job(batch, cores, engine="x", **axes):
+def case(batch, cores, engine="x", **axes):
     return Case(
         "local", EngineRef(engine, "default", "1"), model(MODEL), Configuration("CPU", batch, cores, **axes), ()
     )
@@ -58,15 +58,15 @@ def measured(batch, cores, engine="x", digest=MODEL, median_ns=3_210_000.0, **ax
 
 
 def test_each_cell_says_whether_it_is_new():
-    jobs = [job(1, 1), job(1, 2), job(4, 1), job(4, 2)]
+    cases = [case(1, 1), case(1, 2), case(4, 1), case(4, 2)]
     known = [measured(1, 2), measured(4, 1, digest=COPY), measured(8, 2)]
 
-    assert cell_grid(jobs, known, FAMILY) == (
+    assert cell_grid(cases, known, FAMILY) == (
         {"Batch": 1, "1 core": "new", "2 cores": "↻ again (3.21 ms)"},
         {"Batch": 4, "1 core": "↻ again (3.21 ms)", "2 cores": "new"},
         {"Batch": 8, "1 core": None, "2 cores": "✓ 3.21 ms"},
     )
-    assert tally(jobs, known, FAMILY) == (2, 2)
+    assert tally(cases, known, FAMILY) == (2, 2)
 
 
 def test_what_was_measured_otherwise_is_another_thing():
@@ -81,7 +81,7 @@ def test_what_was_measured_otherwise_is_another_thing():
         measured(1, 1, input_set=InputSet(seed=1)),
         measured(1, 1, input_set=InputSet(count=1, name="photos", items=PHOTOS)),
     ]
-    assert cell_grid([job(1, 1)], others, FAMILY) == ({"Batch": 1, "1 core": "new"},)
+    assert cell_grid([case(1, 1)], others, FAMILY) == ({"Batch": 1, "1 core": "new"},)
 
 
 def open_loop(rate, process=ArrivalProcess.POISSON):
@@ -90,9 +90,9 @@ def open_loop(rate, process=ArrivalProcess.POISSON):
 
 def test_an_open_loop_is_the_same_at_its_rate_and_process_only():
     known = measured(1, 1, load="open-loop", requests=2, arrival_process="poisson", arrival_rate_per_s=50.0)
-    others = [job(1, 1, **open_loop(60.0)), job(1, 1, **open_loop(50.0, ArrivalProcess.CONSTANT))]
+    others = [case(1, 1, **open_loop(60.0)), case(1, 1, **open_loop(50.0, ArrivalProcess.CONSTANT))]
 
-    assert tally([job(1, 1, **open_loop(50.0)), *others], [known], FAMILY) == (2, 1)
+    assert tally([case(1, 1, **open_loop(50.0)), *others], [known], FAMILY) == (2, 1)
     assert cell_grid(others, [known], FAMILY) == ({"Batch": 1, "1 core": "2 new"},)
 
 
@@ -105,14 +105,14 @@ def test_what_the_store_keeps_of_a_configuration_is_found_again(tmp_path):
         open_loop(60.0),
         open_loop(50.0, ArrivalProcess.CONSTANT),
     ]
-    jobs = [job(1, 1, **axes) for axes in asked]
+    cases = [case(1, 1, **axes) for axes in asked]
     store = Store(tmp_path / "results.duckdb")
     store.add_benchmark(invented.benchmark())
-    for number, one in enumerate(jobs):
+    for number, one in enumerate(cases):
         fields = {"engine": "x", "model_digest": MODEL, "configuration": one.configuration}
         store.add_measurement(invented.measured(f"m{number}", **fields))
         known = store.measured_cells([MODEL])
-        assert tally(jobs, known, FAMILY) == (len(jobs) - number - 1, number + 1)
+        assert tally(cases, known, FAMILY) == (len(cases) - number - 1, number + 1)
 
 
 def test_the_newest_numbers_count_whatever_the_order_of_the_options(tmp_path):
@@ -124,14 +124,14 @@ def test_the_newest_numbers_count_whatever_the_order_of_the_options(tmp_path):
         one = invented.measured(f"m{started}", latency_ms=latency_ms, **fields)
         store.add_measurement(replace(one, started_at_unix_ns=started))
 
-    (row,) = cell_grid([job(1, 1, options={"a": "1", "b": "1"})], store.measured_cells([MODEL]), FAMILY)
+    (row,) = cell_grid([case(1, 1, options={"a": "1", "b": "1"})], store.measured_cells([MODEL]), FAMILY)
 
     assert row["1 core"].startswith("↻ again (6.")
 
 
 def test_several_configurations_in_one_cell_are_counted():
     grid = cell_grid(
-        [job(1, 1), job(1, 1, "y"), job(1, 1, "z")], [measured(1, 1), measured(2, 1), measured(2, 1, "y")], FAMILY
+        [case(1, 1), case(1, 1, "y"), case(1, 1, "z")], [measured(1, 1), measured(2, 1), measured(2, 1, "y")], FAMILY
     )
 
     assert [row["1 core"] for row in grid] == ["2 new, ↻ 1 again", "✓ 2 measured"]
@@ -139,6 +139,6 @@ def test_several_configurations_in_one_cell_are_counted():
 
 
 def test_the_legend_explains_only_what_is_there():
-    assert legend(3, 0, cell_grid([job(1, 1)], [], FAMILY)) == "3 new."
-    with_more = cell_grid([job(1, 1)], [measured(2, 1)], FAMILY)
+    assert legend(3, 0, cell_grid([case(1, 1)], [], FAMILY)) == "3 new."
+    with_more = cell_grid([case(1, 1)], [measured(2, 1)], FAMILY)
     assert legend(1, 2, with_more).startswith("1 new, 2 measured before (↻, newest median). ✓ marks")

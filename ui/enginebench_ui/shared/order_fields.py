@@ -252,7 +252,7 @@ def can_impose(snapshots: Sequence[TargetSnapshot], engines: Sequence[str]) -> t
 
 
 def _by_key(engines: Sequence[Engine]) -> dict[str, Engine]:
-    """Name each engine as shortly as `planning.selection` permits: the environment only where another is preferred."""
+    """Name each engine as shortly as plans permit: the environment only where another is preferred."""
     ordered = sorted(
         engines,
         key=lambda one: (isinstance(one, UnavailableEngine), one.environment != DEFAULT_ENVIRONMENT, one.environment),

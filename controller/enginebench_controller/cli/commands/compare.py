@@ -33,13 +33,6 @@ from enginebench_controller.home import Home, default_home
 from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.plan.plan import parse_percent
 from enginebench_controller.stats.comparison import LAYERS_PRACTICAL, PRACTICAL, Verdict
-from enginebench_controller.verdicts.comparison import (
-    BenchmarkComparison,
-    Subjects,
-    compare_benchmarks,
-    compare_measurements,
-    find_subjects,
-)
 from enginebench_controller.verdicts.conditions import (
     Check,
     Condition,
@@ -65,6 +58,13 @@ from enginebench_controller.verdicts.pairing import (
     Compared,
 )
 from enginebench_controller.verdicts.soundness import Soundness, soundness
+from enginebench_controller.verdicts.subjects import (
+    BenchmarkComparison,
+    Subjects,
+    compare_benchmarks,
+    compare_measurements,
+    find_subjects,
+)
 from enginebench_controller.verdicts.words import (
     condensed,
     first_failures,

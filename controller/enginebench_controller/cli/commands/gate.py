@@ -254,18 +254,18 @@ class GateProgress:
             self._told = max(judged.pairs, 1)
             remark(f"{words}, {_left(seconds_left)}")
 
-    def uploading(self, job: Case, sent_bytes: int, total_bytes: int) -> None:
+    def uploading(self, case: Case, sent_bytes: int, total_bytes: int) -> None:
         """See `remote_run.Reporter`."""
         if self._task is not None:
             self._progress.update(self._task, description=f"uploading {sent_bytes / 1e6:.0f} MB")
 
-    def running(self, job: Case, process: int, phase: str, elapsed_ns: int, expected_ns: int) -> None:
+    def running(self, case: Case, process: int, phase: str, elapsed_ns: int, expected_ns: int) -> None:
         """See `remote_run.Reporter`."""
 
-    def finished(self, job: Case, outcome_id: str, status: Status, failure: Failure | None) -> None:
+    def finished(self, case: Case, outcome_id: str, status: Status, failure: Failure | None) -> None:
         """See `remote_run.Reporter`."""
         if failure is not None:
-            self.said(f"{job.title}: {failure.message}")
+            self.said(f"{case.title}: {failure.message}")
 
 
 def _so_far(judged: Judged) -> str:

@@ -53,7 +53,7 @@ def show_expansion(expansion: Expansion, *, as_json: bool) -> None:
             {
                 **head("dry_run"),
                 "dry_run": True,
-                "configurations": [_described(job) for job in expansion.jobs],
+                "configurations": [_described(case) for case in expansion.cases],
                 "shortest_measuring_s": shortest_s,
                 "longest_measuring_s": longest_s,
                 "notes": list(expansion.notes),
@@ -62,27 +62,27 @@ def show_expansion(expansion: Expansion, *, as_json: bool) -> None:
         return
     print_table("Would run", [(heading, False) for heading in _HEADINGS + _AXES_HEADINGS], list(_rows(expansion)))
     span = f"{shortest_s:.0f} to {longest_s:.0f} s of measuring"
-    remark(f"{len(expansion.jobs)} configurations in random order, {span}")
+    remark(f"{len(expansion.cases)} configurations in random order, {span}")
     for note in expansion.notes:
         remark(f"note: {note}")
 
 
-def _described(job: Case) -> dict[str, Any]:
-    model = {"name": job.model.name, "digest": job.model.digest}
-    configuration = CONFIGURATION.to_data(job.configuration)
-    return {"target": job.target, "model": model, "engine": asdict(job.engine), "configuration": configuration}
+def _described(case: Case) -> dict[str, Any]:
+    model = {"name": case.model.name, "digest": case.model.digest}
+    configuration = CONFIGURATION.to_data(case.configuration)
+    return {"target": case.target, "model": model, "engine": asdict(case.engine), "configuration": configuration}
 
 
 def _rows(expansion: Expansion) -> Iterator[list[object]]:
-    for job in expansion.jobs:
-        c = job.configuration
+    for case in expansion.cases:
+        c = case.configuration
         axes = [c.device, c.batch, c.cores, c.streams, c.precision, describe_load(c), c.hint]
-        yield [job.target, job.model.name, job.engine.name, job.engine.version, job.engine.environment, *axes]
+        yield [case.target, case.model.name, case.engine.name, case.engine.version, case.engine.environment, *axes]
 
 
 def _seconds_of_measuring(expansion: Expansion) -> tuple[float, float]:
     """The shortest and the longest that the stop rules allow, warm-up included."""
-    rules = [job.configuration.stop for job in expansion.jobs]
+    rules = [case.configuration.stop for case in expansion.cases]
     warm_up_ns = sum(rule.processes * rule.warmup_ns for rule in rules)
     shortest_ns, longest_ns = sum(r.min_duration_ns for r in rules), sum(r.max_duration_ns for r in rules)
     return (shortest_ns + warm_up_ns) / 1e9, (longest_ns + warm_up_ns) / 1e9

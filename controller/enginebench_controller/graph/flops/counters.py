@@ -231,7 +231,7 @@ WITHOUT_ITS_DOMAIN = frozenset({"SimplifiedLayerNormalization"})
 """Operators of `CONTRIB` that ONNX Runtime writes as if they were ONNX's own."""
 
 BODIES = _names(STANDARD, "If Loop Scan SequenceMap")
-"""Operators that cost what their bodies cost (see `control_flow`); also every function of the model's own."""
+"""Operators that cost what their bodies cost (see `counting`); also every function of the model's own."""
 
 MOVES_DATA = (
     _names(

@@ -1,9 +1,8 @@
 """The products in a saved PyTorch program (TorchScript, .pt2), counted by PyTorch in a process of its own.
 
-It runs the program once, in a process of its own (`torch_counting`), because loading one can run any code.
-
-It alone imports PyTorch here. One JSON object on standard input says what to do: `format`, `path` and `inputs`, a list
-of [NumPy dtype, dims]. The last line of standard output is the answer: the fields of `ProgramCost`, or `error`.
+The process runs the program once: loading one can run any code, and nothing else of the controller needs PyTorch. One
+JSON object on standard input says what to do: `format`, `path` and `inputs`, a list of [NumPy dtype, dims]. The last
+line of standard output is the answer: the fields of `ProgramCost`, or `error`.
 """
 
 import importlib.util

@@ -1,4 +1,4 @@
-"""Run as a process of its own: writes a model as OpenVINO IR with FP16 weights. See `ir_conversion`.
+"""Run as a process of its own: writes a model as OpenVINO IR with FP16 weights. See `convert`.
 
 It alone imports OpenVINO and PyTorch here. One JSON object on standard input says what to do: `format`, `path`,
 `output` (the .xml to write) and `inputs`, a list of [name, NumPy dtype, dims] with -1 for an open dimension, needed for

@@ -81,7 +81,7 @@ def quantize(
     fit, `StoreError` when the library cannot be written.
     """
     # Here, since it brings ONNX Runtime, and what prunes or only lists models does without.
-    from enginebench_controller.models.derive.quantizer import QuantizationError, quantized  # noqa: PLC0415
+    from enginebench_controller.models.derive.onnxruntime_int8 import QuantizationError, quantized  # noqa: PLC0415
 
     with library.scratch() as folder:
         calibration = seeded_calibration(calibration_seed, samples)

@@ -305,17 +305,17 @@ def show_cells(preview: Preview) -> None:
     if preview.expansion is None:
         show_refusals(preview.refusals)
         return
-    jobs = preview.expansion.jobs
+    cases = preview.expansion.cases
     family = families(reading.versions())
-    wanted = {job.model.digest for job in jobs}
+    wanted = {case.model.digest for case in cases}
     measured = kept.measured_cells(digest for digest in {*family, *wanted} if family.get(digest, digest) in wanted)
-    new, again = tally(jobs, measured, family)
+    new, again = tally(cases, measured, family)
     with st.container(horizontal=True):
-        st.metric("Configurations", len(jobs), border=True, width="stretch", help=_which(jobs))
+        st.metric("Configurations", len(cases), border=True, width="stretch", help=_which(cases))
         st.metric(
-            "Takes about", range_words(*expected_range_ns(jobs)), border=True, width="stretch", help=_ABOUT_ESTIMATES
+            "Takes about", range_words(*expected_range_ns(cases)), border=True, width="stretch", help=_ABOUT_ESTIMATES
         )
-    grid = cell_grid(jobs, measured, family)
+    grid = cell_grid(cases, measured, family)
     st.dataframe(
         list(grid),
         hide_index=True,
@@ -328,15 +328,15 @@ def show_cells(preview: Preview) -> None:
         st.caption(f":material/info: {inert(note)}")
 
 
-def _which(jobs: Sequence[Case]) -> str:
+def _which(cases: Sequence[Case]) -> str:
     """Count what multiplies out."""
     axes: dict[str, set[object]] = {
-        "model version": {job.model.digest for job in jobs},
-        "engine": {job.engine for job in jobs},
-        "target": {job.target for job in jobs},
-        "device": {job.configuration.device for job in jobs},
-        "batch size": {job.configuration.batch for job in jobs},
-        "core count": {job.configuration.cores for job in jobs},
+        "model version": {case.model.digest for case in cases},
+        "engine": {case.engine for case in cases},
+        "target": {case.target for case in cases},
+        "device": {case.configuration.device for case in cases},
+        "batch size": {case.configuration.batch for case in cases},
+        "core count": {case.configuration.cores for case in cases},
     }
     return " × ".join(count_of(len(values), noun) for noun, values in axes.items())
 

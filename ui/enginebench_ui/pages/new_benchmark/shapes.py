@@ -21,29 +21,29 @@ class _Cell:
     medians_ns: list[float] = field(default_factory=list)
 
 
-def cell_grid(jobs: Iterable[Case], measured: Iterable[MeasuredCell], family: Mapping[str, str]) -> tuple[Row, ...]:
+def cell_grid(cases: Iterable[Case], measured: Iterable[MeasuredCell], family: Mapping[str, str]) -> tuple[Row, ...]:
     """Return a row a batch with a column for each number of cores.
 
     Measured is what has numbers from the same version (or its copy for that batch: `family`), engine with its options,
     environment, target, device, load with its arrivals, and input set; cells of that kind that are not ordered now are
     shown, too.
     """
-    ordered = list(jobs)
+    ordered = list(cases)
     known = {_key(one, family): one for one in measured}
     cells: defaultdict[_Place, _Cell] = defaultdict(_Cell)
-    for job in ordered:
-        _count(cells[job.configuration.batch, job.configuration.cores], known.get(_key_of(job)))
-    for key in _alike(ordered, known) - {_key_of(job) for job in ordered}:
+    for case in ordered:
+        _count(cells[case.configuration.batch, case.configuration.cores], known.get(_key_of(case)))
+    for key in _alike(ordered, known) - {_key_of(case) for case in ordered}:
         one = known[key]
         cells[one.batch, one.cores].medians_ns += [one.median_ns] if one.median_ns is not None else []
     return _rows(cells)
 
 
-def tally(jobs: Sequence[Case], measured: Iterable[MeasuredCell], family: Mapping[str, str]) -> tuple[int, int]:
-    """Count the jobs that have no numbers yet, and those that have."""
+def tally(cases: Sequence[Case], measured: Iterable[MeasuredCell], family: Mapping[str, str]) -> tuple[int, int]:
+    """Count the cases that have no numbers yet, and those that have."""
     known = {_key(one, family) for one in measured}
-    again = sum(_key_of(job) in known for job in jobs)
-    return len(jobs) - again, again
+    again = sum(_key_of(case) in known for case in cases)
+    return len(cases) - again, again
 
 
 def legend(new: int, again: int, grid: Sequence[Row]) -> str:
@@ -62,9 +62,9 @@ def _count(cell: _Cell, before: MeasuredCell | None) -> None:
     cell.medians_ns += [before.median_ns] if before.median_ns is not None else []
 
 
-def _alike(jobs: Iterable[Case], known: Iterable[tuple[object, ...]]) -> set[tuple[object, ...]]:
-    """The keys that differ from a job in batch and cores only."""
-    kinds = {_key_of(job)[2:] for job in jobs}
+def _alike(cases: Iterable[Case], known: Iterable[tuple[object, ...]]) -> set[tuple[object, ...]]:
+    """The keys that differ from a case in batch and cores only."""
+    kinds = {_key_of(case)[2:] for case in cases}
     return {key for key in known if key[2:] in kinds}
 
 
@@ -76,13 +76,13 @@ def _key(one: MeasuredCell, family: Mapping[str, str]) -> tuple[object, ...]:
     return (one.batch, one.cores, model, *where, *how)
 
 
-def _key_of(job: Case) -> tuple[object, ...]:
-    asked = job.configuration
-    where = (job.target, job.engine.name, job.engine.environment, asked.device)
+def _key_of(case: Case) -> tuple[object, ...]:
+    asked = case.configuration
+    where = (case.target, case.engine.name, case.engine.environment, asked.device)
     arrivals = (str(asked.arrivals.process), asked.arrivals.rate_per_s) if asked.arrivals else (None, None)
     load = (str(asked.load), asked.requests, *arrivals)
     how = (asked.streams, asked.precision, str(asked.hint), *load, frozenset(asked.options.items()), asked.input_set)
-    return (asked.batch, asked.cores, job.model.digest, *where, *how)
+    return (asked.batch, asked.cores, case.model.digest, *where, *how)
 
 
 def _rows(cells: Mapping[_Place, _Cell]) -> tuple[Row, ...]:

@@ -133,18 +133,18 @@ def show_passes(preview: Preview, sparsities: Sequence[float]) -> None:
     if preview.expansion is None:
         show_refusals(preview.refusals)
         return
-    jobs = preview.expansion.jobs
-    st.caption(passes_words(len(jobs), sparsities))
-    table([_pass_row(job) for job in jobs], "passes")
+    cases = preview.expansion.cases
+    st.caption(passes_words(len(cases), sparsities))
+    table([_pass_row(case) for case in cases], "passes")
     for note in preview.expansion.notes:
         st.caption(f":material/info: {inert(note)}")
 
 
-def _pass_row(job: Case) -> Row:
-    asked = job.configuration
+def _pass_row(case: Case) -> Row:
+    asked = case.configuration
     imposed = asked.options.get(IMPOSED_SPARSITY)
     return {
-        "Engine": job.engine.name,
+        "Engine": case.engine.name,
         "Device": asked.device,
         "Batch": asked.batch,
         "Cores": asked.cores,
