@@ -265,7 +265,7 @@ def test_a_damaged_store_is_a_banner(filled):
 
 
 def test_a_model_stands_beside_its_int8_version_with_verdict_and_remark(store):
-    made = Derivation(DerivationKind.QUANTIZED)
+    made = Derivation(DerivationKind.QUANTIZED, said="8 inputs of seed 0")
     store.save_model(ModelVersion("ab" * 32, "net", "onnx", (), 1))
     store.save_model(ModelVersion("cd" * 32, "net-int8", "onnx", (), 2, "ab" * 32, made))
     u8 = Effective(precision=Readback("u8", ReadbackSource.ENGINE_API))
