@@ -2,6 +2,7 @@
 #
 #   make demo    measure two real networks on every engine, through a real agent
 #   make test    all tests
+#   make quick   what is checked in a minute while one works: `make check`, and the tests that start nothing
 #   make check   formatter, linter, types, import contracts, generated code: what is quick
 #   make ui      the pages over what `make demo` measured
 #   make screenshots    pictures of every page, for docs/ and for designers: about fifteen minutes
@@ -18,6 +19,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PROTO_PYTHON := .venvs/proto/bin/python
+# Tests start many processes: compiled modules are kept, whatever the shell says.
+unexport PYTHONDONTWRITEBYTECODE
 export ENGINEBENCH_HOME ?= $(CURDIR)/.enginebench
 DEEPSPARSE := $(ENGINEBENCH_HOME)/agent/environments/deepsparse
 DEEPSPARSE_STAMP := .venvs/deepsparse.stamp
@@ -29,9 +32,11 @@ endif
 BENCHMARKS_STAMP := .venvs/benchmarks.stamp
 AUDIT := .venvs/audit/bin/pip-audit
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
+# Rooms of tests that start engines, agents or browsers, all of them.
+STARTING := integration browser plugins
 DURATIONS := --durations 30 --durations-min 5
 
-.PHONY: demo test check ui setup format proto released-wire docs audit screenshots browser ssh-server wheels-check benchmarks \
+.PHONY: demo test quick check ui setup format proto released-wire docs audit screenshots browser ssh-server wheels-check benchmarks \
   soak storm fuzz faults clean
 
 demo: setup
@@ -46,6 +51,13 @@ test: setup browser ssh-server $(PROTO_PYTHON)
 ifneq ($(DEEPSPARSE_PYTHON),)
 	$(DEEPSPARSE)/venv/bin/python -m pytest tests/plugins/test_deepsparse.py
 endif
+
+quick: $(VENV)/.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not slow and not alone' $(addprefix --ignore tests/,$(STARTING))
 
 check: $(VENV)/.stamp $(PROTO_PYTHON)
 	$(BIN)/ruff check .

@@ -86,6 +86,7 @@ def test_a_plan_is_written_as_it_is_read() -> None:
     assert tomllib.loads(_toml(plan)) == plan
 
 
+@pytest.mark.slow
 def test_a_large_store_is_one_that_can_be_read(tmp_path: Path) -> None:
     home = Home(tmp_path)
     big_store.make(home, benchmarks=4, samples=2_000, layer_rows=5_000)

@@ -34,6 +34,7 @@ def test_what_is_copied_exists_and_is_let_into_the_build() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_what_is_copied_is_enough_for_the_whole_wheel(tmp_path: Path) -> None:
     for sources, target in own_copies():
         for source in sources:

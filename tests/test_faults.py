@@ -2,14 +2,18 @@
 
 from pathlib import Path
 
+import pytest
+
 from faults import PAGE, filled, marked_tests, promised
 
 
+@pytest.mark.slow
 def test_the_page_of_faults_names_the_tests_that_show_each() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert filled(page, marked_tests()).rstrip() == page.rstrip(), "run `make docs`"
 
 
+@pytest.mark.slow
 def test_every_fault_is_shown_by_a_test() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert promised(page) == list(range(1, 36))

@@ -226,6 +226,7 @@ def test_estimators_are_chosen_on_the_earlier_half_and_judged_on_the_later() -> 
     assert all(name in over_table(known, 5) for name in OVER)
 
 
+@pytest.mark.slow
 def test_the_tables_and_the_chart_come_of_any_recording(tmp_path: Path) -> None:
     found = [*rounds(CALM, EQUAL, 0.0, 30, seed=7), *rounds(CALM, "planted 3 %", 0.03, 30, seed=8)]
     asked = Asked(by_series(found), draws=3)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 BASE = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
 ARCHITECTURES = {

@@ -11,7 +11,7 @@ from clock_going_back import HOUR_NS, executable
 import agent_server
 from enginebench_proto.v1 import run_pb2
 
-pytestmark = pytest.mark.fault(20)
+pytestmark = [pytest.mark.slow, pytest.mark.fault(20)]
 
 SECOND = 1_000_000_000
 

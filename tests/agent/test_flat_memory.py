@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from agent_process import ONLY_FAKE, AgentProcess, connected, make_spec
 from scripted_runs import scripted_interpreter
 
@@ -18,6 +19,7 @@ result(blocks, blocks * {samples})
 """
 
 
+@pytest.mark.slow
 async def test_millions_of_samples_pass_through_the_agent_without_staying_in_it(
     start_agent: Callable[..., AgentProcess], model: bytes, tmp_path: Path
 ) -> None:

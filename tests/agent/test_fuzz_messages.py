@@ -28,6 +28,8 @@ from enginebench_proto.v1 import agent_pb2, engine_pb2, measurement_pb2, model_p
 from fuzzing import fuzzed
 from mutations import edited_bytes, edited_message
 
+pytestmark = pytest.mark.slow
+
 SECRET = "planted-Q7hJx2-secret"
 ONLY_FAKE = f'# {SECRET}\n[environments.default]\nengines = ["fake"]\n'
 CONTENT = b"not a model"

@@ -16,6 +16,8 @@ from enginebench_proto.v1 import model_pb2, model_pb2_grpc, run_pb2, run_pb2_grp
 from fuzzing import fuzzed
 from mutations import edited_bytes, edited_message
 
+pytestmark = pytest.mark.slow
+
 SECRET = b"planted-Q7hJx2-secret"
 ENGINES = '[environments.default]\nengines = ["fake", "onnxruntime", "openvino"]\n'
 DEVICES = {"fake": "FAKE:0", "onnxruntime": "CPU", "openvino": "CPU"}

@@ -11,6 +11,8 @@ from onnx import TensorProto, helper
 
 from enginebench_proto.v1 import model_pb2, run_pb2
 
+pytestmark = pytest.mark.slow
+
 SECRET = b"planted-Q7hJx2-secret".ljust(64, b"!")
 
 

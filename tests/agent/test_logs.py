@@ -11,6 +11,8 @@ from logging_agent import LoggingAgent, logging_agent
 
 from enginebench_proto.v1 import agent_pb2
 
+pytestmark = pytest.mark.slow
+
 SECRET = "swordfish-7c1d"
 OF_A_RUN = ("run accepted", "run began", "run ended", "result acknowledged")
 

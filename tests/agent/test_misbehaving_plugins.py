@@ -16,6 +16,8 @@ from enginebench_proto.v1 import agent_pb2, engine_pb2, run_pb2
 sys.path.append(str(PLANTED))
 import planted
 
+pytestmark = pytest.mark.slow
+
 BEING_ASKED = engine_pb2.UNAVAILABLE_KIND_BEING_ASKED
 
 

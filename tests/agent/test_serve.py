@@ -17,6 +17,8 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from agent_server import serve_command
 from enginebench_proto.v1 import agent_pb2
 
+pytestmark = pytest.mark.slow
+
 SERVICES = ("enginebench.v1.AgentService", "enginebench.v1.ModelService", "enginebench.v1.RunService")
 IDLE_LIMIT_BYTES = 60_000_000
 

@@ -45,6 +45,7 @@ def test_either_unit_restarts_the_agent_within_limits_and_lets_engines_compile(m
     assert not [name for name, values in entries.items() if len(values) > 1]
 
 
+@pytest.mark.slow
 def test_a_system_service_may_write_to_its_own_folder_only() -> None:
     entries = unit("--system")
     assert (entries["ProtectSystem"], entries["PrivateTmp"]) == (["strict"], ["yes"])
@@ -72,6 +73,7 @@ def test_the_unit_starts_what_was_asked_for(tmp_path: Path) -> None:
     assert command.endswith(f'--host ::1 --port 50199 --data-dir "{tmp_path}/50%% of $$HOME"')
 
 
+@pytest.mark.slow
 def test_the_unit_says_as_serve_does_who_is_let_in() -> None:
     assert (
         "--host 0.0.0.0 --port 50151 --tls /etc/enginebench" in unit(*OPEN, "--tls", "/etc/enginebench")["ExecStart"][0]
@@ -81,6 +83,7 @@ def test_the_unit_says_as_serve_does_who_is_let_in() -> None:
     assert "--announce" not in unit(*OPEN)["ExecStart"][0]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(ANALYZE is None, reason="systemd-analyze is not installed here")
 @pytest.mark.parametrize("manager", ["--user", "--system"])
 def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path, manager: str) -> None:
@@ -103,6 +106,7 @@ def test_systemd_finds_the_system_service_little_exposed(tmp_path: Path) -> None
     assert float(found[1]) <= MOST_EXPOSURE, done.stdout
 
 
+@pytest.mark.slow
 def test_systemd_is_told_when_the_agent_serves_and_when_it_stops(
     start_agent: Callable[..., AgentProcess], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,6 +126,7 @@ def test_health_exits_with_zero_for_an_agent_that_serves(shared_agent: AgentProc
     assert (done.returncode, done.stdout, done.stderr) == (0, "serving\n", "")
 
 
+@pytest.mark.slow
 def test_health_exits_with_one_where_nobody_answers() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
@@ -131,6 +136,7 @@ def test_health_exits_with_one_where_nobody_answers() -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_health_exits_with_one_for_an_agent_that_was_stopped(start_agent: Callable[..., AgentProcess]) -> None:
     agent = start_agent()
     os.kill(agent.pid, signal.SIGSTOP)

@@ -13,6 +13,8 @@ from agent_process import AgentProcess, Client, connected, digest, eventually, m
 from enginebench_proto.v1 import model_pb2, run_pb2
 from fault_proxy import fault_proxy
 
+pytestmark = pytest.mark.slow
+
 MEGABYTE = 1_000_000
 PINGS = [
     ("grpc.keepalive_time_ms", 1_000),

@@ -10,6 +10,8 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks import soak  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 RUNS, ABORTED, ROUNDS = 40, 10, 5
 POOL_THREADS = 8
 """Threads for blocking work are started as they are needed, up to a number, and then kept."""

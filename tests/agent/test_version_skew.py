@@ -48,6 +48,7 @@ async def test_other_requests_are_answered_whatever_a_later_version_added_to_the
     assert (await shared.runs.List(run_pb2.ListRequest.FromString(UNKNOWN_FIELD))) is not None
 
 
+@pytest.mark.slow
 async def test_an_environment_of_another_version_is_listed_as_broken_with_both_versions(
     start_agent: Callable[..., AgentProcess], tmp_path: Path
 ) -> None:

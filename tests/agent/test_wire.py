@@ -100,6 +100,7 @@ def test_devices_return(device: spec.Device) -> None:
     assert wire.from_device(wire.to_device(device)) == device
 
 
+@pytest.mark.slow
 @given(INFOS, st.lists(DEVICES, max_size=2).map(tuple))
 def test_engines_return_with_their_options_and_devices(info: spec.EngineInfo, devices: tuple[spec.Device, ...]) -> None:
     assert wire.from_available_engine(wire.to_available_engine(info, devices)) == (info, devices)

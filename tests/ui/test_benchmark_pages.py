@@ -13,6 +13,8 @@ from enginebench_ui.pages import BENCHMARK
 from histories import Change, keep_history
 from opened_pages import opened, texts
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):

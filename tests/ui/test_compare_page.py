@@ -24,6 +24,8 @@ from enginebench_ui.pages import COMPARE
 from enginebench_ui.shared.project_key import project_key
 from opened_pages import texts
 
+pytestmark = pytest.mark.slow
+
 KERNELS, PRECISIONS, INFERENCE = "Kernel-level performance", "Precisions", "Inference time"
 
 

@@ -13,6 +13,8 @@ from enginebench_controller.store.store import BenchmarkBundle, Store
 from enginebench_ui import pages
 from opened_pages import opened
 
+pytestmark = pytest.mark.slow
+
 MARKUP = "<img src=x onerror=alert(1)> [link](https://example.com) :smile: $x$ **b** `c` |"
 LONG = "long/name.of*a_layer " * 50
 ACTING = "=cmd|'/c calc'!A0 \x1b[2J\x1b]0;owned\x07 {{ 7*7 }} \u202e"

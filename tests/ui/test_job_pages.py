@@ -13,6 +13,8 @@ from enginebench_controller.jobs.record import Cell, CellState, JobProgress, Job
 from enginebench_ui.pages import JOB, JOBS
 from opened_pages import opened, texts
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = "**b** <img src=x> [x](javascript:1)"
 WITHIN_S = 60
 

@@ -11,6 +11,8 @@ from enginebench_controller.store.store import Store
 from enginebench_ui.pages import LADDERS
 from opened_pages import texts
 
+pytestmark = pytest.mark.slow
+
 opened = partial(opened_pages.opened, LADDERS)
 
 

@@ -15,6 +15,8 @@ import pytest
 from enginebench_controller.errors import InputError
 from enginebench_ui.launch import serve
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = "import sys; from pathlib import Path; from enginebench_ui.launch import serve\n"
 PROGRAM += "sys.exit(serve(Path(sys.argv[1]), int(sys.argv[2])))"
 

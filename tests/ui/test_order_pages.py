@@ -13,6 +13,8 @@ from enginebench_ui.pages import JOB, JOBS, NEW_BENCHMARK, NEW_PROFILE
 from offered import engine, missing, target
 from opened_pages import opened, texts
 
+pytestmark = pytest.mark.slow
+
 QUICK = {"sure": "own", "processes": "1", "duration": "100ms", "warmup": "50ms", "interval": "0%", "longest": "5s"}
 WITHIN_S = 90
 

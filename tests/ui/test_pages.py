@@ -15,6 +15,8 @@ from enginebench_ui.pages import BENCHMARK, PROFILES, PROJECTS, TARGETS
 from enginebench_ui.shared import reading
 from opened_pages import opened, texts
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):

@@ -19,6 +19,8 @@ from enginebench_ui.pages import PROFILE, PROFILES
 from enginebench_ui.pages.profile import netron, stored
 from opened_pages import opened, texts
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = "**b** <img src=x> [x](javascript:1) $x$ "
 
 

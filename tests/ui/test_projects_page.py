@@ -16,6 +16,8 @@ from enginebench_ui.pages import PROJECTS
 from enginebench_ui.shared.project_key import project_key
 from opened_pages import button, texts
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = "**b** <img src=x> [x](javascript:1) $x$ "
 FAKE = project_key("ab" * 32, "fake", "default", "local")
 OTHER = project_key("ab" * 32, "other", "default", "local")

@@ -11,6 +11,8 @@ from enginebench_ui.pages import SEARCH
 from enginebench_ui.pages.search.shapes import EXAMPLES
 from opened_pages import button, texts
 
+pytestmark = pytest.mark.slow
+
 opened = partial(opened_pages.opened, SEARCH)
 
 

@@ -17,6 +17,8 @@ from enginebench_controller.records import Target
 from enginebench_ui.pages import TARGETS
 from opened_pages import button, texts
 
+pytestmark = pytest.mark.slow
+
 opened = partial(opened_pages.opened, TARGETS)
 
 

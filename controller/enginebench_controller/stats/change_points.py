@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import mannwhitneyu
 
 from enginebench_controller.errors import InputError
 
@@ -57,6 +56,8 @@ def change_points(values: Sequence[float]) -> tuple[int, ...]:
 
 def is_other_level(before: Sequence[float], after: Sequence[float]) -> bool:
     """Whether figures of two stretches that something else has parted differ beyond chance (Mann-Whitney)."""
+    from scipy.stats import mannwhitneyu  # noqa: PLC0415  # it takes half a second, of every command
+
     return float(mannwhitneyu(before, after).pvalue) <= PARTED_LIKELIHOOD
 
 

@@ -16,6 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from agent_server import serve_command
 from enginebench_proto.v1 import agent_pb2
 
+pytestmark = pytest.mark.slow
+
 Figures = dict[tuple[str, frozenset[tuple[str, str]]], float]
 ASKED_FOR = ("--metrics-port", "0", "--verbose", "--log-format", "json")
 

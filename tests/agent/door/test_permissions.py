@@ -126,6 +126,7 @@ def test_every_method_of_every_service_has_its_line() -> None:
     assert set(METHODS) == set(LEAST)
 
 
+@pytest.mark.slow
 def test_the_agent_serves_no_other_service(house: House) -> None:
     stub = reflection_pb2_grpc.ServerReflectionStub(house.channels["admin"])
     (answer,) = stub.ServerReflectionInfo(iter([reflection_pb2.ServerReflectionRequest(list_services="")]))
@@ -133,6 +134,7 @@ def test_the_agent_serves_no_other_service(house: House) -> None:
     assert served == {service.full_name for service in SERVICES}
 
 
+@pytest.mark.slow
 @pytest.mark.fault(14)
 @pytest.mark.parametrize("path", METHODS)
 @pytest.mark.parametrize("caller", OUTSIDERS)
@@ -179,6 +181,7 @@ async def test_a_method_without_a_line_is_refused_to_everybody(tmp_path: Path) -
     assert refused.value.code() is DENIED
 
 
+@pytest.mark.slow
 def test_certificates_of_the_past_and_the_future_differ_by_their_end_only(tmp_path: Path) -> None:
     """The expired caller of the matrix is refused for its end alone: the same with a later end is let in."""
     own = Certified(tmp_path)

@@ -32,6 +32,7 @@ async def outcome_of(call: Any) -> grpc.StatusCode | None:
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.fault(16)
 async def test_of_200_idle_streams_those_beyond_the_bound_are_refused_and_health_answers(
     ready: Client, model: bytes
@@ -50,6 +51,7 @@ async def test_of_200_idle_streams_those_beyond_the_bound_are_refused_and_health
     await _until_accepted(lambda: ready.outcome("run-1"))
 
 
+@pytest.mark.slow
 @pytest.mark.fault(16)
 async def test_streams_of_every_kind_count_and_leave_their_place_when_they_end(ready: Client, model: bytes) -> None:
     health = [ready.health.Watch(health_pb2.HealthCheckRequest()) for _ in range(MOST - 1)]
@@ -77,6 +79,7 @@ async def _until_accepted(call: Callable[[], Any]) -> Any:
                 await asyncio.sleep(0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.fault(16)
 async def test_a_full_queue_refuses_the_next_run_and_takes_it_later(ready: Client, model: bytes) -> None:
     await ready.start(make_spec(model, "holder", options={"fault": "hang"}))
@@ -93,6 +96,7 @@ async def test_a_full_queue_refuses_the_next_run_and_takes_it_later(ready: Clien
     assert (await ready.list_runs())["d"].outcome == run_pb2.OUTCOME_OK
 
 
+@pytest.mark.slow
 @pytest.mark.fault(7)
 async def test_an_oversize_message_is_refused_and_health_stays_serving(ready: Client, agent: AgentProcess) -> None:
     async def parts() -> AsyncIterator[model_pb2.UploadRequest]:
@@ -106,6 +110,7 @@ async def test_an_oversize_message_is_refused_and_health_stays_serving(ready: Cl
     assert await ready.health_status() == SERVING
 
 
+@pytest.mark.slow
 @pytest.mark.fault(7)
 async def test_a_message_that_is_small_only_while_compressed_is_refused(agent: AgentProcess) -> None:
     bomb = run_pb2.CancelRequest(run_id="x" * (200 * MEBIBYTE))
@@ -118,6 +123,7 @@ async def test_a_message_that_is_small_only_while_compressed_is_refused(agent: A
     assert agent.resident_bytes("VmHWM") - before < 50 * MEBIBYTE
 
 
+@pytest.mark.slow
 @pytest.mark.fault(7)
 async def test_20_kilobytes_of_metadata_are_refused_and_health_stays_serving(ready: Client) -> None:
     async with refused(grpc.StatusCode.RESOURCE_EXHAUSTED):

@@ -24,6 +24,8 @@ from enginebench_agent.errors import SetupError
 from enginebench_proto.agreed.roles import Role
 from enginebench_proto.v1 import agent_pb2, agent_pb2_grpc
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def own(tmp_path: Path) -> Certified:

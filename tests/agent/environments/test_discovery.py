@@ -17,6 +17,8 @@ from enginebench_agent.runs.queue import Leases
 from enginebench_proto.v1 import engine_pb2
 from enginebench_proto.v1.engine_pb2 import Engine
 
+pytestmark = pytest.mark.slow
+
 GOOD = """
 from enginebench_plugins import spec
 

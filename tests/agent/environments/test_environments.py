@@ -58,6 +58,7 @@ def place_origin(distribution: Distribution, origin: dict[str, object]) -> None:
     Path(str(distribution.locate_file("small_thing-1.5.dist-info/direct_url.json"))).write_text(json.dumps(origin))
 
 
+@pytest.mark.slow
 def test_a_wheel_made_from_an_installation_installs_the_same_files(installed: Distribution, tmp_path: Path) -> None:
     wheel = rebuild_wheel(installed, tmp_path)
     assert wheel.name == "small_thing-1.5-py3-none-any.whl"
@@ -165,6 +166,7 @@ def test_an_environment_is_for_what_was_put_into_it() -> None:
     assert engines_of(ours, None, ("numpy",)) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
@@ -183,6 +185,7 @@ def test_what_cannot_be_added_is_refused_and_leaves_nothing(tmp_path: Path, argu
     assert not (tmp_path / "environments").exists() or not list((tmp_path / "environments").iterdir())
 
 
+@pytest.mark.slow
 def test_a_failing_pip_is_quoted_and_leaves_nothing(tmp_path: Path) -> None:
     missing = str(tmp_path / "no-such-package")
     done = run_command("environment", "add", "new", "--package", missing, "--data-dir", str(tmp_path))
@@ -199,6 +202,7 @@ def test_only_added_environments_can_be_removed(tmp_path: Path, name: str) -> No
     assert name in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.slow
 def test_a_plugin_from_elsewhere_is_added_listed_and_removed(tmp_path: Path) -> None:
     project = tmp_path / "my-plugin"

@@ -17,7 +17,7 @@ MEGABYTE = 1_000_000
 SMALL_CACHE = 'max_cache_bytes = "10 MB"\n' + ONLY_FAKE
 CONTENTS = [bytes([number]) * (4 * MEGABYTE) for number in range(4)]
 
-pytestmark = pytest.mark.fault(6)
+pytestmark = [pytest.mark.slow, pytest.mark.fault(6)]
 
 
 @pytest.fixture

@@ -10,6 +10,8 @@ from agent_process import AgentProcess, Client, connected, digest, eventually, m
 
 from enginebench_proto.v1 import model_pb2
 
+pytestmark = pytest.mark.slow
+
 MEGABYTE = 1_000_000
 BLOCK = 1024 * 1024
 

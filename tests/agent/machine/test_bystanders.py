@@ -230,6 +230,7 @@ def test_a_busy_process_beside_is_named_on_this_very_machine(tmp_path: Path) -> 
     assert use.other_cpu_time_ns >= 50_000_000
 
 
+@pytest.mark.slow
 def test_short_processes_beside_are_found_by_who_starts_them(tmp_path: Path) -> None:
     """As of a build: none of them lives at both looks."""
     script = tmp_path / "many-short.py"

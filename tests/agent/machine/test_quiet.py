@@ -72,6 +72,7 @@ async def test_a_quiet_machine_costs_one_short_look(machine: Machine) -> None:
     assert found.before.other_cpu_time_ns == 0
 
 
+@pytest.mark.slow
 async def test_a_run_waits_for_as_long_as_others_work_and_says_for_whom(machine: Machine) -> None:
     quiet, told, machine.busy = Quiet(machine.root), Told(), True
     waiting = asyncio.create_task(quiet.wait(1, 10 * SECOND, told.append))
@@ -85,6 +86,7 @@ async def test_a_run_waits_for_as_long_as_others_work_and_says_for_whom(machine:
     assert is_quiet(found.before, 1), "what was seen last is what the measurement met"
 
 
+@pytest.mark.slow
 async def test_nobody_waits_longer_than_asked_for_nor_again_in_vain(machine: Machine) -> None:
     quiet, machine.busy = Quiet(machine.root), True
     found = await quiet.wait(1, SECOND // 2, Told().append)
@@ -99,6 +101,7 @@ async def test_nobody_waits_longer_than_asked_for_nor_again_in_vain(machine: Mac
     assert longer.waited_ns == SECOND, "who may wait for longer does"
 
 
+@pytest.mark.slow
 async def test_after_quiet_a_run_waits_again(machine: Machine) -> None:
     quiet, machine.busy = Quiet(machine.root), True
     await quiet.wait(1, SECOND // 4, Told().append)
@@ -110,6 +113,7 @@ async def test_after_quiet_a_run_waits_again(machine: Machine) -> None:
     assert (await quiet.wait(1, SECOND // 4, Told().append)).waited_ns > 0
 
 
+@pytest.mark.slow
 async def test_a_wait_that_ended_in_quiet_was_not_in_vain(machine: Machine) -> None:
     quiet, machine.busy = Quiet(machine.root), True
     found = await quiet.wait(1, SECOND // 4, lambda _: setattr(machine, "busy", False))
@@ -159,6 +163,7 @@ def at_work(script: Path, count: int) -> Iterator[None]:
             one.wait()
 
 
+@pytest.mark.slow
 async def test_a_run_beside_a_busy_process_tells_whom_it_waited_for_and_who_disturbed_it(
     model: bytes, tmp_path: Path, start_agent: Callable[..., AgentProcess]
 ) -> None:
@@ -180,6 +185,7 @@ async def test_a_run_beside_a_busy_process_tells_whom_it_waited_for_and_who_dist
     assert "who else uses the device" in bystanders.unseen, "the fake device is no processor"
 
 
+@pytest.mark.slow
 async def test_a_profile_has_no_bystanders_and_no_measurement(
     model: bytes, start_agent: Callable[..., AgentProcess]
 ) -> None:

@@ -178,6 +178,7 @@ def test_a_record_that_cannot_be_read_is_named(root: Path, folder: DataFolder) -
     assert "performance" not in (root / GOVERNORS[0]).read_text()
 
 
+@pytest.mark.slow
 def test_the_command_line_shows_tunes_and_undoes(root: Path, folder: DataFolder) -> None:
     before = contents(root)
     command = ("tune", "--root", str(root), "--data-dir", str(folder.root))

@@ -68,6 +68,7 @@ async def test_an_end_with_a_bang_after_the_result_takes_nothing_from_it(
     assert len(await bench.parts()) == 5
 
 
+@pytest.mark.slow
 async def test_what_a_child_has_said_is_heard_however_slow_the_disk_is(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,6 +88,7 @@ async def test_what_a_child_has_said_is_heard_however_slow_the_disk_is(
     assert len(await bench.parts()) == 1 + 2 * 64
 
 
+@pytest.mark.slow
 async def test_a_child_that_hangs_between_blocks_is_stopped_at_its_limit(bench: Bench) -> None:
     result = await bench.run(f"{TWO_BLOCKS}\ntime.sleep(60)", limit_seconds=1.5)
     assert result.failure.kind == run_pb2.FAILURE_KIND_TIMED_OUT
@@ -167,6 +169,7 @@ async def test_a_child_that_ends_as_if_all_were_well_has_a_sentence(bench: Bench
     assert failure.message == f"the engine ended its process with exit code 0 in phase {phase}, without a result"
 
 
+@pytest.mark.slow
 async def test_a_child_that_cannot_be_bound_is_not_left_behind(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     started = []
 

@@ -22,6 +22,7 @@ async def _told_peaks(client: Client) -> list[Peak]:
     return list((await client.agent.ListEngines(agent_pb2.ListEnginesRequest())).peaks)
 
 
+@pytest.mark.slow
 async def test_a_calibration_is_a_run_whose_peaks_the_agent_keeps_and_tells(
     agent: AgentProcess, client: Client, model: bytes
 ) -> None:
@@ -38,6 +39,7 @@ async def test_a_calibration_is_a_run_whose_peaks_the_agent_keeps_and_tells(
         assert await _told_peaks(again) == list(result.peaks)
 
 
+@pytest.mark.slow
 async def test_a_calibration_waits_for_a_measurement_on_its_device(client: Client, model: bytes) -> None:
     await client.upload(model)
     await client.start(make_spec(model, "measured", duration_ms=1_500))
@@ -51,6 +53,7 @@ async def test_a_calibration_waits_for_a_measurement_on_its_device(client: Clien
     assert await _told_peaks(client) == []
 
 
+@pytest.mark.slow
 async def test_a_calibration_takes_no_model_and_needs_an_engine_that_is_here(client: Client, model: bytes) -> None:
     with_model = make_spec(model, kind=run_pb2.RUN_KIND_PEAKS)
     async with refused(grpc.StatusCode.INVALID_ARGUMENT, "makes its own models"):

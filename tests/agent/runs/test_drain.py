@@ -12,6 +12,8 @@ from grpc_health.v1 import health_pb2
 
 from enginebench_proto.v1 import run_pb2
 
+pytestmark = pytest.mark.slow
+
 
 async def _begin(client: Client, model: bytes, duration_ms: int) -> None:
     await client.upload(model)

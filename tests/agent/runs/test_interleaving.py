@@ -10,6 +10,8 @@ from agent_process import ENDLESS_MS, AgentProcess, Client, Outcome, make_spec, 
 
 from enginebench_proto.v1 import run_pb2
 
+pytestmark = pytest.mark.slow
+
 
 def _member(model: bytes, run_id: str, latency_us: int = 500, /, **changes: object) -> run_pb2.RunSpec:
     interleaving = run_pb2.Interleaving(group=str(changes.pop("group")), members=2, seed=7)

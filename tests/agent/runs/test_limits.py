@@ -30,6 +30,7 @@ async def test_memory_beyond_the_limit_is_refused_to_the_child(bench: Bench) -> 
     assert "MemoryError" in failure.stderr_tail
 
 
+@pytest.mark.slow
 @pytest.mark.fault(11)
 async def test_a_child_that_comes_to_hold_more_all_the_same_is_killed_with_a_sentence(bench: Bench) -> None:
     # Shared memory is no "data" of the process, so the kernel grants it.
@@ -45,6 +46,7 @@ async def test_a_child_that_comes_to_hold_more_all_the_same_is_killed_with_a_sen
     assert failure.signal == "", "the signal was ours"
 
 
+@pytest.mark.slow
 async def test_a_large_file_that_is_only_mapped_is_no_memory_held(bench: Bench, tmp_path: Path) -> None:
     (tmp_path / "weights").write_bytes(bytes(300 * MEBIBYTE))
     script = (
@@ -57,6 +59,7 @@ async def test_a_large_file_that_is_only_mapped_is_no_memory_held(bench: Bench, 
     assert result.outcome == run_pb2.OUTCOME_OK, result.failure
 
 
+@pytest.mark.slow
 @pytest.mark.fault(11)
 async def test_a_child_that_computes_without_end_is_stopped_by_the_kernel_itself(bench: Bench) -> None:
     script = "phase('steady_state')\nwhile True: pass"
@@ -103,6 +106,7 @@ async def test_a_child_that_is_killed_within_a_frame_is_judged_by_its_end(bench:
     assert (failure.kind, failure.signal) == (run_pb2.FAILURE_KIND_CRASHED, "SIGSEGV")
 
 
+@pytest.mark.slow
 @pytest.mark.fault(11)
 async def test_the_limits_of_agent_toml_hold_for_an_engine_and_the_next_run_passes(
     start_agent: Callable[..., AgentProcess], model: bytes
@@ -128,6 +132,7 @@ async def test_the_limits_of_agent_toml_hold_for_an_engine_and_the_next_run_pass
     assert rows["Max core file size"] == ["0", "0"]
 
 
+@pytest.mark.slow
 async def test_without_a_word_of_the_owner_a_child_is_bound_to_what_the_machine_has(
     start_agent: Callable[..., AgentProcess], model: bytes
 ) -> None:

@@ -15,6 +15,8 @@ from scripted_runs import Bench, finished
 from enginebench_agent.runs.run import Run
 from enginebench_proto.v1 import run_pb2
 
+pytestmark = pytest.mark.slow
+
 HANGS = {"fault": "hang"}
 LIMIT_SECONDS = 5
 

@@ -97,6 +97,7 @@ async def test_a_configuration_that_makes_no_sense_is_refused_with_the_reason(
         await shared.start(spec)
 
 
+@pytest.mark.slow
 async def test_a_longest_duration_of_zero_is_no_bound(shared: Client, model: bytes) -> None:
     spec = make_spec(model, "no-bound")
     spec.configuration.stop.max_duration_ns = 0

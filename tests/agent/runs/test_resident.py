@@ -4,6 +4,8 @@ import asyncio
 import os
 from pathlib import Path
 
+import pytest
+
 from enginebench_agent.runs.limits import SAMPLE_SECONDS, TIMED_PHASE, ResidentSet
 from enginebench_proto.v1.measurement_pb2 import Phase
 
@@ -48,6 +50,7 @@ def test_a_process_that_is_gone_has_no_reading(tmp_path: Path) -> None:
     assert not phase.HasField("peak_rss_bytes")
 
 
+@pytest.mark.slow
 async def test_a_timed_process_is_looked_at_rarely_and_one_that_exceeds_is_seen_all_the_same(tmp_path: Path) -> None:
     _hold(tmp_path, 10)
     readings: dict[str, int] = {}

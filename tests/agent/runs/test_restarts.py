@@ -11,6 +11,8 @@ from agent_process import ENDLESS_MS, ONLY_FAKE, AgentProcess, connected, eventu
 
 from enginebench_proto.v1 import run_pb2
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.fault(4)
 async def test_a_result_survives_the_agent_until_it_is_acknowledged(

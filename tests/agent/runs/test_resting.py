@@ -25,6 +25,8 @@ from enginebench_proto.v1.run_pb2 import (
     Interleaving,
 )
 
+pytestmark = pytest.mark.slow
+
 BUSY = "import time\nprint(flush=True)\nwhile True: pass"
 PARENT = """
 import os, subprocess, sys

@@ -10,6 +10,7 @@ from agent_process import ENDLESS_MS, AgentProcess, Client, digest, given_inputs
 from enginebench_proto.v1 import model_pb2
 
 
+@pytest.mark.slow
 async def test_a_model_that_was_not_uploaded_is_refused_by_name(client: Client, model: bytes) -> None:
     async with refused(grpc.StatusCode.FAILED_PRECONDITION, "tiny.onnx"):
         await client.start(make_spec(model))
@@ -22,6 +23,7 @@ async def test_inputs_that_were_not_uploaded_are_refused_by_name(shared: Client,
         await shared.start(spec)
 
 
+@pytest.mark.slow
 async def test_given_inputs_are_measured_with_and_kept_while_in_use(
     ready: Client, agent: AgentProcess, model: bytes
 ) -> None:
@@ -59,6 +61,7 @@ async def test_executable_formats_need_the_owners_consent(shared: Client, model:
         await shared.start(make_spec(model, "executable-formats", model=version))
 
 
+@pytest.mark.slow
 async def test_several_files_lie_beside_each_other_as_copies(ready: Client, agent: AgentProcess, model: bytes) -> None:
     weights = b"weights" * 1000
     await ready.upload(weights)

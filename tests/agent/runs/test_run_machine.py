@@ -227,6 +227,7 @@ class RunMachine(RuleBasedStateMachine):
         self.channel.close()
 
 
+@pytest.mark.slow
 def test_any_sequence_of_calls_ends_where_the_model_does(own_agent: AgentProcess) -> None:
     class Machine(RunMachine):
         agent = own_agent

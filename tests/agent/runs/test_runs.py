@@ -13,6 +13,8 @@ from grpc_health.v1 import health_pb2
 
 from enginebench_proto.v1 import run_pb2
 
+pytestmark = pytest.mark.slow
+
 SERVING = health_pb2.HealthCheckResponse.SERVING
 
 

@@ -16,6 +16,8 @@ from enginebench_agent.data_folder import DataFolder
 from enginebench_agent.server import ServeOptions
 from enginebench_proto.v1 import run_pb2
 
+pytestmark = pytest.mark.slow
+
 HANGING = {"fault": "hang"}
 
 

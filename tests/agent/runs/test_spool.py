@@ -68,6 +68,7 @@ def _flip(content: bytes, bit: int) -> bytes:
     return content[: bit // 8] + bytes([content[bit // 8] ^ 1 << bit % 8]) + content[bit // 8 + 1 :]
 
 
+@pytest.mark.slow
 @pytest.mark.fault(21)
 async def test_any_bit_that_turned_and_any_end_that_is_missing_is_found_and_other_runs_are_served(
     spool: Spool, tmp_path: Path

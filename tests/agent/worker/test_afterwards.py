@@ -55,6 +55,7 @@ def judged(result: RunResult) -> Any:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["OutputsRemembered", "OutputsRememberedByIdentity"])
 def test_outputs_out_of_a_memory_are_marked_as_impossible(planted_run: Callable, name: str) -> None:
     found = judged(planted_run(name))
@@ -62,12 +63,14 @@ def test_outputs_out_of_a_memory_are_marked_as_impossible(planted_run: Callable,
     assert "an input that was never seen takes" in flags(found)[0]
 
 
+@pytest.mark.slow
 def test_zeros_from_some_call_on_are_wrong_outputs(planted_run: Callable) -> None:
     found = judged(planted_run("ZerosLater"))
     problem = check_outputs([found])["m1"].problem
     assert problem.startswith("the outputs changed during the measurement: those of the same inputs differ by 1 of")
 
 
+@pytest.mark.slow
 def test_a_sound_engine_is_not_accused(planted_run: Callable) -> None:
     found = judged(planted_run("SoundRequest"))
     assert (marks(found), check_outputs([found])["m1"].problem) == ((), "")

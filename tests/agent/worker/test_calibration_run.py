@@ -8,6 +8,8 @@ import pytest
 from enginebench_proto.v1 import peaks_pb2, run_pb2
 from enginebench_proto.v1.model_pb2 import ModelVersion
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def calibrate(run_worker: Callable, make_spec: Callable, tmp_path: Path) -> Callable[..., run_pb2.RunResult]:

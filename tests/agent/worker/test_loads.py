@@ -197,6 +197,7 @@ def test_no_thread_is_left_behind() -> None:
     assert threading.active_count() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("load", [Load.SYNC, Load.ASYNC])
 def test_a_block_of_instant_inferences_ends_when_it_is_full_so_that_memory_stays_flat(load: Load) -> None:
     with closing(load_of(load, [Instant()])) as timed_load:

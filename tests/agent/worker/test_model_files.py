@@ -271,6 +271,7 @@ def test_openvino_does_not_get_to_read_an_onnx_model_that_is_called_an_ir(
     assert child.phases == [], "refused before the model was read"
 
 
+@pytest.mark.slow
 @pytest.mark.fault(9)
 @pytest.mark.parametrize("engine", ["onnxruntime", "openvino", "fake"])
 @pytest.mark.parametrize("escape", ["hard link", "address", "huge"])

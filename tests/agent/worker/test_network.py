@@ -50,6 +50,7 @@ def test_an_engine_reaches_nothing(run_mine: Callable, service: int) -> None:
     assert "unreachable" in failure.detail
 
 
+@pytest.mark.slow
 def test_the_owner_may_let_engines_into_the_network(
     run_worker: Callable, install_plugin: Callable, make_spec: Callable, tiny_model: Path, service: int
 ) -> None:
@@ -58,6 +59,7 @@ def test_the_owner_may_let_engines_into_the_network(
     assert child.result.outcome == run_pb2.OUTCOME_OK, child.result.failure
 
 
+@pytest.mark.slow
 def test_processors_threads_and_evidence_are_the_same_without_a_network(
     run_worker: Callable, install_plugin: Callable, make_spec: Callable, tiny_model: Path
 ) -> None:

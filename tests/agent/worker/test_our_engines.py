@@ -12,6 +12,8 @@ from onnx import helper, numpy_helper
 from enginebench_proto.v1 import configuration_pb2 as configuration
 from enginebench_proto.v1 import measurement_pb2, run_pb2
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("kind", [run_pb2.RUN_KIND_MEASURE, run_pb2.RUN_KIND_PROFILE])
 @pytest.mark.parametrize(("engine", "device"), [("onnxruntime", "CPU"), ("fake", "FAKE:1")])

@@ -31,6 +31,7 @@ def test_a_block_is_a_share_of_the_minimum_within_bounds_or_as_asked_and_never_s
     assert block_length_ns(stop, timer_ns=50) == expected_ns
 
 
+@pytest.mark.slow
 def test_the_collector_rests_only_while_measuring_and_then_takes_in_everything_again() -> None:
     with collector_paused():
         assert not gc.isenabled()

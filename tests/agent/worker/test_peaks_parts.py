@@ -121,6 +121,7 @@ def test_a_machine_that_is_always_busy_has_a_rate_that_says_so() -> None:
     assert rate.blocks == rate.disturbed_blocks > 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 def test_bandwidth_counts_every_byte_once_a_pass(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
     monkeypatch.setattr(bandwidth, "WORKING_SETS_BYTES", (1 << 18, 1 << 24))

@@ -64,6 +64,7 @@ def test_prints_of_a_plugin_do_not_reach_the_channel(run_worker: Callable, insta
 BROKEN = engine_pb2.UNAVAILABLE_KIND_BROKEN
 
 
+@pytest.mark.slow
 @pytest.mark.fault(18)
 @pytest.mark.parametrize(
     ("source", "kind", "words"),
@@ -109,6 +110,7 @@ def test_an_unusable_plugin_is_listed_with_its_reason(
     assert words in engine.unavailable.reason
 
 
+@pytest.mark.slow
 @pytest.mark.fault(18)
 def test_two_distributions_with_one_engine_name_are_both_named(run_worker: Callable, install_plugin: Callable) -> None:
     folders: list[Path] = [

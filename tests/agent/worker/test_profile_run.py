@@ -6,6 +6,8 @@ import pytest
 
 from enginebench_proto.v1 import configuration_pb2, run_pb2
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_profile_has_its_layers_and_both_latencies(run_mine: Callable) -> None:
     child = run_mine(kind=run_pb2.RUN_KIND_PROFILE)

@@ -10,6 +10,8 @@ from agent.worker.pliable import ENGINE
 from enginebench_proto.v1 import configuration_pb2 as configuration
 from enginebench_proto.v1 import measurement_pb2, run_pb2
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_measurement_has_its_phases_its_samples_and_its_evidence(run_mine: Callable) -> None:
     child = run_mine()

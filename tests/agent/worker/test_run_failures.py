@@ -14,6 +14,7 @@ COMPILE_FAILED = run_pb2.FAILURE_KIND_COMPILE_FAILED
 INFERENCE_FAILED = run_pb2.FAILURE_KIND_INFERENCE_FAILED
 
 
+@pytest.mark.slow
 @pytest.mark.fault(11)
 @pytest.mark.parametrize(
     ("place", "statement", "kind", "phase", "detail"),
@@ -58,6 +59,7 @@ def test_a_misbehaving_engine_is_a_typed_failure(
     assert child.sample_parts == []
 
 
+@pytest.mark.slow
 def test_an_error_among_requests_in_flight_is_joined(run_mine: Callable) -> None:
     statement = "import time; time.sleep(0.001)\n        if Request.calls > 300: raise ValueError('late')"
     stop = configuration.StopRule(min_duration_ns=5_000_000_000)
@@ -66,6 +68,7 @@ def test_an_error_among_requests_in_flight_is_joined(run_mine: Callable) -> None
     assert (failure.kind, failure.phase, failure.detail) == (INFERENCE_FAILED, "steady_state", "late")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("load", "requests"), [(configuration.LOAD_SYNC, 1), (configuration.LOAD_ASYNC, 2)])
 def test_blocks_measured_before_a_failure_stay(run_mine: Callable, load: int, requests: int) -> None:
     statement = "import time; time.sleep(0.001)\n        if Request.calls > 150: raise ValueError('late')"
@@ -86,6 +89,7 @@ def test_a_failure_to_release_the_model_keeps_the_numbers(run_mine: Callable) ->
     assert [phase.name for phase in child.result.measurement.phases][-1] == "steady_state"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -127,6 +131,7 @@ def test_an_engine_that_cannot_be_imported_fails_its_run(
     assert "boom" in failure.message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "kind"),
     [
@@ -142,6 +147,7 @@ def test_planted_faults_are_typed(
     assert run_worker("run", str(tiny_model), spec=spec).result.failure.kind == kind
 
 
+@pytest.mark.slow
 def test_a_crash_leaves_frames_whole_and_a_stack_behind(
     run_worker: Callable, make_spec: Callable, tiny_model: Path
 ) -> None:

@@ -12,6 +12,8 @@ import pytest
 from agent.worker.pliable import engine_with
 from enginebench_proto.v1 import run_pb2
 
+pytestmark = pytest.mark.slow
+
 BWRAP = shutil.which("bwrap") or "bwrap"
 TRIAL = [BWRAP, "--unshare-user", "--ro-bind", "/", "/", "true"]
 

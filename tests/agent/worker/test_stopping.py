@@ -164,6 +164,7 @@ def test_a_rule_is_read_from_the_wire() -> None:
     assert from_stop_rule(configuration_pb2.StopRule()).max_duration_ns is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("latencies", [noisy, heavy_tailed, bimodal])
 @pytest.mark.parametrize(("blocks", "size"), [(6, 60), (25, 40), (25, 1)])
 def test_the_interval_contains_the_true_median_as_often_as_promised(
@@ -183,6 +184,7 @@ def test_the_interval_contains_the_true_median_as_often_as_promised(
     assert sum(low <= truth <= high for low, _, high in given) >= 0.93 * len(given)
 
 
+@pytest.mark.slow
 def test_the_interval_of_wandering_blocks_keeps_its_promise_when_the_rule_stops_by_it() -> None:
     """Blocks share what the machine does, and looking again and again must not stop a run by luck."""
     covered, runs = 0, 150
@@ -197,6 +199,7 @@ def test_the_interval_of_wandering_blocks_keeps_its_promise_when_the_rule_stops_
     assert covered >= 0.92 * runs
 
 
+@pytest.mark.slow
 def test_memory_stays_flat_over_many_blocks_and_the_interval_narrows() -> None:
     generator = np.random.default_rng(2)
     precision = MedianPrecision()

@@ -15,6 +15,8 @@ from enginebench_proto.v1.measurement_pb2 import STOP_REASON_MAX_DURATION, STOP_
 from enginebench_proto.v1.run_pb2 import OUTCOME_FAILED, OUTCOME_INCONCLUSIVE, OUTCOME_OK, RunSpec
 from enginebench_proto.v1.worker_pb2 import WorkerMessage
 
+pytestmark = pytest.mark.slow
+
 STOP_RULE = configuration.StopRule(min_duration_ns=55_000_000, block_ns=20_000_000, warmup_ns=5_000_000)
 
 

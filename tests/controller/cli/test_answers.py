@@ -27,6 +27,8 @@ from enginebench_controller.records import (
 from enginebench_controller.store.store import Store
 from integration.bench import tiny_model
 
+pytestmark = pytest.mark.slow
+
 FP32, INT8 = "ab" * 32, "cd" * 32
 WORDS = "Exception from src/core.cpp:84:\nno kernel for 'stem'\nand the rest"
 NO_KERNEL = Failure(

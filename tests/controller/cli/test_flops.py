@@ -44,6 +44,7 @@ def model(folder: Path, batch: int | str = "n") -> Path:
     return folder / "m.onnx"
 
 
+@pytest.mark.slow
 def test_the_document_has_every_node_the_totals_and_the_convention(run, tmp_path: Path) -> None:
     document = json.loads(run(model(tmp_path), "--batch", 3, "--json").stdout)
     assert (document["convention"], document["batch"]) == ("1 MAC = 2 FLOPs", 3)
@@ -91,6 +92,7 @@ def test_an_openvino_ir_is_sent_to_the_model_it_was_made_from(run, tmp_path: Pat
         run(tmp_path / "m.xml")
 
 
+@pytest.mark.slow
 def test_a_saved_program_needs_trust_and_then_shows_what_pytorch_counts(run, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     torch.jit.save(torch.jit.trace(torch.nn.Linear(4, 5), torch.rand(1, 4)), tmp_path / "m.pt")

@@ -16,6 +16,8 @@ from enginebench_controller.cli import make_app
 from enginebench_controller.records import EngineRef
 from enginebench_controller.store.store import Store
 
+pytestmark = pytest.mark.slow
+
 BIG = "big/" * 262_144
 ACTING = (
     "[/b] [link=https://example.com]x[/link] \x1b[2J\x1b]0;owned\x07\x9b31m <img src=x onerror=alert(1)>"

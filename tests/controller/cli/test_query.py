@@ -22,6 +22,7 @@ def query(tmp_path, monkeypatch):
     return run
 
 
+@pytest.mark.slow
 def test_a_table_shows_names_as_they_are_and_unknown_as_a_dash(query):
     done = query("SELECT name, rerun_of, [1, 2] AS list FROM benchmarks")
     assert "[b]=1+1[/b]" in done.stdout
@@ -29,6 +30,7 @@ def test_a_table_shows_names_as_they_are_and_unknown_as_a_dash(query):
     assert "[1, 2]" in done.stdout
 
 
+@pytest.mark.slow
 def test_json_has_columns_with_types_and_null_for_unknown(query):
     document = json.loads(query("SELECT id, rerun_of, 1 AS id FROM benchmarks", "--json").stdout)
     assert [column["name"] for column in document["columns"]] == ["id", "rerun_of", "id"]
@@ -37,17 +39,20 @@ def test_json_has_columns_with_types_and_null_for_unknown(query):
     assert (document["more_rows"], document["remarks"]) == (False, [])
 
 
+@pytest.mark.slow
 def test_csv_has_a_header_and_no_formulas(query):
     done = query("SELECT '=1+1' AS a, NULL AS b, [1, 2] AS c", "--csv")
     assert done.stdout.splitlines() == ["a,b,c", '\'=1+1,,"[1, 2]"']
 
 
+@pytest.mark.slow
 def test_more_rows_than_wanted_are_told_apart_from_the_data(query):
     done = query("FROM range(10)", "--csv", "--rows", "3")
     assert done.stdout.splitlines() == ["range", "0", "1", "2"]
     assert "only the first 3 rows" in done.stderr
 
 
+@pytest.mark.slow
 def test_what_cannot_be_answered_is_a_sentence(query):
     for arguments in (("DROP TABLE benchmarks",), ("SELECT 1", "--json", "--csv")):
         done = query(*arguments)

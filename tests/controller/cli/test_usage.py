@@ -119,6 +119,7 @@ def test_the_help_of_all_says_what_that_of_each_begins_with() -> None:
         assert command.help == whole[name].help.split("\n\n")[0], name
 
 
+@pytest.mark.slow
 def test_a_light_command_starts_without_the_heavy_libraries() -> None:
     heavy = ("onnx", "onnxruntime", "scipy", "jinja2")
     asked = "import sys; from enginebench_controller.cli import make_app; make_app(['targets']); "

@@ -37,6 +37,7 @@ def exported(exporting, tmp_path):
     return file
 
 
+@pytest.mark.slow
 def test_everything_arrives_and_is_marked_as_imported(exporting, importing, exported):
     assert import_benchmarks(importing, exported) == ("b0000001",)
 
@@ -49,6 +50,7 @@ def test_everything_arrives_and_is_marked_as_imported(exporting, importing, expo
     assert arrived.samples["m3"][0].scheduled_ns is not None
 
 
+@pytest.mark.slow
 def test_importing_again_changes_nothing(importing, exported):
     import_benchmarks(importing, exported)
     before = importing.bundle("b0000001")
@@ -62,11 +64,13 @@ def test_importing_again_changes_nothing(importing, exported):
     assert len(importing.benchmarks()) == 1
 
 
+@pytest.mark.slow
 def test_the_own_benchmark_stays_ones_own_when_its_export_comes_back(exporting, exported):
     assert import_benchmarks(exporting, exported) == ()
     assert exporting.benchmark("b0000001").imported is False
 
 
+@pytest.mark.slow
 def test_several_benchmarks_travel_in_one_file_each_once(exporting, importing, tmp_path):
     exporting.add_benchmark(invented.benchmark("b0000002", "other"))
     file = tmp_path / "both.json"
@@ -83,6 +87,7 @@ def test_an_export_holds_the_public_document_with_raw_samples(exporting):
     assert [block["index"] for block in measurement["blocks"]] == [0, 1, 2, 3] * 3
 
 
+@pytest.mark.slow
 def test_an_export_of_before_has_disturbances_in_words_alone(importing, exported):
     def older(document):
         blocks = [one for measured in document["benchmarks"][0]["measurements"] for one in measured["blocks"]]
@@ -95,6 +100,7 @@ def test_an_export_of_before_has_disturbances_in_words_alone(importing, exported
     assert [one.disturbances for one in disturbed] == [(Disturbance(DisturbanceKind.OTHER_PROCESSES, share=0.12),)]
 
 
+@pytest.mark.slow
 def test_a_disturbance_of_a_kind_that_only_a_newer_version_knows_is_kept_in_its_words(importing, exported):
     def newer(document):
         disturbed = document["benchmarks"][0]["measurements"][0]["blocks"][1]
@@ -132,6 +138,7 @@ def edited(file, change):
     return file
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "says"),
     [

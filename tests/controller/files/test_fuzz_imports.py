@@ -20,6 +20,8 @@ from enginebench_controller.store.store import Store
 from fuzzing import fuzzed
 from mutations import edited_bytes, edited_document
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass(frozen=True)
 class Place:

@@ -165,5 +165,6 @@ def test_junit_of_profiles_has_a_case_a_layer():
     assert len(root.findall(".//failure")) == 3
 
 
+@pytest.mark.slow
 def test_a_page_of_three_thousand_layers_stays_small():
     assert len(profile_html(comparison(count=3_000))) < 6_000_000

@@ -27,10 +27,12 @@ def test_the_files_are_up_to_date():
     assert written == pages(), "run: python -m enginebench_controller.files.schemas docs/reference/schemas"
 
 
+@pytest.mark.slow
 def test_every_document_is_printed_here_and_keeps_to_its_schema(documents):
     assert set(documents) == set(DOCUMENTS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_a_document_begins_with_the_version_of_the_table(documents, name):
     for one in documents[name]:
@@ -38,6 +40,7 @@ def test_a_document_begins_with_the_version_of_the_table(documents, name):
         assert told == DOCUMENTS[name].version
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_a_document_that_lacks_a_key_or_has_one_more_is_refused(documents, name):
     optional = {"profiles": {"outcome"}}.get(name, set())
@@ -62,6 +65,7 @@ PLACES = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "place"), PLACES, ids=lambda one: one if isinstance(one, str) else one[-1])
 def test_so_is_one_that_does_deep_within(documents, name, place):
     one = documents[name][0]
@@ -83,6 +87,7 @@ def at(document, place):
     return document
 
 
+@pytest.mark.slow
 def test_what_a_test_prints_is_checked(tmp_path, monkeypatch):
     monkeypatch.setenv("ENGINEBENCH_HOME", str(tmp_path))
     assert CliRunner().invoke(make_app(), ["jobs", "list", "--json"]).exit_code == 0
@@ -91,11 +96,13 @@ def test_what_a_test_prints_is_checked(tmp_path, monkeypatch):
         CliRunner().invoke(make_app(), ["jobs", "list", "--json"])
 
 
+@pytest.mark.slow
 def test_what_no_document_of_the_table_is_for_is_refused():
     with pytest.raises(AssertionError, match="knows none"):
         check_command(["models", "remove", "m", "--json"], "{}")
 
 
+@pytest.mark.slow
 def test_the_table_has_every_command_that_prints_json_and_no_other():
     printing = set(_printing(typer.main.get_command(make_app())))
     told = {one.partition(" --")[0] for kind in DOCUMENTS.values() for one in kind.commands}
@@ -111,6 +118,7 @@ def _printing(group, before=""):
             yield words
 
 
+@pytest.mark.slow
 def test_a_form_knows_the_document_that_it_is_of():
     for kind in DOCUMENTS.values():
         form = kind.load()

@@ -139,6 +139,7 @@ def test_sizes_are_not_moved(tmp_path):
     assert [one.absolute for one in find_noise(NoiseOrder(str(path), inputs))] == [0.0]
 
 
+@pytest.mark.slow
 def test_it_is_found_in_a_process_of_its_own(tmp_path):
     path, inputs = quantized(tmp_path)
 
@@ -148,6 +149,7 @@ def test_it_is_found_in_a_process_of_its_own(tmp_path):
     assert noise.absolute == pytest.approx(find_noise(NoiseOrder(str(path), inputs))[0].absolute, rel=0.9)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_run_or_takes_too_long_has_a_reason(tmp_path):
     path, inputs = quantized(tmp_path)
     broken = tmp_path / "broken.onnx"

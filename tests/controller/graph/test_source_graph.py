@@ -331,6 +331,7 @@ def long_chain(count: int) -> Iterable[onnx.NodeProto]:
         yield helper.make_node("MatMul" if place % 2 else "Relu", inputs, [f"t{place + 1}"])
 
 
+@pytest.mark.slow
 def test_a_model_of_3000_nodes_takes_well_under_a_second(tmp_path: Path) -> None:
     """0.3 s of processor time on a small virtual machine; the limit leaves room for a busy or older machine."""
     weights = {f"w{place}": np.ones((16, 16), "f") for place in range(1, 3000, 2)}

@@ -17,6 +17,8 @@ from enginebench_controller.jobs.folder import JobFolder, JobOrder, identify
 from enginebench_controller.jobs.record import CellState, JobProgress, JobState
 from enginebench_controller.records import Status
 
+pytestmark = pytest.mark.slow
+
 LONG = {"duration": "10m", "max_duration": "20m"}
 
 

@@ -109,6 +109,7 @@ def test_a_size_of_countless_digits_is_a_sentence():
         parse_shapes({"x": f"1x{'9' * 5000}"})
 
 
+@pytest.mark.slow
 @pytest.mark.fault(26)
 def test_a_command_refuses_them_also_where_it_has_little_memory_itself(tmp_path):
     model = saved(tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])], [2**31, 2**31])
@@ -186,6 +187,7 @@ def test_graphs_within_graphs_without_end_are_refused(tmp_path, levels):
         describe(path)
 
 
+@pytest.mark.slow
 @pytest.mark.fault(27)
 def test_small_bytes_that_take_much_memory_are_refused_as_such(tmp_path):
     body = onnx.FunctionProto(name="f", domain=OURS).SerializeToString() + message(7, b"") * 30_000
@@ -217,6 +219,7 @@ sys.exit(code)
 """Runs a command and prints the most that it, or a process it waited for, had in memory, in KiB."""
 
 
+@pytest.mark.slow
 @pytest.mark.fault(27)
 def test_a_million_nodes_are_refused_by_commands_that_stay_small(tmp_path):
     path = chain(tmp_path / "m.onnx", 1_000_000)
@@ -237,6 +240,7 @@ def test_a_chain_within_the_bound_is_read(tmp_path):
     assert describe(chain(tmp_path / "m.onnx", 20_000)).outputs[0].name == "x"
 
 
+@pytest.mark.slow
 @pytest.mark.fault(27)
 @pytest.mark.parametrize(
     ("function", "argument", "told"),
@@ -259,6 +263,7 @@ def test_what_goes_wrong_within_comes_back_as_it_is():
         bounded._asked(("operator", "floordiv", (1, 0), {}), SMALL, "m.onnx")
 
 
+@pytest.mark.slow
 @pytest.mark.fault(27)
 async def test_a_reading_that_is_cancelled_leaves_no_process():
     async def sleeping() -> None:
@@ -277,6 +282,7 @@ async def test_a_reading_that_is_cancelled_leaves_no_process():
     assert {one.pid for one in psutil.Process().children()} <= before
 
 
+@pytest.mark.slow
 @pytest.mark.fault(27)
 @pytest.mark.parametrize("arguments", [("flops",), ("run", "--engine", "onnxruntime", "--dry-run")])
 def test_ctrl_c_ends_a_reading_within_two_seconds(tmp_path, arguments):
@@ -301,6 +307,7 @@ def test_ctrl_c_ends_a_reading_within_two_seconds(tmp_path, arguments):
         process.stderr.close()
 
 
+@pytest.mark.slow
 @pytest.mark.fault(27)
 def test_a_reading_ends_with_the_command_that_was_killed(tmp_path):
     program = "from enginebench_controller.models import bounded; "

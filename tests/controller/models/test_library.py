@@ -113,6 +113,7 @@ def test_a_second_name_of_a_file_from_elsewhere_is_refused(
     assert library.versions() == []
 
 
+@pytest.mark.slow
 @pytest.mark.fault(9)
 @pytest.mark.parametrize("is_hard", [False, True])
 def test_weights_of_an_ir_that_are_a_link_are_refused(library: ModelLibrary, tmp_path: Path, is_hard: bool) -> None:
@@ -214,6 +215,7 @@ def test_external_data_of_a_subgraph_is_found(library: ModelLibrary, tmp_path: P
     assert [file.name for file in library.add(path).files] == ["model.onnx", "w.bin"]
 
 
+@pytest.mark.slow
 def test_an_ir_is_two_files(library: ModelLibrary, tmp_path: Path) -> None:
     import openvino
 

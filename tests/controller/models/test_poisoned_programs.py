@@ -46,6 +46,7 @@ def program(tmp_path: Path, sentinel: Path) -> Path:
     return poisoned(tmp_path, sentinel)
 
 
+@pytest.mark.slow
 @pytest.mark.fault(10)
 def test_a_poisoned_program_is_described_and_kept_and_never_loaded(
     library: ModelLibrary, program: Path, sentinel: Path
@@ -63,6 +64,7 @@ def test_a_poisoned_program_is_described_and_kept_and_never_loaded(
     assert not sentinel.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.fault(10)
 def test_the_poison_works(program: Path, sentinel: Path) -> None:
     """Otherwise the test above would show nothing."""

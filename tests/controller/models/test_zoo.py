@@ -32,6 +32,7 @@ def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return model, path
 
 
+@pytest.mark.slow
 def test_two_builds_are_the_same_bytes_and_those_committed(built: tuple[ZooModel, Path]) -> None:
     model, path = built
     assert hashlib.sha256(path.read_bytes()).hexdigest() == model.digest
@@ -39,6 +40,7 @@ def test_two_builds_are_the_same_bytes_and_those_committed(built: tuple[ZooModel
         assert build_bytes(model) == path.read_bytes()
 
 
+@pytest.mark.slow
 def test_it_is_the_published_architecture_in_a_form_all_engines_read(built: tuple[ZooModel, Path]) -> None:
     model, path = built
     graph = onnx.load(path)
@@ -57,6 +59,7 @@ def test_it_is_the_published_architecture_in_a_form_all_engines_read(built: tupl
     )
 
 
+@pytest.mark.slow
 def test_outputs_depend_on_the_input_and_not_on_the_neighbours_in_the_batch(built: tuple[ZooModel, Path]) -> None:
     _, path = built
     inputs = seeded_inputs(bind(describe(path), 2).inputs, seed=4)

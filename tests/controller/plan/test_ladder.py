@@ -100,6 +100,7 @@ def missing(plan: Plan) -> dict[str, str]:
     return {rung.name: rung.unavailable for rung in plan.rungs if rung.unavailable}
 
 
+@pytest.mark.slow
 def test_a_target_with_everything_has_every_rung_of_the_notebooks(planned: Any, home: Home) -> None:
     for kind, names in ((LadderKind.THROUGHPUT, THROUGHPUT), (LadderKind.LATENCY, LATENCY)):
         plan = planned(WHOLE, kind, cores=2)
@@ -170,6 +171,7 @@ def test_requests_in_flight_follow_the_cores(planned: Any) -> None:
     assert fields(planned(WHOLE, requests=3), "throughput")["requests"] == [3]
 
 
+@pytest.mark.slow
 def test_a_fixed_batch_is_rewritten_before_it_is_converted(planned: Any, home: Home, tmp_path: Path) -> None:
     plan = planned(WHOLE, path=tiny_model(tmp_path / "fixed.onnx", batch=1))
     assert missing(plan) == {}
@@ -185,6 +187,7 @@ def test_an_ir_has_no_rung_on_pytorch_and_is_taken_as_it_is(planned: Any, home: 
     assert fields(plan, "openvino")["models"] == [ir.digest]
 
 
+@pytest.mark.slow
 def test_a_saved_program_is_not_touched_without_trust(planned: Any, tmp_path: Path) -> None:
     path = tmp_path / "net.pt"
     torch.jit.save(torch.jit.trace(torch.nn.Linear(8, 4).eval(), torch.zeros(1, 8)), path)
@@ -197,6 +200,7 @@ def test_a_saved_program_is_not_touched_without_trust(planned: Any, tmp_path: Pa
     assert missing(latency) == {"onnx": "net is torchscript, and there is no ONNX file of it"}
 
 
+@pytest.mark.slow
 def test_the_plan_can_be_printed_read_and_run_again(planned: Any, tmp_path: Path) -> None:
     plan = planned(WITHOUT_GPU)
     (tmp_path / "plan.toml").write_text(plan_toml(plan))
@@ -305,6 +309,7 @@ def test_a_rung_with_other_outputs_is_told(planned: Any, home: Home) -> None:
     assert (outcome["sound"], outcome["wrong_outputs"]) == (False, ["m-openvino"])
 
 
+@pytest.mark.slow
 def test_a_rung_that_was_mostly_disturbed_says_so_and_a_long_reason_gives_its_cause_first(
     planned: Any, tmp_path: Path
 ) -> None:
@@ -328,6 +333,7 @@ def test_a_benchmark_without_rungs_is_no_ladder() -> None:
         ladder_of(Benchmark("b1", "plain", 1, {"schema_version": 1, "models": ["m"]}), [])
 
 
+@pytest.mark.slow
 def test_the_chart_names_every_rung_and_draws_bars_only_for_numbers(planned: Any, tmp_path: Path) -> None:
     path = tmp_path / "ladder.svg"
     write_chart(ladder(planned, **NOTEBOOK), path)

@@ -25,6 +25,7 @@ def test_a_wrong_duration_is_named(text: str) -> None:
         make_plan({"models": ["m"], "duration": text}, "run")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["721h", "10000000h", "9" * 400])
 @pytest.mark.parametrize("field", ["duration", "max_duration", "warmup", "block", "timeout", "wait_quiet"])
 def test_a_duration_that_nobody_waits_for_is_refused(field: str, text: str) -> None:
@@ -147,6 +148,7 @@ PLAN_OF_THE_FIRST_RELEASE = {
 NAMES = st.text(min_size=1, max_size=20).filter(lambda text: "\x7f" not in text and text.isprintable())
 
 
+@pytest.mark.slow
 @given(
     models=st.lists(NAMES, min_size=1, max_size=3),
     batch=st.lists(st.integers(1, 1000), min_size=1, max_size=4),

@@ -23,6 +23,8 @@ from enginebench_controller.records import (
 from enginebench_controller.runs.grounds import Judging
 from enginebench_controller.verdicts.output_check import check_outputs
 
+pytestmark = pytest.mark.slow
+
 ENGINE = AvailableEngine(
     name="fake", environment="default", version="1.0", devices=(Device("CPU", resources=("cpu",)),)
 )

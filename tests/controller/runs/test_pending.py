@@ -108,6 +108,7 @@ def test_a_plan_is_its_commands_alone_while_that_lives(tmp_path: Path) -> None:
     assert plans(tmp_path) == ()
 
 
+@pytest.mark.slow
 def test_a_killed_command_leaves_its_plan_to_others(tmp_path: Path) -> None:
     program = """
 import sys

@@ -45,6 +45,7 @@ async def followed(agent: Watched) -> None:
     await follow(Bench(clients, lambda _: (), Path(), reporter, 0), JOB, "run")
 
 
+@pytest.mark.slow
 async def test_a_watch_that_breaks_after_a_long_time_is_taken_up_again() -> None:
     agent = Watched(2 * PATIENCE_SECONDS, 0, 2 * PATIENCE_SECONDS, 0, 0)
     await followed(agent)

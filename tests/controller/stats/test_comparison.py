@@ -56,6 +56,7 @@ def test_a_median_of_0_has_no_ratio_and_a_note_says_why(paired, swapped):
     assert "a median latency of 0 ns has no ratio" in found.note
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("processes", "paired"), [(2, True), (3, True), (5, True), (2, False), (3, False), (6, False)])
 def test_equal_things_with_unlike_processes_seldom_seem_to_differ(processes, paired):
     generator = np.random.default_rng([processes, paired])
@@ -244,6 +245,7 @@ def test_a_difference_among_many_comparisons_must_withstand_their_number():
     assert [str(one.verdict) for one in together] == ["inconclusive", "inconclusive", "faster", "same"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("effect", [0.0, 0.05])
 def test_who_stopped_when_it_looked_clear_is_believed_less(effect):
     """Equal things, looked at after each pair until they differ: a plain interval says so too often."""

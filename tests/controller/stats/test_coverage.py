@@ -11,6 +11,8 @@ from scipy.stats import norm
 from enginebench_controller.records import BlockSamples
 from enginebench_controller.stats.summary import summarize
 
+pytestmark = pytest.mark.slow
+
 RUNS = 1000
 BLOCKS = 40
 SAMPLES = 50

@@ -68,6 +68,7 @@ def test_too_many_distinct_values_are_rounded_and_the_distribution_says_so():
     assert found.sd == pytest.approx(samples.std(ddof=1), rel=RESOLUTION)
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_ten_times_the_samples():
     few, many = (Distribution.of(drawn(400_000, seed, 1e9) for seed in range(count)) for count in (1, 10))
 

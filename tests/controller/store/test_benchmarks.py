@@ -71,6 +71,7 @@ def test_an_id_is_stronger_than_another_benchmarks_name(filled):
     assert filled.benchmark("b0000001").id == "b0000001"
 
 
+@pytest.mark.slow
 def test_removing_a_benchmark_takes_everything_of_it_and_nothing_else(filled):
     filled.add_benchmark(invented.benchmark("b0000002", "kept"), [invented.snapshot()])
     filled.add_measurement(invented.measured("m1"), invented.samples("m1"))
@@ -107,6 +108,7 @@ def test_names_with_quotes_and_statements_are_only_names(store):
     assert store.benchmark(hostile).name == hostile
 
 
+@pytest.mark.slow
 def test_pages_part_the_list_newest_first(store):
     for number in range(5):
         store.add_benchmark(benchmark(number))
@@ -123,6 +125,7 @@ def test_a_page_beyond_the_last_one_and_an_empty_store_are_empty(store):
     assert (beyond.listed, beyond.total) == ((), 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("search", "found"),
     [
@@ -163,6 +166,7 @@ def test_an_entry_tells_what_it_covered_and_which_was_the_fastest(store):
     assert (empty.fastest, empty.entry.counts) == (None, {})
 
 
+@pytest.mark.slow
 def test_a_benchmark_knows_its_reruns_and_what_it_can_be_compared_with(store):
     store.add_benchmark(benchmark(1))
     store.add_benchmark(benchmark(2, rerun_of="b0000001"))

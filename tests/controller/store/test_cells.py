@@ -23,6 +23,7 @@ def add(store, identity, *, started=1, latency_ms=4.0, digest=DIGEST, **fields):
     store.add_measurement(replace(one, started_at_unix_ns=started, model_digest=digest))
 
 
+@pytest.mark.slow
 def test_the_newest_numbers_of_each_configuration_are_found(store):
     add(store, "m1", latency_ms=4.0, started=1)
     add(store, "m2", latency_ms=6.0, started=2)
@@ -41,6 +42,7 @@ def test_the_newest_numbers_of_each_configuration_are_found(store):
     assert store.measured_cells([]) == ()
 
 
+@pytest.mark.slow
 def test_the_headlines_of_a_benchmark_say_how_each_measurement_ended(store):
     add(store, "m1")
     store.add_measurement(invented.failed("m2"))

@@ -16,6 +16,8 @@ from enginebench_controller.errors import InputError, StoreError
 from enginebench_controller.store import backups
 from enginebench_controller.store.store import Store
 
+pytestmark = pytest.mark.slow
+
 UNFINISHED = """
 import duckdb, os, sys
 connection = duckdb.connect(sys.argv[1])

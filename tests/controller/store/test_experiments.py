@@ -27,6 +27,7 @@ def test_an_empty_store_has_nothing_to_compare(tmp_path):
     assert Store(tmp_path / "none.duckdb").contenders() == ()
 
 
+@pytest.mark.slow
 def test_each_model_engine_target_and_device_is_a_contender_with_its_best_throughput(store):
     slow, fast = measure(store, "m1", latency_ms=8.0), measure(store, "m2", latency_ms=2.0)
     measure(store, "m3", configuration=Configuration("GPU.0", 1, cores=2))
@@ -51,6 +52,7 @@ def test_what_was_only_profiled_can_be_compared_too(store):
     assert store.experiments(found) == ()
 
 
+@pytest.mark.slow
 def test_an_experiment_has_the_numbers_of_its_measurement(store):
     whole = measure(store, "m1", batch=4)
     store.add_measurement(invented.failed("m2", engine="fake"))
@@ -70,6 +72,7 @@ def test_an_experiment_has_the_numbers_of_its_measurement(store):
     assert "SIGSEGV" in failed.failure
 
 
+@pytest.mark.slow
 def test_a_configuration_is_shown_by_its_newest_measurement_that_has_numbers(store):
     for place, identity in enumerate(("m1", "m2")):
         measure(store, identity, started_at_unix_ns=invented.CREATED_NS + place)
@@ -85,6 +88,7 @@ def test_a_configuration_is_shown_by_its_newest_measurement_that_has_numbers(sto
     assert [one.id for one in store.experiments(contender, also=["m1"])] == ["m2", "m1"]
 
 
+@pytest.mark.slow
 def test_input_sets_rates_and_options_make_other_configurations(store):
     measure(store, "m1")
     measure(store, "m2", configuration=Configuration("CPU", 1, cores=2, input_set=InputSet(seed=7)))

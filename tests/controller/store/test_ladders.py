@@ -1,10 +1,13 @@
 """The list of ladders: benchmarks whose plan has rungs, and no others."""
 
+import pytest
+
 import invented
 import invented_ladders
 from enginebench_controller.store.store import Store
 
 
+@pytest.mark.slow
 def test_ladders_are_listed_newest_first_with_their_model_and_target(tmp_path):
     store = Store(tmp_path / "results.duckdb")
     assert store.ladders() == ()

@@ -20,6 +20,7 @@ def raw(store, identity):
     return np.concatenate([one.latency_ns for one in store.block_samples(identity)])
 
 
+@pytest.mark.slow
 def test_few_samples_are_all_there_in_their_order(store):
     for identity in ("m1", "m2"):
         store.add_measurement(invented.measured(identity), invented.samples(identity))
@@ -41,6 +42,7 @@ def test_a_process_begins_where_its_first_block_does(store):
     assert store.latency_curves(["m1"])["m1"].process_starts == (0, sizes[0], sizes[0] + sizes[1])
 
 
+@pytest.mark.slow
 def test_many_samples_are_thinned_and_every_peak_stays(store):
     latency_ns = np.full(100_000, 1_000_000)
     latency_ns[[0, 70_000, 99_999]] = [900_000, 50_000_000, 2_000_000]

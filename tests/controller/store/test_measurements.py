@@ -33,6 +33,7 @@ def filled(store):
     return store
 
 
+@pytest.mark.slow
 def test_a_measurement_comes_back_whole_with_its_samples_in_order(filled):
     measurement = invented.measured("m1", configuration=invented.CONFIGURATION, noisy=True, interleaving_group="g1")
     samples = invented.samples("m1")

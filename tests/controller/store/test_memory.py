@@ -6,6 +6,8 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pytest
+
 TESTS = Path(__file__).parents[2]
 ALLOWED_MB = 40
 """Ten million samples take 25 to 29 MB and thirty million 32 MB; as one list a block, ten million took 400 MB."""
@@ -36,6 +38,7 @@ STORING = """
 """
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_number_of_samples(tmp_path):
     outcome = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(STORING), str(tmp_path / "results.duckdb")],

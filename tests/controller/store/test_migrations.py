@@ -57,6 +57,7 @@ def test_reading_an_older_file_brings_it_up_to_date_first(of_today):
     assert query(of_today, "SELECT mood FROM benchmarks") == [("calm",)]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_step_more")
 def test_an_older_file_is_copied_before_it_is_brought_up_to_date(of_today):
     Store(of_today).remove_benchmark("b0000001")
@@ -126,6 +127,7 @@ PHRASES = {
 }
 
 
+@pytest.mark.slow
 def test_what_a_file_of_before_has_in_words_alone_is_told_by_kind_from_then_on(tmp_path):
     store = Store(tmp_path / "results.duckdb")
     given = invented.model()

@@ -56,6 +56,7 @@ def test_a_list_has_no_layers_and_the_newest_first(store):
     assert store.profiles() == tuple(replace(one, layers=(), nodes=()) for one in (later, invented_profiles.profile()))
 
 
+@pytest.mark.slow
 def test_a_profile_is_found_by_id_name_and_start_of_an_id_unless_several_are_meant(store):
     store.add_profile(invented_profiles.profile("p1aaaaaa", name="first"))
     store.add_profile(invented_profiles.profile("p1bbbbbb", name="second"))
@@ -68,6 +69,7 @@ def test_a_profile_is_found_by_id_name_and_start_of_an_id_unless_several_are_mea
             store.profile(unknown)
 
 
+@pytest.mark.slow
 def test_what_belongs_to_a_removed_profile_goes_with_it_and_nothing_else(store):
     store.add_profile(invented_profiles.profile())
     store.add_profile(invented_profiles.profile("p0000003"))

@@ -29,6 +29,7 @@ def test_a_store_without_measurements_has_no_projects(store, tmp_path):
     assert Store(tmp_path / "none.duckdb").projects() == ()
 
 
+@pytest.mark.slow
 def test_a_project_is_a_model_version_on_an_engine_of_a_target(store):
     keep(
         store,
@@ -52,6 +53,7 @@ def test_a_project_is_a_model_version_on_an_engine_of_a_target(store):
     }
 
 
+@pytest.mark.slow
 def test_the_best_is_the_one_with_the_largest_throughput_and_comes_whole(store):
     fast = invented.measured("m2", latency_ms=2.0, batch=8, status=Status.INCONCLUSIVE)
     keep(store, invented.measured("m1"), fast, invented.measured("m3", latency_ms=9.0), invented.failed("m4"))
@@ -66,6 +68,7 @@ def test_the_best_is_the_one_with_the_largest_throughput_and_comes_whole(store):
     assert (failed.engine, failed.best, failed.counts) == ("fake-broken", None, {Status.FAILED: 1})
 
 
+@pytest.mark.slow
 def test_of_equal_measurements_the_first_by_id_is_the_best(store):
     one = invented.measured("m1")
     keep(store, replace(one, id="m9"), replace(one, id="m2"), replace(one, id="m5"))
@@ -76,6 +79,7 @@ def test_of_equal_measurements_the_first_by_id_is_the_best(store):
     assert project.best.id == "m2"
 
 
+@pytest.mark.slow
 def test_names_change_and_the_newest_holds(store):
     one = invented.measured("m1")
     keep(
@@ -89,6 +93,7 @@ def test_names_change_and_the_newest_holds(store):
     assert (project.model_name, project.begun_at_unix_ns, project.last_at_unix_ns) == ("new", 2, 5)
 
 
+@pytest.mark.slow
 def test_projects_come_by_model_and_then_the_fastest_first(store):
     keep(
         store,
@@ -101,6 +106,7 @@ def test_projects_come_by_model_and_then_the_fastest_first(store):
     assert [one.engine for one in store.projects()] == ["z", "fast", "slow", "fake-broken"]
 
 
+@pytest.mark.slow
 def test_parameters_are_known_of_models_that_were_profiled(store):
     keep(store, invented.measured("m1"), invented.measured("m2", model_digest="cd" * 32))
     found = profile("p1")
@@ -112,6 +118,7 @@ def test_parameters_are_known_of_models_that_were_profiled(store):
     assert counted == {"ab": ParameterCount(found.work.parameters, found.work.nonzero_parameters), "cd": None}
 
 
+@pytest.mark.slow
 def test_copies_for_other_batches_are_the_project_of_their_original(store):
     original = replace(invented.model(), digest="ab" * 32, name="net")
     copy = replace(

@@ -15,6 +15,8 @@ import invented
 from enginebench_controller.errors import StoreError
 from enginebench_controller.store.store import Store
 
+pytestmark = pytest.mark.slow
+
 TESTS = Path(__file__).parents[2]
 
 

@@ -9,6 +9,8 @@ from enginebench_controller.errors import InputError, StoreError
 from enginebench_controller.store.sql_query import QueryColumn, QueryLimits
 from enginebench_controller.store.store import Store
 
+pytestmark = pytest.mark.slow
+
 SHORT = QueryLimits(seconds=1.0)
 
 

@@ -17,6 +17,8 @@ from enginebench_controller.records import Target
 from enginebench_controller.store.store import BenchmarkBundle, Store
 from fuzzing import count, extent
 
+pytestmark = pytest.mark.slow
+
 NAMES = st.sampled_from(["one", "two", "=1+1", "a'; DROP TABLE benchmarks; --", "[/b]\x1b[2J", "ü" * 300, "a\0b"])
 
 

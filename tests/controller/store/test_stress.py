@@ -15,6 +15,8 @@ import invented
 from controller.store.test_sharing import start
 from enginebench_controller.store.store import Store
 
+pytestmark = pytest.mark.slow
+
 TESTS = Path(__file__).parents[2]
 PATIENCE_S = 200
 

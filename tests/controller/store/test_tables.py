@@ -16,6 +16,7 @@ def store(tmp_path):
     return Store(tmp_path / "results.duckdb")
 
 
+@pytest.mark.slow
 def test_every_table_and_column_has_words_and_the_words_have_a_column(store):
     there = store.query(
         "SELECT table_name, list(column_name ORDER BY column_name) FROM duckdb_columns() "

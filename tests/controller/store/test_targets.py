@@ -39,6 +39,7 @@ def test_an_older_word_of_a_target_does_not_replace_a_newer_one(store: Store) ->
     assert store.snapshots() == (newer,)
 
 
+@pytest.mark.slow
 def test_targets_are_added_listed_and_removed_with_what_they_said(store: Store) -> None:
     store.add_target(Target("nuc", "nuc:50051", 2))
     store.add_target(Target("arm", "arm:50051", 1))

@@ -28,6 +28,7 @@ def measured(identity, number, *, version="1.0", **fields):
     )
 
 
+@pytest.mark.slow
 def test_the_like_of_all_benchmarks_come_in_the_order_of_time(store):
     for one in (measured("m3", 3, version="3.0"), measured("m1", 1), measured("m2", 2, engine="other")):
         store.add_measurement(one)
@@ -57,6 +58,7 @@ def test_a_point_has_the_numbers_of_its_measurement(store):
     assert (point.effective_precision, point.effective_threads, point.status) == ("f32", 2, Status.OK)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unlike",
     [
@@ -76,6 +78,7 @@ def test_another_model_target_or_configuration_is_no_point(store, unlike):
     assert [point.measurement_id for point in store.trend("m1")] == ["m1"]
 
 
+@pytest.mark.slow
 def test_a_failed_measurement_is_a_point_without_numbers(store):
     store.add_measurement(measured("m1", 1))
     store.add_measurement(invented.failed("m2", "b0000002", engine="fake"))
@@ -87,6 +90,7 @@ def test_a_failed_measurement_is_a_point_without_numbers(store):
     assert failed.at_unix_ns == invented.CREATED_NS + 2  # it never started: its benchmark did
 
 
+@pytest.mark.slow
 def test_options_are_told_and_only_the_newest_points_are_read(store):
     options = Configuration("CPU", 1, cores=2, options={"openmp": "off"})
     for number in (1, 2, 3):

@@ -55,6 +55,7 @@ def test_missing_permission_is_told_with_what_to_do(tmp_path, words):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.fault(17)
 def test_a_full_disk_is_told_and_what_was_stored_before_is_kept(tmp_path):
     store = Store(tmp_path / "results.duckdb")
@@ -103,6 +104,7 @@ def test_a_query_reaches_no_file_and_no_setting(tmp_path):
     assert not (tmp_path / "stolen.csv").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.fault(30)
 @pytest.mark.parametrize("left", [12, 4096, 20_000, 0.5])
 def test_a_store_that_is_cut_off_is_told_with_what_is_left_and_replaced_by_a_backup(tmp_path, left):
@@ -169,6 +171,7 @@ export ENGINEBENCH_HOME="$1"
 """
 
 
+@pytest.mark.slow
 @pytest.mark.fault(31)
 def test_a_home_on_a_read_only_file_system_is_listed_and_queried(tmp_path):
     Store(tmp_path / "results.duckdb").add_benchmark(invented.benchmark())

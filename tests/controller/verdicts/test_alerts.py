@@ -9,6 +9,8 @@ from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.alerts import Cause, alerts, history_words
 from histories import Change, digest, keep_history
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def store(tmp_path):

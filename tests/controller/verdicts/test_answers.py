@@ -315,6 +315,7 @@ def test_overlapping_requests_are_ranked_by_throughput():
     assert answer.sentence.startswith("invented, batch 1, 2 cores, async 4, by throughput: a is fastest, 1.50×")
 
 
+@pytest.mark.slow
 def test_many_alike_are_seldom_told_apart():
     """Six engines that do the same, a hundred times: one is called faster than another in few of them."""
     false = 0

@@ -25,6 +25,7 @@ def kept(store, identity, **fields):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", [None, "g1"])
 def test_the_same_comes_out_as_from_all_samples(store, group):
     kept(store, "m1", interleaving_group=group)

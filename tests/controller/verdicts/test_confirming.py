@@ -11,6 +11,8 @@ from enginebench_controller.runs.gate import confirm
 from enginebench_controller.verdicts.alerts import Finding, alerts, gate_command, known
 from histories import Change, digest, keep_history
 
+pytestmark = pytest.mark.slow
+
 CANDIDATE = Change(factor=1.2, version="2.0")
 OPEN = Configuration("CPU", 1, cores=2, load=Load.OPEN_LOOP, arrivals=Arrivals(100.0))
 

@@ -317,6 +317,7 @@ def test_a_failure_has_no_check():
     assert check_outputs([invented.failed("m1")]) == {}
 
 
+@pytest.mark.slow
 def test_real_engines_agree_on_a_real_network_and_a_lost_batch_shows(tmp_path):
     path = tmp_path / "squeezenet.onnx"
     path.write_bytes(build_bytes(zoo_model("squeezenet")))

@@ -8,6 +8,8 @@ from enginebench_controller.errors import InputError
 from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.subjects import find_subjects
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def store(tmp_path):

@@ -43,6 +43,7 @@ def test_the_same_ladder_is_judged_by_its_latency():
     assert batch.gain == "+176.6 %"
 
 
+@pytest.mark.slow
 def test_large_numbers_stand_in_full_on_the_page_and_in_a_file(tmp_path):
     climbed = ladder(throughput=12345.6)
     drawn = bars(climbed, Measure.THROUGHPUT)

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 import invented
 from enginebench_controller.plan.expand import Case
 from enginebench_controller.records import (
@@ -96,6 +98,7 @@ def test_an_open_loop_is_the_same_at_its_rate_and_process_only():
     assert cell_grid(others, [known], FAMILY) == ({"Batch": 1, "1 core": "2 new"},)
 
 
+@pytest.mark.slow
 def test_what_the_store_keeps_of_a_configuration_is_found_again(tmp_path):
     asked = [
         {},
@@ -115,6 +118,7 @@ def test_what_the_store_keeps_of_a_configuration_is_found_again(tmp_path):
         assert tally(cases, known, FAMILY) == (len(cases) - number - 1, number + 1)
 
 
+@pytest.mark.slow
 def test_the_newest_numbers_count_whatever_the_order_of_the_options(tmp_path):
     store = Store(tmp_path / "results.duckdb")
     store.add_benchmark(invented.benchmark())

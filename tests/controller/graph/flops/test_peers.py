@@ -35,6 +35,7 @@ def test_there_are_nine_light_models() -> None:
     assert len(LIGHT) == 9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["resnet50", "bert-tiny"])
 def test_products_are_those_of_pytorchs_counter(tmp_path: Path, name: str) -> None:
     torch = pytest.importorskip("torch")
@@ -68,6 +69,7 @@ def products_by_operator(graph: SourceGraph) -> Counter[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", LIGHT, ids=lambda path: path.stem)
 def test_every_node_agrees_with_onnx_tool_or_differs_by_a_named_rule(path: Path) -> None:
     """Rules: biases count there, as an addition an output element; and what `INSTRUCTIONS` lists.
@@ -99,6 +101,7 @@ def test_every_node_agrees_with_onnx_tool_or_differs_by_a_named_rule(path: Path)
     assert compared["Conv"] >= 5
 
 
+@pytest.mark.slow
 def test_a_transposed_convolution_in_groups_is_pytorchs_and_not_onnx_tools(tmp_path: Path) -> None:
     """16·7·7 inputs, each spread over 8 ÷ 2 channels and 16 places. onnx-tool forgets the 2 groups."""
     torch = pytest.importorskip("torch")

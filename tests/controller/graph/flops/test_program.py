@@ -9,6 +9,8 @@ from enginebench_controller.errors import ModelError
 from enginebench_controller.graph.flops.saved_programs import count_program
 from enginebench_controller.records import InputTensor
 
+pytestmark = pytest.mark.slow
+
 torch = pytest.importorskip("torch")
 
 INPUTS = (InputTensor("x", "float32", (2, 3, 8, 8)),)

@@ -3,6 +3,7 @@
 import random
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_graphs import renamed
@@ -13,6 +14,8 @@ from enginebench_controller.graph.matching.matched import MatchedProfile, NodeSt
 from enginebench_controller.graph.matching.profile_to_profile import join
 from enginebench_controller.graph.source_graph import SourceGraph, SourceNode
 from enginebench_controller.records import Layer, LayerState
+
+pytestmark = pytest.mark.slow
 
 OPERATORS = (
     "Conv",

@@ -47,6 +47,7 @@ def elapsed_s(work: Callable[[], object]) -> float:
     return time.perf_counter() - begin
 
 
+@pytest.mark.slow
 def test_matching_a_layer_a_node(deep: SourceGraph) -> None:
     matched = profile(deep, *single_layers(deep))
     assert len(matched.matching.groups) == NODES
@@ -59,6 +60,7 @@ def test_matching_with_sparse_names(deep: SourceGraph, named: str) -> None:
     assert elapsed_s(lambda: match_layers(deep, layers)) < GENEROUS_S
 
 
+@pytest.mark.slow
 def test_joining_with_a_renamed_graph(deep: SourceGraph) -> None:
     other = renamed(deep)
     assert elapsed_s(lambda: correspond(deep, other)) < GENEROUS_S

@@ -51,6 +51,7 @@ def computed(library: ModelLibrary, version: ModelVersion) -> np.ndarray:
     return openvino.Core().compile_model(str(library.main_path(version)), "CPU")([X])[0]
 
 
+@pytest.mark.slow
 def test_the_child_computes_the_same_with_weights_half_the_size(
     library: ModelLibrary, onnx_version: ModelVersion
 ) -> None:
@@ -62,18 +63,21 @@ def test_the_child_computes_the_same_with_weights_half_the_size(
     assert (child.parent_digest, str(child.derivation)) == (onnx_version.digest, "OpenVINO IR, FP16 weights")
 
 
+@pytest.mark.slow
 def test_names_and_the_open_batch_stay(library: ModelLibrary, onnx_version: ModelVersion) -> None:
     described = describe(library.main_path(convert_to_ir(library, onnx_version)))
     assert [(one.name, one.dims) for one in described.inputs] == [("x", (None, 3, 4, 4))]
     assert [one.name for one in described.outputs] == ["y"]
 
 
+@pytest.mark.slow
 def test_it_is_made_once(library: ModelLibrary, onnx_version: ModelVersion, monkeypatch: pytest.MonkeyPatch) -> None:
     child = convert_to_ir(library, onnx_version)
     monkeypatch.setattr(sys, "executable", "/bin/false")
     assert convert_to_ir(library, onnx_version) == child
 
 
+@pytest.mark.slow
 def test_a_trusted_program_is_converted_under_the_names_given(library: ModelLibrary, program: ModelVersion) -> None:
     child = convert_to_ir(library, program, SHAPES, trusted=True)
     described = describe(library.main_path(child))
@@ -84,16 +88,19 @@ def test_a_trusted_program_is_converted_under_the_names_given(library: ModelLibr
     np.testing.assert_allclose(computed(library, child), expected, rtol=0.01, atol=0.02)
 
 
+@pytest.mark.slow
 def test_an_untrusted_program_is_not_loaded(library: ModelLibrary, program: ModelVersion) -> None:
     with pytest.raises(ModelError, match="can run any code when it is loaded; give --trust"):
         convert_to_ir(library, program, SHAPES)
 
 
+@pytest.mark.slow
 def test_a_program_needs_its_inputs_named(library: ModelLibrary, program: ModelVersion) -> None:
     with pytest.raises(ModelError, match="does not tell its inputs"):
         convert_to_ir(library, program, trusted=True)
 
 
+@pytest.mark.slow
 def test_the_converters_own_words_are_told(library: ModelLibrary, onnx_version: ModelVersion) -> None:
     library.main_path(onnx_version).write_bytes(b"no model any more")
     with pytest.raises(ModelError, match="tiny cannot be converted to OpenVINO IR: ") as caught:
@@ -114,6 +121,7 @@ def test_a_missing_openvino_is_told_with_the_remedy(
         convert_to_ir(library, onnx_version)
 
 
+@pytest.mark.slow
 def test_an_ir_is_no_source(library: ModelLibrary, onnx_version: ModelVersion) -> None:
     child = convert_to_ir(library, onnx_version)
     with pytest.raises(ModelError, match="is an OpenVINO IR already"):

@@ -112,6 +112,7 @@ def test_a_token_joined_to_every_item_is_repeated(library: ModelLibrary, tmp_pat
     assert y[:, 4].tolist() == [[2, 2]] * 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source_batch", [1, 2])
 @pytest.mark.parametrize(
     "mixing",
@@ -161,6 +162,7 @@ def test_a_dynamic_batch_needs_no_rewriting(library: ModelLibrary, tmp_path: Pat
     assert rebatch(library, source, 4) == source
 
 
+@pytest.mark.slow
 def test_other_formats_are_refused(library: ModelLibrary, tmp_path: Path) -> None:
     import openvino
 

@@ -62,6 +62,7 @@ def ir(tmp_path: Path) -> Path:
     return tmp_path / "ir.xml"
 
 
+@pytest.mark.slow
 def test_openvino_ir_is_described_like_the_onnx_it_came_from(ir: Path) -> None:
     found = describe(ir)
     assert found.format is ModelFormat.OPENVINO_IR
@@ -85,18 +86,21 @@ def test_a_port_with_several_names_is_called_as_its_layer(tmp_path: Path) -> Non
     assert [item.name for item in found.outputs] == ["z,1", "y"]
 
 
+@pytest.mark.slow
 def test_an_ir_without_its_weights_is_refused(ir: Path) -> None:
     ir.with_suffix(".bin").unlink()
     with pytest.raises(ModelError, match=r"there is no ir\.bin; copy both files"):
         describe(ir)
 
 
+@pytest.mark.slow
 def test_an_ir_with_entities_is_refused_before_they_expand(ir: Path) -> None:
     ir.write_text('<!DOCTYPE net [<!ENTITY a "aaaa">]><net name="&a;"><layers/></net>')
     with pytest.raises(ModelError, match="entities"):
         describe(ir)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.99])
 def test_a_truncated_ir_is_refused(ir: Path, share: float) -> None:
     content = ir.read_bytes()
@@ -105,6 +109,7 @@ def test_a_truncated_ir_is_refused(ir: Path, share: float) -> None:
         describe(ir)
 
 
+@pytest.mark.slow
 def test_an_ir_with_layers_that_do_not_connect_is_refused(ir: Path) -> None:
     ir.write_text(ir.read_text().replace("to-layer", "to-nowhere"))
     with pytest.raises(ModelError, match="not a whole OpenVINO IR"):

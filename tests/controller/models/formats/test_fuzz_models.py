@@ -22,6 +22,8 @@ from enginebench_controller.models.formats.files import collect_files
 from fuzzing import fuzzed
 from mutations import edited_bytes, edited_message
 
+pytestmark = pytest.mark.slow
+
 SECRET = b"planted-Q7hJx2-secret"
 ONNX = [tiny_classifier(), tiny_embedding()]
 

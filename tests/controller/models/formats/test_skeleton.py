@@ -80,6 +80,7 @@ def test_any_model_equals_itself_without_its_big_payloads(
     assert load_skeleton(save(model, tmp_path / "m.onnx")) == without_big_payloads(model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [tiny_classifier(), tiny_embedding()], ids=["classifier", "embedding"])
 def test_a_model_cut_off_anywhere_is_refused_with_its_path(tmp_path: Path, model: onnx.ModelProto) -> None:
     content = model.SerializeToString()
@@ -90,6 +91,7 @@ def test_a_model_cut_off_anywhere_is_refused_with_its_path(tmp_path: Path, model
             load_skeleton(path)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.binary(max_size=200), place=st.integers(0, 3000))
 def test_garbage_never_raises_anything_but_a_model_error(tmp_path: Path, content: bytes, place: int) -> None:

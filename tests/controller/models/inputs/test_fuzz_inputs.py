@@ -65,6 +65,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return tmp_path_factory.mktemp("inputs"), tmp_path_factory.mktemp("stored")
 
 
+@pytest.mark.slow
 @fuzzed(
     "input files: .npy, .npz, .png, .jpg",
     quick=300,

@@ -225,6 +225,7 @@ def test_the_document_is_valid_json_with_null_for_what_is_unknown():
     assert document["comparisons"][0]["coverage"]["total_ns"] == [40_000, 51_000]
 
 
+@pytest.mark.slow
 def test_three_thousand_layers_make_as_many_rows():
     first, second = (chain(name, [layer(order, 10_000 + order) for order in range(3_000)]) for name in "ab")
     assert compared(first, second).coverage.joined_rows == 3_000

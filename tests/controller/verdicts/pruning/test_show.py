@@ -36,6 +36,7 @@ def speedups(done):
     return [one["imposed"]["speedup"] for one in json.loads(done.stdout)["outcomes"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("named", ["both", "passes"])
 def test_an_order_with_two_numbers_of_cores_is_two_sweeps_to_choose_from(show, named):
     said = str(show(named).exception)
@@ -45,11 +46,13 @@ def test_an_order_with_two_numbers_of_cores_is_two_sweeps_to_choose_from(show, n
     assert "- one-s0.9: invented on invented@default, local CPU, batch 1, 1 core, f32" in said
 
 
+@pytest.mark.slow
 def test_a_profile_names_its_own_sweep_and_times_are_divided_within_it(show):
     assert speedups(show("one-s0.9", "--json")) == [1, pytest.approx(62 / 11)]
     assert speedups(show("s0.9", "--json")) == [1, pytest.approx(32 / 22), pytest.approx(32 / 11)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("named", "said"),
     [

@@ -160,6 +160,7 @@ def test_names_cannot_become_formulas():
     assert layer_table(compare_profiles([first, first]).pairs[0])["Layer"].iloc[0] == "'=1+1"
 
 
+@pytest.mark.slow
 def test_three_thousand_layers_are_filtered_and_sorted_at_once():
     count = 3000
     first = chain("a", [layer(place, 1000 + place) for place in range(count)], nodes=conv_nodes(count))

@@ -76,6 +76,7 @@ NESTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("expression", NESTED.values(), ids=NESTED)
 def test_instants_within_something_are_text(expression, tmp_path):
     store = Store(tmp_path / "results.duckdb")

@@ -8,6 +8,8 @@ from enginebench_controller.records import Status
 from enginebench_controller.store.store import Store
 from enginebench_ui.pages.search.shapes import EXAMPLES, Axes, answer_figure, answer_frame, number_columns
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
