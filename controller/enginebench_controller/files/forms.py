@@ -72,9 +72,12 @@ def with_fields_of(record: type, *, without: tuple[str, ...] = ()) -> Callable[[
 
 
 def with_figures_of(record: type) -> Callable[[type[F]], type[F]]:
-    """Add the figures of a record to a form: whole numbers never below zero, and those that follow from others."""
+    """Add the figures of a record to a form: whole numbers never below zero, and those that follow from others.
+
+    What is imported may lack those that the record can do without: they came with later versions.
+    """
     hints = get_type_hints(record, include_extras=True)
-    own = {name: (_whole(hints[name]), ...) for name in figures(record)}
+    own = {one.name: (_whole(hints[one.name]), _default(one)) for one in fields(record) if one.name in figures(record)}
     makers = {name: vars(record)[name].fget for name in derived_figures(record)}
     told = {name: get_type_hints(maker, include_extras=True)["return"] for name, maker in makers.items()}
     unread = {name: (Annotated[hint, SkipValidation()], None) for name, hint in told.items()}  # type: ignore[type-arg]

@@ -4,7 +4,7 @@ It is declared once, as `Annotated[…, Figure("…")]`. What is taken over of t
 the cell of CSV, the value in JSON with its line in the schema, and the words in docs/reference/tables.md follow.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
 from functools import cache
@@ -15,9 +15,10 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Figure:
-    """What a figure means, in a line, with its unit."""
+    """What a figure means, in a line, with its unit; that of a whole may be the total of its parts'."""
 
     meaning: str
+    is_total: bool = False
 
     def __get_pydantic_json_schema__(self, core_schema: Any, handler: Callable[[Any], Any]) -> Any:
         """Pydantic asks this of what annotates a field: the meaning is its description in a JSON Schema."""
@@ -51,6 +52,16 @@ def derived_values(record: Any) -> dict[str, Any]:
 def from_values(record: type, row: Mapping[str, Any]) -> dict[str, Any]:
     """What to make a record with, of a mapping that has a value for each of its figures; words become enums again."""
     return {name: _typed(row[name], _enums(record).get(name)) for name in figures(record)}
+
+
+def totals(whole: type, parts: Sequence[Any]) -> dict[str, Any]:
+    """The figures of a whole that are the totals of those of its parts, by name; unknown where that of one part is."""
+    names = [name for name, _, figure in _declared(whole) if figure.is_total]
+    return {name: _total([getattr(part, name) for part in parts]) for name in names}
+
+
+def _total(values: Sequence[Any]) -> Any:
+    return sum(values) if values and None not in values else None
 
 
 def _declared(record: type) -> Iterator[tuple[str, Any, Figure]]:

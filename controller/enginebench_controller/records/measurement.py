@@ -195,10 +195,11 @@ class Measurement:
     phases: tuple[Phase, ...] = ()
     processes: tuple[Process, ...] = ()
     blocks: tuple[Block, ...] = ()
-    iterations: Annotated[int | None, Figure("timed inferences, all processes together")] = None
-    steady_state_ns: Annotated[int | None, Figure("length of the steady states together, in ns")] = None
+    iterations: Annotated[int | None, Figure("timed inferences, all processes together", is_total=True)] = None
+    steady_state_ns: Annotated[int | None, Figure("length of the steady states together, in ns", is_total=True)] = None
     cpu_time_ns: Annotated[
-        int | None, Figure("processor time of the steady states together, in ns; ÷ steady_state_ns: cores kept busy")
+        int | None,
+        Figure("processor time of the steady states together, in ns; ÷ steady_state_ns: cores busy", is_total=True),
     ] = None
     input_set_sha256: Annotated[str | None, Figure("digest of the inputs")] = None
     latency: LatencySummary | None = None

@@ -22,6 +22,7 @@ from enginebench_controller.records import (
     StopReason,
     StopRule,
 )
+from enginebench_controller.records.figures import totals
 from enginebench_controller.runs.sample_file import SampleFile
 from enginebench_controller.stats.summary import drifts, process_medians, process_spread, summarize, throughput
 from enginebench_proto.v1 import run_pb2
@@ -225,9 +226,7 @@ def _begun(case: Case, benchmark_id: str, measurement_id: str, results: Sequence
         effective=processes[0].effective,
         phases=processes[0].phases,
         processes=processes,
-        iterations=_total([process.iterations for process in processes]),
-        steady_state_ns=_total([process.steady_state_ns for process in processes]),
-        cpu_time_ns=_total([process.cpu_time_ns for process in processes]),
+        **totals(Measurement, processes),
         input_set_sha256=first.measurement.input_set_sha256 or None,
         captured_outputs=tuple(map(wire.from_captured_output, first.measurement.captured_outputs)),
     )
@@ -308,8 +307,3 @@ def _verdict(rule: StopRule, processes: Sequence[Process], latency: LatencySumma
 
 def _nothing_came(case: Case) -> Failure:
     return Failure(FailureKind.INTERNAL, f"target {case.target!r} sent a result without samples; see its log")
-
-
-def _total(values: Sequence[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known and len(known) == len(values) else None

@@ -71,7 +71,9 @@ def test_a_block_is_as_long_as_asked_and_never_empty(load: Load) -> None:
         timed_load.align()
         long = timed_load.block(30 * MILLISECOND)
         short = timed_load.block(1)
-    assert 28 * MILLISECOND <= long.duration_ns < 300 * MILLISECOND
+    # A block ends with the last request that was complete in time: it may be shorter by one that was held up.
+    assert long.duration_ns + max(long.latency_ns) >= 28 * MILLISECOND
+    assert long.duration_ns < 300 * MILLISECOND
     assert len(long.latency_ns) > 1
     assert len(short.latency_ns) >= 1
 

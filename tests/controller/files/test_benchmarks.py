@@ -1,6 +1,7 @@
 """Exports travel between stores without loss; what is no export changes nothing."""
 
 import json
+from dataclasses import fields as fields_of
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,8 @@ import invented
 from controller.plain import fields, series
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.benchmark_exports import export_benchmarks, import_benchmarks
-from enginebench_controller.records import Disturbance, DisturbanceKind
+from enginebench_controller.records import Disturbance, DisturbanceKind, Measurement, Process
+from enginebench_controller.records.figures import figures
 from enginebench_controller.store.store import Store
 
 
@@ -190,6 +192,27 @@ def test_what_is_no_json_document_is_refused(importing, tmp_path, content, says)
 
     with pytest.raises(InputError, match=says):
         import_benchmarks(importing, file)
+
+
+def test_an_export_from_before_a_figure_is_taken_without_it(importing, exported):
+    """A field with a default of None may be that of a figure which came later."""
+    of_measurement, of_process = (
+        {one.name for one in fields_of(record) if one.default is None} & figures(record).keys()
+        for record in (Measurement, Process)
+    )
+
+    def older(document):
+        for measurement in document["benchmarks"][0]["measurements"]:
+            for name in of_measurement:
+                del measurement[name]
+            for process in measurement["processes"]:
+                for name in of_process:
+                    del process[name]
+
+    import_benchmarks(importing, edited(exported, older))
+    (found, *_) = importing.measurements("b0000001")
+    assert of_measurement and {getattr(found, name) for name in of_measurement} == {None}
+    assert of_process and {getattr(one, name) for one in found.processes for name in of_process} == {None}
 
 
 def test_a_missing_file_and_a_folder_are_refused(importing, tmp_path):
