@@ -14,6 +14,8 @@ from enginebench_controller.files.schemas import pages
 from every_document import all_documents
 from printed import SCHEMAS, check_command, check_document
 
+pytestmark = pytest.mark.xdist_group("documents")  # printing all of them takes a while: once
+
 
 @pytest.fixture(scope="module")
 def documents(tmp_path_factory):
