@@ -8,19 +8,19 @@ from typing import Annotated, Any
 import typer
 
 from enginebench_controller.models.inputs.shapes import GivenShape, parse_shapes
-from enginebench_controller.plan.options import OPTIONS, Form, PlanOption, fields_of
+from enginebench_controller.plan.options import OPTIONS, OptionForm, PlanOption, fields_of
 from enginebench_controller.plan.plan import make_plan
 
 Command = Callable[..., Any]
 FIELDS = "fields"
 """The parameter of a command in whose place options stand, and that is given the fields of a plan."""
 
-_TYPES: Mapping[Form, Any] = {
-    Form.INTEGER: int | None,
-    Form.NUMBER: float | None,
-    Form.PAIRS: list[str] | None,
-    Form.BY_INPUT: list[str] | None,
-    Form.SWITCH: bool | None,
+_TYPES: Mapping[OptionForm, Any] = {
+    OptionForm.INTEGER: int | None,
+    OptionForm.NUMBER: float | None,
+    OptionForm.PAIRS: list[str] | None,
+    OptionForm.BY_INPUT: list[str] | None,
+    OptionForm.SWITCH: bool | None,
 }
 
 

@@ -127,7 +127,7 @@ class OperatorForm(Form):
 
 
 @with_fields_of(NodeCost)
-class NodeForm(Form):
+class CountedNodeForm(Form):
     """A node of the model as given, with its cost."""
 
     index: int
@@ -147,7 +147,7 @@ class GraphCostDocument(CountForm):
     assumptions: tuple[str, ...]
     total: TotalForm
     operators: tuple[OperatorForm, ...]
-    nodes: tuple[NodeForm, ...]
+    nodes: tuple[CountedNodeForm, ...]
 
 
 @with_fields_of(ProgramCost)

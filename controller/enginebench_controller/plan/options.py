@@ -13,7 +13,7 @@ from enginebench_controller.errors import InputError
 from enginebench_controller.models.inputs.shapes import split_by_input
 
 
-class Form(Enum):
+class OptionForm(Enum):
     """What is typed behind an option, and how it stands for a value."""
 
     TEXT = auto()
@@ -42,7 +42,7 @@ class PlanOption:
     field: str
     metavar: str
     help: str
-    form: Form = Form.TEXT
+    form: OptionForm = OptionForm.TEXT
     opposite: str = ""
     stands_for: Any = True
 
@@ -54,51 +54,55 @@ _ALL = (
         "engines",
         "A,B,…",
         r"Engines: NAME, NAME@ENVIRONMENT, NAME@* for every environment, or all. \[default: all]",
-        Form.LIST,
+        OptionForm.LIST,
     ),
     PlanOption(
-        "target", "targets", "A,B,…", r"Targets by name or HOST:PORT. \[default: an agent on this machine]", Form.LIST
+        "target",
+        "targets",
+        "A,B,…",
+        r"Targets by name or HOST:PORT. \[default: an agent on this machine]",
+        OptionForm.LIST,
     ),
-    PlanOption("device", "devices", "A,B,…", r"Devices, or all. \[default: each engine's CPU]", Form.LIST),
-    PlanOption("batch", "batch", "N,M,…", r"Items in one inference. \[default: 1]", Form.LIST),
-    PlanOption("cores", "cores", "N,M,…", r"Physical cores. \[default: all of the target's]", Form.LIST),
-    PlanOption("streams", "streams", "N,M,…", r"Parallel streams. \[default: 1]", Form.LIST),
+    PlanOption("device", "devices", "A,B,…", r"Devices, or all. \[default: each engine's CPU]", OptionForm.LIST),
+    PlanOption("batch", "batch", "N,M,…", r"Items in one inference. \[default: 1]", OptionForm.LIST),
+    PlanOption("cores", "cores", "N,M,…", r"Physical cores. \[default: all of the target's]", OptionForm.LIST),
+    PlanOption("streams", "streams", "N,M,…", r"Parallel streams. \[default: 1]", OptionForm.LIST),
     PlanOption(
         "precision",
         "precision",
         "P,Q,…",
         r"f32, bf16, f16, or default: the engine's own choice. \[default: f32]",
-        Form.LIST,
+        OptionForm.LIST,
     ),
     PlanOption(
         "load",
         "load",
         "L,…",
         r"sync: one by one; async: several in flight; open-loop: as arrivals are scheduled. \[default: sync]",
-        Form.LIST,
+        OptionForm.LIST,
     ),
     PlanOption(
         "requests",
         "requests",
         "N,M,…",
         r"Requests in flight, at most, under async and open-loop. \[default: as many as streams, and at least 2]",
-        Form.LIST,
+        OptionForm.LIST,
     ),
-    PlanOption("rate", "rate", "R,…", "Arrivals a second of an open loop, each of a whole batch.", Form.LIST),
+    PlanOption("rate", "rate", "R,…", "Arrivals a second of an open loop, each of a whole batch.", OptionForm.LIST),
     PlanOption("arrivals", "arrivals", "constant|poisson", r"Spacing of an open loop's arrivals. \[default: poisson]"),
     PlanOption(
         "hint",
         "hint",
         "H,…",
         r"What the engine is told to optimize for: none, latency, throughput, cumulative. \[default: none]",
-        Form.LIST,
+        OptionForm.LIST,
     ),
     PlanOption(
         "processes",
         "processes",
         "N",
         r"Fresh processes a measurement is made of; 1 for a quick look. \[default: 3, and 5 in turns]",
-        Form.INTEGER,
+        OptionForm.INTEGER,
     ),
     PlanOption(
         "duration",
@@ -107,7 +111,11 @@ _ALL = (
         r"Shortest steady state of all processes together, such as 500ms, 5s, 2m. \[default: 6s]",
     ),
     PlanOption(
-        "iterations", "iterations", "N", r"Fewest iterations of all processes together. \[default: 30]", Form.INTEGER
+        "iterations",
+        "iterations",
+        "N",
+        r"Fewest iterations of all processes together. \[default: 30]",
+        OptionForm.INTEGER,
     ),
     PlanOption(
         "max-duration",
@@ -135,7 +143,7 @@ _ALL = (
         "",
         "Blocks in which other processes, the hypervisor or a quota took processor time are measured again and "
         "count for nothing, which is what happens anyway; or they count like all others.",
-        Form.SWITCH,
+        OptionForm.SWITCH,
         opposite="keep-noisy",
     ),
     PlanOption(
@@ -152,7 +160,7 @@ _ALL = (
         "What one answer compares (engines, versions, precisions, options on the same work) is alive together and "
         "takes turns, block by block, where it can. --interleave: all configurations of a device do, or are refused; "
         "--no-interleave: one after the other.",
-        Form.SWITCH,
+        OptionForm.SWITCH,
         opposite="no-interleave",
         stands_for="device",
     ),
@@ -161,10 +169,14 @@ _ALL = (
         "order_seed",
         "N",
         r"Seed of the order of the configurations. \[default: it follows from the plan]",
-        Form.INTEGER,
+        OptionForm.INTEGER,
     ),
     PlanOption(
-        "shape", "shapes", "INPUT=AxBxC", "Shape of an input with open dimensions; may be repeated.", Form.BY_INPUT
+        "shape",
+        "shapes",
+        "INPUT=AxBxC",
+        "Shape of an input with open dimensions; may be repeated.",
+        OptionForm.BY_INPUT,
     ),
     PlanOption(
         "batch-axis",
@@ -172,23 +184,23 @@ _ALL = (
         "INPUT=N",
         "Which dimension of an input is the batch, counted from 0, or none; for models whose names do not tell, "
         "such as time-major ones. May be repeated.",
-        Form.BY_INPUT,
+        OptionForm.BY_INPUT,
     ),
-    PlanOption("option", "options", "ENGINE.NAME=VALUE", "An engine's own option; may be repeated.", Form.PAIRS),
-    PlanOption("seed", "seed", "N", r"Seed of random inputs and arrivals. \[default: 0]", Form.INTEGER),
+    PlanOption("option", "options", "ENGINE.NAME=VALUE", "An engine's own option; may be repeated.", OptionForm.PAIRS),
+    PlanOption("seed", "seed", "N", r"Seed of random inputs and arrivals. \[default: 0]", OptionForm.INTEGER),
     PlanOption(
         "inputs",
         "inputs",
         "N|FOLDER",
         r"How many random inputs to rotate through, or a folder of .npy, .npz or images. \[default: 8]",
-        Form.INPUTS,
+        OptionForm.INPUTS,
     ),
     PlanOption(
         "input",
         "input_values",
         "INPUT=VALUE",
         "Fill one input: a number, ones, zeros, true, false, or a range such as ids=0..30521; may be repeated.",
-        Form.BY_INPUT,
+        OptionForm.BY_INPUT,
     ),
     PlanOption(
         "image-resize",
@@ -207,21 +219,21 @@ _ALL = (
         "image.scale",
         "FACTOR",
         r"Images: pixels are multiplied by this. \[default: 1/255, or 1 for whole numbers]",
-        Form.NUMBER,
+        OptionForm.NUMBER,
     ),
     PlanOption(
         "image-mean",
         "image.mean",
         "A,B,C",
         r"Images: subtracted after scaling, one number or one a channel. \[default: 0]",
-        Form.LIST,
+        OptionForm.LIST,
     ),
     PlanOption(
         "image-std",
         "image.std",
         "A,B,C",
         r"Images: divided by at last, one number or one a channel. \[default: 1]",
-        Form.LIST,
+        OptionForm.LIST,
     ),
     PlanOption("timeout", "timeout", _DURATION, r"A target kills a run after this long. \[default: 30m]"),
     PlanOption("name", "name", "NAME", r"Name of the benchmark. \[default: those of its models]"),
@@ -250,7 +262,7 @@ def fields_of(typed: Mapping[str, Any]) -> dict[str, Any]:
             continue
         option = OPTIONS[name]
         whole, _, part = option.field.partition(".")
-        if option.form is Form.INPUTS:
+        if option.form is OptionForm.INPUTS:
             found |= _inputs(value)
         elif part:
             found[whole] = found.get(whole, {}) | {part: _read(option, value)}
@@ -266,7 +278,7 @@ def words_of(fields: Mapping[str, Any]) -> Iterator[str]:
         value = fields.get(whole)
         if part and isinstance(value, Mapping):
             value = value.get(part)
-        if option.form is Form.INPUTS and (folder := fields.get("input_folder")) is not None:
+        if option.form is OptionForm.INPUTS and (folder := fields.get("input_folder")) is not None:
             yield from (f"--{option.name}", folder)
         elif value is not None:
             yield from _written(option, value)
@@ -288,13 +300,13 @@ def split(text: str | None) -> list[str] | None:
 
 def _read(option: PlanOption, typed: Any) -> Any:
     match option.form:
-        case Form.LIST:
+        case OptionForm.LIST:
             return split(typed)
-        case Form.BY_INPUT:
+        case OptionForm.BY_INPUT:
             return split_by_input(typed, f"--{option.name}", _EXAMPLES[option.name])
-        case Form.PAIRS:
+        case OptionForm.PAIRS:
             return _pairs(typed, f"--{option.name} {option.metavar}")
-        case Form.SWITCH:
+        case OptionForm.SWITCH:
             return option.stands_for if typed else False
         case _:
             return typed
@@ -319,7 +331,7 @@ def input_folder(folder: Path) -> str:
 
 
 def _written(option: PlanOption, value: Any) -> Iterator[str]:
-    if option.form is Form.SWITCH:
+    if option.form is OptionForm.SWITCH:
         yield f"--{option.name if value else option.opposite}"
     elif isinstance(value, Mapping):
         for key, said in value.items():

@@ -18,7 +18,7 @@ class Axis(StrEnum):
     BATCH = "batch"
 
 
-class Figure(StrEnum):
+class Quantity(StrEnum):
     """What is looked at: of times less is better, of the rate more."""
 
     TIME_PER_ITEM = "time_per_item"
@@ -28,16 +28,16 @@ class Figure(StrEnum):
     @property
     def more_is_better(self) -> bool:
         """Whether the larger of two values is the better one."""
-        return self is Figure.ITEMS_PER_S
+        return self is Quantity.ITEMS_PER_S
 
 
-_EXPONENTS: Mapping[tuple[Axis, Figure], tuple[int, int]] = {
-    (Axis.CORES, Figure.TIME_PER_ITEM): (-1, 0),
-    (Axis.CORES, Figure.TIME_PER_BATCH): (-1, 0),
-    (Axis.CORES, Figure.ITEMS_PER_S): (1, 0),
-    (Axis.BATCH, Figure.TIME_PER_ITEM): (-1, 0),
-    (Axis.BATCH, Figure.TIME_PER_BATCH): (0, 1),
-    (Axis.BATCH, Figure.ITEMS_PER_S): (1, 0),
+_EXPONENTS: Mapping[tuple[Axis, Quantity], tuple[int, int]] = {
+    (Axis.CORES, Quantity.TIME_PER_ITEM): (-1, 0),
+    (Axis.CORES, Quantity.TIME_PER_BATCH): (-1, 0),
+    (Axis.CORES, Quantity.ITEMS_PER_S): (1, 0),
+    (Axis.BATCH, Quantity.TIME_PER_ITEM): (-1, 0),
+    (Axis.BATCH, Quantity.TIME_PER_BATCH): (0, 1),
+    (Axis.BATCH, Quantity.ITEMS_PER_S): (1, 0),
 }
 """With which power of the size a figure grows: in the ideal case, and where nothing is gained."""
 
@@ -77,7 +77,7 @@ class Scaling:
     """
 
     axis: Axis
-    figure: Figure
+    figure: Quantity
     points: tuple[ScaledPoint, ...]
     base: Point | None
     best: ScaledPoint | None
@@ -97,7 +97,7 @@ class Scaling:
         return self.base.value * (size / self.base.size) ** _EXPONENTS[self.axis, self.figure][place]
 
 
-def scale(points: Sequence[Point], axis: Axis, figure: Figure) -> Scaling:
+def scale(points: Sequence[Point], axis: Axis, figure: Quantity) -> Scaling:
     """Compare points of different sizes, each at least 1, with the smallest one that has a value."""
     ordered = sorted(points, key=lambda point: point.size)
     base = next((point for point in ordered if point.value is not None), None)
@@ -107,7 +107,7 @@ def scale(points: Sequence[Point], axis: Axis, figure: Figure) -> Scaling:
     return Scaling(axis, figure, scaled, base, best, worst)
 
 
-def _scaled(point: Point, base: Point | None, axis: Axis, figure: Figure) -> ScaledPoint:
+def _scaled(point: Point, base: Point | None, axis: Axis, figure: Quantity) -> ScaledPoint:
     if base is None or point.value is None:
         return ScaledPoint(point.size, point.value, point.low, point.high)
     growth = point.size / base.size
@@ -118,7 +118,7 @@ def _scaled(point: Point, base: Point | None, axis: Axis, figure: Figure) -> Sca
     return ScaledPoint(point.size, point.value, point.low, point.high, speed_up, low, high, efficiency)
 
 
-def _range(base: Point, point: Point, work: float, figure: Figure) -> tuple[float | None, float | None]:
+def _range(base: Point, point: Point, work: float, figure: Quantity) -> tuple[float | None, float | None]:
     if base is point:
         return None, None
     ends = (
@@ -128,13 +128,13 @@ def _range(base: Point, point: Point, work: float, figure: Figure) -> tuple[floa
     return (ends[1], ends[0]) if figure.more_is_better else ends
 
 
-def _speed_up(base: float | None, value: float | None, work: float, figure: Figure) -> float | None:
+def _speed_up(base: float | None, value: float | None, work: float, figure: Quantity) -> float | None:
     if not base or not value:
         return None
     return value / (base * work) if figure.more_is_better else base * work / value
 
 
-def _first(known: Sequence[ScaledPoint], figure: Figure, sign: int) -> ScaledPoint:
+def _first(known: Sequence[ScaledPoint], figure: Quantity, sign: int) -> ScaledPoint:
     """The best point with a sign of 1, the worst with -1."""
     order = -sign if figure.more_is_better else sign
     return min(known, key=lambda one: (order * (one.value or 0.0), one.size))

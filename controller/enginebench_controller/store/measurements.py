@@ -1,10 +1,8 @@
 """Measurements in and out of the store: whole, as the newest numbers of each configuration, or as headlines."""
 
 import json
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import duckdb
 
@@ -24,11 +22,9 @@ from enginebench_controller.store.rows import (
     to_process_row,
 )
 from enginebench_controller.store.samples import insert_samples
-from enginebench_controller.store.statements import Row, insert, insert_all, rows
+from enginebench_controller.store.statements import Row, insert, insert_all, parts, rows
 
 _PARTS = ("block_samples", "blocks", "processes", "captured_outputs")
-
-Part = TypeVar("Part")
 
 
 @dataclass(frozen=True)
@@ -183,17 +179,6 @@ def _whole(
         from_measurement_row(row, tuple(processes[row["id"]]), tuple(blocks[row["id"]]), tuple(outputs[row["id"]]))
         for row in found
     )
-
-
-def parts(
-    connection: duckdb.DuckDBPyConnection, table: str, order: str, read: Callable[[Row], Part], ids: Sequence[str]
-) -> defaultdict[str, list[Part]]:
-    """What belongs to measurements, in order, by their id."""
-    found: defaultdict[str, list[Part]] = defaultdict(list)
-    query = f"SELECT * FROM {table} WHERE measurement_id IN (SELECT unnest(?)) ORDER BY {order}"  # noqa: S608
-    for row in rows(connection, query, ids) if ids else ():
-        found[row["measurement_id"]].append(read(row))
-    return found
 
 
 def _cell(row: Row) -> MeasuredCell:

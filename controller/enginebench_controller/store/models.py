@@ -11,7 +11,6 @@ import duckdb
 
 from enginebench_controller.records import Block, DerivationKind, Measurement, ModelVersion, Process, Status
 from enginebench_controller.store.connection import StoreFile
-from enginebench_controller.store.measurements import parts
 from enginebench_controller.store.rows import (
     from_block_row,
     from_measurement_row,
@@ -19,7 +18,7 @@ from enginebench_controller.store.rows import (
     from_process_row,
     to_model_row,
 )
-from enginebench_controller.store.statements import Row, insertion, rows
+from enginebench_controller.store.statements import Row, insertion, parts, rows
 
 # The original is not among the models where only the copy was ever run, before originals were kept as well.
 _ORIGINALS = f"""(

@@ -1,13 +1,12 @@
 """What files of schema 6 have in words alone, read once, by the step that gives it columns of its own."""
 
+import json
 from collections.abc import Callable
+from dataclasses import asdict
 
 import duckdb
 
 from enginebench_controller.records import Derivation, Disturbance
-from enginebench_controller.records.fields import DERIVATION
-from enginebench_controller.store.rows import to_disturbances
-from enginebench_controller.store.statements import to_json
 
 
 def fill_in(connection: duckdb.DuckDBPyConnection) -> None:
@@ -26,8 +25,9 @@ def _fill(connection: duckdb.DuckDBPyConnection, table: str, words: str, column:
 
 
 def _of_derivation(sentence: str) -> str:
-    return to_json(DERIVATION.to_data(Derivation.from_sentence(sentence)))
+    return json.dumps(asdict(Derivation.from_sentence(sentence)))
 
 
 def _of_disturbances(phrases: list[str]) -> str:
-    return to_disturbances(map(Disturbance.from_phrase, phrases))
+    told = (asdict(Disturbance.from_phrase(phrase)) for phrase in phrases)
+    return json.dumps([{name: value for name, value in one.items() if value not in (None, "")} for one in told])

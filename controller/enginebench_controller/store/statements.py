@@ -4,9 +4,10 @@ Table and column names are ours; every value travels as a parameter.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 
@@ -19,6 +20,7 @@ def to_json(data: Any) -> str:
 
 
 Row = dict[str, Any]
+Part = TypeVar("Part")
 
 
 def insert(connection: duckdb.DuckDBPyConnection, table: str, row: Row) -> bool:
@@ -71,3 +73,14 @@ def write_parquet(path: Path, types: Mapping[str, str], rows: Iterable[Mapping[s
             connection.execute("COPY exported TO ? (FORMAT parquet)", [str(path)])
         except duckdb.IOException as error:
             raise OSError(str(error).splitlines()[0]) from error
+
+
+def parts(
+    connection: duckdb.DuckDBPyConnection, table: str, order: str, read: Callable[[Row], Part], ids: Sequence[str]
+) -> defaultdict[str, list[Part]]:
+    """What belongs to measurements, in order, by their id."""
+    found: defaultdict[str, list[Part]] = defaultdict(list)
+    query = f"SELECT * FROM {table} WHERE measurement_id IN (SELECT unnest(?)) ORDER BY {order}"  # noqa: S608
+    for row in rows(connection, query, ids) if ids else ():
+        found[row["measurement_id"]].append(read(row))
+    return found

@@ -2,7 +2,7 @@
 
 import pytest
 
-from enginebench_controller.stats.scaling import Axis, Figure, Point, scale
+from enginebench_controller.stats.scaling import Axis, Point, Quantity, scale
 
 
 def speed_ups(scaling):
@@ -12,9 +12,9 @@ def speed_ups(scaling):
 @pytest.mark.parametrize(
     ("figure", "values"),
     [
-        (Figure.TIME_PER_BATCH, (8.0, 5.0, 4.0)),
-        (Figure.TIME_PER_ITEM, (2.0, 1.25, 1.0)),
-        (Figure.ITEMS_PER_S, (5, 8, 10)),
+        (Quantity.TIME_PER_BATCH, (8.0, 5.0, 4.0)),
+        (Quantity.TIME_PER_ITEM, (2.0, 1.25, 1.0)),
+        (Quantity.ITEMS_PER_S, (5, 8, 10)),
     ],
 )
 def test_cores_are_told_the_same_by_times_and_rates(figure, values):
@@ -28,9 +28,9 @@ def test_cores_are_told_the_same_by_times_and_rates(figure, values):
 @pytest.mark.parametrize(
     ("figure", "values", "ideal", "without_gain"),
     [
-        (Figure.TIME_PER_BATCH, (8.0, 10.0), 8.0, 16.0),
-        (Figure.TIME_PER_ITEM, (8.0, 5.0), 4.0, 8.0),
-        (Figure.ITEMS_PER_S, (125.0, 200.0), 250.0, 125.0),
+        (Quantity.TIME_PER_BATCH, (8.0, 10.0), 8.0, 16.0),
+        (Quantity.TIME_PER_ITEM, (8.0, 5.0), 4.0, 8.0),
+        (Quantity.ITEMS_PER_S, (125.0, 200.0), 250.0, 125.0),
     ],
 )
 def test_batches_gain_where_an_item_takes_less_time(figure, values, ideal, without_gain):
@@ -42,7 +42,7 @@ def test_batches_gain_where_an_item_takes_less_time(figure, values, ideal, witho
 
 
 def test_a_failed_point_is_a_gap_and_the_smallest_with_a_value_is_the_base():
-    scaling = scale([Point(8, 2.0), Point(1, None), Point(4, None), Point(2, 6.0)], Axis.CORES, Figure.TIME_PER_ITEM)
+    scaling = scale([Point(8, 2.0), Point(1, None), Point(4, None), Point(2, 6.0)], Axis.CORES, Quantity.TIME_PER_ITEM)
 
     assert [one.size for one in scaling.points] == [1, 2, 4, 8]
     assert scaling.base.size == 2
@@ -51,16 +51,16 @@ def test_a_failed_point_is_a_gap_and_the_smallest_with_a_value_is_the_base():
 
 
 def test_best_and_worst_follow_what_is_better_and_ties_go_to_the_smaller_size():
-    times = scale([Point(1, 3.0), Point(2, 1.0), Point(4, 1.0)], Axis.CORES, Figure.TIME_PER_ITEM)
-    rates = scale([Point(1, 3.0), Point(2, 1.0), Point(4, 1.0)], Axis.CORES, Figure.ITEMS_PER_S)
+    times = scale([Point(1, 3.0), Point(2, 1.0), Point(4, 1.0)], Axis.CORES, Quantity.TIME_PER_ITEM)
+    rates = scale([Point(1, 3.0), Point(2, 1.0), Point(4, 1.0)], Axis.CORES, Quantity.ITEMS_PER_S)
 
     assert (times.best.size, times.worst.size) == (2, 1)
     assert (rates.best.size, rates.worst.size) == (1, 2)
 
 
 def test_one_point_is_neither_best_nor_worst_and_none_scale_to_nothing():
-    alone = scale([Point(1, 3.0), Point(2, None)], Axis.CORES, Figure.TIME_PER_ITEM)
-    nothing = scale([Point(1, None)], Axis.BATCH, Figure.ITEMS_PER_S)
+    alone = scale([Point(1, 3.0), Point(2, None)], Axis.CORES, Quantity.TIME_PER_ITEM)
+    nothing = scale([Point(1, None)], Axis.BATCH, Quantity.ITEMS_PER_S)
 
     assert (alone.best, alone.worst, alone.base.size) == (None, None, 1)
     assert (nothing.base, nothing.ideal(2), nothing.points[0].speed_up) == (None, None, None)
@@ -68,8 +68,8 @@ def test_one_point_is_neither_best_nor_worst_and_none_scale_to_nothing():
 
 def test_the_range_of_a_speed_up_is_what_both_intervals_allow():
     points = [Point(1, 10.0, 8.0, 12.0), Point(2, 5.0, 4.0, 6.0), Point(4, 5.0)]
-    times = scale(points, Axis.CORES, Figure.TIME_PER_ITEM).points
-    rates = scale(points, Axis.CORES, Figure.ITEMS_PER_S).points
+    times = scale(points, Axis.CORES, Quantity.TIME_PER_ITEM).points
+    rates = scale(points, Axis.CORES, Quantity.ITEMS_PER_S).points
 
     assert (times[1].speed_up_low, times[1].speed_up_high) == pytest.approx((8 / 6, 12 / 4))
     assert (rates[1].speed_up_low, rates[1].speed_up_high) == pytest.approx((4 / 12, 6 / 8))
@@ -77,7 +77,7 @@ def test_the_range_of_a_speed_up_is_what_both_intervals_allow():
 
 
 def test_a_time_of_nothing_has_no_speed_up():
-    scaling = scale([Point(1, 0.0), Point(2, 0.0)], Axis.CORES, Figure.TIME_PER_ITEM)
+    scaling = scale([Point(1, 0.0), Point(2, 0.0)], Axis.CORES, Quantity.TIME_PER_ITEM)
 
     assert speed_ups(scaling) == [None, None]
     assert scaling.points[1].efficiency is None

@@ -7,7 +7,7 @@ import pytest
 import invented
 from enginebench_controller.records import Arrivals, Configuration, Interval, IntervalMethod, Load, Status
 from enginebench_controller.stats.comparison import Verdict
-from enginebench_controller.stats.scaling import Figure
+from enginebench_controller.stats.scaling import Quantity
 from enginebench_controller.verdicts.pairing import compare_cells
 from enginebench_ui.pages.benchmark.shapes.cell import cell_view, comparison_rows, distribution_rows, remarks_on, unlike
 from enginebench_ui.pages.benchmark.shapes.figures import Lens, Statistic, figure_of, interval_text
@@ -64,13 +64,13 @@ def test_the_mean_has_its_own_value_and_interval_and_throughput_stays():
     interval = Interval(3_900_000.0, 4_100_000.0, 0.95, IntervalMethod.PROCESSES_T)
     lens = Lens(Statistic.MEAN, {"m1": interval})
 
-    time = figure_of(measurement, Figure.TIME_PER_ITEM, lens)
+    time = figure_of(measurement, Quantity.TIME_PER_ITEM, lens)
 
     assert time.value == measurement.latency.mean_ns / 4e6
     assert (time.low, time.high) == (3.9 / 4, 4.1 / 4)
-    rates = [figure_of(measurement, Figure.ITEMS_PER_S, one) for one in (lens, Lens())]
+    rates = [figure_of(measurement, Quantity.ITEMS_PER_S, one) for one in (lens, Lens())]
     assert rates[0] == rates[1]
-    assert figure_of(measurement, Figure.TIME_PER_ITEM, Lens(Statistic.MEAN)).interval is None
+    assert figure_of(measurement, Quantity.TIME_PER_ITEM, Lens(Statistic.MEAN)).interval is None
 
 
 def test_a_cell_without_numbers_says_why():

@@ -4,7 +4,7 @@ import pytest
 
 import invented
 from enginebench_controller.records import Configuration
-from enginebench_controller.stats.scaling import Axis, Figure
+from enginebench_controller.stats.scaling import Axis, Quantity
 from enginebench_ui.pages.benchmark.shapes.figures import Lens
 from enginebench_ui.pages.benchmark.shapes.lines import labelled, lines_of, looks
 from enginebench_ui.pages.benchmark.shapes.scaling import extremes, gaps, scaling_figure, scaling_of, scaling_rows
@@ -38,7 +38,7 @@ def test_a_row_a_size_with_speed_up_efficiency_status_and_reason(line):
 
 
 def test_each_figure_is_drawn_with_the_ideal_and_a_gap_where_a_cell_failed(line):
-    for figure in Figure:
+    for figure in Quantity:
         scaling = scaling_of(line, Axis.CORES, 1, figure, Lens())
         drawn = scaling_figure({line.key: scaling}, looks([line]))
 
@@ -48,7 +48,7 @@ def test_each_figure_is_drawn_with_the_ideal_and_a_gap_where_a_cell_failed(line)
         assert points.y[3] is None and not points.connectgaps
         assert list(crosses.x) == [8]
         assert ideal.y[0] == points.y[0]
-        growth = 8 if figure is Figure.ITEMS_PER_S else 1 / 8
+        growth = 8 if figure is Quantity.ITEMS_PER_S else 1 / 8
         assert ideal.y[-1] == pytest.approx(points.y[0] * growth)
         assert points.error_y.array[0] > 0
         assert "%{y:,.4~r}" in points.hovertemplate, "large figures stand in full"
@@ -56,7 +56,7 @@ def test_each_figure_is_drawn_with_the_ideal_and_a_gap_where_a_cell_failed(line)
 
 def test_batches_are_drawn_with_no_gain_too():
     line = labelled(lines_of([measured("m1", 1, 2, 4.0), measured("m2", 4, 2, 12.0)]))[0]
-    scaling = scaling_of(line, Axis.BATCH, 2, Figure.TIME_PER_BATCH, Lens())
+    scaling = scaling_of(line, Axis.BATCH, 2, Quantity.TIME_PER_BATCH, Lens())
 
     ideal, no_gain, points = scaling_figure({line.key: scaling}, looks([line])).data
 
@@ -69,7 +69,7 @@ def test_batches_are_drawn_with_no_gain_too():
 
 def test_the_first_line_is_the_thickest_and_names_its_best_and_worst(line):
     other = labelled(lines_of([measured("n1", 1, 1, 9.0, "other"), measured("n2", 1, 2, 9.5, "other")]))[0]
-    scalings = {one.key: scaling_of(one, Axis.CORES, 1, Figure.TIME_PER_ITEM, Lens()) for one in (line, other)}
+    scalings = {one.key: scaling_of(one, Axis.CORES, 1, Quantity.TIME_PER_ITEM, Lens()) for one in (line, other)}
 
     _, first, second, _ = scaling_figure(scalings, looks([line, other])).data
 
@@ -81,13 +81,13 @@ def test_the_first_line_is_the_thickest_and_names_its_best_and_worst(line):
 
 
 def test_best_and_worst_are_named_in_words(line):
-    said = extremes(scaling_of(line, Axis.CORES, 1, Figure.TIME_PER_BATCH, Lens()))
+    said = extremes(scaling_of(line, Axis.CORES, 1, Quantity.TIME_PER_BATCH, Lens()))
 
     assert said.startswith("Best: 4 cores, ")
     assert "Worst: 1 core, " in said
     assert "(speed-up 1.00×)" in said
     alone = labelled(lines_of([measured("m1", 1, 2, 4.0)]))[0]
-    assert extremes(scaling_of(alone, Axis.CORES, 1, Figure.TIME_PER_BATCH, Lens())).startswith("One point")
+    assert extremes(scaling_of(alone, Axis.CORES, 1, Quantity.TIME_PER_BATCH, Lens())).startswith("One point")
 
 
 def test_gaps_say_which_cell_and_why(line):
@@ -102,7 +102,7 @@ def test_gaps_say_which_cell_and_why(line):
 def test_nothing_is_drawn_where_all_failed():
     failed = [invented.failed(f"m{cores}", configuration=Configuration("CPU", 1, cores)) for cores in (1, 2)]
     line = labelled(lines_of(failed))[0]
-    scaling = scaling_of(line, Axis.CORES, 1, Figure.ITEMS_PER_S, Lens())
+    scaling = scaling_of(line, Axis.CORES, 1, Quantity.ITEMS_PER_S, Lens())
 
     assert scaling_figure({line.key: scaling}, looks([line])) is None
     assert extremes(scaling) == "No point with numbers: nothing to compare."

@@ -6,7 +6,7 @@ import pytest
 
 import invented
 from enginebench_controller.records import EngineRef, Interval, IntervalMethod, Status
-from enginebench_controller.stats.scaling import Figure
+from enginebench_controller.stats.scaling import Quantity
 from enginebench_controller.store.trends import TrendPoint
 from enginebench_ui.pages.benchmark.shapes.figures import Statistic, Value
 from enginebench_ui.pages.benchmark.shapes.trend import (
@@ -19,7 +19,7 @@ from enginebench_ui.pages.benchmark.shapes.trend import (
     unlike_hosts,
 )
 
-LENS = TrendLens(Figure.TIME_PER_ITEM, Statistic.MEDIAN, 4, "b3")
+LENS = TrendLens(Quantity.TIME_PER_ITEM, Statistic.MEDIAN, 4, "b3")
 
 
 def interval(low, high):
@@ -108,7 +108,7 @@ def test_what_really_ran_otherwise_is_remarked():
 
 
 def test_means_have_no_interval_and_a_change_of_them_is_not_judged():
-    lens = replace(LENS, statistic=Statistic.MEAN, figure=Figure.TIME_PER_BATCH)
+    lens = replace(LENS, statistic=Statistic.MEAN, figure=Quantity.TIME_PER_BATCH)
 
     assert lens.value(POINTS[0]) == Value(pytest.approx(4.4))
     assert trend_rows(tracks(POINTS, {"fake"}), lens)[0]["Difference"] == "unknown: no interval"

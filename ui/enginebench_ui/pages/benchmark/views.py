@@ -6,7 +6,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from enginebench_controller.records import Measurement
-from enginebench_controller.stats.scaling import Axis, Figure
+from enginebench_controller.stats.scaling import Axis, Quantity
 from enginebench_controller.store.samples import LatencyCurve
 from enginebench_controller.verdicts.alerts import history_words
 from enginebench_controller.verdicts.pairing import Compared, compare_cells, planned_processes
@@ -209,7 +209,7 @@ def show_scaling(choice: ChosenLines, axis: Axis, bar: DeltaGenerator) -> None:
         _show_single(choice, axis)
     with reading.banner_on_error():
         lens = choice.lens()
-    for column, figure in zip(st.columns(len(Figure), gap="medium"), Figure, strict=True):
+    for column, figure in zip(st.columns(len(Quantity), gap="medium"), Quantity, strict=True):
         with column:
             _show_figure(choice, axis, fixed, figure, lens)
     st.caption(f"{IDEALS[axis]} Bars at the points are 95 % intervals; a cross marks a cell without numbers.")
@@ -219,7 +219,7 @@ def show_scaling(choice: ChosenLines, axis: Axis, bar: DeltaGenerator) -> None:
     show_remarks(remarks_on(choice.lines, shown, lens), "on these numbers")
 
 
-def _show_figure(choice: ChosenLines, axis: Axis, fixed: int, figure: Figure, lens: Lens) -> None:
+def _show_figure(choice: ChosenLines, axis: Axis, fixed: int, figure: Quantity, lens: Lens) -> None:
     scalings = {line.key: scaling_of(line, axis, fixed, figure, lens) for line in choice.lines}
     st.subheader(UNITS[figure], anchor=False)
     st.caption(inert(extremes(scalings[choice.base.key])))
@@ -260,9 +260,9 @@ def show_trend(choice: ChosenLines, bar: DeltaGenerator) -> None:
     """Draw the view; its drop-downs stand in the `bar`."""
     with bar:
         cell = (choose_batch(choice), choose_cores(choice))
-        figure = Figure(
+        figure = Quantity(
             choose_view(
-                "Figure", {one.value: UNITS[one] for one in Figure}, "figure", default=Figure.TIME_PER_BATCH.value
+                "Quantity", {one.value: UNITS[one] for one in Quantity}, "figure", default=Quantity.TIME_PER_BATCH.value
             )
         )
     measurement = choice.base.cells.get(cell)

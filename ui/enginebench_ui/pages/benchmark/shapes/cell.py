@@ -10,7 +10,7 @@ from plotly.subplots import make_subplots
 
 from enginebench_controller.records import Load, Measurement, Status
 from enginebench_controller.stats.comparison import PRACTICAL, Comparison, Verdict
-from enginebench_controller.stats.scaling import Figure
+from enginebench_controller.stats.scaling import Quantity
 from enginebench_controller.store.samples import LEVEL_RATIO, LatencyCurve
 from enginebench_controller.verdicts.doubts import status_words
 from enginebench_controller.verdicts.pairing import Compared
@@ -65,7 +65,7 @@ def cell_view(line: Line, cell: GridCell, lens: Lens) -> CellView:
         return CellView((), measurement.status, (), "", _missing(line, cell, measurement))
     unsure = (_INCONCLUSIVE,) if measurement.status is Status.INCONCLUSIVE else ()
     return CellView(
-        tuple(_card(measurement, figure, lens) for figure in Figure),
+        tuple(_card(measurement, figure, lens) for figure in Quantity),
         measurement.status,
         unsure + lens.remarks(measurement),
         _effective(measurement),
@@ -116,15 +116,15 @@ def _missing(line: Line, cell: GridCell, measurement: Measurement) -> str:
     return f"{cell_text(cell)} has no numbers with {line.label}: {why}"
 
 
-def _card(measurement: Measurement, figure: Figure, lens: Lens) -> CellCard:
+def _card(measurement: Measurement, figure: Quantity, lens: Lens) -> CellCard:
     found = figure_of(measurement, figure, lens)
     latency = f"{lens.statistic.capitalize()} latency of an inference"
     explanations = {
-        Figure.TIME_PER_ITEM: f"{latency} ÷ its batch of {measurement.configuration.batch}.",
-        Figure.TIME_PER_BATCH: f"{latency}, which is of a whole batch.",
-        Figure.ITEMS_PER_S: "Items of the whole steady state by wall clock, not the inverse of a latency.",
+        Quantity.TIME_PER_ITEM: f"{latency} ÷ its batch of {measurement.configuration.batch}.",
+        Quantity.TIME_PER_BATCH: f"{latency}, which is of a whole batch.",
+        Quantity.ITEMS_PER_S: "Items of the whole steady state by wall clock, not the inverse of a latency.",
     }
-    apart = _apart(measurement) if figure is Figure.ITEMS_PER_S else ""
+    apart = _apart(measurement) if figure is Quantity.ITEMS_PER_S else ""
     below = " · ".join(filter(None, (interval_text(found.interval), apart)))
     return CellCard(UNITS[figure], number(found.value), below, explanations[figure])
 
@@ -161,17 +161,17 @@ def _comparison_row(
     lens: Lens,
 ) -> Row:
     measurement = line.cells.get(cell)
-    values = {figure: figure_of(measurement, figure, lens) for figure in Figure}
+    values = {figure: figure_of(measurement, figure, lens) for figure in Quantity}
     found = compared[measurement.id].comparison if measurement and measurement.id in compared else None
     return cells(
         {
             "": "based on" if line is base else "",
             "Line": line.label,
-            "ms/item": values[Figure.TIME_PER_ITEM].value,
-            "ms/batch": values[Figure.TIME_PER_BATCH].value,
-            "± (%)": percent(values[Figure.TIME_PER_BATCH].half_width),
-            "items/s": values[Figure.ITEMS_PER_S].value,
-            "items/s ± (%)": percent(values[Figure.ITEMS_PER_S].half_width),
+            "ms/item": values[Quantity.TIME_PER_ITEM].value,
+            "ms/batch": values[Quantity.TIME_PER_BATCH].value,
+            "± (%)": percent(values[Quantity.TIME_PER_BATCH].half_width),
+            "items/s": values[Quantity.ITEMS_PER_S].value,
+            "items/s ± (%)": percent(values[Quantity.ITEMS_PER_S].half_width),
             "Time ÷ base": found.ratio if found else None,
             "95 % interval": f"{found.low:.3f} to {found.high:.3f}" if found and found.low and found.high else None,
             "It is": _told(found) if found else None,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from enginebench_controller.records import Interval, IntervalMethod, Measurement
-from enginebench_controller.stats.scaling import Figure
+from enginebench_controller.stats.scaling import Quantity
 from enginebench_controller.verdicts.doubts import flags
 from enginebench_ui.shared.text import number
 
@@ -42,10 +42,10 @@ class CellRemark:
     sentence: str
 
 
-UNITS: Mapping[Figure, str] = {
-    Figure.TIME_PER_ITEM: "ms/item",
-    Figure.TIME_PER_BATCH: "ms/batch",
-    Figure.ITEMS_PER_S: "items/s",
+UNITS: Mapping[Quantity, str] = {
+    Quantity.TIME_PER_ITEM: "ms/item",
+    Quantity.TIME_PER_BATCH: "ms/batch",
+    Quantity.ITEMS_PER_S: "items/s",
 }
 
 METHODS: Mapping[IntervalMethod, str] = {
@@ -79,13 +79,13 @@ class Value:
         return (self.interval.high - self.interval.low) / 2 / self.value if self.interval and self.value else None
 
 
-def figure_of(measurement: Measurement | None, figure: Figure, lens: Lens) -> Value:
+def figure_of(measurement: Measurement | None, figure: Quantity, lens: Lens) -> Value:
     """Return a figure of a measurement; nothing of one that is not there or has no numbers."""
     if measurement is None or measurement.latency is None:
         return Value(None)
-    if figure is Figure.ITEMS_PER_S:
+    if figure is Quantity.ITEMS_PER_S:
         return Value(measurement.throughput_items_per_s, measurement.throughput_interval)
-    items = measurement.configuration.batch if figure is Figure.TIME_PER_ITEM else 1
+    items = measurement.configuration.batch if figure is Quantity.TIME_PER_ITEM else 1
     latency_ns, interval = _latency(measurement, lens)
     return Value(latency_ns / 1e6 / items, scaled(interval, 1 / 1e6 / items))
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import plotly.graph_objects as go
 
 from enginebench_controller.records import Measurement
-from enginebench_controller.stats.scaling import Axis, Figure, Point, ScaledPoint, Scaling, scale
+from enginebench_controller.stats.scaling import Axis, Point, Quantity, ScaledPoint, Scaling, scale
 from enginebench_controller.verdicts.doubts import status_words
 from enginebench_ui.pages.benchmark.shapes.figures import UNITS, Lens, figure_of
 from enginebench_ui.pages.benchmark.shapes.lines import LEGEND, GridCell, Line, LineLook
@@ -26,7 +26,7 @@ class Gap:
     reason: str
 
 
-def scaling_of(line: Line, axis: Axis, fixed: int, figure: Figure, lens: Lens) -> Scaling:
+def scaling_of(line: Line, axis: Axis, fixed: int, figure: Quantity, lens: Lens) -> Scaling:
     """Return how a figure of a line scales along an axis while the other stays at `fixed`."""
     points = []
     for size, measurement in _along(line, axis, fixed):
@@ -84,14 +84,14 @@ def _named(point: ScaledPoint, scaling: Scaling) -> str:
 
 
 def _rows(line: Line, axis: Axis, fixed: int, lens: Lens) -> Iterator[Row]:
-    scaled = {figure: scaling_of(line, axis, fixed, figure, lens) for figure in Figure}
+    scaled = {figure: scaling_of(line, axis, fixed, figure, lens) for figure in Quantity}
     for place, (size, measurement) in enumerate(_along(line, axis, fixed)):
         points = {figure: scaling.points[place] for figure, scaling in scaled.items()}
-        time, rate = points[Figure.TIME_PER_BATCH], points[Figure.ITEMS_PER_S]
+        time, rate = points[Quantity.TIME_PER_BATCH], points[Quantity.ITEMS_PER_S]
         yield {
             "Line": line.label,
             HEADINGS[axis]: size,
-            "ms/item": points[Figure.TIME_PER_ITEM].value,
+            "ms/item": points[Quantity.TIME_PER_ITEM].value,
             "ms/batch": time.value,
             "± (%)": percent(_half_width(time)),
             "Speed-up": time.speed_up,
@@ -101,7 +101,7 @@ def _rows(line: Line, axis: Axis, fixed: int, lens: Lens) -> Iterator[Row]:
             "items/s ± (%)": percent(_half_width(rate)),
             "items/s, speed-up": rate.speed_up,
             "items/s, efficiency (%)": percent(rate.efficiency),
-            "Point": place_among(points[Figure.TIME_PER_ITEM], scaled[Figure.TIME_PER_ITEM]),
+            "Point": place_among(points[Quantity.TIME_PER_ITEM], scaled[Quantity.TIME_PER_ITEM]),
             "Status": status_words(measurement) if measurement else "not measured",
             "Remarks": _remarks(measurement, lens),
         }

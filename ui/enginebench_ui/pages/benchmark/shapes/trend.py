@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import plotly.graph_objects as go
 
 from enginebench_controller.records import Interval, Measurement, Status
-from enginebench_controller.stats.scaling import Figure
+from enginebench_controller.stats.scaling import Quantity
 from enginebench_controller.store.trends import TrendPoint
 from enginebench_controller.verdicts.alerts import Alert, Cause, Confirmation, HistoryAlerts, history_words
 from enginebench_controller.verdicts.words import factor_words
@@ -76,24 +76,24 @@ class Track:
 class TrendLens:
     """How a trend is looked at: which figure, by which latency, of which batch, seen from which benchmark."""
 
-    figure: Figure
+    figure: Quantity
     statistic: Statistic
     batch: int
     benchmark_id: str
 
-    def value(self, point: TrendPoint, figure: Figure | None = None) -> Value:
+    def value(self, point: TrendPoint, figure: Quantity | None = None) -> Value:
         """Return a figure of a point, the chosen one if none is named.
 
         Means have no interval here: that would take all samples of all benchmarks.
         """
         figure = figure or self.figure
-        if figure is Figure.ITEMS_PER_S:
+        if figure is Quantity.ITEMS_PER_S:
             return Value(point.throughput_items_per_s, point.throughput_interval)
         by_median = self.statistic is Statistic.MEDIAN
         latency_ns = point.median_ns if by_median else point.mean_ns
         if latency_ns is None:
             return Value(None)
-        factor = 1e-6 / (self.batch if figure is Figure.TIME_PER_ITEM else 1)
+        factor = 1e-6 / (self.batch if figure is Quantity.TIME_PER_ITEM else 1)
         return Value(latency_ns * factor, scaled(point.median_interval, factor) if by_median else None)
 
 
@@ -215,7 +215,7 @@ def _rows(track: Track, lens: TrendLens) -> Iterator[tuple[int, Row]]:
 
 
 def _row(track: Track, point: TrendPoint, before: TrendPoint | None, lens: TrendLens) -> Row:
-    values = {one: lens.value(point, one) for one in Figure}
+    values = {one: lens.value(point, one) for one in Quantity}
     earlier = Value(None) if before is None else lens.value(before)
     return {
         "When": instant(point.at_unix_ns),
@@ -223,11 +223,11 @@ def _row(track: Track, point: TrendPoint, before: TrendPoint | None, lens: Trend
         "Name": shortened(point.benchmark_name, _LONGEST_NAME),
         "Engine": track.name,
         "Version": point.engine.version,
-        "ms/item": values[Figure.TIME_PER_ITEM].value,
-        "ms/batch": values[Figure.TIME_PER_BATCH].value,
-        "± (%)": percent(values[Figure.TIME_PER_BATCH].half_width),
-        "items/s": values[Figure.ITEMS_PER_S].value,
-        "items/s ± (%)": percent(values[Figure.ITEMS_PER_S].half_width),
+        "ms/item": values[Quantity.TIME_PER_ITEM].value,
+        "ms/batch": values[Quantity.TIME_PER_BATCH].value,
+        "± (%)": percent(values[Quantity.TIME_PER_BATCH].half_width),
+        "items/s": values[Quantity.ITEMS_PER_S].value,
+        "items/s ± (%)": percent(values[Quantity.ITEMS_PER_S].half_width),
         "Change": change(earlier, values[lens.figure]),
         "Difference": difference(earlier, values[lens.figure]),
         "Status": point.status.value,
