@@ -230,5 +230,6 @@ def test_an_absent_package_is_told_with_the_remedy(monkeypatch: pytest.MonkeyPat
 
 def test_a_python_too_new_is_told_to_bring_another() -> None:
     assert "--python" not in missing((3, 11))
+    assert "supports Python < 3.12, and this is 3.12" in missing((3, 12))
     assert "supports Python < 3.12, and this is 3.13" in missing((3, 13))
     assert "--python PATH" in missing((3, 13))

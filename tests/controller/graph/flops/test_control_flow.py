@@ -241,3 +241,14 @@ def test_a_loop_whose_count_has_to_be_worked_out(tmp_path: Path) -> None:
     del model.graph.node[:]
     model.graph.node.extend(nodes)
     assert node_costs(read(model, tmp_path))[-1].macs == 2 * 32
+
+
+def test_of_branches_one_of_which_is_unknown_nothing_is_known(tmp_path: Path) -> None:
+    strange = helper.make_node("Strange", ["x"], ["a"], domain="somebody.else")
+    relu = helper.make_node("Relu", ["x"], ["b"])
+    for then, other in ((strange, relu), (relu, strange)):
+        choice = helper.make_node("If", ["flag"], ["y"], then_branch=branch(then), else_branch=branch(other))
+        model = make_model([choice], [("x", [2, 4]), ("flag", [], BOOL)], [("y", [2, 4])])
+        model.opset_import.append(helper.make_opsetid("somebody.else", 1))
+        (cost,) = node_costs(read(model, tmp_path))
+        assert (cost.flops, cost.macs, cost.method) == (None, None, Method.UNKNOWN)

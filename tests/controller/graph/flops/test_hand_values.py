@@ -245,3 +245,15 @@ def test_fourier_transforms_count_as_in_the_benchmark_of_fftw(tmp_path: Path) ->
     weights = {name: given[name] for name in ("step", "long")} | {"window": floats(8)}
     cost = cost_of(layer, tmp_path, [("x", [2, 16, 1])], weights)
     assert (cost.macs, cost.flops) == (0, 2 * 3 * (8 + 2.5 * 8 * 3))
+
+
+def test_linear_attention_steps_through_a_state_for_every_head(tmp_path: Path) -> None:
+    """2 heads, 1 of keys, d_k = d_v = 4: a state of 16; batch 3 × 5 steps, each q·S twice, S·k and k ⊗ v once.
+
+    3·5·16·(2 + 2) = 960 MACs; the decay multiplies the state once a step: 3·5·16 = 240.
+    """
+    names = ["q", "k", "v", "", "decay", "beta"]
+    layer = node("LinearAttention", names, ["y", "state"], q_num_heads=2, kv_num_heads=1)
+    inputs = [("q", [3, 5, 8]), ("k", [3, 5, 4]), ("v", [3, 5, 4]), ("decay", [3, 5, 1]), ("beta", [3, 5, 1])]
+    cost = cost_of(layer, tmp_path, inputs, opset=27)
+    assert (cost.macs, cost.flops) == (960, 2 * 960 + 240)

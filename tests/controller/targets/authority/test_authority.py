@@ -202,3 +202,10 @@ def test_a_folder_that_cannot_be_written_is_told(authority, monkeypatch):
 def test_a_key_is_never_shown(authority):
     bundle = authority.issue(CertificateKind.CLIENT, "ci", 1)
     assert "PRIVATE" not in repr(bundle)
+
+
+def test_what_a_certificate_may_not_do_binds_also_those_who_do_not_know_that_restriction(authority):
+    bundle = authority.issue(CertificateKind.CLIENT, "me", 90, role=next(iter(Role)))
+    for text, is_authority in ((bundle.certificate, False), (bundle.ca_certificate, True)):
+        found = x509.load_pem_x509_certificate(text).extensions.get_extension_for_class(x509.BasicConstraints)
+        assert (found.critical, found.value.ca) == (True, is_authority)
