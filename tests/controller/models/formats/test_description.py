@@ -122,6 +122,7 @@ class Double(torch.nn.Module):
 
 
 @pytest.mark.fault(10)
+@pytest.mark.slow
 def test_torchscript_and_export_archives_are_recognized_without_being_loaded(tmp_path: Path) -> None:
     torch.jit.trace(Double(), torch.ones(1, 3)).save(tmp_path / "m.pt")
     torch.export.save(torch.export.export(Double(), (torch.ones(1, 3),)), tmp_path / "m.pt2")
