@@ -52,12 +52,8 @@ ifneq ($(DEEPSPARSE_PYTHON),)
 	$(DEEPSPARSE)/venv/bin/python -m pytest tests/plugins/test_deepsparse.py
 endif
 
-quick: $(VENV)/.stamp
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not slow and not alone' $(addprefix --ignore tests/,$(STARTING))
+quick: check
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not slow and not alone' $(addprefix --ignore tests/,proto $(STARTING))
 
 check: $(VENV)/.stamp $(PROTO_PYTHON)
 	$(BIN)/ruff check .

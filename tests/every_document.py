@@ -21,7 +21,7 @@ from enginebench_controller.jobs.folder import JobFolder, JobOrder, identify
 from enginebench_controller.jobs.record import Cell, CellState, JobProgress, Made, MadeKind
 from enginebench_controller.plan.expand import Case, Expansion
 from enginebench_controller.plan.plan import ROLES, GateMetric, GateTerms
-from enginebench_controller.records import Benchmark, EngineRef, Failure, FailureKind, Measurement, Target
+from enginebench_controller.records import Benchmark, EngineRef, Failure, FailureKind, HostFacts, Measurement, Target
 from enginebench_controller.runs.calibrating import EngineCalibration
 from enginebench_controller.runs.resuming import TakenUp, Waiting
 from enginebench_controller.store.store import Store
@@ -113,7 +113,7 @@ def fill(home: Home, folder: Path) -> None:
     keep_history(store, "net", Change(factor=1.2, version="2.0"))
     keep_history(store, "short", Change(), points=3)
     slower = [replace(one, time_ns=tuple(2 * ns for ns in one.time_ns)) for one in invented_profiles.layers()]
-    host = {"isa": ["avx512_vnni"], "physical_cores": 2}
+    host = HostFacts(isa=("avx512_vnni",), physical_cores=2)
     store.add_profiles(
         [
             invented_profiles.profile(host=host),

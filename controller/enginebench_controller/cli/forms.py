@@ -104,12 +104,9 @@ class AnsweredForm(Form):
     health: Health
 
 
-class FoundTargetForm(Form):
+class FoundTargetForm(AnsweredForm):
     """An agent that announces itself; `cause` says why it gives no good answer, `target` what it is known as here."""
 
-    name: str
-    address: str
-    health: Health
     cause: str | None
     target: str | None
 

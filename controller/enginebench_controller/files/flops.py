@@ -111,17 +111,12 @@ class TotalForm(Form):
     intensity: float | None
 
 
+@with_fields_of(NodeCost, without=("method", "reason", "contradicts"))
 class OperatorForm(Form):
     """The nodes of one operator; a sum is null where one of them is unknown."""
 
     operator: str
     nodes: int
-    macs: int | None
-    flops: int | None
-    parameters: int | None
-    nonzero_parameters: int | None
-    weight_bytes: int | None
-    activation_bytes: int | None
     methods: tuple[Method, ...]
     unknown_nodes: int
 

@@ -1,4 +1,7 @@
-"""What files of schema 6 have in words alone, read once, by the step that gives it columns of its own."""
+"""What files of schema 6 have in words alone, read once, by the step that gives it columns of its own.
+
+In the form of schema 7, written out here: a step goes on doing what it did, whatever rows come to look like later.
+"""
 
 import json
 from collections.abc import Callable
