@@ -3,6 +3,7 @@
 Two equal members take turns; beside them, one process alone, in random order. SD is that of the log ratios of
 neighbouring blocks: of the two members, and of two blocks of the one that is alone. Then a child, the agent, or a child
 with its keeper is stopped in the middle of its turn; the other member is the twin that was not. For an idle machine.
+Each trial is kept as soon as it has ended, so that one that was cut short goes on where it was.
 """
 
 import argparse
@@ -17,21 +18,24 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.markdown import fill, markdown_table
 from benchmarks.ours import _toml
 from benchmarks.ratio import paired_ratio
-from benchmarks.setting import DEEPSPARSE, RESULTS, make_setting
+from benchmarks.setting import DEEPSPARSE, make_setting
 from benchmarks.storm_players import children_of
+from benchmarks.verdict_recordings import add_line, kept_lines
 from enginebench_controller.home import Home, default_home
 from enginebench_controller.records import Measurement
 from enginebench_plugins.toolkit.engine import processor_name
 
 PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "rest.md"
-KEPT = RESULTS / "rest.json"
+FOLDER = Path(__file__).parent / "recordings" / "rest"
+ROUNDS, STOPS = FOLDER / "rounds.jsonl", FOLDER / "stops.jsonl"
 ENGINES = ("onnxruntime", "openvino", "torch", DEEPSPARSE)
 BLOCKS_A_PROCESS = 40
 BLOCK_MS = 50
@@ -177,10 +181,14 @@ def stop(place: Bench, victim: str, engine: str, model: Path, cores: int, second
             found = place.end(run)
     else:
         stopped = {"child": (child,), "agent": (place.agent.pid,), "child and keeper": (keeper, child)}[victim]
-        for number in (signal.SIGSTOP, signal.SIGCONT):
-            for pid in stopped:
-                os.kill(pid, number)
-            time.sleep(seconds if number is signal.SIGSTOP else 0)
+        try:
+            for number in (signal.SIGSTOP, signal.SIGCONT):
+                for pid in stopped:
+                    os.kill(pid, number)
+                time.sleep(seconds if number is signal.SIGSTOP else 0)
+        except ProcessLookupError:  # its last turn had ended in the moment between
+            place.end(run)
+            raise
         found = place.end(run)
     paused = [any(block.paused_ns for block in one.blocks) for one in found]
     told = {
@@ -309,35 +317,52 @@ def _state(pid: int) -> str:
 
 
 def main() -> None:
-    """Measure, keep the rows, print the tables, and fill docs/evidence/rest.md where that is asked for."""
+    """Measure what is missing, print the tables of all that is kept, and fill the page where that is asked for."""
     arguments = _arguments()
     order = random.Random(arguments.seed)  # noqa: S311  # an order, not a secret
     setting = make_setting(rounds=1, seconds=1, block_s=BLOCK_MS / 1000)
     models: Mapping[str, Path] = {name: path for name, path in setting.models.items() if name in arguments.models}
     engines = [engine for engine in arguments.engines if engine != DEEPSPARSE or setting.deepsparse_python]
-    rounds: list[Round] = []
-    stops: list[Stop] = []
+    wanted = math.ceil(arguments.pairs / BLOCKS_A_PROCESS)
     with bench() as place:
-        for _ in range(math.ceil(arguments.pairs / BLOCKS_A_PROCESS)):
-            for name, path in models.items():
-                for engine in order.sample(engines, len(engines)):
-                    rounds.append(spread(place, engine, name, path, setting.cores, order))
-                    print(f"{engine}, {name}: {_spread_row(rounds[-1:])[2:]}", flush=True)
-        name, path = next(iter(models.items()))
+        for name, path in models.items():
+            while engine := _due(engines, [each.engine for each in rounds() if each.model == name], wanted, order):
+                add_line(ROUNDS, spread(place, engine, name, path, setting.cores, order))
+                print(f"{engine}, {name}: {_spread_row(rounds()[-1:])[2:]}", flush=True)
+        path, seconds = next(iter(models.values())), arguments.stop_seconds
         victims = [victim for victim in VICTIMS if victim != CLOCK or _may_set_clock()]
-        for _ in range(arguments.stops):
-            for victim in order.sample(victims, len(victims)):
-                stops.append(stop(place, victim, engines[0], path, setting.cores, arguments.stop_seconds, order))
-                print(stops[-1], flush=True)
-    where = f"{processor_name()}, {setting.cores} of {os.cpu_count()} processors, Python {sys.version.split()[0]}."
-    rows = {"rounds": [asdict(each) for each in rounds], "stops": [asdict(each) for each in stops]}
-    RESULTS.mkdir(exist_ok=True)
-    KEPT.write_text(json.dumps({"machine": where, **rows}), encoding="utf-8")
-    tables = {"spread": spread_table(rounds) if rounds else "", "stops": stop_table(stops) if stops else ""}
+        while victim := _due(victims, [each.victim for each in stops()], arguments.stops, order):
+            try:
+                add_line(STOPS, stop(place, victim, engines[0], path, setting.cores, seconds, order))
+                print(stops()[-1], flush=True)
+            except ProcessLookupError:
+                print(f"{victim} had ended before it could be stopped: once more", flush=True)
+    tables = {"spread": spread_table(rounds()) if rounds() else "", "stops": stop_table(stops()) if stops() else ""}
     print("\n\n".join(filter(None, tables.values())))
     if arguments.page:
+        where = f"{processor_name()}, {setting.cores} of {os.cpu_count()} processors, Python {sys.version.split()[0]}."
         for part, text in tables.items():
             fill(PAGE, part, f"{text}\n\n{where}")
+
+
+def rounds() -> Sequence[Round]:
+    """All that are kept, in their order."""
+    return [Round(**line) for line in kept_lines(ROUNDS)]
+
+
+def stops() -> Sequence[Stop]:
+    """All that are kept, in their order."""
+    return [Stop(**line) for line in kept_lines(STOPS)]
+
+
+def _due(among: Sequence[str], done: Sequence[str], wanted: int, order: random.Random) -> str:
+    """Whoever had it least often, of those who have not had it so often as is wanted; "" once all have."""
+    counts = Counter(done)
+    return min(
+        (one for one in order.sample(among, len(among)) if counts[one] < wanted),
+        key=lambda one: counts[one],
+        default="",
+    )
 
 
 def _arguments() -> argparse.Namespace:

@@ -97,6 +97,7 @@ def live(count: int, keep: Path | None) -> str:
         rows.append(["10 % planted" if planted else "a neighbour", "; ".join(told) or "no change seen"])
         print(rows[-1], file=sys.stderr, flush=True)
         if keep is not None:
+            keep.parent.mkdir(parents=True, exist_ok=True)
             keep.write_text(json.dumps({name: each for name, each in points.items() if each}))
     return markdown_table(["history", "alerts"], rows)
 

@@ -8,14 +8,15 @@
     python -m benchmarks.verdicts --rivals 20                             the same with other tools; goes on, too
 
 Part (a): the gate's own rule is replayed on recorded process pairs; every figure is of these recordings. Part (b): live
-gates, and other tools. The tables are printed, and put into docs/evidence/verdicts.md with --fill, the power curve
-beside them.
+gates, and other tools. The tables are printed, and with --fill put into docs/evidence: what all series say together
+into verdicts.md, the power curve beside it, each series into verdicts-recorded.md or verdicts-synthetic.md.
 """
 
 import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.stats import rankdata
@@ -71,10 +72,11 @@ def main() -> None:
         raise SystemExit(f"nothing was recorded in {arguments.recordings}: give --record first, or --synthetic")
     asked = Asked(by_series(found), arguments.draws)
     part = "synthetic" if arguments.synthetic else "recorded"
-    text = "\n\n".join(tables(asked))
-    print(text)
+    gates = [gates_within(asked, budget_s) for budget_s in BUDGETS_S]
+    text = "\n\n".join(tables(asked, gates))
     curve = power(asked)
-    print(curve_table(curve))
+    summary = "\n\n".join([*(gate_table(each, each.together) for each in gates), curve_table(curve)])
+    print(text, summary, sep="\n\n")
     live = [] if arguments.synthetic else live_tables(arguments.recordings)
     known = "" if arguments.synthetic else verdict_precision.precision_table(arguments.recordings, arguments.draws)
     print(*live, known, sep="\n\n")
@@ -83,18 +85,29 @@ def main() -> None:
             fill(PAGE, "precision", known)
         if live:
             fill(PAGE, "live", "\n\n".join(live))
-        fill(PAGE, part, f"{text}\n\n{curve_table(curve)}\n\n![power curve](verdicts-{part}.svg)")
+        fill(PAGE, part, f"{summary}\n\n![power curve](verdicts-{part}.svg)")
+        fill(PAGE.with_name(f"verdicts-{part}.md"), part, text)
         draw(curve, PAGE.with_name(f"verdicts-{part}.svg"), part)
 
 
-def tables(asked: Asked) -> Sequence[str]:
+@dataclass(frozen=True)
+class Gates:
+    """What the gate came to within a budget: of each series, and of all series of a condition and a case together."""
+
+    budget_s: float
+    draws: int
+    each: Mapping[Series, Figures]
+    together: Mapping[tuple[str, str], Figures]
+
+
+def tables(asked: Asked, gates: Sequence[Gates]) -> Sequence[str]:
     """What is recorded, the estimators, the gate's figures of each series, and its rivals'."""
     return (
         recorded_table(asked.series),
         within_table(asked.series),
         over_table(asked.series, max(asked.draws // 5, 50)),
-        *(gate_table(asked, budget_s) for budget_s in BUDGETS_S),
-        rivals_table(asked, BUDGETS_S[0]),
+        *(gate_table(each, each.each) for each in gates),
+        rivals_table(asked, gates[0]),
     )
 
 
@@ -123,16 +136,19 @@ def recorded_table(series: Mapping[Series, Sequence[Round]]) -> str:
     return markdown_table(columns, rows)
 
 
-def gate_table(asked: Asked, budget_s: float) -> str:
-    """The gate on the later half of each recording, which chose nothing; and all series of one case together."""
-    found = {name: _replayed(rounds, name, budget_s, asked.draws) for name, rounds in asked.series.items()}
-    rows = [_figures_row(name, figures) for name, figures in found.items()]
-    for condition, case in dict.fromkeys((name[0], name[3]) for name in found):
-        of_case = [figures for name, figures in found.items() if (name[0], name[3]) == (condition, case)]
-        if len(of_case) > 1:
-            rows.append(_figures_row((f"**{condition}**", "all", "all", f"**{case}**"), together(of_case)))
+def gates_within(asked: Asked, budget_s: float) -> Gates:
+    """Replay the gate on the later half of each recording, which chose nothing."""
+    each = {name: _replayed(rounds, name, budget_s, asked.draws) for name, rounds in asked.series.items()}
+    kinds = dict.fromkeys((name[0], name[3]) for name in each)
+    of_kind = {kind: [found for name, found in each.items() if (name[0], name[3]) == kind] for kind in kinds}
+    return Gates(budget_s, asked.draws, each, {kind: together(found) for kind, found in of_kind.items()})
+
+
+def gate_table(gates: Gates, figures: Mapping[Any, Figures]) -> str:
+    """A line for each series, or kind of series."""
     columns = ("(a) recording", "true", "worse", "better", "cannot tell", "covered", "median time", "pairs")
-    return f"Budget {budget_s:.0f} s, {asked.draws:,} gates each:\n\n" + markdown_table(columns, rows)
+    rows = [_figures_row(name, found) for name, found in figures.items()]
+    return f"Budget {gates.budget_s:.0f} s, {gates.draws:,} gates a series:\n\n" + markdown_table(columns, rows)
 
 
 def _replayed(rounds: Sequence[Round], name: Series, budget_s: float, draws: int) -> Figures:
@@ -145,22 +161,21 @@ def _true(name: Series, rounds: Sequence[Round]) -> float:
     return 0.0 if name[3] == EQUAL else long_run(observe(rounds))
 
 
-def _figures_row(name: Series, found: Figures) -> Sequence[str]:
+def _figures_row(name: Sequence[str], found: Figures) -> Sequence[str]:
     shares = (found.worse, found.better, found.cannot_tell, found.covered)
     times = (f"{found.median_s:.0f} s", f"{found.median_pairs:.0f}")
     return (" · ".join(name), f"{100 * found.true:+.1f} %", *map(str, shares), *times)
 
 
-def rivals_table(asked: Asked, budget_s: float) -> str:
+def rivals_table(asked: Asked, gates: Gates) -> str:
     """How often each calls head worse, on the same rounds."""
     rows = []
     for name, rounds in asked.series.items():
         seen = observe(halves(rounds)[1])
-        ours = _replayed(rounds, name, budget_s, asked.draws).worse
-        others = rivals(seen, budget_s, asked.draws, rule=RULE)
-        rows.append((" · ".join(name), str(ours), *map(str, others.values())))
+        others = rivals(seen, gates.budget_s, asked.draws, rule=RULE)
+        rows.append((" · ".join(name), str(gates.each[name].worse), *map(str, others.values())))
     columns = ("(a) called worse", "gate", "Welch over processes", "Mann–Whitney over processes")
-    return f"Budget {budget_s:.0f} s:\n\n" + markdown_table(columns, rows)
+    return f"Budget {gates.budget_s:.0f} s:\n\n" + markdown_table(columns, rows)
 
 
 Curve = Mapping[tuple[str, float], Sequence[tuple[float, Share]]]

@@ -8,11 +8,19 @@ from pathlib import Path
 READY = "enginebench-agent listening on "
 
 
+def only(*engines: str) -> str:
+    """An agent.toml with these engines and no other: each takes a process, and some take seconds, to be asked."""
+    return f"[environments.default]\nengines = {list(engines)}\n"
+
+
+ONLY_FAKE = only("fake")
+
+
 class AgentProcess:
-    """`enginebench-agent serve` on a port of its own; `config`, where given, becomes its agent.toml."""
+    """`enginebench-agent serve` on a port of its own. `config` becomes its agent.toml; None leaves what is there."""
 
     def __init__(
-        self, data_dir: Path, *arguments: str, config: str | None = None, python: str = sys.executable
+        self, data_dir: Path, *arguments: str, config: str | None = ONLY_FAKE, python: str = sys.executable
     ) -> None:
         self.data_dir = data_dir
         self._arguments = arguments

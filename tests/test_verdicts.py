@@ -231,11 +231,13 @@ def test_the_tables_and_the_chart_come_of_any_recording(tmp_path: Path) -> None:
     found = [*rounds(CALM, EQUAL, 0.0, 30, seed=7), *rounds(CALM, "planted 3 %", 0.03, 30, seed=8)]
     asked = Asked(by_series(found), draws=3)
 
-    text = "\n".join(verdicts.tables(asked))
+    gates = [verdicts.gates_within(asked, budget_s) for budget_s in verdicts.BUDGETS_S]
+    text = "\n".join(verdicts.tables(asked, gates))
     curve = verdicts.power(asked)
     verdicts.draw(curve, tmp_path / "curve.svg", "synthetic")
 
     assert text.count("synthetic quiet · made up · none · planted 3 %") == 4
+    assert "synthetic quiet · planted 3 %" in verdicts.gate_table(gates[0], gates[0].together)
     assert "synthetic quiet, 120 s" in verdicts.curve_table(curve)
     assert (tmp_path / "curve.svg").read_text(encoding="utf-8").startswith("<?xml")
 

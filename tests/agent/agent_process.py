@@ -1,7 +1,4 @@
-"""A real agent process and a real client of it: what the agent's tests are played on.
-
-The agents know the fake engine only, unless told otherwise, so that discovery takes no time.
-"""
+"""A real client of an agent: what the agent's tests are played on."""
 
 import asyncio
 import hashlib
@@ -17,7 +14,7 @@ from typing import Any
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-import agent_server
+from agent_server import AgentProcess
 from enginebench_proto.v1 import (
     agent_pb2,
     agent_pb2_grpc,
@@ -29,17 +26,9 @@ from enginebench_proto.v1 import (
 )
 from enginebench_proto.v1 import configuration_pb2 as configuration
 
-ONLY_FAKE = '[environments.default]\nengines = ["fake"]\n'
 MILLISECOND = 1_000_000
 ENDLESS_MS = 60_000
 """Longer than any test: for a run that something else ends."""
-
-
-class AgentProcess(agent_server.AgentProcess):
-    """An agent that knows the fake engine only, unless `config` says otherwise."""
-
-    def __init__(self, data_dir: Path, *arguments: str, config: str = ONLY_FAKE) -> None:
-        super().__init__(data_dir, *arguments, config=config)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,10 @@ import pytest
 pytest.register_assert_rewrite("agent_process")
 sys.path.insert(0, str(Path(__file__).parent))
 
-from agent_process import AgentProcess, Client, connected  # noqa: E402
+from agent_process import Client, connected  # noqa: E402
 from onnx import TensorProto, helper  # noqa: E402
+
+from agent_server import AgentProcess  # noqa: E402
 
 
 @pytest.fixture

@@ -7,9 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from agent_process import ONLY_FAKE
-
-from agent_server import READY, serve_command
+from agent_server import ONLY_FAKE, READY, serve_command
 
 
 class LoggingAgent:

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from agent_process import ONLY_FAKE, AgentProcess, connected, make_spec
+from agent_process import connected, make_spec
 from scripted_runs import scripted_interpreter
 
+from agent_server import ONLY_FAKE, AgentProcess
 from enginebench_proto.v1 import run_pb2
 
 BLOCKS, SAMPLES = 40, 65_536

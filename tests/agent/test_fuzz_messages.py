@@ -12,12 +12,13 @@ from typing import Any
 
 import grpc
 import pytest
-from agent_process import AgentProcess, digest, given_inputs, make_spec
+from agent_process import digest, given_inputs, make_spec
 from google.protobuf.message_factory import GetMessageClass
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from hypothesis import strategies as st
 
 import enginebench_proto.v1
+from agent_server import AgentProcess
 from enginebench_agent.runs.attempt import Attempt, Order
 from enginebench_agent.runs.run import Run
 from enginebench_agent.runs.spool import Spool

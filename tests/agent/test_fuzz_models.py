@@ -7,11 +7,12 @@ from pathlib import Path
 import grpc
 import onnx
 import pytest
-from agent_process import AgentProcess, digest, make_spec
+from agent_process import digest, make_spec
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
+from agent_server import AgentProcess
 from enginebench_proto.v1 import model_pb2, model_pb2_grpc, run_pb2, run_pb2_grpc
 from fuzzing import fuzzed
 from mutations import edited_bytes, edited_message

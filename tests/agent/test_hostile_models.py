@@ -6,9 +6,10 @@ import zipfile
 import grpc
 import numpy as np
 import pytest
-from agent_process import AgentProcess, Client, digest, make_spec, refused
+from agent_process import Client, digest, make_spec, refused
 from onnx import TensorProto, helper
 
+from agent_server import AgentProcess
 from enginebench_proto.v1 import model_pb2, run_pb2
 
 pytestmark = pytest.mark.slow

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from agent_process import ENDLESS_MS, ONLY_FAKE, AgentProcess, Client, connected, eventually, is_alive, make_spec
+from agent_process import ENDLESS_MS, Client, connected, eventually, is_alive, make_spec
 from plugged import PLANTED, Environment
 
+from agent_server import ONLY_FAKE, AgentProcess
 from enginebench_proto.v1 import agent_pb2, engine_pb2, run_pb2
 
 sys.path.append(str(PLANTED))

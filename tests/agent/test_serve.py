@@ -10,11 +10,11 @@ from pathlib import Path
 
 import grpc
 import pytest
-from agent_process import ONLY_FAKE, AgentProcess, Client, connected, run_command
+from agent_process import Client, connected, run_command
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from agent_server import serve_command
+from agent_server import ONLY_FAKE, AgentProcess, serve_command
 from enginebench_proto.v1 import agent_pb2
 
 pytestmark = pytest.mark.slow

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from agent_process import AgentProcess, run_command
+from agent_process import run_command
 
+from agent_server import AgentProcess
 from enginebench_agent.service import SYSTEM_DATA_DIR, Manager, UnitOptions, unit_text
 
 ANALYZE = shutil.which("systemd-analyze")

@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import grpc
 import pytest
-from agent_process import AgentProcess, Client, connected, digest, eventually, make_spec, refused
+from agent_process import Client, connected, digest, eventually, make_spec, refused
 
+from agent_server import AgentProcess
 from enginebench_proto.v1 import model_pb2, run_pb2
 from fault_proxy import fault_proxy
 

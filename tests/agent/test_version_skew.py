@@ -6,8 +6,9 @@ from pathlib import Path
 
 import grpc
 import pytest
-from agent_process import AgentProcess, Client, connected, make_spec, refused
+from agent_process import Client, connected, make_spec, refused
 
+from agent_server import AgentProcess
 from enginebench_proto.v1 import agent_pb2, run_pb2
 
 pytestmark = pytest.mark.fault(20)

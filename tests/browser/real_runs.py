@@ -12,7 +12,7 @@ from pathlib import Path
 from enginebench_controller.home import HOME_VARIABLE, Home
 from enginebench_controller.jobs.control import job, log_tail, start_job
 from enginebench_controller.jobs.record import JobState
-from integration.bench import QUICK, UNHURRIED, Bench
+from integration.bench import QUICK, UNHURRIED, UNWAITING, Bench
 
 GRID, SWEEP, QUANTIZED = "Engines side by side", "Requests in flight", "Quantized"
 BASELINE = "baseline"
@@ -37,17 +37,16 @@ def fill(home: Path, *, thorough: bool = False) -> None:
     quantized = next(one for one in bench.json("models", "list")["models"] if one["derivation"])["digest"][:12]
     sizes_of_job = ("--batch", "1,2", "--cores", "1,2", "--name", QUANTIZED)
     _as_a_job(Home(home), ["run", quantized, "--engine", both, *sizes_of_job, *timing])
-    cli("profile", model, "--engine", engines, "--name", BASELINE, "--iterations", "10")
-    cli("profile", quantized, "--engine", both, "--name", QUANTIZED, "--iterations", "10")
+    cli("profile", model, "--engine", engines, "--name", BASELINE, "--iterations", "10", *UNWAITING)
+    cli("profile", quantized, "--engine", both, "--name", QUANTIZED, "--iterations", "10", *UNWAITING)
     if "deepsparse" in engines:
         steps = () if thorough else ("--sparsity", "0,0.6,0.9", "--no-by-layer")
-        cli("prospects", "pruning", model, *steps)
+        cli("prospects", "pruning", model, *steps, *UNWAITING)
     cli("targets", "calibrate", "--engine", both if thorough else "openvino", "--cores", "2")
     rungs = (
         "--processes",
         "1",
-        "--wait-quiet",
-        "0s",
+        *UNWAITING,
         "--duration",
         "1s" if thorough else "100ms",
         "--iterations",

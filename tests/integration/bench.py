@@ -18,13 +18,15 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from agent_server import only
 from enginebench_controller.__main__ import main
 from enginebench_controller.home import Home
 from enginebench_controller.records import Measurement
 from printed import check_command
 
 ROOT = Path(__file__).parents[2]
-UNHURRIED = ("--keep-noisy", "--wait-quiet", "0s")
+UNWAITING = ("--wait-quiet", "0s")
+UNHURRIED = ("--keep-noisy", *UNWAITING)
 """What a test says that shares its machine with others."""
 QUICK = (
     *("--processes", "1", "--interval", "0%", "--duration", "100ms", "--warmup", "50ms", "--max-duration", "1m"),
@@ -44,7 +46,7 @@ class Bench:
         """A bench whose own agent has these engines only."""
         (home / "agent").mkdir(parents=True, mode=0o700)
         home.chmod(0o700)
-        (home / "agent" / "agent.toml").write_text(f"[environments.default]\nengines = {list(engines)}\n")
+        (home / "agent" / "agent.toml").write_text(only(*engines))
         return cls(home)
 
     def cli(

@@ -15,10 +15,9 @@ from integration.ssh_machine import SSH, SSHD, SshMachine
 
 @pytest.fixture
 def bench(tmp_path: Path, request: pytest.FixtureRequest) -> Bench:
-    """A home whose own agent knows two engines, or with the mark `all_engines` all: each costs seconds to be asked."""
-    if request.node.get_closest_marker("all_engines"):
-        return Bench(tmp_path / "home")
-    return Bench.of_engines(tmp_path / "home", "fake", "onnxruntime")
+    """A home whose own agent knows two engines, or those of the mark `engines`: some take seconds to be asked."""
+    marked = request.node.get_closest_marker("engines")
+    return Bench.of_engines(tmp_path / "home", *(marked.args if marked else ("fake", "onnxruntime")))
 
 
 @pytest.fixture
@@ -28,7 +27,7 @@ def model(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def start_agent(tmp_path: Path) -> Iterator[Callable[..., AgentProcess]]:
-    """Starts agents that are stopped when the test ends."""
+    """Starts agents, by default with the fake engine, that are stopped when the test ends."""
     agents: list[AgentProcess] = []
 
     def start(name: str = "agent", **options: object) -> AgentProcess:
@@ -42,8 +41,8 @@ def start_agent(tmp_path: Path) -> Iterator[Callable[..., AgentProcess]]:
 
 @pytest.fixture(scope="session")
 def shared_agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProcess]:
-    """One agent for tests that do not hurt it, so that its engines are discovered once."""
-    agent = AgentProcess(tmp_path_factory.mktemp("shared-agent"))
+    """One agent with all engines, for tests that do not hurt it, so that they are discovered once."""
+    agent = AgentProcess(tmp_path_factory.mktemp("shared-agent"), config=None)
     yield agent
     agent.stop()
 

@@ -6,7 +6,7 @@ import pytest
 
 from integration.bench import UNHURRIED, Bench
 
-pytestmark = pytest.mark.all_engines
+pytestmark = pytest.mark.engines("onnxruntime", "openvino")
 
 SHORT = ("--processes", "3", "--duration", "300ms", "--warmup", "50ms", "--block", "20ms", *UNHURRIED)
 

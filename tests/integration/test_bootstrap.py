@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_server import ONLY_FAKE
 from enginebench_controller.errors import RemoteError
 from enginebench_controller.targets.addresses import SshPlace
 from enginebench_controller.targets.client import AgentClient
@@ -19,7 +20,6 @@ from integration import pretended_systemctl
 from integration.bench import ROOT, Bench
 from integration.ssh_machine import SshMachine
 
-ONLY_FAKE = '[environments.default]\nengines = ["fake"]\n'
 BASE = ".local/share/enginebench"
 SPOOL = ROOT / "tests" / "agent" / "runs" / "spool_0_1"
 """A result that nobody has collected."""

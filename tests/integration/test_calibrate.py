@@ -7,7 +7,6 @@ from enginebench_controller.home import Home
 from enginebench_controller.records import PeakKind
 from integration.bench import Bench
 
-ONLY_FAKE = '[environments.default]\nengines = ["fake"]\n'
 FAKE = ("--engine", "fake", "--cores", "1")
 
 
@@ -24,7 +23,7 @@ def test_this_machine_is_calibrated_without_a_target(bench: Bench) -> None:
 def test_peaks_of_a_target_are_printed_kept_and_told_to_other_controllers(
     bench: Bench, start_agent: Callable[..., AgentProcess]
 ) -> None:
-    agent = start_agent(config=ONLY_FAKE)
+    agent = start_agent()
     bench.cli("targets", "add", "nuc", agent.address)
     done = bench.cli("targets", "calibrate", "nuc", *FAKE)
     assert "MatMul" in done.stdout and "Gop" in done.stdout
@@ -39,7 +38,7 @@ def test_peaks_of_a_target_are_printed_kept_and_told_to_other_controllers(
 
 
 def test_bad_wishes_are_refused_in_a_sentence(bench: Bench, start_agent: Callable[..., AgentProcess]) -> None:
-    agent = start_agent(config=ONLY_FAKE)
+    agent = start_agent()
     bench.cli("targets", "add", "nuc", agent.address)
     for arguments, sentence in (
         (("nuc", "--engine", "nope"), "has no engine 'nope'"),

@@ -19,7 +19,6 @@ pytestmark = pytest.mark.xdist_group("mdns")  # all of a machine hear each other
 
 LOOPBACK = "127.0.0.1"
 NOTHING_LISTENS = 9
-ONLY_FAKE = '[environments.default]\nengines = ["fake"]\n'
 FIND = ("targets", "find", "--interface", LOOPBACK, "--seconds", "1.5")
 MULTICAST = ("224.0.0.251", 5353)
 TYPE = tuple(part.encode() for part in SERVICE_TYPE.rstrip(".").split("."))
@@ -112,7 +111,7 @@ def found_at_last(bench: Bench, port: int) -> list[dict[str, Any]]:
 def test_an_agent_that_announces_itself_is_found_added_and_gone_when_it_stops(
     bench: Bench, own: Certified, tmp_path: Path
 ) -> None:
-    agent = AgentProcess(tmp_path, "--tls", str(own.agent()), "--announce", config=ONLY_FAKE)
+    agent = AgentProcess(tmp_path, "--tls", str(own.agent()), "--announce")
     address = f"tls://{agent.address}"
     try:
         (hint,) = found_at_last(bench, agent.port)
@@ -129,7 +128,7 @@ def test_an_agent_that_announces_itself_is_found_added_and_gone_when_it_stops(
 
 @pytest.mark.fault(14)
 def test_who_announces_an_agent_without_our_certificate_is_not_believed(bench: Bench, say: Say, tmp_path: Path) -> None:
-    stranger = AgentProcess(tmp_path, "--tls", str(Certified(tmp_path / "theirs").agent()), config=ONLY_FAKE)
+    stranger = AgentProcess(tmp_path, "--tls", str(Certified(tmp_path / "theirs").agent()))
     try:
         say("nuc", stranger.port, LOOPBACK)
         (hint,) = found_at_last(bench, stranger.port)

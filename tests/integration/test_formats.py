@@ -8,7 +8,7 @@ import openvino
 import pytest
 import torch
 
-from agent_server import AgentProcess
+from agent_server import AgentProcess, only
 from integration.bench import QUICK, Bench, tiny_model
 
 
@@ -43,9 +43,8 @@ def test_torchscript_runs_only_where_the_target_allows_it(
 ) -> None:
     path = tmp_path / "net.pt"
     torch.jit.save(torch.jit.trace(torch.nn.Linear(8, 4).eval(), torch.zeros(1, 8)), path)
-    (tmp_path / "agent").mkdir()
-    (tmp_path / "agent" / "agent.toml").write_text(f"allow_executable_formats = {str(allowed).lower()}\n")
-    arguments = ("--engine", "torch", "--target", start_agent().address, "--shape", "x=2x8", "--batch", "2")
+    agent = start_agent(config=f"allow_executable_formats = {str(allowed).lower()}\n{only('torch')}")
+    arguments = ("--engine", "torch", "--target", agent.address, "--shape", "x=2x8", "--batch", "2")
     document = bench.json("run", path, *arguments, *QUICK, expect=0 if allowed else 1)
     (measurement,) = document["measurements"]
     if allowed:

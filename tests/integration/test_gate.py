@@ -16,7 +16,6 @@ from enginebench_controller.runs.gate import GateWatcher, gate
 from integration.bench import Bench, tiny_model
 from integration.test_resume import kill_when, spooled, started, wait_until
 
-ONLY_FAKE = '[environments.default]\nengines = ["fake"]\n'
 SLOW = "fake:latency_us=3000,wait=sleep"
 SLOWER = "fake:latency_us=4500,wait=sleep"
 """Half as slow again: no machine is too busy to tell."""
@@ -114,7 +113,7 @@ def test_ctrl_c_leaves_what_was_measured(here: Bench, model: Path) -> None:
 def test_a_killed_gate_is_resumed_and_ends_when_its_verdict_stands(
     bench: Bench, model: Path, start_agent: Callable[..., AgentProcess]
 ) -> None:
-    agent = start_agent(config=ONLY_FAKE)
+    agent = start_agent()
     arguments = ("gate", model, "--base", SLOW, "--head", SLOWER, "--target", agent.address, "--budget", "60s")
     kill_when(lambda: spooled(agent, "-1-0.blocks"), bench, *arguments)
     (told,) = bench.json("resume", "--finish")["plans"]

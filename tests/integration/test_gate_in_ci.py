@@ -15,12 +15,12 @@ import pytest
 import yaml
 from onnx import TensorProto, helper, numpy_helper
 
+from agent_server import only
 from integration.bench import ROOT
 
 ACTION = ROOT / "deploy" / "github-action" / "action.yml"
 TEMPLATE = ROOT / "deploy" / "gitlab" / "enginebench-gate.yml"
 CHANNELS = 16
-ONLY_ONNXRUNTIME = '[environments.default]\nengines = ["onnxruntime"]\n'
 
 _GH = """#!/usr/bin/env python3
 import json, os, re, sys
@@ -68,7 +68,7 @@ class Repository:
         for name in ("temp", "bin"):
             (self.folder / name).mkdir()
         (self.folder / "home" / "agent").mkdir(parents=True)
-        (self.folder / "home" / "agent" / "agent.toml").write_text(ONLY_ONNXRUNTIME)
+        (self.folder / "home" / "agent" / "agent.toml").write_text(only("onnxruntime"))
         self._program("gh", _GH)
         self._program("enginebench", f'#!/bin/sh\nexec {sys.executable} -m enginebench_controller "$@"\n')
         self._program("python", f'#!/bin/sh\nexec {sys.executable} "$@"\n')

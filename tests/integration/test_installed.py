@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_server import AgentProcess
-from integration.bench import QUICK, ROOT, Bench
+from integration.bench import QUICK, ROOT, UNWAITING, Bench
 
 FORBIDDEN = {"numpy", "duckdb", "streamlit", "psutil", "pandas", "pyarrow", "onnx", "typer", "rich"}
 IDLE_LIMIT_BYTES = 60_000_000
@@ -28,7 +28,7 @@ def _environment(folder: Path, *requirements: str) -> Path:
 def base_agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, AgentProcess]]:
     folder = tmp_path_factory.mktemp("base")
     python = _environment(folder / "venv", str(ROOT))
-    agent = AgentProcess(folder / "agent", python=str(python))
+    agent = AgentProcess(folder / "agent", config=None, python=str(python))
     yield python, agent
     agent.stop()
 
@@ -65,7 +65,7 @@ def test_the_idle_agent_is_small(base_agent: tuple[Path, AgentProcess], bench: B
 def test_strangers_plugins_work_beside_a_broken_one(tmp_path: Path, bench: Bench, model: Path) -> None:
     plugins = (str(ROOT / "tests" / "example_plugin"), str(ROOT / "tests" / "broken_plugin"))
     python = _environment(tmp_path / "venv", str(ROOT), *plugins)
-    agent = AgentProcess(tmp_path / "agent", python=str(python))
+    agent = AgentProcess(tmp_path / "agent", config=None, python=str(python))
     try:
         (target,) = bench.json("devices", "--target", agent.address)["targets"]
         engines = {engine["name"]: engine for engine in target["engines"]}
@@ -74,7 +74,7 @@ def test_strangers_plugins_work_beside_a_broken_one(tmp_path: Path, bench: Bench
         target_and_engine = ("--engine", "reference", "--target", agent.address)
         measured = bench.json("run", model, *target_and_engine, *QUICK, "--batch", "1,4")
         assert [m["status"] for m in measured["measurements"]] == ["ok", "ok"]
-        (profile,) = bench.json("profile", model, *target_and_engine, "--iterations", "3")["profiles"]
+        (profile,) = bench.json("profile", model, *target_and_engine, "--iterations", "3", *UNWAITING)["profiles"]
         assert {"matmul_1", "relu", "matmul_2"} <= {layer["name"] for layer in profile["layers"]}
     finally:
         agent.stop()

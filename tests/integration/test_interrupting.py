@@ -16,7 +16,7 @@ from onnx import TensorProto, helper
 from agent_server import AgentProcess
 from enginebench_proto.v1 import run_pb2, run_pb2_grpc
 from fault_proxy import fault_proxy_in_a_thread
-from integration.bench import QUICK, UNHURRIED, Bench
+from integration.bench import QUICK, UNHURRIED, UNWAITING, Bench
 
 pytestmark = pytest.mark.fault(15)
 
@@ -34,7 +34,7 @@ STAGES = {
 
 @pytest.fixture
 def agent(start_agent: Callable[..., AgentProcess], bench: Bench) -> Iterator[AgentProcess]:
-    agent = start_agent(config='[environments.default]\nengines = ["fake"]\n')
+    agent = start_agent()
     bench.cli("devices", "--target", agent.address)
     return agent
 
@@ -70,7 +70,7 @@ def test_ctrl_c_in_an_upload_leaves_what_was_sent_and_exits_with_130(
 
 
 def test_a_time_limit_ends_the_child_and_frees_the_device(bench: Bench, model: Path, agent: AgentProcess) -> None:
-    hanging = (*STAGES["compile"], "--timeout", "3s")
+    hanging = (*STAGES["compile"], "--timeout", "3s", *UNWAITING)
     document = bench.json("run", model, "--engine", "fake", "--target", agent.address, *hanging, expect=1)
     assert document["measurements"][0]["failure"]["kind"] == "timed_out"
     assert agent.children() == []

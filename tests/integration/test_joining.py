@@ -101,7 +101,7 @@ def test_commands_bring_a_certificate_to_an_agent_that_made_its_own_key(bench: B
     assert inviting.wait(60) == 0
 
     assert {path.stat().st_mode & 0o777 for path in (data / "tls").iterdir()} == {0o600}
-    agent = AgentProcess(data, config='[environments.default]\nengines = ["fake"]\n')
+    agent = AgentProcess(data)
     try:
         bench.cli("devices", "--target", f"tls://{agent.address}")
     finally:

@@ -69,7 +69,7 @@ def test_a_ladder_is_a_benchmark_that_can_be_shown_and_run_again(
     assert numbered(bench.json("ladder", "show", again["benchmark"]["id"])) == numbered(first)
 
 
-@pytest.mark.all_engines
+@pytest.mark.engines("torch", "openvino")
 def test_a_saved_program_climbs_when_its_owner_trusts_it(bench: Bench, tmp_path: Path) -> None:
     path = tmp_path / "net.pt2"
     torch.export.save(torch.export.export(torch.nn.Linear(8, 4).eval(), (torch.zeros(1, 8),)), path)

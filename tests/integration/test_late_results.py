@@ -42,7 +42,7 @@ class Told:
 def agent(start_agent: Callable[..., AgentProcess], monkeypatch: pytest.MonkeyPatch) -> AgentProcess:
     """An agent whose silence, once it is noticed, is borne for a second."""
     monkeypatch.setattr(remote_run, "RECONNECT_SECONDS", BOUND_SECONDS)
-    return start_agent(config='[environments.default]\nengines = ["fake"]\n')
+    return start_agent()
 
 
 async def carried_out(home: Home, agent: AgentProcess, model: Path, told: Told, batches: list[int]) -> None:

@@ -13,11 +13,7 @@ AS_JSON = ("--verbose", "--log-format", "json")
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
-    """A home whose local agent knows the fake engine only."""
-    agent = tmp_path / "home" / "agent"
-    agent.mkdir(parents=True)
-    (agent / "agent.toml").write_text('[environments.default]\nengines = ["fake"]\n')
-    return Bench(tmp_path / "home")
+    return Bench.of_engines(tmp_path / "home", "fake")
 
 
 def _lines(stderr: str) -> list[dict[str, Any]]:

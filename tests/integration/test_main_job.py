@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_server import AgentProcess
-from integration.bench import QUICK, Bench, tiny_model
+from agent_server import AgentProcess, only
+from enginebench_controller.runs import remote_run
+from integration.bench import QUICK, UNHURRIED, UNWAITING, Bench, tiny_model
 
 
 def test_run_without_a_target_starts_and_stops_a_local_agent(bench: Bench, model: Path) -> None:
@@ -93,8 +94,9 @@ def test_one_engine_that_cannot_run_a_model_fails_alone_and_in_its_own_words(
 
 @pytest.mark.fault(1)
 def test_a_killed_agent_loses_only_its_own_configurations(
-    bench: Bench, model: Path, start_agent: Callable[..., AgentProcess]
+    bench: Bench, model: Path, start_agent: Callable[..., AgentProcess], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(remote_run, "RECONNECT_SECONDS", 3.0)
     lost, kept = start_agent("lost"), start_agent("kept")
     bench.cli("targets", "add", "lost", lost.address)
     bench.cli("targets", "add", "kept", kept.address)
@@ -117,12 +119,14 @@ def test_a_killed_agent_loses_only_its_own_configurations(
 def test_a_child_killed_by_a_signal_is_typed_and_the_next_run_passes(
     bench: Bench, model: Path, start_agent: Callable[..., AgentProcess]
 ) -> None:
-    agent = start_agent()
+    agent = start_agent(config=only("onnxruntime"))
     bench.cli("targets", "add", "here", agent.address)
     bench.cli("devices", "--target", "here")
     killer = threading.Thread(target=_signal_worker, args=(agent, signal.SIGSEGV))
     killer.start()
-    document = bench.json("run", model, "--engine", "onnxruntime", "--target", "here", "--duration", "20s", expect=1)
+    document = bench.json(
+        "run", model, "--engine", "onnxruntime", "--target", "here", "--duration", "20s", *UNHURRIED, expect=1
+    )
     killer.join()
     failure = document["measurements"][0]["failure"]
     assert (failure["kind"], failure["signal"]) == ("crashed", "SIGSEGV")
@@ -137,7 +141,7 @@ def test_ctrl_c_ends_the_child_and_keeps_what_was_finished(
     agent = start_agent()
     bench.cli("devices", "--target", agent.address)
     command = [sys.executable, "-m", "enginebench_controller", "run", str(model), "--engine", "fake"]
-    options = ["--target", agent.address, "--duration", "30s"]
+    options = ["--target", agent.address, "--duration", "30s", *UNHURRIED]
     running = subprocess.Popen([*command, *options], env=bench.variables, stderr=subprocess.PIPE, text=True)
     _wait_for_worker(agent)
     running.send_signal(signal.SIGINT)
@@ -164,7 +168,9 @@ def test_export_and_import_lose_nothing_and_double_nothing(
 
 def test_profile_shows_every_layer(bench: Bench, model: Path, shared_agent: AgentProcess) -> None:
     engines = "onnxruntime,openvino,torch,fake"
-    document = bench.json("profile", model, "--engine", engines, "--target", shared_agent.address, "--iterations", "5")
+    document = bench.json(
+        "profile", model, "--engine", engines, "--target", shared_agent.address, "--iterations", "5", *UNWAITING
+    )
     assert len(document["profiles"]) == 4
     for profile in document["profiles"]:
         executed = [layer for layer in profile["layers"] if layer["state"] == "executed"]

@@ -18,8 +18,6 @@ from enginebench_controller.targets.client import AgentClient
 from enginebench_proto.agreed.roles import CertificateKind, Role
 from integration.bench import QUICK, Bench
 
-ONLY_FAKE = '[environments.default]\nengines = ["fake"]\n'
-
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Certified:
@@ -30,7 +28,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Certified:
 def agent(own: Certified, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProcess]:
     """An agent that serves mutual TLS on loopback."""
     folder = tmp_path_factory.mktemp("agent")
-    agent = AgentProcess(folder, "--tls", str(own.agent()), config=ONLY_FAKE)
+    agent = AgentProcess(folder, "--tls", str(own.agent()))
     yield agent
     agent.stop()
 
@@ -50,7 +48,7 @@ def test_commands_set_it_up_and_a_benchmark_runs_over_it(bench: Bench, model: Pa
     bench.cli("ca", "create")
     issued = bench.json("ca", "issue", "agent", "nuc", "--host", "127.0.0.1", "--out", tmp_path / "data" / "tls")
     bench.cli("ca", "issue", "client", "me", "--install")
-    agent = AgentProcess(tmp_path / "data", config=ONLY_FAKE)
+    agent = AgentProcess(tmp_path / "data")
     try:
         bench.cli("targets", "add", "nuc", agent.address, "--tls")
         bench.cli("targets", "check", "nuc")
@@ -113,7 +111,6 @@ async def test_certificates_of_another_time_are_told_as_such(tmp_path: Path) -> 
         tmp_path / "data",
         "--tls",
         str(own.written(tomorrow.issue(CertificateKind.AGENT, "agent", 10, hosts=["127.0.0.1"]))),
-        config=ONLY_FAKE,
     )
     try:
         with pytest.raises(UnreachableError, match="its certificate is not valid yet by the clock of this machine"):
@@ -155,7 +152,7 @@ def test_what_is_no_address_is_no_target(address: str) -> None:
 
 @pytest.mark.fault(32)
 async def test_a_target_that_is_just_starting_is_waited_for(tmp_path: Path) -> None:
-    agent = AgentProcess(tmp_path / "data", config=ONLY_FAKE)
+    agent = AgentProcess(tmp_path / "data")
     agent.stop()
     async with AgentClient("nuc", agent.address) as client:
         asking = asyncio.create_task(client.host())

@@ -11,7 +11,7 @@ import numpy as np
 import psutil
 import torch
 
-from agent_server import AgentProcess
+from agent_server import AgentProcess, only
 from enginebench_controller.home import Home
 from enginebench_controller.records import StopReason
 from integration.bench import QUICK, Bench
@@ -90,7 +90,7 @@ def test_a_member_that_the_target_refuses_leaves_the_turns_to_the_others(
 ) -> None:
     forbidden = tmp_path / "net.pt"
     torch.jit.save(torch.jit.trace(torch.nn.Linear(8, 4).eval(), torch.zeros(1, 8)), forbidden)
-    target = ("--target", start_agent(config="allow_executable_formats = false\n").address)
+    target = ("--target", start_agent(config=f"allow_executable_formats = false\n{only('torch')}").address)
     arguments = ("--engine", "torch", "--shape", "x=1x8", "--cores", "1", "--interleave", "--processes", "2")
     document = bench.json("run", forbidden, model, *target, *QUICK, *arguments, expect=1)
     by_model = {m.model_name: m for m in bench.measurements(document)}

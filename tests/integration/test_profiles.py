@@ -8,9 +8,9 @@ import duckdb
 import pytest
 
 from agent_server import AgentProcess
-from integration.bench import Bench
+from integration.bench import UNWAITING, Bench
 
-QUICK = ("--iterations", "3", "--warmup", "50ms", "--cores", "1")
+QUICK = ("--iterations", "3", "--warmup", "50ms", "--cores", "1", *UNWAITING)
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from agent_server import AgentProcess
-from integration.bench import Bench
+from integration.bench import UNWAITING, Bench
 
-QUICK = ("--iterations", "2", "--warmup", "1ms")
+QUICK = ("--iterations", "2", "--warmup", "1ms", *UNWAITING)
 FAKE = ("--engine", "fake", "--option", "fake.latency_us=300", *QUICK)
 
 
@@ -92,7 +92,17 @@ def test_a_real_int8_model_is_advised_on_against_the_floating_one(
         np.save(samples / f"{number}.npy", np.random.default_rng(number).standard_normal(8).astype("f"))
     quantized = bench.json("models", "quantize", model, "--inputs", samples)
     assert "4 inputs of samples" in quantized["derivation"]
-    where = ("--engine", "onnxruntime", "--target", shared_agent.address, "--iterations", "5", "--warmup", "1ms")
+    where = (
+        "--engine",
+        "onnxruntime",
+        "--target",
+        shared_agent.address,
+        "--iterations",
+        "5",
+        "--warmup",
+        "1ms",
+        *UNWAITING,
+    )
     (floating,) = bench.json("profile", model, *where)["profiles"]
     (small,) = bench.json("profile", quantized["digest"], *where)["profiles"]
     document = bench.json("advise", small["id"], "--against", floating["id"])

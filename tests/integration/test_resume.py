@@ -13,17 +13,16 @@ import pytest
 
 from agent_server import AgentProcess
 from enginebench_controller.home import Home
-from integration.bench import QUICK, Bench
+from integration.bench import QUICK, UNWAITING, Bench
 
 SLEEPING = ("--engine", "fake", "--option", "fake.wait=sleep")
 THREE = (*QUICK, "--processes", "3", "--duration", "1500ms")
 ENDLESS = (*QUICK, "--duration", "10m", "--max-duration", "20m", "--block", "100ms")
-ONLY_FAKE = '[environments.default]\nengines = ["fake"]\n'
 
 
 @pytest.fixture
 def agent(start_agent: Callable[..., AgentProcess]) -> AgentProcess:
-    return start_agent(config=ONLY_FAKE)
+    return start_agent()
 
 
 @contextmanager
@@ -215,7 +214,19 @@ def test_a_benchmark_removed_meanwhile_is_collected_no_more(bench: Bench, model:
 @pytest.mark.fault(3)
 def test_profiles_are_collected_too(bench: Bench, model: Path, agent: AgentProcess) -> None:
     slow = ("--option", "fake.latency_us=50000")
-    arguments = ("profile", model, *SLEEPING, *slow, "--target", agent.address, "--iterations", "20", "--batch", "1,2")
+    arguments = (
+        "profile",
+        model,
+        *SLEEPING,
+        *slow,
+        "--target",
+        agent.address,
+        "--iterations",
+        "20",
+        "--batch",
+        "1,2",
+        *UNWAITING,
+    )
     kill_when(lambda: any(map(is_run, agent.children())), bench, *arguments)
 
     (told,) = bench.json("resume")["plans"]

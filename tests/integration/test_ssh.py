@@ -17,12 +17,10 @@ from enginebench_controller.targets.client import AgentClient
 from integration.bench import QUICK, Bench
 from integration.ssh_machine import SshMachine
 
-ONLY_FAKE = '[environments.default]\nengines = ["fake"]\n'
-
 
 @pytest.fixture
 def agent(start_agent: Callable[..., AgentProcess]) -> AgentProcess:
-    return start_agent(config=ONLY_FAKE)
+    return start_agent()
 
 
 @pytest.fixture

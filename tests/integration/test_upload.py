@@ -17,7 +17,7 @@ from agent_server import AgentProcess
 from enginebench_controller.errors import UnreachableError
 from enginebench_controller.records import ModelFile
 from enginebench_controller.targets.client import AgentClient
-from integration.bench import Bench
+from integration.bench import UNWAITING, Bench
 
 SIZE_BYTES = int(os.environ.get("ENGINEBENCH_TEST_UPLOAD_BYTES", "200000000"))
 FLAT_BYTES = 60_000_000
@@ -87,7 +87,7 @@ def test_memory_stays_flat_on_both_sides(
 
 def _run(model: Path, agent: AgentProcess) -> list[str]:
     """A run that uploads the model and then fails at once: what follows the upload is the child's business."""
-    failing = ["--option", "fake.fault=compile_error", "--option", "fake.fault_phase=compile"]
+    failing = ["--option", "fake.fault=compile_error", "--option", "fake.fault_phase=compile", *UNWAITING]
     return [*_cli(), "run", str(model), "--engine", "fake", "--target", agent.address, *failing]
 
 

@@ -20,8 +20,7 @@ FAKE = ("--engine", "fake")
 
 @pytest.fixture(scope="module")
 def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProcess]:
-    config = '[environments.default]\nengines = ["fake"]\n'
-    agent = AgentProcess(tmp_path_factory.mktemp("agent"), config=config)
+    agent = AgentProcess(tmp_path_factory.mktemp("agent"))
     yield agent
     agent.stop()
 

@@ -10,6 +10,7 @@ from enginebench_controller.home import default_home
 from enginebench_controller.jobs.control import cancel, jobs
 from enginebench_controller.jobs.record import JobState
 from enginebench_ui.pages import JOB, JOBS, NEW_BENCHMARK, NEW_PROFILE
+from integration.bench import Bench
 from offered import engine, missing, target
 from opened_pages import opened, texts
 
@@ -21,7 +22,7 @@ WITHIN_S = 90
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("ENGINEBENCH_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(Bench.of_engines(tmp_path / "home", "fake").home))
     home = default_home()
     yield home
     for one in jobs(home):

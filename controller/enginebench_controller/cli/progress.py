@@ -1,4 +1,4 @@
-"""How a benchmark is coming along, on stderr: a bar with the time left, and a line for every finished case."""
+"""How a benchmark or a gate is coming along, on stderr: a bar with the time left, and a line for what has finished."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,9 +22,12 @@ from enginebench_controller.jobs.reporting import ProgressWriter
 from enginebench_controller.jobs.telling import own_folder
 from enginebench_controller.plan.expand import Case, Expansion
 from enginebench_controller.plan.expand import expected_ns as expected_of_rule
+from enginebench_controller.plan.plan import GateTerms, parse_duration_ns
 from enginebench_controller.records import Failure, ModelVersion, Status
 from enginebench_controller.runs.remote_run import Announce, Reporter
-from enginebench_controller.runs.resuming import missing_outcomes
+from enginebench_controller.runs.undertaking import missing_outcomes
+from enginebench_controller.verdicts.gate_results import Judged, ratio_of_values
+from enginebench_controller.verdicts.gate_words import interval_words
 
 
 @contextmanager
@@ -171,7 +174,90 @@ def _expected_ns(case: Case) -> int:
     return expected_of_rule(case.configuration.stop)
 
 
+@contextmanager
+def watching() -> Iterator["GateProgress"]:
+    """Tell on stderr how a gate is coming along."""
+    with GateProgress() as progress:
+        yield progress
+
+
+class GateProgress:
+    """A bar of the budget with the interval so far; without a terminal, a line whenever the pairs have doubled."""
+
+    def __init__(self) -> None:
+        self._progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=None),
+            TextColumn("{task.fields[left]}", markup=False),
+            console=stderr(),
+            transient=True,
+            expand=True,
+        )
+        self._task: TaskID | None = None
+        self._told = 0
+        self._seconds = 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._progress.live.is_started:
+            self._progress.stop()
+
+    def said(self, sentence: str) -> None:
+        """See `GateWatcher`."""
+        if self._progress.live.is_started:
+            self._progress.stop()
+        remark(sentence)
+
+    def begun(self, benchmark_id: str, terms: GateTerms) -> None:
+        """See `GateWatcher`."""
+        self._seconds = parse_duration_ns(terms.budget) / 1e9
+        self._task = self._progress.add_task("first pair", total=self._seconds, left=_left(self._seconds))
+        if self._progress.console.is_interactive:
+            self._progress.start()
+
+    def looked(self, judged: Judged, seconds_left: float) -> None:
+        """See `GateWatcher`."""
+        if self._task is None:
+            return
+        words = _so_far(judged)
+        done = self._seconds - seconds_left
+        self._progress.update(self._task, description=words, completed=done, left=_left(seconds_left))
+        if not self._progress.console.is_interactive and judged.pairs >= 2 * self._told:
+            self._told = max(judged.pairs, 1)
+            remark(f"{words}, {_left(seconds_left)}")
+
+    def uploading(self, case: Case, sent_bytes: int, total_bytes: int) -> None:
+        """See `remote_run.Reporter`."""
+        if self._task is not None:
+            self._progress.update(self._task, description=f"uploading {sent_bytes / 1e6:.0f} MB")
+
+    def running(self, case: Case, process: int, phase: str, elapsed_ns: int, expected_ns: int) -> None:
+        """See `remote_run.Reporter`."""
+
+    def finished(self, case: Case, outcome_id: str, status: Status, failure: Failure | None) -> None:
+        """See `remote_run.Reporter`."""
+        if failure is not None:
+            self.said(f"{case.title}: {failure.message}")
+
+
+def _so_far(judged: Judged) -> str:
+    one = judged.decisive
+    found = ratio_of_values(one)
+    if found is None:
+        return f"{judged.pairs} pair{'s' if judged.pairs > 1 else ''}"
+    middle, low, high = found
+    return f"{judged.pairs} pairs: {middle:.3f}× ({interval_words(low, high)})"
+
+
+def _left(seconds: float) -> str:
+    return f"{int(seconds // 60)}:{int(seconds % 60):02} left"
+
+
 def remind(home: Home) -> None:
     """Say that something waits to be resumed, where that is so."""
-    if missing := missing_outcomes(home):
+    if missing := missing_outcomes(home.path, home.store.stored_ids):
         remark(f"{missing} results of interrupted commands are missing: `enginebench resume` collects what there is")

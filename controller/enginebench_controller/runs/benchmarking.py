@@ -2,10 +2,9 @@
 
 import asyncio
 import contextlib
-import logging
 import time
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version as distribution_version
 
@@ -16,16 +15,13 @@ from enginebench_controller.plan.binding import Binder
 from enginebench_controller.plan.expand import Case, Expansion, expand, in_random_order
 from enginebench_controller.plan.plan import Plan, make_plan, parse_duration_ns
 from enginebench_controller.plan.turns import Interleave, in_turns
-from enginebench_controller.records import LOCAL_TARGET, Benchmark, BlockSamples, Measurement, TargetSnapshot
+from enginebench_controller.records import LOCAL_TARGET, Benchmark, TargetSnapshot
 from enginebench_controller.runs import execution
-from enginebench_controller.runs.execution import Enough, Keep
-from enginebench_controller.runs.grounds import Judging
+from enginebench_controller.runs.execution import Enough
+from enginebench_controller.runs.grounds import keeper
 from enginebench_controller.runs.remote_run import Announce, Bench, Reporter
 from enginebench_controller.runs.undertaking import Claim, Pending, Undertaking, written
 from enginebench_controller.targets.session import TargetSession, open_session
-from enginebench_proto.agreed import logs
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -185,21 +181,6 @@ async def _execute(
     finally:
         if all(one.settled for one in undertakings) and not any(bench.remembered.values()):
             claim.drop()
-
-
-def keeper(home: Home) -> Keep:
-    """What puts measurements into the store of a home."""
-
-    judging = Judging(home)
-
-    async def keep(measurement: Measurement, samples: Iterable[BlockSamples]) -> None:
-        measurement = await asyncio.to_thread(judging.with_grounds, measurement)
-        await asyncio.to_thread(home.store.add_measurement, measurement, samples)
-        failure = measurement.failure.kind if measurement.failure else "none"
-        words = logs.told(id=measurement.id, target=measurement.target, status=measurement.status, failure=failure)
-        _log.info("measurement stored", extra=words)
-
-    return keep
 
 
 def _first(error: BaseException) -> BaseException:

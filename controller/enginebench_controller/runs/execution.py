@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import random
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeVar
@@ -17,19 +17,16 @@ from enginebench_controller import wire
 from enginebench_controller.errors import AgentError, RunUnknownError, UnreachableError
 from enginebench_controller.plan.expand import Case
 from enginebench_controller.plan.turns import Interleave
-from enginebench_controller.records import Block, BlockSamples, Failure, FailureKind, Measurement, Process
+from enginebench_controller.records import Block, Failure, FailureKind, Measurement, Process
 from enginebench_controller.runs import outcome, remote_run
 from enginebench_controller.runs.outcome import merge
 from enginebench_controller.runs.remote_run import RECONNECT_SECONDS, Bench
 from enginebench_controller.runs.sample_file import SampleFile
-from enginebench_controller.runs.undertaking import ATTEMPTS, Undertaking
+from enginebench_controller.runs.undertaking import ATTEMPTS, Keep, Undertaking
 from enginebench_controller.stats.comparison import Side
 from enginebench_proto.v1 import run_pb2
 
 T = TypeVar("T")
-
-Keep = Callable[[Measurement, Iterable[BlockSamples]], Awaitable[None]]
-"""Stores a measurement with its raw samples durably; returns only when it is."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """What a measurement is judged by, worked out before it is stored: while its model and its target are at hand."""
 
+import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
@@ -18,6 +19,7 @@ from enginebench_controller.home import Home
 from enginebench_controller.models.inputs.binding import given_shapes
 from enginebench_controller.records import (
     IMPOSED_SPARSITY,
+    BlockSamples,
     Ceiling,
     Configuration,
     Grounds,
@@ -26,7 +28,9 @@ from enginebench_controller.records import (
     OutputNoise,
     TargetSnapshot,
 )
+from enginebench_controller.runs.undertaking import Keep
 from enginebench_controller.verdicts.output_check import check_outputs, works
+from enginebench_proto.agreed import logs
 from enginebench_proto.agreed.words import PROCESSOR
 
 _log = logging.getLogger(__name__)
@@ -151,6 +155,21 @@ class Judging:
             except ModelError as error:
                 self._noise[key] = str(error)
         return self._noise[key]
+
+
+def keeper(home: Home) -> Keep:
+    """What puts measurements into the store of a home."""
+
+    judging = Judging(home)
+
+    async def keep(measurement: Measurement, samples: Iterable[BlockSamples]) -> None:
+        measurement = await asyncio.to_thread(judging.with_grounds, measurement)
+        await asyncio.to_thread(home.store.add_measurement, measurement, samples)
+        failure = measurement.failure.kind if measurement.failure else "none"
+        words = logs.told(id=measurement.id, target=measurement.target, status=measurement.status, failure=failure)
+        _log.info("measurement stored", extra=words)
+
+    return keep
 
 
 def _order(path: Path, asked: Configuration, folder: Path) -> NoiseOrder:

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from enginebench_controller.errors import AgentError, InputError, RunUnknownError, UnreachableError
@@ -10,12 +10,12 @@ from enginebench_controller.home import Home
 from enginebench_controller.plan.expand import Expansion
 from enginebench_controller.records import Failure, FailureKind
 from enginebench_controller.runs import remote_run
-from enginebench_controller.runs.benchmarking import keeper
-from enginebench_controller.runs.execution import Enough, Group, Keep, groups_of, measure, settle, whole_rounds
+from enginebench_controller.runs.execution import Enough, Group, groups_of, measure, settle, whole_rounds
+from enginebench_controller.runs.grounds import keeper
 from enginebench_controller.runs.profiling import Passes
 from enginebench_controller.runs.remote_run import Announce, Bench, Reporter
 from enginebench_controller.runs.sample_file import SampleFile
-from enginebench_controller.runs.undertaking import Claim, Pending, Undertaking, claimed, plans
+from enginebench_controller.runs.undertaking import Claim, Keep, Pending, Undertaking, claimed, plans, undertakings_of
 from enginebench_controller.targets.client import AgentClient
 from enginebench_controller.targets.session import check_targets, open_client
 from enginebench_proto.v1 import run_pb2
@@ -214,33 +214,9 @@ async def look(home: Home, wish: ResumeOrder) -> tuple[Waiting, ...]:
     return tuple(found)
 
 
-def missing_outcomes(home: Home) -> int:
-    """How many measurements and profiles of interrupted commands are not in the store."""
-    return sum(not one.settled for pending in _interrupted(home) for one in _undertakings(home, pending))
-
-
-def _interrupted(home: Home) -> Iterator[Pending]:
-    for path in plans(home.path):
-        with contextlib.suppress(InputError), claimed(path) as claim:
-            if claim is not None:
-                yield claim.pending
-
-
-def _undertakings(home: Home, pending: Pending) -> tuple[Undertaking, ...]:
-    """The cases of a plan; settled are those whose outcome is in the store, or whose benchmark is not.
-
-    A command stores its benchmark before its first run: where it is not there, nothing has begun, or it was removed.
-    """
-    cases = pending.undertakings()
-    stored = home.store.stored_ids([pending.id, *pending.outcome_ids])
-    for one in cases:
-        one.settled = one.outcome_id in stored or (pending.passes is None and pending.id not in stored)
-    return cases
-
-
 async def _take_up(home: Home, claim: Claim, wish: ResumeOrder, announce: Announce) -> TakenUp:
     pending = claim.pending
-    cases = _undertakings(home, pending)
+    cases = undertakings_of(pending, home.store.stored_ids)
     new = [one for one in cases if not one.settled]
     reporter = announce(Expansion(tuple(one.case for one in new), ()), None if pending.passes else pending.id)
     trusted = [one.case.model.digest for one in new] if wish.trusted else []
@@ -270,7 +246,7 @@ def _told(pending: Pending, new: Sequence[Undertaking], late: int, reasons: Sequ
 
 
 async def _look(home: Home, pending: Pending, wish: ResumeOrder) -> Waiting:
-    cases = _undertakings(home, pending)
+    cases = undertakings_of(pending, home.store.stored_ids)
     states: Counter[bool] = Counter()
     reasons = []
     for target in filter(wish.includes, _targets(cases)):

@@ -8,8 +8,8 @@ the plan. So what was interrupted is collected once, and never beside the comman
 import fcntl
 import os
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
@@ -27,13 +27,19 @@ from pydantic import (
 from enginebench_controller.errors import InputError
 from enginebench_controller.plan.expand import Case
 from enginebench_controller.plan.turns import Interleave
-from enginebench_controller.records import Failure
+from enginebench_controller.records import BlockSamples, Failure, Measurement
 from enginebench_controller.runs.outcome import PassOrder
 from enginebench_proto.agreed.durable import make_private_folder, sync_folder, whole_file
 from enginebench_proto.v1 import run_pb2
 
 ATTEMPTS = 3
 """So often a process is begun in all where the agent forgets its runs: one that a run brings down is not asked on."""
+
+Keep = Callable[[Measurement, Iterable[BlockSamples]], Awaitable[None]]
+"""Stores a measurement with its raw samples durably; returns only when it is."""
+
+StoredIds = Callable[[Sequence[str]], Collection[str]]
+"""Gives, of ids of benchmarks, measurements and profiles, those that the store has."""
 
 
 @dataclass
@@ -207,6 +213,30 @@ def claimed(path: Path) -> Iterator[Claim | None]:
         return
     with stream:
         yield Claim(_read(stream, path), path) if _locked(stream) and path.exists() else None
+
+
+def missing_outcomes(home: Path, stored_ids: StoredIds) -> int:
+    """How many measurements and profiles of interrupted commands are not in the store."""
+    return sum(not one.settled for pending in _interrupted(home) for one in undertakings_of(pending, stored_ids))
+
+
+def _interrupted(home: Path) -> Iterator[Pending]:
+    for path in plans(home):
+        with suppress(InputError), claimed(path) as claim:
+            if claim is not None:
+                yield claim.pending
+
+
+def undertakings_of(pending: Pending, stored_ids: StoredIds) -> tuple[Undertaking, ...]:
+    """The cases of a plan; settled are those whose outcome is in the store, or whose benchmark is not.
+
+    A command stores its benchmark before its first run: where it is not there, nothing has begun, or it was removed.
+    """
+    cases = pending.undertakings()
+    stored = stored_ids([pending.id, *pending.outcome_ids])
+    for one in cases:
+        one.settled = one.outcome_id in stored or (pending.passes is None and pending.id not in stored)
+    return cases
 
 
 def _put(path: Path, content: bytes) -> BinaryIO:

@@ -9,7 +9,8 @@ from dataclasses import asdict
 
 import duckdb
 
-from enginebench_controller.records import Derivation, Disturbance
+from enginebench_controller.records.model import Derivation
+from enginebench_proto.agreed.disturbances import Disturbance
 
 
 def fill_in(connection: duckdb.DuckDBPyConnection) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import grpc
 import pytest
-from agent_process import AgentProcess
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
+from agent_server import AgentProcess
 from certified import DAY, Certified, credentials
 from enginebench_agent.door.audit import AuditLog
 from enginebench_agent.door.interceptors import Guarding

@@ -8,9 +8,10 @@ from typing import Any
 
 import grpc
 import pytest
-from agent_process import ONLY_FAKE, AgentProcess, Client, connected, make_spec, refused
+from agent_process import Client, connected, make_spec, refused
 from grpc_health.v1 import health_pb2
 
+from agent_server import ONLY_FAKE, AgentProcess
 from enginebench_proto.v1 import model_pb2, run_pb2
 
 SERVING = health_pb2.HealthCheckResponse.SERVING

@@ -12,9 +12,10 @@ from typing import Any
 
 import grpc
 import pytest
-from agent_process import AgentProcess, Client, eventually, make_spec, run_command
+from agent_process import Client, eventually, make_spec, run_command
 from cryptography import x509
 
+from agent_server import AgentProcess
 from certified import Certified, credentials
 from enginebench_agent import server
 from enginebench_agent.door.audit import AuditLog

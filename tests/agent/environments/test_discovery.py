@@ -7,10 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from agent_process import ONLY_FAKE, AgentProcess, connected
+from agent_process import connected
 from plugged import Environment
 from scripted_runs import PRELUDE
 
+from agent_server import ONLY_FAKE, AgentProcess
 from enginebench_agent.config import AgentConfig, EnvironmentConfig
 from enginebench_agent.environments.discovery import Discovery, ask_worker, without_needless
 from enginebench_agent.runs.queue import Leases
@@ -99,7 +100,7 @@ async def test_plugins_that_misbehave_are_listed_with_their_reason_and_the_other
 async def test_answers_come_from_memory_until_a_refresh_asks_anew(
     start_agent: Callable[..., AgentProcess], environment: Environment
 ) -> None:
-    agent = start_agent(config=ONLY_FAKE)
+    agent = start_agent()
     async with connected(agent) as client:
         await client.engines()
         environment.add_plugin("good", GOOD)

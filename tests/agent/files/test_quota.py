@@ -7,8 +7,9 @@ from pathlib import Path
 
 import grpc
 import pytest
-from agent_process import ENDLESS_MS, ONLY_FAKE, AgentProcess, Client, connected, digest, eventually, make_spec, refused
+from agent_process import ENDLESS_MS, Client, connected, digest, eventually, make_spec, refused
 
+from agent_server import ONLY_FAKE, AgentProcess
 from enginebench_agent.errors import DiskFullError
 from enginebench_agent.files.cache import EVICTED_SUFFIX, FileCache, Quota
 from enginebench_proto.v1 import model_pb2

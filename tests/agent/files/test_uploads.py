@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator, Callable
 
 import grpc
 import pytest
-from agent_process import AgentProcess, Client, connected, digest, eventually, make_spec, refused
+from agent_process import Client, connected, digest, eventually, make_spec, refused
 
+from agent_server import AgentProcess
 from enginebench_proto.v1 import model_pb2
 
 pytestmark = pytest.mark.slow

@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from agent_process import AgentProcess, connected, make_spec
+from agent_process import connected, make_spec
 from machine import write, write_stat
 
+from agent_server import AgentProcess
 from enginebench_agent.machine.bystanders import Quiet
 from enginebench_agent.machine.disturbances import is_quiet
 from enginebench_agent.machine.evidence import TICK_NS

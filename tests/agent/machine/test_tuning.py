@@ -6,9 +6,10 @@ import stat
 from pathlib import Path
 
 import pytest
-from agent_process import AgentProcess, Client, run_command
+from agent_process import Client, run_command
 from machine import CPU, write, write_policies
 
+from agent_server import AgentProcess
 from enginebench_agent.data_folder import DataFolder
 from enginebench_agent.errors import SetupError
 from enginebench_agent.machine.tuning import RECORD, pending, tune, undo

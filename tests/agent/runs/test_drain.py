@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 import grpc
 import pytest
-from agent_process import ENDLESS_MS, ONLY_FAKE, AgentProcess, Client, connected, is_alive, make_spec, refused
+from agent_process import ENDLESS_MS, Client, connected, is_alive, make_spec, refused
 from grpc_health.v1 import health_pb2
 
+from agent_server import ONLY_FAKE, AgentProcess
 from enginebench_proto.v1 import run_pb2
 
 pytestmark = pytest.mark.slow

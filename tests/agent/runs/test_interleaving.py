@@ -6,8 +6,9 @@ import signal
 
 import grpc
 import pytest
-from agent_process import ENDLESS_MS, AgentProcess, Client, Outcome, make_spec, refused
+from agent_process import ENDLESS_MS, Client, Outcome, make_spec, refused
 
+from agent_server import AgentProcess
 from enginebench_proto.v1 import run_pb2
 
 pytestmark = pytest.mark.slow

@@ -5,10 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from agent_process import ONLY_FAKE, AgentProcess, connected, make_spec
+from agent_process import connected, make_spec
 from grpc_health.v1 import health_pb2
 from scripted_runs import Bench
 
+from agent_server import ONLY_FAKE, AgentProcess
 from enginebench_agent.runs.limits import RESERVED_BYTES, ChildLimits
 from enginebench_agent.sizes import parse_size, shown_size
 from enginebench_proto.v1 import agent_pb2, run_pb2

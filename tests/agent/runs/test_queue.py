@@ -9,9 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from agent_process import ONLY_FAKE, AgentProcess, Client, connected, eventually, make_spec
+from agent_process import Client, connected, eventually, make_spec
 from scripted_runs import Bench, finished
 
+from agent_server import ONLY_FAKE, AgentProcess
 from enginebench_agent.runs.run import Run
 from enginebench_proto.v1 import run_pb2
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import grpc
 import pytest
-from agent_process import AgentProcess, Client, given_inputs, make_spec, refused
+from agent_process import Client, given_inputs, make_spec, refused
 
+from agent_server import AgentProcess
 from enginebench_plugins.types import OptionSpec
 from enginebench_proto.v1 import configuration_pb2, run_pb2
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import grpc
 import pytest
-from agent_process import ENDLESS_MS, ONLY_FAKE, AgentProcess, connected, eventually, is_alive, make_spec, refused
+from agent_process import ENDLESS_MS, connected, eventually, is_alive, make_spec, refused
 
+from agent_server import ONLY_FAKE, AgentProcess
 from enginebench_proto.v1 import run_pb2
 
 pytestmark = pytest.mark.slow

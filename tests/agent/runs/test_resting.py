@@ -11,9 +11,10 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
-from agent_process import ENDLESS_MS, AgentProcess, Client, connected, eventually, make_spec
+from agent_process import ENDLESS_MS, Client, connected, eventually, make_spec
 from scripted_runs import Bench, finished
 
+from agent_server import AgentProcess
 from enginebench_agent.runs.resting import OwnTime, Rest
 from enginebench_agent.runs.run import Run
 from enginebench_proto.v1 import measurement_pb2, run_pb2

@@ -5,8 +5,9 @@ import io
 import grpc
 import numpy as np
 import pytest
-from agent_process import ENDLESS_MS, AgentProcess, Client, digest, given_inputs, make_spec, refused
+from agent_process import ENDLESS_MS, Client, digest, given_inputs, make_spec, refused
 
+from agent_server import AgentProcess
 from enginebench_proto.v1 import model_pb2
 
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import grpc
 import pytest
-from agent_process import AgentProcess, digest, make_spec
+from agent_process import digest, make_spec
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from onnx import TensorProto, helper
 
+from agent_server import AgentProcess
 from enginebench_proto.v1 import model_pb2, model_pb2_grpc, run_pb2, run_pb2_grpc
 from fuzzing import count, extent
 

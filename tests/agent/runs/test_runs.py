@@ -8,9 +8,10 @@ from pathlib import Path
 
 import grpc
 import pytest
-from agent_process import ENDLESS_MS, AgentProcess, Client, is_alive, make_spec, refused
+from agent_process import ENDLESS_MS, Client, is_alive, make_spec, refused
 from grpc_health.v1 import health_pb2
 
+from agent_server import AgentProcess
 from enginebench_proto.v1 import run_pb2
 
 pytestmark = pytest.mark.slow

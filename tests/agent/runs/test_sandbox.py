@@ -7,9 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from agent_process import ONLY_FAKE, AgentProcess, connected, is_alive, make_spec
+from agent_process import connected, is_alive, make_spec
 from logging_agent import logging_agent
 
+from agent_server import ONLY_FAKE, AgentProcess
 from enginebench_agent import server
 from enginebench_agent.config import load_config
 from enginebench_agent.data_folder import DataFolder

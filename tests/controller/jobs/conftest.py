@@ -7,13 +7,13 @@ from controller.jobs.waiting import ended
 from enginebench_controller.home import Home
 from enginebench_controller.jobs.control import cancel, jobs
 from enginebench_controller.plan.plan import make_plan
-from integration.bench import tiny_model
+from integration.bench import Bench, tiny_model
 
 
 @pytest.fixture
 def home(tmp_path):
     """Ends, and waits for, whatever a test left running."""
-    home = Home(tmp_path / "home")
+    home = Home(Bench.of_engines(tmp_path / "home", "fake").home)
     yield home
     for one in jobs(home):
         cancel(one)

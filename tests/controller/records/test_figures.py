@@ -14,7 +14,7 @@ from enginebench_controller.files.csv_tables import measurements_csv
 from enginebench_controller.records import Block, Evidence, LatencySummary, Measurement, Process
 from enginebench_controller.records.figures import Figure, derived_figures, derived_values, figures, from_values, values
 from enginebench_controller.store.tables import WORDS
-from enginebench_proto.v1 import measurement_pb2
+from enginebench_proto.v1 import measurement_pb2, run_pb2
 
 
 class Word(StrEnum):
@@ -64,6 +64,14 @@ def test_every_figure_is_a_column_that_says_the_same(table, record):
 @pytest.mark.parametrize(("record", "message"), [(Block, "Block"), (Evidence, "Evidence")])
 def test_every_figure_of_a_block_is_on_the_wire(record, message):
     assert set(figures(record)) <= set(getattr(measurement_pb2, message).DESCRIPTOR.fields_by_name)
+
+
+def test_every_figure_of_a_process_is_on_the_wire_or_follows_from_its_samples():
+    follow = {"median_ns", "throughput_items_per_s", "drift"}
+    of_run = {"started_at_unix_ns"}
+    told = set(measurement_pb2.Measurement.DESCRIPTOR.fields_by_name)
+    assert set(figures(Process)) - follow - of_run <= told
+    assert of_run <= set(run_pb2.RunResult.DESCRIPTOR.fields_by_name)
 
 
 def test_every_figure_of_a_measurement_is_in_its_documents_and_in_csv():

@@ -255,6 +255,13 @@ def test_outputs_that_differ_each_time_are_wrong_unless_the_model_is_random():
     assert "nobody can tell whether the model is random" in found(None).remark
 
 
+def test_a_random_operator_that_changes_nothing_is_no_remark():
+    """A dropout that inference leaves out: its outputs are the same each time, and the remark would be untrue."""
+    found = check(measured("alone", scores(), **afterwards(0.0, 0.0, ("Dropout",))))["alone"]
+
+    assert (found.problem, found.remark) == ("", "")
+
+
 def test_engines_that_draw_other_numbers_are_not_accused():
     random = afterwards(0.9, 0.8, ("RandomNormal",))
 

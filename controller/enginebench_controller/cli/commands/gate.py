@@ -1,40 +1,33 @@
 """`enginebench gate`: whether head is worse than base, within a budget."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Annotated, Any, NoReturn, Self
+from typing import Annotated, Any, NoReturn
 
 import typer
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Table
 
-from enginebench_controller.cli.console import plain, print_json, remark, stderr, stdout
+from enginebench_controller.cli.console import plain, print_json, remark, stdout
 from enginebench_controller.cli.options import Json, TrustModels
 from enginebench_controller.cli.plan_options import plan_options
-from enginebench_controller.cli.progress import remind
+from enginebench_controller.cli.progress import remind, watching
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.gates import gate_document, gate_markdown
 from enginebench_controller.files.junit import gate_junit
 from enginebench_controller.files.new_file import new_file
 from enginebench_controller.home import Home, default_home
-from enginebench_controller.plan.expand import Case
 from enginebench_controller.plan.gate import GateOrder
 from enginebench_controller.plan.options import split
-from enginebench_controller.plan.plan import GateMetric, GateTerms, parse_duration_ns
-from enginebench_controller.records import Failure, Status
+from enginebench_controller.plan.plan import GateMetric
 from enginebench_controller.runs.benchmarking import BenchmarkOrder
 from enginebench_controller.runs.gate import again
 from enginebench_controller.runs.gate import gate as run_gate
-from enginebench_controller.verdicts.gate_results import GateResult, Judged, ratio_of_values
+from enginebench_controller.verdicts.gate_results import GateResult
 from enginebench_controller.verdicts.gate_rule import GateOutcome, exit_code
 from enginebench_controller.verdicts.gate_words import (
     amount,
     gate_remarks,
     headline,
-    interval_words,
     meaning,
     ratio_words,
     verdict_words,
@@ -196,86 +189,3 @@ def _metrics(result: GateResult) -> Table:
             name = f"{'*' if one.decides else ' '} {one.metric}"
             grid.add_row(*map(plain, (name, verdict_words(one), f"{ratio}×", interval, values)))
     return grid
-
-
-@contextmanager
-def watching() -> Iterator["GateProgress"]:
-    """Tell on stderr how a gate is coming along."""
-    with GateProgress() as progress:
-        yield progress
-
-
-class GateProgress:
-    """A bar of the budget with the interval so far; without a terminal, a line whenever the pairs have doubled."""
-
-    def __init__(self) -> None:
-        self._progress = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=None),
-            TextColumn("{task.fields[left]}", markup=False),
-            console=stderr(),
-            transient=True,
-            expand=True,
-        )
-        self._task: TaskID | None = None
-        self._told = 0
-        self._seconds = 0.0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._progress.live.is_started:
-            self._progress.stop()
-
-    def said(self, sentence: str) -> None:
-        """See `GateWatcher`."""
-        if self._progress.live.is_started:
-            self._progress.stop()
-        remark(sentence)
-
-    def begun(self, benchmark_id: str, terms: GateTerms) -> None:
-        """See `GateWatcher`."""
-        self._seconds = parse_duration_ns(terms.budget) / 1e9
-        self._task = self._progress.add_task("first pair", total=self._seconds, left=_left(self._seconds))
-        if self._progress.console.is_interactive:
-            self._progress.start()
-
-    def looked(self, judged: Judged, seconds_left: float) -> None:
-        """See `GateWatcher`."""
-        if self._task is None:
-            return
-        words = _so_far(judged)
-        done = self._seconds - seconds_left
-        self._progress.update(self._task, description=words, completed=done, left=_left(seconds_left))
-        if not self._progress.console.is_interactive and judged.pairs >= 2 * self._told:
-            self._told = max(judged.pairs, 1)
-            remark(f"{words}, {_left(seconds_left)}")
-
-    def uploading(self, case: Case, sent_bytes: int, total_bytes: int) -> None:
-        """See `remote_run.Reporter`."""
-        if self._task is not None:
-            self._progress.update(self._task, description=f"uploading {sent_bytes / 1e6:.0f} MB")
-
-    def running(self, case: Case, process: int, phase: str, elapsed_ns: int, expected_ns: int) -> None:
-        """See `remote_run.Reporter`."""
-
-    def finished(self, case: Case, outcome_id: str, status: Status, failure: Failure | None) -> None:
-        """See `remote_run.Reporter`."""
-        if failure is not None:
-            self.said(f"{case.title}: {failure.message}")
-
-
-def _so_far(judged: Judged) -> str:
-    one = judged.decisive
-    found = ratio_of_values(one)
-    if found is None:
-        return f"{judged.pairs} pair{'s' if judged.pairs > 1 else ''}"
-    middle, low, high = found
-    return f"{judged.pairs} pairs: {middle:.3f}× ({interval_words(low, high)})"
-
-
-def _left(seconds: float) -> str:
-    return f"{int(seconds // 60)}:{int(seconds % 60):02} left"

@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from enginebench_controller.cli.commands.gate import watching
 from enginebench_controller.cli.console import UNKNOWN, plain, print_json, print_table, remark, stdout
 from enginebench_controller.cli.options import Json
+from enginebench_controller.cli.progress import watching
 from enginebench_controller.cli.tables import instant
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.gates import alerts_document

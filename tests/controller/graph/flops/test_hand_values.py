@@ -93,6 +93,17 @@ def test_gemm_counts_every_row_of_the_batch(tmp_path: Path, transposed: tuple[in
     assert (cost.macs, cost.flops) == (4_096_000, 8_192_000)
 
 
+def test_a_quantized_gemm_of_onnx_runtime_rescales_too(tmp_path: Path) -> None:
+    """8 rows × 512 → 1000: 4 096 000 MACs, and 2 more operations for each of 8 000 outputs."""
+    inputs = ["x", "x_scale", "x_zero", "w", "w_scale", "w_zero", "", "y_scale", "y_zero"]
+    gemm = node("QGemm", inputs, domain="com.microsoft", transB=1)
+    fixed = {name: np.array(0.1, np.float32) for name in ("x_scale", "w_scale", "y_scale")}
+    fixed |= {"x_zero": np.uint8(3).reshape(()), "w_zero": np.int8(0).reshape(()), "y_zero": np.uint8(7).reshape(())}
+    weight = {"w": np.ones((1000, 512), np.int8)}
+    cost = cost_of(gemm, tmp_path, [("x", [8, 512], TensorProto.UINT8)], fixed | weight, kind=TensorProto.UINT8)
+    assert (cost.macs, cost.flops) == (4_096_000, 2 * 4_096_000 + 2 * 8_000)
+
+
 @pytest.mark.parametrize(
     ("a", "b", "macs"),
     [

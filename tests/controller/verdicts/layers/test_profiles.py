@@ -10,7 +10,7 @@ import pytest
 from controller.verdicts.chains import ENGINE, OTHER_ENGINE, chain, conv_nodes, layer, reorder, times
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.comparisons import comparison_document
-from enginebench_controller.records import Effective, HostFacts, LayerState, Readback, ReadbackSource
+from enginebench_controller.records import IMPOSED_SPARSITY, Effective, HostFacts, LayerState, Readback, ReadbackSource
 from enginebench_controller.verdicts.layers import rows
 from enginebench_controller.verdicts.layers.profiles import compare_profiles
 from enginebench_controller.verdicts.layers.rows import LayerVerdict
@@ -178,6 +178,15 @@ def test_sides_that_are_not_alike_are_told_in_sentences_and_in_settings():
     assert any(sentence.startswith("effective precision differs") for sentence in found.remarks)
     assert {one.setting: one.values for one in found.settings}["configuration.batch"] == ("1", "4")
     assert not compare_profiles([first, replace(first, id="again")]).settings
+
+
+def test_one_side_with_imposed_zeros_is_told_apart_from_one_without():
+    plain, other = chain("a", [layer(0, 1_000)]), chain("b", [layer(0, 1_000)])
+    sparse = replace(other, configuration=replace(other.configuration, options={IMPOSED_SPARSITY: "0.5"}))
+
+    found = compare_profiles([plain, sparse]).remarks
+
+    assert "the imposed sparsity differs: none in A, 0.5 in B" in found
 
 
 def test_of_several_profiles_each_is_compared_with_the_first():
