@@ -8,6 +8,7 @@
 #   make screenshots    pictures of every page, for docs/ and for designers: about fifteen minutes
 #   make docs    the pages and schemas that are printed from tables in the code
 #   make audit    whether a dependency has a known vulnerability; needs the internet
+#   make exports-test    exports read back by the programs they are for: ten minutes, most of them installing those
 #   make wheels-check    whether small boards can install the base without compiling: also among `make test`
 #   make faults    the tests of the faults of docs/evidence/faults.md
 #   make soak    thousands of runs on one agent, and what they leave in it: about 20 minutes
@@ -31,13 +32,14 @@ DEEPSPARSE_PYTHON := $(shell command -v python3.11 2>/dev/null)
 endif
 BENCHMARKS_STAMP := .venvs/benchmarks.stamp
 AUDIT := .venvs/audit/bin/pip-audit
+CONSUMERS := .venvs/exports/bin/otava
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 # Rooms of tests that start engines, agents or browsers, all of them.
 STARTING := integration browser plugins
 DURATIONS := --durations 30 --durations-min 5
 
 .PHONY: demo test quick check ui setup format proto released-wire docs audit screenshots browser ssh-server wheels-check benchmarks \
-  soak storm fuzz faults clean
+  exports-test soak storm fuzz faults clean
 
 demo: setup
 	$(BIN)/enginebench demo
@@ -147,6 +149,15 @@ browser: $(VENV)/.stamp
 
 ssh-server:
 	@tests/integration/install.sh
+
+exports-test: $(VENV)/.stamp $(CONSUMERS)
+	$(BIN)/python -m pytest tests/exports
+
+# They pin versions of what enginebench needs, too: an environment of their own.
+$(CONSUMERS):
+	$(PYTHON) -m venv .venvs/exports
+	.venvs/exports/bin/python $(PIP_INSTALL) apache-otava==0.8.0 ai-edge-model-explorer==0.1.34 model-explorer-onnx==0.4.2
+	touch $@
 
 wheels-check: $(VENV)/.stamp
 	$(BIN)/python -m pytest -v tests/test_wheels.py

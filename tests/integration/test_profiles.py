@@ -80,7 +80,7 @@ def test_exports_read_back(made: tuple[Bench, dict], tmp_path: Path) -> None:
     bench, document = made
     ids = [one["id"] for one in document["profiles"]]
     layers = sum(len(one["layers"]) for one in document["profiles"])
-    for form in ("json", "csv", "parquet", "trace"):
+    for form in ("json", "csv", "parquet", "perfetto"):
         bench.cli("profiles", "export", *ids, "--format", form, "-o", tmp_path / form)
 
     exported = {key: value for key, value in document.items() if key != "outcome"}  # which is the command's
@@ -89,8 +89,8 @@ def test_exports_read_back(made: tuple[Bench, dict], tmp_path: Path) -> None:
     with duckdb.connect() as connection:
         found = connection.execute("SELECT count(*) FROM read_parquet(?)", [str(tmp_path / "parquet")]).fetchone()
     assert found == (layers,)
-    slices = [one for one in json.loads((tmp_path / "trace").read_text())["traceEvents"] if one["ph"] == "X"]
-    assert len(slices) == 3 * layers
+    slices = [one for one in json.loads((tmp_path / "perfetto").read_text())["traceEvents"] if one["ph"] == "X"]
+    assert len(slices) == (3 + 1) * layers, "one for each inference, and one side by side"
     assert json.loads(bench.cli("profiles", "export", *ids).stdout) == exported
 
 

@@ -12,11 +12,12 @@ import invented_profiles
 import invented_sweeps
 from controller.tiny_models import save, tiny_classifier
 from controller.verdicts.pruning.passes import conv, layer, one_pass, relu
-from enginebench_controller.files.profile_formats import ExportFormat
+from enginebench_controller.files.export_formats import ExportFormat
 from enginebench_controller.home import default_home
 from enginebench_controller.store.store import Store
 from enginebench_ui.pages import PROFILE, PROFILES
 from enginebench_ui.pages.profile import netron, stored
+from enginebench_ui.pages.profile.page import EXPORTS
 from opened_pages import opened, texts
 
 pytestmark = pytest.mark.slow
@@ -275,10 +276,10 @@ def test_a_model_that_cannot_be_counted_is_a_sentence(store):
     assert "the format torch shows no nodes" in texts(opened(PROFILE, model="ab" * 32).error)[0]
 
 
-@pytest.mark.parametrize("form", ExportFormat)
+@pytest.mark.parametrize("form", EXPORTS)
 def test_a_profile_is_saved_as_the_command_saves_it(swept, form):
     saved = stored.exported(stored.whole("baseline"), form)
-    beginnings = {ExportFormat.JSON: b"{", ExportFormat.CSV: b"profile_id,", ExportFormat.TRACE: b'{"traceEvents'}
+    beginnings = {ExportFormat.JSON: b"{", ExportFormat.CSV: b"profile_id,", ExportFormat.PERFETTO: b'{"traceEvents'}
     assert saved.startswith(beginnings.get(form, b"PAR1"))
 
 

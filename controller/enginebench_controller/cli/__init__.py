@@ -34,7 +34,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "list": "List the benchmarks, newest first.",
         "show": "Show one benchmark: its answers, then its measurements.",
         "remove": "Remove a benchmark and its measurements from the store.",
-        "export": "Export benchmarks with their raw samples as one JSON file that `import` reads back without loss.",
+        "export": "Export benchmarks or profiles: as JSON that `import` reads back, or for other programs.",
         "import": "Import exported benchmarks; what is already there stays as it is.",
     },
     "compare": {

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -49,6 +50,14 @@ def print_json(document: Any) -> None:
     """One JSON document on stdout."""
     json.dump(document, sys.stdout, indent=2, allow_nan=False)
     sys.stdout.write("\n")
+
+
+def print_export(text: str | None, output: Path | None) -> None:
+    """An export on stdout, or, where there is no text, a remark on the file that it went to."""
+    if text is None:
+        remark(f"wrote {output}")
+    else:
+        typer.echo(text, nl=False)
 
 
 def print_table(title: str, columns: list[tuple[str, bool]], rows: list[list[object]]) -> None:

@@ -1,8 +1,11 @@
 """Options and arguments that several commands share; those that are fields of a plan are a table in plan/options.py."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from enginebench_controller.files.export_formats import ExportFormat
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Notes = Annotated[
@@ -29,3 +32,15 @@ Trust = Annotated[
         help="Permit MODEL to run code of its own on this machine, as TorchScript and .pt2 files can when loaded.",
     ),
 ]
+ExportForm = Annotated[
+    ExportFormat,
+    typer.Option(
+        "--format",
+        help="json: everything. Of profiles csv, parquet (a row a layer), perfetto, model-explorer; of benchmarks gab "
+        "(GitHub Action Benchmark), bmf (Bencher), otava, openmetrics.",
+    ),
+]
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", help="File to write; stdout without it, but for Parquet.")
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")]

@@ -23,3 +23,15 @@ def new_file(path: Path, *, force: bool) -> Iterator[Path]:
             yield partial
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def kept(text: str, path: Path | None, *, force: bool) -> str | None:
+    """Write a text to a new file as UTF-8 and return None, or return the text where no file is named.
+
+    Raises `InputError` as `new_file` does.
+    """
+    if path is None:
+        return text
+    with new_file(path, force=force) as partial:
+        partial.write_text(text, encoding="utf-8", newline="")
+    return None

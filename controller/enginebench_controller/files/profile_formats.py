@@ -1,113 +1,24 @@
-"""Profiles for other programs: JSON, CSV, Parquet, and a trace for Perfetto; what is unknown is never 0.
+"""Profiles for other programs: JSON, CSV, Parquet, a trace for Perfetto, and node data for Model Explorer.
 
-A process a profile, a track an inference. Engines tell how long a layer took and in which order, not when it began:
-layers stand one after the other from 0 on, which a remark in the trace says. A layer without a time is an instant
-event with its state, in the first track, never a slice of no length.
+What is unknown is never 0.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.csv_tables import COLUMN_TYPES, layer_rows, to_csv
-from enginebench_controller.files.new_file import new_file
+from enginebench_controller.files.export_formats import ExportFormat
+from enginebench_controller.files.new_file import kept, new_file
 from enginebench_controller.files.profiles import profiles_document
-from enginebench_controller.graph.roofline import Roofline, rooflines
-from enginebench_controller.records import Layer, Peak, Profile
+from enginebench_controller.files.traces import NS_PER_US, to_trace
+from enginebench_controller.records import Peak, Profile, ProfileNode
 from enginebench_controller.stats import layers as figures
 from enginebench_controller.store.statements import write_parquet
+from enginebench_controller.verdicts.layers.rows import node_with_most_work
 from enginebench_controller.verdicts.parity import engine_label
-
-NS_PER_US = 1000
-REMARK = "layers are drawn one after the other in the order of execution: their beginnings were not measured"
-
-Event = dict[str, Any]
-
-
-def to_trace(profiles: Sequence[Profile], peaks: Sequence[Peak] = ()) -> str:
-    """The text of the trace. Times are microseconds, as the format has it."""
-    events = [event for process, profile in enumerate(profiles, start=1) for event in _events(process, profile, peaks)]
-    return json.dumps({"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"remark": REMARK}}) + "\n"
-
-
-@dataclass(frozen=True)
-class _Drawn:
-    layer: Layer
-    arguments: Event
-
-
-def _events(process: int, profile: Profile, peaks: Sequence[Peak]) -> Iterator[Event]:
-    yield _naming("process_name", process, 0, f"{profile.name}: {profile.model_name} on {engine_label(profile)}")
-    layers = _drawn(profile, peaks)
-    inferences = max((len(one.layer.time_ns) for one in layers), default=0)
-    for inference in range(max(inferences, 1)):
-        yield _naming("thread_name", process, inference, f"inference {inference}")
-        yield from _track(process, inference, layers)
-
-
-def _track(process: int, inference: int, layers: Sequence[_Drawn]) -> Iterator[Event]:
-    begin_ns = 0
-    for one in layers:
-        if figures.mean_ns(one.layer) is None:
-            if inference == 0:
-                yield {"ph": "i", "s": "t", **_place(process, inference, begin_ns), **_of(one)}
-        elif inference < len(one.layer.time_ns):
-            took_ns = one.layer.time_ns[inference]
-            yield {"ph": "X", **_place(process, inference, begin_ns), "dur": took_ns / NS_PER_US, **_of(one)}
-            begin_ns += took_ns
-
-
-def _place(process: int, inference: int, at_ns: int) -> Event:
-    return {"ts": at_ns / NS_PER_US, "pid": process, "tid": inference}
-
-
-def _of(one: _Drawn) -> Event:
-    return {"name": one.layer.name, "cat": one.layer.type or "layer", "args": one.arguments}
-
-
-def _naming(what: str, process: int, thread: int, name: str) -> Event:
-    return {"ph": "M", "name": what, "pid": process, "tid": thread, "args": {"name": name}}
-
-
-def _drawn(profile: Profile, peaks: Sequence[Peak]) -> list[_Drawn]:
-    total = figures.total_ns(profile.layers)
-    places = zip(profile.layers, rooflines(profile, peaks), strict=True)
-    drawn = [_Drawn(layer, _arguments(layer, total, place)) for layer, place in places]
-    return sorted(drawn, key=lambda one: one.layer.order)
-
-
-def _arguments(layer: Layer, total: float | None, place: Roofline | None) -> Event:
-    mean = figures.mean_ns(layer)
-    return {
-        "type": layer.type,
-        "state": layer.state.value,
-        "order": layer.order,
-        "mean_us": None if mean is None else mean / NS_PER_US,
-        "share": figures.share(layer, total),
-        "kernel": layer.kernel or None,
-        "precision": layer.precision or None,
-        "category": layer.category or None,
-        "group": layer.group,
-        "flops": layer.flops,
-        "data_bytes": layer.data_bytes,
-        "share_of_attainable": place.share if place else None,
-        "output_shapes": [list(shape) for shape in layer.output_shapes],
-        "source_nodes": list(layer.source_nodes),
-        "parameters": dict(layer.parameters),
-    }
-
-
-class ExportFormat(StrEnum):
-    """What a profile can be exported as."""
-
-    JSON = "json"
-    CSV = "csv"
-    PARQUET = "parquet"
-    TRACE = "trace"
 
 
 def export_profiles(
@@ -115,18 +26,17 @@ def export_profiles(
 ) -> str | None:
     """Write whole profiles to `path`, or return the text where there is none; `peaks` are those of their targets.
 
-    Raises `InputError` where the file cannot be written, is there already without `force`, or is needed: Parquet is
-    no text.
+    Raises `InputError` for a format that profiles do not have, or not these, and where the file cannot be written, is
+    there already without `force`, or is needed: Parquet is no text.
     """
-    if path is None and form is ExportFormat.PARQUET:
-        raise InputError("Parquet is no text: name a file with --output")
+    if form not in PROFILE_FORMATS:
+        raise InputError(f"profiles cannot be exported as {form}, only as {', '.join(PROFILE_FORMATS)}")
+    if form is not ExportFormat.PARQUET:
+        return kept(_TEXTS[form](profiles, peaks), path, force=force)
     if path is None:
-        return _TEXTS[form](profiles, peaks)
+        raise InputError("Parquet is no text: name a file with --output")
     with new_file(path, force=force) as partial:
-        if form is ExportFormat.PARQUET:
-            write_parquet(partial, COLUMN_TYPES, layer_rows(profiles, peaks))
-        else:
-            partial.write_text(_TEXTS[form](profiles, peaks), encoding="utf-8", newline="")
+        write_parquet(partial, COLUMN_TYPES, layer_rows(profiles, peaks))
     return None
 
 
@@ -134,11 +44,54 @@ def _to_json(profiles: Sequence[Profile], peaks: Sequence[Peak]) -> str:
     return json.dumps(profiles_document(profiles, peaks), allow_nan=False) + "\n"
 
 
+def _times(profile: Profile) -> dict[str, float]:
+    """Microseconds of an inference by node. What several nodes share stands at the one with most work, so that all of
+    them add up to the time that was led back to nodes.
+    """
+    groups: dict[int, list[ProfileNode]] = defaultdict(list)
+    for node in profile.nodes:
+        if node.group is not None:
+            groups[node.group].append(node)
+    found: dict[str, float] = defaultdict(float)
+    for layer in profile.layers:
+        mean_ns = figures.mean_ns(layer)
+        main = None if layer.group is None else node_with_most_work(groups[layer.group])
+        if mean_ns is not None and main is not None:
+            found[main.name] += mean_ns / NS_PER_US
+    return found
+
+
+def _flops(profile: Profile) -> dict[str, float]:
+    return {node.name: node.flops for node in profile.nodes if node.flops is not None}
+
+
+def _node_data(what: str, values_of: Callable[[Profile], Mapping[str, float]], profiles: Sequence[Profile]) -> str:
+    """One value a node of the model as given, for Google's Model Explorer, which colours nodes by it.
+
+    The form is that of a single graph, applied to whichever is shown: `GraphNodeData` in
+    https://github.com/google-ai-edge/model-explorer, src/server/package/src/model_explorer/node_data_builder.py. Nodes
+    go by their ids, and of an ONNX model the adapter makes these of the nodes' names
+    (https://github.com/justinchuby/model-explorer-onnx, src/model_explorer_onnx/main.py): what has no name in the file
+    is found by nobody.
+    """
+    if len(profiles) != 1:
+        raise InputError(f"Model Explorer shows one profile at a time, and these are {len(profiles)}; name one of them")
+    (profile,) = profiles
+    values = values_of(profile)
+    if not values:
+        why = f": {profile.unmatched_reason}" if profile.unmatched_reason else ""
+        raise InputError(f"of profile {profile.id} no node of a model has a value for Model Explorer{why}")
+    name = f"{what}, {profile.model_name} on {engine_label(profile)}"
+    gradient = [{"stop": 0, "bgColor": "#ffffff"}, {"stop": 1, "bgColor": "#e4572e"}]
+    results = {node: {"value": value} for node, value in values.items()}
+    return json.dumps({"name": name, "results": results, "gradient": gradient}, allow_nan=False) + "\n"
+
+
 _TEXTS: Mapping[ExportFormat, Callable[[Sequence[Profile], Sequence[Peak]], str]] = {
     ExportFormat.JSON: _to_json,
     ExportFormat.CSV: to_csv,
-    ExportFormat.TRACE: to_trace,
+    ExportFormat.PERFETTO: to_trace,
+    ExportFormat.MODEL_EXPLORER: lambda profiles, _: _node_data("time in µs", _times, profiles),
+    ExportFormat.MODEL_EXPLORER_FLOPS: lambda profiles, _: _node_data("FLOPs", _flops, profiles),
 }
-
-
-__all__ = ["ExportFormat", "export_profiles"]
+PROFILE_FORMATS = (*_TEXTS, ExportFormat.PARQUET)

@@ -217,6 +217,12 @@ class Measurement:
     grounds: Grounds = field(default_factory=Grounds)
 
     @property
+    def peak_rss_bytes(self) -> int | None:
+        """The most memory that one of its processes occupied in any phase; None where no phase tells."""
+        phases = [phase for process in self.processes for phase in process.phases] or self.phases
+        return max((phase.peak_rss_bytes for phase in phases if phase.peak_rss_bytes is not None), default=None)
+
+    @property
     def energy_j_per_inference(self) -> Annotated[float | None, Figure("joules of the processor, of a whole batch")]:
         """By the processor's meter; None without one."""
         return energy_j(self.blocks)

@@ -1,4 +1,4 @@
-"""What a person names, compared: benchmarks, measurements or profiles of one kind, by ids, starts of ids and names."""
+"""What a person names, benchmarks, measurements or profiles of one kind, by ids, starts of ids and names; compared."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,14 +51,14 @@ def find_subjects(store: Store, names: Sequence[str]) -> Subjects:
     common = [kind for kind in KINDS if all(kind in kinds for kinds in found)]
     if not common:
         raise InputError(_mixed(names, found))
-    also = f"the names mean {common[1]}s, too; compare those by their ids" if len(common) > 1 else ""
+    also = f"the names mean {common[1]}s, too; name those by their ids" if len(common) > 1 else ""
     return _read(store, common[0], names, found, also)
 
 
 def _mixed(names: Sequence[str], found: Sequence[Mapping[str, object]]) -> str:
     kinds = [next(kind for kind in KINDS if kind in one) for one in found]
     said = ", ".join(f"{name!r} is {_ARTICLES[kind]}" for name, kind in zip(names, kinds, strict=True))
-    return f"only things of one kind can be compared: {said}"
+    return f"only things of one kind go together: {said}"
 
 
 def _read(

@@ -91,6 +91,7 @@ def test_tables_and_sentences_are_plain_text(run, tmp_path, name):
         ("targets", "list"),
         ("models", "list"),
         ("store", "check"),
+        ("export", "b0000001", "--format", "openmetrics"),
         ("query", f"""SELECT model_name AS "{name.replace(chr(0), "")}" FROM measurements"""),
     ):
         run(*command)
@@ -114,7 +115,11 @@ def test_json_is_valid_and_keeps_names_as_they_are(run, tmp_path, name):
         ("profiles", "list", "--json"),
         ("profiles", "show", "p0000001", "--json"),
         ("profiles", "export", "p0000001", "--format", "json"),
-        ("profiles", "export", "p0000001", "--format", "trace"),
+        ("profiles", "export", "p0000001", "--format", "perfetto"),
+        ("export", "p0000001", "p0000002", "--format", "perfetto"),
+        ("export", "p0000001", "--format", "model-explorer"),
+        ("export", "b0000001", "--format", "gab"),
+        ("export", "b0000001", "--format", "bmf"),
         ("compare", "p0000001", "p0000002", "--json"),
         ("query", "SELECT name FROM layers", "--json"),
     ):

@@ -12,8 +12,9 @@ import pytest
 
 import invented_profiles
 from enginebench_controller.errors import InputError
+from enginebench_controller.files.export_formats import ExportFormat
 from enginebench_controller.files.new_file import new_file
-from enginebench_controller.files.profile_formats import ExportFormat, export_profiles
+from enginebench_controller.files.profile_formats import PROFILE_FORMATS, export_profiles
 from enginebench_controller.records import EngineRef, Peak, PeakKind, Rate
 
 STATES = ["executed", "executed", "not_executed", "optimized_away", "no_data"]
@@ -91,7 +92,7 @@ def test_parquet_of_profiles_without_layers_has_the_columns_all_the_same(tmp_pat
 
 
 def test_a_trace_has_what_its_format_asks_for_and_a_track_an_inference():
-    trace = json.loads(export_profiles([PROFILE, replace(PROFILE, id="p2")], [], ExportFormat.TRACE, None))
+    trace = json.loads(export_profiles([PROFILE, replace(PROFILE, id="p2")], [], ExportFormat.PERFETTO, None))
 
     events = trace["traceEvents"]
     for event in events:
@@ -100,12 +101,13 @@ def test_a_trace_has_what_its_format_asks_for_and_a_track_an_inference():
         assert event["ph"] != "X" or event["dur"] > 0
         assert event["ph"] != "i" or event["s"] == "t"
     slices = [event for event in events if event["ph"] == "X"]
-    assert {(event["pid"], event["tid"]) for event in slices} == {(pid, tid) for pid in (1, 2) for tid in range(3)}
-    assert sum(event["ph"] == "M" and event["name"] == "thread_name" for event in events) == 6
+    inferences = {(pid, tid) for pid in (1, 2) for tid in range(3)}
+    assert {(event["pid"], event["tid"]) for event in slices} == inferences | {(3, 0), (3, 1)}
+    assert sum(event["ph"] == "M" and event["name"] == "thread_name" for event in events) == 8
 
 
 def test_slices_stand_one_after_the_other_and_layers_without_a_time_are_no_slices():
-    trace = json.loads(export_profiles([PROFILE], [], ExportFormat.TRACE, None))
+    trace = json.loads(export_profiles([PROFILE], [], ExportFormat.PERFETTO, None))
     track = [event for event in trace["traceEvents"] if event["ph"] == "X" and event["tid"] == 2]
     silent = [event for event in trace["traceEvents"] if event["ph"] == "i"]
 
@@ -116,6 +118,73 @@ def test_slices_stand_one_after_the_other_and_layers_without_a_time_are_no_slice
     assert track[0]["args"]["kernel"] == "jit_avx2" and track[0]["args"]["flops"] is None
     assert [event["args"]["state"] for event in silent] == STATES[2:]
     assert {event["args"]["mean_us"] for event in silent} == {None}
+
+
+def side_by_side(first, second):
+    """The slices of the third process of a trace of two, by track, and its instant events."""
+    events = json.loads(export_profiles([first, second], [], ExportFormat.PERFETTO, None))["traceEvents"]
+    drawn = [event for event in events if event["pid"] == 3]
+    slices = [[one for one in drawn if one["ph"] == "X" and one["tid"] == track] for track in (0, 1)]
+    return slices, [one for one in drawn if one["ph"] == "i"]
+
+
+def test_of_two_profiles_the_same_layers_begin_together():
+    conv, reorder, *silent = PROFILE.layers
+    relu = replace(conv, name="relu", order=9, time_ns=(4, 4, 4), group=1)
+    nodes = (*PROFILE.nodes, replace(PROFILE.nodes[0], index=3, name="Relu_3", op_type="Relu", group=1))
+    first = replace(PROFILE, layers=(conv, reorder, *silent, relu), nodes=nodes)
+    slower = replace(conv, name="fused", time_ns=(15, 16, 17))
+    second = replace(first, id="p2", engine=EngineRef("other", "default"), layers=(slower, relu))
+    (ours, theirs), silent_ones = side_by_side(first, second)
+
+    times = [[(one["name"], one["ts"], one["dur"]) for one in track] for track in (ours, theirs)]
+    assert times == [
+        [("Conv_0", 0.0, 0.006), ("r1", 0.016, 0.003), ("Relu_3", 0.019, 0.004)],
+        [("Conv_0", 0.0, 0.016), ("Relu_3", 0.019, 0.004)],
+    ]
+    assert theirs[0]["args"]["layers"] == ["fused"] and theirs[0]["args"]["second_is"] == "worse"
+    assert theirs[0]["args"]["second_to_first"] == pytest.approx(16 / 6)
+    assert {one["args"]["state"] for one in silent_ones} == {"not_executed", "optimized_away"}
+    assert {one["tid"] for one in silent_ones} == {0}, "what a side has not at all is a gap"
+
+
+def test_a_profile_without_layers_leaves_nothing_to_be_aligned():
+    assert side_by_side(PROFILE, invented_profiles.profile_of_failure()) == ([[], []], [])
+    assert side_by_side(*[invented_profiles.profile_of_failure()] * 2) == ([[], []], [])
+
+
+def node_data(form, *profiles):
+    return json.loads(export_profiles(profiles, [], form, None), parse_constant=pytest.fail)
+
+
+def test_model_explorer_gets_the_time_of_a_group_at_the_node_with_most_work():
+    found = node_data(ExportFormat.MODEL_EXPLORER, PROFILE)
+
+    assert found["results"] == {"Conv_0": {"value": 0.006}}, "no node that was not timed, and no reorder"
+    assert found["name"] == "time in µs, invented on fake 1.0"
+    assert [one["stop"] for one in found["gradient"]] == [0, 1]
+
+
+def test_model_explorer_gets_the_flops_of_the_nodes_of_which_they_are_known():
+    found = node_data(ExportFormat.MODEL_EXPLORER_FLOPS, PROFILE)
+    assert found["results"] == {"Conv_0": {"value": 6912}, "Constant_2": {"value": 0}}
+
+
+def test_model_explorer_gets_no_file_of_nothing_and_none_of_two(tmp_path):
+    nothing = replace(invented_profiles.profile_of_failure(), nodes=PROFILE.nodes)
+    for form, profiles, why in (
+        (
+            ExportFormat.MODEL_EXPLORER,
+            [nothing],
+            "no node of a model has a value .*: layers are matched",
+        ),
+        (ExportFormat.MODEL_EXPLORER_FLOPS, [invented_profiles.profile_of_failure()], "no node of a model has a value"),
+        (ExportFormat.MODEL_EXPLORER, [PROFILE, PROFILE], "one profile at a time, and these are 2"),
+        (ExportFormat.BMF, [PROFILE], "profiles cannot be exported as bmf, only as json, csv, perfetto"),
+    ):
+        with pytest.raises(InputError, match=why):
+            export_profiles(profiles, [], form, tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_json_has_everything_and_no_number_that_json_lacks():
@@ -142,7 +211,7 @@ def test_json_has_everything_and_no_number_that_json_lacks():
     assert [one["type"] for one in profile["types"]] == ["Conv", "Reorder"]
 
 
-@pytest.mark.parametrize("form", ExportFormat)
+@pytest.mark.parametrize("form", PROFILE_FORMATS)
 def test_a_file_is_not_replaced_unasked(form, tmp_path):
     path = tmp_path / "out"
     path.write_text("mine")
@@ -155,7 +224,7 @@ def test_a_file_is_not_replaced_unasked(form, tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("form", ExportFormat)
+@pytest.mark.parametrize("form", PROFILE_FORMATS)
 def test_a_place_that_cannot_be_written_to_is_a_sentence(form, tmp_path):
     (tmp_path / "file").write_text("")
     for path, why in ((tmp_path / "none" / "out", "cannot write"), (tmp_path / "file" / "out", "cannot write")):

@@ -52,7 +52,7 @@ def test_a_name_that_means_two_kinds_is_the_benchmark_and_that_is_said(store):
     [
         (
             ["nightly", "p0000001"],
-            "only things of one kind can be compared: 'nightly' is a benchmark, 'p0000001' is a profile",
+            "only things of one kind go together: 'nightly' is a benchmark, 'p0000001' is a profile",
         ),
         (["m0000001", "nightly"], "'m0000001' is a measurement, 'nightly' is a benchmark"),
         (["nightly", "nobody"], "there is no benchmark, profile or measurement 'nobody'"),

@@ -1,23 +1,38 @@
 """`enginebench list`, `show`, `remove`, `export` and `import`: what the store holds."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from enginebench_controller.cli.commands.gate import print_gate
-from enginebench_controller.cli.console import confirmed, print_answers, print_json, print_table, remark
-from enginebench_controller.cli.options import BenchmarkName, Json, Notes
+from enginebench_controller.cli.console import (
+    confirmed,
+    print_answers,
+    print_export,
+    print_json,
+    print_table,
+    remark,
+)
+from enginebench_controller.cli.options import BenchmarkName, ExportForm, Force, Json, Notes, Output
 from enginebench_controller.cli.tables import instant, print_failures, print_measurements
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.answers import answers_document
 from enginebench_controller.files.benchmark_exports import export_benchmarks, import_benchmarks
 from enginebench_controller.files.benchmarks import benchmark_document, benchmark_list_document
+from enginebench_controller.files.export_formats import ExportFormat
 from enginebench_controller.files.gates import gate_document
-from enginebench_controller.files.new_file import new_file
+from enginebench_controller.files.measurement_formats import export_measurements
+from enginebench_controller.files.new_file import kept
+from enginebench_controller.files.profile_formats import export_profiles
 from enginebench_controller.home import default_home
+from enginebench_controller.records import Measurement
+from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.answers import answers_of
+from enginebench_controller.verdicts.soundness import Soundness, left_out, soundness
 from enginebench_controller.verdicts.stored_gates import gate_of
+from enginebench_controller.verdicts.subjects import Subjects, find_subjects
 
 
 def register(app: typer.Typer) -> None:
@@ -102,19 +117,41 @@ def remove(benchmark: BenchmarkName, yes: Annotated[bool, typer.Option("--yes", 
 
 
 def export(
-    benchmarks: Annotated[list[str], typer.Argument(metavar="ID…", help="The benchmarks to export.")],
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write; stdout without it.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
+    names: Annotated[
+        list[str], typer.Argument(metavar="ID…", help="Ids, starts of ids, or names of benchmarks or profiles.")
+    ],
+    form: ExportForm = ExportFormat.JSON,
+    output: Output = None,
+    force: Force = False,
 ) -> None:
-    """Export benchmarks with their raw samples as one JSON file that `import` reads back without loss."""
+    """Export benchmarks or profiles: as JSON that `import` reads back, or for other programs.
+
+    Unknown values are null, empty or left out, never 0. A single measurement has the formats of numbers, too.
+    """
     store = default_home().store
-    document = export_benchmarks(store, [store.benchmark(name).id for name in benchmarks])
-    if output is None:
-        typer.echo(document)
+    found = find_subjects(store, names)
+    if found.also:
+        remark(f"note: {found.also}")
+    if found.profiles:
+        profiles = list({one.id: one for one in found.profiles}.values())
+        print_export(export_profiles(profiles, store.peaks(), form, output, force=force), output)
+    elif form is ExportFormat.JSON and found.benchmarks:
+        document = export_benchmarks(store, [one.id for one in found.benchmarks])
+        print_export(kept(document + "\n", output, force=force), output)
     else:
-        with new_file(output, force=force) as partial:
-            partial.write_text(document + "\n", encoding="utf-8")
-        remark(f"wrote {output}")
+        measurements, judged = _judged(store, found)
+        print_export(export_measurements(store, measurements, judged, form, output, force=force), output)
+        if not judged:
+            remark(judged.sentence)
+
+
+def _judged(store: Store, found: Subjects) -> tuple[list[Measurement], Soundness]:
+    """The measurements that were named, or all of the benchmarks that were; judged among those they were made with."""
+    benchmarks = [one.id for one in found.benchmarks] or [one.benchmark_id for one in found.measurements]
+    made = [one for benchmark in dict.fromkeys(benchmarks) for one in store.measurements(benchmark)]
+    named = {one.id for one in found.measurements or made}
+    judged = replace(soundness(made, store.models(), named), left_out=left_out(found.benchmarks))
+    return [one for one in made if one.id in named], judged
 
 
 def import_(

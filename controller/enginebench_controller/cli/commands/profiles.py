@@ -10,12 +10,21 @@ from typing import Annotated, Any
 import typer
 
 from enginebench_controller.cli.commands.flops import short
-from enginebench_controller.cli.console import UNKNOWN, concluded, confirmed, print_json, print_table, remark
-from enginebench_controller.cli.options import Json, Model, Trust
+from enginebench_controller.cli.console import (
+    UNKNOWN,
+    concluded,
+    confirmed,
+    print_export,
+    print_json,
+    print_table,
+    remark,
+)
+from enginebench_controller.cli.options import ExportForm, Force, Json, Model, Output, Trust
 from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import announcing, remind
 from enginebench_controller.cli.tables import instant
-from enginebench_controller.files.profile_formats import ExportFormat, export_profiles
+from enginebench_controller.files.export_formats import ExportFormat
+from enginebench_controller.files.profile_formats import export_profiles
 from enginebench_controller.files.profiles import import_profiles, profile_list_document, profiles_document
 from enginebench_controller.graph.analysis import is_at_most
 from enginebench_controller.graph.roofline import ABOVE_THE_ROOF, Roofline, rooflines
@@ -322,23 +331,14 @@ def remove(profile: ProfileName, yes: Annotated[bool, typer.Option("--yes", help
 @group.command("export")
 def export(
     profiles: Annotated[list[str], typer.Argument(metavar="ID…", help="Ids, starts of ids, or names.")],
-    form: Annotated[
-        ExportFormat,
-        typer.Option("--format", help="json: everything; csv and parquet: a row a layer; trace: for Perfetto."),
-    ] = ExportFormat.JSON,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write; stdout without it, but for Parquet.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
+    form: ExportForm = ExportFormat.JSON,
+    output: Output = None,
+    force: Force = False,
 ) -> None:
-    """Export profiles for other programs. Unknown values are null or empty, never 0."""
+    """Export profiles for other programs. Unknown values are null, empty or left out, never 0."""
     store = default_home().store
     found = {one.id: one for one in map(store.profile, profiles)}
-    text = export_profiles(list(found.values()), store.peaks(), form, output, force=force)
-    if text is None:
-        remark(f"wrote {output}")
-    else:
-        typer.echo(text, nl=False)
+    print_export(export_profiles(list(found.values()), store.peaks(), form, output, force=force), output)
 
 
 @group.command("import")

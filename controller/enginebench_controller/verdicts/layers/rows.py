@@ -63,14 +63,17 @@ def operator(profiles: tuple[Profile, Profile], row: Row) -> str:
 
 
 def dominant_node(profiles: tuple[Profile, Profile], row: Row) -> ProfileNode | None:
-    """The node with most operations, of those that engines do not fuse into others where there are any, else the first.
+    """The node of a row with most work; None where none is known."""
+    return node_with_most_work(_nodes(profiles, row))
+
+
+def node_with_most_work(nodes: Iterable[ProfileNode]) -> ProfileNode | None:
+    """The first of those with most operations, among those that engines do not fuse into others where there are any.
 
     A QuantizeLinear over a large tensor has more operations than the pooling behind it, and still is no more than that.
+    None of none.
     """
-    nodes = list(_nodes(profiles, row))
-    if not nodes:
-        return None
-    return max(nodes, key=lambda node: (not is_light(node.op_type), node.flops or 0))
+    return max(nodes, key=lambda node: (not is_light(node.op_type), node.flops or 0), default=None)
 
 
 def _nodes(profiles: tuple[Profile, Profile], row: Row) -> Iterator[ProfileNode]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import streamlit as st
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.files.profile_formats import ExportFormat
+from enginebench_controller.files.export_formats import ExportFormat
 from enginebench_controller.records import ModelVersion, Peak, Profile
 from enginebench_controller.store.profiles import ProfileEntry
 from enginebench_controller.verdicts.layers.advice import Severity
@@ -59,7 +59,7 @@ EXPORTS = {
     ExportFormat.JSON: ("JSON, everything", "json", "application/json"),
     ExportFormat.CSV: ("CSV, a row a layer", "csv", "text/csv"),
     ExportFormat.PARQUET: ("Parquet, a row a layer", "parquet", "application/vnd.apache.parquet"),
-    ExportFormat.TRACE: ("Trace for Perfetto", "trace.json", "application/json"),
+    ExportFormat.PERFETTO: ("Trace for Perfetto", "trace.json", "application/json"),
 }
 
 
