@@ -12,7 +12,7 @@ import invented_profiles
 import invented_sweeps
 from controller.tiny_models import save, tiny_classifier
 from controller.verdicts.pruning.passes import conv, layer, one_pass, relu
-from enginebench_controller.files.export_formats import ExportFormat
+from enginebench_controller.files.exports.formats import ExportFormat
 from enginebench_controller.home import default_home
 from enginebench_controller.store.store import Store
 from enginebench_ui.pages import PROFILE, PROFILES

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from enginebench_controller.files.export_formats import ExportFormat
+from enginebench_controller.files.exports.formats import ExportFormat
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Notes = Annotated[

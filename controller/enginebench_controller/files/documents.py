@@ -45,7 +45,7 @@ _TABLE = (
     DocumentKind("gated_benchmark", 2, "files.gates:GatedBenchmarkDocument", ("show",)),
     DocumentKind("benchmarks", 2, "files.benchmarks:BenchmarksDocument", ("list",)),
     DocumentKind(
-        *("export", 2, "files.benchmark_exports:ExportDocument", ()),
+        *("export", 2, "files.exports.benchmarks:ExportDocument", ()),
         kind="enginebench-export",
         export="enginebench export ID --output FILE",
     ),

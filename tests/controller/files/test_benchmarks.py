@@ -9,7 +9,7 @@ import pytest
 import invented
 from controller.plain import fields, series
 from enginebench_controller.errors import InputError
-from enginebench_controller.files.benchmark_exports import export_benchmarks, import_benchmarks
+from enginebench_controller.files.exports.benchmarks import export_benchmarks, import_benchmarks
 from enginebench_controller.records import Disturbance, DisturbanceKind, Measurement, Process
 from enginebench_controller.records.figures import figures
 from enginebench_controller.store.store import Store

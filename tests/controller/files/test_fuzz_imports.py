@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 import invented
 import invented_profiles
 from enginebench_controller.errors import InputError
-from enginebench_controller.files.benchmark_exports import ExportDocument, export_benchmarks, import_benchmarks
-from enginebench_controller.files.export_formats import ExportFormat
-from enginebench_controller.files.profile_formats import export_profiles
+from enginebench_controller.files.exports.benchmarks import ExportDocument, export_benchmarks, import_benchmarks
+from enginebench_controller.files.exports.formats import ExportFormat
+from enginebench_controller.files.exports.profiles import export_profiles
 from enginebench_controller.files.profiles import ProfilesDocument, import_profiles
 from enginebench_controller.files.reading import read_export
 from enginebench_controller.store.store import Store

@@ -7,8 +7,8 @@ import pytest
 
 import invented_profiles
 from enginebench_controller.errors import InputError
-from enginebench_controller.files.export_formats import ExportFormat
-from enginebench_controller.files.profile_formats import export_profiles
+from enginebench_controller.files.exports.formats import ExportFormat
+from enginebench_controller.files.exports.profiles import export_profiles
 from enginebench_controller.files.profiles import import_profiles
 from enginebench_controller.store.store import Store
 

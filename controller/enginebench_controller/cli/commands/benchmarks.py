@@ -19,13 +19,13 @@ from enginebench_controller.cli.options import BenchmarkName, ExportForm, Force,
 from enginebench_controller.cli.tables import instant, print_failures, print_measurements
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.answers import answers_document
-from enginebench_controller.files.benchmark_exports import export_benchmarks, import_benchmarks
 from enginebench_controller.files.benchmarks import benchmark_document, benchmark_list_document
-from enginebench_controller.files.export_formats import ExportFormat
+from enginebench_controller.files.exports.benchmarks import export_benchmarks, import_benchmarks
+from enginebench_controller.files.exports.formats import ExportFormat
+from enginebench_controller.files.exports.measurements import export_measurements
+from enginebench_controller.files.exports.profiles import export_profiles
 from enginebench_controller.files.gates import gate_document
-from enginebench_controller.files.measurement_formats import export_measurements
 from enginebench_controller.files.new_file import kept
-from enginebench_controller.files.profile_formats import export_profiles
 from enginebench_controller.home import default_home
 from enginebench_controller.records import Measurement
 from enginebench_controller.store.store import Store

@@ -23,8 +23,8 @@ from enginebench_controller.cli.options import ExportForm, Force, Json, Model, O
 from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import announcing, remind
 from enginebench_controller.cli.tables import instant
-from enginebench_controller.files.export_formats import ExportFormat
-from enginebench_controller.files.profile_formats import export_profiles
+from enginebench_controller.files.exports.formats import ExportFormat
+from enginebench_controller.files.exports.profiles import export_profiles
 from enginebench_controller.files.profiles import import_profiles, profile_list_document, profiles_document
 from enginebench_controller.graph.analysis import is_at_most
 from enginebench_controller.graph.roofline import ABOVE_THE_ROOF, Roofline, rooflines

@@ -3,8 +3,8 @@
 import streamlit as st
 
 from enginebench_controller.errors import EnginebenchError
-from enginebench_controller.files.benchmark_exports import export_benchmarks
 from enginebench_controller.files.csv_tables import measurements_csv
+from enginebench_controller.files.exports.benchmarks import export_benchmarks
 from enginebench_controller.home import default_home
 from enginebench_controller.jobs.control import start_job
 from enginebench_controller.jobs.record import Job

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import streamlit as st
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.files.export_formats import ExportFormat
+from enginebench_controller.files.exports.formats import ExportFormat
 from enginebench_controller.records import ModelVersion, Peak, Profile
 from enginebench_controller.store.profiles import ProfileEntry
 from enginebench_controller.verdicts.layers.advice import Severity

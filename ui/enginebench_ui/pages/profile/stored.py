@@ -9,8 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.files.export_formats import ExportFormat
-from enginebench_controller.files.profile_formats import export_profiles
+from enginebench_controller.files.exports.formats import ExportFormat
+from enginebench_controller.files.exports.profiles import export_profiles
 from enginebench_controller.records import ModelVersion, Peak, Profile
 from enginebench_controller.records.model import int8_versions
 from enginebench_controller.store.profiles import ProfileEntry

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.csv_tables import cell
-from enginebench_controller.files.export_formats import ExportFormat
+from enginebench_controller.files.exports.formats import ExportFormat
 from enginebench_controller.files.new_file import kept
 from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.records import Hint, Interval, LatencySummary, Measurement

@@ -12,9 +12,9 @@ import pytest
 
 import invented_profiles
 from enginebench_controller.errors import InputError
-from enginebench_controller.files.export_formats import ExportFormat
+from enginebench_controller.files.exports.formats import ExportFormat
+from enginebench_controller.files.exports.profiles import PROFILE_FORMATS, export_profiles
 from enginebench_controller.files.new_file import new_file
-from enginebench_controller.files.profile_formats import PROFILE_FORMATS, export_profiles
 from enginebench_controller.records import EngineRef, Peak, PeakKind, Rate
 
 STATES = ["executed", "executed", "not_executed", "optimized_away", "no_data"]

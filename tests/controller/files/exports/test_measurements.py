@@ -11,8 +11,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 import invented
 from enginebench_controller.errors import InputError
-from enginebench_controller.files.export_formats import ExportFormat
-from enginebench_controller.files.measurement_formats import export_measurements
+from enginebench_controller.files.exports.formats import ExportFormat
+from enginebench_controller.files.exports.measurements import export_measurements
 from enginebench_controller.records import EngineRef, Interval, IntervalMethod, Status
 from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.soundness import soundness

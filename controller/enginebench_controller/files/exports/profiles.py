@@ -10,10 +10,10 @@ from pathlib import Path
 
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.csv_tables import COLUMN_TYPES, layer_rows, to_csv
-from enginebench_controller.files.export_formats import ExportFormat
+from enginebench_controller.files.exports.formats import ExportFormat
+from enginebench_controller.files.exports.traces import NS_PER_US, to_trace
 from enginebench_controller.files.new_file import kept, new_file
 from enginebench_controller.files.profiles import profiles_document
-from enginebench_controller.files.traces import NS_PER_US, to_trace
 from enginebench_controller.records import Peak, Profile, ProfileNode
 from enginebench_controller.stats import layers as figures
 from enginebench_controller.store.statements import write_parquet
