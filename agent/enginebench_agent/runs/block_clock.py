@@ -23,6 +23,9 @@ READY_NS = 1_000_000
 """Whoever waits for less has found the message there, and does not know when it came."""
 
 
+FEWEST_COMPARED = 3
+"""Messages of the begin, and of the end, where there are so many."""
+
 STANDSTILL_NS = 1_000_000_000
 """By so much the agent must be late, for no reason that it knows of, to have been stopped."""
 
@@ -43,8 +46,8 @@ class BlockClock:
     def __init__(self) -> None:
         self._readings: list[_Reading] = []
         self._blocks_ns = 0
-        self._start: tuple[int, int] | None = None  # of a phase: when sent by the child's clock, when it came
-        self._first_start: tuple[int, int] | None = None
+        self._start: tuple[int, int, int] | None = None  # of a phase: when sent by the child's clock; earliest, latest
+        self._first_start: tuple[int, int, int] | None = None
         self._first_end_ns = 0  # told, on the scale that begins with the steady state
         self._first_block_end_ns = 0  # told, on the scale that begins with the first block
         self._delay_ns = FEWEST_DELAY_NS
@@ -76,7 +79,7 @@ class BlockClock:
         else:  # it was there, and to be told so took as long
             self._behind_ns += waited_ns
         if message.HasField("phase"):
-            self._start = (message.sent_ns, self._now_ns) if message.sent_ns else None
+            self._start = (message.sent_ns, self._earliest_ns, self._now_ns) if message.sent_ns else None
             self._first_start = self._first_start or self._start
         elif message.part.HasField("result") and not self._readings and self._first_start is not None:
             # A profile or a calibration has no blocks: all of it, from its first phase on, is taken for one.
@@ -99,16 +102,18 @@ class BlockClock:
     def difference_ns(self) -> tuple[int, int] | None:
         """How long blocks took by the agent's clock, and by the child's, where these differ by too much; else None.
 
-        Compared are the least delayed messages of the first quarter and of the last one. What differs must be more
-        than 5 % of the blocks between them, and that plus the longest delay that the agent has noticed in itself.
+        Compared are the least delayed messages of the first quarter and of the last one, of three each where there are
+        so many: one alone may have waited for a processor on its way, of which the agent knows nothing. What differs
+        must be more than 5 % of the blocks between them, and that plus the longest delay that the agent has noticed in
+        itself.
         """
         if len(self._readings) < 2:
             return None
-        quarter = max(1, len(self._readings) // 4)
-        early, late = _known(self._readings[:quarter]), _known(self._readings[-quarter:])
-        first, last = min(early, key=_latest_offset_ns), min(late, key=_earliest_offset_ns)
+        count = max(len(self._readings) // 4, min(FEWEST_COMPARED, len(self._readings) // 2))
+        early, late = self._readings[:count], self._readings[-count:]
+        first, last = min(early, key=_latest_offset_ns), min(_known(late), key=_earliest_offset_ns)
         slow_ns = _earliest_offset_ns(last) - _latest_offset_ns(first)
-        fast_ns = min(map(_earliest_offset_ns, early)) - min(map(_latest_offset_ns, late))
+        fast_ns = min(map(_earliest_offset_ns, _known(early))) - min(map(_latest_offset_ns, late))
         told_ns = last.blocks_ns - first.blocks_ns
         if max(slow_ns, fast_ns) <= TOLERATED_SHARE * told_ns + self._delay_ns:
             return None
@@ -127,8 +132,8 @@ class BlockClock:
         self._blocks_ns = 0
         if self._start is None:
             return 0
-        start_ns, came_ns = self._start
-        self._readings.append(_Reading(0, came_ns, came_ns, 0))
+        start_ns, earliest_ns, latest_ns = self._start
+        self._readings.append(_Reading(0, earliest_ns, latest_ns, 0))
         return sent_ns - start_ns
 
 
