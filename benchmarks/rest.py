@@ -60,6 +60,7 @@ class Round:
     alone: Blocks
     turns_disturbed: float
     alone_disturbed: float
+    machine: str
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ class Stop:
     seconds: float
     told: bool
     ratio: float
+    machine: str
 
 
 class Bench:
@@ -167,7 +169,8 @@ def spread(place: Bench, engine: str, name: str, model: Path, cores: int, order:
         found[members] = place.end(place.begin(engine, model, cores, members, seconds * (3 - members)))
     first, second = (place.blocks(one) for one in found[2])
     (alone,) = found[1]
-    return Round(engine, name, (first, second), place.blocks(alone), _disturbed(found[2]), _disturbed(found[1]))
+    disturbed = _disturbed(found[2]), _disturbed(found[1])
+    return Round(engine, name, (first, second), place.blocks(alone), *disturbed, machine())
 
 
 def stop(place: Bench, victim: str, engine: str, model: Path, cores: int, seconds: float, order: random.Random) -> Stop:
@@ -197,7 +200,7 @@ def stop(place: Bench, victim: str, engine: str, model: Path, cores: int, second
     }.get(victim, any(paused))
     which = paused.index(True) if any(paused) else 0
     medians = [statistics.median(place.blocks(one)) for one in found]
-    return Stop(victim, seconds, told, medians[which] / medians[1 - which])
+    return Stop(victim, seconds, told, medians[which] / medians[1 - which], machine())
 
 
 @contextlib.contextmanager
@@ -331,7 +334,9 @@ def main() -> None:
                 print(f"{engine}, {name}: {_spread_row(rounds()[-1:])[2:]}", flush=True)
         path, seconds = next(iter(models.values())), arguments.stop_seconds
         victims = [victim for victim in VICTIMS if victim != CLOCK or _may_set_clock()]
-        while victim := _due(victims, [each.victim for each in stops()], arguments.stops, order):
+        while victim := _due(
+            victims, [each.victim for each in stops() if each.seconds == seconds], arguments.stops, order
+        ):
             try:
                 add_line(STOPS, stop(place, victim, engines[0], path, setting.cores, seconds, order))
                 print(stops()[-1], flush=True)
@@ -340,19 +345,23 @@ def main() -> None:
     tables = {"spread": spread_table(rounds()) if rounds() else "", "stops": stop_table(stops()) if stops() else ""}
     print("\n\n".join(filter(None, tables.values())))
     if arguments.page:
-        where = f"{processor_name()}, {setting.cores} of {os.cpu_count()} processors, Python {sys.version.split()[0]}."
         for part, text in tables.items():
-            fill(PAGE, part, f"{text}\n\n{where}")
+            fill(PAGE, part, f"{text}\n\n{machine()}.")
 
 
-def rounds() -> Sequence[Round]:
-    """All that are kept, in their order."""
-    return [Round(**line) for line in kept_lines(ROUNDS)]
+def machine() -> str:
+    """What trials are of: those of another machine are no part of what is measured on this one."""
+    return f"{processor_name()}, {os.cpu_count()} processors, Python {sys.version.split()[0]}"
 
 
-def stops() -> Sequence[Stop]:
-    """All that are kept, in their order."""
-    return [Stop(**line) for line in kept_lines(STOPS)]
+def rounds(path: Path = ROUNDS) -> Sequence[Round]:
+    """All that are kept of this machine, in their order."""
+    return [one for one in (Round(**line) for line in kept_lines(path)) if one.machine == machine()]
+
+
+def stops(path: Path = STOPS) -> Sequence[Stop]:
+    """All that are kept of this machine, in their order."""
+    return [one for one in (Stop(**line) for line in kept_lines(path)) if one.machine == machine()]
 
 
 def _due(among: Sequence[str], done: Sequence[str], wanted: int, order: random.Random) -> str:

@@ -8,7 +8,7 @@ import tarfile
 import tomllib
 import zipfile
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import onnx
@@ -25,6 +25,7 @@ from benchmarks.ours import _toml  # noqa: E402
 from benchmarks.own_words import own_words  # noqa: E402
 from benchmarks.ratio import paired_ratio, spread_ratio, variation  # noqa: E402
 from benchmarks.real_files import RealModel  # noqa: E402
+from benchmarks.verdict_recordings import add_line  # noqa: E402
 
 from enginebench_controller import wire  # noqa: E402
 from enginebench_controller.home import Home  # noqa: E402
@@ -269,8 +270,23 @@ def test_the_spread_of_neighbours_leaves_out_what_processes_differ_by() -> None:
 
 def test_a_round_of_resting_is_one_row_and_stops_are_counted_by_victim() -> None:
     blocks = [1e6, 1.1e6, 0.9e6, 1e6]
-    rounds = [rest.Round("onnxruntime", "net", (blocks, blocks), blocks, 0.02, 0.01)] * 2
+    rounds = [rest.Round("onnxruntime", "net", (blocks, blocks), blocks, 0.02, 0.01, "here")] * 2
     row = rest.spread_table(rounds).splitlines()[-1]
     assert row.startswith("| onnxruntime, net | 8 | 0.000 |") and "| 2.0% | 1.0% | 1.000 " in row
-    stops = [rest.Stop("child", 20.0, True, 1.01), rest.Stop("child", 20.0, False, 0.8)]
+    stops = [rest.Stop("child", 20.0, True, 1.01, "here"), rest.Stop("child", 20.0, False, 0.8, "here")]
     assert rest.stop_table(stops).splitlines()[-1] == "| child | 20 s | 2 | 1 | 1 | 20.0% |"
+
+
+def test_stops_of_another_machine_are_no_part_of_what_is_measured_here(tmp_path):
+    path = tmp_path / "stops.jsonl"
+    here = rest.Stop("child", 20.0, told=True, ratio=1.0, machine=rest.machine())
+    for one in (here, replace(here, machine="another")):
+        add_line(path, one)
+    assert rest.stops(path) == [here]
+
+
+def test_whoever_was_stopped_least_often_is_next_until_all_were_often_enough():
+    order = random.Random(1)
+    assert rest._due(["a", "b"], ["a"], 2, order) == "b"
+    assert rest._due(["a", "b"], ["a", "b", "b"], 2, order) == "a"
+    assert rest._due(["a", "b"], ["a", "a", "b", "b"], 2, order) == ""
