@@ -254,7 +254,7 @@ def _of_values(error: typer.TyperException) -> str:
     if parameter is None or not isinstance(cause, ValidationError):
         return ""
     name = parameter.metavar if parameter.param_type_name == "argument" else parameter.opts[0]
-    return "\n".join(f"{name}: {wrong_value(problem)}" for problem in cause.errors())
+    return "\n".join(f"{name}: {wrong_value(problem).rstrip('.')}" for problem in cause.errors())
 
 
 def _in_lower_case(sentence: str) -> str:

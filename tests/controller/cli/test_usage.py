@@ -93,6 +93,12 @@ def test_the_help_says_how_many_processes_there_are_alone_and_in_turns() -> None
         ),
         (["run"], "missing argument 'MODEL… | PLAN.toml'; see `enginebench run --help`"),
         (["run", "m", "--quux"], "no such option: --quux; see `enginebench run --help`"),
+        (
+            ["export", "m", "--format", "xml"],
+            "--format: 'xml' is not one of 'json', 'csv', 'parquet', 'perfetto', 'model-explorer', "
+            "'model-explorer-flops', 'gab', 'gab-bigger', 'bmf', 'otava', 'openmetrics'; "
+            "see `enginebench export --help`",
+        ),
         (["frobnicate"], "no such command 'frobnicate'; see `enginebench --help`"),
     ],
 )
