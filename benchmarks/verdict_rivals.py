@@ -4,6 +4,7 @@ Base is measured, then head, with each tool's own defaults but for the time. Wor
 median, or a mean beyond its own ±, more than 1 % above base's. Trials are kept as they end, and go on where they were.
 """
 
+import importlib.util
 import json
 import random
 import shutil
@@ -105,13 +106,21 @@ RIVALS: Mapping[str, Callable[[Setting, Path, Path, Path], tuple[float, bool]]] 
     "pytest-benchmark": _pytest_benchmark,
     "hyperfine": _hyperfine,
 }
+IS_HERE: Mapping[str, Callable[[], bool]] = {
+    "pytest-benchmark": lambda: importlib.util.find_spec("pytest_benchmark") is not None,
+    "hyperfine": lambda: shutil.which("hyperfine") is not None,
+}
+"""The rivals that an environment of ours has not by itself."""
 
 
 def measure(folder: Path, count: int) -> None:
     """Try each rival so often on each case; what is not installed is left out."""
     setting = make_setting(rounds=1, seconds=SECONDS, block_s=1)
     files = model_files(MODEL)
-    there = [name for name in RIVALS if name != "hyperfine" or shutil.which(name)]
+    missing = {name for name, is_here in IS_HERE.items() if not is_here()}
+    if missing:
+        print(f"Not installed and left out: {', '.join(sorted(missing))}.", flush=True)
+    there = [name for name in RIVALS if name not in missing]
     wanted = [(rival, case) for rival in there for case in CASES]
     while due := _due(kept(folder), wanted, count):
         rival, case = random.choice(due)  # noqa: S311  # an order, not a secret
