@@ -6,6 +6,7 @@
 #   make check   formatter, linter, types, import contracts, generated code: what is quick
 #   make ui      the pages over what `make demo` measured
 #   make screenshots    pictures of every page, for docs/ and for designers: about fifteen minutes
+#   make site    the guide, the reference and the evidence as a site, in .site
 #   make docs    the pages and schemas that are printed from tables in the code
 #   make audit    whether a dependency has a known vulnerability; needs the internet
 #   make exports-test    exports read back by the programs they are for: ten minutes, most of them installing those
@@ -39,7 +40,7 @@ STARTING := integration browser plugins
 DURATIONS := --durations 30 --durations-min 5
 
 .PHONY: demo test quick check ui setup format proto released-wire docs audit screenshots browser ssh-server wheels-check benchmarks \
-  exports-test soak storm fuzz faults clean
+  exports-test site soak storm fuzz faults clean
 
 demo: setup
 	$(BIN)/enginebench demo
@@ -83,6 +84,15 @@ audit: $(AUDIT)
 $(AUDIT):
 	$(PYTHON) -m venv .venvs/audit
 	.venvs/audit/bin/python $(PIP_INSTALL) pip-audit
+	touch $@
+
+# A link that leads nowhere, or a page that no list names, ends it.
+site: .venvs/site/bin/sphinx-build
+	$< --fail-on-warning --keep-going --builder html docs .site
+
+.venvs/site/bin/sphinx-build:
+	$(PYTHON) -m venv .venvs/site
+	.venvs/site/bin/python $(PIP_INSTALL) sphinx==9.0.4 myst-parser==5.2.0 furo==2025.12.19
 	touch $@
 
 docs: $(VENV)/.stamp

@@ -22,13 +22,14 @@ def screens(home: Home) -> Mapping[str, str]:
     fast = profiles[BASELINE, "openvino"]
     pruned = next((one for one in store.profiles() if one.imposed_sparsity == 0), fast)
     return {
+        "home": "",
         "projects": "projects",
         "targets": "targets",
         "new-benchmark": f"new-benchmark?model={fast.model_digest[:12]}&batches_on=true&cores_on=true",
         "new-profile": f"new-profile?model={fast.model_digest[:12]}",
         "jobs": "jobs",
         **dict([("job", f"job?id={one.id}") for one in jobs(home)][:1]),
-        "benchmarks": "",
+        "benchmarks": "benchmarks",
         "benchmark-baseline": f"benchmark?id={grid}",
         "benchmark-cores": f"benchmark?id={grid}&view=cores",
         "benchmark-batches": f"benchmark?id={grid}&view=batches",

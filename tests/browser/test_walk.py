@@ -12,11 +12,11 @@ from enginebench_controller.home import Home
 
 pytestmark = [pytest.mark.xdist_group("pages"), pytest.mark.slow, pytest.mark.timeout(900)]
 
-PAGES = {
-    "Bench": ("Projects", "Targets and engines"),
-    "Measure": ("New benchmark", "New profile", "Jobs"),
-    "Results": ("Benchmarks", "Profiles", "Compare", "Ladders", "Search by SQL"),
-}
+PAGES = (
+    *("Home", "Benchmarks", "Profiles", "Compare", "Ladders", "Search by SQL"),
+    *("New benchmark", "New profile", "Jobs"),
+    *("Projects", "Targets and engines"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -24,19 +24,46 @@ def views(real_home):
     return screens(Home(real_home))
 
 
-def test_the_menu_leads_to_every_page(page, real_pages):
+def test_the_sidebar_leads_to_every_page(page, real_pages):
     go(page, real_pages, "")
-    for section, names in PAGES.items():
-        for name in names:
-            page.get_by_role("button", name=section, exact=True).click()
-            page.get_by_role("menuitem", name=name).click()
-            settled(page)
-            expect(page).to_have_title(re.compile(re.escape(name)))
-            assert page.locator("h1").count() == 1
+    for name in PAGES:
+        page.get_by_test_id("stSidebarNav").get_by_role("link", name=name, exact=True).click()
+        expect(page).to_have_title(re.compile(re.escape(name)))
+        settled(page)
+        assert page.locator("h1").count() == 1
+
+
+def test_on_a_phone_the_sidebar_opens_and_closes_behind_the_page_that_was_chosen(open_page, real_pages):
+    page = go(open_page(width=390, height=844), real_pages, "")
+    expect(page.get_by_test_id("stSidebarNav")).not_to_be_in_viewport()
+    page.get_by_test_id("stExpandSidebarButton").click()
+    page.get_by_test_id("stSidebarNav").get_by_role("link", name="Compare", exact=True).click()
+    expect(page).to_have_title(re.compile("Compare"))
+    settled(page)
+
+
+def test_home_tells_what_was_measured_last_and_leads_on(page, real_pages):
+    go(page, real_pages, "")
+    expect(page.locator(".st-key-answer")).to_be_visible()
+    expect(page.get_by_role("heading", name="Targets")).to_be_visible()
+    page.get_by_role("link", name="Measure something").click()
+    expect(page.get_by_role("heading", name="New benchmark")).to_be_visible()
+
+
+def test_a_cell_of_the_matrix_opens_its_baseline(page, real_pages, views):
+    go(page, real_pages, views["benchmark-cores"])
+    cell = page.get_by_role("button", name=re.compile("^torch .*batch 2, 1 core:"))
+    cell.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name=re.compile("^Batch 2 on 1 core: torch"))).to_be_visible()
+    settled(page)
+    assert {"batch=2", "cores=1"} <= set(re.split("[?&]", page.url))
+    assert "view=" not in page.url
+    expect(page.locator("[aria-current=true]")).to_have_count(1)
 
 
 def test_a_benchmark_is_found_and_its_scaling_seen(page, real_pages):
-    go(page, real_pages, "")
+    go(page, real_pages, "benchmarks")
     page.get_by_placeholder("Name, id, model, engine or target").fill("side by")
     page.keyboard.press("Enter")
     expect(page.get_by_text("1 of 4 benchmarks")).to_be_visible()

@@ -9,7 +9,7 @@ from enginebench_controller.home import default_home
 from enginebench_controller.jobs.control import jobs
 from enginebench_controller.records import Configuration
 from enginebench_controller.store.store import Store
-from enginebench_ui.pages import BENCHMARK
+from enginebench_ui.pages import BENCHMARK, BENCHMARKS
 from histories import Change, keep_history
 from opened_pages import opened, texts
 
@@ -86,14 +86,14 @@ def test_a_link_opens_the_searched_list_at_its_page(store):
         one = invented.benchmark(f"b{number:07}", f"run {number}")
         store.add_benchmark(replace(one, created_at_unix_ns=invented.CREATED_NS + number))
 
-    assert entries(opened())[0] == "run 44"
-    assert entries(opened(page="3")) == ["run 4", "run 3", "run 2", "run 1", "run 0"]
-    assert entries(opened(search="run b0000004")) == ["run 4"]
+    assert entries(opened(BENCHMARKS))[0] == "run 44"
+    assert entries(opened(BENCHMARKS, page="3")) == ["run 4", "run 3", "run 2", "run 1", "run 0"]
+    assert entries(opened(BENCHMARKS, search="run b0000004")) == ["run 4"]
 
 
 def test_a_search_without_a_result_says_what_was_searched(store):
     store.add_benchmark(invented.benchmark())
-    app = opened()
+    app = opened(BENCHMARKS)
 
     app.text_input[0].set_value("[nothing] like it").run()
 

@@ -91,6 +91,9 @@ def _command(host: str, port: int) -> list[str]:
         # a large store leaves in memory. Python collects by itself as well.
         "runner.postScriptGC": "false",
         "browser.gatherUsageStats": "false",
+        # Streamlit's own is red, which says that something is wrong.
+        "theme.light.primaryColor": "#1F6FB5",
+        "theme.dark.primaryColor": "#5AA9E6",
         "client.showErrorDetails": "none",
         "client.showErrorLinks": "false",
         "client.toolbarMode": "minimal",

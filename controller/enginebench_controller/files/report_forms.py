@@ -25,6 +25,13 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[object]], numbers: Se
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def folded(summary: str, parts: Iterable[str]) -> Iterator[str]:
+    """Parts that GitHub and GitLab show once their summary, a sentence of ours, is pressed."""
+    yield f"<details><summary>{summary}</summary>"
+    yield from parts
+    yield "</details>"
+
+
 _MOST = 30
 
 

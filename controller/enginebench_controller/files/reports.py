@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from enginebench_controller.files.junit import junit
-from enginebench_controller.files.report_forms import cell, checks_markdown, render, table
+from enginebench_controller.files.palette import EngineLooks
+from enginebench_controller.files.report_forms import cell, checks_markdown, folded, render, table
 from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.records import Measurement
 from enginebench_controller.verdicts.answers import Answer
@@ -88,8 +89,8 @@ def benchmark_markdown(
 ) -> str:
     """A summary for the page of a CI job; `missing` and `answers` as for the page."""
     parts = [f"## {cell(title)}", "\n".join(_answer(one) for one in answers), *checks_markdown(checks)]
-    parts.append(table(_HEADINGS, map(_benchmarks_row, compared), numbers=(3, 5, 6, 8)))
     parts += ["\n".join(f"> **Note:** {cell(remark)}  " for remark in [*missing, *_remarks(compared)])]
+    parts += folded("Every pair", [table(_HEADINGS, map(_benchmarks_row, compared), numbers=(3, 5, 6, 8))])
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -171,12 +172,14 @@ class PairPart:
     sure: str
 
 
-def profile_html(comparison: ProfileComparison, checks: Sequence[Check] = ()) -> str:
-    """One self-contained page of everything that a comparison knows."""
+def profile_html(comparison: ProfileComparison, checks: Sequence[Check] = (), looks: EngineLooks | None = None) -> str:
+    """One self-contained page of everything that a comparison knows, its sides in the colours of their engines."""
+    looks = looks or EngineLooks()
     return render(
         "profiles.html.j2",
-        title=f"Profiles compared: {' and '.join(one.name for one in comparison.profiles)}",
+        title=_title(comparison),
         sides=[(letter(place), _label(comparison, place)) for place in range(len(comparison.profiles))],
+        looks=looks.of_sides(*(one.engine.name for one in comparison.profiles[:2])),
         figures=_figures(comparison),
         comparison=comparison,
         parts_of_page=[_part(comparison, place, pair) for place, pair in enumerate(comparison.pairs, start=1)],
@@ -190,6 +193,14 @@ def profile_html(comparison: ProfileComparison, checks: Sequence[Check] = ()) ->
             for side in (row.first, row.second)
         ),
     )
+
+
+def _title(comparison: ProfileComparison) -> str:
+    """What was compared: "zoo:squeezenet: openvino 2026.4.1 against onnxruntime 1.31.1"."""
+    models = list(dict.fromkeys(one.model_name for one in comparison.profiles))
+    if len(models) == 1:
+        return f"{models[0]}: {' against '.join(engine_label(one) for one in comparison.profiles)}"
+    return " against ".join(f"{one.model_name} on {engine_label(one)}" for one in comparison.profiles)
 
 
 def _label(comparison: ProfileComparison, place: int) -> str:
@@ -217,7 +228,7 @@ def _part(comparison: ProfileComparison, place: int, pair: ProfilePair) -> PairP
 
 
 def _cards(pair: ProfilePair, other: str) -> list[FigureCard]:
-    medians = [milliseconds(one.unprofiled_latency_ns) for one in (pair.first, pair.second)]
+    medians = [milliseconds(one.unprofiled_latency_ns) for one in pair.sides]
     shares = pair.coverage.shares
     return [
         _latency_card(pair, other, medians),
@@ -294,22 +305,31 @@ def profile_markdown(comparison: ProfileComparison, checks: Sequence[Check] = ()
 
 
 def _parts(comparison: ProfileComparison, checks: Sequence[Check]) -> Iterator[str]:
-    yield "## Profiles compared"
+    yield f"## {cell(_title(comparison))}"
+    yield "\n".join(f"- **{cell(sentence)}**" for sentence in _latency_sentences(comparison))
     yield from checks_markdown(checks)
     if comparison.remarks:
         yield "\n".join(f"> **Not alike:** {cell(remark)}  " for remark in comparison.remarks)
-    sides = [letter(place) for place in range(len(comparison.profiles))]
-    yield table(["", *sides], [[one.name, *one.values] for one in summary(comparison.profiles)])
-    for place, pair in enumerate(comparison.pairs, start=1):
-        yield from _pair(pair, letter(place))
     if comparison.advice:
         yield "### Advice"
         yield "\n".join(f"- {cell(one.sentence)}: {cell(one.remedy)}" for one in comparison.advice)
+    sides = [letter(place) for place in range(len(comparison.profiles))]
+    yield from folded(
+        "What was compared", [table(["", *sides], [[one.name, *one.values] for one in summary(comparison.profiles)])]
+    )
+    for place, pair in enumerate(comparison.pairs, start=1):
+        yield f"### {letter(place)} against A"
+        yield f"{cell(joined_sentence(pair, letter(place)))}. {cell(verdicts(pair))}; {cell(how_sure(pair))}."
+        yield from folded(f"Types and layers, {letter(place)} against A", _tables(pair, letter(place)))
 
 
-def _pair(pair: ProfilePair, other: str) -> Iterator[str]:
-    yield f"### {other} against A"
-    yield f"{cell(joined_sentence(pair, other))}. {cell(verdicts(pair))}; {cell(how_sure(pair))}."
+def _latency_sentences(comparison: ProfileComparison) -> Iterator[str]:
+    for place, pair in enumerate(comparison.pairs, start=1):
+        card = _latency_card(pair, letter(place), [milliseconds(one.unprofiled_latency_ns) for one in pair.sides])
+        yield f"{letter(place)} against A, {card.name}: {card.value} ({card.note})"
+
+
+def _tables(pair: ProfilePair, other: str) -> Iterator[str]:
     yield table(
         ["operator", "A ms", "A %", "A layers", f"{other} ms", f"{other} %", f"{other} layers"],
         [

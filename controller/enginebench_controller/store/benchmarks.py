@@ -159,6 +159,12 @@ _LADDERS = """
     WHERE plan->>'$.ladder' IS NOT NULL
     ORDER BY benchmarks.created_at_unix_ns DESC, id"""
 
+_ENGINES = """
+    SELECT engine FROM (
+        SELECT engine, created_at_unix_ns FROM measurements JOIN benchmarks ON benchmarks.id = benchmark_id
+        UNION ALL SELECT engine, created_at_unix_ns FROM profiles
+    ) GROUP BY engine ORDER BY min(created_at_unix_ns), engine"""
+
 
 class BenchmarkStore(StoreFile):
     """What is kept of benchmarks; each is removed with its measurements."""
@@ -216,6 +222,11 @@ class BenchmarkStore(StoreFile):
             reruns = rows(connection, _RERUNS, benchmark_id)
             comparable = rows(connection, _COMPARABLE, benchmark_id, benchmark_id, most)
         return Relatives(tuple(map(from_benchmark_row, reruns)), tuple(map(from_benchmark_row, comparable)))
+
+    def engine_names(self) -> tuple[str, ...]:
+        """Return the names of all engines that anything was measured or profiled with, the one met first first."""
+        with self._reading() as connection:
+            return tuple(row["engine"] for row in rows(connection, _ENGINES))
 
     def ladders(self) -> tuple[LadderEntry, ...]:
         """Return all ladders, newest first."""

@@ -6,6 +6,7 @@ import pytest
 
 import invented_ladders
 from enginebench_controller.files.ladders import write_chart
+from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.store.benchmarks import LadderEntry
 from enginebench_controller.verdicts.ladder import ladder_of
 from enginebench_ui.pages.ladders.shapes import (
@@ -47,7 +48,7 @@ def test_the_same_ladder_is_judged_by_its_latency():
 def test_large_numbers_stand_in_full_on_the_page_and_in_a_file(tmp_path):
     climbed = ladder(throughput=12345.6)
     drawn = bars(climbed, Measure.THROUGHPUT)
-    figure = ladder_figure(drawn, Measure.THROUGHPUT)
+    figure = ladder_figure(drawn, Measure.THROUGHPUT, EngineLooks())
     assert any("12,346 FPS" in note.text for note in figure.layout.annotations)
     assert "g}" not in figure.data[0].hovertemplate
     write_chart(climbed, tmp_path / "ladder.svg")
@@ -68,7 +69,7 @@ def test_a_rung_that_is_missing_or_failed_has_no_bar_but_a_reason():
         assert (failed.value, gpu.value) == (None, None)
         assert failed.missing.startswith("failed: the engine's process was killed")
         assert gpu.missing == f"not available: {invented_ladders.NO_GPU}"
-        figure = ladder_figure(drawn, measure)
+        figure = ladder_figure(drawn, measure, EngineLooks())
         assert list(figure.data[0].x)[2:] == [None, None]
         words = " ".join(note.text for note in figure.layout.annotations)
         assert "not available: openvino on" in words
@@ -77,8 +78,8 @@ def test_a_rung_that_is_missing_or_failed_has_no_bar_but_a_reason():
 
 
 def test_whiskers_stand_only_where_an_interval_is_known():
-    assert len(ladder_figure(bars(ladder(), Measure.THROUGHPUT), Measure.THROUGHPUT).data[1].x) == 3
-    assert not ladder_figure(bars(ladder(), Measure.LATENCY), Measure.LATENCY).data[1].x
+    assert len(ladder_figure(bars(ladder(), Measure.THROUGHPUT), Measure.THROUGHPUT, EngineLooks()).data[1].x) == 3
+    assert not ladder_figure(bars(ladder(), Measure.LATENCY), Measure.LATENCY, EngineLooks()).data[1].x
 
 
 def test_the_table_has_every_rung_with_unknown_as_none():
@@ -105,7 +106,7 @@ def test_names_are_only_text_and_a_long_reason_stays_within_its_rung():
     hostile = "<b>x</b>" + "y" * 1000
     climbed = ladder()
     rungs = tuple(replace(rung, title=hostile, reason=hostile) for rung in climbed.rungs)
-    figure = ladder_figure(bars(replace(climbed, rungs=rungs), Measure.THROUGHPUT), Measure.THROUGHPUT)
+    figure = ladder_figure(bars(replace(climbed, rungs=rungs), Measure.THROUGHPUT), Measure.THROUGHPUT, EngineLooks())
     assert not any("<b>x" in note.text for note in figure.layout.annotations)
     assert max(note.text.count("<br>") for note in figure.layout.annotations) <= 1
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.records import EngineRef, Peak, PeakKind, Rate
 from enginebench_ui.pages.targets.shapes import (
     bandwidth_figure,
@@ -40,7 +41,7 @@ def test_the_best_of_each_engine_on_so_many_cores_of_one_target_are_shown():
 
 
 def test_operations_are_bars_by_precision_with_intervals():
-    figure = operations_figure([INT8, F32, OTHER])
+    figure = operations_figure([INT8, F32, OTHER], EngineLooks())
 
     assert bars(figure) == {("openvino 2026.4", "int8", "f32"): (200, 90), ("onnxruntime 1.31 (legacy)", "f32"): (10,)}
     assert list(figure.layout.xaxis.categoryarray) == ["f32", "int8"]
@@ -48,29 +49,32 @@ def test_operations_are_bars_by_precision_with_intervals():
 
 
 def test_winograd_is_a_bar_of_its_own_only_where_it_is_faster():
-    assert ("openvino 2026.4, Winograd", "f32") in bars(operations_figure([F32, WINOGRAD]))
+    assert ("openvino 2026.4, Winograd", "f32") in bars(operations_figure([F32, WINOGRAD], EngineLooks()))
     slower = replace(WINOGRAD, rate=Rate(1e9, 1e9, 1e9, 9))
-    assert len(operations_figure([F32, slower]).data) == 1
+    assert len(operations_figure([F32, slower], EngineLooks()).data) == 1
 
 
 def test_bandwidth_is_a_line_over_the_size_of_the_data():
     large = replace(MEMORY, working_set_bytes=1 << 28, rate=Rate(1e9, 1e9, 1e9, 9))
 
-    (line,) = bandwidth_figure([large, MEMORY, F32]).data
+    (line,) = bandwidth_figure([large, MEMORY, F32], EngineLooks()).data
 
     assert (line.x, line.y) == ((1 << 20, 1 << 28), (5, 1))
-    assert list(bandwidth_figure([large]).layout.xaxis.ticktext) == ["256 MiB"]
+    assert list(bandwidth_figure([large], EngineLooks()).layout.xaxis.ticktext) == ["256 MiB"]
 
 
 def test_an_engine_has_one_colour_in_both_charts():
     found = [F32, OTHER, replace(MEMORY, engine=OTHER.engine)]
 
-    assert operations_figure(found).data[1].marker.color == bandwidth_figure(found).data[0].line.color
+    assert (
+        operations_figure(found, EngineLooks()).data[1].marker.color
+        == bandwidth_figure(found, EngineLooks()).data[0].line.color
+    )
 
 
 def test_without_a_rate_there_is_no_chart_and_the_table_says_why():
-    assert operations_figure([CANNOT, MEMORY]) is None
-    assert bandwidth_figure([CANNOT, F32]) is None
+    assert operations_figure([CANNOT, MEMORY], EngineLooks()) is None
+    assert bandwidth_figure([CANNOT, F32], EngineLooks()) is None
     (row,) = operation_rows([CANNOT, MEMORY])
     assert (row["Precision"], row["Gop/s"], row["Remark"]) == ("bf16", None, "not available: cannot")
 
@@ -91,4 +95,4 @@ def test_rows_have_units_intervals_and_remarks():
 def test_names_do_not_speak_html():
     hostile = replace(F32, engine=EngineRef("<b>x</b>", "default", None), what="<i>")
 
-    assert operations_figure([hostile]).data[0].name == "&lt;b&gt;x&lt;/b&gt;"
+    assert operations_figure([hostile], EngineLooks()).data[0].name == "&lt;b&gt;x&lt;/b&gt;"

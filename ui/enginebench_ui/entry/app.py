@@ -8,13 +8,20 @@ from enginebench_ui import pages
 
 # A picture of our own: for a Material symbol or an emoji the browser would ask a server elsewhere.
 ICON = str(Path(__file__).with_name("icon.svg"))
+LOGO = str(Path(__file__).with_name("logo.svg"))
 
 st.set_page_config(page_icon=ICON, layout="wide")
 page = st.navigation(
     {
-        "Bench": [
-            st.Page(pages.PROJECTS, title="Projects", icon=":material/deployed_code:", url_path="projects"),
-            st.Page(pages.TARGETS, title="Targets and engines", icon=":material/dns:", url_path="targets"),
+        "": [st.Page(pages.HOME, title="Home", icon=":material/home:", default=True)],
+        "Results": [
+            st.Page(pages.BENCHMARKS, title="Benchmarks", icon=":material/speed:", url_path="benchmarks"),
+            st.Page(pages.BENCHMARK, title="Benchmark", url_path="benchmark", visibility="hidden"),
+            st.Page(pages.PROFILES, title="Profiles", icon=":material/layers:", url_path="profiles"),
+            st.Page(pages.PROFILE, title="Profile", url_path="profile", visibility="hidden"),
+            st.Page(pages.COMPARE, title="Compare", icon=":material/compare_arrows:", url_path="compare"),
+            st.Page(pages.LADDERS, title="Ladders", icon=":material/stairs:", url_path="ladders"),
+            st.Page(pages.SEARCH, title="Search by SQL", icon=":material/database:", url_path="search"),
         ],
         "Measure": [
             st.Page(pages.NEW_BENCHMARK, title="New benchmark", icon=":material/add_chart:", url_path="new-benchmark"),
@@ -23,19 +30,14 @@ page = st.navigation(
             # Hidden in the menu: they show the one thing that their address names, such as …/benchmark?id=ID
             st.Page(pages.JOB, title="Job", url_path="job", visibility="hidden"),
         ],
-        "Results": [
-            st.Page(pages.BENCHMARKS, title="Benchmarks", icon=":material/speed:", url_path="benchmarks", default=True),
-            st.Page(pages.BENCHMARK, title="Benchmark", url_path="benchmark", visibility="hidden"),
-            st.Page(pages.PROFILES, title="Profiles", icon=":material/layers:", url_path="profiles"),
-            st.Page(pages.PROFILE, title="Profile", url_path="profile", visibility="hidden"),
-            st.Page(pages.COMPARE, title="Compare", icon=":material/compare_arrows:", url_path="compare"),
-            st.Page(pages.LADDERS, title="Ladders", icon=":material/stairs:", url_path="ladders"),
-            st.Page(pages.SEARCH, title="Search by SQL", icon=":material/database:", url_path="search"),
+        "Bench": [
+            st.Page(pages.PROJECTS, title="Projects", icon=":material/deployed_code:", url_path="projects"),
+            st.Page(pages.TARGETS, title="Targets and engines", icon=":material/dns:", url_path="targets"),
         ],
     },
-    position="top",
+    expanded=True,
 )
 st.set_page_config(page_title=f"{page.title} · enginebench")
-# A chart in a column that is 405.33 pixels wide is told 405.328 and then 405.328125, and drawn for each.
-st.html("<style>[data-testid=stVerticalBlock] { max-width: round(down, 100%, 1px); }</style>")
+st.logo(LOGO, size="large", icon_image=ICON)
+st.html(Path(__file__).with_name("app.css"))
 page.run()

@@ -11,6 +11,7 @@ def _page(name: str) -> Path:
     return Path(__file__).with_name(name) / "page.py"
 
 
+HOME = _page("home")
 PROJECTS = _page("projects")
 TARGETS = _page("targets")
 NEW_BENCHMARK = _page("new_benchmark")

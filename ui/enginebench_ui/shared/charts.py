@@ -6,24 +6,23 @@ Streamlit would give them by a template, made anew for each of the two times tha
 compares templates by identity only, takes the second for another chart, and draws all of it once more.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import plotly.graph_objects as go
 import plotly.io
 
-SERIES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C6BB1", "#999999")
-"""For series that have no order and no meaning of their own: engines, configurations."""
+from enginebench_controller.files.palette import HUES
 
-FIRST = "#E69F00"
-"""The side A of a comparison."""
-
-SECOND = "#CC79A7"
-"""The side B; more than two sides go on in `SERIES`."""
+SERIES = HUES
+"""For series that have no order and no meaning of their own, such as types of layers. Engines have looks of theirs."""
 
 SWEET_SPOT = "#0072B2"
 """The point with the best throughput within the latency threshold."""
+
+NEUTRAL = "#5C6F82"
+"""What is counted in a model, and is no engine's."""
 
 BETTER = "#009E73"
 WORSE = "#D55E00"
@@ -56,6 +55,18 @@ def margins(top_px: int, *, legend_rows: int = 0) -> dict[str, int]:
     Axes and legends that need more take it (`automargin`), but then Plotly lays the whole figure out once more.
     """
     return {"l": 82, "r": 10, "t": top_px, "b": 98 + 23 * legend_rows if legend_rows else 66}
+
+
+MOST_LINEAR = 20
+"""Values that span more are drawn on a logarithmic axis: on a linear one the smallest would lie on the ground."""
+
+
+def value_axis(title: str, values: Iterable[float | None]) -> dict[str, Any]:
+    """Return the axis of values that begins at 0, or a logarithmic one where they span too much for that."""
+    known = [value for value in values if value]
+    if known and min(known) > 0 and max(known) > MOST_LINEAR * min(known):
+        return {"title": f"{title} (log)", "type": "log", "exponentformat": "none"}
+    return {"title": title, "rangemode": "tozero"}
 
 
 def dress(figure: go.Figure, palette: Theme) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import streamlit as st
 
+from enginebench_ui.shared.showing import row_cards
 from enginebench_ui.shared.text import Row
 
 _BETWEEN = ","
@@ -129,6 +130,7 @@ def select_rows(
         selection_default={"selection": {"rows": [place for place, one in enumerate(ids) if one in addressed]}},
         alt=alt,
     )
+    row_cards(rows, len(rows), key, columns=columns)
     return [ids[place] for place in sorted(state.selection.rows) if place < len(ids)]
 
 

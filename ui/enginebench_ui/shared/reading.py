@@ -12,6 +12,7 @@ from typing import ParamSpec, TypeVar
 import streamlit as st
 
 from enginebench_controller.errors import EnginebenchError, InputError, ModelError
+from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.graph.analysis import CountedModel, counted_model
 from enginebench_controller.home import Home, default_home
 from enginebench_controller.models.library import ModelLibrary
@@ -20,7 +21,10 @@ from enginebench_controller.store.benchmarks import BenchmarkPage
 from enginebench_controller.store.measurements import Headline, MeasuredCell
 from enginebench_controller.store.models import Project
 from enginebench_controller.store.profiles import ProfileEntry
-from enginebench_controller.store.store import Store
+from enginebench_controller.store.store import BenchmarkBundle, Store
+from enginebench_controller.verdicts.answers import Answer, answers_of
+from enginebench_controller.verdicts.gate_results import GateResult
+from enginebench_controller.verdicts.stored_gates import gate_of
 from enginebench_ui.shared.text import inert
 from enginebench_ui.shared.versions import KnownVersion, merged
 
@@ -85,6 +89,26 @@ def versions() -> dict[str, KnownVersion]:
     return _versions(*place(), str(home.path), home.library.generation())
 
 
+def bundle(benchmark_id: str) -> BenchmarkBundle:
+    """Return one benchmark, without samples. Raises `InputError` when there is none."""
+    return _bundle(*place(), benchmark_id)
+
+
+def answers(benchmark_id: str) -> tuple[Answer, ...]:
+    """Return which is fastest of each group of a benchmark that people compare, in a sentence."""
+    return _answers(*place(), benchmark_id)
+
+
+def gated(benchmark_id: str) -> GateResult | None:
+    """Return what a gate found; None for a benchmark that is no gate, or has nothing measured of one side."""
+    return _gated(*place(), benchmark_id)
+
+
+def engine_looks() -> EngineLooks:
+    """Return what colour and marker each engine has on every page."""
+    return _engine_looks(*place())
+
+
 def peaks() -> tuple[Peak, ...]:
     """Return what the last calibration of each engine, version, device and number of cores found, on all targets."""
     return _peaks(*place())
@@ -111,6 +135,28 @@ def _versions(path: str, generation: str, home: str, library_generation: str) ->
     library = Home(Path(home)).library
     kept = library.versions()
     return merged(store_at(path).models(), kept, {one.digest: library.weights(one) for one in kept})
+
+
+@kept(8)
+def _bundle(path: str, generation: str, benchmark_id: str) -> BenchmarkBundle:
+    return store_at(path).bundle(benchmark_id, with_samples=False)
+
+
+@kept(8)
+def _answers(path: str, generation: str, benchmark_id: str) -> tuple[Answer, ...]:
+    found, own = _bundle(path, generation, benchmark_id), store_at(path)
+    return answers_of(own, found.benchmark, found.measurements, own.models())
+
+
+@kept(8)
+def _gated(path: str, generation: str, benchmark_id: str) -> GateResult | None:
+    benchmark = _bundle(path, generation, benchmark_id).benchmark
+    return gate_of(default_home(), benchmark) if benchmark.plan.get("gate") else None
+
+
+@kept(4)
+def _engine_looks(path: str, generation: str) -> EngineLooks:
+    return EngineLooks(store_at(path).engine_names())
 
 
 @kept(64)

@@ -1,5 +1,7 @@
 """One way to show a chart, a table and an empty page, so that each page offers the same with them."""
 
+import html
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -7,8 +9,10 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from enginebench_controller.verdicts.answers import Answer, AnswerOutcome
+from enginebench_ui.pages import BENCHMARK
+from enginebench_ui.shared.benchmarks import BenchmarkView
 from enginebench_ui.shared.charts import DARK, LIGHT, dress
-from enginebench_ui.shared.text import Row, cells, inert
+from enginebench_ui.shared.text import Row, cells, inert, number
 
 _MOST_ROWS_PX = 560
 
@@ -44,28 +48,88 @@ def table(
     """Show rows that a person can sort, search, and save as CSV with the toolbar; what is unknown shows as a dash."""
     shown = [cells(row) for row in rows]
     tall = len(shown) > 14 and height == "content"
-    st.dataframe(
-        shown,
-        key=key,
-        hide_index=True,
-        placeholder="–",
-        column_config=dict(columns or {}),
-        height=_MOST_ROWS_PX if tall else height,
-    )
+    with st.container(key=f"table-of-{key}"):
+        st.dataframe(
+            shown,
+            key=key,
+            hide_index=True,
+            placeholder="–",
+            column_config=dict(columns or {}),
+            height=_MOST_ROWS_PX if tall else height,
+        )
+    row_cards(shown, len(shown), key, columns=columns)
+
+
+MOST_CARDS = 60
+
+
+def row_cards(rows: Sequence[Row], total: int, key: str, *, columns: Mapping[str, Any] | None = None) -> None:
+    """Show a card a row to those whose screen is too narrow for the table; at most `MOST_CARDS` of `total` rows."""
+    if not rows:
+        return
+    with st.container(key=f"cards-of-{key}"):
+        st.html(cards_html(rows[:MOST_CARDS], columns or {}))
+        if total > MOST_CARDS:
+            st.caption(f"The first {MOST_CARDS} of {total:,} rows; a wider screen shows all.")
+
+
+def cards_html(rows: Sequence[Row], columns: Mapping[str, Any]) -> str:
+    """Return a closed card a row, named by its first three values; opened it lists all, with names escaped."""
+    return f'<div class="eb-cards">{"".join(_card(row, columns) for row in rows)}</div>'
+
+
+def _card(row: Row, columns: Mapping[str, Any]) -> str:
+    told = [(name, _as_shown(value, columns.get(name))) for name, value in row.items() if not _is_unknown(value)]
+    heading = " · ".join(text for _, text in told[:3])
+    facts = "".join(f"<dt>{html.escape(name)}</dt><dd>{html.escape(text)}</dd>" for name, text in told)
+    return f"<details><summary>{html.escape(heading)}</summary><dl>{facts}</dl></details>"
+
+
+def _is_unknown(value: Any) -> bool:
+    return value is None or value == "" or value != value  # noqa: PLR0124  # not a number
+
+
+def _as_shown(value: Any, column: Any) -> str:
+    """A value as its column shows it, which speaks sprintf of JavaScript: also "%,.1f"."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    form = str(((column or {}).get("type_config") or {}).get("format") or "")
+    if found := re.search(r"%([+,]*)\.(\d)f", form):
+        text = f"{value:{'+' if '+' in found[1] else ''}{',' if ',' in found[1] else ''}.{found[2]}f}"
+        return form.replace(found[0], text)
+    return str(value) if isinstance(value, int) else number(value)
 
 
 def show_answers(answers: Sequence[Answer]) -> None:
-    """Show the sentences that a person came for, each with what must not be missed."""
+    """Show the sentences that a person came for, each with what must not be missed; what holds for all is said once."""
     if not answers:
         return
-    with st.container(border=True):
+    shared = [line for line in answers[0].remarks if all(line in one.remarks for one in answers)]
+    with st.container(border=True, key="answer", gap="small"):
         for answer in answers:
-            icon = ICONS[answer.outcome]
-            below = [f"  \n:gray[{inert(line)}]" for line in answer.remarks]
-            st.markdown(f"{icon} **{inert(answer.sentence)}**{''.join(below)}")
-            if answer.command:
-                st.caption(f"{inert(answer.advice or '')}:")
-                st.code(answer.command, language="shell", wrap_lines=True)
+            below = [f"  \n:gray[{inert(line)}]" for line in answer.remarks if line not in shared]
+            st.markdown(f"{ICONS[answer.outcome]} **{inert(answer.sentence)}**{''.join(below)}")
+        if shared:
+            st.caption("  \n".join(map(inert, shared)))
+        if commands := [answer for answer in answers if answer.command]:
+            with st.expander("What would tell", icon=":material/terminal:"):
+                for answer in commands:
+                    st.caption(f"{inert(answer.work)}: {inert(answer.advice or '')}")
+                    st.code(answer.command or "", language="shell", wrap_lines=True)
+
+
+def benchmark_card(view: BenchmarkView) -> None:
+    """Show one benchmark in a list, as a link to its page."""
+    with st.container(border=True):
+        left, right = st.columns([3, 1], vertical_alignment="center")
+        with left:
+            st.page_link(BENCHMARK, label=f"**{inert(view.name)}**", query_params={"id": view.id})
+            facts = (view.created, view.covered, view.id, view.note)
+            lines = (" · ".join(filter(None, facts)), view.fastest)
+            st.caption("  \n".join(inert(line) for line in lines if line))
+        with right, st.container(horizontal=True, horizontal_alignment="right"):
+            for text, colour in view.tallies:
+                st.badge(text, color=colour)
 
 
 def nothing_yet(sentence: str, command: str, page: Any = None, label: str = "") -> None:

@@ -178,6 +178,11 @@ class ProfilePair:
     rows: tuple[LayerRow, ...]
     remarks: tuple[str, ...]
 
+    @property
+    def sides(self) -> tuple[Profile, Profile]:
+        """Both profiles."""
+        return self.first, self.second
+
     def count(self, verdict: LayerVerdict) -> int:
         """How many rows have this verdict."""
         return sum(row.verdict is verdict for row in self.rows)

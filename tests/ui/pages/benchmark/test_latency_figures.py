@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import invented
+from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.store.store import Store
 from enginebench_ui.pages.benchmark.shapes.cell import disturbed_stretches, iterations_figure, shares_figure, thinned
 from enginebench_ui.pages.benchmark.shapes.lines import labelled, latency_axis, lines_of, looks
@@ -25,7 +26,7 @@ def drawn(store, *measurements):
         store.add_measurement(one, invented.samples(one.id, latency_ms=latency_ms, iterations=one.iterations))
     lines = labelled(lines_of(measurements))
     curves = store.latency_curves([one.id for one in measurements])
-    return {line.key: curves[line.first.id] for line in lines}, looks(lines)
+    return {line.key: curves[line.first.id] for line in lines}, looks(lines, EngineLooks())
 
 
 def test_every_iteration_is_drawn_and_processes_are_told_apart(store):

@@ -64,26 +64,26 @@ def test_keys_are_short_stay_the_same_and_tell_environments_apart():
     assert len(keys["m1"]) == 8
 
 
-def test_the_base_is_the_first_line_with_numbers_and_its_rivals_stand_beside_it():
+def test_the_base_is_the_fastest_line_with_numbers_and_its_rivals_stand_beside_it():
     failed = invented.failed("m0", engine="broken", configuration=Configuration("CPU", 1, 2))
     elsewhere = measured("m3", engine="third", target="nuc")
-    benchmark = whole(failed, measured("m1"), measured("m2", engine="other"), elsewhere)
+    benchmark = whole(failed, measured("m1", latency_ms=2.0), measured("m2", engine="other"), elsewhere)
 
     lines = lines_to_choose(benchmark, None)
-    base = default_base(lines.own)
+    base = default_base(lines.own, {})
 
     assert base.first.id == "m1"
     assert [line.first.id for line in default_beside(base, lines)] == ["m2"]
 
 
 def test_the_like_of_another_benchmark_stands_beside_instead():
-    own = whole(measured("m1"), measured("m2", engine="other"))
+    own = whole(measured("m1", latency_ms=2.0), measured("m2", engine="other"))
     theirs = whole(
         measured("m3", benchmark_id="b2"), measured("m4", "other", benchmark_id="b2"), identity="b2", name="old"
     )
 
     lines = lines_to_choose(own, theirs)
-    base = default_base(lines.own)
+    base = default_base(lines.own, {})
 
     assert [line.label for line in lines.own] == ["fake 1.0", "other 1.0"]
     assert [line.label for line in lines.others] == ["fake 1.0 · in old", "other 1.0 · in old"]

@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 
 import invented
+from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.records import Arrivals, Configuration, Effective, EngineRef, Load, Readback, ReadbackSource
 from enginebench_ui.pages.benchmark.shapes.measurements import (
     failure_views,
     measurement_rows,
     process_rows,
-    series_colours,
     series_names,
     throughput_figure,
 )
@@ -148,11 +148,6 @@ def test_two_versions_and_environments_of_an_engine_are_two_series():
     assert series_names([old, new]) == {"m1": "x 1.0", "m2": "x 2.0 (newest)"}
 
 
-def test_every_series_keeps_one_colour():
-    assert len(set(series_colours("abcdefgh").values())) == 8
-    assert series_colours(["a", "b", "a"]) == series_colours(["a", "b"])
-
-
 def test_throughput_is_drawn_by_batch_for_each_series_and_model():
     measurements = [
         invented.measured("m1"),
@@ -162,7 +157,7 @@ def test_throughput_is_drawn_by_batch_for_each_series_and_model():
         invented.failed("m5"),
     ]
 
-    figure = throughput_figure(measurements)
+    figure = throughput_figure(measurements, EngineLooks())
 
     assert [annotation.text for annotation in figure.layout.annotations] == ["invented", "other"]
     first = figure.data[0]
@@ -172,13 +167,13 @@ def test_throughput_is_drawn_by_batch_for_each_series_and_model():
 
 
 def test_nothing_is_drawn_when_nothing_has_numbers():
-    assert throughput_figure([invented.failed("m1")]) is None
+    assert throughput_figure([invented.failed("m1")], EngineLooks()) is None
 
 
 def test_names_do_not_speak_plotlys_html():
     hostile = invented.measured("m1", engine='<a href="https://example.com">x</a>', model_name="<b>m</b>")
 
-    figure = throughput_figure([hostile])
+    figure = throughput_figure([hostile], EngineLooks())
 
     assert figure.data[0].name == "&lt;a href=&quot;https://example.com&quot;&gt;x&lt;/a&gt; 1.0"
     assert figure.layout.annotations[0].text == "&lt;b&gt;m&lt;/b&gt;"

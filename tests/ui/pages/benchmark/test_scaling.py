@@ -3,11 +3,19 @@
 import pytest
 
 import invented
+from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.records import Configuration
 from enginebench_controller.stats.scaling import Axis, Quantity
 from enginebench_ui.pages.benchmark.shapes.figures import Lens
 from enginebench_ui.pages.benchmark.shapes.lines import labelled, lines_of, looks
-from enginebench_ui.pages.benchmark.shapes.scaling import extremes, gaps, scaling_figure, scaling_of, scaling_rows
+from enginebench_ui.pages.benchmark.shapes.scaling import (
+    drawn_quantities,
+    extremes,
+    gaps,
+    scaling_figure,
+    scaling_of,
+    scaling_rows,
+)
 
 LATENCY_MS = {1: 8.0, 2: 5.0, 4: 4.0}
 
@@ -32,15 +40,28 @@ def test_a_row_a_size_with_speed_up_efficiency_status_and_reason(line):
     assert [row["Efficiency (%)"] for row in rows[:3]] == pytest.approx([100, 80, 50], rel=0.05)
     assert [row["Point"] for row in rows] == ["worst", None, "best", None]
     assert [row["Status"] for row in rows] == ["ok", "ok", "ok", "failed"]
-    assert (rows[3]["ms/item"], rows[3]["Speed-up"], rows[3]["items/s"]) == (None, None, None)
+    assert (rows[3]["ms/batch"], rows[3]["Speed-up"], rows[3]["items/s"]) == (None, None, None)
     assert "killed by SIGSEGV" in rows[3]["Remarks"]
     assert " to " in rows[1]["Speed-up, range"]
+
+
+def test_of_one_item_there_is_one_time_and_far_values_are_on_a_logarithmic_axis(line):
+    assert "ms/item" not in scaling_rows([line], Axis.CORES, 1, Lens())[0]
+    assert drawn_quantities(Axis.CORES, 1) == (Quantity.TIME_PER_BATCH, Quantity.ITEMS_PER_S)
+    assert drawn_quantities(Axis.CORES, 4) == drawn_quantities(Axis.BATCH, 1) == tuple(Quantity)
+
+    far = labelled(lines_of([measured("s1", 1, 1, 900.0, "far"), measured("s2", 1, 2, 800.0, "far")]))[0]
+    scalings = {one.key: scaling_of(one, Axis.CORES, 1, Quantity.TIME_PER_BATCH, Lens()) for one in (line, far)}
+    drawn = scaling_figure(scalings, looks([line, far], EngineLooks()), with_legend=False)
+    assert drawn.layout.yaxis.type == "log"
+    assert drawn.data[-1].y[0] > 0, "a gap stands on the ground of the axis"
+    assert not drawn.layout.showlegend
 
 
 def test_each_figure_is_drawn_with_the_ideal_and_a_gap_where_a_cell_failed(line):
     for figure in Quantity:
         scaling = scaling_of(line, Axis.CORES, 1, figure, Lens())
-        drawn = scaling_figure({line.key: scaling}, looks([line]))
+        drawn = scaling_figure({line.key: scaling}, looks([line], EngineLooks()))
 
         ideal, points, crosses = drawn.data
         assert (ideal.name, crosses.name) == ("ideal", "fake 1.0: no numbers")
@@ -58,7 +79,7 @@ def test_batches_are_drawn_with_no_gain_too():
     line = labelled(lines_of([measured("m1", 1, 2, 4.0), measured("m2", 4, 2, 12.0)]))[0]
     scaling = scaling_of(line, Axis.BATCH, 2, Quantity.TIME_PER_BATCH, Lens())
 
-    ideal, no_gain, points = scaling_figure({line.key: scaling}, looks([line])).data
+    ideal, no_gain, points = scaling_figure({line.key: scaling}, looks([line], EngineLooks())).data
 
     assert (ideal.name, no_gain.name) == ("ideal", "no gain")
     assert ideal.y[-1] == pytest.approx(points.y[0])
@@ -71,7 +92,7 @@ def test_the_first_line_is_the_thickest_and_names_its_best_and_worst(line):
     other = labelled(lines_of([measured("n1", 1, 1, 9.0, "other"), measured("n2", 1, 2, 9.5, "other")]))[0]
     scalings = {one.key: scaling_of(one, Axis.CORES, 1, Quantity.TIME_PER_ITEM, Lens()) for one in (line, other)}
 
-    _, first, second, _ = scaling_figure(scalings, looks([line, other])).data
+    _, first, second, _ = scaling_figure(scalings, looks([line, other], EngineLooks(("fake", "other")))).data
 
     assert first.line.width > second.line.width
     assert list(first.text) == ["worst", "", "best", ""]
@@ -104,11 +125,11 @@ def test_nothing_is_drawn_where_all_failed():
     line = labelled(lines_of(failed))[0]
     scaling = scaling_of(line, Axis.CORES, 1, Quantity.ITEMS_PER_S, Lens())
 
-    assert scaling_figure({line.key: scaling}, looks([line])) is None
+    assert scaling_figure({line.key: scaling}, looks([line], EngineLooks())) is None
     assert extremes(scaling) == "No point with numbers: nothing to compare."
     assert len(gaps([line], Axis.CORES, 1)) == 2
 
 
 def test_names_do_not_speak_plotlys_html(line):
     hostile = labelled(lines_of([measured("m1", 1, 1, 4.0, engine="<b>x</b>")]))[0]
-    assert looks([hostile])[hostile.key].name == "&lt;b&gt;x&lt;/b&gt; 1.0"
+    assert looks([hostile], EngineLooks())[hostile.key].name == "&lt;b&gt;x&lt;/b&gt; 1.0"

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 import invented
+from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.records import EngineRef, Interval, IntervalMethod, Status
 from enginebench_controller.stats.scaling import Quantity
 from enginebench_controller.store.trends import TrendPoint
@@ -67,7 +68,7 @@ def test_each_engine_is_a_track_and_others_are_left_out():
 
 
 def test_the_figure_names_versions_where_they_change_and_marks_this_benchmark():
-    (line,) = trend_figure(tracks(POINTS, {"fake"}), LENS).data
+    (line,) = trend_figure(tracks(POINTS, {"fake"}), LENS, EngineLooks()).data
 
     assert list(line.y) == pytest.approx([1.0, 1.005, 0.75])
     assert list(line.text) == ["1.0", "", "2.0"]
@@ -91,7 +92,7 @@ def test_a_failure_is_a_gap_and_the_next_point_is_compared_with_the_one_before()
     points = (point(1, 4.0), point(2, 4.0, **FAILED, throughput_items_per_s=None), point(3, 4.0))
     shown = tracks(points, {"fake"})
 
-    assert trend_figure(shown, LENS).data[0].y[1] is None
+    assert trend_figure(shown, LENS, EngineLooks()).data[0].y[1] is None
     newest, failed, _ = trend_rows(shown, LENS)
     assert (failed["ms/item"], failed["Remarks"]) == (None, "crashed")
     assert newest["Change"] == "×1.00"
@@ -121,4 +122,4 @@ def test_unknown_values_have_no_change():
 
 
 def test_nothing_is_drawn_of_failures_alone():
-    assert trend_figure(tracks([point(1, 4.0, **FAILED)], {"fake"}), LENS) is None
+    assert trend_figure(tracks([point(1, 4.0, **FAILED)], {"fake"}), LENS, EngineLooks()) is None

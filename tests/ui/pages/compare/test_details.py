@@ -6,7 +6,6 @@ from controller.verdicts.chains import OTHER_ENGINE, chain, layer, reorder
 from enginebench_controller.records import LayerState
 from enginebench_controller.verdicts.layers.profiles import compare_profiles
 from enginebench_ui.pages.compare.shapes.details import MOST_LISTED, Fusing, detail, fusing_figure, parameter_rows
-from enginebench_ui.shared.charts import SECOND
 
 
 def opened(first, second, **options):
@@ -67,30 +66,30 @@ def test_source_nodes_become_executed_layers():
     assert fused.sentence == "A: 2 source nodes → 1 executed"
     assert fused.nodes == (("Conv", "conv0"), ("Relu", "relu_conv0"))
     assert none.sentence == "B: 2 source nodes → nothing executed"
-    assert fusing_figure(none) is None
+    assert fusing_figure(none, "#123456") is None
 
 
 def test_what_the_engine_made_itself_has_no_source():
     made = opened([reorder(0, 7_000), layer(1, 5, group=0)], [layer(0, 5)]).fusing[0]
     assert made.sentence == "A: 1 executed, made by the engine itself"
-    assert fusing_figure(made) is None
+    assert fusing_figure(made, "#123456") is None
 
 
 def test_the_drawing_joins_every_node_to_every_layer():
-    figure = fusing_figure(Fusing("B", (("Conv", "c"), ("Relu", "r"), ("Add", "a")), ("l1", "l2")))
+    figure = fusing_figure(Fusing("B", (("Conv", "c"), ("Relu", "r"), ("Add", "a")), ("l1", "l2")), "#123456")
     lines, nodes, layers = figure.data
     assert list(lines.x).count(None) == 6
     assert list(nodes.text) == [" Conv: c ", " Relu: r ", " Add: a "]
-    assert layers.marker.color == SECOND
+    assert layers.marker.color == "#123456"
 
 
 def test_a_great_fusion_is_counted_rather_than_drawn_whole():
-    figure = fusing_figure(Fusing("A", tuple(("Add", f"n{place}") for place in range(40)), ("layer",)))
+    figure = fusing_figure(Fusing("A", tuple(("Add", f"n{place}") for place in range(40)), ("layer",)), "#123456")
     assert len(figure.data[1].text) == MOST_LISTED
     assert "and 29 more" in figure.data[1].text[-1]
 
 
 def test_names_with_markup_and_a_kilobyte_of_length_stay_inside():
-    figure = fusing_figure(Fusing("A", (("Conv", "<b>" + "x" * 1000),), ("<i>y</i>",)))
+    figure = fusing_figure(Fusing("A", (("Conv", "<b>" + "x" * 1000),), ("<i>y</i>",)), "#123456")
     assert len(figure.data[1].text[0]) < 40
     assert figure.data[2].text[0] == " &lt;i&gt;y&lt;/i&gt; "

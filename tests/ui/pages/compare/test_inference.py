@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 import invented
+from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.records import Configuration, Effective, HostFacts, Readback, ReadbackSource
 from enginebench_controller.verdicts.pairing import compare_pairs
 from enginebench_ui.pages.compare.shapes.inference import (
@@ -13,10 +14,10 @@ from enginebench_ui.pages.compare.shapes.inference import (
     interval_sentences,
     point_rows,
     unlike_points,
-    verdict_sentence,
+    verdict_line,
 )
-from enginebench_ui.shared.charts import FIRST, SECOND
 
+LOOKS = dict(zip("AB", EngineLooks().of_sides("onnxruntime", "openvino"), strict=True))
 A = invented.measured("m1", latency_ms=4.0)
 B = invented.measured("m2", latency_ms=2.0, engine="fake-fast")
 
@@ -27,53 +28,52 @@ def compared(first, second, latencies=None):
 
 
 def test_bars_have_the_colours_of_the_points_and_their_intervals():
-    figure = bars_figure({"A": A, "B": B}, Bars.THROUGHPUT)
+    figure = bars_figure({"A": A, "B": B}, Bars.THROUGHPUT, LOOKS)
     (bars,) = figure.data
-    assert tuple(bars.marker.color) == (FIRST, SECOND)
+    assert tuple(bars.marker.color) == (LOOKS["A"].colour, LOOKS["B"].colour)
     assert list(bars.y) == [A.throughput_items_per_s, B.throughput_items_per_s]
     assert bars.error_y.array[0] == pytest.approx(A.throughput_interval.high - A.throughput_items_per_s)
     assert figure.layout.yaxis.title.text == "throughput (items/s)"
 
 
 def test_latency_is_in_milliseconds():
-    (bars,) = bars_figure({"A": A, "B": B}, Bars.LATENCY).data
+    (bars,) = bars_figure({"A": A, "B": B}, Bars.LATENCY, LOOKS).data
     assert list(bars.y) == [A.latency.median_ns / 1e6, B.latency.median_ns / 1e6]
     assert bars.error_y.arrayminus[1] == pytest.approx((B.latency.median_ns - B.latency.median_interval.low) / 1e6)
 
 
 def test_a_side_without_numbers_has_no_bar_and_says_so():
     failed = invented.failed("m3")
-    (bars,) = bars_figure({"A": A, "B": failed}, Bars.THROUGHPUT).data
+    (bars,) = bars_figure({"A": A, "B": failed}, Bars.THROUGHPUT, LOOKS).data
     assert list(bars.x) == ["A"]
-    assert bars_figure({"A": failed}, Bars.LATENCY) is None
+    assert bars_figure({"A": failed}, Bars.LATENCY, LOOKS) is None
     assert interval_sentences({"B": failed}, Bars.LATENCY) == ("B has no numbers: failed.",)
 
 
 def test_an_unknown_interval_is_said_to_be_unknown():
     lonely = replace(A, throughput_interval=None)
-    (bars,) = bars_figure({"A": lonely}, Bars.THROUGHPUT).data
+    (bars,) = bars_figure({"A": lonely}, Bars.THROUGHPUT, LOOKS).data
     assert bars.error_y.array is None
     assert "how sure that is is unknown" in interval_sentences({"A": lonely}, Bars.THROUGHPUT)[0]
 
 
 def test_one_wide_interval_does_not_flatten_the_bars():
     wide = replace(A, throughput_interval=replace(A.throughput_interval, low=0.0, high=1e6))
-    assert bars_figure({"A": wide, "B": B}, Bars.THROUGHPUT).layout.yaxis.range[1] < 4 * B.throughput_items_per_s
+    assert bars_figure({"A": wide, "B": B}, Bars.THROUGHPUT, LOOKS).layout.yaxis.range[1] < 4 * B.throughput_items_per_s
     assert "0 to 1,000,000" in interval_sentences({"A": wide}, Bars.THROUGHPUT)[0]
 
 
 def test_large_numbers_stand_in_full():
     fast = replace(A, throughput_items_per_s=23456.7)
-    figure = bars_figure({"A": fast}, Bars.THROUGHPUT)
+    figure = bars_figure({"A": fast}, Bars.THROUGHPUT, LOOKS)
     assert figure.layout.xaxis.ticktext == ("<b>A</b><br>23,457 items/s",)
     assert "g}" not in figure.data[0].hovertemplate
     assert "A: 23,457 items/s" in interval_sentences({"A": fast}, Bars.THROUGHPUT)[0]
 
 
 def test_the_verdict_tells_the_ratio_and_how_sure_it_is():
-    sentence = verdict_sentence(compared(A, B))
-    assert sentence.startswith("B takes × 0.496 of A's median latency (95 % interval 0.4")
-    assert "B is faster" in sentence
+    sentence = verdict_line(compared(A, B)).sentence
+    assert sentence.startswith("B is faster: it takes × 0.496 of A's median latency (95 % interval 0.4")
     assert "95 % interval" in sentence
 
 

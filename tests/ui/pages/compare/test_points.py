@@ -2,6 +2,7 @@
 
 import pytest
 
+from enginebench_controller.files.palette import EngineLooks
 from enginebench_ui.pages.compare.shapes.points import (
     DRAWN,
     NO_POINT,
@@ -16,9 +17,10 @@ from enginebench_ui.pages.compare.shapes.points import (
     spot_sentence,
     toggled,
 )
-from enginebench_ui.shared.charts import FIRST, SECOND, SWEET_SPOT
+from enginebench_ui.shared.charts import SWEET_SPOT
 from invented_experiments import experiment
 
+LOOKS = dict(zip("AB", EngineLooks().of_sides("onnxruntime", "openvino"), strict=True))
 QUICK, MIDDLE, SLOW = experiment("q", 2, 50), experiment("m", 5, 80, batch=2), experiment("s", 9, 90, batch=4)
 FAILED = experiment("f", None)
 ALL = (QUICK, MIDDLE, SLOW, FAILED)
@@ -88,7 +90,7 @@ def test_large_numbers_stand_in_full():
     one = experiment("x", 12345.678, 23456.7)
     assert "23,457 items/s at 12,345.678 ms" in spot_sentence(made([one], threshold_ms=2e4), 2e4)
     assert "within 1,234.567 ms" in spot_sentence(made([one], threshold_ms=1234.567), 1234.567)
-    figure = points_figure([made([one])], 1234.567)
+    figure = points_figure([made([one])], 1234.567, LOOKS)
     assert not any("g}" in (trace.hovertemplate or "") for trace in figure.data)
     assert figure.layout.annotations[0].text == "≤ 1,234.567 ms"
 
@@ -118,39 +120,40 @@ def test_a_configuration_is_all_but_batch_and_streams():
 
 def test_inferences_are_round_and_configurations_square_points():
     other = experiment("o", 3, 70, cores=1)
-    figure = points_figure([made([*ALL, other])], None)
+    figure = points_figure([made([*ALL, other])], None, LOOKS)
     inferences, configured = figure.data[0], trace(figure, "A: configurations, the best of each")
     assert (inferences.marker.symbol, list(inferences.x)) == ("circle", [2, 5, 9])
-    assert (configured.marker.symbol, list(configured.x), configured.line.dash) == ("square", [3, 9], "dash")
+    assert (configured.marker.symbol, list(configured.x), configured.line.dash) == ("square", [3, 9], "dot")
 
 
 def test_both_sides_stand_on_the_same_axes_in_their_colours():
-    figure = points_figure([made(), made([experiment("x", 20, 10)], letter="B")], None)
-    assert trace(figure, "A").marker.color == FIRST
-    assert trace(figure, "B").marker.color == SECOND
+    figure = points_figure([made(), made([experiment("x", 20, 10)], letter="B")], None, LOOKS)
+    assert trace(figure, "A").marker.color == LOOKS["A"].colour
+    assert trace(figure, "B").marker.color == LOOKS["B"].colour
     assert figure.layout.xaxis.range[1] > 20
     assert figure.layout.yaxis.range[1] > 90
 
 
-def test_a_sweet_spot_is_blue_and_keeps_the_letter_where_it_is_a():
-    apart = points_figure([made(threshold_ms=5.0)], 5.0)
+def test_a_sweet_spot_has_a_blue_ring_and_keeps_the_letter_where_it_is_a():
+    apart = points_figure([made(threshold_ms=5.0)], 5.0, LOOKS)
     spot = trace(apart, "sweet spot of A")
-    assert (spot.marker.color, spot.text, list(spot.x)) == (SWEET_SPOT, None, [5])
-    assert trace(apart, "A").marker.color == FIRST
+    assert (spot.marker.line.color, spot.text, list(spot.x)) == (SWEET_SPOT, None, [5])
+    assert trace(apart, "A").marker.color == LOOKS["A"].colour
     assert apart.layout.shapes[0].x0 == 5.0
 
-    same = points_figure([made(named=MIDDLE.id, threshold_ms=5.0)], 5.0)
+    same = points_figure([made(named=MIDDLE.id, threshold_ms=5.0)], 5.0, LOOKS)
     both = trace(same, "A, its sweet spot")
-    assert (both.marker.color, tuple(both.text)) == (SWEET_SPOT, ("A",))
+    assert (both.marker.line.color, tuple(both.text)) == (SWEET_SPOT, ("A",))
+    assert both.marker.color == LOOKS["A"].colour
     assert not [one for one in same.data if one.name == "sweet spot of A"]
 
 
 def test_without_points_there_is_no_chart():
-    assert points_figure([made([FAILED]), made([], letter="B")], 5.0) is None
+    assert points_figure([made([FAILED]), made([], letter="B")], 5.0, LOOKS) is None
 
 
 def test_names_cannot_speak_to_the_chart():
-    figure = points_figure([made([experiment("x", input_set="<b>bold</b>")])], None)
+    figure = points_figure([made([experiment("x", input_set="<b>bold</b>")])], None, LOOKS)
     assert "&lt;b&gt;" in figure.data[0].customdata[0]
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from controller.verdicts.chains import chain, layer
+from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.verdicts.layers.profiles import compare_profiles
 from enginebench_ui.pages.compare.shapes.summary import (
     follower_rows,
@@ -12,6 +13,8 @@ from enginebench_ui.pages.compare.shapes.summary import (
     share_rows,
     transition_rows,
 )
+
+LOOKS = dict(zip("AB", EngineLooks().of_sides("onnxruntime", "openvino"), strict=True))
 
 SEQUENCE = [
     layer(0, 1_000_000, precision="FP32"),
@@ -75,9 +78,9 @@ def test_both_sides_stand_in_one_table_and_one_chart():
             "B layers": 2,
         },
     )
-    figure = precision_figure(sides)
+    figure = precision_figure(sides, LOOKS)
     assert list(figure.data[0].x) == [1.0, None]
-    assert precision_figure({"A": (), "B": ()}) is None
+    assert precision_figure({"A": (), "B": ()}, LOOKS) is None
 
 
 def test_what_became_of_precisions_from_a_to_b():

@@ -3,6 +3,7 @@
 import pytest
 
 from controller.verdicts.chains import ENGINE, OTHER_ENGINE, chain, layer, reorder
+from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.verdicts.layers.profiles import compare_profiles
 from enginebench_ui.pages.compare.shapes.summary import (
     INCLUDED,
@@ -10,7 +11,10 @@ from enginebench_ui.pages.compare.shapes.summary import (
     excluded_after,
     hidden_sentence,
     type_rows,
+    waterfall_figure,
 )
+
+LOOKS = dict(zip("AB", EngineLooks().of_sides("onnxruntime", "openvino"), strict=True))
 
 
 @pytest.fixture
@@ -24,6 +28,14 @@ def types():
     return compare_profiles([first, second]).pairs[0].types
 
 
+def test_the_waterfall_leads_from_the_time_of_a_to_that_of_b(types):
+    (steps,) = waterfall_figure(types).data
+    assert (steps.x[0], steps.x[-1]) == ("A", "B")
+    assert (steps.y[0], steps.y[-1]) == (10.0, 4.0)
+    assert dict(zip(steps.x[1:-1], steps.y[1:-1], strict=True)) == {"Conv": -3.0, "reorder": -3.0}
+    assert sum(steps.y[:-1]) == pytest.approx(steps.y[-1])
+
+
 def test_types_come_from_most_to_least_time_with_layers_by_precision(types):
     conv, reorders = type_rows(types, ())
     assert (conv["Type"], conv["A (ms)"], conv["A (%)"], conv["A layers"]) == ("Conv", 7.0, 70.0, "f32 ×2")
@@ -34,11 +46,11 @@ def test_types_come_from_most_to_least_time_with_layers_by_precision(types):
 def test_a_type_that_a_side_has_not_is_unknown_and_never_0(types):
     _, reorders = type_rows(types, ())
     assert reorders["B (ms)"] is reorders["B (%)"] is reorders["B layers"] is None
-    assert distribution_figure(types, ()).data[1].x[1] is None
+    assert distribution_figure(types, (), LOOKS).data[1].x[1] is None
 
 
 def test_leaving_a_type_out_rescales_both_bars_and_keeps_the_true_percentages(types):
-    whole, part = distribution_figure(types, ()), distribution_figure(types, {"Conv"})
+    whole, part = distribution_figure(types, (), LOOKS), distribution_figure(types, {"Conv"}, LOOKS)
     assert list(part.data[0].y) == ["reorder"]
     assert part.data[0].text[0] == whole.data[0].text[1] == "30.0%"
     assert part.layout.xaxis.range[1] < whole.layout.xaxis.range[1]
@@ -49,7 +61,7 @@ def test_leaving_a_type_out_rescales_both_bars_and_keeps_the_true_percentages(ty
 
 
 def test_with_all_left_out_there_is_no_chart(types):
-    assert distribution_figure(types, {"Conv", "reorder"}) is None
+    assert distribution_figure(types, {"Conv", "reorder"}, LOOKS) is None
     assert hidden_sentence(types, ()) is None
 
 
@@ -63,6 +75,6 @@ def test_edited_check_marks_become_the_list_of_what_is_left_out():
 def test_long_and_marked_up_names_stay_inside():
     first = chain("a", [layer(0, 5, engine=ENGINE, type="<i>" + "x" * 1000)], nodes=())
     (pair,) = compare_profiles([first, first]).pairs
-    figure = distribution_figure(pair.engine_types, ())
+    figure = distribution_figure(pair.engine_types, (), LOOKS)
     assert figure.data[0].y[0].startswith("&lt;i&gt;")
     assert len(figure.data[0].y[0]) < 40

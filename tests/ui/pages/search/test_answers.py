@@ -3,6 +3,7 @@
 import pytest
 
 import invented
+from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.store.sql_query import QueryColumn, QueryResult
 from enginebench_controller.store.store import Store
 from enginebench_ui.pages.search.shapes import (
@@ -109,7 +110,7 @@ def test_numbers_that_rows_are_grouped_by_make_colours_and_are_not_drawn_up():
 def test_a_series_is_drawn_for_each_colour_and_rows_without_a_number_are_told():
     axes = Axes(ChartKind.BARS, "model", "ms", "engine")
     frame = answer_frame(SPEEDS)
-    figure = answer_figure(frame, axes)
+    figure = answer_figure(frame, axes, EngineLooks())
     assert [(trace.name, list(trace.x), list(trace.y)) for trace in figure.data] == [
         ("openvino", ["a"], [1.5]),
         ("torch", ["a"], [3.0]),
@@ -128,7 +129,7 @@ def test_the_rarest_of_too_many_colours_share_one():
     rows = [(f"engine {number}", number) for number in range(MOST_COLOURS + 5)]
     frame = answer_frame(answered({"engine": "VARCHAR", "y": "INTEGER"}, *rows))
     axes = Axes(ChartKind.POINTS, "y", "y", "engine")
-    names = [trace.name for trace in answer_figure(frame, axes).data]
+    names = [trace.name for trace in answer_figure(frame, axes, EngineLooks()).data]
     assert len(names) == MOST_COLOURS
     assert OTHERS in names
     assert any(OTHERS in sentence for sentence in remarks(frame, axes))
@@ -137,18 +138,18 @@ def test_the_rarest_of_too_many_colours_share_one():
 def test_no_more_points_than_a_browser_can_draw():
     frame = answer_frame(answered({"x": "INTEGER"}, *((number,) for number in range(MOST_POINTS + 1))))
     axes = Axes(ChartKind.LINES, "x", "x")
-    assert len(answer_figure(frame, axes).data[0].x) == MOST_POINTS
+    assert len(answer_figure(frame, axes, EngineLooks()).data[0].x) == MOST_POINTS
     assert remarks(frame, axes) == ("The first 5,000 rows are drawn.",)
 
 
 @pytest.mark.parametrize("name", ["<b>bold</b>", "x" * 1000])
 def test_values_and_names_are_only_text_and_no_longer_than_fits(name):
     frame = answer_frame(answered({name: "VARCHAR", "y": "INTEGER"}, (name, 1)))
-    figure = answer_figure(frame, Axes(ChartKind.BARS, name, "y", name))
+    figure = answer_figure(frame, Axes(ChartKind.BARS, name, "y", name), EngineLooks())
     shown = [figure.data[0].name, figure.data[0].x[0], figure.layout.xaxis.title.text]
     assert all("<" not in text and len(text) <= 60 for text in shown)
 
 
 def test_instants_lie_on_an_axis_of_time():
     frame = answer_frame(answered({"at": "TIMESTAMP_NS", "y": "INTEGER"}, ("2024-05-06 07:08:09", 1)))
-    assert answer_figure(frame, Axes(ChartKind.POINTS, "at", "y")).layout.xaxis.type == "date"
+    assert answer_figure(frame, Axes(ChartKind.POINTS, "at", "y"), EngineLooks()).layout.xaxis.type == "date"

@@ -4,6 +4,7 @@ import pytest
 
 import invented
 import invented_profiles
+from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.records import Status
 from enginebench_controller.store.store import Store
 from enginebench_ui.pages.search.shapes import EXAMPLES, Axes, answer_figure, answer_frame, number_columns
@@ -29,7 +30,7 @@ def test_an_example_finds_something_and_its_chart_is_drawn(store, example):
     if example.kind:
         assert example.y in number_columns(frame)
         axes = Axes(example.kind, example.x, example.y, example.colour)
-        assert len(answer_figure(frame, axes).data[0].x) > 0
+        assert len(answer_figure(frame, axes, EngineLooks()).data[0].x) > 0
 
 
 def test_examples_that_ask_how_fast_something_is_count_sure_numbers_only(tmp_path):

@@ -6,17 +6,21 @@ from dataclasses import dataclass
 import streamlit as st
 
 from enginebench_controller.errors import InputError
+from enginebench_controller.stats.scaling import Quantity
 from enginebench_ui.pages.benchmark import stored as kept
-from enginebench_ui.pages.benchmark.shapes.figures import CellRemark, Lens, Statistic
-from enginebench_ui.pages.benchmark.shapes.lines import Line, LineLook, looks
+from enginebench_ui.pages.benchmark.shapes.figures import UNITS, CellRemark, Lens, Statistic
+from enginebench_ui.pages.benchmark.shapes.lines import GridCell, Line, LineLook, looks
+from enginebench_ui.pages.benchmark.shapes.matrix import CSS, JS, matrix_html
 from enginebench_ui.pages.benchmark.shapes.whole import (
     Lines,
     WholeBenchmark,
     benchmark_options,
     default_base,
     default_beside,
+    default_cell,
     lines_to_choose,
 )
+from enginebench_ui.shared import reading
 from enginebench_ui.shared.choosing import choose_one, choose_several, choose_view
 from enginebench_ui.shared.text import count_of, inert
 
@@ -53,7 +57,7 @@ class ChosenLines:
     @property
     def looks(self) -> dict[str, LineLook]:
         """How each line is drawn."""
-        return looks(self.lines)
+        return looks(self.lines, reading.engine_looks())
 
     def lens(self, *, with_mean_intervals: bool = True) -> Lens:
         """How measurements are looked at. The intervals of means are read from the store only where they are shown."""
@@ -75,7 +79,7 @@ def choose_lines(benchmark: WholeBenchmark) -> ChosenLines:
             "Based on",
             labels,
             "based",
-            default=default_base(lines.own).key,
+            default=default_base(lines.own, benchmark.problems).key,
             scope=benchmark.id,
             help="Cards, speed-ups and ratios are those of this one.",
         )
@@ -93,14 +97,53 @@ def choose_lines(benchmark: WholeBenchmark) -> ChosenLines:
     return ChosenLines(benchmark, other, base, beside, Statistic(statistic))
 
 
+_MATRIX = "cells of the benchmark"
+_QUANTITIES = {one.value: UNITS[one] for one in (Quantity.ITEMS_PER_S, Quantity.TIME_PER_BATCH)}
+
+
+def choose_cell(benchmark: WholeBenchmark) -> None:
+    """Show all cells; one that is pressed becomes what the rest of the page is based on."""
+    lines = lines_to_choose(benchmark, None).own
+    if sum(len(line.cells) for line in lines) < 2:
+        return
+    quantity = Quantity(
+        choose_view(
+            "Cells show", _QUANTITIES, "cells", default=Quantity.ITEMS_PER_S.value, label_visibility="collapsed"
+        )
+    )
+    looks = reading.engine_looks().of_series((line.key, line.first.engine.name) for line in lines)
+    drawn = matrix_html(lines, quantity, Lens(problems=benchmark.problems), looks, _chosen_cell(benchmark, lines))
+    matrix = st.components.v2.component("enginebench_matrix", html='<div class="matrix"></div>', css=CSS, js=JS)
+    matrix(data=drawn, key=_MATRIX, on_cell_change=_cell_pressed)
+
+
+def _chosen_cell(benchmark: WholeBenchmark, lines: Sequence[Line]) -> tuple[str, GridCell]:
+    """The cell that the address names, as `choose_lines` and `choose_batch` read it."""
+    by_key = {line.key: line for line in lines}
+    asked = st.query_params
+    line = by_key.get(asked.get("based", ""), default_base(lines, benchmark.problems))
+    batch, cores = (asked.get(name, "") for name in ("batch", "cores"))
+    own_batch, own_cores = default_cell(line)
+    return line.key, (int(batch) if batch.isdecimal() else own_batch, int(cores) if cores.isdecimal() else own_cores)
+
+
+def _cell_pressed() -> None:
+    pressed = st.session_state[_MATRIX].get("cell")
+    if not pressed:
+        return
+    key, batch, cores = str(pressed).split(",")
+    st.query_params.update({"based": key, "batch": batch, "cores": cores})
+    st.query_params.pop("view", None)
+
+
 def choose_batch(choice: ChosenLines) -> int:
     """Show the batches of the base."""
-    return _choose_size("Batch", "batch", choice.base.batches, choice.base.batches[0])
+    return _choose_size("Batch", "batch", choice.base.batches, default_cell(choice.base)[0])
 
 
 def choose_cores(choice: ChosenLines) -> int:
     """Show the core counts of the base."""
-    return _choose_size("Cores", "cores", choice.base.cores, choice.base.cores[-1])
+    return _choose_size("Cores", "cores", choice.base.cores, default_cell(choice.base)[1])
 
 
 def _choose_size(label: str, name: str, sizes: Sequence[int], default: int) -> int:

@@ -22,7 +22,7 @@ from enginebench_controller.verdicts.gate_words import (
 )
 from enginebench_ui.pages import BENCHMARK, BENCHMARKS
 from enginebench_ui.pages.benchmark import stored as kept
-from enginebench_ui.pages.benchmark.controls import choose_lines
+from enginebench_ui.pages.benchmark.controls import choose_cell, choose_lines
 from enginebench_ui.pages.benchmark.shapes.measurements import FailureView, throughput_figure
 from enginebench_ui.pages.benchmark.shapes.whole import WholeBenchmark
 from enginebench_ui.pages.benchmark.views import show_baseline, show_scaling, show_trend
@@ -128,12 +128,17 @@ def show_heading(benchmark: WholeBenchmark) -> None:
     _show_links(benchmark)
 
 
-def show_warnings(benchmark: WholeBenchmark) -> None:
-    """Show where engines did not really run the same, and what failed."""
-    for sentence in benchmark.unequal:
-        st.warning(f"Not a comparison of equals: {inert(sentence)}", icon=":material/balance:")
+def show_doubts(benchmark: WholeBenchmark) -> None:
+    """Show whose outputs are wrong, and where engines did not really run the same."""
     for wrong, sentence in benchmark.wrong:
         st.error(f"**≠ outputs: {inert(wrong)}** {inert(sentence)}", icon=":material/error:")
+    if benchmark.unequal:
+        lines = "".join(f"\n- {inert(sentence)}" for sentence in benchmark.unequal)
+        st.warning(f"**Not a comparison of equals**\n{lines}", icon=":material/balance:")
+
+
+def show_failures(benchmark: WholeBenchmark) -> None:
+    """Show what failed, what failed alike together."""
     for failure in benchmark.failures[:_MOST_FAILURES]:
         _show_failure(failure)
     if others := benchmark.failures[_MOST_FAILURES:]:
@@ -158,7 +163,8 @@ def _show_links(benchmark: WholeBenchmark) -> None:
 
 
 def _show_failure(failure: FailureView) -> None:
-    st.error(f"**{inert(failure.heading)}** {inert(failure.message)}", icon=":material/error:")
+    told = st.info if failure.is_cancelled else st.error
+    told(f"**{inert(failure.heading)}** {inert(failure.message)}", icon=":material/error:")
     with st.expander("The engine's own words, and what was to be measured"):
         for configuration in failure.configurations:
             st.text(configuration)
@@ -179,6 +185,9 @@ COLUMNS = {
     ),
     "Outputs": st.column_config.TextColumn(help="Against another measurement's of the same model on the same inputs."),
     "Items/s": st.column_config.NumberColumn(format="%.1f"),
+    "Peak memory (MB)": st.column_config.NumberColumn(
+        format="%.0f", help="The most that the engine's process held, model and all, in millions of bytes."
+    ),
     "Precision": st.column_config.TextColumn(help="What the engine really executed in, and how that is known."),
     "Threads": st.column_config.TextColumn(help="The threads that did the work, and how that is known."),
     "Remarks": st.column_config.TextColumn(width="large", help="What to know before trusting the numbers."),
@@ -202,7 +211,7 @@ def show_overview(benchmark: WholeBenchmark) -> None:
 
 
 def _show_throughput(benchmark: WholeBenchmark) -> None:
-    figure = throughput_figure(benchmark.measurements)
+    figure = throughput_figure(benchmark.measurements, reading.engine_looks())
     if figure is None:
         return
     with st.expander("Throughput of everything, by batch", icon=":material/bar_chart:"):
@@ -219,7 +228,7 @@ GATE_ICONS = {
 
 def show_gate(result: GateResult) -> None:
     """Show the verdict first, then what it rests on."""
-    with st.container(border=True):
+    with st.container(border=True, key="answer"):
         st.markdown(f"{GATE_ICONS[result.outcome]} **{inert(headline(result))}**")
         for line in gate_remarks(result):
             (st.error if line in result.problems else st.caption)(inert(line))
@@ -259,11 +268,11 @@ def show() -> None:
         st.info("Nothing has been measured in this benchmark yet. Measurements appear here as they are stored.")
         return
     with reading.banner_on_error():
-        if (gated := kept.gated(benchmark.id)) is not None:
+        if (gated := reading.gated(benchmark.id)) is not None:
             show_gate(gated)
         else:
-            show_answers(kept.answers(benchmark.id))
-    show_warnings(benchmark)
+            show_answers(reading.answers(benchmark.id))
+    show_doubts(benchmark)
     st.fragment(show_views)(benchmark)
     show_overview(benchmark)
 
@@ -272,8 +281,11 @@ def show_views(benchmark: WholeBenchmark) -> None:
     """Draw what changes with each choice, and nothing else."""
     if not any(line.has_numbers for line in benchmark.lines):
         st.info("There is nothing to draw: no measurement has numbers.")
+        show_failures(benchmark)
         return
     with reading.banner_on_error():
+        choose_cell(benchmark)
+        show_failures(benchmark)
         choice = choose_lines(benchmark)
     bar = st.container(horizontal=True, vertical_alignment="bottom")
     with bar:

@@ -16,12 +16,9 @@ from enginebench_controller.store.samples import LatencyCurve
 from enginebench_controller.store.store import Store
 from enginebench_controller.store.trends import TrendPoint
 from enginebench_controller.verdicts.alerts import Confirmation, HistoryAlerts, alerts, known
-from enginebench_controller.verdicts.answers import Answer, answers_of
-from enginebench_controller.verdicts.gate_results import GateResult
 from enginebench_controller.verdicts.pairing import excluded_blocks
-from enginebench_controller.verdicts.stored_gates import gate_of
 from enginebench_ui.pages.benchmark.shapes.whole import WholeBenchmark, shape
-from enginebench_ui.shared.reading import kept, place, store_at
+from enginebench_ui.shared.reading import bundle, kept, place, store_at
 
 READ_AHEAD_SAMPLES = 500_000
 """A benchmark with no more samples is read at once: the next cell that somebody looks at is then there already."""
@@ -36,16 +33,6 @@ Findings = tuple[tuple[HistoryAlerts, tuple[Confirmation | None, ...]], ...]
 def whole(benchmark_id: str) -> WholeBenchmark:
     """Return one benchmark, without samples. Raises `InputError` when there is none."""
     return _whole(*place(), benchmark_id)
-
-
-def answers(benchmark_id: str) -> tuple[Answer, ...]:
-    """Return which is fastest of each group of a benchmark that people compare, in a sentence."""
-    return _answers(*place(), benchmark_id)
-
-
-def gated(benchmark_id: str) -> GateResult | None:
-    """Return what a gate found; None for a benchmark that is no gate, or has nothing measured of one side."""
-    return _gated(*place(), benchmark_id)
 
 
 def relatives(benchmark_id: str) -> Relatives:
@@ -109,20 +96,7 @@ def _complete(
 
 @kept(8)
 def _whole(path: str, generation: str, benchmark_id: str) -> WholeBenchmark:
-    own = store_at(path)
-    return shape(own.bundle(benchmark_id, with_samples=False), own.models())
-
-
-@kept(8)
-def _answers(path: str, generation: str, benchmark_id: str) -> tuple[Answer, ...]:
-    bundle, own = _whole(path, generation, benchmark_id).bundle, store_at(path)
-    return answers_of(own, bundle.benchmark, bundle.measurements, own.models())
-
-
-@kept(8)
-def _gated(path: str, generation: str, benchmark_id: str) -> GateResult | None:
-    benchmark = _whole(path, generation, benchmark_id).bundle.benchmark
-    return gate_of(default_home(), benchmark) if benchmark.plan.get("gate") else None
+    return shape(bundle(benchmark_id), store_at(path).models())
 
 
 @kept(8)

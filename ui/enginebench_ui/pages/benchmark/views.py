@@ -27,10 +27,11 @@ from enginebench_ui.pages.benchmark.shapes.cell import (
     thinned,
     unlike,
 )
-from enginebench_ui.pages.benchmark.shapes.figures import UNITS, Lens
+from enginebench_ui.pages.benchmark.shapes.figures import UNITS, Lens, quantities
 from enginebench_ui.pages.benchmark.shapes.lines import GridCell, Line
 from enginebench_ui.pages.benchmark.shapes.scaling import (
     HEADINGS,
+    drawn_quantities,
     extremes,
     gaps,
     scaling_figure,
@@ -209,9 +210,10 @@ def show_scaling(choice: ChosenLines, axis: Axis, bar: DeltaGenerator) -> None:
         _show_single(choice, axis)
     with reading.banner_on_error():
         lens = choice.lens()
-    for column, figure in zip(st.columns(len(Quantity), gap="medium"), Quantity, strict=True):
+    shown_figures = drawn_quantities(axis, fixed)
+    for column, figure in zip(st.columns(len(shown_figures), gap="medium"), shown_figures, strict=True):
         with column:
-            _show_figure(choice, axis, fixed, figure, lens)
+            _show_figure(choice, axis, fixed, figure, lens, with_legend=figure is shown_figures[0])
     st.caption(f"{IDEALS[axis]} Bars at the points are 95 % intervals; a cross marks a cell without numbers.")
     _show_gaps(choice, axis, fixed)
     table(scaling_rows(choice.lines, axis, fixed, lens), "scaling", columns=SCALING_COLUMNS)
@@ -219,11 +221,13 @@ def show_scaling(choice: ChosenLines, axis: Axis, bar: DeltaGenerator) -> None:
     show_remarks(remarks_on(choice.lines, shown, lens), "on these numbers")
 
 
-def _show_figure(choice: ChosenLines, axis: Axis, fixed: int, figure: Quantity, lens: Lens) -> None:
+def _show_figure(
+    choice: ChosenLines, axis: Axis, fixed: int, figure: Quantity, lens: Lens, *, with_legend: bool
+) -> None:
     scalings = {line.key: scaling_of(line, axis, fixed, figure, lens) for line in choice.lines}
     st.subheader(UNITS[figure], anchor=False)
     st.caption(inert(extremes(scalings[choice.base.key])))
-    drawn = scaling_figure(scalings, choice.looks)
+    drawn = scaling_figure(scalings, choice.looks, with_legend=with_legend)
     if drawn is None:
         st.info("No cell here has numbers.")
     else:
@@ -262,7 +266,10 @@ def show_trend(choice: ChosenLines, bar: DeltaGenerator) -> None:
         cell = (choose_batch(choice), choose_cores(choice))
         figure = Quantity(
             choose_view(
-                "Quantity", {one.value: UNITS[one] for one in Quantity}, "figure", default=Quantity.TIME_PER_BATCH.value
+                "Quantity",
+                {one.value: UNITS[one] for one in quantities(cell[0])},
+                "figure",
+                default=Quantity.TIME_PER_BATCH.value,
             )
         )
     measurement = choice.base.cells.get(cell)
@@ -303,7 +310,7 @@ def _show_tracks(shown: tuple[Track, ...], lens: TrendLens) -> None:
     )
     if sentence := unlike_hosts(shown):
         st.warning(f"Not a comparison of equals: {inert(sentence)}", icon=":material/balance:")
-    drawn = trend_figure(shown, lens)
+    drawn = trend_figure(shown, lens, reading.engine_looks())
     if drawn is None:
         st.info("No measurement of this model and configuration has numbers.")
     else:

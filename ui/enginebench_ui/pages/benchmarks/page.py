@@ -3,10 +3,10 @@
 import streamlit as st
 
 from enginebench_controller.store.benchmarks import BenchmarkPage
-from enginebench_ui.pages import BENCHMARK, NEW_BENCHMARK
-from enginebench_ui.pages.benchmarks.shapes import BenchmarkView, benchmark_views, found_text
+from enginebench_ui.pages import NEW_BENCHMARK
 from enginebench_ui.shared import reading
-from enginebench_ui.shared.showing import nothing_yet
+from enginebench_ui.shared.benchmarks import benchmark_views, found_text
+from enginebench_ui.shared.showing import benchmark_card, nothing_yet
 from enginebench_ui.shared.text import REMOVED, benchmark_title, inert
 
 PAGE_SIZE = 20
@@ -65,20 +65,7 @@ def _show_list(page: BenchmarkPage, search: str) -> None:
             f"No benchmark has {inert(search)} in its name, id, models, engines or targets.", icon=":material/info:"
         )
     for view in benchmark_views(page.listed):
-        _show_entry(view)
-
-
-def _show_entry(view: BenchmarkView) -> None:
-    with st.container(border=True):
-        left, right = st.columns([3, 1], vertical_alignment="center")
-        with left:
-            st.page_link(BENCHMARK, label=f"**{inert(view.name)}**", query_params={"id": view.id})
-            facts = (view.created, view.covered, view.id, view.note)
-            lines = (" · ".join(filter(None, facts)), view.fastest)
-            st.caption("  \n".join(inert(line) for line in lines if line))
-        with right, st.container(horizontal=True, horizontal_alignment="right"):
-            for text, colour in view.tallies:
-                st.badge(text, color=colour)
+        benchmark_card(view)
 
 
 def _tell_what_was_removed() -> None:

@@ -26,7 +26,9 @@ from enginebench_ui.pages.compare.shapes.layers import (
     parse_filter,
     problem,
     sentences,
+    verdict_styles,
 )
+from enginebench_ui.pages.compare.shapes.points import Looks
 from enginebench_ui.pages.compare.shapes.sides import ID_CHARACTERS
 from enginebench_ui.pages.compare.shapes.summary import (
     INCLUDED,
@@ -40,41 +42,36 @@ from enginebench_ui.pages.compare.shapes.summary import (
     share_rows,
     transition_rows,
     type_rows,
+    waterfall_figure,
 )
 from enginebench_ui.pages.compare.stored import ComparedLayers
 from enginebench_ui.shared import choosing
-from enginebench_ui.shared.showing import chart, table
+from enginebench_ui.shared.showing import MOST_CARDS, chart, row_cards, table
 from enginebench_ui.shared.text import count_of, inert
 
 _HIGHLIGHT = "background-color: rgba(230, 159, 0, 0.28)"
 """Seen on light and dark; the sign ≠ beside it says the same."""
 
 
-def show_details(pair: ProfilePair, row: LayerRow | None) -> None:
-    """Draw a row, or how to choose one."""
+def show_details(pair: ProfilePair, row: LayerRow, looks: Looks) -> None:
+    """Draw a row."""
     with st.container(border=True):
-        if row is None:
-            st.markdown("**No layer is selected**")
-            st.caption(
-                "Select a row of the table: how each side ran it, what was fused, and what differs is told here."
-            )
-            return
         found = detail(pair, row)
         st.markdown(f"**{inert(found.heading)}**")
         st.caption(inert(found.summary))
         for notice in found.notices:
             st.warning(inert(notice), icon=":material/info:")
-        _show_parts(found, str(row.order))
+        _show_parts(found, str(row.order), looks)
 
 
-def _show_parts(found: Detail, key: str) -> None:
+def _show_parts(found: Detail, key: str, looks: Looks) -> None:
     execution, fusing, differing = st.tabs(["Execution", "Fusing", f"Differing ({len(found.differing)})"])
     with execution:
         _show_parameters(found, f"execution {key}", only_differing=False)
     with fusing:
         for one in found.fusing:
             st.markdown(f"**{inert(one.sentence)}**")
-            figure = fusing_figure(one)
+            figure = fusing_figure(one, looks[one.letter].colour)
             if figure is not None:
                 chart(figure, f"fusing {one.letter} {key}", name="fusing", alt=one.sentence)
             with st.expander("Names in full"):
@@ -104,9 +101,12 @@ def _show_parameters(found: Detail, key: str, *, only_differing: bool) -> None:
             "Parameter": st.column_config.TextColumn(width=150),
         },
     )
+    row_cards(rows, len(rows), key)
 
 
 _TABLE_PX = 620
+_MOST_COLOURED = 500
+"""Rows; with more the colours would cost more time than the table."""
 _NUMBER = st.column_config.NumberColumn
 _TEXT = st.column_config.TextColumn
 _FIELD, _CONDITION = "new filter field", "new filter condition"
@@ -130,25 +130,25 @@ COLUMNS = {
 }
 
 
-def show_layers(found: ComparedLayers) -> None:
+def show_layers(found: ComparedLayers, looks: Looks) -> None:
     """Draw the table of layers; filters and rows draw nothing else anew."""
     st.caption("  \n".join(map(inert, sentences(found.pair))))
-    st.fragment(_show_layers)(found)
+    st.fragment(_show_layers)(found, looks)
 
 
-def _show_layers(found: ComparedLayers) -> None:
+def _show_layers(found: ComparedLayers, looks: Looks) -> None:
     filters = tuple(one for one in map(parse_filter, address.repeated(address.FILTERS)) if one)
     _ask_filter(filters)
     _show_filters(filters)
     shown = ordered(matching(found.pair.rows, filters), RowOrder(_asked_order()))
     chosen = _chosen(found)
-    left, right = st.columns([3, 2], gap="medium")
-    with left:
-        total = len(found.pair.rows)
-        st.caption(f"{len(shown)} of {count_of(total, 'row')}" if len(shown) < total else count_of(total, "row"))
-        _show_table(found, shown, chosen)
-    with right:
-        show_details(found.pair, chosen)
+    total = len(found.pair.rows)
+    counted = f"{len(shown)} of {count_of(total, 'row')}" if len(shown) < total else count_of(total, "row")
+    hint = "" if chosen else " · select one: how each side ran it, what was fused and what differs is told below"
+    st.caption(f"{counted}{hint}")
+    _show_table(found, shown, chosen)
+    if chosen is not None:
+        show_details(found.pair, chosen, looks)
 
 
 def _ask_filter(filters: Sequence[Filter]) -> None:
@@ -175,7 +175,7 @@ def _ask_filter(filters: Sequence[Filter]) -> None:
 
 
 def _asked_order() -> str:
-    return str(st.session_state.get(address.ORDER) or RowOrder.EXECUTION)
+    return str(st.session_state.get(address.ORDER) or RowOrder.SLOWEST)
 
 
 def _add_filter(filters: Sequence[Filter], field: FilterField) -> None:
@@ -218,8 +218,10 @@ def _show_table(found: ComparedLayers, shown: Sequence[LayerRow], chosen: LayerR
     orders = tuple(row.order for row in shown)
     # Another set of rows is another widget: a place in one means nothing in the other.
     key = f"layers {hash((found.pair.first.id, found.pair.second.id, orders))}"
+    rows = found.table.loc[list(orders)]
+    styled = rows.style.apply(verdict_styles, axis=None, subset=["Δ (ms)", "Verdict"])
     st.dataframe(
-        found.table.loc[list(orders)],
+        styled if len(orders) <= _MOST_COLOURED else rows,
         key=choosing.follow_row(key, orders.index(chosen.order) if chosen and chosen.order in orders else None),
         hide_index=True,
         placeholder="–",
@@ -229,6 +231,7 @@ def _show_table(found: ComparedLayers, shown: Sequence[LayerRow], chosen: LayerR
         selection_mode=["single-row", "single-cell"],
         alt="Layers of A and B: select a row for its details",
     )
+    row_cards([row.to_dict() for _, row in rows.head(MOST_CARDS).iterrows()], len(orders), key, columns=COLUMNS)
 
 
 def _row_selected(key: str, orders: tuple[int, ...], profile_ids: tuple[str, str]) -> None:
@@ -242,18 +245,25 @@ def _row_selected(key: str, orders: tuple[int, ...], profile_ids: tuple[str, str
         address.put(address.PROFILES[letter], identity[:ID_CHARACTERS])
 
 
-def show_types(found: ComparedLayers) -> None:
-    """Draw the layer types; a check mark draws nothing else anew."""
-    st.fragment(_show_types)(found)
+def show_types(found: ComparedLayers, looks: Looks) -> None:
+    """Draw where the difference comes from, and the layer types; a check mark draws nothing else anew."""
+    st.markdown("**Where the difference comes from**, by type of layer")
+    figure = waterfall_figure(found.pair.types)
+    if figure is None:
+        st.info("No layer was timed on both sides.")
+    else:
+        alt = "The time of all layers of A, what each type of layer takes more or less in B, and the time of B"
+        chart(figure, "waterfall", name="difference", alt=alt)
+    st.fragment(_show_types)(found, looks)
 
 
-def show_precisions(found: ComparedLayers) -> None:
+def show_precisions(found: ComparedLayers, looks: Looks) -> None:
     """Draw the time by precision, and what follows what, within each side and from A to B."""
     pair = found.pair
     sides = {"A": precision_shares(pair.first.layers), "B": precision_shares(pair.second.layers)}
     left, right = st.columns([2, 3], gap="large")
     with left:
-        figure = precision_figure(sides)
+        figure = precision_figure(sides, looks)
         if figure is not None:
             chart(figure, "precisions", name="precisions", alt="Share of time by precision, A and B")
     with right:
@@ -270,7 +280,7 @@ def show_precisions(found: ComparedLayers) -> None:
                 st.caption("Fewer than two layers were executed.")
 
 
-def _show_types(found: ComparedLayers) -> None:
+def _show_types(found: ComparedLayers, looks: Looks) -> None:
     words = Words(
         st.segmented_control(
             "Types in", list(Words), required=True, default=Words.MODEL, key=address.WORDS, bind=address.BIND
@@ -293,13 +303,14 @@ def _show_types(found: ComparedLayers) -> None:
             on_change=partial(_types_edited, key, names),
             alt="Layer types with their time in A and B",
         )
+        row_cards(type_rows(types, excluded), len(types), key, columns=_columns())
         st.caption(
             "Time: the sum of the layers' mean times in one inference, measured with counters on. A type that a side "
             "does not have is –, which is not 0. Click a heading to sort."
         )
     with right:
         st.markdown("**Distribution chart**")
-        figure = distribution_figure(types, excluded)
+        figure = distribution_figure(types, excluded, looks)
         if figure is None:
             st.info("No type is included: tick one in the table.")
         else:

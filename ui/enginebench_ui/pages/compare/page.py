@@ -5,7 +5,6 @@ from functools import partial
 import streamlit as st
 
 from enginebench_controller.files.reports import profile_html
-from enginebench_controller.records import Measurement
 from enginebench_controller.store.models import Contender
 from enginebench_ui.pages import NEW_BENCHMARK, NEW_PROFILE, PROFILE, PROJECTS
 from enginebench_ui.pages.compare import address, setup, stored
@@ -17,10 +16,11 @@ from enginebench_ui.pages.compare.shapes.inference import (
     bars_figure,
     interval_sentences,
     point_rows,
+    side_text,
     unlike_points,
-    verdict_sentence,
+    verdict_line,
 )
-from enginebench_ui.pages.compare.shapes.points import ShownSide
+from enginebench_ui.pages.compare.shapes.points import LETTERS, Looks, ShownSide, lacking
 from enginebench_ui.pages.compare.shapes.sides import (
     ID_CHARACTERS,
     ChosenProjects,
@@ -58,7 +58,7 @@ def _show_download(found: ComparedLayers) -> None:
     pair = found.pair
     st.download_button(
         "Download report",
-        data=lambda: profile_html(found.comparison),
+        data=lambda: profile_html(found.comparison, looks=reading.engine_looks()),
         file_name=f"enginebench-{pair.first.id[:8]}-{pair.second.id[:8]}.html",
         mime="text/html",
         icon=":material/download:",
@@ -82,36 +82,51 @@ COLUMNS = {
 }
 
 
-def show_answer(sides: tuple[ShownSide, ShownSide]) -> None:
-    """Say which of the two selected points is faster; nothing where they did other work."""
-    chosen = [stored.measured(one.chosen.id).measurement for one in sides if one.chosen is not None]
-    if len(chosen) == len(sides):
-        show_answers(stored.answers(*chosen))
-
-
-def show_points(sides: tuple[ShownSide, ShownSide]) -> None:
-    """Draw what the two selected points are, and a banner where they are not alike."""
+def show_verdict(sides: tuple[ShownSide, ShownSide], looks: Looks) -> None:
+    """Draw the bar that stays: A and B, which is faster and by how much, and in what they are no equals."""
     found = {one.letter: stored.measured(one.chosen.id) for one in sides if one.chosen is not None}
-    if not found:
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        for one in sides:
+            setup.mark(one.letter, looks)
+            st.markdown(
+                inert(side_text(one, found[one.letter].measurement if one.letter in found else None)), width="content"
+            )
+    if len(found) < len(sides):
         return
-    if len(found) == len(sides):
-        first, second = (one.measurement for one in found.values())
-        compared = stored.compared(first, second)
-        remarks = compared.remarks if compared else ()
-        unlike = unlike_points(first, second, [one.host for one in found.values()], remarks)
-        warn_unlike("A and B are not the same work on equal terms", unlike)
-    table(point_rows({letter: one.measurement for letter, one in found.items()}), "the points", columns=COLUMNS)
+    first, second = (one.measurement for one in found.values())
+    if first.id == second.id:
+        st.markdown(":material/equal: **A and B are the same measurement.**")
+        return
+    compared = stored.compared(first, second)
+    if compared is not None:
+        outcome = verdict_line(compared)
+        st.markdown(f"{outcome.icon} :{outcome.colour}[**{inert(outcome.sentence)}**]")
 
 
-def show_inference(sides: tuple[ShownSide, ShownSide]) -> None:
-    """Draw throughput or latency of both points as bars with their intervals."""
+def show_doubts(sides: tuple[ShownSide, ShownSide]) -> None:
+    """Say which side lacks a point, and in what A and B are no equals."""
+    found = [stored.measured(one.chosen.id) for one in sides if one.chosen is not None]
+    if len(found) < len(sides):
+        for one in sides:
+            if sentence := lacking(one):
+                st.caption(inert(sentence))
+        return
+    first, second = (one.measurement for one in found)
+    compared = stored.compared(first, second)
+    unlike = unlike_points(first, second, [one.host for one in found], compared.remarks if compared else ())
+    if unlike:
+        st.caption(f":material/balance: Not the same work on equal terms: {inert('; '.join(unlike))}.")
+
+
+def show_inference(sides: tuple[ShownSide, ShownSide], looks: Looks) -> None:
+    """Draw throughput or latency of both points as bars with their intervals, and what the points are."""
     points = {one.letter: stored.measured(one.chosen.id).measurement for one in sides if one.chosen is not None}
     bars = Bars(
         st.segmented_control(
             "Bars show", list(Bars), required=True, default=Bars.THROUGHPUT, key=address.BARS, bind=address.BIND
         )
     )
-    figure = bars_figure(points, bars)
+    figure = bars_figure(points, bars, looks)
     if figure is None:
         st.info("There are no bars to draw: select a row with numbers in the table of A or B.")
         return
@@ -122,19 +137,9 @@ def show_inference(sides: tuple[ShownSide, ShownSide]) -> None:
         st.markdown("**More is better.**" if bars is Bars.THROUGHPUT else "**Less is better.**")
         for sentence in interval_sentences(points, bars):
             st.markdown(inert(sentence))
-        _show_verdict(points)
-
-
-def _show_verdict(points: dict[str, Measurement]) -> None:
-    if len(points) < 2:
-        return
-    first, second = points.values()
-    if first.id == second.id:
-        st.markdown("A and B are the same measurement.")
-        return
-    found = stored.compared(first, second)
-    if found is not None:
-        st.markdown(inert(verdict_sentence(found)))
+        if len(points) == len(sides):
+            show_answers(stored.answers(*points.values()))
+    table(point_rows(points), "the points", columns=COLUMNS)
 
 
 def choose_layers(sides: tuple[ShownSide, ShownSide], choice: ChosenProjects) -> ComparedLayers | None:
@@ -221,40 +226,47 @@ def _show_setup(contenders: tuple[Contender, ...], choice: ChosenProjects) -> No
     for key in choice.unknown:
         st.warning(f"There is no project {inert(key)} in this store; another one is shown.", icon=":material/link_off:")
         st.page_link(PROJECTS, label="All projects", icon=":material/deployed_code:")
-    setup.show_projects(contenders, choice)
-    wish = setup.ask_view()
-    sides = setup.read_sides(choice, wish)
-    show_answer(sides)
-    setup.show_chart(sides, wish.threshold_ms)
-    setup.show_experiments(sides, choice)
-    show_points(sides)
-    _show_analysis(sides, choice)
+    engines = (one.engine if one else "" for one in (choice.first, choice.second))
+    looks = dict(zip(LETTERS, reading.engine_looks().of_sides(*engines), strict=True))
+    is_chosen = all(address.value(address.PROJECTS[letter]) for letter in LETTERS)
+    place = st.expander("What is compared: projects, points, threshold", expanded=not is_chosen, key="setup")
+    bar = st.container(border=True, key="verdict", gap="small")
+    with place:
+        setup.show_projects(contenders, choice, looks)
+        wish = setup.ask_view()
+        sides = setup.read_sides(choice, wish)
+        setup.show_chart(sides, wish.threshold_ms, looks)
+        setup.show_experiments(sides, choice, looks)
+    with bar:
+        show_verdict(sides, looks)
+    show_doubts(sides)
+    _show_analysis(sides, choice, looks)
 
 
-def _show_analysis(sides: tuple[ShownSide, ShownSide], choice: ChosenProjects) -> None:
+def _show_analysis(sides: tuple[ShownSide, ShownSide], choice: ChosenProjects, looks: Looks) -> None:
     names = (SUMMARY, INFERENCE, KERNELS, PRECISIONS)
     for tab, name in zip(st.tabs(names, key=address.VIEW, bind=address.BIND), names, strict=True):
         if not tab.open:
             continue
         with tab:
             if name == INFERENCE:
-                show_inference(sides)
+                show_inference(sides, looks)
             else:
-                _show_by_layer(name, sides, choice)
+                _show_by_layer(name, sides, choice, looks)
 
 
-def _show_by_layer(name: str, sides: tuple[ShownSide, ShownSide], choice: ChosenProjects) -> None:
+def _show_by_layer(name: str, sides: tuple[ShownSide, ShownSide], choice: ChosenProjects, looks: Looks) -> None:
     found = choose_layers(sides, choice)
     if found is None:
         st.info("Layers are compared once both sides have a profile.", icon=":material/layers:")
         return
-    warn_unlike("The profiles are not the same work on equal terms", found.comparison.remarks)
     if name == SUMMARY:
-        show_types(found)
+        show_types(found, looks)
     elif name == KERNELS:
-        show_layers(found)
+        show_layers(found, looks)
     else:
-        show_precisions(found)
+        show_precisions(found, looks)
+    warn_unlike("The profiles are not the same work on equal terms", found.comparison.remarks)
     show_more(found)
 
 

@@ -6,13 +6,14 @@ from functools import partial
 
 import streamlit as st
 
+from enginebench_controller.files.palette import letters_on
 from enginebench_controller.store.models import Contender
 from enginebench_ui.pages import BENCHMARK, NEW_BENCHMARK
 from enginebench_ui.pages.compare import address, stored
 from enginebench_ui.pages.compare.shapes.points import (
-    COLOURS,
     LETTERS,
     NO_POINT,
+    Looks,
     ShownSide,
     experiment_rows,
     lacking,
@@ -25,19 +26,21 @@ from enginebench_ui.pages.compare.shapes.points import (
 )
 from enginebench_ui.pages.compare.shapes.sides import ChosenProjects, contender_key, facts, labels
 from enginebench_ui.shared import choosing
-from enginebench_ui.shared.showing import chart
+from enginebench_ui.shared.showing import chart, row_cards
 from enginebench_ui.shared.text import inert
 
 _STYLE = (
     "display:inline-flex;align-items:center;justify-content:center;width:1.9rem;height:1.9rem;border-radius:50%;"
-    "font-weight:700;color:#000;background:{}"
+    "font-weight:700;color:{};background:{}"
 )
 
 
-def mark(letter: str) -> None:
+def mark(letter: str, looks: Looks) -> None:
     """Draw A or B as the chart does."""
+    colour = looks[letter].colour
+    style = _STYLE.format(letters_on(colour), colour)
     st.html(
-        f'<span role="img" aria-label="Side {letter}" style="{_STYLE.format(COLOURS[letter])}">{letter}</span>',
+        f'<span role="img" aria-label="Side {letter}" style="{style}">{letter}</span>',
         width="content",
     )
 
@@ -62,7 +65,7 @@ class ViewOptions:
     repeats: bool
 
 
-def show_projects(contenders: Sequence[Contender], choice: ChosenProjects) -> None:
+def show_projects(contenders: Sequence[Contender], choice: ChosenProjects, looks: Looks) -> None:
     """Draw the two lists of projects."""
     names = labels(contenders)
     chosen = {
@@ -70,7 +73,7 @@ def show_projects(contenders: Sequence[Contender], choice: ChosenProjects) -> No
     }
     for letter, column in zip(LETTERS, st.columns(2, gap="large"), strict=True):
         with column, st.container(horizontal=True, vertical_alignment="bottom"):
-            mark(letter)
+            mark(letter, looks)
             key = address.follow(f"project {letter}", chosen[letter])
             st.selectbox(
                 f"Project {letter}",
@@ -115,13 +118,13 @@ def read_sides(choice: ChosenProjects, wish: ViewOptions) -> tuple[ShownSide, Sh
     return one, other
 
 
-def show_chart(sides: tuple[ShownSide, ShownSide], threshold_ms: float | None) -> None:
+def show_chart(sides: tuple[ShownSide, ShownSide], threshold_ms: float | None, looks: Looks) -> None:
     """Draw the chart of both sides, and say where the sweet spots are."""
     spots = [(one.spot, spot_sentence(one, threshold_ms)) for one in sides]
     lines = [f":material/{'target' if spot else 'block'}: {inert(text)}" for spot, text in spots if text]
     if lines:
         st.markdown("  \n".join(lines))
-    figure = points_figure(sides, threshold_ms)
+    figure = points_figure(sides, threshold_ms, looks)
     if figure is None:
         st.info("There is no point to draw: no experiment of either side has numbers and its mark.")
         return
@@ -130,13 +133,13 @@ def show_chart(sides: tuple[ShownSide, ShownSide], threshold_ms: float | None) -
     )
     st.caption(
         "Round points on a thin line: inferences within one configuration, from small to large batches and streams. "
-        "Square points on a dashed line: the fastest of each configuration; these differ in cores, precision, hint, "
-        "load, input set or options. **A** and **B**: the selected points. Blue: a sweet spot, the most throughput "
-        "within the threshold."
+        "Square points on a dotted line: the fastest of each configuration; these differ in cores, precision, hint, "
+        "load, input set or options. **A** and **B**: the selected points; B has hollow points and dashed lines. A "
+        "blue ring: a sweet spot, the most throughput within the threshold."
     )
 
 
-def show_experiments(sides: tuple[ShownSide, ShownSide], choice: ChosenProjects) -> None:
+def show_experiments(sides: tuple[ShownSide, ShownSide], choice: ChosenProjects, looks: Looks) -> None:
     """Draw the tables in which points are selected, added and removed, and name the side that lacks one."""
     contenders = (choice.first, choice.second)
     for one, contender, column in zip(sides, contenders, st.columns(2, gap="large"), strict=True):
@@ -144,7 +147,7 @@ def show_experiments(sides: tuple[ShownSide, ShownSide], choice: ChosenProjects)
             continue
         with column:
             with st.container(horizontal=True, vertical_alignment="center"):
-                mark(one.letter)
+                mark(one.letter, looks)
                 st.caption(inert(facts(contender)), width="content")
             if sentence := lost_sentence(one):
                 st.warning(inert(sentence), icon=":material/link_off:")
@@ -171,6 +174,7 @@ def _show_table(one: ShownSide) -> None:
         selection_mode=["single-row", "single-cell"],
         alt=f"Experiments of project {one.letter}: select a row to make it {one.letter}",
     )
+    row_cards(experiment_rows(one), len(ids), key, columns=_columns(one, ids))
     if one.chosen is not None:
         st.page_link(
             BENCHMARK,

@@ -23,7 +23,7 @@ from enginebench_ui.pages.ladders.shapes import (
 )
 from enginebench_ui.shared import reading
 from enginebench_ui.shared.reading import kept, place, store_at
-from enginebench_ui.shared.showing import chart, nothing_yet, table
+from enginebench_ui.shared.showing import chart, nothing_yet, row_cards, table
 from enginebench_ui.shared.text import count_of, inert, instant
 
 
@@ -121,6 +121,7 @@ def _chosen(found: Sequence[LadderEntry]) -> LadderEntry:
         key=f"ladders {hash(tuple(ids))}",
         alt="Ladders, newest first",
     )
+    row_cards(ladder_rows(found), len(found), "ladders", columns=LIST_COLUMNS)
     rows = event.selection.rows
     chosen = found[rows[0] if rows else place]
     if wanted != chosen.benchmark.id:
@@ -157,7 +158,7 @@ def _show_charts(ladder: Ladder) -> None:
             drawn = bars(ladder, measure)
             name = f"ladder-{measure.value.replace(' ', '-')}"
             st.markdown(f"**{measure.value.capitalize()}**")
-            chart(ladder_figure(drawn, measure), key=name, alt=alternative(drawn, measure))
+            chart(ladder_figure(drawn, measure, reading.engine_looks()), key=name, alt=alternative(drawn, measure))
     st.caption("Whiskers: 95 % interval. Then: on the rung before (≈ within the noise), and ×: as fast as the first.")
 
 

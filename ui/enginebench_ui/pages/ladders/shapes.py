@@ -10,6 +10,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from enginebench_controller.files.ladders import gain_words
+from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.plan.plan import LadderKind
 from enginebench_controller.records import LOCAL_TARGET
 from enginebench_controller.store.benchmarks import LadderEntry
@@ -17,7 +18,7 @@ from enginebench_controller.verdicts.doubts import flags
 from enginebench_controller.verdicts.ladder import NOT_AVAILABLE, Gain, Ladder, RungResult, judged_by, speed_interval
 from enginebench_controller.verdicts.parity import engine_label
 from enginebench_controller.verdicts.words import factor_words
-from enginebench_ui.shared.charts import SERIES
+from enginebench_ui.shared.charts import NOISE
 from enginebench_ui.shared.text import UNKNOWN, Row, cells, instant, milliseconds, number, readback
 
 
@@ -45,14 +46,15 @@ class RungBar:
     factor: float | None = None
     is_best: bool = False
     missing: str = ""
+    engine: str = ""
 
 
 def bars(ladder: Ladder, measure: Measure) -> tuple[RungBar, ...]:
     """Return a bar a rung, the lowest rung first: images a second, or milliseconds."""
     if measure is Measure.FIRST_INFERENCE:
-        return tuple(_first_inference(rung) for rung in ladder.rungs)
+        return tuple(_on_engine(rung, _first_inference(rung)) for rung in ladder.rungs)
     judged = judged_by(LadderKind(measure.value), ladder)
-    return tuple(_speed(judged, rung) for rung in judged.rungs)
+    return tuple(_on_engine(rung, _speed(judged, rung)) for rung in judged.rungs)
 
 
 def rung_rows(ladder: Ladder) -> tuple[Row, ...]:
@@ -83,6 +85,10 @@ def missing_words(rung: RungResult) -> str:
 def _brief(rung: RungResult) -> str:
     """The same for a chart, which has little room."""
     return missing_words(replace(rung, reason=rung.brief_reason)) if rung.reason is not None else ""
+
+
+def _on_engine(rung: RungResult, bar: RungBar) -> RungBar:
+    return replace(bar, engine=rung.measurement.engine.name if rung.measurement else "")
 
 
 def _speed(ladder: Ladder, rung: RungResult) -> RungBar:
@@ -208,7 +214,8 @@ def _names(entries: Iterable[LadderEntry], of: Callable[[LadderEntry], str]) -> 
 
 ROW_PX = 60
 _FRAME_PX = 70
-_BAR, _BEST, _WHISKER = SERIES[4], SERIES[0], SERIES[1]
+_FAINT = 0.55
+"""How opaque bars are that are not the best; the word says it as well."""
 _THICKNESS = 0.4
 _ABOVE_BAR = 0.22
 _LETTERS_IN_A_LINE = 48
@@ -223,8 +230,8 @@ _AXES = {
 _UNITS = {Measure.THROUGHPUT: "FPS", Measure.LATENCY: "ms", Measure.FIRST_INFERENCE: "ms"}
 
 
-def ladder_figure(bars: Sequence[RungBar], measure: Measure) -> go.Figure:
-    """Draw the bars, the lowest rung on top. A rung without a value has no bar but its reason in words."""
+def ladder_figure(bars: Sequence[RungBar], measure: Measure, engines: EngineLooks) -> go.Figure:
+    """Draw the bars, the lowest rung on top, each in the colour of its engine. Without a value stands the reason."""
     unit = _UNITS[measure]
     figure = go.Figure(
         go.Bar(
@@ -232,7 +239,10 @@ def ladder_figure(bars: Sequence[RungBar], measure: Measure) -> go.Figure:
             y=list(range(len(bars))),
             orientation="h",
             width=_THICKNESS,
-            marker_color=[_BEST if bar.is_best else _BAR for bar in bars],
+            marker={
+                "color": [engines.of(bar.engine).colour for bar in bars],
+                "opacity": [1.0 if bar.is_best else _FAINT for bar in bars],
+            },
             customdata=[html.escape(bar.title) for bar in bars],
             hovertemplate=f"%{{customdata}}: %{{x:,.4~r}} {unit}<extra></extra>",
         )
@@ -295,7 +305,7 @@ def _whiskers(bars: Sequence[RungBar]) -> go.Scatter:
         error_x={
             "array": [max(0.0, high - value) for _, value, _, high in known],
             "arrayminus": [max(0.0, value - low) for _, value, low, _ in known],
-            "color": _WHISKER,
+            "color": NOISE,
             "thickness": 2,
             "width": 5,
         },

@@ -16,8 +16,9 @@ from enginebench_ui.pages.profile.shapes.layers import Dataset, LayerView, Scale
 from enginebench_ui.pages.profile.shapes.results import Drawing, layer_figure, layer_rows
 from enginebench_ui.pages.profile.shapes.types import heading, type_figure, type_rows, type_views
 from enginebench_ui.shared import reading
+from enginebench_ui.shared.charts import NEUTRAL
 from enginebench_ui.shared.choosing import follow_row, selected_row
-from enginebench_ui.shared.showing import chart, table
+from enginebench_ui.shared.showing import MOST_CARDS, chart, row_cards, table
 from enginebench_ui.shared.text import count_of, inert
 
 
@@ -26,6 +27,24 @@ class Viewed:
     """The model that nodes belong to, by its digest."""
 
     digest: str
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What both sections show: the figures to choose from, and the layers and savings for one of them.
+
+    `savings` are None where nothing is known of pruning; `saving_basis` says what they are for.
+    """
+
+    key: str
+    datasets: Mapping[str, Dataset]
+    layers: Callable[[Dataset], tuple[LayerView, ...]]
+    savings: Callable[[Dataset], Mapping[int, Saving] | None]
+    saving_basis: Callable[[Dataset], str]
+    viewed: Viewed
+    series: Series | None = None
+    noun: str = "layer"
+    colour: str = NEUTRAL
 
 
 def show_viewer(viewed: Viewed, nodes: Sequence[str]) -> None:
@@ -55,11 +74,11 @@ def show_viewer(viewed: Viewed, nodes: Sequence[str]) -> None:
             st.rerun(scope="fragment")
 
 
-def show_details(layer: LayerView | None, viewed: Viewed, series: Series | None, noun: str = "layer") -> None:
+def show_details(layer: LayerView | None, shown: Shown) -> None:
     """Draw a layer, or how to choose one."""
     with st.container(border=True):
         if layer is None:
-            st.markdown(f"**No {noun} is selected**")
+            st.markdown(f"**No {shown.noun} is selected**")
             st.caption(
                 "Select one in the table: what ran, which nodes it stands for, and where it stands is told here."
             )
@@ -68,21 +87,21 @@ def show_details(layer: LayerView | None, viewed: Viewed, series: Series | None,
         st.markdown(f"**{inert(found.title)}**")
         _show_facts(found.identity)
         _show_facts(found.figures)
-        if series is not None:
-            _show_sparsities(layer, series)
+        if shown.series is not None:
+            _show_sparsities(layer, shown.series, shown.colour)
         if found.engine:
-            with st.expander("In the engine's own words" if noun == "layer" else "Attributes"):
+            with st.expander("In the engine's own words" if shown.noun == "layer" else "Attributes"):
                 _show_facts(found.engine)
         if found.nodes:
-            show_viewer(viewed, found.nodes)
+            show_viewer(shown.viewed, found.nodes)
 
 
 def _show_facts(found: Sequence[tuple[str, str]]) -> None:
     st.markdown("  \n".join(f":gray[{inert(heading)}]\u2002{inert(value)}" for heading, value in found))
 
 
-def _show_sparsities(layer: LayerView, series: Series) -> None:
-    figure = sparsity_figure(layer, series)
+def _show_sparsities(layer: LayerView, series: Series, colour: str) -> None:
+    figure = sparsity_figure(layer, series, colour)
     if figure is None:
         return
     size = part_size(layer, series)
@@ -95,23 +114,6 @@ def _show_sparsities(layer: LayerView, series: Series) -> None:
 BIND = "query-params"
 _TABLE_PX = 520
 _MOST_WITHOUT_SCROLLING = 13
-
-
-@dataclass(frozen=True)
-class Shown:
-    """What both sections show: the figures to choose from, and the layers and savings for one of them.
-
-    `savings` are None where nothing is known of pruning; `saving_basis` says what they are for.
-    """
-
-    key: str
-    datasets: Mapping[str, Dataset]
-    layers: Callable[[Dataset], tuple[LayerView, ...]]
-    savings: Callable[[Dataset], Mapping[int, Saving] | None]
-    saving_basis: Callable[[Dataset], str]
-    viewed: Viewed
-    series: Series | None = None
-    noun: str = "layer"
 
 
 def show_types(shown: Shown) -> None:
@@ -133,7 +135,7 @@ def _show_types(shown: Shown) -> None:
     views = type_views(layers, dataset, savings)
     left, right = st.columns(2, gap="medium")
     with left:
-        figure = type_figure(views, dataset, scale)
+        figure = type_figure(views, dataset, scale, shown.colour)
         if figure is None:
             st.info(f"{dataset.label} is not known of any {shown.noun}.")
         else:
@@ -155,7 +157,7 @@ def _show_results(shown: Shown) -> None:
     st.caption(dataset.explained)
     layers = shown.layers(dataset)
     chosen = _chosen(layers)
-    figure = layer_figure(layers, dataset, scale, drawing, chosen.position if chosen else None)
+    figure = layer_figure(layers, dataset, scale, drawing, chosen.position if chosen else None, shown.colour)
     if figure is None:
         st.info(f"{dataset.label} is not known of any {shown.noun}.")
     else:
@@ -164,7 +166,7 @@ def _show_results(shown: Shown) -> None:
     with left:
         _show_table(shown, layers, dataset, chosen)
     with right:
-        show_details(chosen, shown.viewed, shown.series, shown.noun)
+        show_details(chosen, shown)
 
 
 def _switches() -> AbstractContextManager[object]:
@@ -204,6 +206,7 @@ def _show_table(shown: Shown, layers: Sequence[LayerView], dataset: Dataset, cho
         selection_mode=["single-row", "single-cell"],
         alt=f"{shown.noun}s in the order of execution: select one for its details",
     )
+    row_cards(layer_rows(layers[:MOST_CARDS], dataset), len(layers), key, columns=_columns(dataset))
 
 
 def _layer_selected(key: str, positions: Sequence[int]) -> None:

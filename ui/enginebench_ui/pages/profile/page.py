@@ -53,7 +53,7 @@ from enginebench_ui.pages.profile.shapes.summary import (
 )
 from enginebench_ui.shared import reading
 from enginebench_ui.shared.showing import chart, table
-from enginebench_ui.shared.text import STATUS_COLOURS, engine_text, inert, instant
+from enginebench_ui.shared.text import STATUS_COLOURS, count_of, engine_text, inert, instant
 
 EXPORTS = {
     ExportFormat.JSON: ("JSON, everything", "json", "application/json"),
@@ -113,18 +113,21 @@ PENDING = "What pruning would bring is being worked out from its passes …"
 _FACT_PX = 232
 
 
-def show_summary(
-    profile: Profile, sweep: Sweep, advice: Sequence[AdviceView], other: ProfileEntry | None = None
-) -> None:
-    """Draw the large figures, how they are known, and the circumstances. `other` is a sweep with another engine."""
-    st.subheader("Model summary", anchor=False)
+def show_summary(profile: Profile, sweep: Sweep, advice: Sequence[AdviceView]) -> None:
+    """Draw the large figures and what to know before trusting them."""
     show_cards(measured_cards(profile, sweep.prospects))
     if profile.layers:
-        _show_estimate(profile, sweep, other)
-    warnings = of_severity(advice, Severity.WARNING)
+        _show_estimate(profile, sweep)
+    warnings = [sentence for one in of_severity(advice, Severity.WARNING) for sentence in one.sentences]
     if warnings:
-        sentences = "  \n".join(inert(sentence) for one in warnings for sentence in one.sentences)
-        st.warning(f"**Before trusting these numbers**  \n{sentences}", icon=":material/warning:")
+        label = f"Before trusting these numbers: {count_of(len(warnings), 'remark')}"
+        with st.expander(label, icon=":material/warning:"):
+            st.markdown("\n".join(f"- {inert(sentence)}" for sentence in warnings))
+
+
+def show_circumstances(profile: Profile) -> None:
+    """Draw what was measured, where and with what, and how far the figures can be trusted."""
+    st.subheader("What was measured", anchor=False)
     show_facts(facts(profile))
     with st.expander("How far the figures can be trusted"):
         show_facts(trust_facts(profile), border=False)
@@ -151,20 +154,12 @@ def show_facts(found: Sequence[tuple[str, str]], *, border: bool = True) -> None
             st.markdown(f":gray[{inert(heading)}]  \n{inert(value)}", width=_FACT_PX)
 
 
-def _show_estimate(profile: Profile, sweep: Sweep, other: ProfileEntry | None) -> None:
+def _show_estimate(profile: Profile, sweep: Sweep) -> None:
     if sweep.is_pending:
         st.caption(PENDING)
     elif sweep.problem:
         st.caption(f"There are passes with zeros imposed, but no estimate: {inert(sweep.problem)}.")
-    elif sweep.prospects is None:
-        st.caption(
-            "How fast it may become when pruned is unknown: this engine was not timed here with zeros imposed on this "
-            "model, which takes an engine that can impose them, such as DeepSparse."
-        )
-        if other is not None:
-            label = f"See {inert(engine_text(other))}, which was timed so"
-            st.page_link(PROFILE, label=label, icon=":material/layers:", query_params={"id": other.id})
-    elif (chosen := chosen_outcome(sweep.prospects)) is not None:
+    elif sweep.prospects is not None and (chosen := chosen_outcome(sweep.prospects)) is not None:
         st.caption(inert(estimate_basis(chosen)))
         if sentence := other_settings(profile, sweep):
             st.warning(inert(sentence), icon=":material/balance:")
@@ -188,13 +183,20 @@ def show_roofline(profile: Profile, layers: Sequence[LayerView], peaks: Sequence
         st.caption(remark)
 
 
-def show_pruning(profile: Profile, sweep: Sweep) -> None:
-    """Draw what passes with zeros imposed told."""
+def show_pruning(profile: Profile, sweep: Sweep, other: ProfileEntry | None = None) -> None:
+    """Draw what passes with zeros imposed told. `other` is a sweep with another engine."""
     if sweep.is_pending:
         st.info(PENDING)
         return
     if sweep.prospects is None:
-        st.info(f"No estimate: {inert(sweep.problem)}." if sweep.problem else "This model was never timed with zeros.")
+        unknown = (
+            "How fast it may become when pruned is unknown: this engine was not timed here with zeros imposed on this "
+            "model, which takes an engine that can impose them, such as DeepSparse."
+        )
+        st.info(f"No estimate: {inert(sweep.problem)}." if sweep.problem else unknown)
+        if other is not None:
+            label = f"See {inert(engine_text(other))}, which was timed so"
+            st.page_link(PROFILE, label=label, icon=":material/layers:", query_params={"id": other.id})
         st.code(f"enginebench prospects pruning {profile.model_name}", language="shell")
         return
     st.caption(
@@ -280,18 +282,20 @@ def _show_measured(profile_id: str) -> None:
 
 def _show_sections(entry: ProfileEntry, profile: Profile, sweep: Sweep, shown: Shown) -> None:
     advice = advice_views(stored.advice(profile, sweep))
-    show_summary(profile, sweep, advice, elsewhere(reading.profile_entries(), entry))
+    show_summary(profile, sweep, advice)
     if not profile.layers:
         st.info("There are no layers to show: the engine told of none.", icon=":material/info:")
+        show_circumstances(profile)
         return
     sections = {
         SUMMARIES: lambda: show_types(shown),
         RESULTS: lambda: show_results(shown),
         ROOFLINE: lambda: show_roofline(profile, stored.layers(profile), stored.peaks(profile.target)),
-        PRUNING: lambda: show_pruning(profile, sweep),
+        PRUNING: lambda: show_pruning(profile, sweep, elsewhere(reading.profile_entries(), entry)),
         ADVICE: lambda: show_advice(profile, advice),
     }
     _show_open(sections)
+    show_circumstances(profile)
 
 
 def _show_open(sections: Mapping[str, Callable[[], None]]) -> None:
@@ -328,6 +332,7 @@ def _measured(profile: Profile, sweep: Sweep, pruned: Mapping[float, str]) -> Sh
         saving_basis=lambda dataset: saving_basis(sweep, dataset.sparsity),
         viewed=Viewed(profile.model_digest),
         series=sweep.prospects.series if sweep.prospects else None,
+        colour=reading.engine_looks().of(profile.engine.name).colour,
     )
 
 
@@ -337,9 +342,7 @@ def _show_theoretical(digest: str) -> None:
     st.caption(f"{inert(model.name)} · {inert(model.digest[:12])} · counted in the model, nothing was run")
     show_switch(siblings_of_model(model, reading.profile_entries()), FLOPS_KEY)
     counted = reading.theory(model, None)
-    st.subheader("Model summary", anchor=False)
     show_cards(work_cards(counted.work, counted.nodes))
-    show_facts(theory_facts(counted))
     views = node_views(counted.nodes)
     shown = Shown(
         key=model.digest,
@@ -351,6 +354,7 @@ def _show_theoretical(digest: str) -> None:
         noun="node",
     )
     _show_open({SUMMARIES: lambda: show_types(shown), RESULTS: lambda: show_results(shown)})
+    show_facts(theory_facts(counted))
 
 
 def _model(digest: str) -> ModelVersion:

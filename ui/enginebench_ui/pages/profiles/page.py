@@ -10,7 +10,7 @@ from enginebench_controller.records import ModelVersion
 from enginebench_ui.pages import NEW_PROFILE, PROFILE, PROJECTS
 from enginebench_ui.pages.profiles.shapes import ListedKind, Listing, baselines, sweep_passes, theoretical, work_text
 from enginebench_ui.shared import reading
-from enginebench_ui.shared.showing import nothing_yet
+from enginebench_ui.shared.showing import nothing_yet, row_cards
 from enginebench_ui.shared.text import count_of
 
 BIND = "query-params"
@@ -106,6 +106,7 @@ def _show_listing(kind: ListedKind, listing: Listing) -> None:
         key=f"profiles {kind}",
         alt=f"{kind} profiles",
     )
+    row_cards(listing.rows, len(listing.rows), f"profiles {kind}", columns=COLUMNS)
     row = next((place for place, _ in event.selection.cells), next(iter(event.selection.rows), None))
     if row is not None and row < len(listing.queries):
         st.switch_page(PROFILE, query_params=listing.queries[row])

@@ -24,7 +24,7 @@ from enginebench_ui.pages.search.shapes import (
 from enginebench_ui.shared import reading
 from enginebench_ui.shared.choosing import choose_one
 from enginebench_ui.shared.reading import kept, place, store_at
-from enginebench_ui.shared.showing import chart
+from enginebench_ui.shared.showing import MOST_CARDS, chart, row_cards
 from enginebench_ui.shared.text import count_of, inert
 
 LIMITS = QueryLimits(seconds=5.0, rows=10_000, cell_characters=5_000, answer_bytes=8_000_000)
@@ -138,6 +138,7 @@ def _show_answer(sql: str) -> None:
         _show_chart(frame)
     else:
         st.dataframe(frame, hide_index=True, placeholder="–", height=_height(result), alt="The answer")
+        row_cards(frame.head(MOST_CARDS).to_dict("records"), len(frame), "answer")
 
 
 def _height(result: QueryResult) -> int | str:
@@ -150,7 +151,7 @@ def _show_chart(frame: pd.DataFrame) -> None:
         st.info("There is no column of numbers to draw.", icon=":material/info:")
         return
     axes = _axes(frame, first)
-    chart(answer_figure(frame, axes), key="answer", name="query", alt=f"{axes.y} by {axes.x}")
+    chart(answer_figure(frame, axes, reading.engine_looks()), key="answer", name="query", alt=f"{axes.y} by {axes.x}")
     for remark in remarks(frame, axes):
         st.caption(inert(remark))
 
@@ -190,6 +191,7 @@ def _show_table(table: Table) -> None:
     st.caption(f"A row is {inert(table.row)}.")
     rows = [{"Column": column.name, "Type": column.type, "Meaning": column.meaning} for column in table.columns]
     st.dataframe(rows, hide_index=True, column_config=SCHEMA_COLUMNS, height=SCHEMA_PX, alt=f"Columns of {table.name}")
+    row_cards(rows, len(rows), f"columns of {table.name}", columns=SCHEMA_COLUMNS)
     example = Example("", f"SELECT * FROM {table.name} LIMIT 100")  # noqa: S608  # a name of ours, and read-only
     st.button("See its first 100 rows", icon=":material/table_rows:", on_click=_take, args=(example,))
 

@@ -15,6 +15,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from pandas.api.types import is_bool_dtype, is_datetime64_any_dtype, is_integer_dtype, is_numeric_dtype
 
+from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.store.sql_query import QueryResult
 from enginebench_ui.shared.charts import NOISE, SERIES, margins
 from enginebench_ui.shared.text import cells, count_of
@@ -79,6 +80,8 @@ def _text(value: Any) -> str | None:
 
 MOST_POINTS = 5_000
 MOST_COLOURS = len(SERIES)
+ENGINE = "engine"
+"""The column whose values have colours of their own."""
 HEIGHT_PX = 460
 OTHERS = "others"
 UNKNOWN = "unknown"
@@ -130,11 +133,11 @@ def _first(names: Sequence[str], other: str) -> str | None:
     return next((name for name in names if name != other), None)
 
 
-def answer_figure(frame: pd.DataFrame, axes: Axes) -> go.Figure:
+def answer_figure(frame: pd.DataFrame, axes: Axes, engines: EngineLooks) -> go.Figure:
     """Draw the first `MOST_POINTS` rows that have a number to draw."""
     rows = frame[frame[axes.y].notna() & frame[axes.x].notna()].head(MOST_POINTS)
     figure = go.Figure()
-    for name, colour, series in _coloured(rows, axes.colour):
+    for name, colour, series in _coloured(rows, axes.colour, engines):
         figure.add_trace(_trace(series, axes, name, colour))
     figure.update_xaxes(title=_label(axes.x), type=_axis(frame[axes.x]), automargin=True)
     figure.update_yaxes(title=_label(axes.y), rangemode="tozero" if axes.kind is ChartKind.BARS else "normal")
@@ -174,7 +177,7 @@ def _axis(values: "pd.Series[Any]") -> str:
     return "linear" if _is_number(values) else "category"
 
 
-def _coloured(rows: pd.DataFrame, colour: str | None) -> list[tuple[str, str, pd.DataFrame]]:
+def _coloured(rows: pd.DataFrame, colour: str | None, engines: EngineLooks) -> list[tuple[str, str, pd.DataFrame]]:
     """Name, colour and rows of each series; beyond the colours there are, the rarest share one."""
     if colour is None:
         return [("", SERIES[0], rows)]
@@ -183,7 +186,8 @@ def _coloured(rows: pd.DataFrame, colour: str | None) -> list[tuple[str, str, pd
     if len(frequent) > MOST_COLOURS:
         names = names.where(names.isin(frequent[: MOST_COLOURS - 1]), OTHERS)
     ordered = list(dict.fromkeys(names))
-    colours = {name: NOISE if name == OTHERS else SERIES[place % MOST_COLOURS] for place, name in enumerate(ordered)}
+    plain = [engines.of(name).colour if colour == ENGINE else SERIES[place] for place, name in enumerate(ordered)]
+    colours = {name: NOISE if name == OTHERS else own for name, own in zip(ordered, plain, strict=True)}
     return [(name, colours[name], rows[names == name]) for name in ordered]
 
 

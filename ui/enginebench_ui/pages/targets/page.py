@@ -290,12 +290,12 @@ def _show_peaks(view: TargetView) -> None:
     left, right = st.columns(2, gap="large")
     with left:
         st.markdown("**Operations a second**, by precision")
-        if figure := operations_figure(found):
+        if figure := operations_figure(found, reading.engine_looks()):
             chart(figure, f"operations {view.name}", name=f"peaks-{view.name}", alt="Operations a second by precision.")
         table(operation_rows(found), f"operation rows {view.name}", columns=PEAK_COLUMNS)
     with right:
         st.markdown("**Memory bandwidth**, by size of the data")
-        if figure := bandwidth_figure(found):
+        if figure := bandwidth_figure(found, reading.engine_looks()):
             chart(figure, f"bandwidth {view.name}", name=f"bandwidth-{view.name}", alt="Bandwidth by size of the data.")
         table(bandwidth_rows(found), f"bandwidth rows {view.name}", columns=PEAK_COLUMNS)
 

@@ -5,10 +5,11 @@ from collections.abc import Iterable, Sequence
 
 import plotly.graph_objects as go
 
+from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.records import Peak, PeakKind
 from enginebench_controller.records.target import best_peaks
 from enginebench_proto.agreed.words import DEFAULT_DEVICE, DEFAULT_ENVIRONMENT
-from enginebench_ui.shared.charts import SERIES, margins
+from enginebench_ui.shared.charts import margins
 from enginebench_ui.shared.text import Row, cells, instant
 
 HEIGHT_PX = 300
@@ -46,7 +47,7 @@ def series(peak: Peak) -> str:
     return " ".join(filter(None, parts))
 
 
-def operations_figure(peaks: Sequence[Peak]) -> go.Figure | None:
+def operations_figure(peaks: Sequence[Peak], engines: EngineLooks) -> go.Figure | None:
     """Draw Gop/s as bars by precision, a colour an engine, with intervals; None where no rate is known.
 
     What an engine may compute by Winograd's trick is hatched, and left out where it is no faster than the rest.
@@ -55,7 +56,7 @@ def operations_figure(peaks: Sequence[Peak]) -> go.Figure | None:
     if not shown:
         return None
     figure = go.Figure()
-    for name, colour in _colours(peaks).items():
+    for name, colour in _colours(peaks, engines).items():
         for is_winograd in (False, True):
             own = [peak for peak in shown if series(peak) == name and peak.may_be_winograd == is_winograd]
             if own:
@@ -65,13 +66,13 @@ def operations_figure(peaks: Sequence[Peak]) -> go.Figure | None:
     return figure.update_layout(barmode="group", **_LAYOUT)
 
 
-def bandwidth_figure(peaks: Sequence[Peak]) -> go.Figure | None:
+def bandwidth_figure(peaks: Sequence[Peak], engines: EngineLooks) -> go.Figure | None:
     """Draw GB/s over the size of the data, a line an engine, with intervals; None where no rate is known."""
     shown = [peak for peak in peaks if peak.kind is PeakKind.BANDWIDTH and peak.rate and peak.working_set_bytes]
     if not shown:
         return None
     figure = go.Figure()
-    for name, colour in _colours(peaks).items():
+    for name, colour in _colours(peaks, engines).items():
         own = sorted((peak for peak in shown if series(peak) == name), key=lambda peak: peak.working_set_bytes or 0)
         if own:
             figure.add_trace(_line(own, name, colour))
@@ -187,10 +188,10 @@ def _errors(own: Sequence[Peak]) -> dict[str, object]:
     }
 
 
-def _colours(peaks: Iterable[Peak]) -> dict[str, str]:
-    """Give each engine its colour, in both charts the same."""
-    names = dict.fromkeys(series(peak) for peak in peaks)
-    return {name: SERIES[place % len(SERIES)] for place, name in enumerate(names)}
+def _colours(peaks: Iterable[Peak], engines: EngineLooks) -> dict[str, str]:
+    """Give each series the colour of its engine, in both charts the same."""
+    looks = engines.of_series((series(peak), peak.engine.name) for peak in peaks)
+    return {name: look.colour for name, look in looks.items()}
 
 
 def _precisions(peaks: Iterable[Peak]) -> list[str]:

@@ -14,7 +14,7 @@ from enginebench_controller.stats.scaling import Quantity
 from enginebench_controller.store.samples import LEVEL_RATIO, LatencyCurve
 from enginebench_controller.verdicts.doubts import status_words
 from enginebench_controller.verdicts.pairing import Compared
-from enginebench_ui.pages.benchmark.shapes.figures import UNITS, CellRemark, Lens, figure_of, interval_text
+from enginebench_ui.pages.benchmark.shapes.figures import UNITS, CellRemark, Lens, figure_of, interval_text, quantities
 from enginebench_ui.pages.benchmark.shapes.lines import LEGEND, MARGINS, GridCell, Line, LineLook, latency_axis
 from enginebench_ui.pages.benchmark.shapes.measurements import ending
 from enginebench_ui.shared.charts import NOISE
@@ -65,7 +65,7 @@ def cell_view(line: Line, cell: GridCell, lens: Lens) -> CellView:
         return CellView((), measurement.status, (), "", _missing(line, cell, measurement))
     unsure = (_INCONCLUSIVE,) if measurement.status is Status.INCONCLUSIVE else ()
     return CellView(
-        tuple(_card(measurement, figure, lens) for figure in Quantity),
+        tuple(_card(measurement, figure, lens) for figure in quantities(cell[0])),
         measurement.status,
         unsure + lens.remarks(measurement),
         _effective(measurement),
@@ -167,7 +167,7 @@ def _comparison_row(
         {
             "": "based on" if line is base else "",
             "Line": line.label,
-            "ms/item": values[Quantity.TIME_PER_ITEM].value,
+            **{UNITS[one]: values[one].value for one in quantities(cell[0]) if one is Quantity.TIME_PER_ITEM},
             "ms/batch": values[Quantity.TIME_PER_BATCH].value,
             "± (%)": percent(values[Quantity.TIME_PER_BATCH].half_width),
             "items/s": values[Quantity.ITEMS_PER_S].value,

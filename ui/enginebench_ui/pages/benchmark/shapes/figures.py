@@ -48,6 +48,12 @@ UNITS: Mapping[Quantity, str] = {
     Quantity.ITEMS_PER_S: "items/s",
 }
 
+
+def quantities(batch: int) -> tuple[Quantity, ...]:
+    """Return the figures of a batch that say different things: of one item, its time is that of the batch."""
+    return tuple(one for one in Quantity if batch > 1 or one is not Quantity.TIME_PER_ITEM)
+
+
 METHODS: Mapping[IntervalMethod, str] = {
     IntervalMethod.BLOCKS: "over blocks",
     IntervalMethod.BLOCKS_T: "over blocks",

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.records import Measurement
 from enginebench_controller.verdicts.parity import in_reading_order
-from enginebench_ui.shared.charts import SERIES, margins
+from enginebench_ui.shared.charts import margins
 from enginebench_ui.shared.text import arrivals_text, count_of, engine_label, shortened
 
 GridCell = tuple[int, int]
@@ -144,7 +145,6 @@ _AXES: Mapping[str, Callable[[Measurement], str]] = {
 MARGINS = margins(30, legend_rows=1)
 LEGEND = {"orientation": "h", "yanchor": "top", "y": -0.22, "x": 0}
 
-_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "pentagon", "star", "hexagon")
 _LARGEST_LINEAR_RATIO = 4.0
 # Plotly's own ticks on a logarithmic axis leave half of a short range without a number.
 _TICKS_MS = [mantissa * 10.0**exponent for exponent in range(-5, 7) for mantissa in (1, 1.5, 2, 3, 4, 5, 6, 8)]
@@ -160,14 +160,15 @@ class LineLook:
     width: float
 
 
-def looks(lines: Sequence[Line]) -> dict[str, LineLook]:
+def looks(lines: Sequence[Line], engines: EngineLooks) -> dict[str, LineLook]:
     """Return how each line is drawn, by its key; the first, which the page is based on, is the thickest."""
+    worn = engines.of_series((line.key, line.first.engine.name) for line in lines)
     return {
         line.key: LineLook(
             # Plotly reads a few HTML tags in every text; names from elsewhere must not speak it.
             html.escape(line.label),
-            SERIES[place % len(SERIES)],
-            _SYMBOLS[place % len(_SYMBOLS)],
+            worn[line.key].colour,
+            worn[line.key].symbol,
             3.0 if place == 0 else 1.5,
         )
         for place, line in enumerate(lines)

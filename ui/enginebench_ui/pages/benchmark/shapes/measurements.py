@@ -5,18 +5,29 @@ counts, two precisions. Batch and model are never part of it, since charts show 
 """
 
 import html
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from enginebench_controller.records import Block, Failure, Measurement, ModelVersion, OutputCheck, Process, WarmUp
+from enginebench_controller.files.palette import EngineLooks
+from enginebench_controller.records import (
+    Block,
+    Failure,
+    Measurement,
+    ModelVersion,
+    OutputCheck,
+    Process,
+    Status,
+    WarmUp,
+)
 from enginebench_controller.verdicts.disturbances import summarize_evidence
 from enginebench_controller.verdicts.doubts import flags, status_words
 from enginebench_controller.verdicts.output_check import check_outputs
 from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT
-from enginebench_ui.shared.charts import SERIES, margins
+from enginebench_ui.shared.charts import margins
 from enginebench_ui.shared.text import Row, arrivals_text, cells, engine_label, milliseconds, percent, readback
 
 _AXES: Mapping[str, Callable[[Measurement], str]] = {
@@ -50,11 +61,6 @@ def series_names(measurements: Sequence[Measurement]) -> dict[str, str]:
     }
 
 
-def series_colours(names: Iterable[str]) -> dict[str, str]:
-    """Return a colour for each series, in the order in which they first come; after eight, colours repeat."""
-    return {name: SERIES[index % len(SERIES)] for index, name in enumerate(dict.fromkeys(names))}
-
-
 _RARE_AXES = ("target", "streams", "hint", "load", "requests", "arrivals")
 _SOMETIMES: Mapping[str, set[str | float | None]] = {
     "Environment": {DEFAULT_ENVIRONMENT},
@@ -73,6 +79,7 @@ class FailureView:
     message: str
     detail: str
     configurations: tuple[str, ...]
+    is_cancelled: bool = False
 
 
 def measurement_rows(
@@ -95,12 +102,16 @@ def measurement_rows(
 
 
 def failure_views(measurements: Iterable[Measurement]) -> tuple[FailureView, ...]:
-    """Return the failures, those of one engine with the same words together."""
-    alike: dict[tuple[str, Failure], list[Measurement]] = {}
+    """Return the failures, those of one engine with the same words together.
+
+    What was cancelled is together whatever the engine: a person did that once.
+    """
+    alike: dict[tuple[str, Failure], list[Measurement]] = defaultdict(list)
     for measurement in measurements:
         if measurement.failure:
-            alike.setdefault((engine_label(measurement), measurement.failure), []).append(measurement)
-    return tuple(_failure(engine, failure, group) for (engine, failure), group in alike.items())
+            whose = "" if measurement.status is Status.CANCELLED else engine_label(measurement)
+            alike[whose, measurement.failure].append(measurement)
+    return tuple(_failure(failure, group) for (_, failure), group in alike.items())
 
 
 def configuration_text(measurement: Measurement) -> str:
@@ -129,6 +140,7 @@ def _row(measurement: Measurement, extra: Mapping[str, Callable[[Measurement], s
         "p95 (ms)": milliseconds(latency.percentile_ns(95) if latency else None),
         "p99 (ms)": milliseconds(latency.percentile_ns(99) if latency else None),
         "Items/s": measurement.throughput_items_per_s,
+        "Peak memory (MB)": None if measurement.peak_rss_bytes is None else measurement.peak_rss_bytes / 1e6,
         "J an inference": measurement.energy_j_per_inference,
         "Status": status_words(measurement),
         "Outputs": outputs,
@@ -151,9 +163,19 @@ def _outputs(identity: str, checks: Mapping[str, OutputCheck]) -> str | None:
     return "reference" if any(other.reference == identity for other in checks.values()) else None
 
 
-def _failure(engine: str, failure: Failure, group: list[Measurement]) -> FailureView:
+def _failure(failure: Failure, group: Sequence[Measurement]) -> FailureView:
     detail = "\n\n".join(filter(None, (failure.detail, failure.stderr_tail)))
-    return FailureView(f"{engine}: {ending(failure)}", failure.message, detail, tuple(map(configuration_text, group)))
+    engines = list(dict.fromkeys(map(engine_label, group)))
+    several = len(engines) > 1
+    return FailureView(
+        heading=f"{', '.join(engines)}: {ending(failure)}",
+        message=failure.message,
+        detail=detail,
+        configurations=tuple(
+            f"{engine_label(one)}, {configuration_text(one)}" if several else configuration_text(one) for one in group
+        ),
+        is_cancelled=all(one.status is Status.CANCELLED for one in group),
+    )
 
 
 def ending(failure: Failure) -> str:
@@ -222,17 +244,17 @@ _MARGINS = margins(40)
 _LEGEND = {"orientation": "h", "yanchor": "top", "y": -0.22, "x": 0}
 
 
-def throughput_figure(measurements: Sequence[Measurement]) -> go.Figure | None:
+def throughput_figure(measurements: Sequence[Measurement], engines: EngineLooks) -> go.Figure | None:
     """Draw items/s as bars, grouped by batch, a colour a series and a panel a model; None when nothing has numbers."""
     shown = timed(measurements)
     if not shown:
         return None
     names, models = series_names(shown), list(dict.fromkeys(one.model_name for one in shown))
     figure, panels = _panels(models)
-    for series, colour in series_colours(names.values()).items():
+    for series, look in engines.of_series((names[one.id], one.engine.name) for one in shown).items():
         for model, (row, column) in panels.items():
             bars = [one for one in shown if names[one.id] == series and one.model_name == model]
-            figure.add_trace(_bars(bars, series, colour, in_legend=model == models[0]), row=row, col=column)
+            figure.add_trace(_bars(bars, series, look.colour, in_legend=model == models[0]), row=row, col=column)
     figure.update_xaxes(type="category", title="batch", categoryorder="array", categoryarray=_batches(shown))
     figure.update_yaxes(rangemode="tozero")
     figure.update_yaxes(title="items/s", col=1)

@@ -2,16 +2,17 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import log10
 
 import plotly.graph_objects as go
 
 from enginebench_controller.records import Measurement
 from enginebench_controller.stats.scaling import Axis, Point, Quantity, ScaledPoint, Scaling, scale
 from enginebench_controller.verdicts.doubts import status_words
-from enginebench_ui.pages.benchmark.shapes.figures import UNITS, Lens, figure_of
+from enginebench_ui.pages.benchmark.shapes.figures import UNITS, Lens, figure_of, quantities
 from enginebench_ui.pages.benchmark.shapes.lines import LEGEND, GridCell, Line, LineLook
 from enginebench_ui.pages.benchmark.shapes.measurements import ending
-from enginebench_ui.shared.charts import NOISE, margins
+from enginebench_ui.shared.charts import NOISE, margins, value_axis
 from enginebench_ui.shared.text import Row, cells, count_of, number, percent, times_text
 
 HEADINGS: Mapping[Axis, str] = {Axis.CORES: "Cores", Axis.BATCH: "Batch"}
@@ -37,7 +38,14 @@ def scaling_of(line: Line, axis: Axis, fixed: int, figure: Quantity, lens: Lens)
 
 def scaling_rows(lines: Sequence[Line], axis: Axis, fixed: int, lens: Lens) -> tuple[Row, ...]:
     """Return a row a size of each line, with speed-up and efficiency against the smallest size that has numbers."""
-    return tuple(cells(row) for line in lines for row in _rows(line, axis, fixed, lens))
+    silent = {UNITS[one] for one in Quantity} - {UNITS[one] for one in drawn_quantities(axis, fixed)}
+    every = (row for line in lines for row in _rows(line, axis, fixed, lens))
+    return tuple(cells({name: value for name, value in row.items() if name not in silent}) for row in every)
+
+
+def drawn_quantities(axis: Axis, fixed: int) -> tuple[Quantity, ...]:
+    """Return the figures that say different things along an axis while the other size stays at `fixed`."""
+    return tuple(Quantity) if axis is Axis.BATCH else quantities(fixed)
 
 
 def extremes(scaling: Scaling) -> str:
@@ -140,10 +148,13 @@ _MOST_BEYOND = 1.6
 """Up to so many times the largest value the ideal line and intervals are kept in sight; more would flatten the rest."""
 
 
-def scaling_figure(scalings: Mapping[str, Scaling], looks: Mapping[str, LineLook]) -> go.Figure | None:
+def scaling_figure(
+    scalings: Mapping[str, Scaling], looks: Mapping[str, LineLook], *, with_legend: bool = True
+) -> go.Figure | None:
     """Draw a figure along its axis for each line, with the ideal of the first; None where nothing has a value.
 
-    `scalings` and `looks` are by the lines' keys. A point without a value is a gap, marked on the axis.
+    `scalings` and `looks` are by the lines' keys. A point without a value is a gap, marked on the axis. Figures that
+    stand beside each other need one legend, and keep its room.
     """
     known = {key: one for key, one in scalings.items() if one.base is not None}
     if not known:
@@ -153,11 +164,16 @@ def scaling_figure(scalings: Mapping[str, Scaling], looks: Mapping[str, LineLook
     _add_references(figure, first if first.base is not None else next(iter(known.values())))
     for key, scaling in scalings.items():
         figure.add_trace(_points(scaling, looks[key], named=scaling is first))
+    values = [point.value for one in known.values() for point in one.points if point.value]
+    vertical = value_axis(UNITS[first.figure], values)
+    ground = min(values) / _HEADROOM if "type" in vertical else 0.0
     for key, scaling in scalings.items():
-        _add_gaps(figure, scaling, looks[key])
+        _add_gaps(figure, scaling, looks[key], ground)
     sizes = sorted({point.size for one in scalings.values() for point in one.points})
-    _lay_out(figure, first, sizes, _top(known.values()))
-    return figure
+    _lay_out(figure, first, sizes)
+    top = _top(known.values())
+    figure.update_yaxes(**vertical, range=[log10(ground), log10(top)] if ground else [0, top])
+    return figure.update_layout(showlegend=with_legend)
 
 
 def _points(scaling: Scaling, look: LineLook, *, named: bool) -> go.Scatter:
@@ -195,14 +211,14 @@ def _percents(share: float | None) -> str:
     return "unknown" if share is None else f"{share:.0%}"
 
 
-def _add_gaps(figure: go.Figure, scaling: Scaling, look: LineLook) -> None:
+def _add_gaps(figure: go.Figure, scaling: Scaling, look: LineLook, ground: float) -> None:
     """Mark the sizes that have no value, at the foot of the chart."""
     missing = [point.size for point in scaling.points if point.value is None]
     if missing:
         figure.add_trace(
             go.Scatter(
                 x=missing,
-                y=[0] * len(missing),
+                y=[ground] * len(missing),
                 name=f"{look.name}: no numbers",
                 mode="markers",
                 cliponaxis=False,
@@ -244,8 +260,7 @@ def _top(scalings: Iterable[Scaling]) -> float:
     return _HEADROOM * max(largest, min(max(ideal, highest), _MOST_BEYOND * largest))
 
 
-def _lay_out(figure: go.Figure, scaling: Scaling, sizes: Sequence[int], top: float) -> None:
+def _lay_out(figure: go.Figure, scaling: Scaling, sizes: Sequence[int]) -> None:
     axis = {"type": "log", "tickvals": sizes, "ticktext": [str(size) for size in sizes], "title": scaling.axis.value}
     figure.update_xaxes(axis)
-    figure.update_yaxes(title=UNITS[scaling.figure], range=[0, top])
-    figure.update_layout(height=HEIGHT_PX, margin=margins(30, legend_rows=3), legend=LEGEND, showlegend=True)
+    figure.update_layout(height=HEIGHT_PX, margin=margins(30, legend_rows=3), legend=LEGEND)

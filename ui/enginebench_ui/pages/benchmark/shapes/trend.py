@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import plotly.graph_objects as go
 
+from enginebench_controller.files.palette import EngineLooks, Look
 from enginebench_controller.records import Interval, Measurement, Status
 from enginebench_controller.stats.scaling import Quantity
 from enginebench_controller.store.trends import TrendPoint
@@ -15,7 +16,7 @@ from enginebench_controller.verdicts.words import factor_words
 from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT
 from enginebench_ui.pages.benchmark.shapes.figures import UNITS, Statistic, Value, scaled
 from enginebench_ui.pages.benchmark.shapes.lines import LEGEND, MARGINS
-from enginebench_ui.shared.charts import SERIES
+from enginebench_ui.shared.charts import value_axis
 from enginebench_ui.shared.text import UNKNOWN, Row, cells, instant, percent, shortened
 
 CAUSES = {Cause.MACHINE: "the machine", Cause.CANDIDATE: "perhaps the engine", Cause.UNEXPLAINED: "unexplained"}
@@ -52,7 +53,6 @@ def _alert_row(alert: Alert, confirmation: Confirmation | None) -> Row:
 
 HEIGHT_PX = 420
 
-_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "pentagon", "star", "hexagon")
 _LONGEST_NAME = 40
 _MOST_VERSIONS_NAMED = 12
 _COMPARED: Mapping[str, Callable[[TrendPoint], str | None]] = {
@@ -106,15 +106,17 @@ def tracks(points: Sequence[TrendPoint], engines: Collection[str]) -> tuple[Trac
     return tuple(Track(name, tuple(own)) for name, own in parted.items())
 
 
-def trend_figure(shown: Sequence[Track], lens: TrendLens) -> go.Figure | None:
+def trend_figure(shown: Sequence[Track], lens: TrendLens, engines: EngineLooks) -> go.Figure | None:
     """Draw a figure over time, a line a track; where a version changed its name stands. None without any value."""
     drawn = go.Figure()
-    for place, track in enumerate(shown):
+    looks = engines.of_series((track.name, track.points[0].engine.name) for track in shown)
+    values = [lens.value(point).value for track in shown for point in track.points]
+    for track in shown:
         if any(lens.value(point).value is not None for point in track.points):
-            drawn.add_trace(_line(track, place, lens))
+            drawn.add_trace(_line(track, looks[track.name], lens))
     if not drawn.data:
         return None
-    drawn.update_yaxes(title=UNITS[lens.figure], rangemode="tozero")
+    drawn.update_yaxes(**value_axis(UNITS[lens.figure], values))
     return drawn.update_layout(height=HEIGHT_PX, margin=MARGINS, legend=LEGEND, showlegend=True)
 
 
@@ -156,8 +158,7 @@ def _track_name(point: TrendPoint) -> str:
     return " · ".join(filter(None, (f"{point.engine.name}{environment}", shortened(options, _LONGEST_NAME))))
 
 
-def _line(track: Track, place: int, lens: TrendLens) -> go.Scatter:
-    colour = SERIES[place % len(SERIES)]
+def _line(track: Track, look: Look, lens: TrendLens) -> go.Scatter:
     values = [lens.value(point) for point in track.points]
     return go.Scatter(
         x=[datetime.fromtimestamp(point.at_unix_ns / 1e9, UTC) for point in track.points],
@@ -174,10 +175,10 @@ def _line(track: Track, place: int, lens: TrendLens) -> go.Scatter:
         name=html.escape(track.name),
         mode="lines+markers+text",
         connectgaps=False,
-        line={"color": colour, "width": 1.5},
+        line={"color": look.colour, "width": 1.5},
         marker={
-            "symbol": _SYMBOLS[place % len(_SYMBOLS)],
-            "color": colour,
+            "symbol": look.symbol,
+            "color": look.colour,
             "size": [13 if point.benchmark_id == lens.benchmark_id else 7 for point in track.points],
         },
         customdata=[[_hover_name(point), html.escape(point.engine.version or "unknown")] for point in track.points],
@@ -223,7 +224,7 @@ def _row(track: Track, point: TrendPoint, before: TrendPoint | None, lens: Trend
         "Name": shortened(point.benchmark_name, _LONGEST_NAME),
         "Engine": track.name,
         "Version": point.engine.version,
-        "ms/item": values[Quantity.TIME_PER_ITEM].value,
+        **({"ms/item": values[Quantity.TIME_PER_ITEM].value} if lens.batch > 1 else {}),
         "ms/batch": values[Quantity.TIME_PER_BATCH].value,
         "± (%)": percent(values[Quantity.TIME_PER_BATCH].half_width),
         "items/s": values[Quantity.ITEMS_PER_S].value,

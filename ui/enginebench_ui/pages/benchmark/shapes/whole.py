@@ -8,7 +8,8 @@ from enginebench_controller.records import Benchmark, Measurement, ModelVersion
 from enginebench_controller.store.store import BenchmarkBundle
 from enginebench_controller.verdicts.output_check import check_outputs
 from enginebench_controller.verdicts.parity import engine_label, in_reading_order, unequal_settings
-from enginebench_ui.pages.benchmark.shapes.lines import Line, alike, labelled, lines_of
+from enginebench_ui.pages.benchmark.shapes.lines import GridCell, Line, alike, labelled, lines_of
+from enginebench_ui.pages.benchmark.shapes.matrix import is_trusted
 from enginebench_ui.pages.benchmark.shapes.measurements import (
     FailureView,
     failure_views,
@@ -121,9 +122,21 @@ def lines_to_choose(benchmark: WholeBenchmark, other: WholeBenchmark | None) -> 
     return Lines(named[: len(benchmark.lines)], named[len(benchmark.lines) :])
 
 
-def default_base(lines: Sequence[Line]) -> Line:
-    """Return the first line that has numbers, else the first one."""
-    return next((line for line in lines if line.has_numbers), lines[0])
+def default_base(lines: Sequence[Line], problems: Mapping[str, str]) -> Line:
+    """Return the line of most items a second in its default cell among those that can be trusted, else have numbers."""
+
+    def standing(line: Line) -> tuple[bool, float]:
+        one = line.cells.get(default_cell(line))
+        if one is None or one.latency is None:
+            return (False, float(line.has_numbers) - 1.0)
+        return is_trusted(one, problems), one.throughput_items_per_s or 0.0
+
+    return max(lines, key=standing)
+
+
+def default_cell(line: Line) -> GridCell:
+    """Return what is shown of a line unasked: the smallest batch, on most cores."""
+    return line.batches[0], line.cores[-1]
 
 
 def default_beside(base: Line, lines: Lines) -> tuple[Line, ...]:

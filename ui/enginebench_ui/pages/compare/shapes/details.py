@@ -11,7 +11,6 @@ from enginebench_controller.verdicts.layers.profiles import ProfilePair
 from enginebench_controller.verdicts.layers.rows import LayerRow, RowSide
 from enginebench_controller.verdicts.words import milliseconds, percent
 from enginebench_ui.pages.compare.shapes.layers import outcome
-from enginebench_ui.pages.compare.shapes.points import COLOURS
 from enginebench_ui.shared.text import UNKNOWN, Row, cells, count_of
 
 MOST_LISTED = 12
@@ -180,8 +179,8 @@ _ROW_PX = 34
 _NODE, _LINE = "#999999", "#B0B0B0"
 
 
-def fusing_figure(fusing: Fusing) -> go.Figure | None:
-    """Draw n source nodes → m executed layers; None where there is nothing to draw on either hand."""
+def fusing_figure(fusing: Fusing, colour: str) -> go.Figure | None:
+    """Draw n source nodes → m executed layers, in the colour of their side; None where either has nothing to draw."""
     nodes = _listed([f"{operator}: {name}" for operator, name in fusing.nodes])
     layers = _listed(list(fusing.layers))
     if not nodes or not layers:
@@ -190,7 +189,7 @@ def fusing_figure(fusing: Fusing) -> go.Figure | None:
     left, right = _heights(len(nodes), rows), _heights(len(layers), rows)
     figure = go.Figure(_lines(left, right))
     figure.add_trace(_boxes(nodes, 0.0, left, _NODE, "middle left", "source nodes"))
-    figure.add_trace(_boxes(layers, 1.0, right, COLOURS[fusing.letter], "middle right", "executed layers"))
+    figure.add_trace(_boxes(layers, 1.0, right, colour, "middle right", "executed layers"))
     figure.update_xaxes(visible=False, range=[-2.0, 3.0], fixedrange=True)
     figure.update_yaxes(visible=False, range=[rows - 0.5, -0.5], fixedrange=True)
     return figure.update_layout(

@@ -1,6 +1,7 @@
 """The points A and B against each other: what each reached, how sure that is, and where they are no equals."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 import plotly.graph_objects as go
@@ -9,7 +10,7 @@ from enginebench_controller.records import HostFacts, Interval, Measurement
 from enginebench_controller.stats.comparison import Verdict
 from enginebench_controller.verdicts.doubts import flags, status_words
 from enginebench_controller.verdicts.pairing import Compared
-from enginebench_ui.pages.compare.shapes.points import COLOURS
+from enginebench_ui.pages.compare.shapes.points import Looks, ShownSide, point_text
 from enginebench_ui.shared.charts import margins
 from enginebench_ui.shared.text import Row, cells, engine_label, instant, milliseconds, number, percent, readback
 
@@ -18,9 +19,16 @@ HEIGHT_PX = 360
 _VERDICTS = {
     Verdict.FASTER: "B is faster",
     Verdict.SLOWER: "B is slower",
-    Verdict.SAME: "they are the same",
-    Verdict.INCONCLUSIVE: "it cannot be told which is faster",
+    Verdict.SAME: "B is the same",
+    Verdict.INCONCLUSIVE: "it cannot be told whether B is faster",
 }
+_LOOKS = {
+    Verdict.FASTER: (":material/trending_down:", "green"),
+    Verdict.SLOWER: (":material/trending_up:", "orange"),
+    Verdict.SAME: (":material/equal:", "gray"),
+    Verdict.INCONCLUSIVE: (":material/help:", "gray"),
+}
+"""The sign, of time that falls or rises, and the colour of each verdict."""
 _AXES = ("device", "batch", "cores", "streams", "precision", "hint", "load", "requests", "arrivals")
 
 
@@ -31,7 +39,7 @@ class Bars(StrEnum):
     LATENCY = "Latency"
 
 
-def bars_figure(points: Mapping[str, Measurement], bars: Bars) -> go.Figure | None:
+def bars_figure(points: Mapping[str, Measurement], bars: Bars, looks: Looks) -> go.Figure | None:
     """Draw the points as bars with their 95 % intervals, by letter in its colour; None where none has numbers."""
     known = {letter: one for letter, one in points.items() if one.latency is not None}
     if not known:
@@ -43,7 +51,10 @@ def bars_figure(points: Mapping[str, Measurement], bars: Bars) -> go.Figure | No
         go.Bar(
             x=list(known),
             y=[values[letter] for letter in known],
-            marker_color=[COLOURS[letter] for letter in known],
+            marker={
+                "color": [looks[letter].colour for letter in known],
+                "pattern": {"shape": [looks[letter].pattern for letter in known]},
+            },
             width=0.5,
             error_y=_error_bars(values, ends),
             hovertemplate=f"%{{x}}: %{{y:,.4~r}} {unit}<extra></extra>",
@@ -68,14 +79,31 @@ def point_rows(points: Mapping[str, Measurement]) -> tuple[Row, ...]:
     return tuple(cells(_row(letter, one)) for letter, one in points.items())
 
 
-def verdict_sentence(compared: Compared) -> str:
+@dataclass(frozen=True)
+class VerdictLine:
+    """The verdict in a sentence, with a sign and a colour that say the same."""
+
+    sentence: str
+    icon: str
+    colour: str
+
+
+def verdict_line(compared: Compared) -> VerdictLine:
     """Say how B's latency compares with A's, with the interval, and what limits that."""
     found = compared.comparison
     if found.ratio is None:
-        return f"Whether A or B is faster cannot be told: {found.note}."
+        return VerdictLine(f"Whether A or B is faster cannot be told: {found.note}.", *_LOOKS[Verdict.INCONCLUSIVE])
     bounds = "" if found.low is None or found.high is None else f" (95 % interval {found.low:.3f} to {found.high:.3f})"
     note = f"; {found.note}" if found.note else ""
-    return f"B takes × {found.ratio:.3f} of A's median latency{bounds}: {_VERDICTS[found.verdict]}{note}."
+    said = f"{_VERDICTS[found.verdict]}: it takes × {found.ratio:.3f} of A's median latency{bounds}{note}."
+    return VerdictLine(f"{said[:1].upper()}{said[1:]}", *_LOOKS[found.verdict])
+
+
+def side_text(side: ShownSide, measurement: Measurement | None) -> str:
+    """Name a side in a line: its model and engine, and the point that was chosen."""
+    if measurement is None or side.chosen is None:
+        return "no point"
+    return f"{measurement.model_name} · {engine_label(measurement)} · {point_text(side.chosen)}"
 
 
 def unlike_points(

@@ -12,6 +12,7 @@ import pandas as pd
 from enginebench_controller.records import LayerState
 from enginebench_controller.verdicts.layers.profiles import ProfilePair, how_sure, joined_sentence, verdicts
 from enginebench_controller.verdicts.layers.rows import LayerRow, LayerVerdict, RowSide
+from enginebench_ui.shared.charts import BETTER, WORSE
 from enginebench_ui.shared.text import Row, cells, milliseconds, percent
 
 _SIGNS = {
@@ -24,6 +25,7 @@ _SIGNS = {
 class RowOrder(StrEnum):
     """How rows are sorted; what is unknown comes last."""
 
+    SLOWEST = "slowest first"
     EXECUTION = "execution"
     DIFFERENCE = "largest difference"
     FIRST = "slowest in A"
@@ -32,6 +34,7 @@ class RowOrder(StrEnum):
 
 
 _KEYS: Mapping[RowOrder, Callable[[LayerRow], float | None]] = {
+    RowOrder.SLOWEST: lambda row: row.slowest_ns or None,
     RowOrder.EXECUTION: lambda row: -row.order,
     # A row of one side makes a difference, too, though it has no Δ.
     RowOrder.DIFFERENCE: lambda row: abs(row.contribution_ns),
@@ -66,6 +69,13 @@ def sentences(pair: ProfilePair) -> tuple[str, ...]:
 def outcome(row: LayerRow) -> str:
     """The verdict with a sign, or why there is none."""
     return _SIGNS[row.verdict] if row.verdict else row.outcome
+
+
+def verdict_styles(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return a style a cell, for what is better or worse; the signs say the same without colour."""
+    colours = {_SIGNS[LayerVerdict.BETTER]: BETTER, _SIGNS[LayerVerdict.WORSE]: WORSE}
+    styles = rows["Verdict"].map(lambda said: f"font-weight: 600; color: {colours[said]}" if said in colours else "")
+    return pd.DataFrame(dict.fromkeys(rows.columns, styles), index=rows.index)
 
 
 def _last_or_descending(value: float | None) -> tuple[bool, float]:

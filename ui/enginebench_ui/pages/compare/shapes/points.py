@@ -7,12 +7,16 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
+from enginebench_controller.files.palette import SideLook, letters_on
 from enginebench_controller.stats.scaling import OperatingPoint, best_point, sweet_spot
 from enginebench_controller.store.models import Experiment
-from enginebench_ui.shared.charts import FIRST, SECOND, SWEET_SPOT, margins
+from enginebench_ui.shared.charts import SWEET_SPOT, margins
 from enginebench_ui.shared.text import Row, cells, instant, milliseconds, number, percent
 
 LETTERS = ("A", "B")
+
+Looks = Mapping[str, SideLook]
+"""How the sides are drawn, by letter."""
 
 ID_CHARACTERS = 12
 """An id in an address is the start of the whole one."""
@@ -190,7 +194,6 @@ def _with_id(experiments: Sequence[Experiment], identity: str | None) -> Experim
     return next((one for one in experiments if one.id == identity), None)
 
 
-COLOURS = {"A": FIRST, "B": SECOND}
 HEIGHT_PX = 460
 
 _MARGINS = margins(30, legend_rows=2)
@@ -223,16 +226,16 @@ def configurations(drawn: Sequence[Experiment]) -> tuple[Curve, ...]:
     )
 
 
-def points_figure(sides: Sequence[ShownSide], threshold_ms: float | None) -> go.Figure | None:
+def points_figure(sides: Sequence[ShownSide], threshold_ms: float | None, looks: Looks) -> go.Figure | None:
     """Draw both sides on the same axes; None where there is no point at all."""
     drawn = [one for side in sides for one in side.drawn]
     if not drawn:
         return None
     figure = go.Figure()
     for side in sides:
-        _add_lines(figure, side)
+        _add_lines(figure, side, looks[side.letter])
     for side in sides:
-        _add_marks(figure, side)
+        _add_marks(figure, side, looks[side.letter])
     if threshold_ms:
         figure.add_vline(
             threshold_ms,
@@ -244,16 +247,16 @@ def points_figure(sides: Sequence[ShownSide], threshold_ms: float | None) -> go.
     return figure.update_layout(height=HEIGHT_PX, margin=_MARGINS, legend=_LEGEND, hovermode="closest")
 
 
-def _add_lines(figure: go.Figure, side: ShownSide) -> None:
-    found, colour = configurations(side.drawn), COLOURS[side.letter]
+def _add_lines(figure: go.Figure, side: ShownSide, look: SideLook) -> None:
+    found, colour = configurations(side.drawn), look.colour
     for place, one in enumerate(found):
         figure.add_trace(
             _trace(
                 one.inferences,
                 f"{side.letter}: inferences within a configuration",
                 mode="lines+markers",
-                line={"color": colour, "width": 1.5},
-                marker={"symbol": "circle", "size": 8, "color": colour},
+                line={"color": colour, "width": 1.5, "dash": look.dash},
+                marker={"symbol": "circle" if look.dash == "solid" else "circle-open", "size": 8, "color": colour},
                 legendgroup=f"{side.letter} inferences",
                 showlegend=not place,
             )
@@ -264,37 +267,37 @@ def _add_lines(figure: go.Figure, side: ShownSide) -> None:
                 sorted((one.best for one in found), key=_ms),
                 f"{side.letter}: configurations, the best of each",
                 mode="lines+markers",
-                line={"color": colour, "width": 2, "dash": "dash"},
-                marker={"symbol": "square", "size": 11, "color": colour},
+                line={"color": colour, "width": 2, "dash": "dot"},
+                marker={"symbol": "square" if look.dash == "solid" else "square-open", "size": 11, "color": colour},
             )
         )
 
 
-def _add_marks(figure: go.Figure, side: ShownSide) -> None:
-    """Draw A or B with its letter, and the sweet spot: where they are the same point, blue with the letter."""
+def _add_marks(figure: go.Figure, side: ShownSide, look: SideLook) -> None:
+    """Draw A or B with its letter, and a ring around the sweet spot."""
     is_spot = side.chosen is not None and side.spot is not None and side.chosen.id == side.spot.id
     if side.spot is not None and not is_spot:
-        figure.add_trace(_draw_mark(side, side.spot, f"sweet spot of {side.letter}", SWEET_SPOT, letter=False))
+        figure.add_trace(_draw_mark(side, side.spot, f"sweet spot of {side.letter}", look, letter=False))
     if side.chosen is not None and side.chosen in side.drawn:
         name = f"{side.letter}, its sweet spot" if is_spot else side.letter
-        figure.add_trace(
-            _draw_mark(side, side.chosen, name, SWEET_SPOT if is_spot else COLOURS[side.letter], letter=True)
-        )
+        figure.add_trace(_draw_mark(side, side.chosen, name, look, letter=True, is_spot=is_spot))
 
 
-def _draw_mark(side: ShownSide, one: Experiment, name: str, colour: str, *, letter: bool) -> go.Scatter:
+def _draw_mark(
+    side: ShownSide, one: Experiment, name: str, look: SideLook, *, letter: bool, is_spot: bool = True
+) -> go.Scatter:
     return _trace(
         [one],
         name,
         mode="markers+text" if letter else "markers",
         text=[side.letter] if letter else None,
         textposition="middle center",
-        textfont={"color": "#FFFFFF" if colour == SWEET_SPOT else "#000000", "size": 14, "weight": "bold"},
+        textfont={"color": letters_on(look.colour), "size": 14, "weight": "bold"},
         marker={
             "symbol": "circle",
             "size": 24 if letter else 17,
-            "color": colour,
-            "line": {"color": COLOURS[side.letter], "width": 3},
+            "color": look.colour if letter else "rgba(0, 0, 0, 0)",
+            "line": {"color": SWEET_SPOT if is_spot else look.colour, "width": 4 if is_spot else 1},
         },
     )
 

@@ -12,13 +12,14 @@ from enum import StrEnum
 
 import plotly.graph_objects as go
 
+from enginebench_controller.files.palette import SideLook
 from enginebench_controller.records import Layer, LayerState
 from enginebench_controller.stats.layers import mean_ns
 from enginebench_controller.verdicts.layers.profiles import ProfileComparison, Transition, TypeRow, TypeSide, precisions
 from enginebench_controller.verdicts.layers.rows import plain_precision
 from enginebench_controller.verdicts.layers.summary import SettingDifference, letter
-from enginebench_ui.pages.compare.shapes.points import COLOURS
-from enginebench_ui.shared.charts import margins
+from enginebench_ui.pages.compare.shapes.points import Looks
+from enginebench_ui.shared.charts import BETTER, NEUTRAL, NOISE, WORSE, margins
 from enginebench_ui.shared.text import UNKNOWN, Row, cells, milliseconds, percent
 
 INCLUDED = "Include to distribution chart"
@@ -56,7 +57,7 @@ def excluded_after(types: Sequence[str], excluded: Collection[str], edited: dict
     return [name for name in types if name in left_out]
 
 
-def distribution_figure(types: Sequence[TypeRow], excluded: Collection[str]) -> go.Figure | None:
+def distribution_figure(types: Sequence[TypeRow], excluded: Collection[str], looks: Looks) -> go.Figure | None:
     """Draw the share of each included type as bars of A and B, the longest over the whole width; None without any.
 
     What stands behind a bar is its share of all time, whatever is included.
@@ -65,7 +66,10 @@ def distribution_figure(types: Sequence[TypeRow], excluded: Collection[str]) -> 
     if not shown:
         return None
     figure = go.Figure(
-        [_type_bars("A", shown, [one.first for one in shown]), _type_bars("B", shown, [one.second for one in shown])]
+        [
+            _type_bars("A", looks["A"], shown, [one.first for one in shown]),
+            _type_bars("B", looks["B"], shown, [one.second for one in shown]),
+        ]
     )
     longest = max((side.share or 0.0 for one in shown for side in (one.first, one.second)), default=0.0)
     figure.update_xaxes(title="share of the time of all layers", tickformat=".0%", range=[0, (longest or 1.0) * _ROOM])
@@ -77,6 +81,43 @@ def distribution_figure(types: Sequence[TypeRow], excluded: Collection[str]) -> 
         margin=margins(40),
         legend={"orientation": "h", "yanchor": "bottom", "y": 1.0, "x": 0},
     )
+
+
+MOST_STEPS = 10
+"""Types with a step of their own in the waterfall; those that change least share one."""
+
+
+def waterfall_figure(types: Sequence[TypeRow]) -> go.Figure | None:
+    """Draw the time of A's layers, what each type takes more or less in B, and B's time; None where one has none."""
+    times = [[side.time_ns or 0 for side in (one.first, one.second)] for one in types]
+    first_ns, second_ns = (sum(own[place] for own in times) for place in (0, 1))
+    if not first_ns or not second_ns:
+        return None
+    steps = sorted(
+        ((one.type, own[1] - own[0]) for one, own in zip(types, times, strict=True) if own[0] != own[1]),
+        key=lambda step: -abs(step[1]),
+    )
+    rest = steps[MOST_STEPS:]
+    shown = [*steps[:MOST_STEPS], *([(f"{len(rest)} other types", sum(step for _, step in rest))] if rest else [])]
+    values = [first_ns, *(step for _, step in shown), second_ns]
+    figure = go.Figure(
+        go.Waterfall(
+            x=["A", *(_short(name) for name, _ in shown), "B"],
+            y=[value / 1e6 for value in values],
+            measure=["absolute", *["relative"] * len(shown), "total"],
+            text=[f"{value / 1e6:{'+' if 0 < place <= len(shown) else ''}.3f}" for place, value in enumerate(values)],
+            textposition="outside",
+            cliponaxis=False,
+            increasing={"marker": {"color": WORSE}},
+            decreasing={"marker": {"color": BETTER}},
+            totals={"marker": {"color": NEUTRAL}},
+            connector={"line": {"color": NOISE, "width": 1}},
+            hovertemplate="%{x}: %{text} ms<extra></extra>",
+        )
+    )
+    figure.update_xaxes(type="category")
+    figure.update_yaxes(title="Σ layers (ms)", rangemode="tozero")
+    return figure.update_layout(height=300, margin=margins(24), showlegend=False)
 
 
 def hidden_sentence(types: Sequence[TypeRow], excluded: Collection[str]) -> str | None:
@@ -100,13 +141,13 @@ def _cells(side: TypeSide, letter: str) -> Row:
     }
 
 
-def _type_bars(letter: str, types: Sequence[TypeRow], sides: Sequence[TypeSide]) -> go.Bar:
+def _type_bars(letter: str, look: SideLook, types: Sequence[TypeRow], sides: Sequence[TypeSide]) -> go.Bar:
     return go.Bar(
         name=letter,
         orientation="h",
         y=[_short(one.type) for one in types],
         x=[side.share for side in sides],
-        marker_color=COLOURS[letter],
+        marker={"color": look.colour, "pattern": {"shape": look.pattern}},
         text=["" if side.share is None else f"{side.share:.1%}" for side in sides],
         textposition="outside",
         cliponaxis=False,
@@ -175,12 +216,12 @@ def share_rows(sides: Mapping[str, Sequence[PrecisionShare]]) -> tuple[Row, ...]
     return tuple(rows)
 
 
-def precision_figure(sides: Mapping[str, Sequence[PrecisionShare]]) -> go.Figure | None:
+def precision_figure(sides: Mapping[str, Sequence[PrecisionShare]], looks: Looks) -> go.Figure | None:
     """Draw the share of each precision as bars of A and B; None where nothing was timed."""
     names = list(dict.fromkeys(one.precision for shares in sides.values() for one in shares))
     if not names:
         return None
-    figure = go.Figure([_precision_bars(letter, shares, names) for letter, shares in sides.items()])
+    figure = go.Figure([_precision_bars(letter, looks[letter], shares, names) for letter, shares in sides.items()])
     figure.update_xaxes(title="share of the time of all layers", tickformat=".0%", range=[0, 1.15])
     figure.update_yaxes(autorange="reversed", type="category", ticksuffix=" ")
     return figure.update_layout(
@@ -218,14 +259,14 @@ def _precision(layer: Layer) -> str:
     return plain_precision(layer.precision) or UNKNOWN
 
 
-def _precision_bars(letter: str, shares: Sequence[PrecisionShare], names: Sequence[str]) -> go.Bar:
+def _precision_bars(letter: str, look: SideLook, shares: Sequence[PrecisionShare], names: Sequence[str]) -> go.Bar:
     own = {one.precision: one.share for one in shares}
     return go.Bar(
         name=letter,
         orientation="h",
         y=list(names),
         x=[own.get(name) for name in names],
-        marker_color=COLOURS[letter],
+        marker={"color": look.colour, "pattern": {"shape": look.pattern}},
         text=["" if own.get(name) is None else f"{own[name]:.1%}" for name in names],
         textposition="outside",
         cliponaxis=False,

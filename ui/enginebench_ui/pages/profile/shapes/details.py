@@ -9,7 +9,7 @@ from enginebench_controller.records import LayerState
 from enginebench_controller.verdicts.pruning.estimate import Part, Series
 from enginebench_ui.pages.profile.shapes.layers import LayerView
 from enginebench_ui.pages.profile.shapes.results import roof_text
-from enginebench_ui.shared.charts import SERIES, margins
+from enginebench_ui.shared.charts import NEUTRAL, margins
 from enginebench_ui.shared.text import UNKNOWN, magnitude, milliseconds_text, number, percent_text, shortened
 
 STATES = {
@@ -55,7 +55,7 @@ def layer_details(layer: LayerView) -> LayerDetails:
     )
 
 
-def sparsity_figure(layer: LayerView, series: Series) -> go.Figure | None:
+def sparsity_figure(layer: LayerView, series: Series, colour: str = NEUTRAL) -> go.Figure | None:
     """Draw the time of the layer's part of the model over the zeros imposed; None where it has none that were timed."""
     part = _part_of(layer, series)
     points = (
@@ -74,7 +74,7 @@ def sparsity_figure(layer: LayerView, series: Series) -> go.Figure | None:
         x=share,
         y=time,
         mode="lines+markers",
-        line={"color": SERIES[0]},
+        line={"color": colour},
         hovertemplate="%{x:g} % zeros: %{y:,.3~r} ms<extra></extra>",
     )
     figure = go.Figure(curve)

@@ -18,7 +18,7 @@ from enginebench_ui.pages.profile.shapes.layers import (
     type_colours,
 )
 from enginebench_ui.pages.profile.shapes.types import heading
-from enginebench_ui.shared.charts import NOISE, SERIES, margins
+from enginebench_ui.shared.charts import NEUTRAL, NOISE, SERIES, margins
 from enginebench_ui.shared.text import UNKNOWN, Row, cells, magnitude, milliseconds_text, percent_text, shortened
 
 MOST_MARKS = 400
@@ -37,18 +37,23 @@ class Drawing(StrEnum):
 
 
 def layer_figure(
-    layers: Sequence[LayerView], dataset: Dataset, scale: Scale, drawing: Drawing, chosen: int | None = None
+    layers: Sequence[LayerView],
+    dataset: Dataset,
+    scale: Scale,
+    drawing: Drawing,
+    chosen: int | None = None,
+    colour: str = NEUTRAL,
 ) -> go.Figure | None:
     """Draw the figure of each layer by its depth, a gap where it is unknown; None when nothing is known.
 
-    `chosen` is the position of the layer that is marked.
+    `chosen` is the position of the layer that is marked, `colour` that of the engine.
     """
     values = _scaled(layers, dataset, scale)
     if not any(value is not None for value in values):
         return None
     hovers = [hover_text(layer, dataset) for layer in layers]
     if len(layers) > MOST_MARKS:
-        figure = go.Figure(_outline(layers, values, hovers, drawing))
+        figure = go.Figure(_outline(layers, values, hovers, drawing, colour))
     elif drawing is Drawing.BARS:
         figure = go.Figure(list(_bars(layers, values, hovers, dataset)))
     else:
@@ -170,9 +175,9 @@ def _line(layers: Sequence[LayerView], values: Sequence[float | None]) -> go.Sca
 
 
 def _outline(
-    layers: Sequence[LayerView], values: Sequence[float | None], hovers: Sequence[str], drawing: Drawing
+    layers: Sequence[LayerView], values: Sequence[float | None], hovers: Sequence[str], drawing: Drawing, colour: str
 ) -> go.Scatter:
-    bars = {"line": {"color": SERIES[0], "width": 1, "shape": "hvh"}, "fill": "tozeroy"}
+    bars = {"line": {"color": colour, "width": 1, "shape": "hvh"}, "fill": "tozeroy"}
     told = zip(layers, values, hovers, strict=True)
     ran = [(layer.depth, value, hover) for layer, value, hover in told if layer.state not in _NEVER_RAN]
     return go.Scatter(
@@ -181,7 +186,7 @@ def _outline(
         mode="lines",
         showlegend=False,
         **_with_hover([hover for _, _, hover in ran]),
-        **(bars if drawing is Drawing.BARS else {"line": {"color": SERIES[0], "width": 1.2}}),
+        **(bars if drawing is Drawing.BARS else {"line": {"color": colour, "width": 1.2}}),
     )
 
 

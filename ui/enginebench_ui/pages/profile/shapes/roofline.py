@@ -16,7 +16,7 @@ from enginebench_controller.graph.roofline import ABOVE_THE_ROOF, Bound, Note, R
 from enginebench_controller.records import Peak, Profile
 from enginebench_controller.records.run import in_environment
 from enginebench_ui.pages.profile.shapes.layers import LayerView
-from enginebench_ui.shared.charts import FIRST, NOISE, SWEET_SPOT, margins
+from enginebench_ui.shared.charts import NOISE, SERIES, margins
 from enginebench_ui.shared.text import count_of, magnitude, milliseconds_text, percent_text, shortened
 
 MOST_POINTS = 500
@@ -24,7 +24,7 @@ MOST_POINTS = 500
 
 HEIGHT_PX = 520
 _MOST_LABELS = 24
-_COLOURS = {Bound.COMPUTE: FIRST, Bound.MEMORY: SWEET_SPOT, None: NOISE}
+_COLOURS = {Bound.COMPUTE: SERIES[1], Bound.MEMORY: SERIES[0], None: NOISE}
 _NAMES = {Bound.COMPUTE: "compute-bound", Bound.MEMORY: "memory-bound", None: "roof unknown"}
 _DENSE_EQUIVALENT = "diamond-open"
 

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from enginebench_controller.verdicts.pruning.prospects import Saving
 from enginebench_ui.pages.profile.shapes.layers import Dataset, LayerView, Scale, as_percent, total, types_by_value
-from enginebench_ui.shared.charts import NOISE, SERIES
+from enginebench_ui.shared.charts import NEUTRAL, NOISE
 from enginebench_ui.shared.text import UNKNOWN, Row, cells, count_of, magnitude, milliseconds_text, shortened
 
 MOST_BARS = 14
@@ -53,8 +53,8 @@ def type_rows(views: Sequence[TypeView], dataset: Dataset, *, with_savings: bool
     return tuple(cells({name: value for name, value in row.items() if name not in silent}) for row in rows)
 
 
-def type_figure(views: Sequence[TypeView], dataset: Dataset, scale: Scale) -> go.Figure | None:
-    """Draw a bar a type, most at the top; None when nothing is known. Engine-made types are grey and hatched."""
+def type_figure(views: Sequence[TypeView], dataset: Dataset, scale: Scale, colour: str = NEUTRAL) -> go.Figure | None:
+    """Draw a bar a type, most at the top, in `colour`, engine-made ones grey and hatched; None when nothing is known."""
     drawn = _grouped([view for view in views if view.value is not None])
     if not drawn:
         return None
@@ -65,7 +65,7 @@ def type_figure(views: Sequence[TypeView], dataset: Dataset, scale: Scale) -> go
             y=[_label(view) for view in drawn],
             orientation="h",
             marker={
-                "color": [NOISE if view.is_engine_made else SERIES[0] for view in drawn],
+                "color": [NOISE if view.is_engine_made else colour for view in drawn],
                 "pattern": {"shape": ["/" if view.is_engine_made else "" for view in drawn], "fgcolor": "#ffffff"},
             },
             text=[f"{value:.1f} %" if scale is Scale.PERCENT else _text(value, dataset) for value in values],

@@ -3,7 +3,7 @@
 import invented
 from enginebench_controller.records import Status
 from enginebench_controller.store.benchmarks import BenchmarkEntry, BenchmarkPage, Fastest, ListedBenchmark
-from enginebench_ui.pages.benchmarks.shapes import benchmark_views, found_text
+from enginebench_ui.shared.benchmarks import benchmark_views, found_text
 from enginebench_ui.shared.text import benchmark_title
 
 FASTEST = Fastest(1234.5, "resnet50", "fake", 4, 1, Status.OK)

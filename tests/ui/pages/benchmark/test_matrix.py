@@ -1,0 +1,76 @@
+"""All cells at a glance: values, who is the best of a column, what cannot be trusted, and names that are escaped."""
+
+import pytest
+
+import invented
+from enginebench_controller.files.palette import EngineLooks
+from enginebench_controller.records import Configuration, Status
+from enginebench_controller.stats.scaling import Quantity
+from enginebench_ui.pages.benchmark.shapes.figures import Lens
+from enginebench_ui.pages.benchmark.shapes.lines import labelled, lines_of
+from enginebench_ui.pages.benchmark.shapes.matrix import ABSENT, BEST, FAILED, UNSURE, WRONG, matrix_cells, matrix_html
+from enginebench_ui.pages.benchmark.shapes.whole import default_base
+
+
+def measured(identity, engine, latency_ms, batch=1, **fields):
+    asked = Configuration("CPU", batch, 2)
+    return invented.measured(identity, engine=engine, batch=batch, latency_ms=latency_ms, configuration=asked, **fields)
+
+
+def lines(*measurements):
+    return labelled(lines_of(measurements))
+
+
+def signs(shown, quantity=Quantity.ITEMS_PER_S, problems=None):
+    keys = {line.key: line.first.engine.name for line in shown}
+    found = matrix_cells(shown, quantity, Lens(problems=problems or {}))
+    return {(keys[key], cell[0]): one.sign for (key, cell), one in found.items()}
+
+
+@pytest.mark.parametrize("quantity", [Quantity.ITEMS_PER_S, Quantity.TIME_PER_BATCH])
+def test_the_best_of_each_column_is_marked(quantity):
+    shown = lines(
+        measured("m1", "slow", 4.0),
+        measured("m2", "quick", 2.0),
+        measured("m3", "slow", 4.0, batch=4),
+        measured("m4", "quick", 8.0, batch=4),
+    )
+
+    assert signs(shown, quantity) == {("slow", 1): "", ("quick", 1): BEST, ("slow", 4): BEST, ("quick", 4): ""}
+
+
+def test_what_cannot_be_trusted_is_never_the_best():
+    shown = lines(
+        measured("m1", "wrong", 1.0),
+        measured("m2", "unsure", 2.0, status=Status.INCONCLUSIVE),
+        measured("m3", "sound", 4.0),
+        invented.failed("m4", engine="broken", configuration=Configuration("CPU", 1, 2)),
+    )
+
+    assert signs(shown, problems={"m1": "they differ"}) == {
+        ("wrong", 1): WRONG,
+        ("unsure", 1): UNSURE,
+        ("sound", 1): BEST,
+        ("broken", 1): FAILED,
+    }
+    assert default_base(shown, {"m1": "they differ"}).first.engine.name == "sound"
+
+
+def test_models_are_no_rivals_of_each_other():
+    shown = lines(measured("m1", "x", 4.0), measured("m2", "x", 1.0, model_digest="cd" * 32, model_name="small"))
+
+    found = matrix_cells(shown, Quantity.ITEMS_PER_S, Lens())
+    assert [one.sign for one in found.values()] == [BEST, BEST]
+
+
+def test_the_table_escapes_names_tells_every_cell_and_explains_the_signs_that_occur():
+    shown = lines(measured("m1", "<b>x</b>", 4.0), measured("m2", "y", 2.0), measured("m3", "y", 3.0, batch=4))
+    looks = EngineLooks().of_series((line.key, line.first.engine.name) for line in shown)
+
+    drawn = matrix_html(shown, Quantity.ITEMS_PER_S, Lens(), looks, (shown[0].key, (1, 2)))
+
+    assert "<b>" not in drawn and "&lt;b&gt;x&lt;/b&gt;" in drawn
+    assert drawn.count("data-cell=") == 3
+    assert drawn.count('aria-current="true"') == 1
+    assert f"{ABSENT} not measured" in drawn and WRONG not in drawn
+    assert 'aria-label="y 1.0, batch 4, 2 cores: ' in drawn

@@ -1,0 +1,34 @@
+"""A card a row for narrow screens: every fact that is known, as its column shows it, with names escaped."""
+
+import streamlit as st
+
+from enginebench_ui.shared.showing import cards_html
+
+COLUMNS = {
+    "Median (ms)": st.column_config.NumberColumn(format="%.3f"),
+    "Best (items/s)": st.column_config.NumberColumn(format="%,.1f"),
+    "Δ (ms)": st.column_config.NumberColumn(format="%+.2f"),
+    "Speed-up": st.column_config.NumberColumn(format="%.2f×"),
+}
+
+
+def test_a_card_tells_all_that_is_known_as_its_columns_show_it():
+    row = {
+        "Engine": "<b>x</b>",
+        "Batch": 4,
+        "Nothing": None,
+        "Not a number": float("nan"),
+        "Median (ms)": 1.23456,
+        "Best (items/s)": 12345.67,
+        "Δ (ms)": 0.5,
+        "Speed-up": 2.0,
+        "Plain": 0.12345,
+        "Drawn": True,
+    }
+
+    drawn = cards_html([row], COLUMNS)
+
+    assert "<summary>&lt;b&gt;x&lt;/b&gt; · 4 · 1.235</summary>" in drawn
+    for shown in ("1.235", "12,345.7", "+0.50", "2.00×", "0.1235", "True"):
+        assert f"<dd>{shown}</dd>" in drawn
+    assert "Nothing" not in drawn and "nan" not in drawn

@@ -1,0 +1,100 @@
+"""What was measured last and what it answered, what runs now, which targets there are, and what can be done next."""
+
+import streamlit as st
+
+from enginebench_controller.home import default_home
+from enginebench_controller.jobs.control import jobs
+from enginebench_controller.records import Target, TargetSnapshot
+from enginebench_controller.verdicts.gate_words import headline
+from enginebench_ui.pages import BENCHMARK, BENCHMARKS, COMPARE, JOBS, NEW_BENCHMARK, NEW_PROFILE, TARGETS
+from enginebench_ui.shared import reading
+from enginebench_ui.shared.benchmarks import BenchmarkView, benchmark_views
+from enginebench_ui.shared.following import follow_jobs
+from enginebench_ui.shared.showing import benchmark_card, nothing_yet, show_answers
+from enginebench_ui.shared.targets import available_names
+from enginebench_ui.shared.text import count_of, inert, instant
+
+MOST_ANSWERS = 4
+MOST_EARLIER = 5
+
+
+def show() -> None:
+    """Draw the page."""
+    left, right = st.columns([2, 3], vertical_alignment="center")
+    left.title("enginebench", anchor=False)
+    with right, st.container(horizontal=True, horizontal_alignment="right"):
+        st.page_link(NEW_BENCHMARK, label="Measure something", icon=":material/add_chart:")
+        st.page_link(NEW_PROFILE, label="Profile layers", icon=":material/add_notes:")
+        st.page_link(COMPARE, label="Compare", icon=":material/compare_arrows:")
+    with reading.banner_on_error():
+        views = benchmark_views(reading.listed("", 1 + MOST_EARLIER, 1).listed)
+        targets, snapshots = reading.targets()
+    main, side = st.columns([5, 2], gap="large")
+    with main:
+        if views:
+            _show_measured(views)
+        else:
+            _show_how_to_begin()
+    with side:
+        _show_running()
+        _show_targets(targets, snapshots)
+
+
+def _show_measured(views: tuple[BenchmarkView, ...]) -> None:
+    """The newest benchmarks, with the answers of the first that has any: a ladder, say, has none."""
+    st.subheader("Measured last", anchor=False)
+    is_answered = False
+    for view in views:
+        benchmark_card(view)
+        is_answered = is_answered or _show_answer(view)
+    st.page_link(BENCHMARKS, label="All benchmarks", icon=":material/speed:")
+
+
+def _show_answer(view: BenchmarkView) -> bool:
+    with reading.banner_on_error():
+        gated, answers = reading.gated(view.id), reading.answers(view.id)
+    if gated is not None:
+        with st.container(border=True, key="answer"):
+            st.markdown(f":material/gavel: **{inert(headline(gated))}**")
+        return True
+    show_answers(answers[:MOST_ANSWERS])
+    if more := answers[MOST_ANSWERS:]:
+        label = f"{count_of(len(more), 'more answer')}"
+        st.page_link(BENCHMARK, label=label, icon=":material/arrow_forward:", query_params={"id": view.id})
+    return bool(answers)
+
+
+def _show_running() -> None:
+    st.subheader("Running", anchor=False)
+    if any(not one.state.has_ended for one in jobs(default_home())):
+        follow_jobs(lambda job: not job.state.has_ended)
+    else:
+        st.caption("Nothing runs that was started from these pages.")
+    st.page_link(JOBS, label="All jobs", icon=":material/pending_actions:")
+
+
+def _show_targets(targets: tuple[Target, ...], snapshots: tuple[TargetSnapshot, ...]) -> None:
+    st.subheader("Targets", anchor=False)
+    seen = {one.target: one for one in snapshots}
+    for name in dict.fromkeys((*(one.name for one in targets), *seen)):
+        with st.container(border=True):
+            st.markdown(f"**{inert(name)}**")
+            if (snapshot := seen.get(name)) is None:
+                st.caption("Never seen yet.")
+                continue
+            engines = ", ".join(available_names(snapshot.engines)) or "no engine available"
+            processor = snapshot.host.cpu_model or "unknown processor"
+            st.caption(inert(f"{engines} · {processor} · {instant(snapshot.seen_at_unix_ns)}"))
+    st.page_link(TARGETS, label="Targets and engines", icon=":material/dns:")
+
+
+def _show_how_to_begin() -> None:
+    nothing_yet(
+        "Nothing has been measured yet. Either of these puts a first benchmark here:",
+        "enginebench demo\nenginebench run model.onnx --engine onnxruntime,openvino --batch 1,4",
+        NEW_BENCHMARK,
+        "Measure a model here",
+    )
+
+
+show()
