@@ -36,15 +36,19 @@ TABLES_ALONE = """() => Array.from(document.querySelectorAll('[data-testid=stDat
     .map(each => each.getAttribute('aria-label') || each.textContent.slice(0, 80))"""
 
 IN_STREAMLIT = {
-    "aria-allowed-attr",
-    "aria-input-field-name",
-    "aria-required-children",
-    "aria-valid-attr-value",
-    "button-name",
-    "label",
-    "nested-interactive",
-    "scrollable-region-focusable",
+    # Headings of sections stand in the list of pages as its items; their role is not said.
+    ("list", "stSidebarNavItems"),
+    ("listitem", "stSidebarNavItems"),
 }
+"""Rules that Streamlit's own widgets break, with the widget: the list may become shorter, and not longer."""
+
+# The widget that an element belongs to; targets within a shadow root are lists.
+WIDGET = """target => {
+    let place = document;
+    for (const selector of [target].flat().slice(0, -1)) place = place.querySelector(selector).shadowRoot;
+    const found = place.querySelector([target].flat().at(-1));
+    return found?.closest('[data-testid]')?.dataset.testid || 'ours';
+}"""
 
 
 @pytest.fixture
@@ -53,18 +57,24 @@ def views(real_home):
 
 
 @pytest.mark.parametrize(("width", "height", "scheme"), LOOKS)
-def test_axe_finds_nothing_serious_in_what_is_ours(views, real_pages, open_page, width, height, scheme):
+def test_axe_finds_nothing_serious_but_in_widgets_of_streamlit(views, real_pages, open_page, width, height, scheme):
     page, axe = open_page(width=width, height=height, color_scheme=scheme), Axe()
     wrong = {}
-    for name, address in views.items():
+    for name, address in one_of_each(views).items():
         page.goto(f"{real_pages.address}/{address}")
         settled(page)
-        found = axe.run(page).response["violations"]
-        serious = [one for one in found if one["impact"] in ("serious", "critical")]
-        for one in serious:
-            for node in one["nodes"]:
-                wrong.setdefault((one["id"], str(node["target"])[:120]), (name, node["html"][:160]))
-    assert wrong == {}
+        for one in axe.run(page).response["violations"]:
+            if one["impact"] in ("serious", "critical"):
+                for node in one["nodes"]:
+                    widget = page.evaluate(WIDGET, node["target"][-1])
+                    wrong.setdefault((one["id"], widget), (name, node["html"][:160]))
+    assert {key: said for key, said in wrong.items() if key not in IN_STREAMLIT} == {}
+
+
+def one_of_each(views):
+    """The views, of a page with many only those that have something that the others have not."""
+    alike = ("benchmark-compared", "profile-layers", "profile-advice", "compare-setup", "compare-details")
+    return {name: address for name, address in views.items() if name not in alike}
 
 
 def test_the_answer_or_the_main_chart_is_above_the_fold(views, real_pages, open_page):

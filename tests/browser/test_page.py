@@ -39,8 +39,8 @@ def pages(home, serve_pages):
     return serve_pages(home)
 
 
-def test_one_benchmark_is_drawn_whole(page, pages):
-    go(page, pages, "benchmark?id=b0000001")
+def test_one_benchmark_is_drawn_whole(open_page, pages):
+    page = go(open_page(width=2000), pages, "benchmark?id=b0000001")
     charts(page, 2)
 
     expect(page.get_by_role("heading", name="Invented numbers")).to_be_visible()

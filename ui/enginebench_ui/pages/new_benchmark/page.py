@@ -49,6 +49,7 @@ from enginebench_ui.shared.order_form import (
     show_refusals,
     show_what_is_known,
 )
+from enginebench_ui.shared.showing import row_cards
 from enginebench_ui.shared.text import count_of, inert, instant, range_words
 
 
@@ -323,6 +324,7 @@ def show_cells(preview: Preview) -> None:
         column_config={"Batch": st.column_config.NumberColumn(width="small", pinned=True)},
         alt="Batch sizes and cores as a grid, with what is measured already.",
     )
+    row_cards(list(grid), len(grid), "grid of sizes")
     st.caption(legend(new, again, grid))
     for note in preview.expansion.notes:
         st.caption(f":material/info: {inert(note)}")
