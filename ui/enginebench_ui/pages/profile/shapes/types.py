@@ -54,7 +54,7 @@ def type_rows(views: Sequence[TypeView], dataset: Dataset, *, with_savings: bool
 
 
 def type_figure(views: Sequence[TypeView], dataset: Dataset, scale: Scale, colour: str = NEUTRAL) -> go.Figure | None:
-    """Draw a bar a type, most at the top, in `colour`, engine-made ones grey and hatched; None when nothing is known."""
+    """Draw a bar a type, most at the top, in `colour`; engine-made ones are grey and hatched. None without values."""
     drawn = _grouped([view for view in views if view.value is not None])
     if not drawn:
         return None
