@@ -1,6 +1,6 @@
 """The store as the rest of the controller sees it: records in, records out, one transaction a call."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import duckdb
@@ -22,6 +22,10 @@ from enginebench_controller.store.trends import TrendStore
 _NAMED = {"benchmark": "benchmarks", "profile": "profiles"}
 _KINDS = {**_NAMED, "measurement": "measurements"}
 """Tables by the word for what is in them: what has a name, and all that has an id."""
+
+_BEGUN = """
+    SELECT id, name FROM {} WHERE starts_with(id, $1) OR starts_with(name, $1)
+    ORDER BY created_at_unix_ns DESC, id LIMIT $2"""
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,13 @@ class Store(
                 if any(found.values()):
                     return {kind: ids for kind, ids in found.items() if ids}
         return {}
+
+    def begun_with(self, typed: str, kinds: Sequence[str], most: int = 50) -> Iterator[str]:
+        """Give the ids and names that begin so of the newest benchmarks or profiles: `kinds` of `ids_by_kind`."""
+        with self._reading() as connection:
+            for kind in kinds:
+                found = rows(connection, _BEGUN.format(_NAMED[kind]), typed, most)
+                yield from (one for row in found for one in (row["id"], row["name"]) if one.startswith(typed))
 
     def stored_ids(self, among: Sequence[str]) -> frozenset[str]:
         """Return which of these very ids are those of benchmarks, measurements or profiles that are there."""

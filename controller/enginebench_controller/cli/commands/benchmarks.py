@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from enginebench_controller.cli import completion
 from enginebench_controller.cli.commands.gate import print_gate
 from enginebench_controller.cli.console import (
     confirmed,
@@ -118,7 +119,12 @@ def remove(benchmark: BenchmarkName, yes: Annotated[bool, typer.Option("--yes", 
 
 def export(
     names: Annotated[
-        list[str], typer.Argument(metavar="ID…", help="Ids, starts of ids, or names of benchmarks or profiles.")
+        list[str],
+        typer.Argument(
+            metavar="ID…",
+            help="Ids, starts of ids, or names of benchmarks or profiles.",
+            autocompletion=completion.results,
+        ),
     ],
     form: ExportForm = ExportFormat.JSON,
     output: Output = None,
