@@ -3,7 +3,7 @@
 Widths are in terminal cells: one for most characters, two for those of East Asian scripts.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len, chop_cells
@@ -11,20 +11,22 @@ from rich.cells import cell_len, chop_cells
 SAID_ONCE = ("threads", "hint", "precision", "environment", "device", "load", "streams", "target", "model")
 """Settings whose column goes before all others where every row has the same: a line below says which."""
 
-GO_FIRST = (
+DETAILS = (
     *("threads", "hint", "p99 ms", "spread", "p95 ms", "serial", "best at", "p", "command", "format", "added"),
     *("matched", "kernel", "Σ layers ÷", "profiled ÷", "matched %", "zeros imposed", "rerun of", "started", "since"),
     *("weight bytes", "activation bytes", "non-zero", "parameters", "first inference s", "s per image", "precisions"),
     *("bound by", "FLOPs", "full name", "state", "created", "precision", "environment", "device", "load", "streams"),
-    *("target", "95 % interval", "model", "items/s", "cores", "batch"),
 )
-"""The columns of all tables in the order in which they go where there is no room; then others do, from the right."""
+"""The columns of all tables that go first where there is no room, in this order: sooner than text is cut."""
 
-WHOLE = frozenset({"id", "rerun of", "digest"})
-"""What is typed again, or copied: like numbers it stands on one line, and is never cut."""
+GO_LAST = ("target", "95 % interval", "model", "items/s", "cores", "batch")
+"""Those that go then, where cutting is not enough; at last the others do, from the right."""
 
-LEAST_TEXT = 10
-"""A column of text is this wide at least, unless it needs less."""
+WHOLE = frozenset({"id", "rerun of", "digest", "status", "state", "health", "the second is"})
+"""What is typed again, or is a verdict: like numbers it is parted between words at most, and never cut."""
+
+GOOD_TEXT, LEAST_TEXT = 18, 10
+"""A column of text is this wide at least, unless it needs less: as long as details can go, and then."""
 
 _BORDERS = 3
 """What a column takes besides its text: a space on either side, and a line."""
@@ -32,7 +34,7 @@ _BORDERS = 3
 
 @dataclass(frozen=True)
 class Column:
-    """A column to fit in: its heading, its cells as text, and whether these stay on one line."""
+    """A column to fit in: its heading, its cells as text, and whether their words are to stay whole."""
 
     heading: str
     cells: Sequence[str]
@@ -46,9 +48,10 @@ class Column:
 
 @dataclass(frozen=True)
 class _Need:
-    """Widths of a column: with cells cut or parted anywhere, parted between words, and on one line."""
+    """Widths of a column: with cells cut, hardly cut, parted between words, and on one line."""
 
     least: int
+    good: int
     parted: int
     natural: int
 
@@ -56,15 +59,14 @@ class _Need:
 def fitted(columns: Sequence[Column], room: int) -> dict[int, int]:
     """By the place of each column that there is room for, in order, its width; there is at least one."""
     needs = [_need(column) for column in columns]
-    kept = list(range(len(columns)))
-    gone: list[int] = []
-    for place in _going(columns):
-        if len(kept) == 1 or _width(needs[one].least for one in kept) <= room:
-            break
-        kept.remove(place)
-        gone.append(place)
+    good, least = [need.good for need in needs], [need.least for need in needs]
+    kept, gone = list(range(len(columns))), []
+    for place, wanted in [*((one, good) for one in _details(columns)), *((one, least) for one in _last(columns))]:
+        if len(kept) > 1 and _width(wanted[one] for one in kept) > room:
+            kept.remove(place)
+            gone.append(place)
     for place in reversed(gone):  # a narrow one may still fit where a wide one did not
-        if _width(needs[one].least for one in (*kept, place)) <= room:
+        if _width(good[one] for one in (*kept, place)) <= room:
             kept.append(place)
     widths = {place: needs[place].least for place in sorted(kept)}
     _hand_out(room - _width(widths.values()), widths, needs)
@@ -90,25 +92,29 @@ def shortened(text: str, width: int) -> str:
     return text if cell_len(text) <= width else _start(text, width - 1) + "…"
 
 
-def _going(columns: Sequence[Column]) -> Iterator[int]:
-    """The places of the columns in the order in which they go."""
-    places = range(len(columns))
-    once = [one for one in places if columns[one].is_alike and columns[one].heading in SAID_ONCE]
-    ranked = [one for one in places if columns[one].heading in GO_FIRST and one not in once]
-    yield from sorted(once, key=lambda one: SAID_ONCE.index(columns[one].heading))
-    yield from sorted(ranked, key=lambda one: GO_FIRST.index(columns[one].heading))
-    yield from (one for one in reversed(places) if columns[one].heading not in GO_FIRST and one not in once)
+def _details(columns: Sequence[Column]) -> list[int]:
+    """The places of what can be missed, in the order in which it goes."""
+    once = [place for place, one in enumerate(columns) if one.is_alike and one.heading in SAID_ONCE]
+    others = [place for place, one in enumerate(columns) if one.heading in DETAILS and place not in once]
+    once.sort(key=lambda place: SAID_ONCE.index(columns[place].heading))
+    return once + sorted(others, key=lambda place: DETAILS.index(columns[place].heading))
+
+
+def _last(columns: Sequence[Column]) -> list[int]:
+    """The places of the others, in the order in which they go."""
+    details = _details(columns)
+    places = [place for place in reversed(range(len(columns))) if place not in details]
+    ranks = {heading: rank for rank, heading in enumerate(GO_LAST)}
+    return sorted(places, key=lambda place: ranks.get(columns[place].heading, len(ranks)))
 
 
 def _need(column: Column) -> _Need:
     texts = set(column.cells)
     heading = max(_parted_width(column.heading), 1)
     natural = max(cell_len(column.heading), 1, *map(cell_len, texts))
-    if column.is_whole:
-        least = max(heading, *map(cell_len, texts), 0)
-        return _Need(least, least, natural)
     parted = max(heading, *map(_parted_width, texts), 0)
-    return _Need(max(heading, min(parted, LEAST_TEXT)), parted, natural)
+    least, good = (parted if column.is_whole else max(heading, min(parted, one)) for one in (LEAST_TEXT, GOOD_TEXT))
+    return _Need(least, good, parted, natural)
 
 
 def _parted_width(text: str) -> int:

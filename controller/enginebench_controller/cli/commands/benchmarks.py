@@ -52,6 +52,7 @@ def list_(json: Json = False) -> None:
         print_json(benchmark_list_document(listed))
         return
     columns = [("id", False), ("name", False), ("created", False), ("measurements", True), ("failed", True)]
+    reruns = any(entry.benchmark.rerun_of for entry in listed)
     rows: list[list[object]] = [
         [
             entry.benchmark.id,
@@ -59,11 +60,11 @@ def list_(json: Json = False) -> None:
             instant(entry.benchmark.created_at_unix_ns),
             entry.measurements,
             entry.failed,
-            entry.benchmark.rerun_of or "",
+            *([entry.benchmark.rerun_of or ""] if reruns else []),
         ]
         for entry in listed
     ]
-    print_table("Benchmarks", [*columns, ("rerun of", False)], rows)
+    print_table("Benchmarks", [*columns, *([("rerun of", False)] if reruns else [])], rows)
     if not listed:
         remark("nothing measured yet; start with `enginebench demo` or `enginebench run MODEL`")
 
