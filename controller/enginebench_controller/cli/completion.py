@@ -5,7 +5,7 @@ Only what no shell would act on is offered, as names come from models and from o
 
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from enginebench_controller.home import Home, default_home
@@ -53,12 +53,12 @@ def targets(incomplete: str) -> list[str]:
     return _offered_last(incomplete, _targets)
 
 
-def _offered_last(incomplete: str, words: Callable[[Home], Iterator[str]]) -> list[str]:
+def _offered_last(incomplete: str, words: Callable[[Home], Iterable[str]]) -> list[str]:
     before, comma, last = incomplete.rpartition(",")
     return [f"{before}{comma}{word}" for word in _offered(last, words)]
 
 
-def _offered(incomplete: str, words: Callable[[Home], Iterator[str]]) -> list[str]:
+def _offered(incomplete: str, words: Callable[[Home], Iterable[str]]) -> list[str]:
     """Those that go on what is typed. Of what goes wrong nothing is said: it would land in the line that is typed."""
     logging.disable()
     try:

@@ -112,7 +112,6 @@ def make_table(
             justify="right" if is_number else "left",
             overflow="fold",
             width=width,
-            no_wrap=is_number or heading in WHOLE,
         )
     for row in cells:
         table.add_row(*(_in_two_lines(row[place], width) for place, width in widths.items()))

@@ -1,6 +1,6 @@
 """The store as the rest of the controller sees it: records in, records out, one transaction a call."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import duckdb
@@ -92,12 +92,11 @@ class Store(
                     return {kind: ids for kind, ids in found.items() if ids}
         return {}
 
-    def begun_with(self, typed: str, kinds: Sequence[str], most: int = 50) -> Iterator[str]:
-        """Give the ids and names that begin so of the newest benchmarks or profiles: `kinds` of `ids_by_kind`."""
+    def begun_with(self, typed: str, kinds: Sequence[str], most: int = 50) -> tuple[str, ...]:
+        """Return the ids and names that begin so of the newest benchmarks or profiles: `kinds` of `ids_by_kind`."""
         with self._reading() as connection:
-            for kind in kinds:
-                found = rows(connection, _BEGUN.format(_NAMED[kind]), typed, most)
-                yield from (one for row in found for one in (row["id"], row["name"]) if one.startswith(typed))
+            found = [row for kind in kinds for row in rows(connection, _BEGUN.format(_NAMED[kind]), typed, most)]
+        return tuple(one for row in found for one in (row["id"], row["name"]) if one.startswith(typed))
 
     def stored_ids(self, among: Sequence[str]) -> frozenset[str]:
         """Return which of these very ids are those of benchmarks, measurements or profiles that are there."""

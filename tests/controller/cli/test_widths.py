@@ -149,6 +149,13 @@ def test_a_pipe_loses_nothing(capsys, monkeypatch):
     assert told == LONG * 12
 
 
+@pytest.mark.slow
+def test_what_is_asked_for_by_sql_is_shown_whole(home):
+    environment = {"ENGINEBENCH_HOME": str(home), "COLUMNS": "60"}
+    done = CliRunner().invoke(make_app(), ["query", "SELECT repeat('x', 500) AS id, 123456 AS p"], env=environment)
+    assert done.stdout.count("x") == 500 and "123456" in done.stdout and done.stderr == ""
+
+
 @pytest.mark.parametrize("said", ["0", "1", "x", "-5", "9" * 30])
 def test_a_width_that_cannot_be_is_no_error(said, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", said)
