@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from enginebench_controller.cli.fitting import SAID_ONCE, WHOLE, Column, fitted, shortened, two_lines
+from enginebench_controller.cli.fitting import WHOLE, Column, fitted, shortened, two_lines
 from enginebench_controller.errors import ExitCode
 from enginebench_controller.home import JOB_VARIABLE
 
@@ -137,7 +137,7 @@ def _tell_missing(
     alike: dict[str, str] = {}
     others: list[str] = []
     for heading, found in ((columns[place][0], {plain(row[place]).plain for row in rows}) for place in gone):
-        if heading in SAID_ONCE and len(found) == 1 and found - _NOTHING:
+        if len(found) == 1 and found - _NOTHING:
             alike[heading] = shortened(next(iter(found)), _LONGEST_SAID)
         elif found - _NOTHING:
             others.append(heading)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len, chop_cells
 
 SAID_ONCE = ("threads", "hint", "precision", "environment", "device", "load", "streams", "target", "model")
-"""Settings whose column goes before all others where every row has the same: a line below says which."""
+"""Settings whose column goes before all others where every row has the same."""
 
 DETAILS = (
     *("threads", "hint", "p99 ms", "spread", "p95 ms", "serial", "best at", "p", "command", "format", "added"),
@@ -20,7 +20,7 @@ DETAILS = (
 """The columns of all tables that go first where there is no room, in this order: sooner than text is cut."""
 
 GO_LAST = ("target", "95 % interval", "model", "items/s", "cores", "batch")
-"""Those that go then, where cutting is not enough; at last the others do, from the right."""
+"""Those that go then, where cutting is not enough, first if all rows have the same; at last others, from the right."""
 
 WHOLE = frozenset({"id", "rerun of", "digest", "status", "state", "health", "the second is"})
 """What is typed again, or is a verdict: like numbers it is parted between words at most, and never cut."""
@@ -60,13 +60,13 @@ def fitted(columns: Sequence[Column], room: int) -> dict[int, int]:
     """By the place of each column that there is room for, in order, its width; there is at least one."""
     needs = [_need(column) for column in columns]
     good, least = [need.good for need in needs], [need.least for need in needs]
-    kept, gone = list(range(len(columns))), []
-    for place, wanted in [*((one, good) for one in _details(columns)), *((one, least) for one in _last(columns))]:
+    kept = list(range(len(columns)))
+    going = [*((place, good) for place in _details(columns)), *((place, least) for place in _last(columns))]
+    for place, wanted in going:
         if len(kept) > 1 and _width(wanted[one] for one in kept) > room:
             kept.remove(place)
-            gone.append(place)
-    for place in reversed(gone):  # a narrow one may still fit where a wide one did not
-        if _width(good[one] for one in (*kept, place)) <= room:
+    for place, wanted in reversed(going):  # a narrow one may still fit where a wide one did not
+        if place not in kept and _width(wanted[one] for one in (*kept, place)) <= room:
             kept.append(place)
     widths = {place: needs[place].least for place in sorted(kept)}
     _hand_out(room - _width(widths.values()), widths, needs)
@@ -104,8 +104,9 @@ def _last(columns: Sequence[Column]) -> list[int]:
     """The places of the others, in the order in which they go."""
     details = _details(columns)
     places = [place for place in reversed(range(len(columns))) if place not in details]
+    alike = [place for place in places if columns[place].is_alike and columns[place].heading in GO_LAST]
     ranks = {heading: rank for rank, heading in enumerate(GO_LAST)}
-    return sorted(places, key=lambda place: ranks.get(columns[place].heading, len(ranks)))
+    return sorted(places, key=lambda place: (place not in alike, ranks.get(columns[place].heading, len(ranks))))
 
 
 def _need(column: Column) -> _Need:

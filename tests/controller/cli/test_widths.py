@@ -17,7 +17,7 @@ import invented_profiles
 import offered
 from enginebench_controller.cli import console, make_app
 from enginebench_controller.cli.commands.targets import print_devices
-from enginebench_controller.cli.fitting import Column, fitted, two_lines
+from enginebench_controller.cli.fitting import DETAILS, GO_LAST, SAID_ONCE, Column, fitted, two_lines
 from enginebench_controller.records import Device, EngineRef, Failure, FailureKind, Status, Target
 from enginebench_controller.store.store import Store
 
@@ -164,7 +164,8 @@ def test_a_width_that_cannot_be_is_no_error(said, capsys, monkeypatch):
 
 
 TEXTS = st.text(st.characters(exclude_categories=["C", "Z"]) | st.just(" "), max_size=60)
-COLUMNS = st.lists(st.tuples(TEXTS, st.lists(TEXTS, min_size=3, max_size=3), st.booleans()), min_size=1, max_size=9)
+HEADINGS = TEXTS | st.sampled_from([*SAID_ONCE, *DETAILS, *GO_LAST])
+COLUMNS = st.lists(st.tuples(HEADINGS, st.lists(TEXTS, min_size=3, max_size=3), st.booleans()), min_size=1, max_size=9)
 
 
 @given(COLUMNS, st.integers(20, 200))
