@@ -1,10 +1,13 @@
-"""For all tests: what commands print is held to its schema, and generated examples have no deadlines.
+"""For all tests: what commands print is held to its schema and to no width, and generated examples have no deadlines.
 
 Deadlines would be for machines that do nothing else: one that also measures may be slow.
 """
 
+import os
 import sys
 from importlib.util import find_spec
+
+os.environ.pop("COLUMNS", None)  # of the terminal that the tests were started in: tables would fit into that
 
 if find_spec("hypothesis"):  # not in DeepSparse's environment, whose tests have no generated examples
     from hypothesis import settings

@@ -7,13 +7,19 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+import webbrowser
 from pathlib import Path
 
 import psutil
 import pytest
 
+import invented
+import invented_profiles
 from enginebench_controller.errors import InputError
-from enginebench_ui.launch import serve
+from enginebench_controller.records import EngineRef
+from enginebench_controller.store.store import Store
+from enginebench_ui.command import page_of
+from enginebench_ui.launch import serve, show
 
 pytestmark = pytest.mark.slow
 
@@ -111,6 +117,33 @@ def status_of_upload(url: str, headers: dict[str, str]) -> int:
             return answer.status
     except urllib.error.HTTPError as error:
         return error.code
+
+
+def test_a_page_opens_where_the_same_results_are_served(served, tmp_path, port, monkeypatch, capsys):
+    opened = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    served.stdout.readline()
+    assert show(tmp_path, port, "benchmark?id=b0000001") == 0
+    address = f"http://127.0.0.1:{port}/benchmark?id=b0000001"
+    assert opened == [address] and capsys.readouterr().out == f"{address}\n"
+    with pytest.raises(InputError, match=r"cannot be used.*--port"):
+        show(tmp_path / "elsewhere", port, "benchmark?id=b0000001")
+
+
+def test_the_pages_of_what_is_named(tmp_path):
+    store = Store(tmp_path / "results.duckdb")
+    store.add_benchmark(invented.benchmark("b0000001", "net & more"))
+    store.add_measurement(invented.measured("m0000001"), invented.samples("m0000001"))
+    for identity in ("p0000001", "p0000002"):
+        engine = EngineRef(identity, "default", "1.0")
+        store.add_profile(invented_profiles.profile(identity, name="pass", engine=engine))
+    found = {named: page_of(store, named) for named in ("net & more", "b00", "m0000001", "p0000001")}
+    assert set(found.values()) == {"benchmark?id=b0000001", "profile?id=p0000001"} and "profile" in found["p0000001"]
+    with pytest.raises(InputError, match="means 2 profiles"):
+        page_of(store, "pass")
+    with pytest.raises(InputError, match="there is no benchmark, profile or measurement"):
+        page_of(store, "absent")
 
 
 def test_a_port_in_use_is_a_sentence(tmp_path):

@@ -1,28 +1,71 @@
-"""`enginebench ui`: the pages, as a command that they add to the command line themselves."""
+"""`enginebench ui` and `open`: the pages, as commands that they add to the command line themselves."""
 
 import importlib.util
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlencode
 
 import typer
 
+from enginebench_controller.cli import completion
 from enginebench_controller.errors import InputError
 from enginebench_controller.home import default_home
 
+if TYPE_CHECKING:
+    from enginebench_controller.store.store import Store
+
 DEFAULT_PORT = 8501
+
+Port = Annotated[int, typer.Option(min=1, max=65535, help="Port on this machine.")]
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the commands."""
     app.command("ui")(ui)
+    app.command("open")(open_page)
 
 
 def ui(
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Port on this machine.")] = DEFAULT_PORT,
+    port: Port = DEFAULT_PORT,
     browser: Annotated[bool, typer.Option("--browser", help="Open a browser window.")] = False,
 ) -> None:
     """Serve the pages on this machine, until Ctrl-C."""
-    if importlib.util.find_spec("streamlit") is None:
-        raise InputError('the pages are not installed; run `pip install "enginebench[ui]"`')
+    _require_streamlit()
     from enginebench_ui.launch import serve  # noqa: PLC0415  # it loads much that the help does not need
 
     raise typer.Exit(serve(default_home().path, port, open_browser=browser))
+
+
+def open_page(
+    named: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID",
+            help="Id, start of an id, or name of a benchmark or profile; or id of a measurement.",
+            autocompletion=completion.results,
+        ),
+    ],
+    port: Port = DEFAULT_PORT,
+) -> None:
+    """Open the page of a benchmark, a measurement or a profile in a browser. Serves the pages where nothing does."""
+    _require_streamlit()
+    home = default_home()
+    page = page_of(home.store, named)
+    from enginebench_ui.launch import show  # noqa: PLC0415  # as above
+
+    raise typer.Exit(show(home.path, port, page))
+
+
+def page_of(store: "Store", named: str) -> str:
+    """The address, below that of the pages, of what is named. Raises `InputError` where that is nothing, or several."""
+    from enginebench_controller.verdicts.subjects import find_subjects  # noqa: PLC0415  # as above
+
+    found = find_subjects(store, [named])
+    if found.profiles:
+        return f"profile?{urlencode({'id': store.profile(named).id})}"
+    identity = found.benchmarks[0].id if found.benchmarks else found.measurements[0].benchmark_id
+    return f"benchmark?{urlencode({'id': identity})}"
+
+
+def _require_streamlit() -> None:
+    if importlib.util.find_spec("streamlit") is None:
+        raise InputError('the pages are not installed; run `pip install "enginebench[ui]"`')

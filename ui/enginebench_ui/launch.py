@@ -1,5 +1,7 @@
 """Serving the pages: Streamlit in a child process, on loopback, telling nobody anything."""
 
+import hashlib
+import http.client
 import os
 import secrets
 import signal
@@ -20,12 +22,17 @@ from enginebench_controller.home import HOME_VARIABLE
 
 APP = Path(__file__).with_name("entry") / "server.py"
 LOOPBACK = "127.0.0.1"
+HOME_HEADER = "enginebench-home"
+"""By this header of a page those who open another know what is served there."""
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+"""Past every proxy: one elsewhere cannot reach this machine's loopback."""
 _READY_WITHIN_S = 60.0
+_ANSWER_WITHIN_S = 1.0
 _STOP_WITHIN_S = 5.0
 
 
-def serve(home: Path, port: int, host: str = LOOPBACK, *, open_browser: bool = False) -> int:
-    """Serve the pages over the results in `home` until interrupted; print the address once they answer.
+def serve(home: Path, port: int, host: str = LOOPBACK, *, open_browser: bool = False, page: str = "") -> int:
+    """Serve the pages over the results in `home` until interrupted; print the address, of a `page`, once they answer.
 
     Returns the exit code: 0 after an interruption, else Streamlit's own. Raises `InputError` when the port cannot be
     had.
@@ -35,12 +42,41 @@ def serve(home: Path, port: int, host: str = LOOPBACK, *, open_browser: bool = F
     with _streamlit(home, host, port) as child:
         try:
             if _wait_until_ready(child, url):
-                print(f"enginebench pages: {url}  (Ctrl-C to stop)", flush=True)
+                address = f"{url}/{page}" if page else url
+                print(f"enginebench pages: {address}  (Ctrl-C to stop)", flush=True)
                 if open_browser:
-                    webbrowser.open(url)
+                    webbrowser.open(address)
             return child.wait()
         except KeyboardInterrupt:
             return 0
+
+
+def show(home: Path, port: int, page: str) -> int:
+    """Open a page, such as "benchmark?id=ID", where the results in `home` are served, and serve them if they are not.
+
+    Returns the exit code, and raises, as `serve` does.
+    """
+    url = f"http://{LOOPBACK}:{port}"
+    if not _serves(url, home):
+        return serve(home, port, open_browser=True, page=page)
+    print(f"{url}/{page}", flush=True)
+    webbrowser.open(f"{url}/{page}")
+    return 0
+
+
+def home_mark(home: Path) -> str:
+    """What pages say of the home that they serve: enough to know it again, and not where it is."""
+    return hashlib.sha256(str(home.resolve()).encode()).hexdigest()[:16]
+
+
+def _serves(url: str, home: Path) -> bool:
+    """Whether these are pages over this home; another program may have the port, or pages over another home."""
+    request = urllib.request.Request(url, headers={"Accept": "text/html"})  # noqa: S310 (the address is our own)
+    try:
+        with _OPENER.open(request, timeout=_ANSWER_WITHIN_S) as response:
+            return bool(response.headers.get(HOME_HEADER) == home_mark(home))
+    except (OSError, http.client.HTTPException):
+        return False
 
 
 def _require_free(host: str, port: int) -> None:
@@ -152,7 +188,7 @@ def _wait_until_ready(child: subprocess.Popen[bytes], url: str) -> bool:
 
 def _answers(url: str) -> bool:
     try:
-        with urllib.request.urlopen(url, timeout=1.0) as response:  # noqa: S310 (the address is our own)
+        with _OPENER.open(url, timeout=_ANSWER_WITHIN_S) as response:
             return bool(response.status == 200)
     except OSError:
         return False

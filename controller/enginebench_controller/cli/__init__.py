@@ -89,13 +89,16 @@ _NO_MORE_FILES = "no more files can be opened, as this process may have {} at on
 _INTERRUPTED = "interrupted; what was finished is stored"
 
 _COMPLETE = "_ENGINEBENCH_COMPLETE"
-"""Set where a shell asks for completions, of whatever stands on its line."""
+"""Set where a shell asks for completions."""
+
+_VALUES = frozenset(map(str, logs.LogFormat))
+"""What may stand behind an option of all commands."""
 
 _log = logging.getLogger(__name__)
 
 
 def make_app(words: Sequence[str] | None = None) -> typer.Typer:
-    """The command line; with the `words` of a call only what they name, and of the rest what the help says.
+    """The command line; with the `words` of a call only what the first names, and of the rest what the help says.
 
     Most of what a command needs to start is the libraries of other commands: each module is loaded when it is called.
     """
@@ -107,7 +110,8 @@ def make_app(words: Sequence[str] | None = None) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(log_what_happens)
-    called = [name for name, commands in MODULES.items() if words is None or commands.keys() & set(words)]
+    command = _command(words or ())
+    called = [name for name, commands in MODULES.items() if words is None or command in commands]
     for name in called:
         import_module(f"{__name__}.commands.{name}").register(app)
     if not called:
@@ -120,6 +124,11 @@ def make_app(words: Sequence[str] | None = None) -> typer.Typer:
         for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
             entry.load()(app)
     return app
+
+
+def _command(words: Sequence[str]) -> str:
+    """The first word that is neither an option of all commands nor the value of one; "" where there is none."""
+    return next((one for one in words if not one.startswith("-") and one not in _VALUES), "")
 
 
 def _never_run() -> None:
@@ -190,11 +199,18 @@ def main() -> None:
         _run()
 
 
+def _words() -> list[str]:
+    """The words of this call, or where a shell asks what may stand next, those that are there already."""
+    if _COMPLETE not in os.environ:
+        return sys.argv[1:]
+    return (os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")).split()[1:]
+
+
 def _run() -> None:
     _quieten_grpc()
     try:
         _allow_files()
-        command = without_types(typer.main.get_command(make_app(None if _COMPLETE in os.environ else sys.argv[1:])))
+        command = without_types(typer.main.get_command(make_app(_words())))
         code = command(prog_name="enginebench", standalone_mode=False) or ExitCode.OK
         if code == INTERRUPTED:  # what typer makes of Ctrl-C
             complain(_INTERRUPTED)
@@ -217,6 +233,9 @@ def _run() -> None:
         # The reader of our output has gone, as in `enginebench list | head`; that is no mistake of ours.
         sys.stdout = None  # keeps the interpreter from flushing into the closed pipe
         sys.exit(int(ExitCode.OK))
+    except UnicodeEncodeError as error:
+        complain(f"what is to be shown cannot be written in {error.encoding}: set PYTHONIOENCODING=utf-8")
+        sys.exit(int(ExitCode.USAGE))
     except OSError as error:
         if error.errno in {EMFILE, ENFILE}:
             complain(_NO_MORE_FILES.format(resource.getrlimit(resource.RLIMIT_NOFILE)[0]))
@@ -232,7 +251,11 @@ def without_types(command: Any, parent: typer.Context | None = None) -> Any:
     context = typer.Context(command, parent=parent, **command.context_settings)
     for child in getattr(command, "commands", {}).values():
         without_types(child, context)
-    for parameter in command.get_params(context):
+    parameters = command.get_params(context)
+    groups = [group for one in parameters if (group := getattr(one, "rich_help_panel", None))]
+    for parameter in parameters:
+        if groups and parameter.name == "help":  # else it would stand before all groups, alone
+            parameter.rich_help_panel = groups[-1]
         if getattr(parameter, "is_flag", False):
             parameter.metavar = ""
         elif parameter.param_type_name == "argument":

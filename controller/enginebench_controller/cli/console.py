@@ -2,8 +2,9 @@
 
 import json
 import os
+import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from enginebench_controller.cli.fitting import WHOLE, Column, fitted, shortened, two_lines
 from enginebench_controller.errors import ExitCode
 from enginebench_controller.home import JOB_VARIABLE
 
@@ -21,14 +23,29 @@ if TYPE_CHECKING:  # both bring NumPy and SciPy, and most commands need neither
 
 UNKNOWN = "–"
 """How an unknown value is printed."""
+_NOTHING = frozenset({"", UNKNOWN})
 
 WIDE_COLUMNS = 200
-"""Width of tables when the output is not a terminal, so that nothing is cut off."""
+"""Width of tables where none was asked for, as in a pipe: what does not fit is folded, so that nothing is lost."""
+
+NARROWEST, WIDEST = 20, 10_000
+"""Between these a width is taken at its word."""
+
+_LONGEST_SAID = 60
+"""Of what all rows have in common so much is said, in terminal cells."""
 
 
 def stdout() -> Console:
     """The console for data."""
-    return Console(width=None if sys.stdout.isatty() else WIDE_COLUMNS, highlight=False)
+    return Console(width=asked_width() or WIDE_COLUMNS, highlight=False)
+
+
+def asked_width() -> int | None:
+    """The columns that tables are to fit into: `COLUMNS`, else those of the terminal; None where there is neither."""
+    said = os.environ.get("COLUMNS", "")
+    if not sys.stdout.isatty() and not (said.isdecimal() and int(said)):
+        return None
+    return min(max(shutil.get_terminal_size().columns, NARROWEST), WIDEST)
 
 
 def stderr() -> Console:
@@ -60,16 +77,75 @@ def print_export(text: str | None, output: Path | None) -> None:
         typer.echo(text, nl=False)
 
 
-def print_table(title: str, columns: list[tuple[str, bool]], rows: list[list[object]]) -> None:
-    """A table on stdout; each column is a heading and whether it holds numbers. Title and headings are plain text."""
+def print_table(
+    title: str, columns: Sequence[tuple[str, bool]], rows: Sequence[Sequence[object]], *, whole: bool = False
+) -> list[str]:
+    """A table on stdout; each column is a heading and whether it holds numbers. Title and headings are plain text.
+
+    It fits into the width that was asked for, unless it is to be `whole`; what is missing is said below. Returns the
+    headings of all that is there to be seen.
+    """
+    table, shown = make_table(title, columns, rows, None if whole else asked_width())
+    stdout().print(table)
+    said = _tell_missing(columns, rows, [place for place in range(len(columns)) if place not in shown])
+    return [columns[place][0] for place in shown] + said
+
+
+def make_table(
+    title: str, columns: Sequence[tuple[str, bool]], rows: Sequence[Sequence[object]], room: int | None
+) -> tuple[Table, list[int]]:
+    """The table, and the places of the columns that are in it.
+
+    These are all where no room is given; else those that it is enough for, with cells of two lines at most.
+    """
+    cells = [[cell if isinstance(cell, Text) else plain(cell) for cell in row] for row in rows]
+    widths: Mapping[int, int | None] = dict.fromkeys(range(len(columns)))
+    if room is not None:
+        widths = fitted([_column(one, [row[place].plain for row in cells]) for place, one in enumerate(columns)], room)
     caption = plain(title)
     caption.stylize("table.title")
     table = Table(title=caption, title_justify="left", header_style="bold")
-    for heading, is_number in columns:
-        table.add_column(plain(heading), justify="right" if is_number else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(cell if isinstance(cell, Text) else plain(cell) for cell in row))
-    stdout().print(table)
+    for place, width in widths.items():
+        heading, is_number = columns[place]
+        table.add_column(
+            _in_two_lines(plain(heading), width),
+            justify="right" if is_number else "left",
+            overflow="fold",
+            width=width,
+        )
+    for row in cells:
+        table.add_row(*(_in_two_lines(row[place], width) for place, width in widths.items()))
+    return table, list(widths)
+
+
+def _column(column: tuple[str, bool], cells: Sequence[str]) -> Column:
+    heading, is_number = column
+    return Column(plain(heading).plain, cells, is_number or heading in WHOLE)
+
+
+def _in_two_lines(cell: Text, width: int | None) -> Text:
+    return cell if width is None else Text(two_lines(cell.plain, width), style=cell.style)
+
+
+def _tell_missing(
+    columns: Sequence[tuple[str, bool]], rows: Sequence[Sequence[object]], gone: Sequence[int]
+) -> list[str]:
+    """Say what all rows have in common in columns that are gone, and which others are; nothing of empty ones.
+
+    Returns the headings of the first.
+    """
+    alike: dict[str, str] = {}
+    others: list[str] = []
+    for heading, found in ((columns[place][0], {plain(row[place]).plain for row in rows}) for place in gone):
+        if len(found) == 1 and found - _NOTHING:
+            alike[heading] = shortened(next(iter(found)), _LONGEST_SAID)
+        elif found - _NOTHING:
+            others.append(heading)
+    if alike:
+        remark(f"in all rows: {', '.join(f'{heading} {value}' for heading, value in alike.items())}")
+    if others:
+        remark(f"no room for: {', '.join(others)}; a wider terminal shows them")
+    return list(alike)
 
 
 def remark(text: str) -> None:

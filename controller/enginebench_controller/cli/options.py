@@ -5,14 +5,22 @@ from typing import Annotated
 
 import typer
 
+from enginebench_controller.cli import completion
 from enginebench_controller.files.exports.formats import ExportFormat
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Notes = Annotated[
     bool, typer.Option("--notes", help="All remarks, each with whom it is of, instead of a line for each kind.")
 ]
-Model = Annotated[str, typer.Argument(metavar="MODEL", help="File, name, digest or zoo:NAME.")]
-BenchmarkName = Annotated[str, typer.Argument(metavar="ID", help="Id, start of an id, or name of a benchmark.")]
+Model = Annotated[
+    str, typer.Argument(metavar="MODEL", help="File, name, digest or zoo:NAME.", autocompletion=completion.models)
+]
+BenchmarkName = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID", help="Id, start of an id, or name of a benchmark.", autocompletion=completion.benchmarks
+    ),
+]
 TrustAgain = Annotated[
     bool,
     typer.Option("--trust", help="Permit its models to run code of their own on this machine, as for the first time."),

@@ -1,14 +1,17 @@
-"""Options that are fields of a plan, as parameters of a command."""
+"""Options that are fields of a plan, as parameters of a command; and under which headings its help has all of them."""
 
 import inspect
 from collections.abc import Callable, Mapping
+from copy import copy
 from functools import wraps
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
+from typer.models import OptionInfo
 
+from enginebench_controller.cli import completion
 from enginebench_controller.models.inputs.shapes import GivenShape, parse_shapes
-from enginebench_controller.plan.options import OPTIONS, OptionForm, PlanOption, fields_of
+from enginebench_controller.plan.options import OPTIONS, OptionForm, OptionGroup, PlanOption, fields_of
 from enginebench_controller.plan.plan import make_plan
 
 Command = Callable[..., Any]
@@ -22,6 +25,23 @@ _TYPES: Mapping[OptionForm, Any] = {
     OptionForm.BY_INPUT: list[str] | None,
     OptionForm.SWITCH: bool | None,
 }
+
+_OFFERED = {"engine": completion.engines, "target": completion.targets}
+"""What a shell offers behind an option."""
+
+_OWN: Mapping[OptionGroup, tuple[str, ...]] = {
+    OptionGroup.WHAT: (
+        *("trust", "base", "head", "tolerate", "metric", "layers", "skip", "batches", "sparsity", "sparsities"),
+        *("measure", "by_layer", "goal", "cap", "least", "optimization_level"),
+    ),
+    OptionGroup.HOW_LONG: ("budget",),
+    OptionGroup.INPUTS: ("samples",),
+    OptionGroup.OUTPUT: (
+        *("dry_run", "print_plan", "watch", "json", "notes", "most", "top", "by", "chart", "csv"),
+        *("markdown", "junit_file", "force", "strict"),
+    ),
+}
+"""Parameters of commands that are no fields of a plan, and what they are about."""
 
 
 def plan_options(*names: str) -> Callable[[Command], Command]:
@@ -41,7 +61,7 @@ def plan_options(*names: str) -> Callable[[Command], Command]:
         place = [one.name for one in own].index(FIELDS)
         parameters = [
             one.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-            for one in (*own[:place], *map(_parameter, chosen), *own[place + 1 :])
+            for one in (*map(_grouped, own[:place]), *map(_parameter, chosen), *map(_grouped, own[place + 1 :]))
         ]
         given.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # where typer looks
         given.__annotations__ = {one.name: one.annotation for one in parameters}
@@ -56,10 +76,36 @@ def _parameter_name(option: PlanOption) -> str:
 
 def _parameter(option: PlanOption) -> inspect.Parameter:
     said = f"--{option.name}/--{option.opposite}" if option.opposite else f"--{option.name}"
-    told = typer.Option(said, metavar=option.metavar or None, help=option.help, show_default=False)
+    told = typer.Option(
+        said,
+        metavar=option.metavar or None,
+        help=option.help,
+        show_default=False,
+        rich_help_panel=option.group,
+        autocompletion=_OFFERED.get(option.name),
+    )
     typed: Any = _TYPES.get(option.form, str | None)
     kind = Annotated[typed, told]
     return inspect.Parameter(_parameter_name(option), inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+
+
+def _grouped(parameter: inspect.Parameter) -> inspect.Parameter:
+    """A parameter of the command's own with the heading that it stands under, and what is offered behind it.
+
+    On a copy: other commands share the option.
+    """
+    typed, *said = get_args(parameter.annotation)
+    if not said or not isinstance(said[0], OptionInfo):
+        return parameter
+    told = copy(said[0])
+    told.rich_help_panel = _group(parameter.name)
+    told.autocompletion = _OFFERED.get(parameter.name)
+    return parameter.replace(annotation=Annotated[typed, told])
+
+
+def _group(name: str) -> OptionGroup | None:
+    field = OPTIONS.get(name.replace("_", "-"))
+    return field.group if field else next((group for group, names in _OWN.items() if name in names), None)
 
 
 def given_shapes(fields: Mapping[str, Any]) -> dict[str, GivenShape]:

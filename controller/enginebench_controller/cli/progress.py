@@ -1,13 +1,16 @@
 """How a benchmark or a gate is coming along, on stderr: a bar with the time left, and a line for what has finished."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from rich.console import Console, RenderableType
 from rich.progress import (
     BarColumn,
     Progress,
+    ProgressColumn,
     TaskID,
     TaskProgressColumn,
     TextColumn,
@@ -15,7 +18,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from enginebench_controller.cli.console import plain, remark, stderr
+from enginebench_controller.cli.console import UNKNOWN, make_table, plain, remark, stderr
+from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.home import Home
 from enginebench_controller.jobs.record import MadeKind
 from enginebench_controller.jobs.reporting import ProgressWriter
@@ -26,21 +30,30 @@ from enginebench_controller.plan.plan import GateTerms, parse_duration_ns
 from enginebench_controller.records import Failure, ModelVersion, Status
 from enginebench_controller.runs.remote_run import Announce, Reporter
 from enginebench_controller.runs.undertaking import missing_outcomes
+from enginebench_controller.store.measurements import Headline
+from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.gate_results import Judged, ratio_of_values
 from enginebench_controller.verdicts.gate_words import interval_words
+from enginebench_controller.verdicts.words import milliseconds
 
 
 @contextmanager
-def announcing() -> Iterator[Announce]:
-    """Give what tells of an expansion: its notes are remarks, and then its cases are drawn as a bar."""
-    with LiveReporter() as reporter:
+def announcing(watched: Path | None = None) -> Iterator[Announce]:
+    """Give what tells of an expansion: its notes are remarks, and then its cases are drawn as a bar.
+
+    With the file of results that is `watched`, a table of them stands above the bar, where there is a terminal.
+    """
+    if watched is not None and not stderr().is_interactive:
+        remark("--watch needs a terminal; here a line tells of each that has finished")
+        watched = None
+    with LiveReporter() if watched is None else TableReporter(watched) as reporter:
         folder = own_folder()
         written = ProgressWriter(folder) if folder else None
 
         def announce(expansion: Expansion, benchmark_id: str | None) -> Reporter:
             for note in expansion.notes:
                 remark(f"note: {note}")
-            reporter.begin(expansion.cases)
+            reporter.begin(expansion.cases, benchmark_id)
             if written is None:
                 return reporter
             written.begin(expansion, benchmark_id)
@@ -89,12 +102,37 @@ class _Both:
 REDRAWS_PER_SECOND = 2
 """What is measured may run on this very machine, and each time costs it 2 ms of a processor."""
 
+WATCHED = (
+    *(("target", False), ("model", False), ("engine", False), ("device", False), ("batch", True), ("cores", True)),
+    *(("median ms", True), ("items/s", True), ("status", False)),
+)
+"""The table of `--watch`: headings, and whether they stand over numbers."""
+_LINES_BESIDE = 8
+"""Of a terminal: the borders and headings of that table, and the bar."""
+_STORE_WAIT_S = 0.5
+"""How long the table waits for others who have the results open."""
+
+
+class _Bar(Progress):
+    """A bar, and what is to stand above it."""
+
+    def __init__(
+        self, *columns: ProgressColumn, above: Callable[[], Iterable[RenderableType]], console: Console
+    ) -> None:
+        self._above = above
+        super().__init__(*columns, console=console, transient=True, refresh_per_second=REDRAWS_PER_SECOND)
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """See `Progress`."""
+        yield from self._above()
+        yield from super().get_renderables()
+
 
 class LiveReporter:
     """Draws progress. Use as a context manager; the cases are given before anything runs."""
 
     def __init__(self) -> None:
-        self._progress = Progress(
+        self._progress = _Bar(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
             TaskProgressColumn(),
@@ -102,9 +140,8 @@ class LiveReporter:
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
+            above=self.above,
             console=stderr(),
-            transient=True,
-            refresh_per_second=REDRAWS_PER_SECOND,
         )
         self._current_ns: dict[str, int] = {}
         self._task: TaskID | None = None
@@ -122,7 +159,11 @@ class LiveReporter:
         if self._progress.live.is_started:  # stopped without a start, it would print an empty line
             self._progress.stop()
 
-    def begin(self, cases: Sequence[Case]) -> None:
+    def above(self) -> Iterable[RenderableType]:
+        """What is to stand above the bar."""
+        return ()
+
+    def begin(self, cases: Sequence[Case], benchmark_id: str | None) -> None:
         """Show the bar for these cases, where it can be drawn over again; later ones prolong it."""
         self._cases += len(cases)
         self._total_ns += sum(map(_expected_ns, cases))
@@ -149,9 +190,12 @@ class LiveReporter:
         self._finished_ns += _expected_ns(case)
         self._count += 1
         why = f": {failure.message}" if failure else ""
-        line = f"[{self._count}/{self._cases}] {case.target} · {case.title} · {status}{why}"
-        self._progress.console.print(plain(line), soft_wrap=True)
+        self.tell(f"[{self._count}/{self._cases}] {case.target} · {case.title} · {status}{why}")
         self._show(case, str(status))
+
+    def tell(self, line: str) -> None:
+        """Print a line for what has finished."""
+        self._progress.console.print(plain(line), soft_wrap=True)
 
     def _show(self, case: Case, doing: str) -> None:
         completed = self._finished_ns + sum(self._current_ns.values())
@@ -159,6 +203,57 @@ class LiveReporter:
         if self._task is None:
             return
         self._progress.update(self._task, completed=completed, description=description, done=self._count)
+
+
+class TableReporter(LiveReporter):
+    """Draws a table above the bar: what runs, then what has finished, the newest first, as far as there is room."""
+
+    def __init__(self, results: Path) -> None:
+        self._store = Store(results, _STORE_WAIT_S)
+        self._benchmark_id: str | None = None
+        self._running: dict[str, tuple[Case, str]] = {}
+        self._finished: dict[str, tuple[Case, str]] = {}
+        self._headlines: Mapping[str, Headline] = {}
+        super().__init__()  # which asks at once what is above
+
+    def begin(self, cases: Sequence[Case], benchmark_id: str | None) -> None:
+        """See `LiveReporter`."""
+        self._benchmark_id = benchmark_id
+        super().begin(cases, benchmark_id)
+
+    def running(self, case: Case, process: int, phase: str, elapsed_ns: int, expected_ns: int) -> None:
+        """See `remote_run.Reporter`."""
+        super().running(case, process, phase, elapsed_ns, expected_ns)
+        self._running[case.outcome_id] = case, f"{_which(case, process)}{phase.replace('_', ' ')}"
+
+    def finished(self, case: Case, outcome_id: str, status: Status, failure: Failure | None) -> None:
+        """See `remote_run.Reporter`."""
+        super().finished(case, outcome_id, status, failure)
+        self._running.pop(case.outcome_id, None)
+        self._finished = {outcome_id: (case, str(status)), **self._finished}
+
+    def tell(self, line: str) -> None:
+        """Nothing: the table has it."""
+
+    def above(self) -> Iterable[RenderableType]:
+        """The table. The thread that draws it asks the store, too, so that the benchmark does not wait for that."""
+        cases = [*dict(self._running).items(), *self._finished.items()]
+        if not cases:
+            return
+        if self._benchmark_id is not None and self._finished.keys() - self._headlines.keys():
+            with suppress(EnginebenchError):  # else there are numbers the next time
+                self._headlines = self._store.headlines(self._benchmark_id)
+        console = self._progress.console
+        room = max(console.height - _LINES_BESIDE, 3)
+        yield make_table("", WATCHED, [self._row(id_, *one) for id_, one in cases[:room]], console.width)[0]
+
+    def _row(self, outcome_id: str, case: Case, doing: str) -> list[object]:
+        asked, found = case.configuration, self._headlines.get(outcome_id)
+        engine = " ".join(filter(None, (case.engine.name, case.engine.version)))
+        median = milliseconds(found.median_ns if found else None)
+        rate = found.throughput_items_per_s if found else None
+        numbers = [median, UNKNOWN if rate is None else f"{rate:.1f}"]
+        return [case.target, case.model.name, engine, asked.device, asked.batch, asked.cores, *numbers, doing]
 
 
 def _which(case: Case, process: int) -> str:

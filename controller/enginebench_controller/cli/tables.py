@@ -32,6 +32,14 @@ COLUMNS = [
     *[("spread", True), ("p95 ms", True), ("p99 ms", True), ("items/s", True), ("status", False)],
 ]
 """Headings, and whether they stand over numbers."""
+LEGENDS = (
+    ("°", ("precision", "threads"), "° observed, not told by the engine"),
+    ("?", ("precision", "threads"), "? assumed"),
+    ("±", ("median ms",), "± half of the median's 95 % interval"),
+    ("%", ("spread",), "spread: slowest ÷ fastest process − 1"),
+    ("n<", ("p95 ms", "p99 ms"), "n<130: fewer than the 130 samples that it takes"),
+)
+"""Marks, in which columns they stand, and what they mean."""
 STYLES = {Status.OK: "green", Status.INCONCLUSIVE: "yellow", Status.FAILED: "red", Status.CANCELLED: "yellow"}
 
 
@@ -47,13 +55,9 @@ def print_measurements(
     checks = check_outputs(measurements, models)
     rows = [_row(m, checks.get(m.id)) for m in measurements]
     columns = _columns(measurements)
-    print_table(title, columns, [[row[heading] for heading, _ in columns] for row in rows])
-    intervals = any(m.latency and m.latency.median_interval for m in measurements)
-    spread = "; ± half of the median's 95 % interval; spread: slowest ÷ fastest process − 1; n<130: too few samples"
-    remark(
-        "precision and threads are effective values: ° observed, ? assumed, otherwise stated by the engine"
-        + (spread if intervals else "")
-    )
+    shown = print_table(title, columns, [[row[heading] for heading, _ in columns] for row in rows])
+    if legend := "; ".join(_legend(rows, shown)):
+        remark(legend)
     for line in _lines(measurements, checks, notes=notes):
         remark(line)
 
@@ -102,6 +106,13 @@ def _columns(measurements: Sequence[Measurement]) -> list[tuple[str, bool]]:
         "p99 ms": any(tail is not None for tail in tails),
     }
     return [(heading, is_number) for heading, is_number in COLUMNS if sometimes.get(heading, True)]
+
+
+def _legend(rows: Sequence[Mapping[str, object]], shown: Sequence[str]) -> Iterator[str]:
+    """What the marks mean that are there to be seen."""
+    for mark, headings, meaning in LEGENDS:
+        if any(mark in str(row[heading]) for row in rows for heading in headings if heading in shown):
+            yield meaning
 
 
 def _row(m: Measurement, check: OutputCheck | None) -> dict[str, object]:

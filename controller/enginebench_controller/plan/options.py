@@ -5,7 +5,7 @@ The texts name the defaults, as typer would write them; the backslash keeps Rich
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from enum import Enum, auto
+from enum import Enum, StrEnum, auto
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,17 @@ class OptionForm(Enum):
     """Nothing; another name says the opposite."""
 
 
+class OptionGroup(StrEnum):
+    """What an option is about, as the help groups them."""
+
+    WHAT = "What"
+    WHERE = "Where"
+    HOW_LONG = "How long, and how"
+    LOADS = "Loads"
+    INPUTS = "Inputs"
+    OUTPUT = "Output"
+
+
 @dataclass(frozen=True)
 class PlanOption:
     """An option that is a field of a plan, or with a point in `field` a part of one; `name` is without dashes.
@@ -40,6 +51,7 @@ class PlanOption:
 
     name: str
     field: str
+    group: OptionGroup
     metavar: str
     help: str
     form: OptionForm = OptionForm.TEXT
@@ -52,6 +64,7 @@ _ALL = (
     PlanOption(
         "engine",
         "engines",
+        OptionGroup.WHAT,
         "A,B,…",
         r"Engines: NAME, NAME@ENVIRONMENT, NAME@* for every environment, or all. \[default: all]",
         OptionForm.LIST,
@@ -59,17 +72,33 @@ _ALL = (
     PlanOption(
         "target",
         "targets",
+        OptionGroup.WHERE,
         "A,B,…",
         r"Targets by name or HOST:PORT. \[default: an agent on this machine]",
         OptionForm.LIST,
     ),
-    PlanOption("device", "devices", "A,B,…", r"Devices, or all. \[default: each engine's CPU]", OptionForm.LIST),
-    PlanOption("batch", "batch", "N,M,…", r"Items in one inference. \[default: 1]", OptionForm.LIST),
-    PlanOption("cores", "cores", "N,M,…", r"Physical cores. \[default: all of the target's]", OptionForm.LIST),
-    PlanOption("streams", "streams", "N,M,…", r"Parallel streams. \[default: 1]", OptionForm.LIST),
+    PlanOption(
+        "device",
+        "devices",
+        OptionGroup.WHERE,
+        "A,B,…",
+        r"Devices, or all. \[default: each engine's CPU]",
+        OptionForm.LIST,
+    ),
+    PlanOption("batch", "batch", OptionGroup.WHAT, "N,M,…", r"Items in one inference. \[default: 1]", OptionForm.LIST),
+    PlanOption(
+        "cores",
+        "cores",
+        OptionGroup.WHERE,
+        "N,M,…",
+        r"Physical cores. \[default: all of the target's]",
+        OptionForm.LIST,
+    ),
+    PlanOption("streams", "streams", OptionGroup.LOADS, "N,M,…", r"Parallel streams. \[default: 1]", OptionForm.LIST),
     PlanOption(
         "precision",
         "precision",
+        OptionGroup.WHAT,
         "P,Q,…",
         r"f32, bf16, f16, or default: the engine's own choice. \[default: f32]",
         OptionForm.LIST,
@@ -77,6 +106,7 @@ _ALL = (
     PlanOption(
         "load",
         "load",
+        OptionGroup.LOADS,
         "L,…",
         r"sync: one by one; async: several in flight; open-loop: as arrivals are scheduled. \[default: sync]",
         OptionForm.LIST,
@@ -84,15 +114,30 @@ _ALL = (
     PlanOption(
         "requests",
         "requests",
+        OptionGroup.LOADS,
         "N,M,…",
         r"Requests in flight, at most, under async and open-loop. \[default: as many as streams, and at least 2]",
         OptionForm.LIST,
     ),
-    PlanOption("rate", "rate", "R,…", "Arrivals a second of an open loop, each of a whole batch.", OptionForm.LIST),
-    PlanOption("arrivals", "arrivals", "constant|poisson", r"Spacing of an open loop's arrivals. \[default: poisson]"),
+    PlanOption(
+        "rate",
+        "rate",
+        OptionGroup.LOADS,
+        "R,…",
+        "Arrivals a second of an open loop, each of a whole batch.",
+        OptionForm.LIST,
+    ),
+    PlanOption(
+        "arrivals",
+        "arrivals",
+        OptionGroup.LOADS,
+        "constant|poisson",
+        r"Spacing of an open loop's arrivals. \[default: poisson]",
+    ),
     PlanOption(
         "hint",
         "hint",
+        OptionGroup.LOADS,
         "H,…",
         r"What the engine is told to optimize for: none, latency, throughput, cumulative. \[default: none]",
         OptionForm.LIST,
@@ -100,6 +145,7 @@ _ALL = (
     PlanOption(
         "processes",
         "processes",
+        OptionGroup.HOW_LONG,
         "N",
         r"Fresh processes a measurement is made of; 1 for a quick look. \[default: 3, and 5 in turns]",
         OptionForm.INTEGER,
@@ -107,12 +153,14 @@ _ALL = (
     PlanOption(
         "duration",
         "duration",
+        OptionGroup.HOW_LONG,
         _DURATION,
         r"Shortest steady state of all processes together, such as 500ms, 5s, 2m. \[default: 6s]",
     ),
     PlanOption(
         "iterations",
         "iterations",
+        OptionGroup.HOW_LONG,
         "N",
         r"Fewest iterations of all processes together. \[default: 30]",
         OptionForm.INTEGER,
@@ -120,26 +168,32 @@ _ALL = (
     PlanOption(
         "max-duration",
         "max_duration",
+        OptionGroup.HOW_LONG,
         _DURATION,
         r"Longest steady state of all processes together. \[default: five times --duration]",
     ),
     PlanOption(
         "interval",
         "interval",
+        OptionGroup.HOW_LONG,
         "PERCENT",
         r"Measure until half the median's 95 % interval is at most this share of the median; "
         r"0% does not wait for it. \[default: 1%, and 0% in turns]",
     ),
-    PlanOption("warmup", "warmup", _DURATION, r"Shortest warm-up of each process. \[default: 500ms]"),
+    PlanOption(
+        "warmup", "warmup", OptionGroup.HOW_LONG, _DURATION, r"Shortest warm-up of each process. \[default: 500ms]"
+    ),
     PlanOption(
         "block",
         "block",
+        OptionGroup.HOW_LONG,
         _DURATION,
         r"Length of a block; between blocks the worker notes what the machine did. \[default: what fits the model]",
     ),
     PlanOption(
         "retry-noisy",
         "retry_noisy",
+        OptionGroup.HOW_LONG,
         "",
         "Blocks in which other processes, the hypervisor or a quota took processor time are measured again and "
         "count for nothing, which is what happens anyway; or they count like all others.",
@@ -149,6 +203,7 @@ _ALL = (
     PlanOption(
         "wait-quiet",
         "wait_quiet",
+        OptionGroup.HOW_LONG,
         _DURATION,
         "Before it measures, a target waits so long at most for others to leave its processors alone; "
         r"0s does not wait. \[default: 10s]",
@@ -156,6 +211,7 @@ _ALL = (
     PlanOption(
         "interleave",
         "interleave",
+        OptionGroup.HOW_LONG,
         "",
         "What one answer compares (engines, versions, precisions, options on the same work) is alive together and "
         "takes turns, block by block, where it can. --interleave: all configurations of a device do, or are refused; "
@@ -167,6 +223,7 @@ _ALL = (
     PlanOption(
         "order-seed",
         "order_seed",
+        OptionGroup.HOW_LONG,
         "N",
         r"Seed of the order of the configurations. \[default: it follows from the plan]",
         OptionForm.INTEGER,
@@ -174,6 +231,7 @@ _ALL = (
     PlanOption(
         "shape",
         "shapes",
+        OptionGroup.INPUTS,
         "INPUT=AxBxC",
         "Shape of an input with open dimensions; may be repeated.",
         OptionForm.BY_INPUT,
@@ -181,16 +239,32 @@ _ALL = (
     PlanOption(
         "batch-axis",
         "batch_axis",
+        OptionGroup.INPUTS,
         "INPUT=N",
         "Which dimension of an input is the batch, counted from 0, or none; for models whose names do not tell, "
         "such as time-major ones. May be repeated.",
         OptionForm.BY_INPUT,
     ),
-    PlanOption("option", "options", "ENGINE.NAME=VALUE", "An engine's own option; may be repeated.", OptionForm.PAIRS),
-    PlanOption("seed", "seed", "N", r"Seed of random inputs and arrivals. \[default: 0]", OptionForm.INTEGER),
+    PlanOption(
+        "option",
+        "options",
+        OptionGroup.WHAT,
+        "ENGINE.NAME=VALUE",
+        "An engine's own option; may be repeated.",
+        OptionForm.PAIRS,
+    ),
+    PlanOption(
+        "seed",
+        "seed",
+        OptionGroup.INPUTS,
+        "N",
+        r"Seed of random inputs and arrivals. \[default: 0]",
+        OptionForm.INTEGER,
+    ),
     PlanOption(
         "inputs",
         "inputs",
+        OptionGroup.INPUTS,
         "N|FOLDER",
         r"How many random inputs to rotate through, or a folder of .npy, .npz or images. \[default: 8]",
         OptionForm.INPUTS,
@@ -198,6 +272,7 @@ _ALL = (
     PlanOption(
         "input",
         "input_values",
+        OptionGroup.INPUTS,
         "INPUT=VALUE",
         "Fill one input: a number, ones, zeros, true, false, or a range such as ids=0..30521; may be repeated.",
         OptionForm.BY_INPUT,
@@ -205,18 +280,21 @@ _ALL = (
     PlanOption(
         "image-resize",
         "image.resize",
+        OptionGroup.INPUTS,
         "stretch|crop",
         r"Images: crop keeps the aspect ratio. \[default: stretch]",
     ),
     PlanOption(
         "image-layout",
         "image.layout",
+        OptionGroup.INPUTS,
         "nchw|nhwc",
         r"Images: where the channels are. \[default: as the model's shape suggests]",
     ),
     PlanOption(
         "image-scale",
         "image.scale",
+        OptionGroup.INPUTS,
         "FACTOR",
         r"Images: pixels are multiplied by this. \[default: 1/255, or 1 for whole numbers]",
         OptionForm.NUMBER,
@@ -224,6 +302,7 @@ _ALL = (
     PlanOption(
         "image-mean",
         "image.mean",
+        OptionGroup.INPUTS,
         "A,B,C",
         r"Images: subtracted after scaling, one number or one a channel. \[default: 0]",
         OptionForm.LIST,
@@ -231,12 +310,15 @@ _ALL = (
     PlanOption(
         "image-std",
         "image.std",
+        OptionGroup.INPUTS,
         "A,B,C",
         r"Images: divided by at last, one number or one a channel. \[default: 1]",
         OptionForm.LIST,
     ),
-    PlanOption("timeout", "timeout", _DURATION, r"A target kills a run after this long. \[default: 30m]"),
-    PlanOption("name", "name", "NAME", r"Name of the benchmark. \[default: those of its models]"),
+    PlanOption(
+        "timeout", "timeout", OptionGroup.HOW_LONG, _DURATION, r"A target kills a run after this long. \[default: 30m]"
+    ),
+    PlanOption("name", "name", OptionGroup.OUTPUT, "NAME", r"Name of the benchmark. \[default: those of its models]"),
 )
 OPTIONS: Mapping[str, PlanOption] = {one.name: one for one in _ALL}
 

@@ -44,8 +44,8 @@ def only(found: Sequence[Found], named: str, noun: str = "benchmark") -> Found:
     if not found:
         raise unknown(named, noun)
     if len(found) > 1:
-        shortest = _shortest([one.id for one in found])
-        said = [f"{short} ({_words(one)})" for short, one in zip(shortest, found, strict=True)]
+        starts = shortest([one.id for one in found])
+        said = [f"{short} ({_words(one)})" for short, one in zip(starts, found, strict=True)]
         more = f", and {len(said) - _MOST_NAMED} more" if len(said) > _MOST_NAMED else ""
         raise InputError(
             f"{named!r} means {len(said)} {noun}s; name one by its id: {', '.join(said[:_MOST_NAMED])}{more}"
@@ -58,9 +58,9 @@ def unknown(named: str, noun: str = "benchmark") -> InputError:
     return InputError(f"there is no {noun} {named!r}; `enginebench {_LISTED_BY[noun]}` shows those there are")
 
 
-def _shortest(ids: Sequence[str]) -> list[str]:
-    """The shortest starts of ids that tell these apart."""
-    lengths = range(_FEWEST_CHARACTERS, max(map(len, ids)))
+def shortest(ids: Sequence[str], fewest: int = _FEWEST_CHARACTERS) -> list[str]:
+    """The shortest starts of ids that tell these apart, of at least so many characters."""
+    lengths = range(fewest, max(map(len, ids), default=0))
     length = next((one for one in lengths if len({id_[:one] for id_ in ids}) == len(ids)), None)
     return [id_[:length] for id_ in ids]
 

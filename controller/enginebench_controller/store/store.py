@@ -23,6 +23,10 @@ _NAMED = {"benchmark": "benchmarks", "profile": "profiles"}
 _KINDS = {**_NAMED, "measurement": "measurements"}
 """Tables by the word for what is in them: what has a name, and all that has an id."""
 
+_BEGUN = """
+    SELECT id, name FROM {} WHERE starts_with(id, $1) OR starts_with(name, $1)
+    ORDER BY created_at_unix_ns DESC, id LIMIT $2"""
+
 
 @dataclass(frozen=True)
 class BenchmarkBundle:
@@ -87,6 +91,12 @@ class Store(
                 if any(found.values()):
                     return {kind: ids for kind, ids in found.items() if ids}
         return {}
+
+    def begun_with(self, typed: str, kinds: Sequence[str], most: int = 50) -> tuple[str, ...]:
+        """Return the ids and names that begin so of the newest benchmarks or profiles: `kinds` of `ids_by_kind`."""
+        with self._reading() as connection:
+            found = [row for kind in kinds for row in rows(connection, _BEGUN.format(_NAMED[kind]), typed, most)]
+        return tuple(one for row in found for one in (row["id"], row["name"]) if one.startswith(typed))
 
     def stored_ids(self, among: Sequence[str]) -> frozenset[str]:
         """Return which of these very ids are those of benchmarks, measurements or profiles that are there."""

@@ -6,7 +6,7 @@ import pytest
 
 import invented
 from enginebench_controller.cli.tables import print_measurements
-from enginebench_controller.records import Arrivals, Configuration, Load, Status
+from enginebench_controller.records import Arrivals, Configuration, Effective, Load, Readback, ReadbackSource, Status
 
 TERMINAL_COLUMNS = 160
 
@@ -93,3 +93,15 @@ def test_what_was_prepared_stands_once_below_the_table(printed):
     told = replace(measurement, effective=replace(measurement.effective, prepared=("5 weights folded", "inlined")))
     _, remarks = printed(told, replace(told, id="m2", configuration=replace(told.configuration, batch=4)), measurement)
     assert remarks.count("Prepared: 5 weights folded; inlined") == 1
+
+
+def test_only_marks_that_are_there_are_explained(printed):
+    plain = invented.measured("m1", iterations=700)
+    stated = ReadbackSource.ENGINE_API
+    known = Effective(threads=Readback(2, stated), precision=Readback("f32", stated))
+    latency = replace(plain.latency, median_interval=None)
+    _, remarks = printed(replace(plain, effective=known, latency=latency, process_spread=None))
+    assert not any(mark in remarks for mark in ("°", "±", "spread", "n<130", "assumed"))
+
+    _, remarks = printed(invented.measured("m1"))
+    assert "° observed" in remarks and "± half" in remarks and "spread:" in remarks and "assumed" not in remarks

@@ -10,6 +10,7 @@ import typer
 
 from enginebench_controller import cli
 from enginebench_controller.cli import MODULES, make_app, without_types
+from enginebench_controller.plan.options import OptionGroup
 from enginebench_controller.plan.plan import INTERVAL, PROCESSES, make_plan
 
 COMMAND = without_types(typer.main.get_command(make_app()))
@@ -45,6 +46,22 @@ def test_the_help_shows_what_to_write_and_no_types(
     monkeypatch.setenv("COLUMNS", "200")
     assert COMMAND([*words, "-h"], standalone_mode=False) == 0
     assert not re.findall(r"<(?:str|int|bool|float|list)\b", capsys.readouterr().out)
+
+
+def test_the_help_of_commands_that_plan_is_in_groups() -> None:
+    ladder = COMMAND.commands["ladder"].commands
+    pruning = COMMAND.commands["prospects"].commands["pruning"]
+    named = [COMMAND.commands[name] for name in ("run", "profile", "gate", "flops")]
+    for command in (
+        *named,
+        ladder["throughput"],
+        ladder["latency"],
+        pruning,
+        COMMAND.commands["models"].commands["quantize"],
+    ):
+        panels = {one.name: one.rich_help_panel for one in command.params if one.param_type_name == "option"}
+        assert set(panels.values()) <= set(OptionGroup), command.name
+    assert {one.rich_help_panel for one in COMMAND.commands["list"].params} == {None}
 
 
 def test_the_defaults_in_the_help_of_run_are_those_of_a_plan() -> None:
@@ -110,12 +127,17 @@ def test_a_mistake_is_one_sentence_that_names_the_option_and_what_is_allowed(
 
 def test_a_command_is_found_without_loading_the_others() -> None:
     whole = typer.main.get_command(make_app()).commands
-    assert set(whole) == {"ui", *(name for names in MODULES.values() for name in names)}
+    assert set(whole) == {"ui", "open", *(name for names in MODULES.values() for name in names)}
     for names in MODULES.values():
         for name in names:
             alone = typer.main.get_command(make_app(["--log-format", "json", name, "x"]))
             assert set(alone.commands) == set(names)
-    assert "ui" in typer.main.get_command(make_app(["ui"])).commands
+    for words in (
+        ["ui"],
+        ["open", "demo"],
+        ["--verbose", "open", "run"],
+    ):  # what is opened may be called like a command
+        assert {"ui", "open"} <= set(typer.main.get_command(make_app(words)).commands)
 
 
 def test_the_help_of_all_says_what_that_of_each_begins_with() -> None:

@@ -13,6 +13,8 @@ from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.starlette import App
 
+from enginebench_controller.home import default_home
+from enginebench_ui.launch import HOME_HEADER, home_mark
 from enginebench_ui.shared.text import inert
 
 _HEAD = b"<head>"
@@ -22,7 +24,7 @@ _SCRIPT = (
 
 
 class BaseAddress:
-    """ASGI middleware that writes the address of the root into every HTML page."""
+    """ASGI middleware that writes the address of the root into every HTML page, and says which home is served."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -59,6 +61,7 @@ class _Page:
     async def _finish(self, start: Message) -> None:
         body = self._body.replace(_HEAD, _HEAD + _SCRIPT, 1)
         headers = MutableHeaders(raw=list(start["headers"]))
+        headers[HOME_HEADER] = home_mark(default_home().path)
         if "content-length" in headers:
             headers["content-length"] = str(len(body))
         await self._send({**start, "headers": headers.raw})

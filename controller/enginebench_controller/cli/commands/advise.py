@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from enginebench_controller.cli import completion
 from enginebench_controller.cli.console import plain, print_json, remark, stdout, without_marks
 from enginebench_controller.cli.options import Json
 from enginebench_controller.errors import InputError
@@ -30,7 +31,12 @@ def register(app: typer.Typer) -> None:
 
 
 def advise(
-    profile: Annotated[str, typer.Argument(metavar="PROFILE", help="Id, start of an id, or name of a profile.")],
+    profile: Annotated[
+        str,
+        typer.Argument(
+            metavar="PROFILE", help="Id, start of an id, or name of a profile.", autocompletion=completion.profiles
+        ),
+    ],
     against: Annotated[
         str | None,
         typer.Option(metavar="PROFILE", help="Another one to hold it against, such as the floating model's."),

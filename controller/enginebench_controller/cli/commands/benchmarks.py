@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from enginebench_controller.cli import completion
 from enginebench_controller.cli.commands.gate import print_gate
 from enginebench_controller.cli.console import (
     confirmed,
@@ -51,6 +52,7 @@ def list_(json: Json = False) -> None:
         print_json(benchmark_list_document(listed))
         return
     columns = [("id", False), ("name", False), ("created", False), ("measurements", True), ("failed", True)]
+    reruns = any(entry.benchmark.rerun_of for entry in listed)
     rows: list[list[object]] = [
         [
             entry.benchmark.id,
@@ -58,11 +60,11 @@ def list_(json: Json = False) -> None:
             instant(entry.benchmark.created_at_unix_ns),
             entry.measurements,
             entry.failed,
-            entry.benchmark.rerun_of or "",
+            *([entry.benchmark.rerun_of or ""] if reruns else []),
         ]
         for entry in listed
     ]
-    print_table("Benchmarks", [*columns, ("rerun of", False)], rows)
+    print_table("Benchmarks", [*columns, *([("rerun of", False)] if reruns else [])], rows)
     if not listed:
         remark("nothing measured yet; start with `enginebench demo` or `enginebench run MODEL`")
 
@@ -118,7 +120,12 @@ def remove(benchmark: BenchmarkName, yes: Annotated[bool, typer.Option("--yes", 
 
 def export(
     names: Annotated[
-        list[str], typer.Argument(metavar="ID…", help="Ids, starts of ids, or names of benchmarks or profiles.")
+        list[str],
+        typer.Argument(
+            metavar="ID…",
+            help="Ids, starts of ids, or names of benchmarks or profiles.",
+            autocompletion=completion.results,
+        ),
     ],
     form: ExportForm = ExportFormat.JSON,
     output: Output = None,

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Self
 import typer
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
+from enginebench_controller.cli import completion
 from enginebench_controller.cli.console import UNKNOWN, plain, print_json, print_table, remark, stderr
 from enginebench_controller.cli.options import Json
 from enginebench_controller.errors import ExitCode, InputError
@@ -34,7 +35,10 @@ COLUMNS = [
 
 def calibrate_target(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="A target or HOST:PORT; by default this machine.")
+        str | None,
+        typer.Argument(
+            metavar="[NAME]", help="A target or HOST:PORT; by default this machine.", autocompletion=completion.targets
+        ),
     ] = None,
     engine: Annotated[
         str | None,

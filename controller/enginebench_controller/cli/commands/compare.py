@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from enginebench_controller.cli import completion
 from enginebench_controller.cli.console import (
     UNKNOWN,
     concluded,
@@ -87,8 +88,9 @@ def print_compared(title: str, comparing: BenchmarkComparison, *, notes: bool = 
     print_answers(comparing.answers)
     columns = [("model", False), ("device", False), ("batch", True), ("cores", True), ("load", False)]
     columns += [("first", False), ("second", False), ("ratio", True), ("95 % interval", False), ("p", True)]
-    print_table(title, [*columns, ("the second is", False)], [_row(one) for one in compared])
-    remark("ratio: the second's median latency ÷ the first's; p is corrected for the number of comparisons")
+    shown = print_table(title, [*columns, ("the second is", False)], [_row(one) for one in compared])
+    corrected = "; p is corrected for the number of comparisons" if "p" in shown else ""
+    remark(f"ratio: the second's median latency ÷ the first's{corrected}")
     said = list(pair_remarks(compared))
     lines = map(str, said) if notes else condensed(said, len(compared))
     for line in dict.fromkeys([*(f"  note: {one}" for one in lines), *first_failures(comparing.given)]):
@@ -235,6 +237,7 @@ def compare(
             metavar="A [B…]",
             help="Ids, starts of ids, or names: of benchmarks, of profiles, or ids of measurements. Each is compared "
             "with A; a benchmark alone with itself, engine against engine, and so the profiles of one name.",
+            autocompletion=completion.results,
         ),
     ],
     practical: Annotated[

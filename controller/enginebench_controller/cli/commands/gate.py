@@ -7,6 +7,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.table import Table
 
+from enginebench_controller.cli import completion
 from enginebench_controller.cli.console import plain, print_json, remark, stdout
 from enginebench_controller.cli.options import Json, TrustModels
 from enginebench_controller.cli.plan_options import plan_options
@@ -45,7 +46,11 @@ def register(app: typer.Typer) -> None:
 def gate(
     model: Annotated[
         str | None,
-        typer.Argument(metavar="[MODEL]", help="File, name, digest or zoo:NAME; none where base and head are models."),
+        typer.Argument(
+            metavar="[MODEL]",
+            help="File, name, digest or zoo:NAME; none where base and head are models.",
+            autocompletion=completion.models,
+        ),
     ] = None,
     base: Annotated[
         str | None, typer.Option(metavar="SIDE", help="What is there: a model, E==VERSION, E@ENVIRONMENT, …")

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from enginebench_controller.cli.console import UNKNOWN, confirmed, print_json, print_table, remark
+from enginebench_controller.cli import completion
+from enginebench_controller.cli.console import UNKNOWN, confirmed, plain, print_json, print_table, remark, stdout
 from enginebench_controller.cli.options import Json
 from enginebench_controller.cli.tables import instant
 from enginebench_controller.files.documents import head
@@ -18,7 +19,9 @@ from enginebench_controller.jobs.control import log_tail
 from enginebench_controller.jobs.control import remove as remove_job
 from enginebench_controller.jobs.record import Job
 
-JobName = Annotated[str, typer.Argument(metavar="ID", help="Id, or start of an id, of a job.")]
+JobName = Annotated[
+    str, typer.Argument(metavar="ID", help="Id, or start of an id, of a job.", autocompletion=completion.jobs)
+]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 group = typer.Typer(no_args_is_help=True, help="Benchmarks and other long work that the pages started.")
@@ -58,10 +61,13 @@ def show(
         print_json(head("job") | {"job": _document(found)})
         return
     rows: list[list[object]] = [
-        [cell.target, cell.title, cell.state, cell.reason or cell.doing] for cell in found.progress.cells
+        [cell.target, cell.title, cell.state, "" if cell.reason else cell.doing] for cell in found.progress.cells
     ]
     headings = ("target", "cell", "state", "")
     print_table(f"{found.title} ({found.id}): {found.state_words}", [(heading, False) for heading in headings], rows)
+    for cell in found.progress.cells:
+        if cell.reason:
+            stdout().print(plain(f"{cell.title}: {cell.reason}"), soft_wrap=True)
     for made in found.progress.made:
         remark(f"{made.kind} {made.id}")
     if _left(found):

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from enginebench_controller.cli import completion
 from enginebench_controller.cli.console import UNKNOWN, concluded, print_json, print_table, remark
 from enginebench_controller.cli.options import Json, Model, Trust
 from enginebench_controller.cli.plan_options import plan_options
@@ -31,8 +32,12 @@ def print_ladder(ladder: Ladder) -> None:
     """A row a rung; reasons and remarks below, and which rung is the best."""
     columns = [("rung", False), ("", False), ("first inference s", True), ("s per image", True), ("FPS", True)]
     columns += [("median ms", True), ("on the one before", True), ("on the first", True), ("status", False)]
-    print_table(f"{ladder.benchmark.name} ({ladder.benchmark.id})", columns, [_row(rung) for rung in ladder.rungs])
-    remark("± is half of the 95 % interval; ≈ a gain within the noise of both rungs")
+    rows = [_row(rung) for rung in ladder.rungs]
+    print_table(f"{ladder.benchmark.name} ({ladder.benchmark.id})", columns, rows)
+    cells = "".join(str(cell) for row in rows for cell in row)
+    legend = {"±": "± is half of the 95 % interval", "≈": "≈ a gain within the noise of both rungs"}
+    if told := "; ".join(meaning for mark, meaning in legend.items() if mark in cells):
+        remark(told)
     for rung in ladder.rungs:
         if rung.reason:
             remark(f"  {rung.title}: {'not available' if rung.measurement is None else 'failed'}: {rung.reason}")
@@ -218,7 +223,12 @@ def latency(
 @group.command("show")
 def show(
     benchmark: Annotated[
-        str, typer.Argument(metavar="ID", help="Id, start of an id, or name of a ladder's benchmark.")
+        str,
+        typer.Argument(
+            metavar="ID",
+            help="Id, start of an id, or name of a ladder's benchmark.",
+            autocompletion=completion.benchmarks,
+        ),
     ],
     chart: Chart = None,
     json: Json = False,

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from enginebench_controller.cli import completion
 from enginebench_controller.cli.commands.flops import short
 from enginebench_controller.cli.console import (
     UNKNOWN,
@@ -35,6 +36,7 @@ from enginebench_controller.records import Coverage, Layer, ModelWork, Peak, Pro
 from enginebench_controller.runs.profiling import ProfileOrder, run_profiles
 from enginebench_controller.stats import layers as figures
 from enginebench_controller.stats.layers import TypeTime
+from enginebench_controller.store.naming import shortest
 from enginebench_controller.verdicts.parity import engine_label
 from enginebench_controller.verdicts.soundness import soundness
 from enginebench_controller.verdicts.words import failure_sentence
@@ -54,8 +56,10 @@ _UNDER_A_ROOF = [("of roof", True), ("bound by", False)]
 
 
 def print_profiles(title: str, profiles: Sequence[Profile]) -> None:
-    """A row a profile."""
-    print_table(title, _LISTED, [_listed(profile) for profile in profiles])
+    """A row a profile, each with the start of its id that commands take."""
+    ids = shortest([profile.id for profile in profiles], ID_LENGTH)
+    rows = [[start, *_listed(profile)] for start, profile in zip(ids, profiles, strict=True)]
+    print_table(title, _LISTED, rows)
 
 
 def print_summary(profile: Profile) -> None:
@@ -84,12 +88,16 @@ def print_layers(profile: Profile, peaks: Sequence[Peak], most: int) -> None:
     slowest = figures.slowest_first(profile.layers)
     rows = [_layer_row(layer, total, places[id(layer)]) for layer in slowest[:most]]
     columns = [column for column in _LAYERS if has_roofs or column not in _UNDER_A_ROOF]
-    print_table("Layers, slowest first", columns, [[row[heading] for heading, _ in columns] for row in rows])
-    remark("± half of the mean's 95 % interval over the inferences of this pass; FLOPs count zeros, and a MAC is 2")
-    if has_roofs:
-        remark("of roof: share of what this engine can attain here; *: counts work that Winograd or zeros save")
+    shown = print_table("Layers, slowest first", columns, [[row[heading] for heading, _ in columns] for row in rows])
+    has_intervals = any("±" in str(row["mean ms"]) for row in rows)
+    interval = "± half of the mean's 95 % interval over the inferences of this pass; " if has_intervals else ""
+    remark(f"{interval}FLOPs count zeros, and a MAC is 2")
+    if "of roof" in shown:
+        saves = any("*" in str(row["of roof"]) for row in rows)
+        saved = "; *: counts work that Winograd or zeros save" if saves else ""
+        remark(f"of roof: share of what this engine can attain here{saved}")
         _remark_notes([places[id(layer)] for layer in slowest[:most]])
-    elif profile.work is not None:
+    elif profile.work is not None and not has_roofs:
         remark("how near to this machine's peaks that is, is shown after `enginebench targets calibrate`")
     if len(slowest) > most:
         remark(f"{len(slowest) - most} more layers: --most shows them")
@@ -105,7 +113,6 @@ def _listed(profile: Profile) -> list[object]:
     asked, coverage = profile.configuration, profile.coverage
     sum_ns = coverage.total_ns if coverage else figures.total_ns(profile.layers)
     return [
-        profile.id[:ID_LENGTH],
         profile.name,
         instant(profile.created_at_unix_ns),
         profile.target,
@@ -267,7 +274,10 @@ def _print(profiles: Sequence[Profile], peaks: Sequence[Peak], most: int) -> Non
         remark(f"look at it again with `enginebench profiles show {one.id}`")
 
 
-ProfileName = Annotated[str, typer.Argument(metavar="ID", help="Id, start of an id, or name of a profile.")]
+ProfileName = Annotated[
+    str,
+    typer.Argument(metavar="ID", help="Id, start of an id, or name of a profile.", autocompletion=completion.profiles),
+]
 
 group = typer.Typer(no_args_is_help=True, help="The profiles that were made: per-layer times, matched and counted.")
 
@@ -330,7 +340,10 @@ def remove(profile: ProfileName, yes: Annotated[bool, typer.Option("--yes", help
 
 @group.command("export")
 def export(
-    profiles: Annotated[list[str], typer.Argument(metavar="ID…", help="Ids, starts of ids, or names.")],
+    profiles: Annotated[
+        list[str],
+        typer.Argument(metavar="ID…", help="Ids, starts of ids, or names.", autocompletion=completion.profiles),
+    ],
     form: ExportForm = ExportFormat.JSON,
     output: Output = None,
     force: Force = False,

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from enginebench_controller.cli import completion
 from enginebench_controller.cli.commands.flops import short
 from enginebench_controller.cli.console import UNKNOWN, print_json, print_table, remark
 from enginebench_controller.cli.options import Json, Model
@@ -198,7 +199,12 @@ def pruning(
 
 @group.command("show")
 def show(
-    order: Annotated[str, typer.Argument(metavar="ID", help="Order id, or the id or name of one of its profiles.")],
+    order: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID", help="Order id, or the id or name of one of its profiles.", autocompletion=completion.profiles
+        ),
+    ],
     most: Most = 20,
     csv: Csv = None,
     json: Json = False,

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from enginebench_controller.cli import completion
 from enginebench_controller.cli.commands.gate import carry_out_again
 from enginebench_controller.cli.console import concluded, print_answers, print_json, print_table, remark
 from enginebench_controller.cli.options import (
@@ -90,7 +91,10 @@ def _seconds_of_measuring(expansion: Expansion) -> tuple[float, float]:
 
 def resume(
     target: Annotated[
-        str | None, typer.Option(metavar="TARGET,…", help=r"Only what these targets have. \[default: all]")
+        str | None,
+        typer.Option(
+            metavar="TARGET,…", help=r"Only what these targets have. \[default: all]", autocompletion=completion.targets
+        ),
     ] = None,
     finish: Annotated[bool, typer.Option("--finish", help="Carry out what never ran, too.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for runs that still go on.")] = True,
@@ -182,12 +186,19 @@ def register(app: typer.Typer) -> None:
 def run(
     models: Annotated[
         list[str],
-        typer.Argument(metavar="MODEL… | PLAN.toml", help="Files, names, digests, zoo:NAME; or one plan file."),
+        typer.Argument(
+            metavar="MODEL… | PLAN.toml",
+            help="Files, names, digests, zoo:NAME; or one plan file.",
+            autocompletion=completion.models,
+        ),
     ],
     fields: dict[str, Any],
     trust: TrustModels = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the configurations and run nothing.")] = False,
     print_plan: Annotated[bool, typer.Option("--print-plan", help="Print the plan as TOML and run nothing.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Meanwhile show a table of what runs and what has finished.")
+    ] = False,
     json: Json = False,
     notes: Notes = False,
 ) -> None:
@@ -199,7 +210,7 @@ def run(
     elif dry_run:
         show_expansion(asyncio.run(plan_only(default_home(), BenchmarkOrder(plan))), as_json=json)
     else:
-        _carry_out(default_home(), BenchmarkOrder(plan, trusted=trust), as_json=json, notes=notes)
+        _carry_out(default_home(), BenchmarkOrder(plan, trusted=trust), as_json=json, notes=notes, watch=watch)
 
 
 def rerun(
@@ -238,15 +249,16 @@ def _plan(models: list[str], fields: dict[str, Any]) -> Plan:
     return make_plan(document | fields | {"image": image}, plans[0])
 
 
-def _carry_out(home: Home, order: BenchmarkOrder, *, as_json: bool, notes: bool) -> None:
+def _carry_out(home: Home, order: BenchmarkOrder, *, as_json: bool, notes: bool, watch: bool = False) -> None:
     if order.plan.gate is not None:
         carry_out_again(home, order, as_json=as_json)
-    raise typer.Exit(concluded(_print_outcome(home, _run(home, order), as_json=as_json, notes=notes)))
+    benchmark = _run(home, order, watch=watch)
+    raise typer.Exit(concluded(_print_outcome(home, benchmark, as_json=as_json, notes=notes)))
 
 
-def _run(home: Home, order: BenchmarkOrder) -> Benchmark:
+def _run(home: Home, order: BenchmarkOrder, *, watch: bool = False) -> Benchmark:
     remind(home)
-    with announcing() as announce:
+    with announcing(home.store.path if watch else None) as announce:
         return asyncio.run(run_benchmark(home, order, announce))
 
 

@@ -47,7 +47,7 @@ def query(
 
 def _print_rows(result: QueryResult) -> None:
     columns = [(column.name, _holds_numbers(column.type)) for column in result.columns]
-    print_table("", columns, [[_cell(value) for value in row] for row in result.rows])
+    print_table("", columns, [[_cell(value) for value in row] for row in result.rows], whole=True)
 
 
 def _holds_numbers(kind: str) -> bool:

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from enginebench_controller.cli import completion
 from enginebench_controller.cli.commands.calibration import calibrate_target
 from enginebench_controller.cli.console import UNKNOWN, plain, print_json, print_table, remark, stdout
 from enginebench_controller.cli.options import Json
@@ -35,6 +36,7 @@ from enginebench_controller.targets.bootstrap import (
 from enginebench_controller.targets.client import CALL_SECONDS
 from enginebench_controller.targets.health import Health, HealthAnswer, ask_health
 from enginebench_controller.targets.session import completed, open_session
+from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT
 
 Python = Annotated[str, typer.Option(metavar="COMMAND", help="The Python to use there, 3.11 or newer.")]
 WheelFile = Annotated[
@@ -62,7 +64,7 @@ def bootstrap_target(
 
 
 def upgrade_target(
-    name: Annotated[str, typer.Argument(help="A target that is reached over SSH.")],
+    name: Annotated[str, typer.Argument(help="A target that is reached over SSH.", autocompletion=completion.targets)],
     python: Python = "python3",
     wheel: WheelFile = None,
     dry_run: DryRun = False,
@@ -199,7 +201,10 @@ def list_(json: Json = False) -> None:
 
 @group.command("check")
 def check(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME…]", help="Which; all by default.")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME…]", help="Which; all by default.", autocompletion=completion.targets),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Ask targets for their health. Exits with 3 when one does not answer."""
@@ -222,7 +227,7 @@ def check(
 
 
 @group.command("remove")
-def remove(name: Annotated[str, typer.Argument(help="The target's name.")]) -> None:
+def remove(name: Annotated[str, typer.Argument(help="The target's name.", autocompletion=completion.targets)]) -> None:
     """Forget a target. What was measured on it stays."""
     default_home().store.remove_target(name)
     remark(f"removed {name}")
@@ -245,7 +250,12 @@ def _connection(target: Target) -> str:
 
 def devices(
     target: Annotated[
-        str | None, typer.Option(metavar="A,B,…", help="Targets; all known ones by default, or this machine.")
+        str | None,
+        typer.Option(
+            metavar="A,B,…",
+            help="Targets; all known ones by default, or this machine.",
+            autocompletion=completion.targets,
+        ),
     ] = None,
     refresh: Annotated[bool, typer.Option("--refresh", help="Ask the engines anew.")] = False,
     hidden: Annotated[bool, typer.Option("--hidden", help="Show engines that exist for testing only.")] = False,
@@ -315,19 +325,21 @@ def _without(whole: TargetSnapshot, told: TargetSnapshot) -> TargetSnapshot:
 
 def print_devices(snapshots: Iterable[TargetSnapshot], *, hidden: bool) -> None:
     """Targets → engines → devices, with the reason for each engine that is missing."""
-    rows: list[list[object]] = []
-    for snapshot in snapshots:
-        for engine in snapshot.engines:
-            if hidden or not engine.hidden:
-                rows += _engine_rows(snapshot.target, engine)
+    shown = [(one.target, engine) for one in snapshots for engine in one.engines if hidden or not engine.hidden]
+    rows = [row for target, engine in shown for row in _engine_rows(target, engine)]
     headings = ("target", "engine", "version", "environment", "device", "full name", "precisions")
     print_table("Devices", [(heading, False) for heading in headings], rows)
+    for target, engine in shown:
+        if isinstance(engine, UnavailableEngine):
+            where = "" if engine.environment == DEFAULT_ENVIRONMENT else f" ({engine.environment})"
+            sentence = f"{engine.name}{where} is unavailable on {target}: {cause(engine.reason)}"
+            stdout().print(plain(sentence), soft_wrap=True)
 
 
 def _engine_rows(target: str, engine: Engine) -> list[list[object]]:
     if isinstance(engine, UnavailableEngine):
-        reason = Text(f"unavailable: {plain(cause(engine.reason))}", style="yellow")
-        return [[target, engine.name, UNKNOWN, engine.environment, UNKNOWN, reason, ""]]
+        unavailable = Text("unavailable", style="yellow")
+        return [[target, engine.name, UNKNOWN, engine.environment, unavailable, UNKNOWN, ""]]
     start = [target, engine.name, engine.version, engine.environment]
     rows: list[list[object]] = [
         [*start, device.name, device.full_name or UNKNOWN, ", ".join(device.precisions)] for device in engine.devices

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from enginebench_controller.cli import completion
 from enginebench_controller.cli.console import UNKNOWN, plain, print_json, print_table, remark, stdout
 from enginebench_controller.cli.options import Json
 from enginebench_controller.cli.progress import watching
@@ -39,10 +40,19 @@ def register(app: typer.Typer) -> None:
 
 def trend(
     model: Annotated[
-        str | None, typer.Argument(metavar="[MODEL]", help="Name or start of the digest of a model; all without it.")
+        str | None,
+        typer.Argument(
+            metavar="[MODEL]",
+            help="Name or start of the digest of a model; all without it.",
+            autocompletion=completion.models,
+        ),
     ] = None,
-    engine: Annotated[str | None, typer.Option(metavar="E", help="Only of this engine.")] = None,
-    target: Annotated[str | None, typer.Option(metavar="NAME", help="Only on this target.")] = None,
+    engine: Annotated[
+        str | None, typer.Option(metavar="E", help="Only of this engine.", autocompletion=completion.engines)
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only on this target.", autocompletion=completion.targets)
+    ] = None,
     find: Annotated[bool, typer.Option("--alerts", help="Where a history changed, and who it was.")] = False,
     confirming: Annotated[
         bool, typer.Option("--confirm", help="With --alerts: gate the versions before and after, on this machine.")

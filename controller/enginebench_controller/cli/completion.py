@@ -1,0 +1,104 @@
+"""What a shell offers for a word that is being typed: ids and names of what this machine has, and nothing on any error.
+
+Only what no shell would act on is offered, as names come from models and from other people's exports.
+"""
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from enginebench_controller.home import Home, default_home
+
+if TYPE_CHECKING:
+    from enginebench_controller.store.store import Store
+
+_HARMLESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@+/-]{0,99}")
+_WAIT_S = 0.3
+"""So long is waited for others who have the results open; commands wait longer."""
+
+
+def benchmarks(incomplete: str) -> list[str]:
+    """Ids and names of benchmarks."""
+    return _offered(incomplete, lambda home: _store(home).begun_with(incomplete, ("benchmark",)))
+
+
+def profiles(incomplete: str) -> list[str]:
+    """Ids and names of profiles."""
+    return _offered(incomplete, lambda home: _store(home).begun_with(incomplete, ("profile",)))
+
+
+def results(incomplete: str) -> list[str]:
+    """Ids and names of benchmarks and of profiles."""
+    return _offered(incomplete, lambda home: _store(home).begun_with(incomplete, ("benchmark", "profile")))
+
+
+def jobs(incomplete: str) -> list[str]:
+    """Ids of jobs."""
+    return _offered(incomplete, _jobs)
+
+
+def models(incomplete: str) -> list[str]:
+    """Names and digests of models; where none fits, shells offer files."""
+    return _offered(incomplete, _models)
+
+
+def engines(incomplete: str) -> list[str]:
+    """Engines, the last of a list, as targets told of them last."""
+    return _offered_last(incomplete, _engines)
+
+
+def targets(incomplete: str) -> list[str]:
+    """Targets, the last of a list."""
+    return _offered_last(incomplete, _targets)
+
+
+def _offered_last(incomplete: str, words: Callable[[Home], Iterable[str]]) -> list[str]:
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{word}" for word in _offered(last, words)]
+
+
+def _offered(incomplete: str, words: Callable[[Home], Iterable[str]]) -> list[str]:
+    """Those that go on what is typed. Of what goes wrong nothing is said: it would land in the line that is typed."""
+    logging.disable()
+    try:
+        found = [word for word in words(default_home()) if word.startswith(incomplete) and _HARMLESS.fullmatch(word)]
+    except Exception:
+        return []
+    finally:
+        logging.disable(logging.NOTSET)
+    return list(dict.fromkeys(found))
+
+
+def _store(home: Home) -> "Store":
+    from enginebench_controller.store.store import Store  # noqa: PLC0415  # brings DuckDB
+
+    return Store(home.store.path, _WAIT_S)
+
+
+def _jobs(home: Home) -> Iterator[str]:
+    from enginebench_controller.jobs.control import jobs as all_jobs  # noqa: PLC0415
+
+    yield from (one.id for one in all_jobs(home))
+
+
+def _models(home: Home) -> Iterator[str]:
+    from enginebench_controller.models.library import ModelLibrary  # noqa: PLC0415  # brings onnx
+    from enginebench_controller.models.zoo import PREFIX, ZOO  # noqa: PLC0415
+
+    yield from (f"{PREFIX}{name}" for name in ZOO)
+    for version in ModelLibrary(home.path / "models").versions():
+        yield from (version.name, version.digest[:12])
+
+
+def _engines(home: Home) -> Iterator[str]:
+    yield "all"
+    known = [one for snapshot in _store(home).snapshots() for one in snapshot.engines if not one.hidden]
+    yield from (one.name for one in known)
+    yield from (f"{one.name}@{one.environment}" for one in known)
+
+
+def _targets(home: Home) -> Iterator[str]:
+    store = _store(home)
+    yield from (one.name for one in store.targets())
+    yield from (one.target for one in store.snapshots())

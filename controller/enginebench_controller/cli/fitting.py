@@ -1,0 +1,152 @@
+"""Which columns of a table a terminal has room for, how wide each is, and what of a cell its two lines hold.
+
+Widths are in terminal cells: one for most characters, two for those of East Asian scripts.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len, chop_cells
+
+SAID_ONCE = ("threads", "hint", "precision", "environment", "device", "load", "streams", "target", "model")
+"""Settings whose column goes before all others where every row has the same."""
+
+DETAILS = (
+    *("threads", "hint", "p99 ms", "spread", "p95 ms", "serial", "best at", "p", "command", "format", "added"),
+    *("matched", "kernel", "Σ layers ÷", "profiled ÷", "matched %", "zeros imposed", "rerun of", "started", "since"),
+    *("weight bytes", "activation bytes", "non-zero", "parameters", "first inference s", "s per image", "precisions"),
+    *("bound by", "FLOPs", "full name", "state", "created", "precision", "environment", "device", "load", "streams"),
+)
+"""The columns of all tables that go first where there is no room, in this order: sooner than text is cut."""
+
+GO_LAST = ("target", "95 % interval", "model", "items/s", "cores", "batch")
+"""Those that go then, where cutting is not enough, first if all rows have the same; at last others, from the right."""
+
+WHOLE = frozenset({"id", "rerun of", "digest", "status", "state", "health", "the second is"})
+"""What is typed again, or is a verdict: like numbers it is parted between words at most, and never cut."""
+
+GOOD_TEXT, LEAST_TEXT = 18, 10
+"""A column of text is this wide at least, unless it needs less: as long as details can go, and then."""
+
+_BORDERS = 3
+"""What a column takes besides its text: a space on either side, and a line."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column to fit in: its heading, its cells as text, and whether their words are to stay whole."""
+
+    heading: str
+    cells: Sequence[str]
+    is_whole: bool
+
+    @property
+    def is_alike(self) -> bool:
+        """Whether all rows have the same."""
+        return len(set(self.cells)) == 1
+
+
+@dataclass(frozen=True)
+class _Need:
+    """Widths of a column: with cells cut, hardly cut, parted between words, and on one line."""
+
+    least: int
+    good: int
+    parted: int
+    natural: int
+
+
+def fitted(columns: Sequence[Column], room: int) -> dict[int, int]:
+    """By the place of each column that there is room for, in order, its width; there is at least one."""
+    needs = [_need(column) for column in columns]
+    good, least = [need.good for need in needs], [need.least for need in needs]
+    kept = list(range(len(columns)))
+    going = [*((place, good) for place in _details(columns)), *((place, least) for place in _last(columns))]
+    for place, wanted in going:
+        if len(kept) > 1 and _width(wanted[one] for one in kept) > room:
+            kept.remove(place)
+    for place, wanted in reversed(going):  # a narrow one may still fit where a wide one did not
+        if place not in kept and _width(wanted[one] for one in (*kept, place)) <= room:
+            kept.append(place)
+    widths = {place: needs[place].least for place in sorted(kept)}
+    _hand_out(room - _width(widths.values()), widths, needs)
+    return widths
+
+
+def two_lines(text: str, width: int) -> str:
+    """The text on two lines of this width at most, parted between words where it can be; what is too much of it is cut
+    out of the middle, since names differ at their ends.
+    """
+    if cell_len(text) <= width:
+        return text
+    first = _start(text, width)
+    gap = text.rfind(" ", 1, len(first) + 1)
+    if gap > 0 and cell_len(text[gap + 1 :]) <= width:
+        return f"{text[:gap]}\n{text[gap + 1 :]}"
+    rest = text[len(first) :]
+    return f"{first}\n{rest if cell_len(rest) <= width else '…' + _end(rest, width - 1)}"
+
+
+def shortened(text: str, width: int) -> str:
+    """The text, or its beginning, with this width at most."""
+    return text if cell_len(text) <= width else _start(text, width - 1) + "…"
+
+
+def _details(columns: Sequence[Column]) -> list[int]:
+    """The places of what can be missed, in the order in which it goes."""
+    once = [place for place, one in enumerate(columns) if one.is_alike and one.heading in SAID_ONCE]
+    others = [place for place, one in enumerate(columns) if one.heading in DETAILS and place not in once]
+    once.sort(key=lambda place: SAID_ONCE.index(columns[place].heading))
+    return once + sorted(others, key=lambda place: DETAILS.index(columns[place].heading))
+
+
+def _last(columns: Sequence[Column]) -> list[int]:
+    """The places of the others, in the order in which they go."""
+    details = _details(columns)
+    places = [place for place in reversed(range(len(columns))) if place not in details]
+    alike = [place for place in places if columns[place].is_alike and columns[place].heading in GO_LAST]
+    ranks = {heading: rank for rank, heading in enumerate(GO_LAST)}
+    return sorted(places, key=lambda place: (place not in alike, ranks.get(columns[place].heading, len(ranks))))
+
+
+def _need(column: Column) -> _Need:
+    texts = set(column.cells)
+    heading = max(_parted_width(column.heading), 1)
+    natural = max(cell_len(column.heading), 1, *map(cell_len, texts))
+    parted = max(heading, *map(_parted_width, texts), 0)
+    least, good = (parted if column.is_whole else max(heading, min(parted, one)) for one in (LEAST_TEXT, GOOD_TEXT))
+    return _Need(least, good, parted, natural)
+
+
+def _parted_width(text: str) -> int:
+    """The smallest width that holds a text on two lines without parting a word: they part near the middle."""
+    middle = len(text) // 2
+    gaps = (text.rfind(" ", 0, middle), text.find(" ", middle))
+    sides = [max(cell_len(text[:gap]), cell_len(text[gap + 1 :])) for gap in gaps if gap >= 0]
+    return min(sides, default=cell_len(text))
+
+
+def _width(widths: Iterable[int]) -> int:
+    """The width of a table of columns of these widths."""
+    return sum(width + _BORDERS for width in widths) + 1
+
+
+def _hand_out(spare: int, widths: dict[int, int], needs: Sequence[_Need]) -> None:
+    """Widen columns by what is left: first so that words are whole, then so that cells are of one line."""
+    if spare < 0:  # a single column
+        for place in widths:
+            widths[place] += spare
+    for goals in ([need.parted for need in needs], [need.natural for need in needs]):
+        while spare > 0 and (short := [place for place in widths if widths[place] < goals[place]]):
+            widths[max(short, key=lambda place: goals[place] / widths[place])] += 1
+            spare -= 1
+
+
+def _start(text: str, width: int) -> str:
+    """As much of the beginning as has this width."""
+    return (chop_cells(text[:width], width) or [""])[0]
+
+
+def _end(text: str, width: int) -> str:
+    """As much of the end as has this width."""
+    return (chop_cells(text[-width:][::-1], width) or [""])[0][::-1]

@@ -1,0 +1,184 @@
+"""Tables in terminals of any width: no cell of more than two lines, ids whole, and what is missing is said."""
+
+import json
+import re
+from dataclasses import replace
+from functools import partial
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.table import Table
+from typer.testing import CliRunner
+
+import invented
+import invented_profiles
+import offered
+from enginebench_controller.cli import console, make_app
+from enginebench_controller.cli.commands.targets import print_devices
+from enginebench_controller.cli.fitting import DETAILS, GO_LAST, SAID_ONCE, Column, fitted, two_lines
+from enginebench_controller.records import Device, EngineRef, Failure, FailureKind, Status, Target
+from enginebench_controller.store.store import Store
+
+LONG = "vision_transformer_large_patch14_reg4_dinov2.finetuned-imagenet1k-int8-qdq-simplified"
+MODELS = (LONG, "模型分类网络五十层量化版本 très élégant", "a model of many short words, each of which may part")
+ENGINES = (
+    EngineRef("onnxruntime", "default", "1.23.2"),
+    EngineRef("onnxruntime", "an-environment-of-a-long-name", "1.20.1"),
+    EngineRef("openvino", "default", "2026.2.0-21345-0a1b2c3d4e5-releases/2026/2"),
+    EngineRef("torch", "default", "2.9.0+cpu.cxx11.abi.build20261101"),
+    EngineRef("deepsparse", "default", "1.7.1"),
+    EngineRef("двигатель", "default", "1.0"),
+    EngineRef("[bold]markup[/bold]", "[/x]", "[link=https://example.com]1[/link]"),
+    EngineRef("e\x1b[31mscaping", "default", "1\r\n2"),
+)
+SENTENCE = "the engine could not compile the model, since its operator is of a version that it has no kernel for. " * 4
+FAILURE = Failure(FailureKind.COMPILE_FAILED, SENTENCE, SENTENCE)
+TARGETS = ("local", "a-board-with-a-long-name.example.com")
+IDS = ("4f0c9a1b2d3e", "4f0c9a1b2d3f")
+PROFILE_IDS = ("0123456789abcdef" * 2, "fedcba9876543210" * 2)
+COMMANDS = (("list",), ("show", IDS[0]), ("compare", IDS[0]), ("profiles", "list"), ("targets", "list"))
+
+
+def fill(store):
+    """Two benchmarks of eight engines, profiles and targets, with all that makes cells long."""
+    for identity, batches in zip(IDS, ((1, 128), (4,)), strict=True):
+        store.add_benchmark(replace(invented.benchmark(identity, ", ".join(MODELS)), rerun_of=IDS[0]))
+        for place, engine in enumerate(ENGINES):
+            for batch in batches:
+                add(store, identity, f"{identity}-{place}-{batch}", engine, batch)
+    for identity, engine, model in zip(PROFILE_IDS, ENGINES[2:], MODELS, strict=False):
+        store.add_profile(invented_profiles.profile(identity, name=LONG, model_name=model, engine=engine))
+    for name, address in zip(TARGETS, ("127.0.0.1:50151", "ssh://someone@a-board.example.com:2222/50152"), strict=True):
+        store.add_target(Target(name, address, invented.CREATED_NS))
+
+
+def add(store, benchmark, identity, engine, batch):
+    model = MODELS[batch % len(MODELS)]
+    fields = {"engine": engine.name, "batch": batch, "target": TARGETS[batch % 2], "model_name": model}
+    one = invented.measured(identity, benchmark, **fields, status=Status.INCONCLUSIVE, noisy=True)
+    if engine.name == "deepsparse":
+        one = invented.failed(identity, benchmark, **fields, failure=FAILURE)
+    store.add_measurement(replace(one, engine=engine), invented.samples(identity) if one.latency else ())
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    home = tmp_path_factory.mktemp("wide")
+    fill(Store(home / "results.duckdb"))
+    return home
+
+
+@pytest.fixture
+def ruled(monkeypatch):
+    """Draws a line between the rows of tables, so that their lines can be counted."""
+    monkeypatch.setattr(console, "Table", partial(Table, show_lines=True))
+
+
+def rows_of(printed):
+    """The rows of all tables, headings first: lists of lines."""
+    rows = [[]]
+    for line in printed.splitlines():
+        if line.startswith(("│", "┃")):
+            rows[-1].append(line)
+        else:
+            rows.append([])
+    return [row for row in rows if row]
+
+
+def check(printed, width):
+    rows = rows_of(printed)
+    assert len(rows) > 1
+    assert max(map(len, rows)) <= 2, "a cell of more than two lines"
+    assert max(cell_len(line) for row in rows for line in row) <= width
+    assert all(one.isprintable() or one == "\n" for one in printed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [40, 80, 120])
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_no_cell_has_more_than_two_lines_and_ids_are_whole(home, ruled, command, width):
+    done = CliRunner().invoke(make_app(), list(command), env={"ENGINEBENCH_HOME": str(home), "COLUMNS": str(width)})
+    check(done.stdout, width)
+    lines = done.stdout.splitlines()
+    for identity in {("list",): IDS, ("profiles", "list"): [one[:12] for one in PROFILE_IDS]}.get(command, ()):
+        assert any(re.search(rf"\b{identity}\b", line) for line in lines), identity
+
+
+@pytest.mark.slow
+def test_the_starts_of_ids_in_lists_are_taken_by_commands(home):
+    environment = {"ENGINEBENCH_HOME": str(home), "COLUMNS": "80"}
+    for command, identity in ((("show",), IDS[0]), (("profiles", "show"), PROFILE_IDS[0][:12])):
+        done = CliRunner().invoke(make_app(), [*command, identity, "--json"], env=environment)
+        assert identity in json.dumps(json.loads(done.stdout))
+
+
+@pytest.mark.slow
+def test_eighty_columns_have_what_a_measurement_is_known_by(home):
+    environment = {"ENGINEBENCH_HOME": str(home), "COLUMNS": "80"}
+    done = CliRunner().invoke(make_app(), ["show", IDS[1]], env=environment)
+    headings = " ".join(line for line in done.stdout.splitlines() if line.startswith("┃"))
+    assert all(word in headings for word in ("engine", "batch", "cores", "median", "items/s", "status"))
+    assert "in all rows: " in done.stderr and f"model {MODELS[1]}" in done.stderr and "device CPU" in done.stderr
+    assert "no room for: " in done.stderr
+
+
+def test_the_engines_of_targets_and_why_some_are_missing(ruled, capsys, monkeypatch):
+    device = Device(
+        "GPU.0", "Intel(R) Data Center GPU Flex 170 of a name that goes on", ("f32", "bf16", "f16"), ("gpu",)
+    )
+    engines = [offered.engine(one.name, one.environment, version=one.version) for one in ENGINES]
+    engines = [replace(one, devices=(*one.devices, device)) for one in engines]
+    seen = [offered.target(*engines, offered.missing("deepsparse", SENTENCE), name=name) for name in TARGETS]
+    for width in (40, 80, 120):
+        monkeypatch.setenv("COLUMNS", str(width))
+        print_devices(seen, hidden=False)
+        printed = capsys.readouterr().out
+        check(printed, width)
+        assert f"deepsparse is unavailable on {TARGETS[1]}: the engine could not compile" in printed
+
+
+def test_a_pipe_loses_nothing(capsys, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    columns = [("id", False), ("threads", True), ("name", False)]
+    console.print_table("", columns, [["4f0c9a1b2d3e", 1, LONG * 6], ["4f0c9a1b2d3f", 1, LONG * 6]])
+    printed = capsys.readouterr()
+    assert "threads" in printed.out and printed.err == ""
+    told = "".join(line.split("│")[3].strip() for line in printed.out.splitlines() if line.startswith("│"))
+    assert told == LONG * 12
+
+
+@pytest.mark.slow
+def test_what_is_asked_for_by_sql_is_shown_whole(home):
+    environment = {"ENGINEBENCH_HOME": str(home), "COLUMNS": "60"}
+    done = CliRunner().invoke(make_app(), ["query", "SELECT repeat('x', 500) AS id, 123456 AS p"], env=environment)
+    assert done.stdout.count("x") == 500 and "123456" in done.stdout and done.stderr == ""
+
+
+@pytest.mark.parametrize("said", ["0", "1", "x", "-5", "9" * 30])
+def test_a_width_that_cannot_be_is_no_error(said, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", said)
+    console.print_table("a title", [("id", False), ("name", False)], [["4f0c9a1b2d3e", LONG]])
+    assert "4f0c9a1b2d3e" in capsys.readouterr().out
+
+
+TEXTS = st.text(st.characters(exclude_categories=["C", "Z"]) | st.just(" "), max_size=60)
+HEADINGS = TEXTS | st.sampled_from([*SAID_ONCE, *DETAILS, *GO_LAST])
+COLUMNS = st.lists(st.tuples(HEADINGS, st.lists(TEXTS, min_size=3, max_size=3), st.booleans()), min_size=1, max_size=9)
+
+
+@given(COLUMNS, st.integers(20, 200))
+def test_what_is_chosen_fits(columns, room):
+    known = [Column(heading, cells, is_whole) for heading, cells, is_whole in columns]
+    widths = fitted(known, room)
+    assert widths and list(widths) == sorted(widths)
+    assert sum(width + 3 for width in widths.values()) + 1 <= room
+
+
+@given(TEXTS, st.integers(4, 40))
+def test_two_lines_hold_both_ends_of_a_text(text, width):
+    lines = two_lines(text, width).split("\n")
+    assert len(lines) <= 2 and all(cell_len(line) <= width for line in lines)
+    assert "…" in lines[-1] or "".join(lines).replace(" ", "") == text.replace(" ", "")
+    assert text.startswith(lines[0]) and text.endswith(lines[-1].lstrip("…"))
