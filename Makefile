@@ -8,6 +8,7 @@
 #   make screenshots    pictures of every page, for docs/ and for designers: about fifteen minutes
 #   make docs    the pages and schemas that are printed from tables in the code
 #   make audit    whether a dependency has a known vulnerability; needs the internet
+#   make dist     wheel and source archive into dist/, with what they need (CycloneDX, constraints.txt)
 #   make exports-test    exports read back by the programs they are for: ten minutes, most of them installing those
 #   make wheels-check    whether small boards can install the base without compiling: also among `make test`
 #   make faults    the tests of the faults of docs/evidence/faults.md
@@ -32,6 +33,7 @@ DEEPSPARSE_PYTHON := $(shell command -v python3.11 2>/dev/null)
 endif
 BENCHMARKS_STAMP := .venvs/benchmarks.stamp
 AUDIT := .venvs/audit/bin/pip-audit
+SBOM := .venvs/sbom/bin/cyclonedx-py
 CONSUMERS := .venvs/exports/bin/otava
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 # Rooms of tests that start engines, agents or browsers, all of them.
@@ -39,7 +41,7 @@ STARTING := integration browser plugins
 DURATIONS := --durations 30 --durations-min 5
 
 .PHONY: demo test quick check ui setup format proto released-wire docs audit screenshots browser ssh-server wheels-check benchmarks \
-  exports-test soak storm fuzz faults clean
+  exports-test dist soak storm fuzz faults clean
 
 demo: setup
 	$(BIN)/enginebench demo
@@ -157,6 +159,21 @@ exports-test: $(VENV)/.stamp $(CONSUMERS)
 $(CONSUMERS):
 	$(PYTHON) -m venv .venvs/exports
 	.venvs/exports/bin/python $(PIP_INSTALL) apache-otava==0.8.0 ai-edge-model-explorer==0.1.34 model-explorer-onnx==0.4.2
+	touch $@
+
+# The same commit makes the same bytes: what is dated is dated as the commit.
+dist: $(VENV)/.stamp $(SBOM)
+	rm -rf dist
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/hatchling build --directory dist
+	cp constraints.txt dist
+	sed "s/^dynamic = .*/version = \"$$($(BIN)/enginebench --version)\"/" pyproject.toml > .venvs/sbom/pyproject.toml
+	$(BIN)/python deploy/needed.py all | $(SBOM) requirements - --pyproject .venvs/sbom/pyproject.toml \
+	  --output-reproducible --output-format JSON --output-file dist/sbom.cdx.json
+
+# It would bring what is not ours into the environment that is listed.
+$(SBOM):
+	$(PYTHON) -m venv .venvs/sbom
+	.venvs/sbom/bin/python $(PIP_INSTALL) cyclonedx-bom
 	touch $@
 
 wheels-check: $(VENV)/.stamp
