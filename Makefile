@@ -167,8 +167,9 @@ dist: $(VENV)/.stamp $(SBOM)
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/hatchling build --directory dist
 	cp constraints.txt dist
 	sed "s/^dynamic = .*/version = \"$$($(BIN)/enginebench --version)\"/" pyproject.toml > .venvs/sbom/pyproject.toml
-	$(BIN)/python deploy/needed.py all | $(SBOM) requirements - --pyproject .venvs/sbom/pyproject.toml \
-	  --output-reproducible --output-format JSON --output-file dist/sbom.cdx.json
+	$(SBOM) environment $(BIN)/python --pyproject .venvs/sbom/pyproject.toml --output-reproducible \
+	  --output-format JSON --output-file .venvs/sbom/environment.json
+	$(BIN)/python deploy/sbom.py .venvs/sbom/environment.json > dist/sbom.cdx.json
 
 # It would bring what is not ours into the environment that is listed.
 $(SBOM):

@@ -11,7 +11,7 @@ from packaging.version import Version
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "deploy"))
 
-from needed import PINS, names, needed
+from sbom import PINS, names, needed, only_needed
 
 DEVELOPMENT = frozenset({"dev"})
 BASE = {"grpcio", "grpcio-health-checking", "grpcio-reflection", "protobuf", "pluggy", "typing-extensions"}
@@ -43,6 +43,19 @@ def test_an_agent_needs_no_more_than_its_base() -> None:
 
 def test_what_pytorch_needs_to_read_onnx_comes_with_all_engines() -> None:
     assert {"torch", "onnx", "onnxruntime", "openvino", "numpy"} <= names("all")
+
+
+def test_the_sbom_of_a_release_has_what_a_user_installs_and_no_tool_of_ours() -> None:
+    everything = sorted(names(*DEVELOPMENT))
+    found = {
+        "metadata": {"component": {"name": "enginebench", "bom-ref": "root"}},
+        "components": [{"name": name, "bom-ref": f"{name}=={PINS[name]}"} for name in everything],
+        "dependencies": [{"ref": "root", "dependsOn": [f"{name}=={PINS[name]}" for name in everything]}],
+    }
+    told = only_needed(found)
+    assert {one["name"] for one in told["components"]} == names("all")
+    assert told["dependencies"][0]["dependsOn"] == [one["bom-ref"] for one in told["components"]]
+    assert not {"mypy", "pytest", "ruff"} & {one["name"] for one in told["components"]}
 
 
 @pytest.mark.xdist_group("together")

@@ -70,12 +70,17 @@ class Result:
         return frame(self.rows)
 
     def __str__(self) -> str:
-        return "\n".join(filter(None, (*self.answers, self.problem)))
+        return "\n".join((*self.answers, *self._unsaid))
+
+    @property
+    def _unsaid(self) -> tuple[str, ...]:
+        """What cannot be used, unless an answer has that already."""
+        return () if any(self.problem in one for one in self.answers) else tuple(filter(None, (self.problem,)))
 
     def _repr_html_(self) -> str:
         """What a notebook shows. Names are other people's, so that all of it is escaped."""
         said = "".join(f"<p>{escape(one).replace(chr(10), '<br>')}</p>" for one in self.answers)
-        wrong = f"<p><strong>{escape(self.problem)}</strong></p>" if self.problem else ""
+        wrong = "".join(f"<p><strong>{escape(one)}</strong></p>" for one in self._unsaid)
         columns = [one for one in self.shown if any(row.get(one) is not None for row in self.rows)]
         head = "".join(f"<th>{escape(_heading(one))}</th>" for one in columns)
         rows = ("".join(f"<td>{escape(_cell(one, row.get(one)))}</td>" for one in columns) for row in self.rows)

@@ -1,13 +1,16 @@
-"""What enginebench needs with some extras, followed to the end, in the versions of constraints.txt.
+"""What enginebench needs with all engines and pages, followed to the end, and the SBOM of a release made of it.
 
-`python deploy/needed.py all`, where that is installed, prints a requirement a line: what `make dist` lists in the SBOM.
+`python deploy/sbom.py FILE`, where the extra `all` is installed, takes what cyclonedx-py found in that environment,
+leaves out what is there for other reasons (tools of development), and prints the rest, which is CycloneDX again.
 """
 
+import json
 import re
 import sys
 from collections.abc import Iterator
 from importlib.metadata import distribution
 from pathlib import Path
+from typing import Any
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -40,5 +43,20 @@ def names(*extras: str) -> set[str]:
     return {canonicalize_name(requirement.name) for _, requirement in found} - {"enginebench"}
 
 
+def only_needed(found: dict[str, Any]) -> dict[str, Any]:
+    """The SBOM of an environment without what `enginebench[all]` does not need. The root is enginebench itself."""
+    wanted = names("all")
+    kept = [one for one in found["components"] if canonicalize_name(one["name"]) in wanted]
+    told = {one["bom-ref"] for one in kept}
+    ours = found["metadata"]["component"]["bom-ref"]
+    depends = [
+        one | {"dependsOn": [ref for ref in one.get("dependsOn", ()) if ref in told]}
+        for one in found["dependencies"]
+        if one["ref"] in told | {ours}
+    ]
+    return found | {"components": kept, "dependencies": depends}
+
+
 if __name__ == "__main__":
-    print("\n".join(f"{name}=={PINS[name]}" for name in sorted(names(*sys.argv[1:]))))
+    environment = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    print(json.dumps(only_needed(environment), indent=2))
