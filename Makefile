@@ -164,7 +164,7 @@ $(CONSUMERS):
 # The same commit makes the same bytes: what is dated is dated as the commit.
 dist: $(VENV)/.stamp $(SBOM)
 	rm -rf dist
-	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/hatchling build --directory dist
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m hatchling build --directory dist
 	cp constraints.txt dist
 	sed "s/^dynamic = .*/version = \"$$($(BIN)/enginebench --version)\"/" pyproject.toml > .venvs/sbom/pyproject.toml
 	$(SBOM) environment $(BIN)/python --pyproject .venvs/sbom/pyproject.toml --output-reproducible \
