@@ -49,8 +49,13 @@ def only_needed(found: dict[str, Any]) -> dict[str, Any]:
     kept = [one for one in found["components"] if canonicalize_name(one["name"]) in wanted]
     told = {one["bom-ref"] for one in kept}
     ours = found["metadata"]["component"]["bom-ref"]
+    own = {
+        canonicalize_name(one.name) for who, one in needed("enginebench", frozenset({"all"})) if who == "enginebench"
+    }
+    direct = {one["bom-ref"] for one in kept if canonicalize_name(one["name"]) in own}
     depends = [
-        one | {"dependsOn": [ref for ref in one.get("dependsOn", ()) if ref in told]}
+        one
+        | {"dependsOn": [ref for ref in one.get("dependsOn", ()) if ref in (direct if one["ref"] == ours else told)]}
         for one in found["dependencies"]
         if one["ref"] in told | {ours}
     ]
