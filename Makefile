@@ -9,6 +9,7 @@
 #   make site    the guide, the reference and the evidence as a site, in .site
 #   make docs    the pages and schemas that are printed from tables in the code
 #   make audit    whether a dependency has a known vulnerability; needs the internet
+#   make dist     wheel and source archive into dist/, with what they need (CycloneDX, constraints.txt)
 #   make exports-test    exports read back by the programs they are for: ten minutes, most of them installing those
 #   make wheels-check    whether small boards can install the base without compiling: also among `make test`
 #   make faults    the tests of the faults of docs/evidence/faults.md
@@ -33,6 +34,7 @@ DEEPSPARSE_PYTHON := $(shell command -v python3.11 2>/dev/null)
 endif
 BENCHMARKS_STAMP := .venvs/benchmarks.stamp
 AUDIT := .venvs/audit/bin/pip-audit
+SBOM := .venvs/sbom/bin/cyclonedx-py
 CONSUMERS := .venvs/exports/bin/otava
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 # Rooms of tests that start engines, agents or browsers, all of them.
@@ -40,7 +42,7 @@ STARTING := integration browser plugins
 DURATIONS := --durations 30 --durations-min 5
 
 .PHONY: demo test quick check ui setup format proto released-wire docs audit screenshots browser ssh-server wheels-check benchmarks \
-  exports-test site soak storm fuzz faults clean
+  exports-test site dist soak storm fuzz faults clean
 
 demo: setup
 	$(BIN)/enginebench demo
@@ -167,6 +169,22 @@ exports-test: $(VENV)/.stamp $(CONSUMERS)
 $(CONSUMERS):
 	$(PYTHON) -m venv .venvs/exports
 	.venvs/exports/bin/python $(PIP_INSTALL) apache-otava==0.8.0 ai-edge-model-explorer==0.1.34 model-explorer-onnx==0.4.2
+	touch $@
+
+# The same commit makes the same bytes: what is dated is dated as the commit.
+dist: $(VENV)/.stamp $(SBOM)
+	rm -rf dist
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m hatchling build --directory dist
+	cp constraints.txt dist
+	sed "s/^dynamic = .*/version = \"$$($(BIN)/enginebench --version)\"/" pyproject.toml > .venvs/sbom/pyproject.toml
+	$(SBOM) environment $(BIN)/python --pyproject .venvs/sbom/pyproject.toml --output-reproducible \
+	  --output-format JSON --output-file .venvs/sbom/environment.json
+	$(BIN)/python deploy/sbom.py .venvs/sbom/environment.json > dist/sbom.cdx.json
+
+# It would bring what is not ours into the environment that is listed.
+$(SBOM):
+	$(PYTHON) -m venv .venvs/sbom
+	.venvs/sbom/bin/python $(PIP_INSTALL) cyclonedx-bom
 	touch $@
 
 wheels-check: $(VENV)/.stamp

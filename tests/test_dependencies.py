@@ -1,50 +1,31 @@
 """What is installed here is what constraints.txt says, fits together, and the agent's base stays small."""
 
 import os
-import re
-from collections.abc import Iterator
+import sys
 from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-ROOT = Path(__file__).parents[1]
-PINS = {
-    canonicalize_name(name): version
-    for name, version in re.findall(r"^([\w.-]+)==(\S+)$", (ROOT / "constraints.txt").read_text(), re.M)
-}
+sys.path.insert(0, str(Path(__file__).parents[1] / "deploy"))
+
+from sbom import PINS, names, needed, only_needed
+
 DEVELOPMENT = frozenset({"dev"})
 BASE = {"grpcio", "grpcio-health-checking", "grpcio-reflection", "protobuf", "pluggy", "typing-extensions"}
 """The last is what grpcio itself needs."""
 
 
-def _needed(name: str, extras: frozenset[str] = frozenset()) -> Iterator[tuple[str, Requirement]]:
-    """Every requirement that counts here, with who asks for it, followed to the end."""
-    asked, waiting = set(), [(name, extras)]
-    while waiting:
-        who, of = waiting.pop()
-        if (who, of) in asked:
-            continue
-        asked.add((who, of))
-        for requirement in map(Requirement, distribution(who).requires or ()):
-            environments = [{"extra": extra} for extra in of or {""}]
-            if requirement.marker is None or any(requirement.marker.evaluate(one) for one in environments):
-                needed = canonicalize_name(requirement.name)
-                yield who, requirement
-                waiting.append((needed, frozenset(requirement.extras)))
-
-
 def _all_needed() -> list[tuple[str, Requirement]]:
-    return list(_needed("enginebench", DEVELOPMENT))
+    return list(needed("enginebench", DEVELOPMENT))
 
 
 def test_whatever_is_needed_is_pinned_and_installed_in_the_version_pinned() -> None:
-    names = {canonicalize_name(requirement.name) for _, requirement in _all_needed()} - {"enginebench"}
-    installed = {name: Version(distribution(name).version).public for name in names}
-    assert installed == {name: PINS.get(name) for name in names}
+    everything = names(*DEVELOPMENT)
+    installed = {name: Version(distribution(name).version).public for name in everything}
+    assert installed == {name: PINS.get(name) for name in everything}
 
 
 def test_every_version_fits_what_the_others_ask_of_it() -> None:
@@ -57,7 +38,25 @@ def test_every_version_fits_what_the_others_ask_of_it() -> None:
 
 
 def test_an_agent_needs_no_more_than_its_base() -> None:
-    assert {canonicalize_name(requirement.name) for _, requirement in _needed("enginebench")} == BASE
+    assert names() == BASE
+
+
+def test_what_pytorch_needs_to_read_onnx_comes_with_all_engines() -> None:
+    assert {"torch", "onnx", "onnxruntime", "openvino", "numpy"} <= names("all")
+
+
+def test_the_sbom_of_a_release_has_what_a_user_installs_and_no_tool_of_ours() -> None:
+    everything = sorted(names(*DEVELOPMENT))
+    found = {
+        "metadata": {"component": {"name": "enginebench", "bom-ref": "root"}},
+        "components": [{"name": name, "bom-ref": f"{name}=={PINS[name]}"} for name in everything],
+        "dependencies": [{"ref": "root", "dependsOn": [f"{name}=={PINS[name]}" for name in everything]}],
+    }
+    told = only_needed(found)
+    assert {one["name"] for one in told["components"]} == names("all")
+    direct = {ref.partition("==")[0] for ref in told["dependencies"][0]["dependsOn"]}
+    assert {"torch", "duckdb"} < direct < names("all") and "altair" not in direct
+    assert not {"mypy", "pytest", "ruff"} & {one["name"] for one in told["components"]}
 
 
 @pytest.mark.xdist_group("together")

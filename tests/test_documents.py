@@ -72,7 +72,7 @@ def test_what_a_person_wrote_can_be_read_in_one_go(document: Path) -> None:
 
 MADE = ("benchmarks/results", "docs/images")
 """Folders whose content is made where it is wanted."""
-ROOMS = ("agent", "benchmarks", "controller", "docs", "plugins", "proto", "tests", "ui")
+ROOMS = ("agent", "benchmarks", "controller", "docs", "enginebench", "plugins", "proto", "tests", "ui")
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))

@@ -2,6 +2,8 @@
 
 import sys
 
+_WANTED = 'commands need an extra: run `pip install "enginebench[controller]"`, or [all] for the engines and pages too'
+
 
 def main() -> None:
     """Run the command line."""
@@ -10,8 +12,14 @@ def main() -> None:
 
         print(__version__)  # data
         return
-    from enginebench_controller.cli import main as run  # noqa: PLC0415
-
+    try:
+        from enginebench_controller.cli import main as run  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("enginebench"):
+            raise
+        # The base is an agent's: pip puts this command beside it all the same.
+        print(f"error: {error.name} is not installed; {_WANTED}", file=sys.stderr)
+        sys.exit(2)
     run()
 
 

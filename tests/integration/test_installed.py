@@ -44,6 +44,14 @@ def test_the_base_pulls_in_nothing_heavy(base_agent: tuple[Path, AgentProcess]) 
 
 
 @pytest.mark.xdist_group("base")
+def test_commands_of_the_base_alone_say_what_they_need(base_agent: tuple[Path, AgentProcess]) -> None:
+    python, _ = base_agent
+    done = subprocess.run([python.with_name("enginebench"), "list"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert 'pip install "enginebench[controller]"' in done.stderr
+
+
+@pytest.mark.xdist_group("base")
 def test_the_base_alone_serves_and_tells_what_is_missing(base_agent: tuple[Path, AgentProcess], bench: Bench) -> None:
     _, agent = base_agent
     (target,) = bench.json("devices", "--target", agent.address)["targets"]

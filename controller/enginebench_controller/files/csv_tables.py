@@ -177,17 +177,22 @@ _PERCENTS = (90, 95, 99, 99.9)
 
 
 def measurements_csv(measurements: Sequence[Measurement], models: Iterable[ModelVersion] = ()) -> str:
-    """Return the table, in the order given; without any measurement, nothing.
-
-    `models`, all those of the store, tell which versions are to compute the same, for the check of outputs.
-    """
-    checks = check_outputs(measurements, models)
-    rows = [_row(one, checks[one.id].problem if one.id in checks else "") for one in measurements]
+    """Return the table, in the order given; without any measurement, nothing. `models` is as for `measurement_rows`."""
+    rows = measurement_rows(measurements, models)
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerows([list(rows[0])] if rows else [])
     writer.writerows([cell(value) for value in row.values()] for row in rows)
     return text.getvalue()
+
+
+def measurement_rows(measurements: Sequence[Measurement], models: Iterable[ModelVersion] = ()) -> list[Row]:
+    """The measurements as rows of the same columns, in the order given; None where something is unknown.
+
+    `models`, all those of the store, tell which versions are to compute the same, for the check of outputs.
+    """
+    checks = check_outputs(measurements, models)
+    return [_row(one, checks[one.id].problem if one.id in checks else "") for one in measurements]
 
 
 def _row(measurement: Measurement, output_problem: str) -> Row:

@@ -9,6 +9,7 @@ from enginebench_controller.home import Home
 from enginebench_controller.records import Benchmark, Measurement, Profile
 from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.answers import Answer, answers_across, answers_within
+from enginebench_controller.verdicts.layers.profiles import ProfileComparison, compare_profiles
 from enginebench_controller.verdicts.pairing import (
     Compared,
     compare_pairs,
@@ -129,6 +130,20 @@ def compare_measurements(home: Home, measurements: Sequence[Measurement], practi
     answers = answers_across(compared, {}, blocks, models, practical, planned)
     told = tuple(replace(one, remarks=(*_unlike_work(one.first, one.second), *one.remarks)) for one in compared)
     return BenchmarkComparison(answers, told, tuple(measurements), soundness(measurements, models))
+
+
+def compare_whole_profiles(
+    home: Home, profiles: Sequence[Profile], practical: float
+) -> tuple[ProfileComparison, Soundness]:
+    """Each of several profiles with the first; those without layers are remarks, and judged with the others.
+
+    Raises `InputError` where fewer than two have layers.
+    """
+    layered, missing = [one for one in profiles if one.layers], first_failures(profiles)
+    if missing and len(layered) < 2:
+        raise InputError("\n".join(["a comparison needs two profiles with layers", *missing]))
+    found = compare_profiles(layered, home.store.peaks(), practical)
+    return replace(found, remarks=(*map(str.strip, missing), *found.remarks)), soundness(profiles)
 
 
 def _names(benchmarks: Sequence[Benchmark]) -> dict[str, str]:

@@ -1,7 +1,6 @@
 """`enginebench compare`: benchmarks, measurements or profiles against the first of them."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -47,7 +46,6 @@ from enginebench_controller.verdicts.layers.profiles import (
     ProfileComparison,
     ProfilePair,
     TypeSide,
-    compare_profiles,
     how_sure,
     joined_sentence,
     precisions,
@@ -58,12 +56,13 @@ from enginebench_controller.verdicts.layers.summary import letter, summary
 from enginebench_controller.verdicts.pairing import (
     Compared,
 )
-from enginebench_controller.verdicts.soundness import Soundness, soundness
+from enginebench_controller.verdicts.soundness import Soundness
 from enginebench_controller.verdicts.subjects import (
     BenchmarkComparison,
     Subjects,
     compare_benchmarks,
     compare_measurements,
+    compare_whole_profiles,
     find_subjects,
 )
 from enginebench_controller.verdicts.words import (
@@ -299,14 +298,9 @@ def _share(practical: str) -> float:
 def _profiles(
     home: Home, subjects: Subjects, practical: float | None, conditions: Sequence[Condition], most: int, *, json: bool
 ) -> tuple[Contents, Soundness]:
-    judged = soundness(subjects.profiles)
-    layered = [one for one in subjects.profiles if one.layers]
-    missing = first_failures(subjects.profiles)
-    if missing and len(layered) < 2:
-        raise InputError("\n".join(["a comparison needs two profiles with layers", *missing]))
-    margin = LAYERS_PRACTICAL if practical is None else practical
-    found = compare_profiles(layered, home.store.peaks(), margin)
-    found = replace(found, remarks=(*map(str.strip, missing), *found.remarks))
+    found, judged = compare_whole_profiles(
+        home, subjects.profiles, LAYERS_PRACTICAL if practical is None else practical
+    )
     checks = check_profiles(found, conditions)
     if json:
         print_json({**comparison_document(found, checks if conditions else None), "outcome": judged.document})

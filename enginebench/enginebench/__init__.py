@@ -1,0 +1,163 @@
+"""enginebench as a library: what a notebook or a script calls. docs/reference/library.md tells it with examples.
+
+`run` measures, `compare` and `gate` judge, `open_store` reads what is kept, `table` makes a DataFrame. Each goes the
+way of the command of its name, to the same results in the same store. To import this is quick: a call loads what it
+needs.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from enginebench_controller.errors import (
+    AgentError,
+    EnginebenchError,
+    InputError,
+    ModelError,
+    PlanError,
+    StoreError,
+    UnreachableError,
+)
+from enginebench_proto import __version__
+
+if TYPE_CHECKING:
+    from enginebench.results import Comparison, Gate, Run
+    from enginebench_controller.home import Home
+    from enginebench_controller.store.sql_query import QueryResult
+    from enginebench_controller.store.store import Store
+
+__all__ = [
+    "AgentError",
+    "EnginebenchError",
+    "InputError",
+    "ModelError",
+    "PlanError",
+    "StoreError",
+    "UnreachableError",
+    "__version__",
+    "compare",
+    "gate",
+    "open_store",
+    "run",
+    "table",
+]
+
+Place = str | PathLike[str]
+Tell = Callable[[str], object]
+
+
+def run(
+    models: Place | Iterable[Place],
+    *,
+    engines: str | Iterable[str] | None = None,
+    batch: int | Iterable[int] | None = None,
+    cores: int | Iterable[int] | None = None,
+    duration: float | str | None = None,
+    home: Place | None = None,
+    trust: bool = False,
+    progress: Tell | None = None,
+    **asked: Any,
+) -> "Run":
+    """Measure models on engines, as `enginebench run`, and keep it. Lists multiply out; None is the plan's default.
+
+    `models` are files, names, digests or zoo:NAME; `cores` physical cores; `duration` the shortest steady state of all
+    processes together, in seconds or as "500ms". `asked` are any other fields of a plan, such as `targets`,
+    `precision`, `processes` or `options`: docs/reference/plans.md. `trust` permits the models to run code of their own.
+    `progress` is given a sentence now and then, from another thread where a loop runs in this one.
+
+    Raises `InputError`, `PlanError` or `ModelError` before anything runs, `UnreachableError` where a target does not
+    answer. What fails later is a measurement with its failure: see `Run.problem`.
+    """
+    from enginebench.results import Progress, listed, measured, through
+    from enginebench_controller.plan.plan import make_plan
+    from enginebench_controller.runs.benchmarking import BenchmarkOrder, run_benchmark
+
+    named = [models] if isinstance(models, str | PathLike) else models
+    said = {"engines": engines, "batch": batch, "cores": cores, "duration": duration, **asked}
+    plan = make_plan({"models": [str(one) for one in named], **listed(said)}, "run()")
+    if plan.gate is not None:
+        raise InputError("this is the plan of a gate: call gate(), which knows when to stop")
+    place = _home(home)
+    order = BenchmarkOrder(plan, trusted=trust)
+    return measured(place, through(run_benchmark(place, order, Progress(progress or _silent).announce)))
+
+
+def compare(*names: "str | Run", practical: str | None = None, home: Place | None = None) -> "Comparison":
+    """Say which is faster, by how much, and how sure that is, as `enginebench compare`.
+
+    `names` are runs, or ids, starts of ids or names of benchmarks, of profiles, or ids of measurements: each is
+    compared with the first, one benchmark alone within itself. `practical` is the smallest difference worth speaking
+    of, such as "2%". Raises `InputError` for what is unknown or has nothing to compare.
+    """
+    from enginebench.results import compared
+
+    return compared(_home(home), [one if isinstance(one, str) else one.id for one in names], practical)
+
+
+def gate(
+    base: str,
+    head: str,
+    model: Place | None = None,
+    *,
+    engine: str | None = None,
+    budget: float | str = "2m",
+    tolerate: float | str = "1%",
+    metrics: str | Iterable[str] = "latency",
+    layers: bool = True,
+    home: Place | None = None,
+    trust: bool = False,
+    progress: Tell | None = None,
+    **asked: Any,
+) -> "Gate":
+    """Say whether head is worse than base, within a budget, as `enginebench gate`: docs/guide/gate.md.
+
+    Without `model` both sides are models; else they say what to run it on: "onnxruntime==1.20.1", "onnxruntime@old",
+    "onnxruntime:OPTION=VALUE", "plugin:FOLDER". `budget` is how long to measure at most, in seconds or as "2m";
+    `tolerate` how much worse head may be, in per cent or as "1%"; `metrics` are those that may fail it; `layers`
+    profiles both sides where they differ. `asked` are fields of a plan with one value each, such as `batch` or `cores`.
+    The rest is as for `run`, and so are the errors; a gate that is worse, or cannot tell, raises none.
+    """
+    from enginebench.results import Progress, gated, listed, through
+    from enginebench_controller.plan.gate import GateOrder
+    from enginebench_controller.runs.gate import carry_out
+
+    order = GateOrder(
+        base=str(base),
+        head=str(head),
+        model=None if model is None else str(model),
+        engine=engine,
+        budget=str(budget),
+        tolerate=str(tolerate),
+        metrics=(metrics,) if isinstance(metrics, str) else tuple(metrics),
+        fields=listed(asked),
+        explain=layers,
+        trusted=trust,
+    )
+    return gated(through(carry_out(_home(home), order, Progress(progress or _silent))))
+
+
+def open_store(home: Place | None = None) -> "Store":
+    """The results that are kept: records by name, and by SQL with `query`. Nothing is created before it is written.
+
+    `home` is the folder of a controller; None for the one that `ENGINEBENCH_HOME` names, or the user's own. Its methods
+    raise `StoreError` for what cannot be read and `InputError` for what is not there.
+    """
+    return _home(home).store
+
+
+def table(rows: "Iterable[Mapping[str, Any]] | QueryResult") -> Any:
+    """Rows, or what a query answered, as a DataFrame: of pandas, else of polars; a list of dicts without either."""
+    from enginebench.results import frame
+
+    return frame(rows)
+
+
+def _silent(sentence: str) -> None:
+    """Nobody wants to know."""
+
+
+def _home(path: Place | None) -> "Home":
+    from enginebench_controller.home import Home, default_home
+
+    return default_home() if path is None else Home(Path(path).expanduser())

@@ -1,0 +1,195 @@
+"""enginebench as a library: real runs by the functions that a notebook calls, and what they hand back."""
+
+import asyncio
+import inspect
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pandas
+import pytest
+
+import enginebench
+from enginebench.results import Run
+from enginebench_controller.files.csv_tables import measurements_csv
+from integration.bench import ROOT, Bench, tiny_model
+
+QUICK: Mapping[str, Any] = {
+    **{"processes": 1, "interval": 0, "duration": 0.1, "warmup": "50ms", "max_duration": "1m"},
+    **{"retry_noisy": False, "wait_quiet": 0},
+}
+SLOW, SLOWER = ("fake:latency_us=3000,wait=sleep", "fake:latency_us=4500,wait=sleep")
+NOTEBOOK = ROOT / "docs" / "guide" / "notebook.ipynb"
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("library")]  # one worker measures for all of them
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    return Bench.of_engines(tmp_path_factory.mktemp("library") / "home", "fake", "onnxruntime")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_model(tmp_path_factory.mktemp("model") / "tiny.onnx")
+
+
+@pytest.fixture(scope="module")
+def measured(bench: Bench, model: Path) -> Run:
+    return enginebench.run(
+        model, engines="onnxruntime", batch=[1, 2], precision=["f32", "default"], home=bench.home, name="both", **QUICK
+    )
+
+
+def test_a_run_is_what_the_command_shows(bench: Bench, measured: Run) -> None:
+    shown = bench.json("show", "both")
+    assert json.loads(json.dumps(measured.document)) == shown
+    assert [one.id for one in measured.measurements] == [one["id"] for one in shown["measurements"]]
+    assert [one.partition("\n")[0] for one in measured.answers] == [one["sentence"] for one in shown["answers"]]
+    assert len(measured.answers) == 2 and measured.problem == ""
+    assert str(measured).startswith("tiny on onnxruntime, batch 1, ")
+
+
+def test_a_table_is_pandas_and_its_columns_are_those_of_csv(measured: Run) -> None:
+    table = measured.table()
+    assert isinstance(table, pandas.DataFrame)
+    assert sorted(table["batch"]) == [1, 1, 2, 2]
+    assert (table["median_ns"] > 0).all()
+    assert list(table.columns) == measurements_csv(measured.measurements).splitlines()[0].split(",")
+
+
+def test_without_pandas_it_is_polars_and_without_both_a_list(measured: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    table = measured.table()
+    assert type(table).__module__.startswith("polars")
+    assert table["median_ns"].to_list() == [row["median_ns"] for row in measured.rows]
+    monkeypatch.setitem(sys.modules, "polars", None)
+    assert measured.table() == [dict(row) for row in measured.rows]
+
+
+def test_a_notebook_shows_the_answers_and_what_others_wrote_as_text(measured: Run) -> None:
+    shown = replace(measured, problem="<b>odd</b>")._repr_html_()
+    assert "&lt;b&gt;odd" in shown and "<b>" not in shown
+    assert "<th>median ms</th>" in shown and shown.count("<tr>") == 5
+    assert measured.answers[0].partition("\n")[0] in unescape(shown)
+
+
+def test_what_fails_on_its_engine_is_told_and_raises_nothing(bench: Bench, model: Path) -> None:
+    told: list[str] = []
+    failed = enginebench.run(
+        model, engines="fake", options={"fake.fault": "inference_error"}, home=bench.home, progress=told.append, **QUICK
+    )
+    assert failed.problem.startswith("1 of 1 without numbers: tiny on fake")
+    assert failed.table()["failure"][0]
+    assert any("tiny on fake" in one or "failed" in one for one in told)
+
+
+def test_wrong_input_is_the_sentence_of_a_command(bench: Bench, model: Path) -> None:
+    with pytest.raises(enginebench.InputError, match=r"^run\(\): batch: 0 is not a number of at least 1$"):
+        enginebench.run(model, batch=0, home=bench.home)
+    with pytest.raises(enginebench.InputError, match=r"^run\(\): batches: there is no such entry$"):
+        enginebench.run(model, batches=1, home=bench.home)
+    with pytest.raises(enginebench.EnginebenchError, match="nowhere"):
+        enginebench.run("nowhere.onnx", home=bench.home)
+    with pytest.raises(enginebench.InputError, match="there is no benchmark, profile or measurement 'nobody'"):
+        enginebench.compare("nobody", home=bench.home)
+    with pytest.raises(enginebench.InputError, match="name a benchmark"):
+        enginebench.compare(home=bench.home)
+
+
+def test_where_a_loop_runs_already_it_measures_all_the_same(bench: Bench, model: Path) -> None:
+    async def cell() -> Run:
+        return enginebench.run(model, engines="fake", home=bench.home, **QUICK)
+
+    assert not asyncio.run(cell()).problem
+
+
+def test_an_interrupted_cell_ends_and_keeps_what_was_finished(bench: Bench, model: Path) -> None:
+    def interrupt(sentence: str) -> None:
+        if "· ok" in sentence:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    async def cell() -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a notebook; asyncio has its own
+        enginebench.run(model, engines="fake", batch=[1, 2], home=bench.home, progress=interrupt, name="cut", **QUICK)
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(cell())
+    store = enginebench.open_store(bench.home)
+    assert {one.status for one in store.measurements(store.benchmark("cut").id)} == {"ok", "cancelled"}
+
+
+def test_runs_are_compared_as_by_the_command(bench: Bench, measured: Run) -> None:
+    found = enginebench.compare(measured, home=bench.home)
+    assert json.loads(json.dumps(found.document)) == bench.json("compare", measured.id)
+    assert {row["batch"] for row in found.rows} == {1, 2}
+    assert found.answers == measured.answers
+    again = enginebench.compare(measured, "both", practical="5%", home=bench.home)
+    assert len(again.rows) == 4
+    with pytest.raises(enginebench.InputError, match=r"^practical: 'much' is not a percentage"):
+        enginebench.compare(measured, practical="much", home=bench.home)
+
+
+def test_profiles_are_compared_layer_by_layer(bench: Bench, model: Path) -> None:
+    bench.cli("profile", model, "--engine", "fake,onnxruntime", "--name", "duel", "--wait-quiet", "0s")
+    found = enginebench.compare("duel", home=bench.home)
+    assert json.loads(json.dumps(found.document)) == bench.json("compare", "duel")
+    assert {"matmul_1", "matmul_2"} <= {row["layer"] for row in found.rows}
+
+
+def test_a_gate_says_worse_with_its_metrics(bench: Bench, model: Path) -> None:
+    told: list[str] = []
+    asked = {"budget": 60, "layers": False, "batch": 2, "progress": told.append}
+    found = enginebench.gate(SLOW, SLOWER, model, home=bench.home, **asked)
+    assert (found.outcome, found.is_better, found.problem) == ("worse", False, "")
+    assert found.answers[0] == found.document["sentence"] and found.answers[0].startswith("worse: head takes 1.")
+    assert found.table().set_index("metric")["decides"].to_dict()["latency"]
+    assert any("process pairs" in one for one in told)
+    assert bench.json("show", found.id)["gate"] == json.loads(json.dumps(found.document))
+
+
+def test_the_store_is_asked_by_name_and_by_sql(bench: Bench, measured: Run) -> None:
+    store = enginebench.open_store(bench.home)
+    assert store.benchmark("both").id == measured.id
+    sql = f"SELECT batch, precision FROM measurements WHERE benchmark_id = '{measured.id}' ORDER BY ALL"
+    table = enginebench.table(store.query(sql))
+    assert table.to_dict("list") == {"batch": [1, 1, 2, 2], "precision": ["default", "f32"] * 2}
+
+
+def test_it_is_imported_without_what_only_a_call_needs() -> None:
+    heavy = "{'numpy', 'duckdb', 'pydantic', 'grpc', 'onnx', 'scipy', 'asyncio', 'pandas'}"
+    code = f"import sys, enginebench; print(sorted({heavy} & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.engines("onnxruntime", "openvino")
+def test_the_notebook_of_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = Bench.of_engines(tmp_path / "home", "onnxruntime", "openvino").home
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(home))
+    cells = [cell for cell in json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
+    names: dict[str, Any] = {}
+    for cell in cells:
+        exec("".join(cell["source"]), names)
+    assert not names["measured"].problem and len(names["measured"].answers) == 2
+    assert names["gated"].outcome != "pass"
+    assert not [one for one in cells if one["outputs"] or one["execution_count"]], "what a machine printed stays there"
+
+
+def test_every_function_and_what_it_is_given_is_documented() -> None:
+    page = (ROOT / "docs" / "reference" / "library.md").read_text(encoding="utf-8")
+    rows = {line.partition("(")[0].removeprefix("| `"): line for line in page.splitlines() if line.startswith("| `")}
+    functions = {name: one for name in enginebench.__all__ if inspect.isfunction(one := getattr(enginebench, name))}
+    assert functions.keys() <= rows.keys()
+    everywhere = {"home", "trust", "progress", "asked"}
+    for name, function in functions.items():
+        for parameter in inspect.signature(function).parameters.keys() - everywhere:
+            assert parameter in rows[name], (name, parameter)
+    assert all(f"`{name}" in page for name in everywhere - {"asked"})
