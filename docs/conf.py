@@ -16,4 +16,4 @@ html_favicon = "../ui/enginebench_ui/entry/icon.svg"
 myst_heading_anchors = 4
 exclude_patterns = ["reference/schemas"]
 # Links to files of the repository that are no pages stay as they are written.
-suppress_warnings = ["myst.xref_missing", "misc.highlighting_failure"]
+suppress_warnings = ["myst.header", "myst.xref_missing", "misc.highlighting_failure"]
