@@ -72,9 +72,10 @@ _SQL = "SELECT engine, batch, median(median_ns) / 1e6 AS median_ms FROM measurem
 _VIEWS = press("another view", "view", "Core scaling", "Batch size scaling", "Baseline")
 
 CASES = (
+    PageCase("Home", "/"),
     PageCase(
         "Benchmarks, 1,000 of them",
-        "/",
+        "/benchmarks",
         (write("searching", "search", ("typical 77", "long-3 desk-2", "")),),
     ),
     PageCase("Benchmark, 10 cells", f"/benchmark?id={TYPICAL}", (_VIEWS,)),
