@@ -139,6 +139,15 @@ def test_a_selected_row_is_the_point_and_its_mark_takes_it_off_the_chart(page, r
     expect(page.get_by_text(re.compile("^A has no point")).first).to_be_visible()
 
 
+def test_the_verdict_of_a_comparison_stays_in_sight(page, real_pages, views):
+    go(page, real_pages, views["compare-summary"])
+    verdict = page.locator(".st-key-verdict")
+    expect(verdict).to_contain_text("of A's median latency")
+    page.get_by_role("button", name="Download report").scroll_into_view_if_needed()
+    page.evaluate("document.querySelector('[data-testid=stMain]').scrollTo(0, 1e6)")
+    expect(verdict).to_be_in_viewport(ratio=1)
+
+
 def test_an_unticked_type_leaves_the_chart_and_the_shares_stay(page, real_pages, views):
     go(page, real_pages, views["compare-summary"])
     table = grid(page, "Layer types")
