@@ -1,10 +1,13 @@
 """What holds for every view: the answer above the fold, nothing hidden sideways on a phone, nothing that axe minds."""
 
+import colorsys
+
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from browser.drawn import settled
 from browser.screens import screens
+from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.home import Home
 
 pytestmark = [pytest.mark.xdist_group("pages"), pytest.mark.slow, pytest.mark.timeout(900)]
@@ -75,6 +78,49 @@ def one_of_each(views):
     """The views, of a page with many only those that have something that the others have not."""
     alike = ("benchmark-compared", "profile-layers", "profile-advice", "compare-setup", "compare-details")
     return {name: address for name, address in views.items() if name not in alike}
+
+
+# The name and the colours of everything that is drawn: lines, bars, marks, and the dots of the matrix.
+DRAWN = """() => [
+    ...Array.from(document.querySelectorAll('.js-plotly-plot'), chart => chart.data.map(trace =>
+        [trace.name || '', [trace.line?.color, trace.marker?.color].flat()])).flat(),
+    ...Array.from(document.querySelectorAll('[data-testid=stBidiComponentRegular], [data-testid*=BidiComponent]'),
+        each => Array.from((each.shadowRoot || each.querySelector('*')?.shadowRoot || each).querySelectorAll('th .dot'),
+            dot => [dot.parentElement.textContent, [dot.style.background]])).flat()]"""
+ENGINES = ("onnxruntime", "openvino", "torch", "deepsparse")
+
+
+def hue(colour):
+    """The hue in degrees of a colour as #rrggbb or rgb(r, g, b)."""
+    if colour.startswith("#"):
+        parts = [int(colour[place : place + 2], 16) for place in (1, 3, 5)]
+    else:
+        parts = [int(part) for part in colour[4:-1].split(",")]
+    return 360 * colorsys.rgb_to_hls(*(part / 255 for part in parts))[0]
+
+
+def test_an_engine_has_one_colour_on_every_page_also_as_a_or_b(views, real_pages, open_page):
+    page, found = open_page(), {}
+    for name, address in views.items():
+        if name.startswith((*OF_RESULTS, "targets")):
+            page.goto(f"{real_pages.address}/{address}")
+            settled(page)
+            for said, colours in page.evaluate(DRAWN):
+                engine = next((one for one in ENGINES if said.startswith(one)), None)
+                if engine and "no numbers" not in said:
+                    found.setdefault(engine, set()).update((round(hue(one)), name) for one in colours if one)
+            if name == "compare-inference":  # OpenVINO is A, ONNX Runtime B
+                bars = next(colours for said, colours in page.evaluate(DRAWN) if len(colours) > 2)
+                assert [one for one in bars if one] == [
+                    EngineLooks().of(one).colour for one in ("openvino", "onnxruntime")
+                ]
+            if name == "profile-types":
+                assert EngineLooks().of("openvino").colour in str(page.evaluate(DRAWN))
+    assert set(found) | {"deepsparse"} == set(ENGINES)
+    for engine, hues in found.items():
+        own = hue(EngineLooks().of(engine).colour)
+        assert {one for one in hues if abs(one[0] - own) > 4} == set(), engine
+        assert len({name for _, name in hues}) > 3, f"{engine} is drawn on several views"
 
 
 def test_the_answer_or_the_main_chart_is_above_the_fold(views, real_pages, open_page):
