@@ -194,8 +194,9 @@ def test_without_a_sweep_the_page_says_what_it_would_take(store):
     app = opened(PROFILE, id="baseline")
 
     assert "Estimated, pruned" not in metrics(app)
-    assert any("an engine that can impose them" in text for text in texts(app.caption))
     assert "Saves (ms)" not in table(app)
+    pruning = opened(PROFILE, id="baseline", view="Pruning")
+    assert any("an engine that can impose them" in text for text in texts(pruning.info))
 
 
 def test_another_profile_of_the_model_is_a_choice_away(swept):
