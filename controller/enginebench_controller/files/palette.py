@@ -31,7 +31,7 @@ _BLACK_ABOVE = 0.179
 
 
 @dataclass(frozen=True)
-class Look:
+class EngineLook:
     """A colour as #rrggbb, and the name of a Plotly symbol."""
 
     colour: str
@@ -53,16 +53,16 @@ class EngineLooks:
 
     met: Sequence[str] = field(default=())
 
-    def of(self, engine: str) -> Look:
+    def of(self, engine: str) -> EngineLook:
         """Return the look of an engine."""
         names = list(dict.fromkeys((*OWN_ENGINES, *self.met)))
         place = names.index(engine) if engine in names else len(names) + hashlib.sha256(engine.encode()).digest()[0]
-        return Look(HUES[place % len(HUES)], MARKERS[(place + place // len(HUES)) % len(MARKERS)])
+        return EngineLook(HUES[place % len(HUES)], MARKERS[(place + place // len(HUES)) % len(MARKERS)])
 
-    def of_series(self, series: Iterable[tuple[str, str]]) -> Mapping[str, Look]:
+    def of_series(self, series: Iterable[tuple[str, str]]) -> Mapping[str, EngineLook]:
         """Return the look of each (key, engine); of several of one engine each after the first is a variant of it."""
         seen: Counter[str] = Counter()
-        found: dict[str, Look] = {}
+        found: dict[str, EngineLook] = {}
         for key, engine in series:
             if key not in found:
                 found[key] = variant(self.of(engine), seen[engine])
@@ -75,7 +75,7 @@ class EngineLooks:
         return SideLook(one, "solid", ""), SideLook(other, "dash", "/")
 
 
-def variant(look: Look, place: int) -> Look:
+def variant(look: EngineLook, place: int) -> EngineLook:
     """Return the look of what is the same engine in another form: another lightness and marker for each place."""
     if not place:
         return look
@@ -83,7 +83,7 @@ def variant(look: Look, place: int) -> Look:
     lightness = min(0.86, max(0.16, lightness * _LIGHTER[place % len(_LIGHTER)]))
     red, green, blue = (round(255 * part) for part in colorsys.hls_to_rgb(hue, lightness, saturation))
     form = _FORMS[place % len(_FORMS)]
-    return Look(f"#{red:02X}{green:02X}{blue:02X}", f"{look.symbol}{form}")
+    return EngineLook(f"#{red:02X}{green:02X}{blue:02X}", f"{look.symbol}{form}")
 
 
 def letters_on(colour: str) -> str:

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from enginebench_controller.verdicts.answers import Answer, AnswerOutcome
-from enginebench_ui.pages import BENCHMARK
+from enginebench_ui.pages import BENCHMARK, NEW_BENCHMARK
 from enginebench_ui.shared.benchmarks import BenchmarkView
 from enginebench_ui.shared.charts import DARK, LIGHT, dress
 from enginebench_ui.shared.text import Row, cells, inert, number
@@ -138,3 +138,13 @@ def nothing_yet(sentence: str, command: str, page: Any = None, label: str = "") 
     st.code(command, language="shell")
     if page is not None:
         st.page_link(page, label=label, icon=":material/add:")
+
+
+def nothing_measured() -> None:
+    """Show how a first measurement is made."""
+    nothing_yet(
+        "Nothing has been measured yet. Either of these puts a first benchmark here:",
+        "enginebench demo\nenginebench run model.onnx --engine onnxruntime,openvino --batch 1,4",
+        NEW_BENCHMARK,
+        "Measure a model here",
+    )

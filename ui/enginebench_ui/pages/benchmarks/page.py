@@ -6,7 +6,7 @@ from enginebench_controller.store.benchmarks import BenchmarkPage
 from enginebench_ui.pages import NEW_BENCHMARK
 from enginebench_ui.shared import reading
 from enginebench_ui.shared.benchmarks import benchmark_views, found_text
-from enginebench_ui.shared.showing import benchmark_card, nothing_yet
+from enginebench_ui.shared.showing import benchmark_card, nothing_measured
 from enginebench_ui.shared.text import REMOVED, benchmark_title, inert
 
 PAGE_SIZE = 20
@@ -22,7 +22,7 @@ def show() -> None:
     with reading.banner_on_error():
         total = reading.listed("", PAGE_SIZE, 1).total
     if not total:
-        _show_how_to_begin()
+        nothing_measured()
         return
     search = st.text_input(
         "Search",
@@ -72,15 +72,6 @@ def _tell_what_was_removed() -> None:
     name = st.session_state.pop(REMOVED, None)
     if name is not None:
         st.toast(f"Removed {inert(benchmark_title(name))}.", icon=":material/delete:")
-
-
-def _show_how_to_begin() -> None:
-    nothing_yet(
-        "Nothing has been measured yet. Either of these puts a first benchmark here:",
-        "enginebench demo\nenginebench run model.onnx --engine onnxruntime,openvino --batch 1,4",
-        NEW_BENCHMARK,
-        "Measure a model here",
-    )
 
 
 show()

@@ -10,7 +10,7 @@ from enginebench_ui.pages import BENCHMARK, BENCHMARKS, COMPARE, JOBS, NEW_BENCH
 from enginebench_ui.shared import reading
 from enginebench_ui.shared.benchmarks import BenchmarkView, benchmark_views
 from enginebench_ui.shared.following import follow_jobs
-from enginebench_ui.shared.showing import benchmark_card, nothing_yet, show_answers
+from enginebench_ui.shared.showing import benchmark_card, nothing_measured, show_answers
 from enginebench_ui.shared.targets import available_names
 from enginebench_ui.shared.text import count_of, inert, instant
 
@@ -34,7 +34,7 @@ def show() -> None:
         if views:
             _show_measured(views)
         else:
-            _show_how_to_begin()
+            nothing_measured()
     with side:
         _show_running()
         _show_targets(targets, snapshots)
@@ -86,15 +86,6 @@ def _show_targets(targets: tuple[Target, ...], snapshots: tuple[TargetSnapshot, 
             processor = snapshot.host.cpu_model or "unknown processor"
             st.caption(inert(f"{engines} · {processor} · {instant(snapshot.seen_at_unix_ns)}"))
     st.page_link(TARGETS, label="Targets and engines", icon=":material/dns:")
-
-
-def _show_how_to_begin() -> None:
-    nothing_yet(
-        "Nothing has been measured yet. Either of these puts a first benchmark here:",
-        "enginebench demo\nenginebench run model.onnx --engine onnxruntime,openvino --batch 1,4",
-        NEW_BENCHMARK,
-        "Measure a model here",
-    )
 
 
 show()

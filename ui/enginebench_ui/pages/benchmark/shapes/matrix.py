@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from enginebench_controller.files.palette import Look
+from enginebench_controller.files.palette import EngineLook
 from enginebench_controller.records import Measurement, Status
 from enginebench_controller.stats.scaling import Quantity
 from enginebench_ui.pages.benchmark.shapes.figures import UNITS, Lens, figure_of
@@ -95,7 +95,7 @@ def matrix_html(
     lines: Sequence[Line],
     quantity: Quantity,
     lens: Lens,
-    looks: Mapping[str, Look],
+    looks: Mapping[str, EngineLook],
     chosen: tuple[str, GridCell] | None = None,
 ) -> str:
     """Return the table, with names from elsewhere escaped. `looks` are by the lines' keys; `chosen` is outlined."""

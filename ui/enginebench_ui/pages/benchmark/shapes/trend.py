@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import plotly.graph_objects as go
 
-from enginebench_controller.files.palette import EngineLooks, Look
+from enginebench_controller.files.palette import EngineLook, EngineLooks
 from enginebench_controller.records import Interval, Measurement, Status
 from enginebench_controller.stats.scaling import Quantity
 from enginebench_controller.store.trends import TrendPoint
@@ -158,7 +158,7 @@ def _track_name(point: TrendPoint) -> str:
     return " · ".join(filter(None, (f"{point.engine.name}{environment}", shortened(options, _LONGEST_NAME))))
 
 
-def _line(track: Track, look: Look, lens: TrendLens) -> go.Scatter:
+def _line(track: Track, look: EngineLook, lens: TrendLens) -> go.Scatter:
     values = [lens.value(point) for point in track.points]
     return go.Scatter(
         x=[datetime.fromtimestamp(point.at_unix_ns / 1e9, UTC) for point in track.points],
