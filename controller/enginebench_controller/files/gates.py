@@ -181,6 +181,7 @@ def _alert_document(alert: Alert, confirmation: Confirmation | None) -> Document
         "points_after": alert.points[1],
         "time_ratio": alert.ratio,
         "reference_ratio": alert.reference_ratio,
+        "beside_reference": alert.beside_reference,
         "cause": str(alert.cause),
         "sentence": alert.sentence,
         "finding": None if confirmation is None else str(confirmation.finding),
@@ -304,6 +305,7 @@ class AlertForm(Form):
     points_after: int
     time_ratio: float
     reference_ratio: float | None
+    beside_reference: float | None
     cause: Cause
     sentence: str
     finding: Finding | None

@@ -48,7 +48,9 @@ class Alert:
     """A change of level between the points `before` and `after`, which follow one another.
 
     `ratio` is the median time after it ÷ before it, `reference_ratio` the same of the reference work, None where that
-    is not known of both. `sentence` says why the cause is what it is.
+    is not known of both. `beside_reference` is the ratio of the time as a multiple of the reference work, where nothing
+    else shows the change: a machine that got faster hides an engine that got slower. `sentence` says why the cause is
+    what it is.
     """
 
     history: TrendHistory
@@ -59,11 +61,12 @@ class Alert:
     reference_ratio: float | None
     cause: Cause
     sentence: str
+    beside_reference: float | None = None
 
     @property
     def is_slower(self) -> bool:
         """Whether things take longer since."""
-        return self.ratio > 1
+        return (self.beside_reference or self.ratio) > 1
 
     @property
     def versions(self) -> tuple[str | None, str | None]:
@@ -84,16 +87,21 @@ class HistoryAlerts:
 def alerts(history: TrendHistory) -> HistoryAlerts:
     """Look for changes of level in the latencies of a history, of its throughput where requests overlap.
 
-    Raises `InputError` without the library for it.
+    Where the version changes, those count too that only show beside the reference work, which is done between blocks:
+    on a machine whose speed changes from day to day, times scatter two to ten times less as multiples of it. Raises
+    `InputError` without the library for it.
     """
     points = [point for point in history.points if _time(history, point)]
     if len(points) < FEWEST_POINTS:
         shortage = f"{len(points)} points with numbers, and {FEWEST_POINTS} are needed to tell a change from chance"
         return HistoryAlerts(history, len(points), (), shortage)
-    found = _at_versions(points, change_points([_time(history, point) or 0.0 for point in points]))
-    edges = [0, *found, len(points)]
+    seen = _at_versions(points, change_points([_time(history, point) or 0.0 for point in points]))
+    hidden = _hidden(history, points, seen)
+    edges = [0, *sorted({*seen, *hidden}), len(points)]
     parts = [points[begin:end] for begin, end in pairwise(edges)]
-    told = (_alert(history, first, second) for first, second in pairwise(parts))
+    told = (
+        _alert(history, *pair, is_hidden=end in hidden) for pair, end in zip(pairwise(parts), edges[1:], strict=False)
+    )
     return HistoryAlerts(history, len(points), tuple(told))
 
 
@@ -115,20 +123,44 @@ def _time(history: TrendHistory, point: TrendPoint) -> float | None:
 
 def _at_versions(points: Sequence[TrendPoint], places: Sequence[int]) -> list[int]:
     """The places, moved by one where the version changed there: a single odd point hides which side it is of."""
-    changed = {
-        place for place in range(1, len(points)) if points[place].engine.version != points[place - 1].engine.version
-    }
+    changed = _new_versions(points)
     moved = [next((near for near in (one, one - 1, one + 1) if near in changed), one) for one in places]
     return sorted({one for one in moved if 0 < one < len(points)})
 
 
-def _alert(history: TrendHistory, first: Sequence[TrendPoint], second: Sequence[TrendPoint]) -> Alert:
+def _new_versions(points: Sequence[TrendPoint]) -> set[int]:
+    return {
+        place for place in range(1, len(points)) if points[place].engine.version != points[place - 1].engine.version
+    }
+
+
+def _hidden(history: TrendHistory, points: Sequence[TrendPoint], seen: Sequence[int]) -> set[int]:
+    """Where a new version begins, and with it a level of the times as multiples of the reference work only."""
+    places = _new_versions(points) - set(seen)
+    multiples = [one for one in (_multiple(history, point) for point in points) if one]
+    if not places or len(multiples) < len(points):
+        return set()
+    return places & set(_at_versions(points, change_points(multiples)))
+
+
+def _multiple(history: TrendHistory, point: TrendPoint) -> float | None:
+    """The time as a multiple of the reference work that computes, as most engines do for most of the time."""
+    time = _time(history, point)
+    return time / point.reference_product_ns if time and point.reference_product_ns else None
+
+
+def _alert(
+    history: TrendHistory, first: Sequence[TrendPoint], second: Sequence[TrendPoint], *, is_hidden: bool
+) -> Alert:
     ratio = _ratio([_time(history, one) for one in first], [_time(history, one) for one in second]) or 1.0
     reference = _reference(first, second)
+    beside = _ratio(*([_multiple(history, one) for one in each] for each in (first, second))) if is_hidden else None
     cause, sentence = _cause(first, second, log(ratio), reference)
+    if beside is not None:
+        sentence += f"; measured by that, an inference takes {beside:.2f}× as long"
     sizes = (len(first), len(second))
     slower = None if reference is None else exp(reference)
-    return Alert(history, first[-1], second[0], sizes, ratio, slower, cause, sentence)
+    return Alert(history, first[-1], second[0], sizes, ratio, slower, cause, sentence, beside)
 
 
 def _ratio(first: Sequence[float | None], second: Sequence[float | None]) -> float | None:

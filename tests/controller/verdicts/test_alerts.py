@@ -62,6 +62,20 @@ def test_reference_work_that_merely_scatters_explains_nothing(store):
     assert alert.reference_ratio == pytest.approx(1, abs=0.02)
 
 
+def test_a_slower_engine_is_seen_on_a_machine_that_got_faster_with_it(store):
+    """The times are what they were, and the reference work says that they should not be."""
+    (alert,) = found(store, Change(reference=0.9, version="2.0")).alerts
+    assert alert.cause is Cause.CANDIDATE
+    assert alert.is_slower
+    assert alert.ratio == pytest.approx(1, abs=0.01)
+    assert alert.beside_reference == pytest.approx(1 / 0.9, rel=0.01)
+    assert "takes 0.90× as long, and an inference 1.11× as long as a multiple of that work" in alert.sentence
+
+
+def test_reference_work_alone_that_changes_is_no_alert_of_one_version(store):
+    assert found(store, Change(reference=0.9)).alerts == ()
+
+
 def test_nothing_changes_where_only_the_version_does(store):
     assert found(store, Change(version="2.0")).alerts == ()
 

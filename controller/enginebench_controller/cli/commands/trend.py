@@ -155,9 +155,9 @@ def _print_alerts(found: Sequence[tuple[HistoryAlerts, Sequence[Confirmation | N
 
 
 def _lines(alert: Alert, confirmation: Confirmation | None) -> Iterator[Text]:
-    title = plain(
-        f"{history_words(alert.history)}: {change_words(alert.ratio)} time since {instant(alert.after.at_unix_ns)}"
-    )
+    beside = "" if alert.beside_reference is None else " beside the reference work"
+    changed = f"{change_words(alert.beside_reference or alert.ratio)} time{beside}"
+    title = plain(f"{history_words(alert.history)}: {changed} since {instant(alert.after.at_unix_ns)}")
     title.stylize("bold")
     yield title
     heading = {Cause.MACHINE: "the machine", Cause.UNEXPLAINED: "unexplained", Cause.CANDIDATE: _versions(alert)}

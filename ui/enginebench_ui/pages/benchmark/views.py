@@ -254,6 +254,9 @@ TREND_COLUMNS = {
     "items/s": st.column_config.NumberColumn(format="%.1f"),
     "items/s ± (%)": _PERCENT,
     "Time": st.column_config.TextColumn(help="The median time since ÷ that before."),
+    "Beside reference": st.column_config.TextColumn(
+        help="The same of the times as multiples of the reference work, where nothing else shows the change."
+    ),
     "Change": st.column_config.TextColumn(help="The chosen figure ÷ that of the point before it with the same engine."),
     "Difference": st.column_config.TextColumn(help="Beyond noise where the intervals do not overlap."),
     "Remarks": st.column_config.TextColumn(width="large"),

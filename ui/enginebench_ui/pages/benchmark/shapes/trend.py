@@ -44,6 +44,7 @@ def _alert_row(alert: Alert, confirmation: Confirmation | None) -> Row:
         "Benchmark": f"benchmark?id={alert.after.benchmark_id}",
         "History": history_words(alert.history),
         "Time": factor_words(alert.ratio),
+        "Beside reference": None if alert.beside_reference is None else factor_words(alert.beside_reference),
         "Version": before if before == after else f"{before} → {after}",
         "Cause": CAUSES[alert.cause],
         "Found": str(confirmation.finding) if confirmation else None,
