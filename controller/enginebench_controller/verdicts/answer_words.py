@@ -26,6 +26,9 @@ Blocks = Mapping[str, Sequence[BlockLatency]]
 MOST_NAMED = 6
 """So many members are named in a sentence; of more it is told how many they are."""
 
+_FARTHEST = 100
+"""Ends of intervals beyond this factor, up or down, are told as that: it was hardly measured."""
+
 MOST_RANGES = 2
 """So many intervals stand in a sentence that tells nothing yet; all of them are in the document."""
 
@@ -139,14 +142,23 @@ def _range(name: str, one: Rank, first: str) -> str:
     if one.low is None or one.high is None:
         return f"{name} took {_factor(one)} {f'the time of {first}' if first else ''}".rstrip()
     digits = _digits(one)
-    ratio = f"{one.low:.{digits}f} to {one.high:.{digits}f}×"
+    ratio = f"{_end(one.low, digits)} to {_end(one.high, digits)}×"
     return f"{name} takes {ratio} as long as {first}" if first else f"{name} {ratio}"
 
 
 def _times(one: Rank) -> str:
     """A ratio with its interval: "1.05× (1.04–1.06)"."""
     digits = _digits(one)
-    return f"{one.ratio:.{digits}f}× ({one.low:.{digits}f}–{one.high:.{digits}f})"
+    return f"{one.ratio:.{digits}f}× ({_end(one.low, digits)}–{_end(one.high, digits)})"
+
+
+def _end(value: float | None, digits: int) -> str:
+    """An end of an interval. That of few processes on a busy machine may lie anywhere, which is not worth digits."""
+    if value is None:
+        return "?"
+    if value > _FARTHEST:
+        return f">{_FARTHEST}"
+    return f"{value:.{digits}f}" if value > 1 / _FARTHEST else f"<{1 / _FARTHEST:g}"
 
 
 def _factor(one: Rank) -> str:
@@ -291,11 +303,12 @@ def _work(plan: Plan, members: Sequence[Measurement], names: Sequence[str]) -> d
 
 
 def _timing(plan: Plan, processes: int | None) -> dict[str, Any]:
-    """As long a steady state in each process as before, and at least half a second."""
+    """As long a steady state in each process as before, and at least half a second; and in quiet, however it was."""
     before = plan.processes or PROCESSES[True]
     count = max(processes or PROCESSES[True], before)
     each_s = max(0.5, parse_duration_ns(plan.duration) / 1e9 / before)
-    return {"processes": count, "duration": f"{math.ceil(count * each_s)}s", "interval": None}
+    quiet = {name: Plan.model_fields[name].default for name in ("wait_quiet", "retry_noisy")}
+    return {"processes": count, "duration": f"{math.ceil(count * each_s)}s", "interval": None} | quiet
 
 
 def _each(members: Iterable[Measurement], value_of: Callable[[Measurement], Any]) -> list[Any]:

@@ -204,6 +204,17 @@ def test_a_disturbed_machine_gets_a_quiet_hour_and_not_many_more_processes():
     assert many > few == PROCESSES
 
 
+def test_the_command_waits_for_quiet_whatever_the_first_one_did():
+    members = [member(name, ms, spread=0.2) for name, ms in (("a", 4.0), ("b", 4.1))]
+    (answer,) = answered(*members, plan=PLAN | {"wait_quiet": "0s", "retry_noisy": False})
+    assert "--wait-quiet" not in answer.command and "--keep-noisy" not in answer.command
+
+
+def test_ends_that_may_lie_anywhere_are_told_as_that():
+    (answer,) = answered(*(member(name, ms, spread=4.0, processes=2) for name, ms in (("a", 4.0), ("b", 5.0))))
+    assert "<0.01 to >100× as long" in answer.sentence
+
+
 def test_how_long_it_takes_is_told_with_the_command():
     members = [begun_each(8, member(name, ms, spread=0.1)) for name, ms in (("a", 4.0), ("b", 4.1), ("far", 40.0))]
     (answer,) = answered(*members, plan=PLAN)

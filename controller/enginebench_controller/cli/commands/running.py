@@ -235,7 +235,7 @@ def demo(json: Json = False, notes: Notes = False) -> None:
 
 def _where() -> str:
     named = os.environ.get(HOME_VARIABLE)
-    return f" (with {HOME_VARIABLE}={named}, or `make ui`)" if named else ""
+    return f" (with {HOME_VARIABLE}={named})" if named else ""
 
 
 def _plan(models: list[str], fields: dict[str, Any]) -> Plan:
