@@ -215,7 +215,7 @@ def _busiest(others: Mapping[tuple[int, int], int], at_last: Look, root: Path) -
     top = sorted(others, key=lambda key: -others[key])[: 4 * MOST_NAMED]
     together: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
     for key in top:
-        together[_shown_name(root, at_last.processes[key])].append(key)
+        together[_shown_name(root, at_last.processes[key], at_last)].append(key)
     found = [
         ProcessUse(name=name, pid=keys[0][0], count=len(keys), cpu_time_ns=sum(others[key] for key in keys) * TICK_NS)
         for name, keys in together.items()
@@ -223,16 +223,30 @@ def _busiest(others: Mapping[tuple[int, int], int], at_last: Look, root: Path) -
     return sorted(found, key=lambda use: -use.cpu_time_ns)[:MOST_NAMED]
 
 
-def _shown_name(root: Path, process: _Process) -> str:
+def _shown_name(root: Path, process: _Process, seen: Look) -> str:
     """The program's name; of an interpreter the script's, since everything in Python is called python; of a thread of
     the kernel's its name in brackets, as `ps` shows it."""
-    name = process.name
+    name = process.name if _says_something(process.name) else _told_otherwise(root, process, seen)
     if _KERNEL in (process.pid, process.parent):
-        name = f"[{name}]"
+        name = f"[{process.name}]"
     elif _INTERPRETERS.fullmatch(name):
         name = _script(_command(root, process.pid)) or name
     shown = "".join(character for character in name if character.isprintable() and character != "`")
     return shown[:_NAME_CHARACTERS] or "?"
+
+
+def _says_something(name: str) -> bool:
+    """A program that was run by the number of an open file, as tools of containers do, is called by that number."""
+    return any(character.isalpha() for character in name)
+
+
+def _told_otherwise(root: Path, process: _Process, seen: Look) -> str:
+    """By the first word of its command line, else by who started it. Nothing behind it: arguments may hold secrets."""
+    word = PurePosixPath(_command(root, process.pid)[0].strip()).name
+    if _says_something(word):
+        return word
+    parent = next((one for one in seen.processes.values() if one.pid == process.parent), None)
+    return process.name if parent is None else f"{process.name} (started by {parent.name})"
 
 
 def _script(command: list[str]) -> str:
