@@ -9,6 +9,7 @@ from enginebench_controller.files.exports.formats import ExportFormat
 from enginebench_controller.records import ModelVersion, Peak, Profile
 from enginebench_controller.store.profiles import ProfileEntry
 from enginebench_controller.verdicts.layers.advice import Severity
+from enginebench_controller.verdicts.layers.advisor import INT8_UNUSED
 from enginebench_ui.pages import PROFILE, PROFILES
 from enginebench_ui.pages.profile import stored
 from enginebench_ui.pages.profile.by_layer import Shown, Viewed, show_results, show_types
@@ -52,6 +53,7 @@ from enginebench_ui.pages.profile.shapes.summary import (
     work_cards,
 )
 from enginebench_ui.shared import reading
+from enginebench_ui.shared.quantizing import show_quantize
 from enginebench_ui.shared.showing import chart, table
 from enginebench_ui.shared.text import STATUS_COLOURS, count_of, engine_text, inert, instant
 
@@ -235,6 +237,8 @@ def _show_one(profile: Profile, one: AdviceView, icon: str) -> None:
         else:
             st.markdown("\n".join(f"- {inert(sentence)}" for sentence in one.sentences))
         st.caption(inert(one.remedy))
+        if one.rule == INT8_UNUSED:
+            show_quantize(profile)
         if one.layers:
             with st.container(horizontal=True):
                 for layer in one.layers:
