@@ -172,7 +172,7 @@ def show_roofline(profile: Profile, layers: Sequence[LayerView], peaks: Sequence
     view = roofline_view(profile, layers, peaks)
     if view.figure is not None and not view.is_calibrated:
         st.info("These layers have no roof yet: this engine was not calibrated here. Where the machine is quiet, run")
-        st.code(calibration_command(profile), language="shell")
+        st.code(calibration_command(profile), language="shell", wrap_lines=True)
     if view.figure is None:
         st.info("No layer can be drawn: either none was timed, or the operations and bytes of none are known.")
     else:
@@ -199,7 +199,7 @@ def show_pruning(profile: Profile, sweep: Sweep, other: ProfileEntry | None = No
         if other is not None:
             label = f"See {inert(engine_text(other))}, which was timed so"
             st.page_link(PROFILE, label=label, icon=":material/layers:", query_params={"id": other.id})
-        st.code(f"enginebench prospects pruning {profile.model_name}", language="shell")
+        st.code(f"enginebench prospects pruning {profile.model_name}", language="shell", wrap_lines=True)
         return
     st.caption(
         "Estimated: worked out from layers timed with zeros imposed; nothing ran like that. Imposed: timed with the "
