@@ -142,8 +142,8 @@ def test_a_selected_row_is_the_point_and_its_mark_takes_it_off_the_chart(page, r
 def test_the_verdict_of_a_comparison_stays_in_sight(page, real_pages, views):
     go(page, real_pages, views["compare-summary"])
     verdict = page.locator(".st-key-verdict")
-    expect(verdict).to_contain_text("of A's median latency")
-    page.get_by_role("button", name="Download report").scroll_into_view_if_needed()
+    # Of one process each, as tests measure, not every pair tells.
+    expect(verdict).to_contain_text(re.compile("of A's median latency|cannot be told"))
     page.evaluate("document.querySelector('[data-testid=stMain]').scrollTo(0, 1e6)")
     expect(verdict).to_be_in_viewport(ratio=1)
 

@@ -139,3 +139,19 @@ def test_a_model_and_its_int8_version_stand_side_by_side(
     assert any(remark.startswith("outputs of net-int8 differ by at most") for remark in said)
     printed = bench.cli("compare", "net grid", "net-int8 grid")
     assert "net → net-int8" in printed.stdout and "is a version of net: int8 QDQ" in printed.stderr
+
+
+def test_int8_before_a_model_measures_it_in_turns_with_that_version_which_a_note_names(
+    bench: Bench, tmp_path: Path, shared_agent: AgentProcess
+) -> None:
+    bench.cli("models", "add", tiny_model(tmp_path / "net.onnx", features=16))
+    where = ("--engine", "onnxruntime", "--target", shared_agent.address, *QUICK)
+    done = bench.cli("run", "net", "int8:net", "--name", "both", *where)
+    assert "net-int8" in done.stdout and "which was made now: int8 QDQ" in done.stderr
+    (one,) = bench.json("compare", "both")["comparisons"]
+    assert [one[side]["model"]["name"] for side in ("first", "second")] == ["net", "net-int8"]
+    assert "which was there already" in bench.cli("run", "net", "int8:net", "--name", "again", *where).stderr
+
+    refused = bench.cli("run", "net", "int8:net-int8", "--name", "none", *where, expect=2).stderr
+    assert "there is no INT8 version: net-int8 cannot be quantized: it is quantized already" in refused
+    assert "none" not in bench.cli("list").stdout

@@ -282,7 +282,11 @@ def test_remarks_stand_behind_an_expander_and_are_drawn_once_it_is_opened(store)
 def test_both_exports_are_offered(grid):
     app = opened(BENCHMARK, id="b0000001")
 
-    assert [one.label for one in app.get("download_button")] == ["Measurements (CSV)", "Everything (JSON)"]
+    assert [one.label for one in app.get("download_button")] == [
+        "Share",
+        "Measurements (CSV)",
+        "Everything (JSON)",
+    ]
 
 
 def test_a_single_size_says_how_to_measure_more(store):

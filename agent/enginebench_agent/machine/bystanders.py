@@ -215,7 +215,7 @@ def _busiest(others: Mapping[tuple[int, int], int], at_last: Look, root: Path) -
     top = sorted(others, key=lambda key: -others[key])[: 4 * MOST_NAMED]
     together: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
     for key in top:
-        together[_shown_name(root, at_last.processes[key])].append(key)
+        together[_shown_name(root, at_last.processes[key], at_last)].append(key)
     found = [
         ProcessUse(name=name, pid=keys[0][0], count=len(keys), cpu_time_ns=sum(others[key] for key in keys) * TICK_NS)
         for name, keys in together.items()
@@ -223,16 +223,43 @@ def _busiest(others: Mapping[tuple[int, int], int], at_last: Look, root: Path) -
     return sorted(found, key=lambda use: -use.cpu_time_ns)[:MOST_NAMED]
 
 
-def _shown_name(root: Path, process: _Process) -> str:
+def _shown_name(root: Path, process: _Process, seen: Look) -> str:
     """The program's name; of an interpreter the script's, since everything in Python is called python; of a thread of
-    the kernel's its name in brackets, as `ps` shows it."""
-    name = process.name
+    the kernel's its name in brackets, as `ps` shows it. What says nothing is told with who started it."""
     if _KERNEL in (process.pid, process.parent):
-        name = f"[{name}]"
-    elif _INTERPRETERS.fullmatch(name):
-        name = _script(_command(root, process.pid)) or name
+        name = f"[{process.name}]"
+    else:
+        name, script = _program_and_script(root, process)
+        if script and _says_something(script):
+            name = script
+        elif (script or not _says_something(name)) and (above := _who_started(process, seen)):
+            name = f"{name} (started by {above})"
     shown = "".join(character for character in name if character.isprintable() and character != "`")
     return shown[:_NAME_CHARACTERS] or "?"
+
+
+def _program_and_script(root: Path, process: _Process) -> tuple[str, str]:
+    """By the first word of its command line where its name says nothing; and of an interpreter what it runs, or ""."""
+    name = process.name
+    if not _says_something(name):
+        name = PurePosixPath(_command(root, process.pid)[0].strip()).name or name
+    return name, _script(_command(root, process.pid)) if _INTERPRETERS.fullmatch(name) else ""
+
+
+def _says_something(name: str) -> bool:
+    """Not so of what was run by the number of an open file: `bash /dev/fd/3`, or a container's program."""
+    return any(character.isalpha() for character in name)
+
+
+def _who_started(process: _Process, seen: Look) -> str:
+    """The name of the nearest above that has one and is no interpreter; "" where there is none."""
+    by_pid = {one.pid: one for one in seen.processes.values()}
+    above = by_pid.get(process.parent)
+    for _ in range(len(by_pid)):
+        if above is None or (_says_something(above.name) and not _INTERPRETERS.fullmatch(above.name)):
+            break
+        above = by_pid.get(above.parent)
+    return above.name if above else ""
 
 
 def _script(command: list[str]) -> str:

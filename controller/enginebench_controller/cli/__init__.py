@@ -4,11 +4,12 @@ Data goes to stdout, progress and remarks to stderr; the exit codes are those of
 """
 
 import importlib.metadata
+import itertools
 import logging
 import os
 import resource
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from errno import EMFILE, ENFILE
 from importlib import import_module
 from typing import Annotated, Any
@@ -128,7 +129,39 @@ def make_app(words: Sequence[str] | None = None) -> typer.Typer:
 
 def _command(words: Sequence[str]) -> str:
     """The first word that is neither an option of all commands nor the value of one; "" where there is none."""
-    return next((one for one in words if not one.startswith("-") and one not in _VALUES), "")
+    return next(_own_words(words), "")
+
+
+def _own_words(words: Sequence[str]) -> Iterator[str]:
+    return (one for one in words if not one.startswith("-") and one not in _VALUES)
+
+
+def _offering_app() -> typer.Typer | None:
+    """The command line with what a shell is to offer next and no more, so that nothing else is loaded; None where that
+    takes the command itself.
+    """
+    from enginebench_controller.cli import completion  # noqa: PLC0415  # only where a shell asks
+
+    line = completion.typed()
+    name = list(itertools.islice(_own_words(line.before), 1 + (_command(line.before) in GROUPS)))
+    offer = completion.quick_offer(line, " ".join(name))
+    if offer is None:
+        return None
+
+    def command(
+        words: Annotated[list[str] | None, typer.Argument(autocompletion=offer)] = None,
+        engine: Annotated[str | None, typer.Option(autocompletion=offer)] = None,
+        target: Annotated[str | None, typer.Option(autocompletion=offer)] = None,
+    ) -> None: ...
+
+    app = own = typer.Typer(name="enginebench")
+    app.callback()(log_what_happens)
+    for group in name[:-1]:
+        own = typer.Typer()
+        own.callback()(_never_run)
+        app.add_typer(own, name=group)
+    own.command(name[-1], context_settings={"ignore_unknown_options": True})(command)
+    return app
 
 
 def _never_run() -> None:
@@ -210,7 +243,8 @@ def _run() -> None:
     _quieten_grpc()
     try:
         _allow_files()
-        command = without_types(typer.main.get_command(make_app(_words())))
+        app = (_offering_app() if _COMPLETE in os.environ else None) or make_app(_words())
+        command = without_types(typer.main.get_command(app))
         code = command(prog_name="enginebench", standalone_mode=False) or ExitCode.OK
         if code == INTERRUPTED:  # what typer makes of Ctrl-C
             complain(_INTERRUPTED)

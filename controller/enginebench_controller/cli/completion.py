@@ -4,8 +4,10 @@ Only what no shell would act on is offered, as names come from models and from o
 """
 
 import logging
+import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from enginebench_controller.home import Home, default_home
@@ -51,6 +53,53 @@ def engines(incomplete: str) -> list[str]:
 def targets(incomplete: str) -> list[str]:
     """Targets, the last of a list."""
     return _offered_last(incomplete, _targets)
+
+
+Offer = Callable[[str], list[str]]
+
+ARGUMENTS: Mapping[str, Offer] = {
+    **dict.fromkeys(("run", "gate", "profile", "flops", "trend"), models),
+    **dict.fromkeys(("models remove", "models quantize", "models prune", "models convert"), models),
+    **dict.fromkeys(("ladder throughput", "ladder latency", "prospects pruning"), models),
+    **dict.fromkeys(("rerun", "show", "remove", "ladder show"), benchmarks),
+    **dict.fromkeys(("compare", "export"), results),
+    **dict.fromkeys(("advise", "profiles show", "profiles remove", "profiles export", "prospects show"), profiles),
+    **dict.fromkeys(("jobs show", "jobs cancel", "jobs remove"), jobs),
+    **dict.fromkeys(("targets calibrate", "targets check", "targets remove", "targets upgrade"), targets),
+}
+"""What is offered for the arguments of each command, as its own module says, too: a test holds one to the other.
+
+A shell that asks for one of these need not wait for that module, which loads all that the command works with.
+"""
+
+OPTIONS: Mapping[str, Offer] = {"--engine": engines, "--target": targets}
+"""And behind options."""
+
+
+@dataclass(frozen=True)
+class Typed:
+    """A line as a shell hands it over: the words that are whole, without the program's name, and the one begun."""
+
+    before: tuple[str, ...]
+    begun: str
+
+
+def typed() -> Typed:
+    """What was typed so far: bash tells the words and which is the last, zsh and fish the line."""
+    if words := os.environ.get("COMP_WORDS", "").split():
+        place = int(os.environ.get("COMP_CWORD") or len(words))
+        return Typed(tuple(words[1:place]), words[place] if place < len(words) else "")
+    line = os.environ.get("_TYPER_COMPLETE_ARGS", "")
+    words = line.split()
+    return Typed(tuple(words[1:]), "") if line[-1:].isspace() or not words else Typed(tuple(words[1:-1]), words[-1])
+
+
+def quick_offer(line: Typed, command: str) -> Offer | None:
+    """What is offered next on a line of this command; None where only the command itself knows."""
+    last = line.before[-1] if line.before else ""
+    if line.begun.startswith("-") or command not in ARGUMENTS or (last.startswith("-") and last not in OPTIONS):
+        return None
+    return OPTIONS.get(last) or ARGUMENTS[command]
 
 
 def _offered_last(incomplete: str, words: Callable[[Home], Iterable[str]]) -> list[str]:

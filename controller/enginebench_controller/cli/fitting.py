@@ -3,7 +3,7 @@
 Widths are in terminal cells: one for most characters, two for those of East Asian scripts.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len, chop_cells
@@ -22,11 +22,14 @@ DETAILS = (
 GO_LAST = ("target", "95 % interval", "model", "items/s", "cores", "batch")
 """Those that go then, where cutting is not enough, first if all rows have the same; at last others, from the right."""
 
-WHOLE = frozenset({"id", "rerun of", "digest", "status", "state", "health", "the second is"})
+WHOLE = frozenset({"id", "rerun of", "digest", "address", "status", "state", "health", "the second is"})
 """What is typed again, or is a verdict: like numbers it is parted between words at most, and never cut."""
 
 GOOD_TEXT, LEAST_TEXT = 18, 10
 """A column of text is this wide at least, unless it needs less: as long as details can go, and then."""
+
+_JOINTS = "-_/:.@+"
+"""Behind these a name is parted rather than elsewhere: "mobilenet-v2-", "int8"."""
 
 _BORDERS = 3
 """What a column takes besides its text: a space on either side, and a line."""
@@ -83,8 +86,25 @@ def two_lines(text: str, width: int) -> str:
     gap = text.rfind(" ", 1, len(first) + 1)
     if gap > 0 and cell_len(text[gap + 1 :]) <= width:
         return f"{text[:gap]}\n{text[gap + 1 :]}"
+    joint = max(first.rfind(mark) for mark in _JOINTS) + 1
+    if joint > 0 and cell_len(text[joint:]) <= width:
+        return f"{text[:joint]}\n{text[joint:]}"
     rest = text[len(first) :]
-    return f"{first}\n{rest if cell_len(rest) <= width else '…' + _end(rest, width - 1)}"
+    if cell_len(rest) <= width:
+        return f"{first}\n{rest}"
+    return f"{_up_to_joint(first)}\n…{_from_joint(_end(rest, width - 1))}"
+
+
+def _up_to_joint(text: str) -> str:
+    """Without a word that was parted at its end, unless that would take half of the text."""
+    joint = max(text.rfind(mark) for mark in (" ", *_JOINTS)) + 1
+    return text[:joint].rstrip() if 2 * joint > len(text) else text
+
+
+def _from_joint(text: str) -> str:
+    """Without a word that was parted at its beginning, unless that would take half of the text."""
+    found = [place for mark in (" ", *_JOINTS) if 0 <= (place := text.find(mark)) < len(text) // 2]
+    return text[min(found) :].lstrip() if found else text
 
 
 def shortened(text: str, width: int) -> str:
@@ -113,17 +133,26 @@ def _need(column: Column) -> _Need:
     texts = set(column.cells)
     heading = max(_parted_width(column.heading), 1)
     natural = max(cell_len(column.heading), 1, *map(cell_len, texts))
-    parted = max(heading, *map(_parted_width, texts), 0)
+    joints = "" if column.is_whole else _JOINTS
+    parted = max(heading, *(_parted_width(text, joints) for text in texts), 0)
     least, good = (parted if column.is_whole else max(heading, min(parted, one)) for one in (LEAST_TEXT, GOOD_TEXT))
     return _Need(least, good, parted, natural)
 
 
-def _parted_width(text: str) -> int:
-    """The smallest width that holds a text on two lines without parting a word: they part near the middle."""
+def _parted_width(text: str, joints: str = "") -> int:
+    """The smallest width that holds a text on two lines without parting a word, or a name elsewhere than behind joints:
+    they part near the middle.
+    """
+    return min((max(map(cell_len, parts)) for parts in _parts(text, joints)), default=cell_len(text))
+
+
+def _parts(text: str, joints: str) -> Iterator[tuple[str, str]]:
+    """The text in two, at each mark that is nearest to its middle; a space is in neither part."""
     middle = len(text) // 2
-    gaps = (text.rfind(" ", 0, middle), text.find(" ", middle))
-    sides = [max(cell_len(text[:gap]), cell_len(text[gap + 1 :])) for gap in gaps if gap >= 0]
-    return min(sides, default=cell_len(text))
+    for mark in (" ", *joints):
+        for place in (text.rfind(mark, 0, middle), text.find(mark, middle)):
+            if place >= 0:
+                yield text[: place + (mark != " ")], text[place + 1 :]
 
 
 def _width(widths: Iterable[int]) -> int:
@@ -132,13 +161,15 @@ def _width(widths: Iterable[int]) -> int:
 
 
 def _hand_out(spare: int, widths: dict[int, int], needs: Sequence[_Need]) -> None:
-    """Widen columns by what is left: first so that words are whole, then so that cells are of one line."""
+    """Widen columns by what is left: first so that words are whole, then so that cells are of one line; and first those
+    that lack least, so that as many as can be come to it.
+    """
     if spare < 0:  # a single column
         for place in widths:
             widths[place] += spare
     for goals in ([need.parted for need in needs], [need.natural for need in needs]):
         while spare > 0 and (short := [place for place in widths if widths[place] < goals[place]]):
-            widths[max(short, key=lambda place: goals[place] / widths[place])] += 1
+            widths[min(short, key=lambda place: goals[place] - widths[place])] += 1
             spare -= 1
 
 

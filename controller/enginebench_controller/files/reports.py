@@ -172,12 +172,21 @@ class PairPart:
     sure: str
 
 
-def profile_html(comparison: ProfileComparison, checks: Sequence[Check] = (), looks: EngineLooks | None = None) -> str:
-    """One self-contained page of everything that a comparison knows, its sides in the colours of their engines."""
+def profile_html(
+    comparison: ProfileComparison,
+    checks: Sequence[Check] = (),
+    looks: EngineLooks | None = None,
+    answers: Sequence[Answer] = (),
+) -> str:
+    """One self-contained page of everything that a comparison knows, its sides in the colours of their engines.
+
+    `answers` are those of measurements that the profiles stand beside.
+    """
     looks = looks or EngineLooks()
     return render(
         "profiles.html.j2",
         title=_title(comparison),
+        answers=answers,
         sides=[(letter(place), _label(comparison, place)) for place in range(len(comparison.profiles))],
         looks=looks.of_sides(*(one.engine.name for one in comparison.profiles[:2])),
         figures=_figures(comparison),

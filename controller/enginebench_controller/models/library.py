@@ -43,6 +43,9 @@ _SCHEMA_VERSION = 2
 _DIGEST_PREFIX = re.compile(r"[0-9a-f]{6,64}")
 _NAME = re.compile(r"[^\s/\\][^\r\n\t/\\]{0,199}")
 
+INT8_PREFIX = "int8:"
+"""Stands before a model where its INT8 version is meant: see `derive.quantize.int8_version`."""
+
 
 CountWeights = Callable[[Path, str], WeightCount | None]
 """Counts the weights of a model's main file, given its format; None where the format shows none."""
@@ -273,6 +276,8 @@ def _checked_name(name: str | None) -> str | None:
         return None
     if name.startswith(PREFIX):
         raise ModelError(f"{name!r} cannot name a model: {PREFIX}… stands for models that enginebench builds")
+    if name.startswith(INT8_PREFIX):
+        raise ModelError(f"{name!r} cannot name a model: {INT8_PREFIX}… stands for the INT8 version of another one")
     if not _NAME.fullmatch(name):
         raise ModelError(f"{name!r} cannot name a model: use up to 200 characters without slashes and line breaks")
     return name

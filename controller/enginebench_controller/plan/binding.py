@@ -6,12 +6,14 @@ from pathlib import Path
 
 from enginebench_controller.errors import InputError, ModelError, UnknownModelError
 from enginebench_controller.home import Home
+from enginebench_controller.models.derive.quantize import int8_version
 from enginebench_controller.models.derive.rebatch import rebatch
 from enginebench_controller.models.formats.description import describe
 from enginebench_controller.models.formats.signature import ModelDescription
 from enginebench_controller.models.inputs.binding import bind
 from enginebench_controller.models.inputs.input_set import prepare
 from enginebench_controller.models.inputs.shapes import parse_shapes
+from enginebench_controller.models.library import INT8_PREFIX
 from enginebench_controller.plan.configurations import BoundModel, input_set, length_assumptions, meant_for, with_values
 from enginebench_controller.plan.plan import Plan
 from enginebench_controller.records import InputSet, ModelVersion
@@ -20,6 +22,7 @@ from enginebench_controller.records import InputSet, ModelVersion
 class Binder:
     """Resolves the names of a plan once, and binds each to the batches asked for.
 
+    "int8:NAME" is the INT8 version of NAME: the newest there is, or one made when it is first used.
     `digests` maps a name to the exact version that an earlier benchmark used under it. Where the plan names a folder of
     inputs, they are prepared for each batch.
     """
@@ -31,6 +34,7 @@ class Binder:
         self._shapes = parse_shapes(plan.shapes, plan.batch_axis)
         self._digests = dict(digests or {})
         self._versions: dict[str, ModelVersion] = {}
+        self._told: dict[str, str] = {}
         self._unreadable: dict[str, ModelError] = {}
         self._bound: dict[tuple[str, int], BoundModel] = {}
 
@@ -77,7 +81,7 @@ class Binder:
             inputs = tuple(one.with_items(batch) for one in inputs)
         said = meant_for(own, self._others(version), self._plan.input_values)
         chosen = input_set(self._plan, bound, inputs, said)
-        told = (*bound.assumptions, *length_assumptions(chosen, said))
+        told = (*filter(None, [self._told.get(name)]), *bound.assumptions, *length_assumptions(chosen, said))
         return self._with_inputs(BoundModel(fit, inputs, told, bound.output_batch_axes), chosen)
 
     def _others(self, version: ModelVersion) -> Iterator[ModelDescription]:
@@ -107,8 +111,19 @@ class Binder:
     def _resolve(self, name: str) -> ModelVersion:
         digest = self._digests.get(name)
         if digest is None:
-            return self._library.resolve(name)
+            return self._int8(name) if name.startswith(INT8_PREFIX) else self._library.resolve(name)
         try:
             return self._library.resolve(digest)
         except ModelError:
             raise ModelError(f"the model version {digest[:12]} that {name!r} meant then was removed") from None
+
+    def _int8(self, name: str) -> ModelVersion:
+        """Raises `UnknownModelError` where there is none: half of a comparison is not to be run."""
+        source = self._library.resolve(name.removeprefix(INT8_PREFIX))
+        try:
+            found, was_there = int8_version(self._library, source, self._shapes)
+        except ModelError as error:
+            raise UnknownModelError(f"there is no INT8 version: {error}") from None
+        which = "was there already" if was_there else "was made now"
+        self._told[name] = f"{found.name} ({found.digest[:12]}), which {which}: {found.derivation}"
+        return found

@@ -132,6 +132,28 @@ def test_children_that_have_ended_count_with_who_started_them(root: Path) -> Non
     assert seen.ticks == {"make": 25}, "5 more of the one that was there, 20 of one that nobody saw"
 
 
+@pytest.mark.parametrize(
+    ("name", "command", "told"),
+    [
+        ("3", "/usr/local/bin/runtime-init --token secret", "runtime-init"),
+        ("3", "python3 -m pip install torch", "pip"),
+        ("3", "/proc/self/fd/3 --token secret", "3 (started by supervisor)"),
+        ("3", "", "3 (started by supervisor)"),
+        ("bash", "bash /dev/fd/3", "bash (started by supervisor)"),
+    ],
+)
+def test_what_is_called_by_a_number_goes_by_its_program_or_by_who_started_it(
+    root: Path, name: str, command: str, told: str
+) -> None:
+    put(root, 498, "supervisor")
+    put(root, 499, "sh", parent=498)
+    put(root, 500, name, command, parent=499)
+    with Between(root) as seen:
+        put(root, 500, name, command, parent=499, own=30)
+        write_stat(root, user=30)
+    assert seen.ticks == {told: 30}
+
+
 def test_an_interpreter_goes_by_its_script_and_arguments_are_nobodys_business(root: Path) -> None:
     commands = {
         400: ("python3", "/usr/bin/python3 -m pip install torch", "pip"),

@@ -1,15 +1,18 @@
 """What a shell offers while a command is typed: what is here, harmless, and never an error."""
 
+import inspect
 import os
 import subprocess
 import sys
+from typing import get_args
 
 import pytest
+from typer.models import ArgumentInfo, OptionInfo
 
 import invented
 import invented_profiles
 import offered
-from enginebench_controller.cli import completion
+from enginebench_controller.cli import completion, make_app
 from enginebench_controller.records import Target
 from enginebench_controller.store.store import Store
 
@@ -67,10 +70,58 @@ def test_whatever_is_wrong_nothing_is_said_and_nothing_made(offer, tmp_path, mon
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "wanted"),
-    [("enginebench sh", "show"), ("enginebench show du", "duel"), ("enginebench run --engine openv", "openvino")],
+    [
+        ("enginebench sh", "show"),
+        ("enginebench show du", "duel"),
+        ("enginebench run --engine openv", "openvino"),
+        ("enginebench run net.onnx --engine ", "openvino"),
+        ("enginebench --verbose profiles show pa", "pass"),
+        ("enginebench run --eng", "--engine"),
+        ("enginebench targets ch", "check"),
+    ],
 )
 def test_a_shell_is_answered(store, line, wanted):
-    asked = {"_ENGINEBENCH_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": line}
-    command = [sys.executable, "-m", "enginebench_controller"]
-    done = subprocess.run(command, env=os.environ | asked, capture_output=True, text=True, check=False)
+    done = asked(_TYPER_COMPLETE_ARGS=line)
     assert f'"{wanted}"' in done.stdout and done.stderr == ""
+
+
+def asked(shell="zsh", program=("-m", "enginebench_controller"), **said):
+    variables = os.environ | {"_ENGINEBENCH_COMPLETE": f"complete_{shell}", **said}
+    return subprocess.run([sys.executable, *program], env=variables, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("words", "place"), [("enginebench show du", 2), ("enginebench compare duel du", 3)])
+def test_bash_is_answered(store, words, place):
+    done = asked("bash", COMP_WORDS=words, COMP_CWORD=str(place))
+    assert done.stdout.split() == ["duel"] and done.stderr == ""
+
+
+@pytest.mark.slow
+def test_an_id_is_offered_without_loading_what_its_command_works_with(store):
+    program = "import sys; from enginebench_controller.__main__ import main\ntry: main()\n"
+    program += "finally: print([one for one in sys.modules if one.startswith('enginebench_controller.cli.commands')])"
+    done = asked(_TYPER_COMPLETE_ARGS="enginebench compare du", program=("-c", program))
+    assert '"duel"' in done.stdout and done.stdout.rstrip().endswith("[]")
+
+
+def commands(app, before=()):
+    """The functions of all commands by their names."""
+    found = {" ".join((*before, one.name)): one.callback for one in app.registered_commands}
+    for group in app.registered_groups:
+        found |= commands(group.typer_instance, (*before, group.name))
+    return found
+
+
+def test_what_is_offered_quickly_is_what_the_commands_say():
+    arguments, options = {}, {}
+    for name, function in commands(make_app()).items():
+        for one in inspect.signature(function, eval_str=True).parameters.values():
+            for said in get_args(one.annotation):
+                if isinstance(said, ArgumentInfo) and said.autocompletion:
+                    arguments[name] = said.autocompletion
+                if isinstance(said, OptionInfo) and said.autocompletion:
+                    options[f"--{one.name}"] = said.autocompletion
+    arguments.pop("open", None)  # of the pages, which the controller does not know
+    assert arguments == dict(completion.ARGUMENTS)
+    assert options == dict(completion.OPTIONS)

@@ -15,11 +15,17 @@ from typer.testing import CliRunner
 import invented
 import invented_profiles
 import offered
+from controller.verdicts.pairs import arms
 from enginebench_controller.cli import console, make_app
-from enginebench_controller.cli.commands.targets import print_devices
+from enginebench_controller.cli.commands.gate import print_gate
+from enginebench_controller.cli.commands.targets import print_devices, print_found
 from enginebench_controller.cli.fitting import DETAILS, GO_LAST, SAID_ONCE, Column, fitted, two_lines
+from enginebench_controller.cli.tables import print_measurements
+from enginebench_controller.plan.plan import GateTerms
 from enginebench_controller.records import Device, EngineRef, Failure, FailureKind, Status, Target
 from enginebench_controller.store.store import Store
+from enginebench_controller.targets.health import Health, HealthAnswer
+from enginebench_controller.verdicts.gate_results import GateResult, judge
 
 LONG = "vision_transformer_large_patch14_reg4_dinov2.finetuned-imagenet1k-int8-qdq-simplified"
 MODELS = (LONG, "模型分类网络五十层量化版本 très élégant", "a model of many short words, each of which may part")
@@ -182,3 +188,60 @@ def test_two_lines_hold_both_ends_of_a_text(text, width):
     assert len(lines) <= 2 and all(cell_len(line) <= width for line in lines)
     assert "…" in lines[-1] or "".join(lines).replace(" ", "") == text.replace(" ", "")
     assert text.startswith(lines[0]) and text.endswith(lines[-1].lstrip("…"))
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "lines"),
+    [
+        ("squeezenet1.1-int8-qdq", 18, ["squeezenet1.1-", "int8-qdq"]),
+        ("zoo:mobilenet_v2", 12, ["zoo:", "mobilenet_v2"]),
+        ("a model of words", 10, ["a model of", "words"]),
+        ("resnet50-quantized-once-more-and-once-again", 18, ["resnet50-quantized", "…-and-once-again"]),
+        ("ABCDEFGHIJKLMNOPQRSTUVWXYZ", 13, ["ABCDEFGHIJKLM", "NOPQRSTUVWXYZ"]),
+    ],
+)
+def test_a_name_is_parted_behind_a_joint(name, width, lines):
+    assert two_lines(name, width).split("\n") == lines
+
+
+def test_names_of_models_are_whole_or_parted_behind_joints_beside_all_that_a_measurement_has(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    names = ("mobilenet-v2-quantized", "squeezenet-pruned90", "efficientformer_l1-int8")
+    measured = [
+        replace(invented.measured(f"m{place}", engine="onnxruntime"), model_name=name)
+        for place, name in enumerate(names)
+    ]
+    print_measurements("models", measured)
+    printed = capsys.readouterr().out
+    column = [line.split("│")[1].strip() for line in printed.splitlines() if line.startswith("│")]
+    assert "".join(column) == "".join(sorted(names))
+    assert "onnxruntime" in printed
+    starts = {name[: name.rindex(part)] for name in names for part in column if name.endswith(part)}
+    assert all(start == "" or start.endswith(("-", "_")) for start in starts), column
+
+
+def test_a_gate_fits_into_eighty_columns(ruled, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    terms, slow = GateTerms(), {"base_ns": 2_345_678_901, "energy_uj": 123_456_789, "size_bytes": 345_678_901}
+    roles = dict.fromkeys(("base", "head", "control"), invented.measured("m0000001"))
+    print_gate(GateResult(invented.benchmark(), terms, judge(terms, arms(1.05, scatter=0.2, **slow)), roles))
+    printed = capsys.readouterr().out
+    check(printed[printed.index("┏") :], 80)
+    assert all(word in printed for word in ("* latency", "inference", "head", "345.679"))
+
+
+def test_targets_that_are_found_can_be_added_from_what_is_shown(ruled, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    address = "a-board-with-a-long-name.example.com:50151"
+    found = HealthAnswer(Target("board", address, invented.CREATED_NS), Health.UNREACHABLE, 0.1, SENTENCE.strip())
+    print_found([found], [None])
+    printed = capsys.readouterr()
+    check(printed.out, 80)
+    assert address in printed.out
+    assert f"board at {address}: {SENTENCE.strip()}" in printed.err
+
+
+def test_the_path_of_the_results_is_one_line(tmp_path, monkeypatch):
+    home = tmp_path / ("a-folder-of-a-long-name-" * 4)
+    done = CliRunner().invoke(make_app(), ["store", "check"], env={"ENGINEBENCH_HOME": str(home), "COLUMNS": "40"})
+    assert str(home / "results.duckdb") in done.stdout.splitlines()

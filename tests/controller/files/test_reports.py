@@ -77,7 +77,7 @@ def check(outcome, sentence="ratio 1.2"):
 ANSWER = Answer(f"net {EVIL}", RankMetric.LATENCY, AnswerOutcome.RANKED, f"{EVIL} is fastest.", remarks=(f"{EVIL}!",))
 PAGES = {
     "profiles": lambda: profile_html(comparison(), [check(ConditionOutcome.FAILED), check(ConditionOutcome.PASSED)]),
-    "evil profiles": lambda: profile_html(comparison(EVIL)),
+    "evil profiles": lambda: profile_html(comparison(EVIL), answers=[ANSWER]),
     "benchmarks": lambda: benchmark_html(
         f"a {EVIL}", compared_benchmarks(), [check(ConditionOutcome.INCONCLUSIVE)], answers=[ANSWER]
     ),
@@ -176,3 +176,8 @@ def test_junit_of_profiles_has_a_case_a_layer():
 @pytest.mark.slow
 def test_a_page_of_three_thousand_layers_stays_small():
     assert len(profile_html(comparison(count=3_000))) < 6_000_000
+
+
+def test_a_report_of_layers_begins_with_what_measurements_tell():
+    told = "".join(Page(profile_html(comparison(), answers=[ANSWER])).texts)
+    assert told.index("is fastest.") < told.index("median latency without counters")

@@ -56,6 +56,7 @@ def test_the_best_stands_with_its_interval_configuration_and_precision():
     assert (view.row["Status"], view.row["Measured"]) == ("inconclusive", "4 measurements, 1 failed")
     assert "precision: f32 requested, bf16 effective" in view.row["Remarks"]
     assert view.title == "model-a on fake 1.0, local"
+    assert view.headline.startswith("Best: "), "what was measured last may be less"
     assert view.benchmark_id == "b0000001"
 
 

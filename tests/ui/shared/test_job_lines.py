@@ -62,3 +62,20 @@ def test_jobs_that_ended_long_ago_are_left_out():
     assert recent([JOB, old], now) == (JOB,)
     assert recent([JOB, old], now - 1) == (JOB, old)
     assert len(recent([JOB] * 9, now)) == 3
+
+
+def test_a_benchmark_that_was_made_is_named():
+    made = JobProgress(made=(Made(MadeKind.MODEL, "ab" * 32), Made(MadeKind.BENCHMARK, "b0000001")))
+    line = job_line(replace(DONE, progress=made))
+    assert (line.model, line.benchmark) == ("ab" * 6, "b0000001")
+
+
+def test_one_that_was_killed_before_it_could_say_when_it_ended_counts_from_its_beginning():
+    killed = replace(JOB, state=JobState.CANCELLED)
+    assert recent([killed], RECENT_NS - 1) == (killed,)
+    assert recent([killed], RECENT_NS) == ()
+
+
+def test_one_that_is_done_says_what_did_not_come_out():
+    cells = (Cell("net", CellState.OK), Cell("net-int8", CellState.FAILED, reason="it crashed"))
+    assert job_line(replace(DONE, progress=JobProgress(cells=cells))).text == "Calibrate nuc · done, with failures"

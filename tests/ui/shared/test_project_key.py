@@ -2,7 +2,8 @@
 
 import pytest
 
-from enginebench_ui.shared.project_key import ProjectKey, parse_project_key, project_key
+import invented
+from enginebench_ui.shared.project_key import ProjectKey, parse_project_key, project_key, two_sides
 
 DIGEST = "0bebac6939397afe847a2a078d2b9110fcc70bd0ca907e3fb09f21192b884c58"
 
@@ -21,3 +22,45 @@ def test_names_come_back_whatever_they_hold(name):
 @pytest.mark.parametrize("text", ["", "0beb", "a~b~c", "a~b@c", "a~b@c@d~e", "a~b@c~d~e", "~b@c~d", "a~@c~d", "a~b@c~"])
 def test_other_texts_are_no_keys(text):
     assert parse_project_key(text) is None
+
+
+FLOAT, INT8, COPY = "ab" * 32, "cd" * 32, "ef" * 32
+MODELS = (
+    invented.model(FLOAT, "net"),
+    invented.model(INT8, "net-int8", parent_digest=FLOAT, derivation=invented.INT8),
+    invented.model(COPY, "net-int8-batch4", parent_digest=INT8, derivation=invented.BATCH_4),
+)
+
+
+def side(digest, engine="fake"):
+    return f"{digest[:12]}~{engine}@default~local~CPU"
+
+
+def test_a_model_stands_as_a_beside_what_was_made_from_it_however_fast_either_is():
+    small = invented.measured("b" * 32, model_digest=INT8, latency_ms=9.0)
+    found = two_sides([small, invented.measured("a" * 32)], MODELS)
+    assert found == {"a": side(FLOAT), "b": side(INT8), "ea": "a" * 12, "eb": "b" * 12}
+
+
+def test_of_two_engines_the_slower_is_a():
+    slow, fast = invented.measured("1" * 32, engine="x"), invented.measured("2" * 32, engine="y", latency_ms=1.0)
+    assert two_sides([fast, slow], MODELS)["a"] == side(FLOAT, "x")
+
+
+def test_a_side_with_several_points_stands_for_none_and_copies_for_batches_are_their_originals():
+    found = two_sides(
+        [
+            invented.measured("1" * 32),
+            invented.measured("2" * 32, model_digest=INT8),
+            invented.measured("3" * 32, model_digest=COPY, batch=4),
+        ],
+        MODELS,
+    )
+    assert found == {"a": side(FLOAT), "b": side(INT8)}
+
+
+def test_one_project_three_and_failures_are_no_two_sides():
+    one, other = invented.measured("1" * 32, engine="x"), invented.measured("2" * 32, engine="y")
+    assert two_sides([one], MODELS) == {}
+    assert two_sides([one, other, invented.measured("3" * 32, engine="z")], MODELS) == {}
+    assert two_sides([one, invented.failed("4" * 32, engine="y")], MODELS) == {}

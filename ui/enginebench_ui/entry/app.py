@@ -5,6 +5,7 @@ from pathlib import Path
 import streamlit as st
 
 from enginebench_ui import pages
+from enginebench_ui.shared.keys import show_keys
 
 # A picture of our own: for a Material symbol or an emoji the browser would ask a server elsewhere.
 ICON = str(Path(__file__).with_name("icon.svg"))
@@ -40,4 +41,5 @@ page = st.navigation(
 st.set_page_config(page_title=f"{page.title} · enginebench")
 st.logo(LOGO, size="large", icon_image=ICON)
 st.html(Path(__file__).with_name("app.css"))
+show_keys()
 page.run()

@@ -8,7 +8,8 @@ import streamlit as st
 from enginebench_controller.home import default_home
 from enginebench_controller.jobs.control import jobs, log_tail
 from enginebench_controller.jobs.record import Job
-from enginebench_ui.pages import JOB, PROJECTS
+from enginebench_ui.pages import COMPARE, JOB, PROJECTS
+from enginebench_ui.shared import reading
 from enginebench_ui.shared.jobs import JobLine, job_line, recent
 from enginebench_ui.shared.text import inert
 
@@ -41,3 +42,11 @@ def _show_line(line: JobLine) -> None:
         if line.model:
             query = {"model": line.model}
             st.page_link(PROJECTS, label="Show the version", icon=":material/account_tree:", query_params=query)
+        if line.benchmark and not line.is_running:
+            compare_link(line.benchmark)
+
+
+def compare_link(benchmark_id: str) -> None:
+    """Show the way to the comparison of what a benchmark measured, where that were two projects."""
+    if query := reading.two_sides(benchmark_id):
+        st.page_link(COMPARE, label="Compare the two", icon=":material/compare_arrows:", query_params=query)

@@ -24,7 +24,7 @@ _ICONS = {
 class JobLine:
     """A job in one line; `share` of it is done, from 0 to 1, None where nobody can tell.
 
-    `model` is the start of the digest of the model version that it made, if it did.
+    `model` is the start of the digest of a model version that it made, `benchmark` the id of a benchmark, if it did.
     """
 
     id: str
@@ -33,11 +33,19 @@ class JobLine:
     is_running: bool
     share: float | None = None
     model: str = ""
+    benchmark: str = ""
 
 
 def recent(jobs: Iterable[Job], now_unix_ns: int, most: int = 3) -> tuple[Job, ...]:
-    """Return the jobs that run, and those that ended a moment ago, the newest first."""
-    found = [job for job in jobs if not job.state.has_ended or now_unix_ns - (job.ended_at_unix_ns or 0) < RECENT_NS]
+    """Return the jobs that run, and those that ended a moment ago, the newest first.
+
+    When one ended that was killed before it could say so nobody knows: it counts from its beginning.
+    """
+    found = [
+        job
+        for job in jobs
+        if not job.state.has_ended or now_unix_ns - (job.ended_at_unix_ns or job.created_at_unix_ns) < RECENT_NS
+    ]
     return tuple(found[:most])
 
 
@@ -45,10 +53,11 @@ def job_line(job: Job, last_words: str = "") -> JobLine:
     """Say where a job is; `last_words`, the end of what its command printed, are told of one that failed."""
     progress = job.progress
     share = progress.done / progress.total if progress.total and not job.state.has_ended else None
-    said = [job.title, "cancelling" if job.cancelling else job.state.value, *_details(job, last_words)]
+    said = [job.title, "cancelling" if job.cancelling else job.state_words, *_details(job, last_words)]
     icon = _ICONS.get(job.state, ":material/pending:")
     model = next((digest[:DIGEST_CHARACTERS] for digest in job.models), "")
-    return JobLine(job.id, " · ".join(said), icon, not job.state.has_ended, share, model)
+    benchmark = next(iter(job.benchmarks), "")
+    return JobLine(job.id, " · ".join(said), icon, not job.state.has_ended, share, model, benchmark)
 
 
 def _details(job: Job, last_words: str) -> list[str]:

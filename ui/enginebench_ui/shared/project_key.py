@@ -1,9 +1,15 @@
 """Projects in addresses: a model version on an engine on a target, as one short text such as `?a=KEY`.
 
-MODELDIGEST12~ENGINE@ENVIRONMENT~TARGET, for instance `0bebac693939~onnxruntime@default~local`.
+MODELDIGEST12~ENGINE@ENVIRONMENT~TARGET, for instance `0bebac693939~onnxruntime@default~local`; behind it ~DEVICE where
+that matters, too.
 """
 
+from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass
+
+from enginebench_controller.records import Measurement, ModelVersion
+from enginebench_controller.records.model import lineage
 
 DIGEST_CHARACTERS = 12
 
@@ -25,6 +31,38 @@ def project_key(model_digest: str, engine: str, environment: str, target: str) -
     """Return the key of a project; `model_digest` may be whole or its first 12 characters."""
     digest, engine, environment, target = map(_quoted, (model_digest, engine, environment, target))
     return f"{digest[:DIGEST_CHARACTERS]}~{engine}@{environment}~{target}"
+
+
+def project_device_key(model_digest: str, engine: str, environment: str, target: str, device: str) -> str:
+    """Return the key of a project on one device: what the page that compares calls a side."""
+    return f"{project_key(model_digest, engine, environment, target)}~{device}"
+
+
+def two_sides(measurements: Collection[Measurement], models: Collection[ModelVersion]) -> dict[str, str]:
+    """Return what opens the comparison of the two projects that were measured; nothing where they are not two.
+
+    A is the one that the other's model was made from, else the slower. `models` are all that the store knows. Where a
+    side has one measurement, that is the point it stands for.
+    """
+    known = {model.digest: model for model in models}
+    sides: defaultdict[str, list[Measurement]] = defaultdict(list)
+    for one in measurements:
+        if one.throughput_items_per_s is not None:
+            digest = known[one.model_digest].original_digest if one.model_digest in known else one.model_digest
+            engine = one.engine
+            key = project_device_key(digest, engine.name, engine.environment, one.target, one.configuration.device)
+            sides[key].append(one)
+    if len(sides) != 2:
+        return {}
+
+    def place(key: str) -> tuple[int, float]:
+        generation = min(len(list(lineage(one.model_digest, known))) for one in sides[key])
+        return generation, max(one.throughput_items_per_s or 0.0 for one in sides[key])
+
+    found = dict(zip("ab", sorted(sides, key=place), strict=True))
+    if all(len(own) == 1 for own in sides.values()):
+        found |= {f"e{side}": sides[key][0].id[:DIGEST_CHARACTERS] for side, key in found.items()}
+    return found
 
 
 def parse_project_key(text: str) -> ProjectKey | None:

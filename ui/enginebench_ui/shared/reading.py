@@ -25,6 +25,7 @@ from enginebench_controller.store.store import BenchmarkBundle, Store
 from enginebench_controller.verdicts.answers import Answer, answers_of
 from enginebench_controller.verdicts.gate_results import GateResult
 from enginebench_controller.verdicts.stored_gates import gate_of
+from enginebench_ui.shared.project_key import two_sides as two_sides_of
 from enginebench_ui.shared.text import inert
 from enginebench_ui.shared.versions import KnownVersion, merged
 
@@ -99,6 +100,14 @@ def answers(benchmark_id: str) -> tuple[Answer, ...]:
     return _answers(*place(), benchmark_id)
 
 
+def two_sides(benchmark_id: str) -> dict[str, str]:
+    """Return what opens the comparison of the two projects that a benchmark measured; nothing where they are not two.
+
+    Nothing either of a benchmark that is gone.
+    """
+    return _two_sides(*place(), benchmark_id)
+
+
 def gated(benchmark_id: str) -> GateResult | None:
     """Return what a gate found; None for a benchmark that is no gate, or has nothing measured of one side."""
     return _gated(*place(), benchmark_id)
@@ -146,6 +155,15 @@ def _bundle(path: str, generation: str, benchmark_id: str) -> BenchmarkBundle:
 def _answers(path: str, generation: str, benchmark_id: str) -> tuple[Answer, ...]:
     found, own = _bundle(path, generation, benchmark_id), store_at(path)
     return answers_of(own, found.benchmark, found.measurements, own.models())
+
+
+@kept(64)
+def _two_sides(path: str, generation: str, benchmark_id: str) -> dict[str, str]:
+    try:
+        measured = _bundle(path, generation, benchmark_id).measurements
+    except InputError:
+        return {}
+    return two_sides_of(measured, _models(path, generation))
 
 
 @kept(8)

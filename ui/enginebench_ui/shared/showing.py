@@ -2,7 +2,7 @@
 
 import html
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import plotly.graph_objects as go
@@ -116,6 +116,19 @@ def show_answers(answers: Sequence[Answer]) -> None:
                 for answer in commands:
                     st.caption(f"{inert(answer.work)}: {inert(answer.advice or '')}")
                     st.code(answer.command or "", language="shell", wrap_lines=True)
+
+
+def share_button(report: Callable[[], str], name: str) -> None:
+    """Show the button that saves an HTML report; it is made once the button is pressed."""
+    st.download_button(
+        "Share",
+        report,
+        file_name=f"enginebench-{name}.html",
+        mime="text/html",
+        icon=":material/share:",
+        on_click="ignore",
+        help="Save a report that begins with the answer: one HTML file that needs no net.",
+    )
 
 
 def benchmark_card(view: BenchmarkView) -> None:

@@ -100,6 +100,18 @@ def made_by(version: ModelVersion) -> str:
             return _MADE_BY.get(other.kind, str(other))
 
 
+def underivable(one: KnownVersion) -> str:
+    """Say why no other version can be made of this one; nothing where one can."""
+    version = one.version
+    if not one.is_here:
+        return "Its files are not in this library: only results that were imported speak of it."
+    if version.format != ModelFormat.ONNX:
+        return f"Only ONNX models can be quantized or pruned; this one is {format_name(version.format)}."
+    if version.size_bytes > MAX_BYTES:
+        return "It is over 2 GiB, and one ONNX file cannot hold the result."
+    return ""
+
+
 def weights_type(weights: WeightCount | None) -> str | None:
     """Name the type that most parameters have in the file; None where they were not counted."""
     return next(iter(weights.types), None) if weights else None
@@ -165,7 +177,7 @@ def _view(member: _Member, known: Mapping[str, KnownVersion], best_items_per_s: 
         "Added": instant(version.created_at_unix_ns),
         "Digest": version.digest[:DIGEST_CHARACTERS],
     }
-    return VersionView(version.digest, version.name, depth, cells(row), _facts(one, parent), _underivable(one))
+    return VersionView(version.digest, version.name, depth, cells(row), _facts(one, parent), underivable(one))
 
 
 def _share_of_size(version: ModelVersion, parent: KnownVersion | None) -> float | None:
@@ -192,17 +204,6 @@ def _parameters(weights: WeightCount | None) -> str:
     share = "" if weights.sparsity is None else f", {100 * weights.sparsity:.1f} % of them zero"
     types = f" ({', '.join(f'{count:,} {kind}' for kind, count in weights.types.items())})" if weights.types else ""
     return f"{weights.parameters:,}{share}{types}"
-
-
-def _underivable(one: KnownVersion) -> str:
-    version = one.version
-    if not one.is_here:
-        return "Its files are not in this library: only results that were imported speak of it."
-    if version.format != ModelFormat.ONNX:
-        return f"Only ONNX models can be quantized or pruned; this one is {format_name(version.format)}."
-    if version.size_bytes > MAX_BYTES:
-        return "It is over 2 GiB, and one ONNX file cannot hold the result."
-    return ""
 
 
 def _contains(one: KnownVersion, words: list[str]) -> bool:

@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
-from rich.table import Table
 
 from enginebench_controller.cli import completion
-from enginebench_controller.cli.console import plain, print_json, remark, stdout
+from enginebench_controller.cli.console import plain, print_json, print_table, remark, stdout
 from enginebench_controller.cli.options import Json, TrustModels
 from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import remind, watching
@@ -173,7 +172,7 @@ def print_gate(result: GateResult) -> None:
         line = plain(f"≠ {problem}")
         line.stylize("bold red")
         stdout().print(line)
-    stdout().print(_metrics(result))
+    _print_metrics(result)
     remark(f"  * decides; × is head ÷ base with its 95 % interval. {meaning(result)}")
     for line_ in gate_remarks(result):
         if line_ not in result.problems:
@@ -181,16 +180,13 @@ def print_gate(result: GateResult) -> None:
     remark(f"  `enginebench show {result.benchmark.id}` shows it again")
 
 
-def _metrics(result: GateResult) -> Table:
-    """A line a metric that is known or decides; on a narrow terminal the values wrap."""
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    for is_short in (True, True, True, True, False):
-        grid.add_column(no_wrap=is_short)
+def _print_metrics(result: GateResult) -> None:
+    """A row a metric that is known or decides."""
+    columns = [("metric", False), ("verdict", False), ("×", True), ("95 % interval", False)]
+    rows: list[list[object]] = []
     for one in result.judged.metrics:
         if one.base is not None or one.head is not None or one.decides:
             ratio, interval = ratio_words(one)
-            interval = interval.replace(" to ", "–")
-            values = f"{amount(one.metric, one.base)} → {amount(one.metric, one.head)}"
-            name = f"{'*' if one.decides else ' '} {one.metric}"
-            grid.add_row(*map(plain, (name, verdict_words(one), f"{ratio}×", interval, values)))
-    return grid
+            sides = (amount(one.metric, side) for side in (one.base, one.head))
+            rows.append([f"{'* ' if one.decides else ''}{one.metric}", verdict_words(one), ratio, interval, *sides])
+    print_table("", [*columns, ("base", True), ("head", True)], rows)

@@ -188,7 +188,7 @@ def run(
         list[str],
         typer.Argument(
             metavar="MODEL… | PLAN.toml",
-            help="Files, names, digests, zoo:NAME; or one plan file.",
+            help="Files, names, digests, zoo:NAME, int8:MODEL; or one plan file.",
             autocompletion=completion.models,
         ),
     ],

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from enginebench_controller.cli.console import UNKNOWN, confirmed, plain, print_json, print_table, remark
+from enginebench_controller.cli.console import UNKNOWN, confirmed, plain, print_json, print_table, remark, stdout
 from enginebench_controller.cli.options import Json
 from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.files.store_answers import check_document, query_csv, query_document
@@ -84,7 +84,8 @@ def check(json: Json = False) -> int:
         rows: list[list[object]] = [
             [table, UNKNOWN if count is None else f"{count:,}"] for table, count in found.rows.items()
         ]
-        print_table(str(store.path), [("table", False), ("rows", True)], rows)
+        stdout().print(plain(store.path), soft_wrap=True)  # a title would be parted to the width of the table
+        print_table("", [("table", False), ("rows", True)], rows)
     if store.path.exists() and store.path.parent.stat().st_mode & _OF_OTHERS:
         remark(f"others on this machine can look into {store.path.parent}; `chmod 700 {store.path.parent}` forbids it")
     for problem in found.problems:

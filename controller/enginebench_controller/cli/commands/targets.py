@@ -126,7 +126,7 @@ def find_targets(
     if json:
         print_json(head("found_targets") | {"found": [*map(_found_document, answers, known)]})
         return
-    _print_found(answers, known)
+    print_found(answers, known)
 
 
 def _found_document(answer: HealthAnswer, known: str | None) -> Mapping[str, object]:
@@ -139,13 +139,17 @@ def _found_document(answer: HealthAnswer, known: str | None) -> Mapping[str, obj
     }
 
 
-def _print_found(answers: Sequence[HealthAnswer], known: Sequence[str | None]) -> None:
+def print_found(answers: Sequence[HealthAnswer], known: Sequence[str | None]) -> None:
+    """A row an agent, and below why some do not answer; `known` are what those that were added are called."""
     columns = [(heading, False) for heading in ("calls itself", "address", "answer", "known as")]
     rows: list[list[object]] = [
-        [one.target.name, one.target.address, one.cause or one.health, name or UNKNOWN]
+        [one.target.name, one.target.address, one.health, name or UNKNOWN]
         for one, name in zip(answers, known, strict=True)
     ]
     print_table("Announced on this network", columns, rows)
+    for one in answers:
+        if one.cause:
+            remark(f"{one.target.name} at {one.target.address}: {one.cause}")
     for one, name in zip(answers, known, strict=True):
         if one.health is Health.SERVING and name is None:
             remark(f"next: enginebench targets add {one.target.name} {one.target.address}")

@@ -18,6 +18,7 @@ from enginebench_controller.models.inputs.input_set import prepare
 from enginebench_controller.models.inputs.values import seeded_inputs
 from enginebench_controller.models.library import ModelLibrary, add_child, load_whole
 from enginebench_controller.records import Derivation, DerivationKind, InputSet, InputTensor, ModelVersion
+from enginebench_controller.records.model import int8_versions
 
 Item = dict[str, NDArray[Any]]
 
@@ -97,3 +98,17 @@ def quantize(
         except QuantizationError as error:
             raise ModelError(f"{version.name} cannot be quantized: {error}") from error
     return add_child(library, version, child, "int8", derivation)
+
+
+def int8_version(
+    library: ModelLibrary, version: ModelVersion, shapes: GivenShapes | None = None
+) -> tuple[ModelVersion, bool]:
+    """The newest INT8 version of a model, and whether it was there already; one on seeded inputs is made where none is.
+
+    Of `shapes` those of inputs that the model has count. Raises as `quantize` does.
+    """
+    if known := int8_versions(library.versions(), version.digest):
+        return known[0], True
+    own = {one.name for one in describe(library.main_path(version)).inputs}
+    meant = {name: one for name, one in (shapes or {}).items() if name in own}
+    return quantize(library, version, shapes=meant), False

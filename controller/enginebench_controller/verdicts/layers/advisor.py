@@ -2,10 +2,14 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
+from enginebench_controller.errors import InputError
 from enginebench_controller.graph.matching.kinds import QUANTIZERS
 from enginebench_controller.graph.matching.matched import LayerCategory
 from enginebench_controller.graph.matching.profile_to_profile import join
 from enginebench_controller.graph.roofline import roof_precision, rooflines
+from enginebench_controller.models.library import INT8_PREFIX
+from enginebench_controller.plan.int8 import beside_int8
+from enginebench_controller.plan.plan import run_command
 from enginebench_controller.records import ModelVersion, Peak, PeakKind, Profile
 from enginebench_controller.stats.layers import layers_to_latency, profiled_to_unprofiled, ratio
 from enginebench_controller.verdicts.layers.advice import DEFAULT, Advice, AdvisedProfile, Severity, Thresholds, percent
@@ -90,6 +94,9 @@ def _warning(
     return Advice(rule, Severity.WARNING, sentence, remedy, subject.profile.id, evidence or {}, named)
 
 
+INT8_UNUSED = "int8-unused"
+"""The rule whose remedy is a benchmark that pages start by themselves: `plan.int8.beside_int8`."""
+
 INT8_INSTRUCTIONS = frozenset({"avx_vnni", "avx_vnni_int8", "avx512_vnni", "amx_int8", "asimddp", "i8mm", "svei8mm"})
 """Instructions that multiply 8-bit integers, in Linux's words."""
 
@@ -109,7 +116,7 @@ def int8_unused(subject: AdvisedProfile) -> Iterator[Advice]:
         return
     why, evidence = able
     yield Advice(
-        "int8-unused",
+        INT8_UNUSED,
         Severity.GAIN,
         f"the machine is made for INT8 ({why}), and {percent(share)} of the time goes into floating products",
         _remedy(subject),
@@ -120,15 +127,14 @@ def int8_unused(subject: AdvisedProfile) -> Iterator[Advice]:
 
 
 def _remedy(subject: AdvisedProfile) -> str:
-    """The commands that measure both versions side by side; making one only where there is none."""
-    name, engine = subject.profile.model_name, subject.profile.engine.name
-    if subject.int8_versions:
-        known = subject.int8_versions[0].name
-        return (
-            f"there is an INT8 version already, {known}; measure and compare both: "
-            f"`enginebench run {name} {known} --engine {engine} --name int8`, then `enginebench compare int8`"
-        )
-    return f"make an INT8 version, then measure and compare both: `enginebench models quantize {name}`"
+    """The commands that measure both versions side by side; the first makes one where there is none."""
+    name, known = subject.profile.model_name, subject.int8_versions
+    which = f"there is one already, {known[0].name}" if known else "made where there is none"
+    try:
+        command = run_command(beside_int8(subject.profile, name, "int8"))
+    except InputError:  # configured as no plan can be, as what was imported may say it was
+        command = f"enginebench run {name} {INT8_PREFIX}{name} --name int8"
+    return f"measure it beside its INT8 version ({which}): `{command}`, then `enginebench compare int8`"
 
 
 def float_in_int8(subject: AdvisedProfile) -> Iterator[Advice]:

@@ -62,7 +62,7 @@ def test_int8_that_the_instructions_would_allow():
     assert found.severity is Severity.GAIN
     assert found.evidence == {"instructions": "avx512_vnni", "floating_products_share": 1.0}
     assert len(found.layers) == 8
-    assert "models quantize" in found.remedy
+    assert "enginebench run" in found.remedy
 
 
 def test_int8_that_was_measured_to_be_faster():
@@ -226,14 +226,22 @@ def test_thresholds_are_parameters():
     assert len(found.layers) == 2
 
 
-def test_an_int8_version_that_exists_is_named_with_the_commands_that_compare_it():
+def test_int8_is_measured_by_one_command_configured_as_the_profile_which_names_a_version_that_exists():
     known = ModelVersion("cd" * 32, "net-int8", "onnx", (), 1, "ab" * 32, Derivation(DerivationKind.QUANTIZED))
-    (plainly,) = only("int8-unused", plain(host=VNNI))
-    (with_version,) = only("int8-unused", plain(host=VNNI), int8_versions=[known])
+    profile = plain(host=VNNI)
+    (plainly,) = only("int8-unused", profile)
+    (with_version,) = only("int8-unused", profile, int8_versions=[known])
 
-    assert "`enginebench models quantize" in plainly.remedy
-    assert "there is an INT8 version already, net-int8" in with_version.remedy
-    assert "`enginebench run" in with_version.remedy and "quantize" not in with_version.remedy
+    name = profile.model_name
+    command = f"`enginebench run {name} int8:{name} --engine invented --device CPU --cores 2 --name int8`"
+    assert f"made where there is none): {command}, then `enginebench compare int8`" in plainly.remedy
+    assert f"there is one already, net-int8): {command}" in with_version.remedy
+
+
+def test_a_profile_that_no_plan_can_ask_for_is_advised_on_as_well():
+    strange = replace(plain(host=VNNI), configuration=Configuration("CPU", 1, 2, precision="odd"))
+    (found,) = only("int8-unused", strange)
+    assert "`enginebench run" in found.remedy
 
 
 def test_a_model_that_takes_bytes_is_no_int8_model():

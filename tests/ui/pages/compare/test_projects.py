@@ -66,13 +66,13 @@ def test_no_two_labels_are_alike():
     twin = contender(engine="onnxruntime", model_digest="12" * 32, best_items_per_s=90.0)
     found = labels([ORT, twin, OPENVINO])
     assert len(set(found.values())) == 3
-    assert found[contender_key(OPENVINO)] == "invented · openvino · local · CPU · 120.0 items/s"
+    assert found[contender_key(OPENVINO)] == "invented · openvino · local · CPU · best 120.0 items/s"
     assert "121212121212" in found[contender_key(twin)]
 
 
 def test_a_large_throughput_stands_in_full():
     one = contender(best_items_per_s=23456.7)
-    assert labels([one])[contender_key(one)].endswith("· 23,457 items/s")
+    assert labels([one])[contender_key(one)].endswith("· best 23,457 items/s")
 
 
 def test_an_environment_and_unknown_numbers_are_named():

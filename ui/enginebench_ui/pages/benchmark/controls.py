@@ -22,6 +22,7 @@ from enginebench_ui.pages.benchmark.shapes.whole import (
 )
 from enginebench_ui.shared import reading
 from enginebench_ui.shared.choosing import choose_one, choose_several, choose_view
+from enginebench_ui.shared.keys import show_steps
 from enginebench_ui.shared.text import count_of, inert
 
 
@@ -106,13 +107,16 @@ def choose_cell(benchmark: WholeBenchmark) -> None:
     lines = lines_to_choose(benchmark, None).own
     if sum(len(line.cells) for line in lines) < 2:
         return
-    quantity = Quantity(
-        choose_view(
-            "Cells show", _QUANTITIES, "cells", default=Quantity.ITEMS_PER_S.value, label_visibility="collapsed"
+    chosen, cells = _chosen_cell(benchmark, lines), [(line.key, cell) for line in lines for cell in sorted(line.cells)]
+    with st.container(horizontal=True, horizontal_alignment="distribute"):
+        quantity = Quantity(
+            choose_view(
+                "Cells show", _QUANTITIES, "cells", default=Quantity.ITEMS_PER_S.value, label_visibility="collapsed"
+            )
         )
-    )
+        show_steps("cell", cells, chosen, _choose)
     looks = reading.engine_looks().of_series((line.key, line.first.engine.name) for line in lines)
-    drawn = matrix_html(lines, quantity, Lens(problems=benchmark.problems), looks, _chosen_cell(benchmark, lines))
+    drawn = matrix_html(lines, quantity, Lens(problems=benchmark.problems), looks, chosen)
     matrix = st.components.v2.component("enginebench_matrix", html='<div class="matrix"></div>', css=CSS, js=JS)
     matrix(data=drawn, key=_MATRIX, on_cell_change=_cell_pressed)
 
@@ -132,7 +136,12 @@ def _cell_pressed() -> None:
     if not pressed:
         return
     key, batch, cores = str(pressed).split(",")
-    st.query_params.update({"based": key, "batch": batch, "cores": cores})
+    _choose((key, (int(batch), int(cores))))
+
+
+def _choose(cell: tuple[str, GridCell]) -> None:
+    key, (batch, cores) = cell
+    st.query_params.update({"based": key, "batch": str(batch), "cores": str(cores)})
     st.query_params.pop("view", None)
 
 

@@ -28,8 +28,8 @@ from enginebench_ui.pages.benchmark.shapes.whole import WholeBenchmark
 from enginebench_ui.pages.benchmark.views import show_baseline, show_scaling, show_trend
 from enginebench_ui.shared import reading
 from enginebench_ui.shared.choosing import choose_view
-from enginebench_ui.shared.following import follow_jobs
-from enginebench_ui.shared.showing import chart, show_answers, table
+from enginebench_ui.shared.following import compare_link, follow_jobs
+from enginebench_ui.shared.showing import chart, share_button, show_answers, table
 from enginebench_ui.shared.targets import host_facts
 from enginebench_ui.shared.text import REMOVED, Row, benchmark_title, count_of, inert, instant, tallies
 
@@ -39,6 +39,8 @@ MOST_SAMPLES_TO_DOWNLOAD = 2_000_000
 def show_actions(benchmark: WholeBenchmark) -> None:
     """Show the buttons."""
     with st.container(horizontal=True, horizontal_alignment="right", width="content"):
+        if benchmark.is_comparable:
+            share_button(lambda: kept.report(benchmark.id), benchmark.id)
         if st.button("Re-run", icon=":material/replay:", help="Measure the same again, as a new benchmark."):
             _rerun(benchmark.bundle.benchmark)
         _show_export(benchmark)
@@ -115,7 +117,7 @@ _MOST_FAILURES = 3
 def show_heading(benchmark: WholeBenchmark) -> None:
     """Show name, facts, tallies, the benchmarks it is linked with, and what can be done."""
     own = benchmark.bundle.benchmark
-    left, right = st.columns([3, 2], vertical_alignment="center")
+    left, right = st.columns([5, 4], vertical_alignment="center")
     with left:
         st.title(inert(benchmark_title(own.name)), anchor=False)
     with right, st.container(horizontal=True, horizontal_alignment="right"):
@@ -150,9 +152,10 @@ def show_failures(benchmark: WholeBenchmark) -> None:
 def _show_links(benchmark: WholeBenchmark) -> None:
     before = benchmark.bundle.benchmark.rerun_of
     reruns = kept.relatives(benchmark.id).reruns
-    if not before and not reruns:
+    if not before and not reruns and not reading.two_sides(benchmark.id):
         return
     with st.container(horizontal=True):
+        compare_link(benchmark.id)
         if before:
             st.page_link(
                 BENCHMARK, label=f"Re-run of {inert(before)}", icon=":material/replay:", query_params={"id": before}

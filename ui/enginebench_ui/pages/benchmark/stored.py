@@ -7,9 +7,11 @@ drawing it.
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from typing import TypeVar
 
+from enginebench_controller.files.reports import benchmark_html
 from enginebench_controller.home import default_home
 from enginebench_controller.records import Interval, Measurement
 from enginebench_controller.records.run import BlockLatency
+from enginebench_controller.stats.comparison import PRACTICAL
 from enginebench_controller.stats.summary import mean_interval
 from enginebench_controller.store.benchmarks import Relatives
 from enginebench_controller.store.samples import LatencyCurve
@@ -17,6 +19,8 @@ from enginebench_controller.store.store import Store
 from enginebench_controller.store.trends import TrendPoint
 from enginebench_controller.verdicts.alerts import Confirmation, HistoryAlerts, alerts, known
 from enginebench_controller.verdicts.pairing import excluded_blocks
+from enginebench_controller.verdicts.subjects import compare_benchmarks
+from enginebench_controller.verdicts.words import first_failures
 from enginebench_ui.pages.benchmark.shapes.whole import WholeBenchmark, shape
 from enginebench_ui.shared.reading import bundle, kept, place, store_at
 
@@ -70,6 +74,15 @@ def mean_intervals(measurements: Iterable[Measurement]) -> dict[str, Interval | 
     timed = [one for one in measurements if one.latency is not None]
     found = blocks([one.id for one in timed])
     return {one.id: mean_interval(found.get(one.id, ()), excluded_blocks(one)) for one in timed}
+
+
+def report(benchmark_id: str) -> str:
+    """Return a benchmark compared with itself, as a page for others that begins with its answers. Calls no page."""
+    home = default_home()
+    benchmark = home.store.benchmark(benchmark_id)
+    found = compare_benchmarks(home, [benchmark], PRACTICAL)
+    missing = [line.strip() for line in first_failures(found.given)]
+    return benchmark_html(f"{benchmark.name} ({benchmark.id})", found.compared, missing=missing, answers=found.answers)
 
 
 def store() -> Store:

@@ -46,6 +46,7 @@ from enginebench_ui.pages.compare.shapes.summary import (
 )
 from enginebench_ui.pages.compare.stored import ComparedLayers
 from enginebench_ui.shared import choosing
+from enginebench_ui.shared.keys import show_steps
 from enginebench_ui.shared.showing import MOST_CARDS, chart, row_cards, table
 from enginebench_ui.shared.text import count_of, inert
 
@@ -145,7 +146,10 @@ def _show_layers(found: ComparedLayers, looks: Looks) -> None:
     total = len(found.pair.rows)
     counted = f"{len(shown)} of {count_of(total, 'row')}" if len(shown) < total else count_of(total, "row")
     hint = "" if chosen else " · select one: how each side ran it, what was fused and what differs is told below"
-    st.caption(f"{counted}{hint}")
+    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+        st.caption(f"{counted}{hint}", width="content")
+        choose = partial(_choose_row, (found.pair.first.id, found.pair.second.id))
+        show_steps("layer", [row.order for row in shown], chosen.order if chosen else None, choose)
     _show_table(found, shown, chosen)
     if chosen is not None:
         show_details(found.pair, chosen, looks)
@@ -235,12 +239,16 @@ def _show_table(found: ComparedLayers, shown: Sequence[LayerRow], chosen: LayerR
 
 
 def _row_selected(key: str, orders: tuple[int, ...], profile_ids: tuple[str, str]) -> None:
-    """Open a row. Its number means something in these two profiles only, so the address names them, too."""
     row = choosing.selected_row(key)
     if row is None or row >= len(orders):
         address.forget(address.ROW)
         return
-    address.put(address.ROW, str(orders[row]))
+    _choose_row(profile_ids, orders[row])
+
+
+def _choose_row(profile_ids: tuple[str, str], order: int) -> None:
+    """Open a row. Its number means something in these two profiles only, so the address names them, too."""
+    address.put(address.ROW, str(order))
     for letter, identity in zip("AB", profile_ids, strict=True):
         address.put(address.PROFILES[letter], identity[:ID_CHARACTERS])
 

@@ -4,8 +4,9 @@ from functools import partial
 
 import streamlit as st
 
-from enginebench_controller.files.reports import profile_html
+from enginebench_controller.records import Measurement
 from enginebench_controller.store.models import Contender
+from enginebench_controller.verdicts.layers.advisor import INT8_UNUSED
 from enginebench_ui.pages import NEW_BENCHMARK, NEW_PROFILE, PROFILE, PROJECTS
 from enginebench_ui.pages.compare import address, setup, stored
 from enginebench_ui.pages.compare import stored as compare_reading
@@ -37,12 +38,13 @@ from enginebench_ui.pages.compare.shapes.sides import (
 from enginebench_ui.pages.compare.shapes.summary import advice_lines, setting_rows
 from enginebench_ui.pages.compare.stored import ComparedLayers
 from enginebench_ui.shared import reading
-from enginebench_ui.shared.showing import chart, nothing_yet, show_answers, table
+from enginebench_ui.shared.quantizing import show_quantize
+from enginebench_ui.shared.showing import chart, nothing_yet, share_button, show_answers, table
 from enginebench_ui.shared.text import count_of, inert
 
 
 def show_more(found: ComparedLayers) -> None:
-    """Draw the settings that differ, the advice and the download, each out of the way until it is wanted."""
+    """Draw the settings that differ and the advice, each out of the way until it is wanted."""
     comparison = found.comparison
     if rows := setting_rows(comparison.settings):
         with st.expander(f"{count_of(len(rows), 'setting')} not the same on both sides"):
@@ -51,20 +53,30 @@ def show_more(found: ComparedLayers) -> None:
         with st.expander(f"Advice ({len(lines)})"):
             for line in lines:
                 st.markdown(f"- {inert(line)}")
-    st.fragment(_show_download)(found)
+            for letter, profile in zip(LETTERS, comparison.profiles, strict=True):
+                if any(one.rule == INT8_UNUSED and one.profile_id == profile.id for one in comparison.advice):
+                    show_quantize(profile, letter)
 
 
-def _show_download(found: ComparedLayers) -> None:
-    pair = found.pair
-    st.download_button(
-        "Download report",
-        data=lambda: profile_html(found.comparison, looks=reading.engine_looks()),
-        file_name=f"enginebench-{pair.first.id[:8]}-{pair.second.id[:8]}.html",
-        mime="text/html",
-        icon=":material/download:",
-        on_click="ignore",
-        help="Everything that this comparison of layers knows, as one HTML file that needs no net.",
-    )
+def show_share(sides: tuple[ShownSide, ShownSide], choice: ChosenProjects) -> None:
+    """Draw the button that saves the report: the verdict, and where both sides have a profile the layers behind it."""
+    points = [stored.measured(one.chosen.id).measurement for one in sides if one.chosen is not None]
+    points = points if len(points) == len(sides) and all(one.latency is not None for one in points) else []
+    profiles = [one.taken.id for one in sources(sides, choice) if one.taken is not None]
+    if len(profiles) == len(sides):
+        share_button(lambda: stored.report_of_layers(profiles, points), "-".join(one[:8] for one in profiles))
+    elif points:
+        share_button(lambda: stored.report(*points), "-".join(one.id[:8] for one in points))
+
+
+def sources(sides: tuple[ShownSide, ShownSide], choice: ChosenProjects) -> list[LayerSource]:
+    """Return where the layers of each side come from, as the address says."""
+    entries, contenders = stored.profile_entries(), (choice.first, choice.second)
+    return [
+        source(Wanted(one.letter, contender, one.chosen), entries, address.value(address.PROFILES[one.letter]))
+        for one, contender in zip(sides, contenders, strict=True)
+        if contender is not None
+    ]
 
 
 _NUMBER = st.column_config.NumberColumn
@@ -82,8 +94,8 @@ COLUMNS = {
 }
 
 
-def show_verdict(sides: tuple[ShownSide, ShownSide], looks: Looks) -> None:
-    """Draw the bar that stays: A and B, which is faster and by how much, and in what they are no equals."""
+def show_verdict(sides: tuple[ShownSide, ShownSide], choice: ChosenProjects, looks: Looks) -> None:
+    """Draw the bar that stays: A and B, which is faster and by how much, and what saves that for others."""
     found = {one.letter: stored.measured(one.chosen.id) for one in sides if one.chosen is not None}
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         for one in sides:
@@ -91,14 +103,18 @@ def show_verdict(sides: tuple[ShownSide, ShownSide], looks: Looks) -> None:
             st.markdown(
                 inert(side_text(one, found[one.letter].measurement if one.letter in found else None)), width="content"
             )
-    if len(found) < len(sides):
-        return
-    first, second = (one.measurement for one in found.values())
+    left, right = st.columns([7, 1], vertical_alignment="center")
+    with left:
+        if len(found) == len(sides):
+            _show_outcome(*(one.measurement for one in found.values()))
+    with right, st.container(horizontal=True, horizontal_alignment="right"):
+        show_share(sides, choice)
+
+
+def _show_outcome(first: Measurement, second: Measurement) -> None:
     if first.id == second.id:
         st.markdown(":material/equal: **A and B are the same measurement.**")
-        return
-    compared = stored.compared(first, second)
-    if compared is not None:
+    elif (compared := stored.compared(first, second)) is not None:
         outcome = verdict_line(compared)
         st.markdown(f"{outcome.icon} :{outcome.colour}[**{inert(outcome.sentence)}**]")
 
@@ -144,14 +160,10 @@ def show_inference(sides: tuple[ShownSide, ShownSide], looks: Looks) -> None:
 
 def choose_layers(sides: tuple[ShownSide, ShownSide], choice: ChosenProjects) -> ComparedLayers | None:
     """Draw which profiles stand for the sides; return them compared, or None where one is missing."""
-    entries = stored.profile_entries()
-    found: list[LayerSource] = []
-    for one, contender, column in zip(sides, (choice.first, choice.second), st.columns(2, gap="large"), strict=True):
-        if contender is not None:
-            with column:
-                named = address.value(address.PROFILES[one.letter])
-                found.append(source(_wanted(one, contender), entries, named))
-                _show_source(found[-1])
+    found = sources(sides, choice)
+    for one, column in zip(found, st.columns(len(sides), gap="large"), strict=False):
+        with column:
+            _show_source(one)
     if any(one.lost for one in found):
         address.forget(address.ROW)  # it is a number in the layers of the profiles that were named
     ids = [one.taken.id for one in found if one.taken is not None]
@@ -159,10 +171,6 @@ def choose_layers(sides: tuple[ShownSide, ShownSide], choice: ChosenProjects) ->
         return None
     with st.spinner("Comparing layers …"):
         return stored.layers(ids[0], ids[1])
-
-
-def _wanted(one: ShownSide, contender: Contender) -> Wanted:
-    return Wanted(one.letter, contender, one.chosen)
 
 
 def _show_source(found: LayerSource) -> None:
@@ -238,7 +246,7 @@ def _show_setup(contenders: tuple[Contender, ...], choice: ChosenProjects) -> No
         setup.show_chart(sides, wish.threshold_ms, looks)
         setup.show_experiments(sides, choice, looks)
     with bar:
-        show_verdict(sides, looks)
+        show_verdict(sides, choice, looks)
     show_doubts(sides)
     _show_analysis(sides, choice, looks)
 

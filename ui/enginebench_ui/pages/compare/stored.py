@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from enginebench_controller.errors import InputError
+from enginebench_controller.files.reports import benchmark_html, profile_html
 from enginebench_controller.records import HostFacts, Measurement, Peak
 from enginebench_controller.records.model import families as families_of
 from enginebench_controller.store.models import Contender, Experiment
@@ -16,8 +17,9 @@ from enginebench_controller.store.profiles import ProfileEntry
 from enginebench_controller.verdicts.answers import Answer, answers_across
 from enginebench_controller.verdicts.layers.profiles import ProfileComparison, ProfilePair, compare_profiles
 from enginebench_controller.verdicts.pairing import Compared, compare_pairs, planned_processes
+from enginebench_controller.verdicts.parity import engine_label
 from enginebench_ui.pages.compare.shapes.layers import layer_table
-from enginebench_ui.shared.reading import kept, place, store_at
+from enginebench_ui.shared.reading import engine_looks, kept, place, store_at
 
 _MOST_LISTS = 64
 _MOST_COMPARISONS = 6
@@ -88,6 +90,20 @@ def layers(first_id: str, second_id: str) -> ComparedLayers:
     peaks = _peaks(*place())
     stamp = len(peaks), max((peak.measured_at_unix_ns for peak in peaks), default=0)
     return _layers(place()[0], first_id, second_id, stamp, peaks)
+
+
+def report(first: Measurement, second: Measurement) -> str:
+    """Return two measurements compared, as a page for others. Calls no page."""
+    pair = compared(first, second)
+    title = " against ".join(f"{one.model_name} on {engine_label(one)}" for one in (first, second))
+    return benchmark_html(title, [pair] if pair else [], answers=answers(first, second))
+
+
+def report_of_layers(profile_ids: Sequence[str], points: Sequence[Measurement]) -> str:
+    """Return two profiles compared, as a page for others that begins with what two measurements tell; calls no page."""
+    found = layers(*profile_ids)
+    said = answers(*points) if points else ()
+    return profile_html(found.comparison, looks=engine_looks(), answers=said)
 
 
 @kept(_MOST_LISTS)

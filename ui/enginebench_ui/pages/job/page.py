@@ -12,6 +12,7 @@ from enginebench_controller.plan.plan import make_plan
 from enginebench_ui.pages import BENCHMARK, JOB, JOBS, PROFILE, PROFILES, PROJECTS
 from enginebench_ui.shared import reading
 from enginebench_ui.shared import reading as kept
+from enginebench_ui.shared.following import compare_link
 from enginebench_ui.shared.jobs import JobView, job_view, made_kinds
 from enginebench_ui.shared.showing import table
 from enginebench_ui.shared.text import count_of, inert
@@ -116,6 +117,8 @@ def _show_made(found: Job, view: JobView) -> None:
             query = {"id": identity, "with": found.compare_with}
             label = f"Beside benchmark {inert(found.compare_with)}"
             st.page_link(BENCHMARK, label=label, icon=":material/compare_arrows:", query_params=query)
+        if not view.is_active:
+            compare_link(identity)
     _show_profiles(made.get(MadeKind.PROFILE, []))
     for digest in made.get(MadeKind.MODEL, ()):
         label = f"Model version {digest[:12]}"

@@ -18,6 +18,7 @@ from enginebench_ui.pages.profile.shapes.types import heading, type_figure, type
 from enginebench_ui.shared import reading
 from enginebench_ui.shared.charts import NEUTRAL
 from enginebench_ui.shared.choosing import follow_row, selected_row
+from enginebench_ui.shared.keys import show_steps
 from enginebench_ui.shared.showing import MOST_CARDS, chart, row_cards, table
 from enginebench_ui.shared.text import count_of, inert
 
@@ -154,9 +155,11 @@ def _show_results(shown: Shown) -> None:
         drawing = Drawing(
             st.segmented_control("Draw as", list(Drawing), required=True, default=Drawing.LINE, key="draw", bind=BIND)
         )
+        layers = shown.layers(dataset)
+        chosen = _chosen(layers)
+        positions = [layer.position for layer in layers]
+        show_steps(shown.noun, positions, chosen.position if chosen else None, _choose_layer)
     st.caption(dataset.explained)
-    layers = shown.layers(dataset)
-    chosen = _chosen(layers)
     figure = layer_figure(layers, dataset, scale, drawing, chosen.position if chosen else None, shown.colour)
     if figure is None:
         st.info(f"{dataset.label} is not known of any {shown.noun}.")
@@ -170,7 +173,7 @@ def _show_results(shown: Shown) -> None:
 
 
 def _switches() -> AbstractContextManager[object]:
-    row: AbstractContextManager[object] = st.container(horizontal=True, gap="medium")
+    row: AbstractContextManager[object] = st.container(horizontal=True, gap="medium", vertical_alignment="bottom")
     return row
 
 
@@ -214,7 +217,11 @@ def _layer_selected(key: str, positions: Sequence[int]) -> None:
     if row is None or row >= len(positions):
         _forget_layer()
     else:
-        st.query_params["layer"] = str(positions[row])
+        _choose_layer(positions[row])
+
+
+def _choose_layer(position: int) -> None:
+    st.query_params["layer"] = str(position)
 
 
 def _columns(dataset: Dataset) -> Mapping[str, object]:

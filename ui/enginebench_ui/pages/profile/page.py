@@ -9,6 +9,7 @@ from enginebench_controller.files.exports.formats import ExportFormat
 from enginebench_controller.records import ModelVersion, Peak, Profile
 from enginebench_controller.store.profiles import ProfileEntry
 from enginebench_controller.verdicts.layers.advice import Severity
+from enginebench_controller.verdicts.layers.advisor import INT8_UNUSED
 from enginebench_ui.pages import PROFILE, PROFILES
 from enginebench_ui.pages.profile import stored
 from enginebench_ui.pages.profile.by_layer import Shown, Viewed, show_results, show_types
@@ -52,6 +53,7 @@ from enginebench_ui.pages.profile.shapes.summary import (
     work_cards,
 )
 from enginebench_ui.shared import reading
+from enginebench_ui.shared.quantizing import show_quantize
 from enginebench_ui.shared.showing import chart, table
 from enginebench_ui.shared.text import STATUS_COLOURS, count_of, engine_text, inert, instant
 
@@ -170,7 +172,7 @@ def show_roofline(profile: Profile, layers: Sequence[LayerView], peaks: Sequence
     view = roofline_view(profile, layers, peaks)
     if view.figure is not None and not view.is_calibrated:
         st.info("These layers have no roof yet: this engine was not calibrated here. Where the machine is quiet, run")
-        st.code(calibration_command(profile), language="shell")
+        st.code(calibration_command(profile), language="shell", wrap_lines=True)
     if view.figure is None:
         st.info("No layer can be drawn: either none was timed, or the operations and bytes of none are known.")
     else:
@@ -197,7 +199,7 @@ def show_pruning(profile: Profile, sweep: Sweep, other: ProfileEntry | None = No
         if other is not None:
             label = f"See {inert(engine_text(other))}, which was timed so"
             st.page_link(PROFILE, label=label, icon=":material/layers:", query_params={"id": other.id})
-        st.code(f"enginebench prospects pruning {profile.model_name}", language="shell")
+        st.code(f"enginebench prospects pruning {profile.model_name}", language="shell", wrap_lines=True)
         return
     st.caption(
         "Estimated: worked out from layers timed with zeros imposed; nothing ran like that. Imposed: timed with the "
@@ -235,6 +237,8 @@ def _show_one(profile: Profile, one: AdviceView, icon: str) -> None:
         else:
             st.markdown("\n".join(f"- {inert(sentence)}" for sentence in one.sentences))
         st.caption(inert(one.remedy))
+        if one.rule == INT8_UNUSED:
+            show_quantize(profile)
         if one.layers:
             with st.container(horizontal=True):
                 for layer in one.layers:

@@ -280,7 +280,8 @@ def _show_peaks(view: TargetView) -> None:
         st.code(f"enginebench targets calibrate {view.name}", language="bash")
         return
     st.caption(
-        "What each engine reached at best, with 95 % intervals. A multiplication and an addition are two operations."
+        "What each engine reached at best in its last calibration, with 95 % intervals. A multiplication and an "
+        "addition are two operations."
     )
     options = {str(count): str(count) for count in counts}
     cores = choose_view("Cores", options, "cores", default=str(counts[-1]), scope=view.name)

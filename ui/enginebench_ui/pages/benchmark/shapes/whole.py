@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enginebench_controller.records import Benchmark, Measurement, ModelVersion
 from enginebench_controller.store.store import BenchmarkBundle
 from enginebench_controller.verdicts.output_check import check_outputs
+from enginebench_controller.verdicts.pairing import pairs_within
 from enginebench_controller.verdicts.parity import engine_label, in_reading_order, unequal_settings
 from enginebench_ui.pages.benchmark.shapes.lines import GridCell, Line, alike, labelled, lines_of
 from enginebench_ui.pages.benchmark.shapes.matrix import is_trusted
@@ -59,6 +60,8 @@ class WholeBenchmark:
     failures: tuple[FailureView, ...]
     unequal: tuple[str, ...]
     problems: Mapping[str, str]
+    is_comparable: bool
+    """Whether two of its measurements did the same work."""
 
     @property
     def wrong(self) -> tuple[tuple[str, str], ...]:
@@ -91,6 +94,7 @@ def shape(bundle: BenchmarkBundle, models: Iterable[ModelVersion]) -> WholeBench
         failures=failure_views(measurements),
         unequal=unequal_settings(measurements),
         problems={identity: check.problem for identity, check in checks.items() if check.problem},
+        is_comparable=any(pairs_within(bundle.measurements, known)),
     )
 
 

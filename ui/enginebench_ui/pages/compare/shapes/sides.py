@@ -14,7 +14,7 @@ from enginebench_controller.records import LOCAL_TARGET
 from enginebench_controller.records.run import in_environment
 from enginebench_controller.store.models import Contender, Experiment
 from enginebench_controller.store.profiles import ProfileEntry
-from enginebench_ui.shared.project_key import DIGEST_CHARACTERS, project_key
+from enginebench_ui.shared.project_key import DIGEST_CHARACTERS, project_device_key, project_key
 from enginebench_ui.shared.text import count_of, instant, number
 
 
@@ -29,7 +29,9 @@ class ChosenProjects:
 
 def contender_key(contender: Contender) -> str:
     """Name a contender in an address: its project key, and its device: `0bebac693939~torch@default~local~CPU`."""
-    return f"{_project(contender)}~{contender.device}"
+    return project_device_key(
+        contender.model_digest, contender.engine, contender.environment, contender.target, contender.device
+    )
 
 
 def find(contenders: Iterable[Contender], key: str) -> Contender | None:
@@ -81,7 +83,8 @@ def _project(contender: Contender) -> str:
 
 
 def _label(contender: Contender) -> str:
-    speed = "no numbers yet" if contender.best_items_per_s is None else f"{number(contender.best_items_per_s)} items/s"
+    best = contender.best_items_per_s
+    speed = "no numbers yet" if best is None else f"best {number(best)} items/s"  # its point may be a newer one
     engine = in_environment(contender.engine, contender.environment)
     return " · ".join((contender.model_name, engine, contender.target, contender.device, speed))
 

@@ -1,0 +1,93 @@
+"""A model beside its INT8 version: "int8:NAME" in a plan, and the plan that follows from a profile."""
+
+from dataclasses import replace
+
+import pytest
+from tiny_models import save, tiny_classifier, tiny_embedding
+
+import invented_profiles
+from enginebench_controller.errors import ModelError, UnknownModelError
+from enginebench_controller.home import Home
+from enginebench_controller.models.derive.quantize import quantize
+from enginebench_controller.plan.binding import Binder
+from enginebench_controller.plan.int8 import beside_int8
+from enginebench_controller.plan.plan import make_plan
+from enginebench_controller.records import Configuration, EngineRef, Load
+
+PLAN = make_plan({"models": ["net", "int8:net"]}, "this test")
+
+
+@pytest.fixture
+def home(tmp_path):
+    return Home(tmp_path / "home")
+
+
+@pytest.fixture
+def net(home, tmp_path):
+    return home.library.add(save(tiny_classifier(), tmp_path / "net.onnx"))
+
+
+def bound(home, plan, digests=None):
+    binder = Binder(home, plan, digests)
+    binder.resolve(plan.models)
+    return binder
+
+
+def test_an_int8_version_is_made_where_there_is_none_and_that_is_told(home, net):
+    binder = bound(home, PLAN)
+    child = binder("int8:net", 1)
+    assert child.version.parent_digest == net.digest
+    assert child.assumptions[0].startswith("net-int8 (") and "was made now: int8 QDQ" in child.assumptions[0]
+    assert not binder("net", 1).assumptions
+
+
+def test_one_that_exists_is_taken_whatever_it_was_calibrated_on_and_that_is_told(home, net):
+    older = quantize(home.library, net)
+    newer = quantize(home.library, net, calibration_seed=3, samples=2)
+    found = bound(home, PLAN)("int8:net", 1)
+    assert found.version == newer != older
+    assert "was there already: int8 QDQ" in found.assumptions[0] and "2 inputs of seed 3" in found.assumptions[0]
+
+
+def test_a_rerun_has_the_very_version_of_before(home, net):
+    older = quantize(home.library, net)
+    quantize(home.library, net, calibration_seed=3, samples=2)
+    again = bound(home, PLAN, {"net": net.digest, "int8:net": older.digest})
+    assert again("int8:net", 1).version == older
+
+
+def test_shapes_are_for_the_models_that_have_such_inputs(home, net):
+    plan = make_plan({"models": ["int8:net"], "shapes": {"x": "1x3x4x4", "of_another": "1x1"}}, "this test")
+    binder = Binder(home, plan)
+    binder.resolve(plan.models)
+    assert binder.versions[0].parent_digest == net.digest
+
+
+def test_a_model_that_cannot_be_quantized_ends_all_before_half_of_it_runs(home, tmp_path):
+    home.library.add(save(tiny_embedding(), tmp_path / "net.onnx"))
+    with pytest.raises(UnknownModelError, match="there is no INT8 version: net cannot be quantized: it has no layer"):
+        bound(home, PLAN)
+
+
+def test_no_model_can_be_called_so(home, tmp_path):
+    with pytest.raises(ModelError, match="int8:… stands for the INT8 version of another one"):
+        home.library.add(save(tiny_classifier(), tmp_path / "net.onnx"), name="int8:net")
+
+
+def test_the_plan_has_both_versions_in_the_configuration_of_the_profile():
+    asked = Configuration("FAKE:1", batch=4, cores=2, streams=2, precision="bf16", load=Load.ASYNC, requests=3)
+    profile = invented_profiles.profile("p", target="board", engine=EngineRef("fast", "old", "1"), configuration=asked)
+    said = {"seed": 7, "shapes": {"ids": "1x8"}, "options": {"fast.pin": "true", "slow.pin": "true"}, "duration": "9s"}
+    plan = beside_int8(replace(profile, plan=said), "net")
+
+    assert plan.models == ("net", "int8:net")
+    assert (plan.engines, plan.targets, plan.devices) == (("fast@old",), ("board",), ("FAKE:1",))
+    assert (plan.batch, plan.cores, plan.streams, plan.precision) == ((4,), (2,), (2,), ("bf16",))
+    assert (plan.load, plan.requests) == ((Load.ASYNC,), (3,))
+    assert (plan.seed, plan.shapes, plan.options) == (7, {"ids": "1x8"}, {"fast.pin": "true"})
+    assert plan.interleave is True and plan.duration == "6s", "in turns, and for as long as it takes"
+
+
+def test_this_machine_needs_no_name():
+    profile = invented_profiles.profile("p")
+    assert profile.target == "local" and beside_int8(profile, "net").targets == ()
