@@ -7,6 +7,7 @@ from enginebench_ui.pages.compare.shapes.points import (
     DRAWN,
     NO_POINT,
     NOT_DRAWN,
+    alike,
     configurations,
     experiment_rows,
     lacking,
@@ -38,6 +39,25 @@ def test_the_fastest_experiment_is_preselected():
     assert made().chosen == SLOW
     assert made(named=MIDDLE.id[:12]).chosen == MIDDLE
     assert made(named="feedfeedfeed").chosen == SLOW, "a name that means nothing is no choice"
+
+
+def test_two_sides_begin_at_one_configuration():
+    """The fastest of the other side overlaps requests, and what is told of the two would be told of that."""
+    overlapping = experiment("o", 3, 400, load="async", requests=4)
+    sides = made(), made([overlapping, experiment("p", 4, 45), experiment("r", 7, 60, batch=2)], letter="B")
+    assert [one.chosen.id[0] for one in alike(sides, ())] == ["m", "r"]
+    assert [one.chosen.id[0] for one in alike((sides[1], sides[0]), ())] == ["r", "m"]
+
+
+def test_a_point_that_was_chosen_stays_and_the_other_side_follows():
+    chosen, other = made(named="q"), made([experiment("p", 4, 45), experiment("r", 7, 60, batch=2)], letter="B")
+    assert [one.chosen.id[0] for one in alike((chosen, other), {"A"})] == ["q", "p"]
+    assert alike((chosen, other), {"A", "B"}) == (chosen, other)
+
+
+def test_sides_that_share_no_configuration_begin_at_their_fastest():
+    sides = made(), made([experiment("p", 4, 45, cores=7)], letter="B")
+    assert alike(sides, ()) == sides
 
 
 def test_a_point_of_a_link_that_is_gone_is_told():

@@ -15,6 +15,7 @@ from enginebench_ui.pages.compare.shapes.points import (
     NO_POINT,
     Looks,
     ShownSide,
+    alike,
     experiment_rows,
     lacking,
     lost_sentence,
@@ -115,7 +116,8 @@ def read_sides(choice: ChosenProjects, wish: ViewOptions) -> tuple[ShownSide, Sh
         _read_side(letter, contender, wish)
         for letter, contender in zip(LETTERS, (choice.first, choice.second), strict=True)
     )
-    return one, other
+    chosen = {each.letter for each in (one, other) if address.value(address.POINTS[each.letter]) and not each.lost}
+    return alike((one, other), chosen)
 
 
 def show_chart(sides: tuple[ShownSide, ShownSide], threshold_ms: float | None, looks: Looks) -> None:

@@ -3,7 +3,7 @@
 import html
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import plotly.graph_objects as go
 
@@ -61,6 +61,38 @@ def side(
         spot=_with_id(drawn, spot.id if spot else None),
         lost="" if is_here else named,
     )
+
+
+def alike(sides: tuple[ShownSide, ShownSide], named: Collection[str]) -> tuple[ShownSide, ShownSide]:
+    """The sides at points of one configuration, where both have such: else a difference is that of how they were run.
+
+    The letters that are `named` have the point that a person chose, and keep it.
+    """
+    one, other = sides
+    shared = {_work(each) for each in one.drawn} & {_work(each) for each in other.drawn}
+    if one.letter in named and other.letter in named:
+        return sides
+    if one.letter in named:
+        return one, _at(other, one.chosen)
+    if other.letter in named:
+        return _at(one, other.chosen), other
+    anchor = next((each for each in (one.chosen, other.chosen) if each is not None and _work(each) in shared), None)
+    if anchor is None:
+        anchor = _fastest([each for each in one.drawn if _work(each) in shared])
+    return _at(one, anchor), _at(other, anchor)
+
+
+def _at(side: ShownSide, anchor: Experiment | None) -> ShownSide:
+    """The side at its fastest point of the anchor's configuration, if it has one there."""
+    if anchor is None or (side.chosen is not None and _work(side.chosen) == _work(anchor)):
+        return side
+    found = _fastest([one for one in side.drawn if _work(one) == _work(anchor)])
+    return side if found is None else replace(side, chosen=found)
+
+
+def _work(one: Experiment) -> tuple[object, ...]:
+    """What is done at a time, on how much of the machine: the axes that engines and versions of a model have alike."""
+    return one.batch, one.cores, one.streams, one.requests, one.load, one.hint, one.precision
 
 
 def has_numbers(experiment: Experiment) -> bool:
@@ -176,8 +208,12 @@ def _chosen(experiments: Sequence[Experiment], drawn: Sequence[Experiment], name
         return None
     if named and (found := next((one for one in experiments if one.id.startswith(named)), None)):
         return found
-    fastest = best_point(map(_operating_point, drawn))
-    return _with_id(drawn, fastest.id if fastest else None)
+    return _fastest(drawn)
+
+
+def _fastest(experiments: Sequence[Experiment]) -> Experiment | None:
+    found = best_point(map(_operating_point, experiments))
+    return _with_id(experiments, found.id if found else None)
 
 
 def _operating_point(experiment: Experiment) -> OperatingPoint:
