@@ -1,7 +1,7 @@
 """What calls hand back, and how they are carried out: answers first, then rows, records, and the command's document."""
 
 import asyncio
-import warnings
+import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -48,6 +48,8 @@ Row = Mapping[str, Any]
 T = TypeVar("T")
 
 UNKNOWN = "–"
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,9 +295,9 @@ def through(work: Coroutine[Any, Any, T]) -> T:
 
 
 def sent_on(home: Home, log_to: str | Iterable[str]) -> SendOn | None:
-    """What sends results to trackers, None without any; one that fails later is a warning. Raises `InputError`."""
+    """What sends results to trackers, None without any; one that fails later is logged. Raises `InputError`."""
     said = (log_to,) if isinstance(log_to, str) else tuple(log_to)
-    return through(live_log(home.store, said, warnings.warn)) if said else None
+    return through(live_log(home.store, said, _log.warning)) if said else None
 
 
 class Progress(Unwatched):

@@ -190,7 +190,7 @@ def test_nobody_logged_in_to_weights_and_biases_is_told_before_anything_is_measu
     words = ("enginebench", "run", model, "--engine", "fake", "--log-to", "wandb")
     nobody = {"WANDB_MODE": "online", "WANDB_API_KEY": "", "HOME": str(folder), "NETRC": str(folder / "none")}
     said = done(folder, *words, code=2, **nobody).stderr
-    assert "--log-to wandb cannot be reached: No API key configured. Use `wandb login` to log in." in said
+    assert "--log-to wandb would take no results: No API key configured. Use `wandb login` to log in." in said
 
 
 def test_a_benchmark_goes_to_three_trackers_while_it_runs(folder: Path, tmp_path: Path) -> None:

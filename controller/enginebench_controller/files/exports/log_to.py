@@ -96,7 +96,11 @@ def _destination(text: str) -> Destination:
         return Destination(Tracker.WANDB, "")
     if not address:
         raise InputError(f"--log-to {shown!r} says not where to: write {_FORMS}")
-    return Destination(Tracker(word), _receiver(address, shown) if word == Tracker.OTLP else address)
+    if word == Tracker.OTLP:
+        return Destination(Tracker.OTLP, _receiver(address, shown))
+    if re.fullmatch(r"[\w.-]+:\d+(/.*)?", address):
+        raise InputError(f"--log-to {shown!r} is no URI: write mlflow:http://{address}")
+    return Destination(Tracker.MLFLOW, address)
 
 
 def _receiver(url: str, shown: str) -> str:
@@ -126,7 +130,7 @@ async def check(wanted: Sequence[Destination]) -> None:
     """Raise `InputError` for a destination that would take nothing as things are."""
     for one, came in zip(wanted, await asyncio.gather(*(send(one, ()) for one in wanted)), strict=True):
         if came.problem:
-            raise InputError(f"--log-to {one} cannot be reached: {came.problem}. Mend that, or leave it out")
+            raise InputError(f"--log-to {one} would take no results: {came.problem}. Mend that, or leave it out")
 
 
 async def live_log(store: Store, said: Sequence[str] | None, tell: Callable[[str], object]) -> LiveLog | None:

@@ -97,7 +97,7 @@ _VALUE_LENGTH = 500
 
 def main() -> int:
     """Carry out the order on stdin."""
-    os.nice(19)  # whatever else this machine does comes first
+    os.nice(10)  # another target's results may come while this machine measures; more, and it might never have its turn
     told = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what libraries print is for nobody
     for name, value in _QUIET.items():
@@ -129,7 +129,7 @@ def _reason(error: BaseException) -> str:
         return innermost.strerror
     if isinstance(innermost, ModuleNotFoundError):  # of the whole MLflow, for addresses that are no server's
         return f"such an address needs {innermost.name}, which comes with the whole library: pip install mlflow"
-    return _cut(" ".join(str(error).split()) or type(error).__name__, _VALUE_LENGTH)
+    return _cut(" ".join(str(error).split()).rstrip(".") or type(error).__name__, _VALUE_LENGTH)
 
 
 def _before(error: BaseException) -> BaseException | None:

@@ -72,6 +72,7 @@ def delivered(*arguments):
         ("mlflow", "'mlflow' says not where to"),
         ("mlflow:", "'mlflow:' says not where to"),
         ("otlp:", "'otlp:' says not where to"),
+        ("mlflow:host:5000", "'mlflow:host:5000' is no URI: write mlflow:http://host:5000"),
         ("otlp:host:4318", "'otlp:host:4318' is no URL of a receiver: write otlp:http://HOST:4318"),
         ("otlp:grpc://host:4317", "is no URL of a receiver"),
         ("otlp:http://", "is no URL of a receiver"),
@@ -166,7 +167,9 @@ def test_a_destination_is_asked_before_it_gets_anything(receiver):
 
 
 def test_what_cannot_be_reached_or_is_no_receiver_is_a_sentence(receiver, nobody):
-    with pytest.raises(InputError, match=r"^--log-to otlp:http://127.* cannot be reached: Connection refused\. Mend"):
+    with pytest.raises(
+        InputError, match=r"^--log-to otlp:http://127.* would take no results: Connection refused\. Mend"
+    ):
         asyncio.run(check([nobody]))
     receiver.answer = b"<html>"
     with pytest.raises(InputError, match="what answers there is no receiver of OTLP over HTTP"):
