@@ -18,7 +18,7 @@ from enginebench_controller.cli.console import (
     print_table,
     remark,
 )
-from enginebench_controller.cli.options import BenchmarkName, ExportForm, Force, Json, LogTo, Notes, Output
+from enginebench_controller.cli.options import BenchmarkName, ExportForm, Force, Json, Notes, Output
 from enginebench_controller.cli.tables import instant, print_failures, print_measurements
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.answers import answers_document
@@ -133,7 +133,14 @@ def export(
     form: ExportForm = ExportFormat.JSON,
     output: Output = None,
     force: Force = False,
-    log_to: LogTo = None,
+    log_to: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--log-to",
+            metavar="WHERE",
+            help="Write nothing, and send measurements to mlflow:URI, otlp:URL or wandb. Repeatable.",
+        ),
+    ] = None,
 ) -> None:
     """Export benchmarks or profiles: as JSON that `import` reads back, or for other programs.
 
