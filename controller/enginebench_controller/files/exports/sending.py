@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from importlib import import_module
 from typing import Any
 from urllib.parse import unquote
 
@@ -148,6 +149,8 @@ def to_mlflow(uri: str, results: Sequence[Result]) -> Iterator[str]:
     """
     from mlflow import MlflowClient  # noqa: PLC0415  # an extra
 
+    if uri.startswith(_DATABASES):
+        import_module("sqlalchemy")  # else MLflow says that there are no such addresses
     client = MlflowClient(tracking_uri=uri)
     name = os.environ.get("MLFLOW_EXPERIMENT_NAME", PROJECT)
     found = client.get_experiment_by_name(name)
@@ -157,6 +160,7 @@ def to_mlflow(uri: str, results: Sequence[Result]) -> Iterator[str]:
         yield one.id
 
 
+_DATABASES = ("sqlite:", "postgresql", "mysql", "mssql")
 _MLFLOW_STATUS = {"failed": "FAILED", "cancelled": "KILLED"}
 
 
