@@ -60,6 +60,17 @@ def test_a_receiver_that_fails_harms_no_measurement_and_gets_the_results_later(b
     assert {one.attributes["batch"] for one in receiver.gauges} == {"1", "2"}
 
 
+def test_the_same_again_and_a_plan_of_a_file_are_sent_too(bench: Bench, model: Path, tmp_path: Path) -> None:
+    with receiving() as receiver:
+        first = bench.json("run", model, "--engine", "fake", *QUICK)
+        again = bench.json("rerun", first["benchmark"]["id"], *log_to(receiver.url))
+        plan = bench.cli("run", model, "--engine", "fake", *QUICK, "--print-plan").stdout
+        (tmp_path / "plan.toml").write_text(plan)
+        third = bench.json("run", tmp_path / "plan.toml", *log_to(receiver.url))
+    arrived = [one.attributes["benchmark_id"] for one in receiver.gauges if one.name == "enginebench.measurement"]
+    assert arrived == [again["benchmark"]["id"], third["benchmark"]["id"]]
+
+
 def test_a_gate_sends_base_head_and_control(bench: Bench, model: Path) -> None:
     sides = ("--base", "fake:latency_us=2000,wait=sleep", "--head", "fake:latency_us=3000,wait=sleep")
     with receiving() as receiver:
