@@ -36,6 +36,7 @@ BENCHMARKS_STAMP := .venvs/benchmarks.stamp
 AUDIT := .venvs/audit/bin/pip-audit
 SBOM := .venvs/sbom/bin/cyclonedx-py
 CONSUMERS := .venvs/exports/bin/otava
+TRACKERS := .venvs/trackers/bin/wandb
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 # Rooms of tests that start engines, agents or browsers, all of them.
 STARTING := integration browser plugins
@@ -162,13 +163,20 @@ browser: $(VENV)/.stamp
 ssh-server:
 	@tests/integration/install.sh
 
-exports-test: $(VENV)/.stamp $(CONSUMERS)
+exports-test: $(VENV)/.stamp $(CONSUMERS) $(TRACKERS)
 	$(BIN)/python -m pytest tests/exports
 
 # They pin versions of what enginebench needs, too: an environment of their own.
 $(CONSUMERS):
 	$(PYTHON) -m venv .venvs/exports
 	.venvs/exports/bin/python $(PIP_INSTALL) apache-otava==0.8.0 ai-edge-model-explorer==0.1.34 model-explorer-onnx==0.4.2
+	touch $@
+
+# With enginebench beside them, as users have them: the extras, and the whole MLflow, whose store is a file.
+$(TRACKERS): pyproject.toml
+	$(PYTHON) -m venv .venvs/trackers
+	.venvs/trackers/bin/python $(PIP_INSTALL) --editable '.[controller,mlflow,otlp,wandb]' \
+	  mlflow==3.17.2 opentelemetry-proto==1.45.2 wandb==0.31.0
 	touch $@
 
 # The same commit makes the same bytes: what is dated is dated as the commit.

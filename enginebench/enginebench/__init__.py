@@ -56,6 +56,7 @@ def run(
     duration: float | str | None = None,
     home: Place | None = None,
     trust: bool = False,
+    log_to: str | Iterable[str] = (),
     progress: Tell | None = None,
     **asked: Any,
 ) -> "Run":
@@ -64,12 +65,13 @@ def run(
     `models` are files, names, digests or zoo:NAME; `cores` physical cores; `duration` the shortest steady state of all
     processes together, in seconds or as "500ms". `asked` are any other fields of a plan, such as `targets`,
     `precision`, `processes` or `options`: docs/reference/plans.md. `trust` permits the models to run code of their own.
-    `progress` is given a sentence now and then, from another thread where a loop runs in this one.
+    `log_to` names trackers that each result is sent to once it is stored, such as "mlflow:http://tracking:5000". A
+    sentence now and then goes to `progress`, from another thread where a loop runs in this one.
 
     Raises `InputError`, `PlanError` or `ModelError` before anything runs, `UnreachableError` where a target does not
     answer. What fails later is a measurement with its failure: see `Run.problem`.
     """
-    from enginebench.results import Progress, listed, measured, through
+    from enginebench.results import Progress, listed, measured, sent_on, through
     from enginebench_controller.plan.plan import make_plan
     from enginebench_controller.runs.benchmarking import BenchmarkOrder, run_benchmark
 
@@ -79,7 +81,7 @@ def run(
     if plan.gate is not None:
         raise InputError("this is the plan of a gate: call gate(), which knows when to stop")
     place = _home(home)
-    order = BenchmarkOrder(plan, trusted=trust)
+    order = BenchmarkOrder(plan, trusted=trust, send_on=sent_on(place, log_to))
     return measured(place, through(run_benchmark(place, order, Progress(progress or _silent).announce)))
 
 
@@ -107,6 +109,7 @@ def gate(
     layers: bool = True,
     home: Place | None = None,
     trust: bool = False,
+    log_to: str | Iterable[str] = (),
     progress: Tell | None = None,
     **asked: Any,
 ) -> "Gate":
@@ -118,7 +121,7 @@ def gate(
     profiles both sides where they differ. `asked` are fields of a plan with one value each, such as `batch` or `cores`.
     The rest is as for `run`, and so are the errors; a gate that is worse, or cannot tell, raises none.
     """
-    from enginebench.results import Progress, gated, listed, through
+    from enginebench.results import Progress, gated, listed, sent_on, through
     from enginebench_controller.plan.gate import GateOrder
     from enginebench_controller.runs.gate import carry_out
 
@@ -134,7 +137,8 @@ def gate(
         explain=layers,
         trusted=trust,
     )
-    return gated(through(carry_out(_home(home), order, Progress(progress or _silent))))
+    place = _home(home)
+    return gated(through(carry_out(place, order, Progress(progress or _silent), sent_on(place, log_to))))
 
 
 def open_store(home: Place | None = None) -> "Store":

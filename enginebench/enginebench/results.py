@@ -1,6 +1,7 @@
 """What calls hand back, and how they are carried out: answers first, then rows, records, and the command's document."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -14,6 +15,7 @@ from enginebench_controller.files.answers import answers_document
 from enginebench_controller.files.benchmarks import benchmark_document
 from enginebench_controller.files.comparisons import benchmarks_document, comparison_document
 from enginebench_controller.files.csv_tables import measurement_rows
+from enginebench_controller.files.exports.log_to import live_log
 from enginebench_controller.files.gates import gate_document
 from enginebench_controller.home import Home
 from enginebench_controller.plan.configurations import describe_load
@@ -21,7 +23,7 @@ from enginebench_controller.plan.expand import Case, Expansion
 from enginebench_controller.plan.plan import Plan, parse_percent
 from enginebench_controller.records import Benchmark, Failure, Measurement, Status
 from enginebench_controller.runs.gate import Unwatched
-from enginebench_controller.runs.remote_run import Reporter
+from enginebench_controller.runs.remote_run import Reporter, SendOn
 from enginebench_controller.stats.comparison import LAYERS_PRACTICAL, PRACTICAL
 from enginebench_controller.store.sql_query import QueryResult
 from enginebench_controller.verdicts.answers import answers_of
@@ -46,6 +48,8 @@ Row = Mapping[str, Any]
 T = TypeVar("T")
 
 UNKNOWN = "–"
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,6 +292,12 @@ def through(work: Coroutine[Any, Any, T]) -> T:
                 with suppress(RuntimeError):  # it has ended meanwhile
                     task.get_loop().call_soon_threadsafe(task.cancel)
             raise  # once the thread has ended, and with it the agent that it started
+
+
+def sent_on(home: Home, log_to: str | Iterable[str]) -> SendOn | None:
+    """What sends results to trackers, None without any; one that fails later is logged. Raises `InputError`."""
+    said = (log_to,) if isinstance(log_to, str) else tuple(log_to)
+    return through(live_log(home.store, said, _log.warning)) if said else None
 
 
 class Progress(Unwatched):

@@ -20,6 +20,7 @@ import enginebench
 from enginebench.results import Run
 from enginebench_controller.files.csv_tables import measurements_csv
 from integration.bench import ROOT, Bench, tiny_model
+from receiver import receiving
 
 QUICK: Mapping[str, Any] = {
     **{"processes": 1, "interval": 0, "duration": 0.1, "warmup": "50ms", "max_duration": "1m"},
@@ -55,6 +56,21 @@ def test_a_run_is_what_the_command_shows(bench: Bench, measured: Run) -> None:
     assert [one.partition("\n")[0] for one in measured.answers] == [one["sentence"] for one in shown["answers"]]
     assert len(measured.answers) == 2 and measured.problem == ""
     assert str(measured).startswith("tiny on onnxruntime, batch 1, ")
+
+
+def test_results_go_to_a_tracker_and_one_that_fails_is_logged(
+    bench: Bench, model: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with receiving() as receiver:
+        asked = {"engines": "fake", "home": bench.home, "log_to": f"otlp:{receiver.url}", **QUICK}
+        measured = enginebench.run(model, **asked)
+        assert receiver.named("latency")["fake"].value == measured.rows[0]["median_ns"] / 1e9
+        receiver.refuses = True
+        assert enginebench.run(model, **asked).problem == ""
+    (record,) = [one for one in caplog.records if one.name == "enginebench.results"]
+    assert "takes no more results: it answers with HTTP 503" in record.getMessage()
+    with pytest.raises(enginebench.InputError, match="would take no results: Connection refused"):
+        enginebench.run(model, **asked)
 
 
 def test_a_table_is_pandas_and_its_columns_are_those_of_csv(measured: Run) -> None:
@@ -188,7 +204,7 @@ def test_every_function_and_what_it_is_given_is_documented() -> None:
     rows = {line.partition("(")[0].removeprefix("| `"): line for line in page.splitlines() if line.startswith("| `")}
     functions = {name: one for name in enginebench.__all__ if inspect.isfunction(one := getattr(enginebench, name))}
     assert functions.keys() <= rows.keys()
-    everywhere = {"home", "trust", "progress", "asked"}
+    everywhere = {"home", "trust", "log_to", "progress", "asked"}
     for name, function in functions.items():
         for parameter in inspect.signature(function).parameters.keys() - everywhere:
             assert parameter in rows[name], (name, parameter)

@@ -52,3 +52,11 @@ Output = Annotated[
     Path | None, typer.Option("--output", "-o", help="File to write; stdout without it, but for Parquet.")
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")]
+LogTo = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--log-to",
+        metavar="WHERE",
+        help="Send each result on, once it is stored, to mlflow:URI, otlp:URL or wandb. Repeatable.",
+    ),
+]

@@ -38,7 +38,7 @@ _OWN: Mapping[OptionGroup, tuple[str, ...]] = {
     OptionGroup.INPUTS: ("samples",),
     OptionGroup.OUTPUT: (
         *("dry_run", "print_plan", "watch", "json", "notes", "most", "top", "by", "chart", "csv"),
-        *("markdown", "junit_file", "force", "strict"),
+        *("markdown", "junit_file", "force", "strict", "log_to"),
     ),
 }
 """Parameters of commands that are no fields of a plan, and what they are about."""

@@ -19,7 +19,7 @@ from enginebench_controller.records import LOCAL_TARGET, Benchmark, TargetSnapsh
 from enginebench_controller.runs import execution
 from enginebench_controller.runs.execution import Enough
 from enginebench_controller.runs.grounds import keeper
-from enginebench_controller.runs.remote_run import Announce, Bench, Reporter
+from enginebench_controller.runs.remote_run import Announce, Bench, Reporter, SendOn
 from enginebench_controller.runs.undertaking import Claim, Pending, Undertaking, written
 from enginebench_controller.targets.session import TargetSession, open_session
 
@@ -28,13 +28,15 @@ from enginebench_controller.targets.session import TargetSession, open_session
 class BenchmarkOrder:
     """A plan to carry out; `rerun_of` names the benchmark it repeats, with the exact model versions used then.
 
-    A local agent may run the models of a `trusted` order although their format can execute code.
+    A local agent may run the models of a `trusted` order although their format can execute code. `send_on` is given
+    what has been measured, once it is stored.
     """
 
     plan: Plan
     rerun_of: str | None = None
     digests: dict[str, str] | None = None
     trusted: bool = False
+    send_on: SendOn | None = None
 
 
 def order_again(benchmark: Benchmark, *, trusted: bool = False) -> BenchmarkOrder:
@@ -83,7 +85,7 @@ async def run_in_session(
             claim.drop()  # nothing has begun
             raise
         reporter = announce(expansion, benchmark.id)
-        bench = _bench(home, session, reporter, pending)
+        bench = _bench(home, session, reporter, pending, order.send_on)
         await _execute(home, claim, bench, pending.undertakings(), enough)
     return benchmark
 
@@ -160,10 +162,9 @@ def _record(home: Home, benchmark: Benchmark, expansion: Expansion, session: Tar
         home.store.save_model(version)
 
 
-def _bench(home: Home, session: TargetSession, reporter: Reporter, pending: Pending) -> Bench:
-    return Bench(
-        session.clients, home.library.file_paths, home.path, reporter, pending.timeout_ns, pending.wait_quiet_ns
-    )
+def _bench(home: Home, session: TargetSession, reporter: Reporter, pending: Pending, send_on: SendOn | None) -> Bench:
+    files, limits = home.library.file_paths, (pending.timeout_ns, pending.wait_quiet_ns)
+    return Bench(session.clients, files, home.path, reporter, *limits, send_on)
 
 
 async def _execute(

@@ -234,6 +234,8 @@ async def _carry_out(bench: Bench, group: Group, benchmark_id: str, keep: Keep) 
                 await measure(bench, group, samples)
                 # Still under the lock: statistics and storing would disturb the next case of the same machine.
                 await settle(bench, group, benchmark_id, samples, keep)
+                if bench.send_on is not None:
+                    await bench.send_on(benchmark_id, [member.outcome_id for member in group.members])
         except asyncio.CancelledError:
             if group.enough is not None and samples and whole_rounds(group, samples):
                 _leave_it_at_these(group, samples)  # such rounds may end at any time

@@ -34,7 +34,7 @@ from enginebench_controller.records import LOCAL_TARGET, Failure, Status
 from enginebench_controller.runs.benchmarking import BenchmarkOrder, run_in_session
 from enginebench_controller.runs.execution import Enough, SoFar
 from enginebench_controller.runs.profiling import ProfileOrder, profiles_in_session
-from enginebench_controller.runs.remote_run import Reporter
+from enginebench_controller.runs.remote_run import Reporter, SendOn
 from enginebench_controller.targets.session import TargetSession, completed, open_session
 from enginebench_controller.verdicts.alerts import (
     Alert,
@@ -93,14 +93,15 @@ class Unwatched:
         """See `remote_run.Reporter`."""
 
 
-def gate(home: Home, order: GateOrder, watcher: GateWatcher | None = None) -> GateResult:
+def gate(home: Home, order: GateOrder, watcher: GateWatcher | None = None, send_on: SendOn | None = None) -> GateResult:
     """Carry a gate out and store it as a benchmark. See `carry_out`; for callers without a loop of their own."""
-    return asyncio.run(carry_out(home, order, watcher or Unwatched()))
+    return asyncio.run(carry_out(home, order, watcher or Unwatched(), send_on))
 
 
-async def carry_out(home: Home, order: GateOrder, watcher: GateWatcher) -> GateResult:
+async def carry_out(home: Home, order: GateOrder, watcher: GateWatcher, send_on: SendOn | None = None) -> GateResult:
     """Say what can be told, measure process pairs until the verdict stands or the budget ends, and explain it.
 
+    `send_on` is given what has been measured, once it is stored.
     Raises `InputError` or `PlanError` before anything is measured, `UnreachableError` when the target does not answer.
     """
     sides = parse_sides(order.model, order.base, order.head, order.engine)
@@ -111,7 +112,7 @@ async def carry_out(home: Home, order: GateOrder, watcher: GateWatcher) -> GateR
     async with open_session(home, plan.targets, trusted_models=trusted) as opened:
         session = await _with_environments(home, sides, opened, watcher)
         plan = await in_thread(with_rungs, plan, sides, session.snapshots[0], binder)
-        wanted = BenchmarkOrder(plan, trusted=order.trusted)
+        wanted = BenchmarkOrder(plan, trusted=order.trusted, send_on=send_on)
         return await _measure(home, wanted, session, binder, watcher, explain=order.explain)
 
 

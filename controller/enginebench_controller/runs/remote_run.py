@@ -49,6 +49,10 @@ Announce = Callable[[Expansion, str | None], Reporter]
 """Told what will run just before it does, and the id of the benchmark it belongs to (None for profiles, which have ids
 of their own); returns who wants to know how it is coming along."""
 
+SendOn = Callable[[str, Sequence[str]], Awaitable[None]]
+"""Given the id of a benchmark and of those of its measurements that have just been stored, while nothing else of their
+device runs: what it starts has ended when it returns. It raises nothing for what goes wrong elsewhere."""
+
 
 @dataclass
 class Bench:
@@ -63,6 +67,7 @@ class Bench:
     reporter: Reporter
     timeout_ns: int
     wait_quiet_ns: int = 0
+    send_on: SendOn | None = None
     lost_targets: dict[str, str] = field(default_factory=dict)
     remembered: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     _locks: defaultdict[tuple[str, str], asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))

@@ -1,5 +1,7 @@
 """`enginebench list`, `show`, `remove`, `export` and `import`: what the store holds."""
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -23,6 +25,7 @@ from enginebench_controller.files.answers import answers_document
 from enginebench_controller.files.benchmarks import benchmark_document, benchmark_list_document
 from enginebench_controller.files.exports.benchmarks import export_benchmarks, import_benchmarks
 from enginebench_controller.files.exports.formats import ExportFormat
+from enginebench_controller.files.exports.log_to import destinations, results_of, send
 from enginebench_controller.files.exports.measurements import export_measurements
 from enginebench_controller.files.exports.profiles import export_profiles
 from enginebench_controller.files.gates import gate_document
@@ -130,16 +133,28 @@ def export(
     form: ExportForm = ExportFormat.JSON,
     output: Output = None,
     force: Force = False,
+    log_to: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--log-to",
+            metavar="WHERE",
+            help="Write nothing, and send measurements to mlflow:URI, otlp:URL or wandb. Repeatable.",
+        ),
+    ] = None,
 ) -> None:
     """Export benchmarks or profiles: as JSON that `import` reads back, or for other programs.
 
     Unknown values are null, empty or left out, never 0. A single measurement has the formats of numbers, too.
     """
+    if log_to and (output is not None or form is not ExportFormat.JSON):
+        raise InputError("--log-to sends results and writes no file: leave --format and --output out")
     store = default_home().store
     found = find_subjects(store, names)
     if found.also:
         remark(f"note: {found.also}")
-    if found.profiles:
+    if log_to:
+        _send(store, found, log_to)
+    elif found.profiles:
         profiles = list({one.id: one for one in found.profiles}.values())
         print_export(export_profiles(profiles, store.peaks(), form, output, force=force), output)
     elif form is ExportFormat.JSON and found.benchmarks:
@@ -150,6 +165,25 @@ def export(
         print_export(export_measurements(store, measurements, judged, form, output, force=force), output)
         if not judged:
             remark(judged.sentence)
+
+
+def _send(store: Store, found: Subjects, log_to: Sequence[str]) -> None:
+    """Send measurements to all that `--log-to` names. Raises `InputError` where not all have arrived."""
+    if found.profiles:
+        raise InputError("--log-to sends measurements, and these are profiles; `--format` writes those")
+    wanted = destinations(log_to)
+    measurements, judged = _judged(store, found)
+    ids, benchmarks = {one.id for one in measurements}, dict.fromkeys(one.benchmark_id for one in measurements)
+    results = [result for benchmark in benchmarks for result in results_of(store, benchmark, ids)]
+    problems = []
+    for one in wanted:
+        came = asyncio.run(send(one, results))
+        remark(f"{one} has {len(came.arrived)} of {len(results)} measurements")
+        problems += [f"{one}: {came.problem}"] if came.problem else []
+    if problems:
+        raise InputError("\n".join(problems))
+    if not judged:
+        remark(judged.sentence)
 
 
 def _judged(store: Store, found: Subjects) -> tuple[list[Measurement], Soundness]:

@@ -8,10 +8,11 @@ import typer
 
 from enginebench_controller.cli import completion
 from enginebench_controller.cli.console import plain, print_json, print_table, remark, stdout
-from enginebench_controller.cli.options import Json, TrustModels
+from enginebench_controller.cli.options import Json, LogTo, TrustModels
 from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import remind, watching
 from enginebench_controller.errors import InputError
+from enginebench_controller.files.exports.log_to import live_log
 from enginebench_controller.files.gates import gate_document, gate_markdown
 from enginebench_controller.files.junit import gate_junit
 from enginebench_controller.files.new_file import new_file
@@ -84,6 +85,7 @@ def gate(
     markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a comment for a pull request.")] = None,
     junit_file: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+    log_to: LogTo = None,
     json: Json = False,
 ) -> None:
     """Say whether head is worse than base, within a budget: worse, pass or cannot tell.
@@ -126,8 +128,9 @@ def gate(
     )
     home = default_home()
     remind(home)
+    send_on = asyncio.run(live_log(home.store, log_to, remark))
     with watching() as watcher:
-        result = run_gate(home, order, watcher)
+        result = run_gate(home, order, watcher, send_on)
     if markdown is not None:
         _write(markdown, gate_markdown(result), force=force)
     if junit_file is not None:

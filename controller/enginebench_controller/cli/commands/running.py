@@ -17,6 +17,7 @@ from enginebench_controller.cli.console import concluded, print_answers, print_j
 from enginebench_controller.cli.options import (
     BenchmarkName,
     Json,
+    LogTo,
     Notes,
     TrustAgain,
     TrustModels,
@@ -28,6 +29,7 @@ from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.files.answers import answers_document
 from enginebench_controller.files.benchmarks import benchmark_document
 from enginebench_controller.files.documents import head
+from enginebench_controller.files.exports.log_to import live_log
 from enginebench_controller.home import HOME_VARIABLE, Home, default_home
 from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.plan.expand import Case, Expansion
@@ -199,6 +201,7 @@ def run(
     watch: Annotated[
         bool, typer.Option("--watch", help="Meanwhile show a table of what runs and what has finished.")
     ] = False,
+    log_to: LogTo = None,
     json: Json = False,
     notes: Notes = False,
 ) -> None:
@@ -210,18 +213,24 @@ def run(
     elif dry_run:
         show_expansion(asyncio.run(plan_only(default_home(), BenchmarkOrder(plan))), as_json=json)
     else:
-        _carry_out(default_home(), BenchmarkOrder(plan, trusted=trust), as_json=json, notes=notes, watch=watch)
+        home = default_home()
+        send_on = asyncio.run(live_log(home.store, log_to, remark))
+        order = BenchmarkOrder(plan, trusted=trust, send_on=send_on)
+        _carry_out(home, order, as_json=json, notes=notes, watch=watch)
 
 
 def rerun(
     benchmark: BenchmarkName,
     trust: TrustAgain = False,
+    log_to: LogTo = None,
     json: Json = False,
     notes: Notes = False,
 ) -> None:
     """Run a benchmark again: a new one, linked to the old, with the very same model versions."""
     home = default_home()
-    _carry_out(home, order_again(home.store.benchmark(benchmark), trusted=trust), as_json=json, notes=notes)
+    order = order_again(home.store.benchmark(benchmark), trusted=trust)
+    order = replace(order, send_on=asyncio.run(live_log(home.store, log_to, remark)))
+    _carry_out(home, order, as_json=json, notes=notes)
 
 
 def demo(json: Json = False, notes: Notes = False) -> None:

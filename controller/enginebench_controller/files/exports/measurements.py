@@ -1,4 +1,4 @@
-"""Measurements for programs that watch numbers: GitHub Action Benchmark, Bencher, Apache Otava, OpenMetrics.
+"""Measurements for programs that watch numbers: GitHub Action Benchmark, Bencher, Apache Otava, OpenMetrics, trackers.
 
 A number keeps its name from run to run, so that it has a history there: the name says what was asked for, never a
 version or an id. What is not known is left out, never 0. The formats are those of
@@ -24,6 +24,7 @@ from pathlib import Path
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.csv_tables import cell
 from enginebench_controller.files.exports.formats import ExportFormat
+from enginebench_controller.files.exports.sending import Point
 from enginebench_controller.files.new_file import kept
 from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.records import Hint, Interval, LatencySummary, Measurement
@@ -40,19 +41,23 @@ _MOST_NAMED = 8
 
 @dataclass(frozen=True)
 class _Unit:
-    """A unit in words, and as OpenMetrics has it: its base unit, and how many of this make one of those."""
+    """A unit in words and as our names end with it; its base unit as OpenMetrics and as UCUM have it, and how many of
+    this make one of those.
+    """
 
     words: str
+    suffix: str
     base: str
+    code: str
     in_base: float = 1
 
 
-_NS = _Unit("ns", "seconds", 1e9)
-_BYTES = _Unit("bytes", "bytes")
-_JOULES = _Unit("J", "joules")
-_RATE = _Unit("items/s", "items_per_second")
-_SHARE = _Unit("", "ratio")
-_COUNT = _Unit("", "")
+_NS = _Unit("ns", "ns", "seconds", "s", 1e9)
+_BYTES = _Unit("bytes", "bytes", "bytes", "By")
+_JOULES = _Unit("J", "j", "joules", "J")
+_RATE = _Unit("items/s", "items_per_s", "items_per_second", "{item}/s")
+_SHARE = _Unit("", "share", "ratio", "1")
+_COUNT = _Unit("", "", "", "1")
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,11 @@ class Told:
         """As one text: "resnet50 on onnxruntime (target=local, device=CPU, batch=1, …)"."""
         (_, model), (_, engine), *rest = self.labels.items()
         return f"{model} on {engine} ({', '.join(f'{name}={value}' for name, value in rest)})"
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """Its numbers and the ends of their intervals, each by itself, and what tells how much they are worth."""
+        return tuple(_points((*self.numbers, *_circumstances(self.measurement))))
 
 
 def export_measurements(
@@ -168,19 +178,27 @@ def to_openmetrics(measurements: Sequence[Told]) -> str:
     """
     families: dict[str, list[str]] = {}
     for one in measurements:
-        for number in (*one.numbers, *_circumstances(one.measurement)):
-            for end, value in _with_ends(number):
-                unit = number.unit.base
-                name = "_".join(filter(None, ("enginebench", _snake(number.name), end, unit)))
-                head = [f"# TYPE {name} gauge", *([f"# UNIT {name} {unit}"] if unit else [])]
-                family = families.setdefault(name, [*head, f"# HELP {name} {number.meaning}{_OF_ENDS[end]}"])
-                family.append(f"{name}{_braced(one.labels)} {value / number.unit.in_base!r}")
+        for point in (*one.points, *_points(_began(one.measurement))):
+            unit = point.base
+            name = "_".join(filter(None, ("enginebench", point.name, unit)))
+            head = [f"# TYPE {name} gauge", *([f"# UNIT {name} {unit}"] if unit else [])]
+            family = families.setdefault(name, [*head, f"# HELP {name} {point.meaning}"])
+            family.append(f"{name}{_braced(one.labels)} {point.base_value!r}")
     info = [f"enginebench_measurement_info{_braced({**one.labels, **one.evidence})} 1" for one in measurements]
     lines = [line for family in families.values() for line in family]
     return "\n".join([*lines, "# TYPE enginebench_measurement info", *info, "# EOF", ""])
 
 
 _OF_ENDS = {"": "", "low": "; lower end of its 95 % interval", "high": "; upper end of its 95 % interval"}
+
+
+def _points(numbers: Iterable[_Number]) -> Iterator[Point]:
+    for number in numbers:
+        unit = number.unit
+        for end, value in _with_ends(number):
+            name = "_".join(filter(None, (_snake(number.name), end)))
+            meaning = f"{number.meaning}{_OF_ENDS[end]}"
+            yield Point(name, meaning, value, unit.suffix, value / unit.in_base, unit.base, unit.code)
 
 
 def _with_ends(number: _Number) -> Iterator[tuple[str, float]]:
@@ -275,7 +293,11 @@ def _circumstances(measurement: Measurement) -> Iterator[_Number]:
         yield from _known("processes", "Processes behind the statistics", _COUNT, len(measurement.processes))
     disturbed = summarize_evidence(measurement.blocks).disturbed_share
     yield from _known("disturbed", "Share of the time in which others disturbed it", _SHARE, disturbed)
-    yield from _known("started-timestamp", "When it began, since 1970", _NS, measurement.started_at_unix_ns)
+
+
+def _began(measurement: Measurement) -> tuple[_Number, ...]:
+    """For who has no other place for an instant."""
+    return _known("started-timestamp", "When it began, since 1970", _NS, measurement.started_at_unix_ns)
 
 
 def _known(

@@ -1,0 +1,199 @@
+"""Results sent on to where others watch numbers, as they are measured or later: `--log-to`.
+
+Each goes by a process of its own, sending.py, which has ended before anything else is measured.
+"""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import sys
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from urllib.parse import urlsplit
+
+from enginebench_controller.errors import EnginebenchError, InputError
+from enginebench_controller.files.benchmarks import benchmark_document
+from enginebench_controller.files.exports import sending
+from enginebench_controller.files.exports.measurements import Told, told
+from enginebench_controller.files.exports.sending import Order, Result, Tracker
+from enginebench_controller.store.store import Store
+from enginebench_controller.verdicts.soundness import soundness
+
+_FORMS = "mlflow:URI, otlp:URL or wandb"
+_LIBRARIES = {Tracker.MLFLOW: "mlflow", Tracker.OTLP: "opentelemetry.proto", Tracker.WANDB: "wandb"}
+_METRICS = "/v1/metrics"
+_LIMIT_S, _LIMIT_OF_ONE_S = 60, 10
+"""How long a tracker may take: to be reached, where it may first make its tables, and for each result."""
+
+
+@dataclass(frozen=True)
+class Destination:
+    """Where results are sent on to. As a text it has no secrets."""
+
+    tracker: Tracker
+    address: str
+
+    def __str__(self) -> str:
+        return _without_secrets(":".join(filter(None, (self.tracker, self.address))))
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """What came of sending: the ids of those that arrived, and why others did not; "" where all did."""
+
+    arrived: tuple[str, ...]
+    problem: str
+
+
+class LiveLog:
+    """Sends on what is stored. A destination that fails is told once and then left alone: the results are stored."""
+
+    def __init__(self, store: Store, destinations: Sequence[Destination], tell: Callable[[str], object]) -> None:
+        self._store = store
+        self._destinations = list(destinations)
+        self._tell = tell
+
+    async def __call__(self, benchmark_id: str, ids: Collection[str]) -> None:
+        """Send these measurements of a benchmark on, to all destinations at once. See `remote_run.SendOn`."""
+        asked = tuple(self._destinations)
+        if not asked:
+            return
+        try:
+            results = await asyncio.to_thread(results_of, self._store, benchmark_id, ids)
+            came = await asyncio.gather(*(send(one, results) for one in asked))
+        except (EnginebenchError, OSError) as error:  # a store that others hold, no process to be had
+            came = [Delivery((), str(error)) for _ in asked]
+        for one, delivery in zip(asked, came, strict=True):
+            if delivery.problem:
+                self._destinations.remove(one)
+                self._tell(
+                    f"{one} takes no more results: {delivery.problem}. They are stored all the same; later, "
+                    f"`enginebench export {benchmark_id} --log-to {one}` sends them"
+                )
+
+
+def destinations(said: Sequence[str]) -> tuple[Destination, ...]:
+    """What `--log-to` names, each once. Raises `InputError` for what is none, and where its library is missing."""
+    found = tuple(dict.fromkeys(map(_destination, said)))
+    for one in found:
+        if not _is_installed(_LIBRARIES[one.tracker]):
+            raise InputError(f"--log-to {one} needs a library: pip install 'enginebench[{one.tracker}]'")
+    return found
+
+
+def _destination(text: str) -> Destination:
+    word, _, address = text.partition(":")
+    shown = _without_secrets(text)
+    if word not in set(Tracker):
+        raise InputError(f"--log-to {shown!r} names no tracker: write {_FORMS}")
+    if word == Tracker.WANDB:
+        if address:
+            raise InputError(f"--log-to {shown!r} is to be wandb alone; its project is set by WANDB_PROJECT")
+        return Destination(Tracker.WANDB, "")
+    if not address:
+        raise InputError(f"--log-to {shown!r} says not where to: write {_FORMS}")
+    if word == Tracker.OTLP:
+        return Destination(Tracker.OTLP, _receiver(address, shown))
+    if re.fullmatch(r"[\w.-]+:\d+(/.*)?", address):
+        raise InputError(f"--log-to {shown!r} is no URI: write mlflow:http://{address}")
+    return Destination(Tracker.MLFLOW, address)
+
+
+def _receiver(url: str, shown: str) -> str:
+    """The address that metrics are posted to. As OTLP has it, a URL without it is what it is put behind."""
+    try:
+        parts = urlsplit(url)
+        is_good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # a port that is none
+        is_good = False
+    if not is_good:
+        raise InputError(f"--log-to {shown!r} is no URL of a receiver: write otlp:http://HOST:4318")
+    path = parts.path.rstrip("/")
+    return parts._replace(path=path if path.endswith(_METRICS) else path + _METRICS).geturl()
+
+
+def _without_secrets(text: str) -> str:
+    return re.sub(r"//[^/@]*@", "//***@", text)
+
+
+def _is_installed(module: str) -> bool:
+    with suppress(ModuleNotFoundError):  # of the package that it is in
+        return find_spec(module) is not None
+    return False
+
+
+async def check(wanted: Sequence[Destination]) -> None:
+    """Raise `InputError` for a destination that would take nothing as things are."""
+    for one, came in zip(wanted, await asyncio.gather(*(send(one, ()) for one in wanted)), strict=True):
+        if came.problem:
+            raise InputError(f"--log-to {one} would take no results: {came.problem}. Mend that, or leave it out")
+
+
+async def live_log(store: Store, said: Sequence[str] | None, tell: Callable[[str], object]) -> LiveLog | None:
+    """What sends results on to all that `--log-to` names; None where it names nothing. Raises as `check` does."""
+    wanted = destinations(said or ())
+    await check(wanted)
+    return LiveLog(store, wanted, tell) if wanted else None
+
+
+def results_of(store: Store, benchmark_id: str, ids: Collection[str]) -> tuple[Result, ...]:
+    """These measurements as trackers take them, judged and named among all that their benchmark has so far."""
+    benchmark, made, models = store.benchmark(benchmark_id), store.measurements(benchmark_id), store.models()
+    document = benchmark_document(benchmark, made, store.benchmark_snapshots(benchmark_id), models, answers=())
+    described = {one["id"]: json.dumps({**document, "measurements": [one]}) for one in document["measurements"]}
+    judged = soundness(made, models)
+    return tuple(_result(one, described[one.measurement.id]) for one in told(made, judged) if one.measurement.id in ids)
+
+
+def _result(one: Told, document: str) -> Result:
+    measured = one.measurement
+    return Result(
+        id=measured.id,
+        benchmark_id=measured.benchmark_id,
+        name=one.name,
+        status=measured.status.value,
+        started_at_unix_ns=measured.started_at_unix_ns,
+        labels=one.labels,
+        evidence=one.evidence,
+        points=one.points,
+        document=document,
+    )
+
+
+async def send(destination: Destination, results: Sequence[Result]) -> Delivery:
+    """Send results, in a process that has ended on return, with all that it started; also where this is cancelled.
+
+    Without results it is only asked whether they would be taken. Never raises for what goes wrong there.
+    """
+    limit_s = _LIMIT_S + _LIMIT_OF_ONE_S * len(results)
+    order = Order(destination.tracker, destination.address, limit_s, tuple(results))
+    # -P: what lies in the current folder is no module of ours.
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", sending.__name__),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        start_new_session=True,  # Ctrl-C is for who started it
+    )
+    try:
+        async with asyncio.timeout(limit_s):
+            said, _ = await process.communicate(json.dumps(asdict(order)).encode())
+    except TimeoutError:
+        return Delivery((), f"it did not answer within {limit_s} s")
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+    return _delivery(destination, process.returncode, said.decode(errors="replace").splitlines())
+
+
+def _delivery(destination: Destination, code: int | None, lines: Sequence[str]) -> Delivery:
+    if code == 0:
+        return Delivery(tuple(lines), "")
+    if code == 1 and lines:
+        return Delivery(tuple(lines[:-1]), _without_secrets(lines[-1]))
+    return Delivery(tuple(lines), f"what sends to {destination.tracker} ended with {code}")

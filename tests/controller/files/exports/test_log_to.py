@@ -1,0 +1,236 @@
+"""`--log-to`: what names a tracker, what is told where one takes no results, and what arrives at a receiver of OTLP."""
+
+import asyncio
+import json
+import re
+import threading
+from pathlib import Path
+
+import pytest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
+
+import invented
+from enginebench_controller.errors import InputError
+from enginebench_controller.files.exports import log_to
+from enginebench_controller.files.exports.log_to import Destination, LiveLog, check, destinations, results_of, send
+from enginebench_controller.files.exports.sending import Tracker
+from enginebench_controller.records import Status
+from enginebench_controller.store.store import Store
+from printed import check_document
+from receiver import receiving
+
+
+@pytest.fixture
+def store(tmp_path):
+    """With a measurement that has numbers, one that is like it, one that failed, and one with an odd name."""
+    store = Store(tmp_path / "results.duckdb")
+    store.add_benchmark(invented.benchmark(), [invented.snapshot()])
+    store.add_measurement(invented.measured("m1", iterations=700, noisy=True))
+    store.add_measurement(invented.failed("m2"))
+    store.add_measurement(invented.measured("m3", engine="odd", model_name='ünï "q"\n=1/2'))
+    store.add_measurement(invented.failed("m4", engine="stopped", status=Status.CANCELLED, failure=None))
+    return store
+
+
+@pytest.fixture
+def results(store):
+    return results_of(store, "b0000001", {"m1", "m2", "m3", "m4"})
+
+
+@pytest.fixture
+def receiver():
+    with receiving() as receiver:
+        yield receiver
+
+
+@pytest.fixture
+def nobody():
+    """Where nobody listens any more."""
+    with receiving() as gone:
+        pass
+    return at(gone)
+
+
+def at(receiver):
+    return Destination(Tracker.OTLP, f"{receiver.url}/v1/metrics")
+
+
+def children():
+    return {one for task in Path("/proc/self/task").iterdir() for one in (task / "children").read_text().split()}
+
+
+def delivered(*arguments):
+    return asyncio.run(send(*arguments))
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ("http://host:5000", "'http://host:5000' names no tracker: write mlflow:URI, otlp:URL or wandb"),
+        ("", "'' names no tracker"),
+        ("MLFLOW:x", "'MLFLOW:x' names no tracker"),
+        ("mlflow", "'mlflow' says not where to"),
+        ("mlflow:", "'mlflow:' says not where to"),
+        ("otlp:", "'otlp:' says not where to"),
+        ("mlflow:host:5000", "'mlflow:host:5000' is no URI: write mlflow:http://host:5000"),
+        ("otlp:host:4318", "'otlp:host:4318' is no URL of a receiver: write otlp:http://HOST:4318"),
+        ("otlp:grpc://host:4317", "is no URL of a receiver"),
+        ("otlp:http://", "is no URL of a receiver"),
+        ("otlp:http://host:99999", "is no URL of a receiver"),
+        ("wandb:project", "'wandb:project' is to be wandb alone; its project is set by WANDB_PROJECT"),
+        ("logs:http://me:secret@host", r"'logs:http://\*\*\*@host' names no tracker"),
+    ],
+)
+def test_what_names_no_tracker_is_a_sentence(said, sentence):
+    with pytest.raises(InputError, match=f"^--log-to .*{sentence}"):
+        destinations([said])
+
+
+@pytest.mark.parametrize("said", ["mlflow:http://host:5000", "otlp:http://host:4318", "wandb"])
+def test_a_library_that_is_missing_is_named_with_its_extra(said, monkeypatch):
+    monkeypatch.setattr(log_to, "find_spec", lambda _: None)
+    extra = said.partition(":")[0]
+    with pytest.raises(InputError, match=re.escape(f"needs a library: pip install 'enginebench[{extra}]'")):
+        destinations([said])
+
+
+def test_a_receiver_gets_metrics_where_otlp_has_them_and_each_destination_stands_once():
+    said = [
+        "otlp:http://host",
+        "otlp:https://host/otlp/",
+        "otlp:http://host/v1/metrics",
+        "otlp:http://host:4318/v1/metrics/",
+    ]
+    assert [one.address for one in destinations(said)] == [
+        "http://host/v1/metrics",
+        "https://host/otlp/v1/metrics",
+        "http://host:4318/v1/metrics",
+    ]
+
+
+def test_secrets_of_an_address_are_not_shown():
+    (one,) = destinations(["otlp:http://me:secret@host:4318"])
+    assert str(one) == "otlp:http://***@host:4318/v1/metrics" and "secret" in one.address
+
+
+def test_every_number_arrives_with_its_unit_and_the_ends_of_its_interval(receiver, store, results):
+    assert delivered(at(receiver), results) == log_to.Delivery(("m1", "m2", "m3", "m4"), "")
+    stored = store.measurement("m1")
+
+    median, interval = receiver.named("latency")["fake"], stored.latency.median_interval
+    assert (median.unit, median.description) == ("s", "Median latency of an inference")
+    assert median.value == stored.latency.median_ns / 1e9
+    assert receiver.named("latency_low")["fake"].value == interval.low / 1e9
+    assert receiver.named("latency_high")["fake"].value == interval.high / 1e9
+    rate = receiver.named("throughput")["fake"]
+    assert (rate.unit, rate.value) == ("{item}/s", stored.throughput_items_per_s)
+    memory = receiver.named("peak_memory")["fake"]
+    assert (memory.unit, memory.value) == ("By", stored.peak_rss_bytes)
+    assert receiver.named("latency_p99")["fake"].value == stored.latency.percentile_ns(99) / 1e9
+    assert {one.time_unix_ns for one in receiver.named("latency").values()} == {invented.CREATED_NS}
+    assert median.attributes == {
+        "model": "invented",
+        "engine": "fake",
+        "target": "local",
+        "device": "CPU",
+        "batch": "1",
+        "cores": "2",
+        "precision": "f32",
+        "load": "sync",
+    }
+
+
+def test_what_is_unknown_does_not_arrive_and_what_failed_has_its_evidence_only(receiver, results):
+    delivered(at(receiver), results)
+    assert not receiver.named("energy") and not receiver.named("latency_p99_low")
+    assert "fake-broken" not in receiver.named("latency") and "stopped" not in receiver.named("latency")
+    told = {engine: one.attributes for engine, one in receiver.named("measurement").items()}
+    assert (told["fake-broken"]["status"], told["fake-broken"]["failure"]) == ("failed", "crashed")
+    assert told["stopped"]["status"] == "cancelled" and "failure" not in told["stopped"]
+    assert told["fake"] | {"measurement_id": "m1", "engine_version": "1.0", "status": "ok"} == told["fake"]
+    assert told["odd"]["model"] == 'ünï "q"\n=1/2'
+
+
+def test_who_sends_is_not_told(receiver, results, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "api-key=a%20b,x=y")
+    delivered(at(receiver), results[:1])
+    told = "".join(map(repr, [*receiver.gauges, *receiver.headers]))
+    assert str(tmp_path) not in told and str(log_to.__file__) not in told
+    headers = {name.lower(): value for name, value in receiver.headers[0].items()}
+    assert headers | {"api-key": "a b", "x": "y"} == headers
+
+
+def test_a_destination_is_asked_before_it_gets_anything(receiver):
+    asyncio.run(check([at(receiver)]))
+    assert receiver.paths == ["/v1/metrics"] and not receiver.gauges
+
+
+def test_what_cannot_be_reached_or_is_no_receiver_is_a_sentence(receiver, nobody):
+    with pytest.raises(
+        InputError, match=r"^--log-to otlp:http://127.* would take no results: Connection refused\. Mend"
+    ):
+        asyncio.run(check([nobody]))
+    receiver.answer = b"<html>"
+    with pytest.raises(InputError, match="what answers there is no receiver of OTLP over HTTP"):
+        asyncio.run(check([at(receiver)]))
+    receiver.status = 404
+    with pytest.raises(InputError, match=r"it answers with HTTP 404 \(Not Found\)"):
+        asyncio.run(check([at(receiver)]))
+
+
+def test_points_that_a_receiver_rejects_are_told(receiver, results):
+    refusal = ExportMetricsServiceResponse()
+    refusal.partial_success.rejected_data_points = 3
+    refusal.partial_success.error_message = "too old"
+    receiver.answer = refusal.SerializeToString()
+    assert delivered(at(receiver), results) == log_to.Delivery((), "it rejects points: too old")
+
+
+def test_a_destination_that_fails_is_told_once_and_the_other_goes_on(receiver, store, nobody):
+    said = []
+    live = LiveLog(store, [nobody, at(receiver)], said.append)
+    for ids in (["m1"], ["m2", "m3"]):
+        asyncio.run(live("b0000001", ids))
+    assert said == [
+        f"{nobody} takes no more results: Connection refused. They are stored all the same; later, "
+        f"`enginebench export b0000001 --log-to {nobody}` sends them"
+    ]
+    assert receiver.named("measurement").keys() == {"fake", "fake-broken", "odd"}
+
+
+def test_results_that_cannot_be_read_harm_nothing(receiver, store):
+    said = []
+    live = LiveLog(store, [at(receiver)], said.append)
+    asyncio.run(live("nothing", ["m1"]))
+    assert len(said) == 1 and "no benchmark" in said[0] and not receiver.gauges
+
+
+def test_what_hangs_ends_with_its_time_and_leaves_no_process(receiver, results, monkeypatch):
+    receiver.stalls = threading.Event()
+    monkeypatch.setattr(log_to, "_LIMIT_S", 2)
+    monkeypatch.setattr(log_to, "_LIMIT_OF_ONE_S", 0)
+    before = children()
+    try:
+        assert delivered(at(receiver), results).problem == "it did not answer within 2 s"
+        assert children() == before
+    finally:
+        receiver.stalls.set()
+
+
+def test_equal_measurements_and_wrong_outputs_are_told_among_all_of_their_benchmark(store):
+    for place, shift in enumerate((0, 0, 0.5)):
+        outputs = (invented.outputs(shift=shift),)
+        store.add_measurement(invented.measured(f"o{place}", engine=f"e{place}", captured_outputs=outputs))
+    store.add_measurement(invented.measured("m5"))
+    (again,) = results_of(store, "b0000001", {"m5"})
+    assert again.labels["number"] == "2" and again.name.endswith("number=2)")
+    (odd,) = results_of(store, "b0000001", {"o2"})
+    assert "wrong_outputs" in odd.evidence
+
+
+def test_the_document_is_that_of_the_benchmark_with_one_measurement(results):
+    for one in results:
+        document = json.loads(one.document, parse_constant=pytest.fail)
+        check_document("benchmark", document)
+        assert [described["id"] for described in document["measurements"]] == [one.id]
