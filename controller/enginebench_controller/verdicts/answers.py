@@ -6,7 +6,7 @@ precision, options, streams or hint, and are called by what differs.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
@@ -94,6 +94,16 @@ class Answer:
         """The whole answer, a line each: the sentence, the command that would tell, the remarks."""
         command = (f"{self.advice}: {self.command}",) if self.command else ()
         return (self.sentence, *command, *self.remarks)
+
+
+def contested(answers: Iterable[Answer]) -> frozenset[str]:
+    """The ids of measurements of which the answers do not tell that one of them is faster than all others."""
+    return frozenset(
+        place.measurement_id
+        for answer in answers
+        for place in answer.places
+        if answer.places[1:] and any(one.standing is not Standing.SLOWER for one in answer.places[1:])
+    )
 
 
 def answers_within(

@@ -27,7 +27,7 @@ from enginebench_controller.records import (
     ReadbackSource,
 )
 from enginebench_controller.records.run import BlockLatency
-from enginebench_controller.verdicts.answers import AnswerOutcome, RankMetric, answers_across, answers_within
+from enginebench_controller.verdicts.answers import AnswerOutcome, RankMetric, answers_across, answers_within, contested
 from enginebench_controller.verdicts.pairing import compare_pairs, pairs_across, pairs_within, planned_processes
 
 PROCESSES, BLOCKS = 6, 8
@@ -208,6 +208,14 @@ def test_the_command_waits_for_quiet_whatever_the_first_one_did():
     members = [member(name, ms, spread=0.2) for name, ms in (("a", 4.0), ("b", 4.1))]
     (answer,) = answered(*members, plan=PLAN | {"wait_quiet": "0s", "retry_noisy": False})
     assert "--wait-quiet" not in answer.command and "--keep-noisy" not in answer.command
+
+
+def test_who_may_be_as_good_as_the_fastest_is_contested():
+    ranked = answered(member("torch", 6.8), member("openvino", 4.0))
+    alike = answered(member("a", 4.0), member("b", 4.001), member("c", 9.0))
+    unsure = answered(*(member(name, ms, spread=0.2) for name, ms in (("d", 4.0), ("e", 4.1))))
+    assert contested(ranked) == frozenset()
+    assert contested((*alike, *unsure)) == {place.measurement_id for one in (*alike, *unsure) for place in one.places}
 
 
 def test_ends_that_may_lie_anywhere_are_told_as_that():

@@ -8,7 +8,16 @@ from enginebench_controller.records import Configuration, Status
 from enginebench_controller.stats.scaling import Quantity
 from enginebench_ui.pages.benchmark.shapes.figures import Lens
 from enginebench_ui.pages.benchmark.shapes.lines import labelled, lines_of
-from enginebench_ui.pages.benchmark.shapes.matrix import ABSENT, BEST, FAILED, UNSURE, WRONG, matrix_cells, matrix_html
+from enginebench_ui.pages.benchmark.shapes.matrix import (
+    ABSENT,
+    BEST,
+    FAILED,
+    OPEN,
+    UNSURE,
+    WRONG,
+    matrix_cells,
+    matrix_html,
+)
 from enginebench_ui.pages.benchmark.shapes.whole import default_base
 
 
@@ -54,6 +63,12 @@ def test_what_cannot_be_trusted_is_never_the_best():
         ("broken", 1): FAILED,
     }
     assert default_base(shown, {"m1": "they differ"}).first.engine.name == "sound"
+
+
+def test_a_best_that_the_answer_cannot_tell_is_marked_as_that():
+    shown = lines(measured("m1", "slow", 4.0), measured("m2", "quick", 3.9))
+    found = matrix_cells(shown, Quantity.ITEMS_PER_S, Lens(open={"m1", "m2"}))
+    assert sorted(one.sign for one in found.values()) == ["", OPEN]
 
 
 def test_models_are_no_rivals_of_each_other():

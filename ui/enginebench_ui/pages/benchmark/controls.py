@@ -7,6 +7,7 @@ import streamlit as st
 
 from enginebench_controller.errors import InputError
 from enginebench_controller.stats.scaling import Quantity
+from enginebench_controller.verdicts.answers import contested
 from enginebench_ui.pages.benchmark import stored as kept
 from enginebench_ui.pages.benchmark.shapes.figures import UNITS, CellRemark, Lens, Statistic
 from enginebench_ui.pages.benchmark.shapes.lines import GridCell, Line, LineLook, looks
@@ -116,7 +117,8 @@ def choose_cell(benchmark: WholeBenchmark) -> None:
         )
         show_steps("cell", cells, chosen, _choose)
     looks = reading.engine_looks().of_series((line.key, line.first.engine.name) for line in lines)
-    drawn = matrix_html(lines, quantity, Lens(problems=benchmark.problems), looks, chosen)
+    lens = Lens(problems=benchmark.problems, open=contested(reading.answers(benchmark.id)))
+    drawn = matrix_html(lines, quantity, lens, looks, chosen)
     matrix = st.components.v2.component("enginebench_matrix", html='<div class="matrix"></div>', css=CSS, js=JS)
     matrix(data=drawn, key=_MATRIX, on_cell_change=_cell_pressed)
 

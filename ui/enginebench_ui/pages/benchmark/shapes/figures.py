@@ -1,6 +1,6 @@
 """The three figures of a measurement, ms/item, ms/batch and items/s, each with its interval, by median or mean."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -21,12 +21,14 @@ class Statistic(StrEnum):
 class Lens:
     """How measurements are looked at, and what is known of them beyond their own records, by measurement id.
 
-    `means` are the intervals of mean latencies, unknown where none is there; `problems` say what is wrong with outputs.
+    `means` are the intervals of mean latencies, unknown where none is there; `problems` say what is wrong with outputs;
+    `open` are those of which the answers cannot tell that they are the best, or that others are not as good.
     """
 
     statistic: Statistic = Statistic.MEDIAN
     means: Mapping[str, Interval | None] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
+    open: Collection[str] = ()
 
     def remarks(self, measurement: Measurement) -> tuple[str, ...]:
         """All that a reader of a measurement's numbers is to be told."""

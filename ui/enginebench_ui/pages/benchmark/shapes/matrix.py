@@ -16,9 +16,10 @@ from enginebench_ui.pages.benchmark.shapes.figures import UNITS, Lens, figure_of
 from enginebench_ui.pages.benchmark.shapes.lines import GridCell, Line
 from enginebench_ui.shared.text import count_of, number
 
-BEST, UNSURE, WRONG, FAILED, ABSENT = "★", "≈", "≠", "✗", "·"
+BEST, OPEN, UNSURE, WRONG, FAILED, ABSENT = "★", "☆", "≈", "≠", "✗", "·"
 _LEGEND = {
     BEST: "the best of its column that can be trusted",
+    OPEN: "the best, as far as can be told: others may be as good",
     UNSURE: "inconclusive",
     WRONG: "wrong outputs",
     FAILED: "no numbers",
@@ -130,7 +131,9 @@ def _column(rivals: Mapping[str, Measurement], quantity: Quantity, lens: Lens) -
 def _sign(one: Measurement, lens: Lens, *, is_best: bool) -> str:
     if one.id in lens.problems:
         return WRONG
-    return BEST if is_best else UNSURE if one.status is Status.INCONCLUSIVE else ""
+    if is_best:
+        return OPEN if one.id in lens.open else BEST
+    return UNSURE if one.status is Status.INCONCLUSIVE else ""
 
 
 def _headings(places: Sequence[GridCell]) -> str:
