@@ -80,12 +80,29 @@ class BisectOrder(BaseModel):
             return f"{self.package}=={name}"
         return name if self.kind is BisectKind.MODELS else f"{self.engine}:{self.option}={name}"
 
+    def environments(self, search_id: str, place: int) -> Mapping[str, tuple[str, ...]]:
+        """The environments that may be made for a version, with what is asked for beside it; none for the rest.
+
+        Wheels of before 2024-06 were built for NumPy 1 without saying so: with NumPy 2 they cannot be imported, or
+        crash at the first inference. As nothing tells beforehand, that is tried where nothing else works.
+        """
+        if self.kind is not BisectKind.VERSIONS:
+            return {}
+        version = "".join(c if c.isalnum() or c in ".-_" else "-" for c in self.candidates[place])
+        name = f"{prefix(search_id)}{version}"
+        return {name: (), f"{name}-numpy1": ("numpy<2",)}
+
     def side(self, place: int, environment: str | None = None) -> GateSide:
         """What a gate runs for a candidate; of a version, in the environment that was made for it."""
         if self.kind is BisectKind.VERSIONS:
             return GateSide(self.title(place), engine=self.engine, environment=environment)
         said = self.candidates[place] if self.kind is BisectKind.MODELS else self.title(place)
         return parse_sides(self.model, said, said, self.engine)[0]
+
+
+def prefix(search_id: str) -> str:
+    """What the names of all environments begin with that are made for a bisect; nobody else's do."""
+    return f"bisect-{search_id[:8]}-"
 
 
 def make_order(fields: Mapping[str, Any]) -> BisectOrder:

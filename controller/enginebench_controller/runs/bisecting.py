@@ -1,7 +1,7 @@
 """A bisect carried out: an environment for each version as it is needed, gate after gate until there is an answer."""
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -10,22 +10,18 @@ from enginebench_controller.errors import EnginebenchError, InputError
 from enginebench_controller.home import Home
 from enginebench_controller.models.bounded import in_thread
 from enginebench_controller.plan.binding import Binder
-from enginebench_controller.plan.bisect import BisectKind, BisectOrder
+from enginebench_controller.plan.bisect import BisectKind, BisectOrder, prefix
 from enginebench_controller.plan.gate import GateOrder, NeededEnvironment
 from enginebench_controller.plan.plan import LONGEST_BUDGET_NS, GateMetric, Plan, SearchStep, parse_duration_ns
 from enginebench_controller.records import LOCAL_TARGET, AvailableEngine, Search, SearchKind
 from enginebench_controller.runs.gate import GateWatcher, Promised, enough_of, in_session, install, uninstall
 from enginebench_controller.runs.releases import companions, wheel_of
-from enginebench_controller.runs.remote_run import Announce
 from enginebench_controller.runs.resuming import ResumeOrder
 from enginebench_controller.runs.searching import held, new_search, take_up_step
 from enginebench_controller.targets.session import TargetSession, completed, open_session
 from enginebench_controller.verdicts.bisect import Answer, BisectFinding, Purpose, Question
 from enginebench_controller.verdicts.bisect_answer import Asked, BisectAnswer, Replay, answer_of, replay
 from enginebench_controller.verdicts.gate_results import GateResult
-
-OLDER_NUMPY = "numpy<2"
-"""What wheels of before 2024-06 were built for, without saying so: with a newer one they cannot be imported."""
 
 
 class BisectWatcher(GateWatcher, Protocol):
@@ -66,12 +62,12 @@ def bisect(home: Home, order: BisectOrder, watcher: BisectWatcher) -> Search:
     return home.store.search(search.id)
 
 
-def go_on(home: Home, search: Search, watcher: BisectWatcher, announce: Announce, *, trusted: bool) -> Search:
+def go_on(home: Home, search: Search, watcher: BisectWatcher, *, trusted: bool) -> Search:
     """Go on with an interrupted bisect, whose step under way is finished first; returns it with its answer."""
     order = BisectOrder.model_validate(search.order).model_copy(update={"trusted": trusted})
     wish = ResumeOrder(trusted=trusted, enough_of=lambda benchmark_id: enough_of(home, benchmark_id))
     with held(home, search.id):
-        asyncio.run(take_up_step(home, search, wish, announce))
+        asyncio.run(take_up_step(home, search, wish, lambda *_: watcher))
         asyncio.run(_Bisect(home, search, order, watcher).carry_out())
     return home.store.search(search.id)
 
@@ -104,9 +100,9 @@ class _Bisect:
         targets = tuple(self._order.fields.get("targets") or ())
         async with open_session(self._home, targets, trusted_models=trusted) as self._session:
             while not isinstance((done := await in_thread(self._replay)).following, Answer):
-                await self._ask(done.following, done.asked)
+                await self._ask(done.following, done)
             if (result := self._unexplained(done)) is not None:
-                await self._ask(done.asked[-1].question, done.asked[:-1], explaining=result)
+                await self._ask(done.asked[-1].question, done, explaining=result)
                 del self._known[result.benchmark.id]
                 done = await in_thread(self._replay)
         await self._clear(keep=())
@@ -124,16 +120,18 @@ class _Bisect:
         is_asked = done.following.finding is BisectFinding.CULPRIT and self._order.metric is GateMetric.LATENCY
         return last if is_asked and last is not None and last.explanation is None else None
 
-    async def _ask(self, question: Question, asked: Sequence[Asked], explaining: GateResult | None = None) -> None:
-        """Carry out a gate, or note why there is none."""
-        self._watcher.asking(self._order, question, len(asked))
-        await self._clear(keep=self._needed(question, asked))
+    async def _ask(self, question: Question, done: Replay, explaining: GateResult | None = None) -> None:
+        """Carry out a gate, or note why there is none; of one that is there, only look for its layers."""
+        number = len(done.asked) - (explaining is not None)
+        self._watcher.asking(self._order, question, number)
+        await self._clear(keep=self._needed(question, done.asked))
         for place in (question.base, question.head):
-            if (reason := await self._lack_of(place)) is not None:
+            if (reason := await self._lack_of(place, done.broken)) is not None:
                 self._skip(place, reason)
                 return
+        names = [self._environment(place, done.broken) for place in (question.base, question.head)]
         try:
-            await self._gate(question, len(asked), explaining)
+            await self._gate(question, names, number, explaining)
         except InputError as error:  # a version that reads no such model, say; not what failed while it was measured
             if question.purpose is Purpose.ENDS:
                 await self._clear(keep=())
@@ -151,7 +149,9 @@ class _Bisect:
         self._watcher.said(f"{self._order.title(place)} is skipped: {reason}")
         self._home.store.skip_in_search(self._search.id, name, reason)
 
-    async def _gate(self, question: Question, number: int, explaining: GateResult | None) -> None:
+    async def _gate(
+        self, question: Question, environments: Sequence[str | None], number: int, explaining: GateResult | None
+    ) -> None:
         order = self._order
         budget_s = min(parse_duration_ns(order.budget) * question.patience, LONGEST_BUDGET_NS) / 1e9
         gate = GateOrder(
@@ -165,29 +165,26 @@ class _Bisect:
             explain=question.purpose is Purpose.NEIGHBOURS and order.metric is GateMetric.LATENCY,
             trusted=order.trusted,
         )
-        sides = tuple(order.side(one, self._environment(one)) for one in (question.base, question.head))
+        base, head = map(order.side, (question.base, question.head), environments)
         step = SearchStep(id=self._search.id, step=number, title=f"{question.purpose}: {gate.base}, {gate.head}")
         promised = Promised(step, {order.metric: question.difference}, order.digests, explaining)
-        await in_session(self._home, gate, (sides[0], sides[1]), self._session, self._watcher, promised)
+        await in_session(self._home, gate, (base, head), self._session, self._watcher, promised)
 
-    def _environment(self, place: int) -> str | None:
-        """The name of the environment that is made for a version; nobody else's begins so."""
-        if self._order.kind is not BisectKind.VERSIONS:
-            return None
-        version = "".join(c if c.isalnum() or c in ".-_" else "-" for c in self._order.candidates[place])
-        return f"{self._prefix}{version}"
+    def _environment(self, place: int, broken: Mapping[str, str]) -> str | None:
+        """The environment in which a version is run, once it is there."""
+        names = self._order.environments(self._search.id, place)
+        return next((name for name in names if name not in broken and self._has(name)), None)
 
-    @property
-    def _prefix(self) -> str:
-        return f"bisect-{self._search.id[:8]}-"
-
-    async def _lack_of(self, place: int) -> str | None:
+    async def _lack_of(self, place: int, broken: Mapping[str, str]) -> str | None:
         """Why a candidate cannot be run; None once all it needs is there, for which its environment is made."""
-        name = self._environment(place)
-        if name is None or self._has(name):
+        names = self._order.environments(self._search.id, place)
+        if not names or self._environment(place, broken) is not None:
             return None
         reason = ""
-        for more in ((), (OLDER_NUMPY,)):
+        for name, more in names.items():
+            if name in broken:
+                reason = reason or broken[name]
+                continue
             try:
                 await self._install(place, name, more)
             except InputError as error:
@@ -196,10 +193,10 @@ class _Bisect:
                 return None
             reason = reason or self._why_not(name)
             await uninstall(self._home, name)
-        return f"{reason}, with {OLDER_NUMPY} neither"
+        return reason
 
     async def _install(self, place: int, name: str, more: tuple[str, ...]) -> None:
-        """Without the floors of our extras: of what its own metadata ask for, and of what was there in its time."""
+        """Without the floors of our extras: what its own metadata ask for, and what else belongs to its time."""
         order = self._order
         package, version = order.package or order.engine, order.candidates[place]
         told = f"{order.title(place)}{f' with {more[0]}' if more else ''}"
@@ -210,8 +207,7 @@ class _Bisect:
             folder = Path(order.wheels)
             requirement = f"{package} @ {wheel_of(package, version, folder).resolve().as_uri()}"
             variables = {"PIP_FIND_LINKS": str(folder)}
-        names = [one for one in companions(order.engine, package) if not any(each.startswith(one) for each in more)]
-        packages = (requirement, *names, *more)
+        packages = (requirement, *companions(order.engine, package), *more)
         arguments = tuple(word for one in packages for word in ("--package", one))
         wanted = NeededEnvironment(name, arguments, told)
         await uninstall(self._home, name)  # what a kill has left half-made
@@ -236,9 +232,9 @@ class _Bisect:
 
     async def _clear(self, keep: Collection[int]) -> None:
         """Remove the environments that were made for this bisect, but for those of these candidates."""
-        kept = {self._environment(place) for place in keep}
+        kept = {name for place in keep for name in self._order.environments(self._search.id, place)}
         there = {one.environment for one in self._session.snapshots[0].engines}
-        gone = sorted(one for one in there - kept if one.startswith(self._prefix))
+        gone = sorted(one for one in there - kept if one.startswith(prefix(self._search.id)))
         for name in gone:
             await uninstall(self._home, name)
         if gone:

@@ -29,32 +29,43 @@ class Asked:
 
 @dataclass(frozen=True)
 class Replay:
-    """How far a bisect has come: the gates so far, and what follows from them."""
+    """How far a bisect has come: the gates so far, and what follows from them.
+
+    `broken` are the environments in which a version did not run that may do so in another one, each with the reason:
+    those gates count for nothing.
+    """
 
     asked: tuple[Asked, ...]
     following: Question | Answer
+    broken: Mapping[str, str]
 
 
 def replay(home: Home, search: Search, order: BisectOrder, known: dict[str, GateResult | None]) -> Replay:
     """Go through the steps that are stored. `known` keeps results by benchmark, for the next time."""
     stored: dict[int, GateResult] = {}
+    broken: dict[str, str] = {}
+    curable = _curable(search, order)
     for step in home.store.steps_of(search.id):
         if step.id not in known or known[step.id] is None:
             known[step.id] = gate_of(home, step)
-        if (found := known[step.id]) is not None and not _is_void(found):
+        if (found := known[step.id]) is None or _was_ended(found):
+            continue
+        failed = {one.engine.environment: one.failure.message for one in found.measurements.values() if one.failure}
+        broken |= {name: message for name, message in failed.items() if name in curable}
+        if not broken.keys() & failed.keys():
             stored[step.plan["search"]["step"]] = found
     asked: list[Asked] = []
     while True:
         following = decide(len(order.candidates), order.worse_share, [one.look for one in asked])
         if isinstance(following, Answer):
-            return Replay(tuple(asked), following)
+            return Replay(tuple(asked), following, broken)
         head, base = (search.skipped.get(order.candidates[one], "") for one in (following.head, following.base))
         if (result := stored.get(len(asked))) is not None:
             asked.append(Asked(following, look_of(result), result))
         elif head or base:
             asked.append(Asked(following, Look(GateOutcome.CANNOT_TELL, reason=head, base_reason=base)))
         else:
-            return Replay(tuple(asked), following)
+            return Replay(tuple(asked), following, broken)
 
 
 def look_of(result: GateResult) -> Look:
@@ -66,7 +77,13 @@ def look_of(result: GateResult) -> Look:
     return Look(result.outcome, result.is_better, result.judged.decisive.ratio)
 
 
-def _is_void(result: GateResult) -> bool:
+def _curable(search: Search, order: BisectOrder) -> frozenset[str]:
+    """The environments of versions that may run in another one."""
+    names = (tuple(order.environments(search.id, place)) for place in range(len(order.candidates)))
+    return frozenset(name for each in names for name in each[:-1])
+
+
+def _was_ended(result: GateResult) -> bool:
     """Whether somebody ended it: that says nothing of the candidates."""
     failures = [one.failure for one in result.measurements.values() if one.failure is not None]
     return any(one.kind in (FailureKind.CANCELLED, FailureKind.AGENT_LOST) for one in failures)

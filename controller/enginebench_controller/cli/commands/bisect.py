@@ -13,7 +13,7 @@ from enginebench_controller.cli import completion
 from enginebench_controller.cli.console import plain, print_json, print_table, remark, stdout
 from enginebench_controller.cli.options import Json, TrustModels
 from enginebench_controller.cli.plan_options import plan_options
-from enginebench_controller.cli.progress import GateProgress, announcing, remind
+from enginebench_controller.cli.progress import GateProgress, remind
 from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.files.bisects import bisect_document, bisect_markdown
 from enginebench_controller.files.new_file import new_file
@@ -139,8 +139,8 @@ def bisect(
 
 def carry_on(home: Home, search: Search, *, as_json: bool | None, trusted: bool) -> int:
     """See `cli.searches`."""
-    with announcing() as announce, _watching() as watcher:
-        found = go_on(home, search, watcher, announce, trusted=trusted)
+    with _watching() as watcher:
+        found = go_on(home, search, watcher, trusted=trusted)
     return _tell(found, as_json=as_json)
 
 
@@ -251,6 +251,7 @@ class BisectProgress(GateProgress):
 
     def asking(self, order: BisectOrder, question: Question, number: int) -> None:
         """See `BisectWatcher`."""
+        self.forget()
         left = f"{question.left} gates left at most" if question.left > 1 else "the last gate"
         base, head = order.title(question.base), order.title(question.head)
         longer = ", longer than before" if question.patience > 1 else ""
