@@ -14,7 +14,15 @@ from enginebench_controller.plan.bisect import BisectKind, BisectOrder, prefix
 from enginebench_controller.plan.gate import GateOrder, NeededEnvironment
 from enginebench_controller.plan.plan import LONGEST_BUDGET_NS, GateMetric, Plan, SearchStep, parse_duration_ns
 from enginebench_controller.records import LOCAL_TARGET, AvailableEngine, Search, SearchKind
-from enginebench_controller.runs.gate import GateWatcher, Promised, enough_of, in_session, install, uninstall
+from enginebench_controller.runs.gate import (
+    GateWatcher,
+    Promised,
+    added_environments,
+    enough_of,
+    in_session,
+    install,
+    uninstall,
+)
 from enginebench_controller.runs.releases import companions, wheel_of
 from enginebench_controller.runs.resuming import ResumeOrder
 from enginebench_controller.runs.searching import held, new_search, take_up_step
@@ -70,6 +78,13 @@ def go_on(home: Home, search: Search, watcher: BisectWatcher, *, trusted: bool) 
         asyncio.run(take_up_step(home, search, wish, lambda *_: watcher))
         asyncio.run(_Bisect(home, search, order, watcher).carry_out())
     return home.store.search(search.id)
+
+
+async def clear_away(home: Home, search: Search) -> None:
+    """Remove the environments that an interrupted bisect has left."""
+    for name in await added_environments(home):
+        if name.startswith(prefix(search.id)):
+            await uninstall(home, name)
 
 
 def stored_answer(search: Search) -> BisectAnswer | None:

@@ -1,6 +1,7 @@
 """A gate carried out: environments made, a promise, process pairs until the verdict stands, and why; and of alerts."""
 
 import asyncio
+import json
 import os
 import re
 import sys
@@ -320,6 +321,12 @@ async def install(
 async def uninstall(home: Home, name: str) -> None:
     """Remove an environment of the agent of this machine, also one that was never finished; none is fine."""
     await _environment(home, ("remove", name))
+
+
+async def added_environments(home: Home) -> tuple[str, ...]:
+    """The environments of the agent of this machine."""
+    code, said = await _environment(home, ("list", "--json"))
+    return tuple(one["name"] for one in json.loads(said)["environments"]) if code == 0 else ()
 
 
 async def _environment(
