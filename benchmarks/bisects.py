@@ -69,11 +69,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--bisects", type=int, default=120, metavar="N", help="bisects, half with nothing changed")
     parser.add_argument("--live", type=int, metavar="N", help="measure so many, end to end")
+    parser.add_argument("--skip", type=int, default=0, metavar="N", help="with --live: leave out the first so many")
     parser.add_argument("--budget", default="2m", metavar="TIME", help="with --live: of each gate")
     parser.add_argument("--fill", action="store_true", help="put the table into docs/evidence/bisect.md")
     arguments = parser.parse_args()
     part, text = (
-        ("live", live(arguments.live, arguments.budget)) if arguments.live else ("recorded", table(arguments.bisects))
+        ("live", live(arguments.skip, arguments.live, arguments.budget))
+        if arguments.live
+        else ("recorded", table(arguments.bisects))
     )
     print(text)
     if arguments.fill:
@@ -163,10 +166,10 @@ def _row(found: Sequence[Replayed]) -> list[str]:
     return [*shares, f"{median(one.gates for one in found):.0f}", f"{median(one.seconds for one in found) / 60:.1f}"]
 
 
-def live(count: int, budget: str) -> str:
+def live(first: int, count: int, budget: str) -> str:
     """Bisect so many sets of wheels with the cases in turn: what was named, and the layer that explains it."""
     rows = []
-    for number in range(count):
+    for number in range(first, first + count):
         case = LIVE[number % len(LIVE)]
         with tempfile.TemporaryDirectory() as folder:
             rows.append(_live_row(case, Path(folder), budget, number))

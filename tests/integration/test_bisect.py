@@ -164,6 +164,10 @@ def test_versions_are_bisected_over_wheels_in_environments_that_are_gone_afterwa
         ),
         (("--engine", "planted", "--good", "one", "--bad", "1.2", "--wheels", "W"), "--good 'one' is no version"),
         (("--engine", "planted", "--good", "1.0", "--wheels", "W"), "--bad is missing"),
+        (
+            ("--engine", "planted", "--good", "1.0", "--bad", "1.2", "--wheels", "W", "--target", "127.0.0.1:1"),
+            "not on target 127.0.0.1:1: run enginebench there",
+        ),
         (("--options", "fake.latency_us=1,2", "--metric", "speed"), "--metric: 'speed' is not one of latency"),
         (("--options", "fake.latency_us=1,2", "--metric", "size"), "--metric size cannot be bisected"),
         (("--options", "fake.latency_us=1,2", "--budget", "1s"), "--budget 1s is too short for one process pair"),

@@ -45,8 +45,8 @@ def check_target(home: Home, order: BisectOrder) -> None:
     is_elsewhere = set(targets) - {LOCAL_TARGET} or any(one.name == LOCAL_TARGET for one in home.store.targets())
     if order.kind is BisectKind.VERSIONS and is_elsewhere:
         raise InputError(
-            f"versions are bisected on this machine only, where environments can be made for them, not on {targets}: "
-            "run it there, or leave --target out"
+            f"versions are bisected by an agent of this command, which can make environments for them, not on target "
+            f"{', '.join(targets) or LOCAL_TARGET!r}: run enginebench there, or leave --target out"
         )
 
 

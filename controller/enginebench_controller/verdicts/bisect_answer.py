@@ -192,7 +192,7 @@ def answer_of(home: Home, search: Search, order: BisectOrder, done: Replay) -> B
         machine=_machine(home, last.benchmark) if last else {},
         measured=_measured(last) if last else "",
         command=order.command,
-        remarks=_remarks(order, done.asked),
+        remarks=_remarks(search, order, done.asked),
     )
 
 
@@ -217,13 +217,17 @@ def _skipped(order: BisectOrder, asked: Sequence[Asked]) -> dict[str, str]:
     return {order.labels[one.question.head]: one.look.reason for one in told}
 
 
-def _remarks(order: BisectOrder, asked: Sequence[Asked]) -> tuple[str, ...]:
-    """What is wrong with outputs, each time it began."""
+def _remarks(search: Search, order: BisectOrder, asked: Sequence[Asked]) -> tuple[str, ...]:
+    """What is wrong with outputs, and what ran with older packages than the others."""
     told = [
         f"{order.title(one.question.head)} against {order.title(one.question.base)}: {problem}"
         for one in asked
         for problem in (one.result.problems if one.result else ())
     ]
+    ran_in = {one.engine.environment for each in asked if each.result for one in each.result.measurements.values()}
+    for place in range(len(order.candidates)):
+        others = list(order.environments(search.id, place).items())[1:]
+        told += [f"{order.title(place)} ran with {' '.join(more)} only" for name, more in others if name in ran_in]
     return tuple(dict.fromkeys(told))
 
 

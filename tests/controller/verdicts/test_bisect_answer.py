@@ -11,7 +11,7 @@ from enginebench_controller.home import Home
 from enginebench_controller.plan.plan import BASE, CONTROL, HEAD, GateMetric, GateTerms
 from enginebench_controller.records import EngineRef, Failure, FailureKind, Measurement, Status
 from enginebench_controller.verdicts.bisect import Answer, BisectFinding, Purpose, Question
-from enginebench_controller.verdicts.bisect_answer import replay
+from enginebench_controller.verdicts.bisect_answer import answer_of, replay
 
 ORDER = invented_bisects.ORDER
 NEW, OLDER = ORDER.environments(invented_bisects.ID, 0)
@@ -87,3 +87,13 @@ def test_a_candidate_that_was_skipped_is_not_asked_about_again(home: Home) -> No
     found = following(home)
     assert isinstance(found, Answer)
     assert found.reason == "bad came to nothing: no wheel"
+
+
+def test_a_version_that_ran_with_older_packages_only_is_told_so(home: Home) -> None:
+    add_step(home, 0, sides(OLDER, BAD), {HEAD: CRASH})
+    add_step(home, 0, sides(OLDER, ORDER.environments(invented_bisects.ID, 3).popitem()[0]), {HEAD: CRASH})
+    search = home.store.search(invented_bisects.ID)
+    told = answer_of(home, search, ORDER, replay(home, search, ORDER, {}))
+    assert told.finding is BisectFinding.CANNOT_RUN
+    assert "onnxruntime==1.20.0 ran with numpy<2 only" in told.remarks
+    assert told.gates[0].reason == "it crashed"
