@@ -132,14 +132,15 @@ def test_ctrl_c_leaves_a_search_that_can_be_gone_on_with(here: Bench, model: Pat
 def test_versions_are_bisected_over_wheels_in_environments_that_are_gone_afterwards(
     here: Bench, tmp_path: Path
 ) -> None:
-    make_wheels(tmp_path / "wheels", {2: 0.6}, count=4, broken=(1,), layer=3)
+    make_wheels(tmp_path / "wheels", {2: 0.6}, count=3, broken=(1,), layer=3)
     model = layered_model(tmp_path / "layered.onnx")
-    arguments = ("--engine", "planted", "--good", "1.0", "--bad", "1.3", "--wheels", tmp_path / "wheels")
+    arguments = ("--engine", "planted", "--good", "1.0", "--bad", "1.2", "--wheels", tmp_path / "wheels")
     found = here.json("bisect", model, *arguments, "--worse", "20%", "--budget", "40s", timeout=280)
 
     assert (found["finding"], found["suspects"], found["before"]) == ("one_of", ["1.1", "1.2"], "1.0")
     assert "requires a different Python" in found["skipped"]["1.1"]
     assert found["sentence"].startswith("one of 1.1, 1.2 has made it slower: planted 1.2 is ")
+    assert found["layers"][0]["name"] == "layer_3"
     assert not list((here.home / "agent" / "environments").glob("*")), "what was made for it is gone"
     assert json.loads(here.cli("list", "--json").stdout)["searches"][0]["name"] == "bisect of planted with layered.onnx"
 
@@ -166,7 +167,7 @@ def test_versions_are_bisected_over_wheels_in_environments_that_are_gone_afterwa
         (("--engine", "planted", "--good", "1.0", "--wheels", "W"), "--bad is missing"),
         (
             ("--engine", "planted", "--good", "1.0", "--bad", "1.2", "--wheels", "W", "--target", "127.0.0.1:1"),
-            "not on target 127.0.0.1:1: run enginebench there",
+            "not on target '127.0.0.1:1': run enginebench there",
         ),
         (("--options", "fake.latency_us=1,2", "--metric", "speed"), "--metric: 'speed' is not one of latency"),
         (("--options", "fake.latency_us=1,2", "--metric", "size"), "--metric size cannot be bisected"),

@@ -27,7 +27,7 @@ from enginebench_controller.runs.releases import companions, wheel_of
 from enginebench_controller.runs.resuming import ResumeOrder
 from enginebench_controller.runs.searching import held, new_search, take_up_step
 from enginebench_controller.targets.session import TargetSession, completed, open_session
-from enginebench_controller.verdicts.bisect import Answer, BisectFinding, Purpose, Question
+from enginebench_controller.verdicts.bisect import Answer, Purpose, Question
 from enginebench_controller.verdicts.bisect_answer import Asked, BisectAnswer, Replay, answer_of, replay
 from enginebench_controller.verdicts.gate_results import GateResult
 
@@ -132,7 +132,7 @@ class _Bisect:
         """The last gate, where it has named a culprit and was interrupted before it could say why."""
         assert isinstance(done.following, Answer)  # noqa: S101  # so `carry_out` has ended its loop
         last = done.asked[-1].result
-        is_asked = done.following.finding is BisectFinding.CULPRIT and self._order.metric is GateMetric.LATENCY
+        is_asked = done.following.finding.names and self._order.metric is GateMetric.LATENCY
         return last if is_asked and last is not None and last.explanation is None else None
 
     async def _ask(self, question: Question, done: Replay, explaining: GateResult | None = None) -> None:

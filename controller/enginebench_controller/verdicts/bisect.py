@@ -90,6 +90,11 @@ class BisectFinding(StrEnum):
     CANNOT_RUN = "cannot_run"
     """Good or bad came to nothing."""
 
+    @property
+    def names(self) -> bool:
+        """Whether it names one, or one of several."""
+        return self in (BisectFinding.CULPRIT, BisectFinding.ONE_OF)
+
 
 @dataclass(frozen=True)
 class Answer:

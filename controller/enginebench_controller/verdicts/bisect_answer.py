@@ -162,7 +162,7 @@ def answer_of(home: Home, search: Search, order: BisectOrder, done: Replay) -> B
     names = order.labels
     results = [one.result for one in done.asked if one.result is not None]
     last = results[-1] if results else None
-    explanation = last.explanation if last is not None and found.finding is BisectFinding.CULPRIT else None
+    explanation = last.explanation if last is not None and found.finding.names else None
     return BisectAnswer(
         finding=found.finding,
         bisected=order.kind,

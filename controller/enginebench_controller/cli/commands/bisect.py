@@ -103,7 +103,7 @@ def bisect(
     Versions:  bisect MODEL --engine onnxruntime --good 1.20.0 --bad 1.31.1
     Wheels:    bisect MODEL --engine mine --good 1.0 --bad 1.9 --wheels dist
     Models:    bisect --models v1.onnx,v2.onnx,v3.onnx --engine onnxruntime
-    An option: bisect MODEL --options onnxruntime.intra_op_num_threads=1,2,4
+    An option: bisect MODEL --options onnxruntime.graph_optimization_level=all,extended,basic
 
     Each version gets an environment of its own, which is removed afterwards. None is named unless it is found worse
     than the one before it: then 0 is the exit code, else 5, and 1 where good or bad cannot be run.
@@ -218,7 +218,7 @@ def _tell(search: Search, *, as_json: bool | None, markdown: Path | None = None,
 def _exit_code(answer: BisectAnswer) -> ExitCode:
     if answer.finding is BisectFinding.CANNOT_RUN:
         return ExitCode.SOME_FAILED
-    return ExitCode.OK if answer.finding in (BisectFinding.CULPRIT, BisectFinding.ONE_OF) else ExitCode.CANNOT_TELL
+    return ExitCode.OK if answer.finding.names else ExitCode.CANNOT_TELL
 
 
 def _print(search: Search, answer: BisectAnswer) -> None:
