@@ -240,6 +240,11 @@ class _Between:
         return min((place for place, is_bad in self._is_bad.items() if is_bad), default=self._last + 1)
 
     @property
+    def _least_bad(self) -> float:
+        """The smallest level of the bad ones: what is worse stays so, and a larger one further down is noise."""
+        return min(self._levels[place] for place, is_bad in self._is_bad.items() if is_bad)
+
+    @property
     def suspects(self) -> tuple[int, ...]:
         return tuple(range(self.low + 1, self.high + 1))
 
@@ -249,11 +254,11 @@ class _Between:
         return min(open_ones, key=lambda one: abs(2 * one - self.low - self.high), default=None)
 
     def question(self, place: int, patience: int = 1) -> Question:
-        difference = _difference(self._levels[self.high], self._worse)
+        difference = _difference(self._least_bad, self._worse)
         return Question(0, place, difference, Purpose.STEP, _left(self.low, self.high), patience)
 
     def neighbours(self) -> Question:
-        step = self._levels[self.high] - self._levels[self.low]
+        step = self._least_bad - max(0.0, self._levels[self.low])
         return Question(self.low, self.high, _difference(step, self._worse), Purpose.NEIGHBOURS, 1)
 
     def take(self, place: int, look: Look) -> None:
