@@ -43,6 +43,10 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "that the second takes less time.",
     },
     "gate": {"gate": "Say whether head is worse than base, within a budget: worse, pass or cannot tell."},
+    "bisect": {
+        "bisect": "Find the version that made a model slower: halving, each step a gate, and a last gate of the two "
+        "neighbours.",
+    },
     "trend": {
         "trend": "What has been measured again and again, and with --alerts where it changed: "
         "the machine, or the engine?",

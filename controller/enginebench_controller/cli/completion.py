@@ -30,6 +30,11 @@ def profiles(incomplete: str) -> list[str]:
     return _offered(incomplete, lambda home: _store(home).begun_with(incomplete, ("profile",)))
 
 
+def searches(incomplete: str) -> list[str]:
+    """Ids of searches."""
+    return _offered(incomplete, lambda home: (one.id for one in _store(home).searches()))
+
+
 def results(incomplete: str) -> list[str]:
     """Ids and names of benchmarks and of profiles."""
     return _offered(incomplete, lambda home: _store(home).begun_with(incomplete, ("benchmark", "profile")))

@@ -5,7 +5,7 @@ from typing import Literal
 from enginebench_controller.files.benchmarks import ModelVersionForm, TargetForm
 from enginebench_controller.files.forms import DocumentForm, EngineForm, Form, ModelForm, OutcomeForm
 from enginebench_controller.jobs.record import Job
-from enginebench_controller.records import Configuration, Failure, Peak
+from enginebench_controller.records import Configuration, Failure, Peak, SearchKind
 from enginebench_controller.runs.resuming import TakenUp, Waiting
 from enginebench_controller.targets.health import Health
 from enginebench_proto.agreed.roles import CertificateKind, Role
@@ -32,6 +32,14 @@ class DryRunDocument(DocumentForm):
     notes: tuple[str, ...]
 
 
+class SearchForm(Form):
+    """A search that was interrupted."""
+
+    id: str
+    name: str
+    kind: SearchKind
+
+
 class WaitingDocument(DocumentForm):
     """What there is to be taken up."""
 
@@ -39,15 +47,17 @@ class WaitingDocument(DocumentForm):
 
     dry_run: Literal[True]
     plans: tuple[Waiting, ...]
+    searches: tuple[SearchForm, ...]
 
 
 class TakenUpDocument(DocumentForm):
-    """What was taken up, and whether it can be used."""
+    """What was taken up, and whether it can be used; the `searches` were gone on with, and `show` has their answers."""
 
     document = "resume"
 
     dry_run: Literal[False]
     plans: tuple[TakenUp, ...]
+    searches: tuple[SearchForm, ...]
     outcome: OutcomeForm
 
 

@@ -42,6 +42,8 @@ from enginebench_controller.records import (
     Phase,
     Process,
     Profile,
+    Search,
+    SearchKind,
     Status,
     TargetSnapshot,
 )
@@ -65,6 +67,7 @@ from enginebench_controller.records.fields import (
 )
 from enginebench_controller.records.figures import derived_values, values
 from enginebench_controller.store.benchmarks import BenchmarkEntry
+from enginebench_controller.store.searches import search_of
 from enginebench_controller.verdicts.disturbances import EvidenceSummary, summarize_evidence
 from enginebench_controller.verdicts.doubts import Mark, flags, marks
 from enginebench_controller.verdicts.output_check import check_outputs
@@ -122,8 +125,8 @@ def measurement_document(
     }
 
 
-def benchmark_list_document(entries: Iterable[BenchmarkEntry]) -> Document:
-    """Describe benchmarks as a list: what each covered and how many of its measurements ended how."""
+def benchmark_list_document(entries: Iterable[BenchmarkEntry], searches: Iterable[Search] = ()) -> Document:
+    """Describe benchmarks as a list: what each covered and how many of its measurements ended how; and the searches."""
     return {
         **head("benchmarks"),
         "benchmarks": [
@@ -134,8 +137,19 @@ def benchmark_list_document(entries: Iterable[BenchmarkEntry]) -> Document:
                 "models": list(entry.models),
                 "engines": list(entry.engines),
                 "targets": list(entry.targets),
+                "search": search_of(entry.benchmark) or None,
             }
             for entry in entries
+        ],
+        "searches": [
+            {
+                "id": one.id,
+                "kind": one.kind.value,
+                "name": one.name,
+                "created_at_unix_ns": one.created_at_unix_ns,
+                "ended_at_unix_ns": one.ended_at_unix_ns,
+            }
+            for one in searches
         ],
     }
 
@@ -273,6 +287,7 @@ class ListedForm(HeadingForm):
     models: tuple[str, ...]
     engines: tuple[str, ...]
     targets: tuple[str, ...]
+    search: str | None
 
 
 def _from_parts(data: Any, _: ValidatorFunctionWrapHandler) -> tuple[Engine, ...]:
@@ -315,9 +330,20 @@ class BenchmarkForm(DocumentForm):
     outcome: Derived[OutcomeForm]
 
 
+class ListedSearchForm(Form):
+    """A search in a list; not ended while it is under way, and where it was interrupted."""
+
+    id: str
+    kind: SearchKind
+    name: str
+    created_at_unix_ns: int
+    ended_at_unix_ns: int | None
+
+
 class BenchmarksDocument(DocumentForm):
-    """All benchmarks, newest first."""
+    """All benchmarks, newest first, and the searches that some are steps of."""
 
     document = "benchmarks"
 
     benchmarks: tuple[ListedForm, ...]
+    searches: tuple[ListedSearchForm, ...]

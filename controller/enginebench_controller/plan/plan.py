@@ -167,6 +167,16 @@ class GateTerms(BaseModel):
     """What the two are called."""
 
 
+class SearchStep(BaseModel):
+    """Which step of which search a benchmark is, counted from 0, and what it is to tell."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str
+    step: Annotated[int, Field(ge=0)]
+    title: str
+
+
 class Plan(BaseModel):
     """Model versions × engines × targets × configurations. Lists multiply out."""
 
@@ -242,6 +252,8 @@ class Plan(BaseModel):
     """Steps to multiply out each for itself, instead of the plan as a whole."""
     gate: GateTerms | None = None
     """For a gate, whose rungs are base, head, and base once more as a control."""
+    search: SearchStep | None = None
+    """For a step of a search; what repeats the step alone is none."""
 
     def stop_rule(self, *, in_turns: bool = False) -> StopRule:
         """When each measurement ends that runs alone, or takes turns with those that it is compared with."""
@@ -309,7 +321,8 @@ def read_plan(path: Path) -> Plan:
 
 def plan_toml(plan: Plan) -> str:
     """The plan as the text of a plan file that `enginebench run FILE` accepts."""
-    return tomli_w.dumps({key: value for key, value in _without_null(plan.document()).items() if value != {}})
+    alone = plan.model_copy(update={"search": None})
+    return tomli_w.dumps({key: value for key, value in _without_null(alone.document()).items() if value != {}})
 
 
 def _without_null(value: Any) -> Any:
@@ -329,7 +342,7 @@ def _sentence(origin: str, problem: Any) -> str:
 def run_command(plan: Plan) -> str:
     """The command that carries out a plan without rungs, to be typed into a shell; what is left out are defaults."""
     default = Plan(models=plan.models).document()
-    said = {name: value for name, value in plan.document().items() if value != default[name]}
+    said = {name: value for name, value in plan.document().items() if value != default[name] and name != "search"}
     image = {name: value for name, value in said.get("image", {}).items() if value != default["image"][name]}
     return shlex.join(["enginebench", "run", *plan.models, *words_of(said | {"image": image})])
 

@@ -49,6 +49,7 @@ from enginebench_controller.records.run import (
     StopReason,
     WarmUp,
 )
+from enginebench_controller.records.search import Search, SearchKind
 from enginebench_controller.records.target import (
     LOCAL_TARGET,
     AvailableEngine,
@@ -129,6 +130,8 @@ __all__ = [
     "Rate",
     "Readback",
     "ReadbackSource",
+    "Search",
+    "SearchKind",
     "Status",
     "StopReason",
     "StopRule",

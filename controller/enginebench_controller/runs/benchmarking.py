@@ -45,6 +45,7 @@ def order_again(benchmark: Benchmark, *, trusted: bool = False) -> BenchmarkOrde
     digests = document.pop("digests", None)
     document.pop("left_out", None)
     document.pop("members", None)
+    document.pop("search", None)
     return BenchmarkOrder(make_plan(document, f"the plan of benchmark {benchmark.id}"), benchmark.id, digests, trusted)
 
 

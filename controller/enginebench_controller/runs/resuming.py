@@ -30,7 +30,8 @@ States = Mapping[str, run_pb2.RunState]
 class ResumeOrder:
     """What to take up: from these targets only, or from all. `finish` also carries out what never ran; without
     `wait`, what still goes on at a target is left for another time. A local agent may run models that are `trusted`
-    although their format can execute code. `enough_of` gives, for the id of a benchmark, what ends its rounds early.
+    although their format can execute code. `enough_of` gives, for the id of a benchmark, what ends its rounds early,
+    and `is_wanted` says of the id of a plan whether it is to be taken up at all.
     """
 
     targets: tuple[str, ...] = ()
@@ -38,6 +39,7 @@ class ResumeOrder:
     wait: bool = True
     trusted: bool = False
     enough_of: Callable[[str], Enough | None] = lambda _: None
+    is_wanted: Callable[[str], bool] = lambda _: True
 
     def includes(self, target: str) -> bool:
         """Whether it is about this target."""
@@ -193,7 +195,7 @@ async def resume(home: Home, wish: ResumeOrder, announce: Announce) -> tuple[Tak
     for path in plans(home.path):
         try:
             with claimed(path) as claim:
-                if claim is not None:
+                if claim is not None and wish.is_wanted(claim.pending.id):
                     taken.append(await _take_up(home, claim, wish, announce))
         except InputError as error:
             taken.append(TakenUp(path.stem, path.name, reasons=(str(error),)))
@@ -209,7 +211,7 @@ async def look(home: Home, wish: ResumeOrder) -> tuple[Waiting, ...]:
     found = []
     for path in plans(home.path):
         with claimed(path) as claim:
-            if claim is not None:
+            if claim is not None and wish.is_wanted(claim.pending.id):
                 found.append(await _look(home, claim.pending, wish))
     return tuple(found)
 

@@ -7,16 +7,16 @@ from typing import TypeVar
 import duckdb
 
 from enginebench_controller.errors import InputError
-from enginebench_controller.records import Benchmark, Measurement, Profile
+from enginebench_controller.records import Benchmark, Measurement, Profile, Search
 from enginebench_controller.store.statements import Row, rows
 
 BY_ID = ("id = ?", "starts_with(id, ?)")
 BY_NAME = ("id = ?", "name = ?", "starts_with(id, ?)")
 """How a word can mean a row of a table, the strongest way first."""
 
-Found = TypeVar("Found", Benchmark, Measurement, Profile)
+Found = TypeVar("Found", Benchmark, Measurement, Profile, Search)
 
-_LISTED_BY = {"benchmark": "list", "measurement": "show ID --json", "profile": "profiles list"}
+_LISTED_BY = {"benchmark": "list", "measurement": "show ID --json", "profile": "profiles list", "search": "list"}
 _MOST_NAMED = 8
 _FEWEST_CHARACTERS = 6
 """Shorter starts may be those of something else in the store, too: ids are random."""
@@ -47,8 +47,9 @@ def only(found: Sequence[Found], named: str, noun: str = "benchmark") -> Found:
         starts = shortest([one.id for one in found])
         said = [f"{short} ({_words(one)})" for short, one in zip(starts, found, strict=True)]
         more = f", and {len(said) - _MOST_NAMED} more" if len(said) > _MOST_NAMED else ""
+        nouns = "searches" if noun == "search" else f"{noun}s"
         raise InputError(
-            f"{named!r} means {len(said)} {noun}s; name one by its id: {', '.join(said[:_MOST_NAMED])}{more}"
+            f"{named!r} means {len(said)} {nouns}; name one by its id: {', '.join(said[:_MOST_NAMED])}{more}"
         )
     return found[0]
 
@@ -65,13 +66,18 @@ def shortest(ids: Sequence[str], fewest: int = _FEWEST_CHARACTERS) -> list[str]:
     return [id_[:length] for id_ in ids]
 
 
-def _words(found: Benchmark | Measurement | Profile) -> str:
+def _words(found: Benchmark | Measurement | Profile | Search) -> str:
     """What tells things of one name apart."""
+    if isinstance(found, Search):
+        return f"{found.kind}, {_made(found)}"
     if isinstance(found, Benchmark):
-        made = datetime.fromtimestamp(found.created_at_unix_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M UTC")
         engines, models = (", ".join(map(str, found.plan.get(key) or ())) for key in ("engines", "models"))
-        return " ".join(filter(None, (made, engines, models and f"on {models}")))
+        return " ".join(filter(None, (_made(found), engines, models and f"on {models}")))
     asked = found.configuration
     engine = " ".join(filter(None, (found.engine.name, found.engine.version)))
     ended = "" if found.status.has_numbers else f", {found.status}"
     return f"{engine} on {found.model_name}, {asked.device}, {asked.size}{ended}"
+
+
+def _made(found: Benchmark | Search) -> str:
+    return datetime.fromtimestamp(found.created_at_unix_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -350,10 +350,27 @@ BY_KIND = Migration(
     sentences.fill_in,
 )
 
+SEARCHES = Migration(
+    "searches",
+    (
+        """
+        CREATE TABLE searches (
+            id VARCHAR PRIMARY KEY,
+            kind VARCHAR NOT NULL,
+            name VARCHAR NOT NULL,
+            created_at_unix_ns BIGINT NOT NULL,
+            asked JSON NOT NULL,
+            skipped JSON NOT NULL,
+            answer JSON,
+            ended_at_unix_ns BIGINT
+        )""",
+    ),
+)
+
 FIRST_VERSION = 6
 """What a file says of itself after the first step. Before it were five versions that no release had."""
 
-MIGRATIONS: tuple[Migration, ...] = (Migration("all tables", TABLES), BY_KIND)
+MIGRATIONS: tuple[Migration, ...] = (Migration("all tables", TABLES), BY_KIND, SEARCHES)
 """Step n of this list takes a file to schema version FIRST_VERSION - 1 + n. What was released is never changed."""
 
 _JOURNAL = """

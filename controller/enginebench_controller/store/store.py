@@ -13,6 +13,7 @@ from enginebench_controller.store.models import ModelStore
 from enginebench_controller.store.naming import BY_ID, BY_NAME
 from enginebench_controller.store.profiles import ProfileStore
 from enginebench_controller.store.samples import SampleStore, samples_of
+from enginebench_controller.store.searches import SearchStore
 from enginebench_controller.store.sql_query import SqlStore
 from enginebench_controller.store.statements import rows
 from enginebench_controller.store.tables import TableStore
@@ -45,6 +46,7 @@ class Store(
     MeasurementStore,
     SampleStore,
     ProfileStore,
+    SearchStore,
     TrendStore,
     SqlStore,
     TableStore,

@@ -94,6 +94,20 @@ MEASURED = (
         """,
     ),
     table(
+        "searches",
+        "a chain of benchmarks, its steps, that ends in an answer; the plan of a step names it under `search`",
+        """
+        id: what names it
+        kind: recommend or bisect
+        name: its name; several may have the same
+        created_at_unix_ns: when it began, in ns since 1970
+        asked: what was asked for
+        skipped: candidates that came to no benchmark, each with the reason
+        answer: the answer; NULL while it is under way, and where it was interrupted
+        ended_at_unix_ns: when it was answered, in ns since 1970
+        """,
+    ),
+    table(
         "benchmark_snapshots",
         "what a target said of itself when a benchmark ran",
         "benchmark_id: the benchmark: benchmarks.id" + _SNAPSHOT,

@@ -20,7 +20,7 @@ from enginebench_controller.plan.plan import (
     parse_duration_ns,
     parse_percent,
 )
-from enginebench_controller.records import Benchmark, Measurement, Profile
+from enginebench_controller.records import Benchmark, Layer, Measurement, Profile
 from enginebench_controller.stats.paired import FEWEST_PAIRS
 from enginebench_controller.store.benchmarks import BenchmarkEntry
 from enginebench_controller.verdicts.gate_results import Arm, GateExplanation, GateResult, Judged, LayerShare, judge
@@ -277,15 +277,33 @@ def explained(home: Home, result: GateResult) -> GateExplanation | None:
     """What the profiles of both sides say, where there are any."""
     orders = {f"{result.benchmark.id}-{role}": role for role in (BASE, HEAD)}
     entries = [one for one in home.store.profile_entries() if one.order_id in orders]
-    by_role = {orders[str(one.order_id)]: one.id for one in entries}
-    if set(by_role) != {BASE, HEAD}:
+    by_role = {role: [one.id for one in entries if orders[str(one.order_id)] == role] for role in (BASE, HEAD)}
+    if not all(by_role.values()):
         return None
-    found = {one.id: one for one in home.store.whole_profiles(by_role.values())}
-    profiles = [found[by_role[role]] for role in (BASE, HEAD) if by_role[role] in found]
+    found = {one.id: one for one in home.store.whole_profiles([id_ for ids in by_role.values() for id_ in ids])}
+    passes = [[found[id_] for id_ in by_role[role] if id_ in found] for role in (BASE, HEAD)]
+    profiles = [_usual(one) for one in passes if one]
     try:
         return _layers(profiles, is_worse=result.outcome is GateOutcome.WORSE)
     except InputError as error:
-        return GateExplanation(tuple(by_role.values()), note=f"no layers, as {error}")
+        return GateExplanation(tuple(one.id for one in profiles), note=f"no layers, as {error}")
+
+
+def _usual(passes: Sequence[Profile]) -> Profile:
+    """Of several passes of one side, each layer with the median of its times in all of them.
+
+    Means are of what else used the machine, too; and what is to be explained is a ratio of medians.
+    """
+    if len(passes) == 1:
+        return passes[0]
+    first = next((one for one in passes if one.layers), passes[0])
+    alike = [one for one in passes if [each.name for each in one.layers] == [each.name for each in first.layers]]
+    return replace(first, layers=tuple(map(_median, *(one.layers for one in alike))))
+
+
+def _median(*layers: Layer) -> Layer:
+    times = [time_ns for one in layers for time_ns in one.time_ns]
+    return replace(layers[0], time_ns=(round(median(times)),) if times else ())
 
 
 def _layers(profiles: Sequence[Profile], *, is_worse: bool) -> GateExplanation:

@@ -136,8 +136,11 @@ def take_back_to_the_first_step(connection):
     """Drop all that later steps have added."""
     with duckdb.connect(":memory:") as first:
         migrate(first, "nowhere", MIGRATIONS[:1])
+        known = {table for table, _ in columns(first)}
         added = columns(connection) - columns(first)
-    for table, column in sorted(added):
+    for table in {table for table, _ in added} - known:
+        connection.execute(f"DROP TABLE {table}")
+    for table, column in sorted(one for one in added if one[0] in known):
         connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
     connection.execute("DELETE FROM migrations WHERE version > ?", [FIRST_VERSION])
 

@@ -19,6 +19,7 @@ from enginebench_controller.cli.console import (
     remark,
 )
 from enginebench_controller.cli.options import BenchmarkName, ExportForm, Force, Json, Notes, Output
+from enginebench_controller.cli.searches import commands_of
 from enginebench_controller.cli.tables import instant, print_failures, print_measurements
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.answers import answers_document
@@ -30,8 +31,10 @@ from enginebench_controller.files.exports.measurements import export_measurement
 from enginebench_controller.files.exports.profiles import export_profiles
 from enginebench_controller.files.gates import gate_document
 from enginebench_controller.files.new_file import kept
-from enginebench_controller.home import default_home
-from enginebench_controller.records import Measurement
+from enginebench_controller.home import Home, default_home
+from enginebench_controller.records import Benchmark, Measurement, Search, SearchKind
+from enginebench_controller.store.benchmarks import BenchmarkEntry
+from enginebench_controller.store.searches import search_of
 from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.answers import answers_of
 from enginebench_controller.verdicts.soundness import Soundness, left_out, soundness
@@ -50,26 +53,36 @@ def register(app: typer.Typer) -> None:
 
 def list_(json: Json = False) -> None:
     """List the benchmarks, newest first."""
-    listed = default_home().store.benchmarks()
+    store = default_home().store
+    listed, searches = store.benchmarks(), store.searches()
     if json:
-        print_json(benchmark_list_document(listed))
+        print_json(benchmark_list_document(listed, searches))
         return
     columns = [("id", False), ("name", False), ("created", False), ("measurements", True), ("failed", True)]
     reruns = any(entry.benchmark.rerun_of for entry in listed)
-    rows: list[list[object]] = [
-        [
-            entry.benchmark.id,
-            entry.benchmark.name,
-            instant(entry.benchmark.created_at_unix_ns),
-            entry.measurements,
-            entry.failed,
-            *([entry.benchmark.rerun_of or ""] if reruns else []),
-        ]
-        for entry in listed
-    ]
+    rows = [[*row, *([rerun_of] if reruns else [])] for *row, rerun_of in _listed(listed, searches)]
     print_table("Benchmarks", [*columns, *([("rerun of", False)] if reruns else [])], rows)
     if not listed:
         remark("nothing measured yet; start with `enginebench demo` or `enginebench run MODEL`")
+
+
+def _listed(entries: Sequence[BenchmarkEntry], searches: Sequence[Search]) -> list[list[object]]:
+    """A row a benchmark, newest first; the steps of a search are folded into one."""
+    steps: dict[str, list[BenchmarkEntry]] = {one.id: [] for one in searches}
+    rows: list[tuple[int, list[object]]] = []
+    for entry in entries:
+        if (search_id := search_of(entry.benchmark)) in steps:
+            steps[search_id].append(entry)
+        else:
+            rows.append((entry.benchmark.created_at_unix_ns, _row(entry.benchmark, [entry])))
+    rows += [(one.created_at_unix_ns, _row(one, steps[one.id])) for one in searches]
+    return [row for _, row in sorted(rows, key=lambda one: -one[0])]
+
+
+def _row(one: Benchmark | Search, entries: Sequence[BenchmarkEntry]) -> list[object]:
+    counted = [sum(each.measurements for each in entries), sum(each.failed for each in entries)]
+    rerun_of = one.rerun_of if isinstance(one, Benchmark) else None
+    return [one.id, one.name, instant(one.created_at_unix_ns), *counted, rerun_of or ""]
 
 
 def show(
@@ -86,10 +99,16 @@ def show(
         raise InputError("--json has all of the engine's words already, under `failure`; leave --failures out")
     if blocks and not json:
         raise InputError("--blocks is for the document: write --json --blocks")
-    store = default_home().store
+    home = default_home()
+    store = home.store
+    if (search := _search_meant(store, benchmark)) is not None:
+        if failures or blocks:
+            raise InputError(f"{search.id} is a search: --failures and --blocks are for one of its steps")
+        commands_of(search).print_search(home, search, as_json=json)
+        return
     found = store.benchmark(benchmark)
     measurements, models = store.measurements(found.id), store.models()
-    gated = None if failures or not found.plan.get("gate") else gate_of(default_home(), found)
+    gated = None if failures or not found.plan.get("gate") else gate_of(home, found)
     if failures:
         print_failures(measurements)
     elif json:
@@ -111,9 +130,33 @@ def show(
         print_measurements(title, measurements, models, notes=notes)
 
 
+def _remove_search(home: Home, search: Search) -> None:
+    """With what it has left on this machine, where it was interrupted."""
+    from enginebench_controller.runs.bisecting import clear_away  # noqa: PLC0415  # they bring gRPC, for this alone
+    from enginebench_controller.runs.searching import held  # noqa: PLC0415
+
+    with held(home, search.id):
+        if search.kind is SearchKind.BISECT and search.answer is None:
+            asyncio.run(clear_away(home, search))
+        home.store.remove_search(search.id)
+    remark(f"removed {search.id}")
+
+
+def _search_meant(store: Store, named: str) -> Search | None:
+    """The one search that a name means where no benchmark is called so."""
+    found = store.searches_meant(named)
+    if not found or (named not in {one.id for one in found} and "benchmark" in store.ids_by_kind(named)):
+        return None
+    return store.search(named)
+
+
 def remove(benchmark: BenchmarkName, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:
     """Remove a benchmark and its measurements from the store."""
     store = default_home().store
+    if (search := _search_meant(store, benchmark)) is not None:
+        if yes or confirmed(f"remove search {search.id} ({search.name}) with all its steps and their measurements?"):
+            _remove_search(default_home(), search)
+        return
     found = store.benchmark(benchmark)
     question = f"remove benchmark {found.id} ({found.name}) with all its measurements?"
     if yes or confirmed(question):

@@ -24,6 +24,7 @@ from enginebench_controller.cli.options import (
 )
 from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import announcing, remind
+from enginebench_controller.cli.searches import commands_of
 from enginebench_controller.cli.tables import print_measurements
 from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.files.answers import answers_document
@@ -35,12 +36,13 @@ from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.plan.expand import Case, Expansion
 from enginebench_controller.plan.options import split
 from enginebench_controller.plan.plan import Plan, make_plan, plan_toml, read_plan
-from enginebench_controller.records import Benchmark
+from enginebench_controller.records import Benchmark, Search
 from enginebench_controller.records.fields import CONFIGURATION
 from enginebench_controller.runs.benchmarking import BenchmarkOrder, order_again, plan_only, run_benchmark
 from enginebench_controller.runs.gate import enough_of
 from enginebench_controller.runs.resuming import ResumeOrder, TakenUp, Waiting, look
 from enginebench_controller.runs.resuming import resume as resume_all
+from enginebench_controller.runs.searching import interrupted, is_step_of, to_go_on_with
 from enginebench_controller.verdicts.answers import answers_of
 from enginebench_controller.verdicts.soundness import Soundness, left_out, of_benchmark, soundness
 
@@ -92,6 +94,14 @@ def _seconds_of_measuring(expansion: Expansion) -> tuple[float, float]:
 
 
 def resume(
+    search: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[SEARCH]",
+            help="Go on with this interrupted search only; of `bisect`, say, by its id.",
+            autocompletion=completion.searches,
+        ),
+    ] = None,
     target: Annotated[
         str | None,
         typer.Option(
@@ -104,9 +114,21 @@ def resume(
     trust: TrustAgain = False,
     json: Json = False,
 ) -> int:
-    """Collect, once, what interrupted commands have left on their targets. Living commands are left alone."""
-    home, wish = default_home(), ResumeOrder(tuple(split(target) or ()), finish, wait, trust)
-    wish = replace(wish, enough_of=partial(enough_of, home))
+    """Collect, once, what interrupted commands have left on their targets. Living commands are left alone.
+
+    Interrupted searches, as those of `bisect`, go on to their answers; not with --target, which is about results only.
+    """
+    home = default_home()
+    wish = ResumeOrder(tuple(split(target) or ()), finish, wait, trust, partial(enough_of, home))
+    if search is not None:
+        if target or dry_run:
+            raise InputError("a search that is named goes on whole: leave --target and --dry-run out")
+        found_search = to_go_on_with(home, search)
+        return commands_of(found_search).carry_on(home, found_search, as_json=json, trusted=trust)
+    searches = () if target else interrupted(home)
+    if not dry_run:  # those are finished by their searches, whose questions they answer
+        open_ids = frozenset(one.id for one in interrupted(home))
+        wish = replace(wish, is_wanted=lambda pending_id: not is_step_of(home, open_ids, pending_id))
     found: tuple[TakenUp, ...] | tuple[Waiting, ...]
     if dry_run:
         found = asyncio.run(look(home, wish))
@@ -117,11 +139,21 @@ def resume(
     if json:
         plans = [asdict(one) for one in found]
         outcome = {} if dry_run else {"outcome": judged.document}
-        print_json(head("resume") | {"dry_run": dry_run, "plans": plans, **outcome})
-    else:
+        listed = [{"id": one.id, "name": one.name, "kind": one.kind.value} for one in searches]
+        print_json(head("resume") | {"dry_run": dry_run, "plans": plans, "searches": listed, **outcome})
+    elif found or not searches:
         _print(found)
     code = ExitCode.OK if dry_run else concluded(judged)
-    return int(ExitCode.UNREACHABLE if any(one.reasons for one in found) else code)
+    code = ExitCode.UNREACHABLE if any(one.reasons for one in found) else code
+    return max([int(code), *_searches(home, searches, dry_run=dry_run, as_json=json, trusted=trust)])
+
+
+def _searches(home: Home, searches: Sequence[Search], *, dry_run: bool, as_json: bool, trusted: bool) -> Iterator[int]:
+    """Go on with each, or say that it can be gone on with; of a document nothing but that belongs on stdout."""
+    for one in searches:
+        remark(f"{'interrupted' if dry_run else 'going on with'} search {one.id}: {one.name}")
+        if not dry_run:
+            yield commands_of(one).carry_on(home, one, as_json=None if as_json else False, trusted=trusted)
 
 
 def _judged(home: Home, found: Sequence[TakenUp | Waiting]) -> Soundness:

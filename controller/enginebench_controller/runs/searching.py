@@ -1,0 +1,94 @@
+"""Searches under way and interrupted: who carries one out, and the steps that a kill has left half-done.
+
+What to do next is decided from the steps' results alone, so a search that was interrupted goes on where it was: what
+its targets hold is collected, the step under way is finished, and the same question is asked again.
+"""
+
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from enginebench_controller.errors import InputError
+from enginebench_controller.home import Home
+from enginebench_controller.records import Search, SearchKind
+from enginebench_controller.runs.remote_run import Announce
+from enginebench_controller.runs.resuming import ResumeOrder, TakenUp, resume
+from enginebench_proto.agreed.durable import make_private_folder
+
+FOLDER = "searches"
+
+
+def new_search(kind: SearchKind, name: str, order: Mapping[str, Any]) -> Search:
+    """A search that begins now. It is to be stored once it is `held`, so that nobody takes it for interrupted."""
+    return Search(uuid.uuid4().hex[:12], kind, name, time.time_ns(), order)
+
+
+@contextmanager
+def held(home: Home, search_id: str) -> Iterator[None]:
+    """Carry a search out, as the only one; the kernel lets go of it with the process, however that ends.
+
+    Raises `InputError` where another command does.
+    """
+    lock = _lock(home, search_id)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise InputError(f"the search {search_id} is under way in another command: wait for that") from None
+    try:
+        yield
+        Path(lock.lock_file).unlink(missing_ok=True)  # it has ended: nobody asks for it any more
+    finally:
+        lock.release()
+
+
+def interrupted(home: Home) -> tuple[Search, ...]:
+    """The searches without an answer that nobody carries out, oldest first."""
+    if not any((home.path / FOLDER).glob("*.lock")):  # so that the store need not be asked
+        return ()
+    open_ones = [one for one in reversed(home.store.searches()) if one.answer is None]
+    return tuple(one for one in open_ones if not _is_held(home, one.id))
+
+
+def to_go_on_with(home: Home, named: str) -> Search:
+    """The interrupted search of this name. Raises `InputError` for an unknown, an answered one, or one under way."""
+    found = home.store.search(named)
+    if found.answer is not None:
+        raise InputError(f"the search {found.id} has its answer: `enginebench show {found.id}`")
+    if _is_held(home, found.id):
+        raise InputError(f"the search {found.id} is under way in another command: wait for that")
+    return found
+
+
+def is_step_of(home: Home, search_ids: frozenset[str], pending_id: str) -> bool:
+    """Whether a plan in HOME/pending is of a step of these searches, or of the layers of one."""
+    benchmark_id = pending_id.partition("-")[0]
+    return any(benchmark_id == step.id for one in search_ids for step in home.store.steps_of(one))
+
+
+async def take_up_step(home: Home, search: Search, wish: ResumeOrder, announce: Announce) -> tuple[TakenUp, ...]:
+    """Collect what the targets hold of the step that was under way, and finish it."""
+    ids = frozenset({search.id})
+    mine = replace(wish, finish=True, is_wanted=lambda pending_id: is_step_of(home, ids, pending_id))
+    return await resume(home, mine, announce)
+
+
+def _is_held(home: Home, search_id: str) -> bool:
+    lock = _lock(home, search_id)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return True
+    lock.release()
+    return False
+
+
+def _lock(home: Home, search_id: str) -> FileLock:
+    folder = home.path / FOLDER
+    make_private_folder(folder)
+    return FileLock(folder / f"{search_id}.lock", thread_local=False)

@@ -1,0 +1,111 @@
+"""Searches in and out of the store. Their steps are benchmarks like all others, and name the search in their plans."""
+
+import json
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import duckdb
+
+from enginebench_controller.records import Benchmark, Search, SearchKind
+from enginebench_controller.store.connection import StoreFile
+from enginebench_controller.store.measurements import delete_measurements
+from enginebench_controller.store.naming import meant, only, unknown
+from enginebench_controller.store.rows import from_benchmark_row
+from enginebench_controller.store.statements import Row, insert, rows, to_json
+
+_STEPS = """
+    SELECT * FROM benchmarks WHERE plan->>'$.search.id' = ?
+    ORDER BY (plan->>'$.search.step')::INTEGER, created_at_unix_ns, id"""
+
+
+def search_of(benchmark: Benchmark) -> str:
+    """The id of the search that a benchmark is a step of; "" for none, and for what somebody else wrote there."""
+    named = benchmark.plan.get("search")
+    return str(named.get("id", "")) if isinstance(named, Mapping) else ""
+
+
+class SearchStore(StoreFile):
+    """What is kept of searches."""
+
+    def add_search(self, search: Search) -> bool:
+        """Keep a search that begins; False when it is there already."""
+        with self._writing() as connection:
+            return insert(connection, "searches", _to_row(search))
+
+    def search(self, named: str) -> Search:
+        """Return the search with this id, else this name, else this start of an id.
+
+        Raises `InputError` when there is none or more than one.
+        """
+        with self._reading() as connection:
+            return _meant(connection, named)
+
+    def searches_meant(self, named: str) -> tuple[Search, ...]:
+        """Return those that a name means in the same ways; none where it means none."""
+        with self._reading() as connection:
+            return tuple(map(_from_row, meant(connection, "searches", named)))
+
+    def searches(self) -> tuple[Search, ...]:
+        """Return all searches, newest first."""
+        with self._reading() as connection:
+            found = rows(connection, "SELECT * FROM searches ORDER BY created_at_unix_ns DESC, id")
+            return tuple(map(_from_row, found))
+
+    def steps_of(self, search_id: str) -> tuple[Benchmark, ...]:
+        """Return the benchmarks of a search in the order of its steps; one that was begun twice is there twice."""
+        with self._reading() as connection:
+            return tuple(map(from_benchmark_row, rows(connection, _STEPS, search_id)))
+
+    def skip_in_search(self, search_id: str, candidate: str, reason: str) -> None:
+        """Keep why a candidate comes to no benchmark."""
+        with self._writing() as connection:
+            skipped = dict(_meant(connection, search_id).skipped) | {candidate: reason}
+            connection.execute("UPDATE searches SET skipped = ? WHERE id = ?", [to_json(skipped), search_id])
+
+    def answer_search(self, search_id: str, answer: Mapping[str, Any]) -> bool:
+        """Set the answer, once; False when there is one already."""
+        query = "UPDATE searches SET answer = ?, ended_at_unix_ns = ? WHERE id = ? AND answer IS NULL RETURNING id"
+        with self._writing() as connection:
+            return bool(connection.execute(query, [to_json(dict(answer)), time.time_ns(), search_id]).fetchall())
+
+    def remove_search(self, search_id: str) -> None:
+        """Remove a search with its steps and all their measurements. Raises `InputError` for an unknown id."""
+        with self._writing() as connection:
+            for step in rows(connection, _STEPS, search_id):
+                delete_measurements(connection, step["id"])
+                connection.execute("DELETE FROM benchmark_snapshots WHERE benchmark_id = ?", [step["id"]])
+                connection.execute("DELETE FROM benchmarks WHERE id = ?", [step["id"]])
+            removed = connection.execute("DELETE FROM searches WHERE id = ? RETURNING id", [search_id]).fetchall()
+        if not removed:
+            raise unknown(search_id, "search")
+
+
+def _meant(connection: duckdb.DuckDBPyConnection, named: str) -> Search:
+    return only(tuple(map(_from_row, meant(connection, "searches", named))), named, "search")
+
+
+def _to_row(search: Search) -> Row:
+    return {
+        "id": search.id,
+        "kind": search.kind.value,
+        "name": search.name,
+        "created_at_unix_ns": search.created_at_unix_ns,
+        "asked": to_json(dict(search.order)),
+        "skipped": to_json(dict(search.skipped)),
+        "answer": None if search.answer is None else to_json(dict(search.answer)),
+        "ended_at_unix_ns": search.ended_at_unix_ns,
+    }
+
+
+def _from_row(row: Row) -> Search:
+    return Search(
+        id=row["id"],
+        kind=SearchKind(row["kind"]),
+        name=row["name"],
+        created_at_unix_ns=row["created_at_unix_ns"],
+        order=json.loads(row["asked"]),
+        skipped=json.loads(row["skipped"]),
+        answer=None if row["answer"] is None else json.loads(row["answer"]),
+        ended_at_unix_ns=row["ended_at_unix_ns"],
+    )

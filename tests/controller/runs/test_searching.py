@@ -1,0 +1,75 @@
+"""Who carries a search out holds it; what nobody holds and has no answer was interrupted."""
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import invented
+from enginebench_controller.errors import InputError
+from enginebench_controller.home import Home
+from enginebench_controller.plan.plan import Plan, SearchStep, plan_toml, run_command
+from enginebench_controller.records import Search, SearchKind
+from enginebench_controller.runs.benchmarking import order_again
+from enginebench_controller.runs.searching import held, interrupted, new_search, to_go_on_with
+
+_HOLDS = """
+import sys
+from pathlib import Path
+from enginebench_controller.home import Home
+from enginebench_controller.runs.searching import held
+
+with held(Home(Path(sys.argv[1])), sys.argv[2]):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+@pytest.fixture
+def search(home: Home) -> Search:
+    made = new_search(SearchKind.BISECT, "bisect of net", {"worse": "5%"})
+    home.store.add_search(made)
+    return made
+
+
+def test_a_search_that_a_living_command_carries_out_is_left_alone_and_goes_on_when_that_is_killed(
+    home: Home, search: Search
+) -> None:
+    command = [sys.executable, "-c", _HOLDS, str(home.path), search.id]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=dict(os.environ)) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        assert interrupted(home) == ()
+        with pytest.raises(InputError, match="under way in another command"), held(home, search.id):
+            pass
+        with pytest.raises(InputError, match="under way in another command"):
+            to_go_on_with(home, search.id)
+        other.kill()
+        other.wait()
+    assert interrupted(home) == (search,)
+    assert to_go_on_with(home, search.id[:6]) == search
+    with held(home, search.id):
+        pass
+
+
+def test_an_answered_search_is_not_gone_on_with(home: Home, search: Search) -> None:
+    home.store.answer_search(search.id, {"culprit": None})
+    assert interrupted(home) == ()
+    with pytest.raises(InputError, match=f"has its answer: `enginebench show {search.id}`"):
+        to_go_on_with(home, search.id)
+
+
+def test_what_repeats_a_step_alone_is_no_step() -> None:
+    plan = Plan(models=("net.onnx",), search=SearchStep(id="5ea4c0000001", step=2, title="is 1.7 worse?"))
+    benchmark = replace(invented.benchmark(), plan=plan.document())
+    assert order_again(benchmark).plan.search is None
+    assert "search" not in plan_toml(plan)
+    assert run_command(plan) == "enginebench run net.onnx"
