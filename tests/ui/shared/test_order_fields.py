@@ -10,6 +10,7 @@ from enginebench_controller.plan.sparsity import parse_sparsities
 from enginebench_ui.pages.new_profile.shapes import ProfileFields, passes_words, shares
 from enginebench_ui.shared.order_fields import (
     Thoroughness,
+    address_of,
     axes_of,
     default_name,
     file_name,
@@ -61,6 +62,20 @@ def test_the_axes_of_a_stored_plan_come_back():
         "hint": ["none"],
     }
     assert axes_of({"batch": "not a list"}) == {}
+
+
+def test_an_address_begins_a_form_where_a_plan_was():
+    plan = make_plan({"models": ["m"], "engines": ["x", "y@old"], "batch": [1, 3], "cores": [2], "streams": [2]}, "t")
+    said = address_of(plan.document() | {"digests": {"m": "ab" * 32}})
+    assert said[:2] == [("model", "ab" * 32), ("engine", "x,y@old")]
+    assert [each for each in said if each[0].startswith(("batch", "cores", "several"))] == [
+        ("batches_on", "true"),
+        ("batches", "1"),
+        ("batches", "3"),
+        ("cores", "2"),
+    ]
+    assert ("streams", "2") in said and ("load", "sync") in said
+    assert address_of({"models": ["m"], "engines": ["all"]}) == [("model", "m")]
 
 
 def test_a_profile_is_the_command_line_that_stands_for_the_same_plan():

@@ -132,6 +132,27 @@ def axes_of(plan: Mapping[str, Any]) -> Fields:
     return {name: list(plan[name]) for name in names if name in known and isinstance(plan.get(name), list)}
 
 
+def address_of(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return what the address of a form says that begins with the models, places and configurations of a plan."""
+    axes, digests = axes_of(plan), plan.get("digests") or {}
+    models = [str(digests.get(name, name))[:_DIGEST_OR_NAME] for name in plan.get("models", ())]
+    said = [("model", ",".join(models))]
+    if (engines := [str(one) for one in plan.get("engines", ())]) != ["all"]:
+        said.append(("engine", ",".join(engines)))
+    said += [(name, ",".join(map(str, plan[field]))) for name, field in _PLACES.items() if plan.get(field)]
+    for one, several, toggle in (("batch", "batches", "batches_on"), ("cores", "several_cores", "cores_on")):
+        values = [str(value) for value in axes.get(one, ())]
+        if len(values) > 1:
+            said += [(toggle, "true"), *((several, value) for value in values)]
+        else:
+            said += [(one, value) for value in values]
+    said += [(name, str(value)) for name in ("precision", "load", "hint") for value in axes.get(name, ())]
+    return [*said, ("streams", ", ".join(map(str, axes["streams"])))] if axes.get("streams", [1]) != [1] else said
+
+
+_PLACES = {"target": "targets", "device": "devices"}
+_DIGEST_OR_NAME = 64
+
 Labels = dict[str, str]
 """Keys as they stand in addresses and plans, each with what a person reads."""
 

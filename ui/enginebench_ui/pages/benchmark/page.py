@@ -20,7 +20,7 @@ from enginebench_controller.verdicts.gate_words import (
     ratio_words,
     verdict_words,
 )
-from enginebench_ui.pages import BENCHMARK, BENCHMARKS
+from enginebench_ui.pages import BENCHMARK, BENCHMARKS, NEW_BENCHMARK
 from enginebench_ui.pages.benchmark import stored as kept
 from enginebench_ui.pages.benchmark.controls import choose_cell, choose_lines
 from enginebench_ui.pages.benchmark.shapes.measurements import FailureView, throughput_figure
@@ -29,6 +29,7 @@ from enginebench_ui.pages.benchmark.views import show_baseline, show_scaling, sh
 from enginebench_ui.shared import reading
 from enginebench_ui.shared.choosing import choose_view
 from enginebench_ui.shared.following import compare_link, follow_jobs
+from enginebench_ui.shared.order_fields import address_of
 from enginebench_ui.shared.showing import chart, share_button, show_answers, table
 from enginebench_ui.shared.targets import host_facts
 from enginebench_ui.shared.text import REMOVED, Row, benchmark_title, count_of, inert, instant, tallies
@@ -41,8 +42,16 @@ def show_actions(benchmark: WholeBenchmark) -> None:
     with st.container(horizontal=True, horizontal_alignment="right", width="content"):
         if benchmark.is_comparable:
             share_button(lambda: kept.report(benchmark.id), benchmark.id)
-        if st.button("Re-run", icon=":material/replay:", help="Measure the same again, as a new benchmark."):
+        help_text = "Measure the same again, as a new benchmark. It begins at once."
+        if st.button("Re-run", icon=":material/replay:", help=help_text):
             _rerun(benchmark.bundle.benchmark)
+        st.page_link(
+            NEW_BENCHMARK,
+            label="Change and measure",
+            icon=":material/edit:",
+            query_params=address_of(benchmark.bundle.benchmark.plan),
+            help="A new benchmark with these models, engines and configurations filled in.",
+        )
         _show_export(benchmark)
         _show_remove(benchmark)
 
