@@ -51,7 +51,15 @@ from enginebench_controller.verdicts.alerts import (
 )
 from enginebench_controller.verdicts.gate_results import Arm, GateExplanation, GateResult, Judged, judge, stands
 from enginebench_controller.verdicts.gate_rule import GateOutcome
-from enginebench_controller.verdicts.stored_gates import explained, gate_of, history, promise, promising, terms_of
+from enginebench_controller.verdicts.stored_gates import (
+    explained,
+    first_step_promise,
+    gate_of,
+    history,
+    promise,
+    promising,
+    terms_of,
+)
 
 _PIP_SAID = re.compile(r"ERROR: (.+)")
 _VERSIONS = re.compile(r"from versions: ([^)]+)\)")
@@ -199,12 +207,16 @@ async def _measure(
     for note in expansion.notes:
         watcher.said(f"note: {note}")
     plan = order.plan
+    known = await asyncio.to_thread(history, home, expansion.cases)
     if plan.search is None:  # else the search has promised
-        known = await asyncio.to_thread(history, home, expansion.cases)
         plan = promising(plan, known)
-        for sentence in promise(plan, known):
-            watcher.said(sentence)
     assert plan.gate is not None  # noqa: S101  # a gate's
+    if plan.search is None:
+        told = promise(plan, known)
+    else:
+        told = first_step_promise(plan.gate, known) if plan.search.step == 0 else ()
+    for sentence in told:
+        watcher.said(sentence)
     pairs = _Pairs(plan.gate, {}, watcher)
 
     def announce(expansion: Expansion, benchmark_id: str | None) -> Reporter:

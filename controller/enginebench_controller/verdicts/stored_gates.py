@@ -23,7 +23,15 @@ from enginebench_controller.plan.plan import (
 from enginebench_controller.records import Benchmark, Layer, Measurement, Profile
 from enginebench_controller.stats.paired import FEWEST_PAIRS
 from enginebench_controller.store.benchmarks import BenchmarkEntry
-from enginebench_controller.verdicts.gate_results import Arm, GateExplanation, GateResult, Judged, LayerShare, judge
+from enginebench_controller.verdicts.gate_results import (
+    Arm,
+    GateExplanation,
+    GateResult,
+    Judged,
+    LayerShare,
+    judge,
+    seconds_for,
+)
 from enginebench_controller.verdicts.gate_rule import GateOutcome, promised_difference
 from enginebench_controller.verdicts.layers.profiles import compare_profiles
 from enginebench_controller.verdicts.layers.rows import LayerRow
@@ -228,6 +236,33 @@ def promise(plan: Plan, known: History | None) -> Sequence[str]:
             raise InputError(f"--tolerate {terms.tolerate} is less than this machine can tell: {told}")
     limit = f"; D stays at {promised:.0%}, so hardly anything passes" if promised == MOST_PROMISED else ""
     return (told + limit,)
+
+
+def first_step_promise(terms: GateTerms, known: History | None) -> Sequence[str]:
+    """What to know of the budget of each step of a search, before the first: whether it is likely to be enough.
+
+    Raises `InputError` for a budget in which nothing can be told here.
+    """
+    if known is None:
+        return ()
+    budget_s, least_s = parse_duration_ns(terms.budget) / 1e9, FEWEST_PAIRS * known.pair_seconds
+    if budget_s < least_s:
+        raise InputError(
+            f"--budget {terms.budget} is too short to tell anything: it takes {FEWEST_PAIRS} process pairs, and one "
+            f"takes {known.pair_seconds:.1f} s here; give {_whole_seconds(least_s)} or more"
+        )
+    metric = terms.metrics[0]
+    if metric not in known.spreads:
+        return ()
+    difference, scatter = terms.promised[metric], known.spreads[metric]
+    needed_s = seconds_for(scatter, known.pair_seconds, difference, parse_percent(terms.tolerate))
+    if needed_s is not None and needed_s <= budget_s:
+        return ()
+    would = "no budget up to an hour would" if needed_s is None else f"--budget {_whole_seconds(needed_s)} would"
+    return (
+        f"gates of {terms.budget} may leave {difference:.1%} in doubt here, as {known.pairs} earlier process pairs "
+        f"{known.likeness} scattered by {scatter:.1%}; {would} tell it in nine of ten cases",
+    )
 
 
 def _whole_seconds(seconds: float) -> str:

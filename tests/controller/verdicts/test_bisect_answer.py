@@ -1,5 +1,6 @@
 """How far a bisect has come is read from its steps in the store, and so goes on where it was."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,11 +8,13 @@ import pytest
 
 import invented
 import invented_bisects
+from enginebench_controller.errors import InputError
 from enginebench_controller.home import Home
 from enginebench_controller.plan.plan import BASE, CONTROL, HEAD, GateMetric, GateTerms
 from enginebench_controller.records import EngineRef, Failure, FailureKind, Measurement, Status
 from enginebench_controller.verdicts.bisect import Answer, BisectFinding, Purpose, Question
 from enginebench_controller.verdicts.bisect_answer import answer_of, replay
+from enginebench_controller.verdicts.stored_gates import History, Likeness, first_step_promise
 
 ORDER = invented_bisects.ORDER
 NEW, OLDER = ORDER.environments(invented_bisects.ID, 0)
@@ -97,3 +100,25 @@ def test_a_version_that_ran_with_older_packages_only_is_told_so(home: Home) -> N
     assert told.finding is BisectFinding.CANNOT_RUN
     assert "onnxruntime==1.20.0 ran with numpy<2 only" in told.remarks
     assert told.gates[0].reason == "it crashed"
+
+
+TERMS = GateTerms(budget="60s", tolerate="2.5%", promised={GateMetric.LATENCY: 0.05})
+
+
+def test_a_budget_that_leaves_it_in_doubt_is_told_before_the_first_step_with_what_would_do() -> None:
+    calm = History(20, Likeness.SAME, {GateMetric.LATENCY: 0.01}, pair_seconds=5.0)
+    assert first_step_promise(TERMS, calm) == ()
+    assert first_step_promise(TERMS, None) == ()
+    (told,) = first_step_promise(TERMS, replace(calm, spreads={GateMetric.LATENCY: 0.05}))
+    assert told.startswith(
+        "gates of 60s may leave 5.0% in doubt here, as 20 earlier process pairs of this model on this"
+    )
+    assert re.search(r"; --budget \d+s would tell it in nine of ten cases$", told)
+    (told,) = first_step_promise(TERMS, replace(calm, spreads={GateMetric.LATENCY: 0.9}))
+    assert told.endswith("; no budget up to an hour would tell it in nine of ten cases")
+
+
+def test_a_budget_that_tells_nothing_is_refused_with_the_least_that_would_do() -> None:
+    slow = History(20, Likeness.SAME, {GateMetric.LATENCY: 0.01}, pair_seconds=40.0)
+    with pytest.raises(InputError, match=r"--budget 60s is too short to tell anything: .* give 81s or more"):
+        first_step_promise(TERMS, slow)
