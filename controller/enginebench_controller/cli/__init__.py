@@ -42,6 +42,10 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "that the second takes less time.",
     },
     "gate": {"gate": "Say whether head is worse than base, within a budget: worse, pass or cannot tell."},
+    "recommend": {
+        "recommend": "Search for the configuration to deploy: engine, batch, cores, streams, requests and hint, within "
+        "limits.",
+    },
     "trend": {
         "trend": "What has been measured again and again, and with --alerts where it changed: "
         "the machine, or the engine?",
