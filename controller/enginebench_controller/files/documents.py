@@ -56,7 +56,7 @@ _TABLE = (
     ),
     DocumentKind("gate", 1, "files.gates:GateDocument", ("gate", "run", "rerun"), kind="enginebench-gate"),
     DocumentKind(
-        *("recommendation", 1, "files.recommendations:RecommendationDocument", ("recommend", "show")),
+        *("recommendation", 1, "files.recommendations:RecommendationDocument", ("recommend", "show", "resume")),
         kind="enginebench-recommendation",
     ),
     DocumentKind("trend", 1, "files.gates:TrendDocument", ("trend",), kind="enginebench-trend"),

@@ -1,6 +1,7 @@
 """A recommendation as a JSON document, as Markdown, as a plan file, and as a chart of what latency brings."""
 
 from collections.abc import Iterator
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +21,15 @@ from enginebench_controller.verdicts.recommended import (
     recommendation_document,
 )
 from enginebench_controller.verdicts.search import Fate
+from enginebench_controller.verdicts.words import UNKNOWN
 
-UNKNOWN = "–"
 FATES = {
     Fate.BEST: "the best",
     Fate.RUNNER_UP: "the next best",
+    Fate.NOT_TOLD_APART: "not told apart from the best",
+    Fate.LIMIT_NOT_TOLD: "may hold the limits or not",
     Fate.BEATEN: "beaten",
     Fate.BREAKS_LIMIT: "breaks a limit",
-    Fate.LIMIT_NOT_TOLD: "whether it holds the limits cannot be told",
-    Fate.NOT_TOLD_APART: "cannot be told apart from the best",
     Fate.REFUSED: "cannot be had",
 }
 _SHAPES = {"circle": "o", "square": "s", "diamond": "D", "triangle-up": "^", "cross": "P", "pentagon": "p"}
@@ -93,11 +94,10 @@ def tried_row(found: Recommendation, one: TriedPoint) -> Iterator[str]:
 
 
 def in_order(found: Recommendation) -> list[TriedPoint]:
-    """The points, the best first; those of which nothing is known last."""
-    places = {Fate.BEST: 0, Fate.RUNNER_UP: 1}
-    return sorted(
-        found.tried, key=lambda one: (places.get(one.fate, 2), one.ratio is None, one.ratio or (0.0, 0.0, 0.0))
-    )
+    """The points, the best first; those that never ran last."""
+    ranks = {fate: rank for rank, fate in enumerate(FATES)}
+    unknown = (inf, inf, inf)
+    return sorted(found.tried, key=lambda one: (not one.processes, ranks[one.fate], one.ratio or unknown))
 
 
 def times_words(ratio: tuple[float, float, float] | None) -> str:

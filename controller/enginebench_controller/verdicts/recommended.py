@@ -13,6 +13,7 @@ from enginebench_controller.plan.recommend import Goal, RecommendOrder
 from enginebench_controller.records import Configuration, Hint, Load, TargetSnapshot
 from enginebench_controller.verdicts.search import Answer, Fate, Outcome, Purpose, Told
 from enginebench_controller.verdicts.search_steps import Figures, StoredStep
+from enginebench_controller.verdicts.words import UNKNOWN
 
 Bounds = tuple[float, float, float]
 """A middle between the ends of its interval."""
@@ -161,7 +162,7 @@ def figure_words(goal: Goal, one: TriedPoint) -> str:
         return f"{one.median_ns / 1e6:.3g} ms"
     if goal is Goal.MEMORY and one.peak_rss_bytes is not None:
         return f"{one.peak_rss_bytes / 1e6:.3g} MB"
-    return "not measured"
+    return UNKNOWN
 
 
 def limit_sentence(order: RecommendOrder, one: TriedPoint, *, held: bool) -> str:

@@ -192,7 +192,9 @@ def answer(
         outcome = Outcome.UNCONFIRMED if broken_off else Outcome.CANNOT_TELL
         best = known.cheapest(held) if held else known.promising()[0]
     else:
-        outcome, best = (Outcome.UNCONFIRMED if broken_off else Outcome.NOTHING), known.nearest()[0]
+        best = known.nearest()[0]
+        is_sure = len(known.fresh(best)) >= FRESH or known.least_excess(best) > FAR
+        outcome = Outcome.UNCONFIRMED if broken_off else Outcome.NOTHING if is_sure else Outcome.CANNOT_TELL
     rivals = [one for one in (known.by_cost() or known.nearest()) if one != best]
     runner_up = next((one for one in rivals if known.fresh(one)), rivals[0] if rivals else None)
     told = tuple(_told(known, place, best, runner_up) for place in range(len(space)))

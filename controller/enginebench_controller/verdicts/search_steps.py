@@ -64,7 +64,9 @@ def stored_step(
     figures: dict[int, Sequence[Figures]] = {}
     for place in step.candidates:
         seen = measured.get(place)
-        if seen is None or not seen.status.has_numbers:
+        if seen is None:
+            continue  # the step was interrupted
+        if not seen.status.has_numbers:
             refused.setdefault(place, _why_not(seen))
         elif place not in refused:
             found = figures_of(order, seen, store.block_samples(seen.id) if _needs_samples(order) else ())
@@ -158,9 +160,7 @@ def _wrong(
             yield place, f"its outputs are wrong: {check.problem}"
 
 
-def _why_not(one: Measurement | None) -> str:
-    if one is None:
-        return "it was not measured"
+def _why_not(one: Measurement) -> str:
     return failure_sentence(one.failure) if one.failure else "it has no numbers, and no reason was kept"
 
 
