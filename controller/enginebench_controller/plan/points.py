@@ -66,7 +66,10 @@ def space(order: RecommendOrder, snapshot: TargetSnapshot, binder: Binder, model
             except (PlanError, ModelError) as error:
                 reasons[_reason(error)] += 1
                 continue
-            points += [Point(one, chosen, _axes(one, engines, models), _is_default(one, snapshot)) for one in found]
+            for case in found:
+                said = {"devices": [case.configuration.device]} if "devices" in order.fields else {}
+                axes = _axes(case, engines, models)
+                points.append(Point(case, chosen | said, axes, _is_default(case, snapshot)))
     points = list({identity(one.case): one for one in reversed(points)}.values())[::-1]
     if not points:
         told = "\n".join(f"  - {reason}" for reason in reasons)
@@ -180,6 +183,7 @@ def _axes(case: Case, engines: Sequence[AvailableEngine], models: Sequence[str])
     return {
         ENGINE: engine,
         **({"model": case.model.original_digest} if len(models) > 1 else {}),
+        "device": asked.device,
         "batch": float(asked.batch),
         "cores": float(asked.cores),
         "streams": float(asked.streams),
