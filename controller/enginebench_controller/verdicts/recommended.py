@@ -208,7 +208,7 @@ def _lead(found: Recommendation, *, with_model: bool) -> str:
     name = configuration_words(rival, with_model=with_model)
     middle, low, high = rival.ratio
     if low <= _CLEAR:
-        return f"; as good within {max(high - 1, 1 - low):.0%}: {name}"
+        return f"; as good within {100 * max(high - 1, 1 - low):.0f} %: {name}"
     if found.goal is Goal.THROUGHPUT:
         return f", {middle:.2f} × the next best ({name})"
     return f"; the next best ({name}) takes {middle:.2f} × as {'much' if found.goal is Goal.MEMORY else 'long'}"
@@ -233,7 +233,7 @@ def _remarks(order: RecommendOrder, found: Recommendation) -> Iterator[str]:
     if found.thinned:
         kept = len(found.tried)
         yield f"{found.thinned} points were left out, as at most {kept} are looked at: --among and --fix choose"
-    if unseen := sum(one.processes == 0 and one.fate is not Fate.REFUSED for one in found.tried):
+    if unseen := sum(one.processes == 0 and one.fate in (Fate.BEATEN, Fate.BREAKS_LIMIT) for one in found.tried):
         yield f"{unseen} of {len(found.tried)} points were never run: what their likes took says that they cannot win"
 
 

@@ -78,12 +78,12 @@ def test_where_all_fail_the_sentence_says_why() -> None:
     assert found.sentence == "nothing could be measured: failed: it crashed"
 
 
-def test_what_was_never_run_is_counted() -> None:
-    found = carried_out(order(axes={}))
-    unseen = sum(one.processes == 0 for one in found.tried)
-    assert unseen == 0 or any(
-        one.startswith(f"{unseen} of {len(found.tried)} points were never run") for one in found.remarks
-    )
+def test_what_was_never_run_is_counted_and_has_no_figures() -> None:
+    found = carried_out(order(axes={}, budget="1m"))
+    unseen = [one for one in found.tried if not one.processes and one.fate in (Fate.BEATEN, Fate.BREAKS_LIMIT)]
+    assert unseen
+    assert all(one.median_ns is None and not one.on_front for one in unseen)
+    assert f"{len(unseen)} of {len(found.tried)} points were never run" in " ".join(found.remarks)
 
 
 def test_an_answer_is_the_same_after_it_was_kept() -> None:
