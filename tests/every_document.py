@@ -11,12 +11,13 @@ import pytest
 from typer.testing import CliRunner
 
 import invented
+import invented_bisects
 import invented_ladders
 import invented_profiles
 import invented_recommendations
 import invented_sweeps
 from enginebench_controller.cli import make_app
-from enginebench_controller.cli.commands import calibration, gate, profiles, recommend, running, targets
+from enginebench_controller.cli.commands import bisect, calibration, gate, profiles, recommend, running, targets
 from enginebench_controller.home import Home
 from enginebench_controller.jobs.folder import JobFolder, JobOrder, identify
 from enginebench_controller.jobs.record import Cell, CellState, JobProgress, Made, MadeKind
@@ -62,6 +63,8 @@ LINES = (
     "query SELECT\u00a01 --json",
     "store check --json",
     "run tiny.onnx --dry-run --json",
+    "show 5ea4c0000001 --json",
+    "bisect tiny.onnx --options fake.latency_us=1,2 --json",
     "resume --json",
     "resume --dry-run --json",
     "jobs list --json",
@@ -125,6 +128,7 @@ def fill(home: Home, folder: Path) -> None:
         ]
     )
     store.add_peaks(invented_sweeps.peaks())
+    store.add_search(invented_bisects.search())
     add_job(JobFolder(home.path / "jobs" / "a1"))
 
 
@@ -176,6 +180,7 @@ def pretend(patch: pytest.MonkeyPatch) -> None:
     told = (invented_recommendations.search(asked), invented_recommendations.carried_out(asked))
     patch.setattr(recommend, "search_for", _soon(told))
     patch.setattr(gate, "run_gate", lambda home, *_: gate_of(home, home.store.benchmark("gated")))
+    patch.setattr(bisect, "run_bisect", lambda home, *_: home.store.search(invented_bisects.ID))
     patch.setattr(gate, "again", _soon(lambda home: gate_of(home, home.store.benchmark("gated"))))
 
 

@@ -162,7 +162,7 @@ def _make_place(place: Path) -> None:
         place.mkdir()
     except FileExistsError as error:
         raise SetupError(
-            f"{place} exists, but no environment was finished there: if nobody is making one now, delete that folder"
+            f"{place} exists, but no environment was finished there: if nobody is making one now, remove it first"
         ) from error
 
 
@@ -217,10 +217,15 @@ def _row(environment: EnvironmentConfig) -> dict[str, object]:
 
 
 def remove_environment(name: str, folder: DataFolder) -> None:
-    """Delete an environment that `environment add` made. Raises `SetupError` for any other."""
+    """Delete an environment that `environment add` made, or had begun to. Raises `SetupError` for any other."""
     environments = load_config(folder).environments
     if name == DEFAULT_ENVIRONMENT:
         raise SetupError("the environment 'default' is the agent's own interpreter and cannot be removed")
+    place = folder.environments / name
+    if is_environment_name(name) and place.is_dir() and not (place / ENVIRONMENT_FILE).exists():
+        shutil.rmtree(place)  # `environment add` was killed there
+        tell(f"what was left of the environment {name!r}, which was never finished, is removed")
+        return
     if name not in {each.name for each in environments}:
         known = ", ".join(each.name for each in environments)
         raise SetupError(f"there is no environment {name!r}; there are {known}")

@@ -46,6 +46,10 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "recommend": "Search for the configuration to deploy: engine, batch, cores, streams, requests and hint, within "
         "limits.",
     },
+    "bisect": {
+        "bisect": "Find the version that made a model slower: halving, each step a gate, and a last gate of the two "
+        "neighbours.",
+    },
     "trend": {
         "trend": "What has been measured again and again, and with --alerts where it changed: "
         "the machine, or the engine?",

@@ -58,7 +58,8 @@ EXITS: Mapping[int, ErrorExplanation] = {
     ),
     ExitCode.CANNOT_TELL: ErrorExplanation(
         "Of `compare --fail-if` and `gate` with `--strict`: nothing is worse beyond noise, but noise hides whether "
-        "something is. Without `--strict` that is told and changes no exit code.",
+        "something is. Without `--strict` that is told and changes no exit code. Of `bisect`: none is named. "
+        "Of `recommend`: whether anything holds the limits.",
         "Measure longer or on a quieter machine; or tolerate more.",
     ),
     INTERRUPTED: ErrorExplanation(

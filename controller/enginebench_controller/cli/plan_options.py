@@ -31,7 +31,8 @@ _OFFERED = {"engine": completion.engines, "target": completion.targets}
 
 _OWN: Mapping[OptionGroup, tuple[str, ...]] = {
     OptionGroup.WHAT: (
-        *("trust", "base", "head", "tolerate", "metric", "layers", "skip", "batches", "sparsity", "sparsities"),
+        *("trust", "base", "head", "good", "bad", "versions", "wheels", "package", "models", "options", "worse"),
+        *("tolerate", "metric", "layers", "skip", "batches", "sparsity", "sparsities"),
         *("measure", "by_layer", "goal", "cap", "least", "optimization_level"),
         *("max_latency", "max_memory", "maximize", "minimize", "fix", "among", "versions"),
     ),

@@ -29,6 +29,7 @@ from enginebench_controller.plan.expand import expected_ns as expected_of_rule
 from enginebench_controller.plan.plan import GateTerms, parse_duration_ns
 from enginebench_controller.records import Failure, ModelVersion, Status
 from enginebench_controller.runs.remote_run import Announce, Reporter
+from enginebench_controller.runs.searching import interrupted
 from enginebench_controller.runs.undertaking import missing_outcomes
 from enginebench_controller.store.measurements import Headline
 from enginebench_controller.store.store import Store
@@ -307,6 +308,12 @@ class GateProgress:
             self._progress.stop()
         remark(sentence)
 
+    def forget(self) -> None:
+        """Take the bar away, where another gate follows."""
+        if self._task is not None:
+            self._progress.remove_task(self._task)
+        self._task, self._told = None, 0
+
     def begun(self, benchmark_id: str, terms: GateTerms) -> None:
         """See `GateWatcher`."""
         self._seconds = parse_duration_ns(terms.budget) / 1e9
@@ -356,3 +363,5 @@ def remind(home: Home) -> None:
     """Say that something waits to be resumed, where that is so."""
     if missing := missing_outcomes(home.path, home.store.stored_ids):
         remark(f"{missing} results of interrupted commands are missing: `enginebench resume` collects what there is")
+    for one in interrupted(home):
+        remark(f"the search {one.id} ({one.name}) was interrupted: `enginebench resume {one.id}` goes on with it")

@@ -59,6 +59,7 @@ _TABLE = (
         *("recommendation", 1, "files.recommendations:RecommendationDocument", ("recommend", "show", "resume")),
         kind="enginebench-recommendation",
     ),
+    DocumentKind("bisect", 1, "files.bisects:BisectDocument", ("bisect", "show"), kind="enginebench-bisect"),
     DocumentKind("trend", 1, "files.gates:TrendDocument", ("trend",), kind="enginebench-trend"),
     DocumentKind("ladder", 1, "files.ladders:LadderDocument", _LADDERS),
     # 2: layers say what they were matched to, and a profile has nodes, work, coverage and figures.

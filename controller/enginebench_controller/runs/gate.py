@@ -1,11 +1,13 @@
 """A gate carried out: environments made, a promise, process pairs until the verdict stands, and why; and of alerts."""
 
 import asyncio
+import json
+import os
 import re
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from enginebench_controller.errors import EnginebenchError, InputError, PlanError
@@ -26,8 +28,10 @@ from enginebench_controller.plan.gate import (
 from enginebench_controller.plan.plan import (
     BASE,
     HEAD,
+    GateMetric,
     GateTerms,
     Plan,
+    SearchStep,
     parse_duration_ns,
 )
 from enginebench_controller.records import LOCAL_TARGET, Failure, Status
@@ -47,7 +51,15 @@ from enginebench_controller.verdicts.alerts import (
 )
 from enginebench_controller.verdicts.gate_results import Arm, GateExplanation, GateResult, Judged, judge, stands
 from enginebench_controller.verdicts.gate_rule import GateOutcome
-from enginebench_controller.verdicts.stored_gates import explained, gate_of, history, promise, promising, terms_of
+from enginebench_controller.verdicts.stored_gates import (
+    explained,
+    first_step_promise,
+    gate_of,
+    history,
+    promise,
+    promising,
+    terms_of,
+)
 
 _PIP_SAID = re.compile(r"ERROR: (.+)")
 _VERSIONS = re.compile(r"from versions: ([^)]+)\)")
@@ -56,6 +68,8 @@ _SHOWN_VERSIONS = 5
 GRACE_SHARE, GRACE_S = 0.1, 15.0
 """A round that has begun may go on for so much of the budget, and so long, after its end: engines start slowly."""
 LAYERS_TIMEOUT = "60s"
+LAYERS_PASSES = 3
+"""Of each side, in turn, where the layers are what a search was for."""
 
 
 class GateWatcher(Reporter, Protocol):
@@ -115,6 +129,42 @@ async def carry_out(home: Home, order: GateOrder, watcher: GateWatcher) -> GateR
         return await _measure(home, wanted, session, binder, watcher, explain=order.explain)
 
 
+@dataclass(frozen=True)
+class Promised:
+    """A gate as a step of a search, which has decided what it is to tell: by metric, a difference as a share.
+
+    `digests` are the exact versions of the models. Of a gate that is stored already, `explaining` is its result: then
+    only the layers are looked for.
+    """
+
+    step: SearchStep
+    differences: Mapping[GateMetric, float]
+    digests: Mapping[str, str]
+    explaining: GateResult | None = None
+
+
+async def in_session(
+    home: Home,
+    order: GateOrder,
+    sides: tuple[GateSide, GateSide],
+    session: TargetSession,
+    watcher: GateWatcher,
+    promised: Promised,
+) -> GateResult:
+    """As `carry_out`, over a connection that is open, with all that the sides need."""
+    plan = common_plan(order, sides)
+    assert plan.gate is not None  # noqa: S101  # a gate's
+    terms = plan.gate.model_copy(update={"promised": dict(promised.differences)})
+    plan = plan.model_copy(update={"search": promised.step, "gate": terms})
+    binder = Binder(home, plan, promised.digests)
+    await in_thread(binder.resolve, list(dict.fromkeys(plan.models)))
+    plan = await in_thread(with_rungs, plan, sides, session.snapshots[0], binder)
+    if promised.explaining is not None:
+        return await _explain(home, promised.explaining, plan, session, binder, watcher)
+    wanted = BenchmarkOrder(plan, trusted=order.trusted)
+    return await _measure(home, wanted, session, binder, watcher, explain=order.explain)
+
+
 async def again(home: Home, order: BenchmarkOrder, watcher: GateWatcher) -> GateResult:
     """Carry out the plan of a gate once more, linked to the one that it repeats; what it promised is promised anew."""
     binder = Binder(home, order.plan, order.digests)
@@ -155,11 +205,17 @@ async def _measure(
     check_sides(expansion)
     for note in expansion.notes:
         watcher.said(f"note: {note}")
+    plan = order.plan
     known = await asyncio.to_thread(history, home, expansion.cases)
-    plan = promising(order.plan, known)
-    for sentence in promise(plan, known):
-        watcher.said(sentence)
+    if plan.search is None:  # else the search has promised
+        plan = promising(plan, known)
     assert plan.gate is not None  # noqa: S101  # a gate's
+    if plan.search is None:
+        told = promise(plan, known)
+    else:
+        told = first_step_promise(plan.gate, known) if plan.search.step == 0 else ()
+    for sentence in told:
+        watcher.said(sentence)
     pairs = _Pairs(plan.gate, {}, watcher)
 
     def announce(expansion: Expansion, benchmark_id: str | None) -> Reporter:
@@ -226,10 +282,12 @@ async def _explain(
 ) -> GateResult:
     """The result with the layers that explain it. A pass that fails explains nothing, and spoils nothing."""
     watcher.said("the verdict stands; profiling both sides for the layers that explain it")
-    for grid, role in zip(plan.grids(), (BASE, HEAD), strict=False):
+    passes = 1 if plan.search is None else LAYERS_PASSES
+    for grid, role in [*zip(plan.grids(), (BASE, HEAD), strict=False)] * passes:
         side = grid.model_copy(
             update={
                 "gate": None,
+                "search": None,
                 "interleave": False,
                 "duration": "1s",
                 "timeout": LAYERS_TIMEOUT,
@@ -247,10 +305,18 @@ async def _explain(
     return replace(result, explanation=await asyncio.to_thread(explained, home, result))
 
 
-async def install(home: Home, wanted: NeededEnvironment, targets: Sequence[str], tell: Callable[[str], None]) -> None:
+async def install(
+    home: Home,
+    wanted: NeededEnvironment,
+    targets: Sequence[str],
+    tell: Callable[[str], None],
+    *,
+    kept: bool = True,
+    variables: Mapping[str, str] | None = None,
+) -> None:
     """Make an environment for the agent of this machine. Raises `InputError` with pip's reason in a line.
 
-    On another target nothing is made: its owner is told how.
+    On another target nothing is made: its owner is told how. pip is given the `variables`.
     """
     if set(targets) - {LOCAL_TARGET} or any(one.name == LOCAL_TARGET for one in home.store.targets()):
         where = targets[0] if targets else LOCAL_TARGET
@@ -258,14 +324,34 @@ async def install(home: Home, wanted: NeededEnvironment, targets: Sequence[str],
             f"target {where!r} has no environment for {wanted.what}, and gates make them on this machine only; there, "
             f"run: {wanted.command}"
         )
-    tell(f"installing {wanted.what} into an environment of its own ({wanted.name}), which is kept")
-    command = (sys.executable, "-m", "enginebench_agent", "environment", "add", wanted.name, *wanted.arguments)
+    tell(f"installing {wanted.what} into an environment of its own ({wanted.name}){', which is kept' if kept else ''}")
+    code, said = await _environment(home, ("add", wanted.name, *wanted.arguments), variables)
+    if code != 0:
+        raise InputError(f"{wanted.what} cannot be installed: {_reason(said)}")
+
+
+async def uninstall(home: Home, name: str) -> None:
+    """Remove an environment of the agent of this machine, also one that was never finished; none is fine."""
+    await _environment(home, ("remove", name))
+
+
+async def added_environments(home: Home) -> tuple[str, ...]:
+    """The environments of the agent of this machine."""
+    code, said = await _environment(home, ("list", "--json"))
+    return tuple(one["name"] for one in json.loads(said)["environments"]) if code == 0 else ()
+
+
+async def _environment(
+    home: Home, words: Sequence[str], variables: Mapping[str, str] | None = None
+) -> tuple[int | None, str]:
+    """What `enginebench-agent environment` leaves with, and says."""
     process = await asyncio.create_subprocess_exec(
-        *command,
+        *(sys.executable, "-m", "enginebench_agent", "environment", *words),
         *("--data-dir", str(home.agent_data)),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
+        env={**os.environ, **(variables or {})},
     )
     try:
         said, _ = await process.communicate()
@@ -273,8 +359,7 @@ async def install(home: Home, wanted: NeededEnvironment, targets: Sequence[str],
         process.terminate()
         await process.wait()
         raise
-    if process.returncode != 0:
-        raise InputError(f"{wanted.what} cannot be installed: {_reason(said.decode(errors='replace'))}")
+    return process.returncode, said.decode(errors="replace")
 
 
 def _reason(said: str) -> str:

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
@@ -41,12 +42,15 @@ def held(home: Home, search_id: str) -> Iterator[None]:
         raise InputError(f"the search {search_id} is under way in another command: wait for that") from None
     try:
         yield
+        Path(lock.lock_file).unlink(missing_ok=True)  # it has ended: nobody asks for it any more
     finally:
         lock.release()
 
 
 def interrupted(home: Home) -> tuple[Search, ...]:
     """The searches without an answer that nobody carries out, oldest first."""
+    if not any((home.path / FOLDER).glob("*.lock")):  # so that the store need not be asked
+        return ()
     open_ones = [one for one in reversed(home.store.searches()) if one.answer is None]
     return tuple(one for one in open_ones if not _is_held(home, one.id))
 

@@ -20,10 +20,18 @@ from enginebench_controller.plan.plan import (
     parse_duration_ns,
     parse_percent,
 )
-from enginebench_controller.records import Benchmark, Measurement, Profile
+from enginebench_controller.records import Benchmark, Layer, Measurement, Profile
 from enginebench_controller.stats.paired import FEWEST_PAIRS
 from enginebench_controller.store.benchmarks import BenchmarkEntry
-from enginebench_controller.verdicts.gate_results import Arm, GateExplanation, GateResult, Judged, LayerShare, judge
+from enginebench_controller.verdicts.gate_results import (
+    Arm,
+    GateExplanation,
+    GateResult,
+    Judged,
+    LayerShare,
+    judge,
+    seconds_for,
+)
 from enginebench_controller.verdicts.gate_rule import GateOutcome, promised_difference
 from enginebench_controller.verdicts.layers.profiles import compare_profiles
 from enginebench_controller.verdicts.layers.rows import LayerRow
@@ -230,6 +238,33 @@ def promise(plan: Plan, known: History | None) -> Sequence[str]:
     return (told + limit,)
 
 
+def first_step_promise(terms: GateTerms, known: History | None) -> Sequence[str]:
+    """What to know of the budget of each step of a search, before the first: whether it is likely to be enough.
+
+    Raises `InputError` for a budget in which nothing can be told here.
+    """
+    if known is None:
+        return ()
+    budget_s, least_s = parse_duration_ns(terms.budget) / 1e9, FEWEST_PAIRS * known.pair_seconds
+    if budget_s < least_s:
+        raise InputError(
+            f"--budget {terms.budget} is too short to tell anything: it takes {FEWEST_PAIRS} process pairs, and one "
+            f"takes {known.pair_seconds:.1f} s here; give {_whole_seconds(least_s)} or more"
+        )
+    metric = terms.metrics[0]
+    if metric not in known.spreads:
+        return ()
+    difference, scatter = terms.promised[metric], known.spreads[metric]
+    needed_s = seconds_for(scatter, known.pair_seconds, difference, parse_percent(terms.tolerate))
+    if needed_s is not None and needed_s <= budget_s:
+        return ()
+    would = "no budget up to an hour would" if needed_s is None else f"--budget {_whole_seconds(needed_s)} would"
+    return (
+        f"gates of {terms.budget} may leave {difference:.1%} in doubt here, as {known.pairs} earlier process pairs "
+        f"{known.likeness} scattered by {scatter:.1%}; {would} tell it in nine of ten cases",
+    )
+
+
 def _whole_seconds(seconds: float) -> str:
     return f"{int(seconds) + 1}s" if seconds < 120 else f"{int(seconds / 60) + 1}m"
 
@@ -277,15 +312,33 @@ def explained(home: Home, result: GateResult) -> GateExplanation | None:
     """What the profiles of both sides say, where there are any."""
     orders = {f"{result.benchmark.id}-{role}": role for role in (BASE, HEAD)}
     entries = [one for one in home.store.profile_entries() if one.order_id in orders]
-    by_role = {orders[str(one.order_id)]: one.id for one in entries}
-    if set(by_role) != {BASE, HEAD}:
+    by_role = {role: [one.id for one in entries if orders[str(one.order_id)] == role] for role in (BASE, HEAD)}
+    if not all(by_role.values()):
         return None
-    found = {one.id: one for one in home.store.whole_profiles(by_role.values())}
-    profiles = [found[by_role[role]] for role in (BASE, HEAD) if by_role[role] in found]
+    found = {one.id: one for one in home.store.whole_profiles([id_ for ids in by_role.values() for id_ in ids])}
+    passes = [[found[id_] for id_ in by_role[role] if id_ in found] for role in (BASE, HEAD)]
+    profiles = [_usual(one) for one in passes if one]
     try:
         return _layers(profiles, is_worse=result.outcome is GateOutcome.WORSE)
     except InputError as error:
-        return GateExplanation(tuple(by_role.values()), note=f"no layers, as {error}")
+        return GateExplanation(tuple(one.id for one in profiles), note=f"no layers, as {error}")
+
+
+def _usual(passes: Sequence[Profile]) -> Profile:
+    """Of several passes of one side, each layer with the median of its times in all of them.
+
+    Means are of what else used the machine, too; and what is to be explained is a ratio of medians.
+    """
+    if len(passes) == 1:
+        return passes[0]
+    first = next((one for one in passes if one.layers), passes[0])
+    alike = [one for one in passes if [each.name for each in one.layers] == [each.name for each in first.layers]]
+    return replace(first, layers=tuple(map(_median, *(one.layers for one in alike))))
+
+
+def _median(*layers: Layer) -> Layer:
+    times = [time_ns for one in layers for time_ns in one.time_ns]
+    return replace(layers[0], time_ns=(round(median(times)),) if times else ())
 
 
 def _layers(profiles: Sequence[Profile], *, is_worse: bool) -> GateExplanation:

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from agent_process import run_command
 
+from enginebench_agent.data_folder import DataFolder
 from enginebench_agent.environments.installing import EngineRequirement, own_requirement, rebuild_wheel
-from enginebench_agent.environments.managing import Version, choose_python, engines_of
+from enginebench_agent.environments.managing import Version, choose_python, engines_of, remove_environment
 from enginebench_agent.errors import SetupError
 from enginebench_proto.v1.engine_pb2 import Engine
 
@@ -192,6 +193,14 @@ def test_a_failing_pip_is_quoted_and_leaves_nothing(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "no-such-package" in done.stderr
     assert list((tmp_path / "environments").iterdir()) == []
+
+
+def test_what_an_interrupted_add_has_left_can_be_removed(tmp_path: Path) -> None:
+    folder = DataFolder(tmp_path)
+    folder.prepare()
+    (folder.environments / "half" / "venv").mkdir(parents=True)
+    remove_environment("half", folder)
+    assert list(folder.environments.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["default", "unknown", "written"])

@@ -101,7 +101,7 @@ def test_what_was_not_typed_is_left_to_the_plan():
 def test_every_option_is_tried_here_and_every_field_of_a_plan_has_one():
     switches = {one.name for one in OPTIONS.values() if one.form is OptionForm.SWITCH}
     assert set(SAID) | switches == set(OPTIONS)
-    of_a_document = {"schema_version", "models", "input_folder", "ladder", "rungs", "gate"}
+    of_a_document = {"schema_version", "models", "input_folder", "ladder", "rungs", "gate", "search"}
     assert {one.field.partition(".")[0] for one in OPTIONS.values()} | of_a_document == set(Plan.model_fields)
 
 

@@ -1,5 +1,6 @@
 """`enginebench list`, `show`, `remove`, `export` and `import`: what the store holds."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -29,8 +30,8 @@ from enginebench_controller.files.exports.measurements import export_measurement
 from enginebench_controller.files.exports.profiles import export_profiles
 from enginebench_controller.files.gates import gate_document
 from enginebench_controller.files.new_file import kept
-from enginebench_controller.home import default_home
-from enginebench_controller.records import Benchmark, Measurement, Search
+from enginebench_controller.home import Home, default_home
+from enginebench_controller.records import Benchmark, Measurement, Search, SearchKind
 from enginebench_controller.store.benchmarks import BenchmarkEntry
 from enginebench_controller.store.searches import search_of
 from enginebench_controller.store.store import Store
@@ -128,6 +129,18 @@ def show(
         print_measurements(title, measurements, models, notes=notes)
 
 
+def _remove_search(home: Home, search: Search) -> None:
+    """With what it has left on this machine, where it was interrupted."""
+    from enginebench_controller.runs.bisecting import clear_away  # noqa: PLC0415  # they bring gRPC, for this alone
+    from enginebench_controller.runs.searching import held  # noqa: PLC0415
+
+    with held(home, search.id):
+        if search.kind is SearchKind.BISECT and search.answer is None:
+            asyncio.run(clear_away(home, search))
+        home.store.remove_search(search.id)
+    remark(f"removed {search.id}")
+
+
 def _search_meant(store: Store, named: str) -> Search | None:
     """The one search that a name means where no benchmark is called so."""
     found = store.searches_meant(named)
@@ -141,8 +154,7 @@ def remove(benchmark: BenchmarkName, yes: Annotated[bool, typer.Option("--yes", 
     store = default_home().store
     if (search := _search_meant(store, benchmark)) is not None:
         if yes or confirmed(f"remove search {search.id} ({search.name}) with all its steps and their measurements?"):
-            store.remove_search(search.id)
-            remark(f"removed {search.id}")
+            _remove_search(default_home(), search)
         return
     found = store.benchmark(benchmark)
     question = f"remove benchmark {found.id} ({found.name}) with all its measurements?"

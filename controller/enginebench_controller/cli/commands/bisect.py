@@ -1,0 +1,258 @@
+"""`enginebench bisect`: which version, model or value of an option made it worse."""
+
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from enginebench_controller.cli import completion
+from enginebench_controller.cli.console import plain, print_json, print_table, remark, stdout
+from enginebench_controller.cli.options import Json, TrustModels
+from enginebench_controller.cli.plan_options import plan_options
+from enginebench_controller.cli.progress import GateProgress, remind
+from enginebench_controller.errors import ExitCode, InputError
+from enginebench_controller.files.bisects import bisect_document, bisect_markdown
+from enginebench_controller.files.new_file import new_file
+from enginebench_controller.home import Home, default_home
+from enginebench_controller.plan.bisect import METRICS, BisectKind, BisectOrder, make_order, narrowed, parse_option
+from enginebench_controller.plan.options import split
+from enginebench_controller.plan.plan import GateMetric, make_plan
+from enginebench_controller.records import Search
+from enginebench_controller.runs.bisecting import bisect as run_bisect
+from enginebench_controller.runs.bisecting import go_on, progress_of, stored_answer
+from enginebench_controller.runs.releases import package_of, releases_between
+from enginebench_controller.verdicts.bisect import BisectFinding, Purpose, Question
+from enginebench_controller.verdicts.bisect_answer import BisectAnswer
+from enginebench_controller.verdicts.bisect_words import headline, ratio_words, remarks, verdict_words, way_words
+from enginebench_controller.verdicts.gate_words import layer_words
+
+_STYLES = {BisectFinding.CULPRIT: "bold red", BisectFinding.ONE_OF: "bold red"}
+_DOES = {
+    Purpose.ENDS: "is bad worse than good at all",
+    Purpose.STEP: "halving what is left",
+    Purpose.NEIGHBOURS: "the last against the one before it",
+}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this module."""
+    app.command("bisect")(bisect)
+
+
+@plan_options("option", "shape", "batch-axis", "inputs", "input")
+def bisect(
+    model: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[MODEL]",
+            help="File, name, digest or zoo:NAME; none with --models.",
+            autocompletion=completion.models,
+        ),
+    ] = None,
+    engine: Annotated[str | None, typer.Option(metavar="E", help="The engine.")] = None,
+    good: Annotated[str | None, typer.Option(metavar="VERSION", help="The version that was still good.")] = None,
+    bad: Annotated[str | None, typer.Option(metavar="VERSION", help="The later one that is worse.")] = None,
+    versions: Annotated[
+        str | None, typer.Option(metavar="A,B,…", help=r"These versions only, in this order. \[default: all between]")
+    ] = None,
+    wheels: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help=r"Take wheels from there. \[default: the package index]")
+    ] = None,
+    package: Annotated[
+        str | None, typer.Option(metavar="NAME", help=r"The package the versions are of. \[default: the engine's]")
+    ] = None,
+    models: Annotated[
+        str | None, typer.Option(metavar="A,B,…", help="Versions of a model instead, in their order.")
+    ] = None,
+    options: Annotated[
+        str | None, typer.Option(metavar="E.O=1,2,…", help="Values of an engine's option instead, in their order.")
+    ] = None,
+    worse: Annotated[str, typer.Option(metavar="PERCENT", help="From which difference on it counts.")] = "5%",
+    metric: Annotated[
+        str, typer.Option(metavar="M", help=f"What has become worse: {', '.join(METRICS)}.")
+    ] = GateMetric.LATENCY.value,
+    budget: Annotated[
+        str, typer.Option(metavar="TIME", help="How long each gate measures, at most: 30s to 1h.")
+    ] = "2m",
+    target: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help=r"Target by name or HOST:PORT; not for versions. \[default: an agent here]"),
+    ] = None,
+    device: Annotated[str | None, typer.Option(metavar="NAME", help=r"Device. \[default: the CPU]")] = None,
+    batch: Annotated[int | None, typer.Option(metavar="N", help=r"Items in one inference. \[default: 1]")] = None,
+    cores: Annotated[int | None, typer.Option(metavar="N", help=r"Physical cores. \[default: all]")] = None,
+    precision: Annotated[
+        str | None, typer.Option(metavar="P", help=r"f32, bf16, f16, or default: the engine's own. \[default: f32]")
+    ] = None,
+    *,
+    fields: dict[str, Any],
+    trust: TrustModels = False,
+    markdown: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write an issue for the engine's project.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+    json: Json = False,
+) -> None:
+    """Find the version that made a model slower: halving, each step a gate, and a last gate of the two neighbours.
+
+    \b
+    Versions:  bisect MODEL --engine onnxruntime --good 1.20.0 --bad 1.31.1
+    Wheels:    bisect MODEL --engine mine --good 1.0 --bad 1.9 --wheels dist
+    Models:    bisect --models v1.onnx,v2.onnx,v3.onnx --engine onnxruntime
+    An option: bisect MODEL --options onnxruntime.graph_optimization_level=all,extended,basic
+
+    Each version gets an environment of its own, which is removed afterwards. None is named unless it is found worse
+    than the one before it: then 0 is the exit code, else 5, and 1 where good or bad cannot be run.
+    """  # typer keeps lines after a backspace
+    if markdown is not None and markdown.exists() and not force:  # not after half an hour
+        raise InputError(f"there is a file {markdown} already; name another one, or replace it with --force")
+    common = {
+        "targets": split(target),
+        "devices": split(device),
+        "batch": None if batch is None else [batch],
+        "cores": None if cores is None else [cores],
+        "precision": split(precision),
+    }
+    asked = {name: value for name, value in common.items() if value is not None} | fields
+    make_plan({"models": ["any"], **asked}, "gate")
+    order = make_order(
+        {
+            **_candidates(model, engine, (good, bad), (versions, models, options), (package, wheels)),
+            "worse": worse,
+            "metric": metric,
+            "budget": budget,
+            "fields": asked,
+            "trusted": trust,
+            "command": shlex.join(["enginebench", *sys.argv[1:]]),
+        }
+    )
+    home = default_home()
+    remind(home)
+    with _watching() as watcher:
+        search = run_bisect(home, order, watcher)
+    raise typer.Exit(_tell(search, as_json=json, markdown=markdown, force=force))
+
+
+def carry_on(home: Home, search: Search, *, as_json: bool | None, trusted: bool) -> int:
+    """See `cli.searches`."""
+    with _watching() as watcher:
+        found = go_on(home, search, watcher, trusted=trusted)
+    return _tell(found, as_json=as_json)
+
+
+def print_search(home: Home, search: Search, *, as_json: bool) -> None:
+    """See `cli.searches`."""
+    if stored_answer(search) is not None:
+        _tell(search, as_json=as_json)
+        return
+    if as_json:
+        raise InputError(f"the search {search.id} has no answer yet: `enginebench resume {search.id}` goes on with it")
+    remark(f"{search.name}: no answer yet; where it was interrupted, `enginebench resume {search.id}` goes on")
+    stdout().print(plain(progress_of(home, search)))
+
+
+def _candidates(
+    model: str | None,
+    engine: str | None,
+    ends: tuple[str | None, str | None],
+    lists: tuple[str | None, str | None, str | None],
+    source: tuple[str | None, Path | None],
+) -> dict[str, Any]:
+    """What is bisected, as fields of the order. Raises `InputError`."""
+    versions, models, options = lists
+    if sum(one is not None for one in lists) > 1:
+        raise InputError("--versions, --models and --options exclude each other: a bisect is of one thing")
+    if models is not None:
+        if model is not None or engine is None:
+            raise InputError("--models takes the place of MODEL, and needs --engine: bisect --models a,b,c --engine E")
+        return {"kind": BisectKind.MODELS, "candidates": narrowed(split(models) or [], *ends), "engine": engine}
+    if model is None:
+        raise InputError("MODEL is missing: name the model whose latency has changed")
+    if options is not None:
+        owner, option, values = parse_option(options, engine)
+        found = {"kind": BisectKind.OPTIONS, "candidates": narrowed(values, *ends), "option": option}
+        return found | {"engine": owner, "model": model}
+    if engine is None:
+        raise InputError("--engine is missing: name the engine whose versions are to be bisected")
+    package, wheels = source
+    package = package or (engine if wheels is not None else package_of(engine))
+    return {
+        "kind": BisectKind.VERSIONS,
+        "candidates": _versions(package, ends, versions, wheels),
+        "engine": engine,
+        "model": model,
+        "package": package,
+        "wheels": None if wheels is None else str(wheels.expanduser().absolute()),
+    }
+
+
+def _versions(
+    package: str, ends: tuple[str | None, str | None], listed: str | None, wheels: Path | None
+) -> tuple[str, ...]:
+    if listed is not None:
+        return narrowed(split(listed) or [], *ends)
+    good, bad = ends
+    if good is None or bad is None:
+        raise InputError(f"--{'good' if good is None else 'bad'} is missing: between which versions is it to look?")
+    return releases_between(package, good, bad, wheels)
+
+
+def _tell(search: Search, *, as_json: bool | None, markdown: Path | None = None, force: bool = False) -> int:
+    answer = stored_answer(search)
+    assert answer is not None  # noqa: S101  # asked by who calls
+    if markdown is not None:
+        with new_file(markdown, force=force) as partial:
+            partial.write_text(bisect_markdown(answer), encoding="utf-8")
+        remark(f"wrote {markdown}")
+    if as_json:
+        print_json(bisect_document(search, answer))
+    elif as_json is not None:
+        _print(search, answer)
+    return int(_exit_code(answer))
+
+
+def _exit_code(answer: BisectAnswer) -> ExitCode:
+    if answer.finding is BisectFinding.CANNOT_RUN:
+        return ExitCode.SOME_FAILED
+    return ExitCode.OK if answer.finding.names else ExitCode.CANNOT_TELL
+
+
+def _print(search: Search, answer: BisectAnswer) -> None:
+    """The sentence, the way as a line and as a table, the layers, and what to know."""
+    text = plain(headline(answer))
+    text.stylize(_STYLES.get(answer.finding, "bold yellow"))
+    stdout().print(text)
+    stdout().print(plain(way_words(answer)))
+    columns = [(answer.bisected.value, False), ("against", False), ("ratio, 95 % interval", False), ("", False)]
+    rows: list[list[object]] = [
+        [one.head, one.base, ratio_words(one.ratio), verdict_words(one) + (" (longer)" if one.patience > 1 else "")]
+        for one in answer.gates
+    ]
+    print_table("", columns, rows)
+    for layer in answer.layers:
+        stdout().print(plain(f"  {layer_words(layer)}"))
+    for line in remarks(answer):
+        remark(f"  {line}")
+    remark(f"  `enginebench show {search.id}` shows it again")
+
+
+@contextmanager
+def _watching() -> Iterator["BisectProgress"]:
+    with BisectProgress() as progress:
+        yield progress
+
+
+class BisectProgress(GateProgress):
+    """As of a gate, with the number of the gate and how many are left."""
+
+    def asking(self, order: BisectOrder, question: Question, number: int) -> None:
+        """See `BisectWatcher`."""
+        self.forget()
+        left = f"{question.left} gates left at most" if question.left > 1 else "the last gate"
+        base, head = order.title(question.base), order.title(question.head)
+        longer = ", longer than before" if question.patience > 1 else ""
+        self.said(f"gate {number + 1}, {left}: {head} against {base}: {_DOES[question.purpose]}{longer}")

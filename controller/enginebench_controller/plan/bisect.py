@@ -1,0 +1,156 @@
+"""What a person asks a bisect for: candidates in their order, from good to bad, and what each is run as."""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from enginebench_controller.errors import InputError, wrong_value
+from enginebench_controller.plan.gate import GateSide, checked_terms, parse_sides
+from enginebench_controller.plan.plan import Duration, GateMetric, Percent, parse_percent
+
+METRICS = (GateMetric.LATENCY, GateMetric.FIRST_INFERENCE, GateMetric.COMPILE, GateMetric.MEMORY)
+MOST_CANDIDATES = 10_000
+
+
+class BisectKind(StrEnum):
+    """What the candidates are."""
+
+    VERSIONS = "versions"
+    MODELS = "models"
+    OPTIONS = "options"
+
+
+class BisectOrder(BaseModel):
+    """What is to be bisected. `fields` are the plan's own, such as batch.
+
+    Of versions, `package` is what they are of, from the package index or from the folder `wheels`; of options,
+    `option` is the one that has them as values. `digests` are the exact versions that the names of models mean.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: BisectKind
+    candidates: Annotated[tuple[str, ...], Field(max_length=MOST_CANDIDATES)]
+    engine: str
+    model: str | None = None
+    package: str | None = None
+    wheels: str | None = None
+    option: str | None = None
+    worse: Percent = "5%"
+    metric: GateMetric = GateMetric.LATENCY
+    budget: Duration = "2m"
+    fields: Mapping[str, Any] = {}
+    digests: Mapping[str, str] = {}
+    trusted: bool = False
+    command: str = ""
+    """What was typed."""
+
+    @property
+    def worse_share(self) -> float:
+        """From which difference on it counts."""
+        return parse_percent(self.worse)
+
+    @property
+    def name(self) -> str:
+        """What the search is called."""
+        if self.model is None:
+            return f"bisect of {len(self.candidates)} models on {self.engine}"
+        what = f"{self.engine}.{self.option}" if self.option else self.package or self.engine
+        return f"bisect of {what} with {self.model.rpartition('/')[2]}"
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models that are run."""
+        return self.candidates if self.model is None else (self.model,)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What the candidates are called: models by their files' names, where these tell them apart."""
+        short = tuple(Path(one).name for one in self.candidates)
+        is_short = self.kind is BisectKind.MODELS and len(set(short)) == len(short)
+        return short if is_short else self.candidates
+
+    def title(self, place: int) -> str:
+        """What a candidate is called in full."""
+        name = self.labels[place]
+        if self.kind is BisectKind.VERSIONS:
+            return f"{self.package}=={name}"
+        return name if self.kind is BisectKind.MODELS else f"{self.engine}:{self.option}={name}"
+
+    def environments(self, search_id: str, place: int) -> Mapping[str, tuple[str, ...]]:
+        """The environments that may be made for a version, with what is asked for beside it; none for the rest.
+
+        Wheels of before 2024-06 were built for NumPy 1 without saying so: with NumPy 2 they cannot be imported, or
+        crash at the first inference. As nothing tells beforehand, that is tried where nothing else works.
+        """
+        if self.kind is not BisectKind.VERSIONS:
+            return {}
+        version = "".join(c if c.isalnum() or c in ".-_" else "-" for c in self.candidates[place])
+        name = f"{prefix(search_id)}{version}"
+        return {name: (), f"{name}-numpy1": ("numpy<2",)}
+
+    def side(self, place: int, environment: str | None = None) -> GateSide:
+        """What a gate runs for a candidate; of a version, in the environment that was made for it."""
+        if self.kind is BisectKind.VERSIONS:
+            return GateSide(self.title(place), engine=self.engine, environment=environment)
+        said = self.candidates[place] if self.kind is BisectKind.MODELS else self.title(place)
+        return parse_sides(self.model, said, said, self.engine)[0]
+
+
+def prefix(search_id: str) -> str:
+    """What the names of all environments begin with that are made for a bisect; nobody else's do."""
+    return f"bisect-{search_id[:8]}-"
+
+
+def make_order(fields: Mapping[str, Any]) -> BisectOrder:
+    """Check what was asked for. Raises `InputError` for what no bisect can be about."""
+    try:
+        order = BisectOrder.model_validate({key: value for key, value in fields.items() if value is not None})
+    except ValidationError as error:
+        told = [(one, str(one["loc"][0]).replace("_", "-")) for one in error.errors()]
+        raise InputError("\n".join(f"--{name}: {wrong_value(problem)}" for problem, name in told)) from None
+    if order.metric not in METRICS:
+        raise InputError(f"--metric {order.metric} cannot be bisected: give one of {', '.join(METRICS)}")
+    if order.worse_share <= 0:
+        raise InputError(f"--worse {order.worse} is nothing that noise does not do, too: give 1% or more")
+    checked_terms({"budget": order.budget})
+    _check_candidates(order)
+    return order
+
+
+def _check_candidates(order: BisectOrder) -> None:
+    twice = [one for number, one in enumerate(order.candidates) if one in order.candidates[:number]]
+    if twice:
+        raise InputError(f"{twice[0]} is there twice: a bisect looks for one change in an order")
+    if len(order.candidates) < 2:
+        raise InputError(f"a bisect needs two {order.kind} or more: good, bad, and those between them")
+
+
+def narrowed(candidates: Sequence[str], good: str | None, bad: str | None) -> tuple[str, ...]:
+    """Those from good to bad of a list that was given in its order. Raises `InputError`."""
+    for name, one in (("--good", good), ("--bad", bad)):
+        if one is not None and one not in candidates:
+            raise InputError(f"{name} {one} is not among those given: {', '.join(candidates)}")
+    first = candidates.index(good) if good is not None else 0
+    last = candidates.index(bad) if bad is not None else len(candidates) - 1
+    if good is not None and good == bad:
+        raise InputError(f"--good and --bad are both {good}: there is nothing between them")
+    if first > last:
+        raise InputError(f"--good {good} stands behind --bad {bad} in the order that was given: exchange them")
+    return tuple(candidates[first : last + 1])
+
+
+def parse_option(text: str, engine: str | None) -> tuple[str, str, tuple[str, ...]]:
+    """Engine, option and values of "E.O=1,2,3", or of "O=1,2,3" where the engine was named. Raises `InputError`."""
+    named, equals, values = text.partition("=")
+    owner, dot, option = named.rpartition(".")
+    owner = owner or engine or ""
+    listed = tuple(part.strip() for part in values.split(",") if part.strip())
+    if not equals or not owner or not option or not listed:
+        raise InputError(f"--options {text!r} is not of the form E.O=1,2,3: an engine, its option, and values in order")
+    if engine is not None and dot and owner != engine:
+        raise InputError(f"--options {text} is of {owner}, and --engine says {engine}: leave one of them out")
+    return owner, option, listed

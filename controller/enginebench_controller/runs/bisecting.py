@@ -1,0 +1,268 @@
+"""A bisect carried out: an environment for each version as it is needed, gate after gate until there is an answer."""
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from enginebench_controller.errors import EnginebenchError, InputError
+from enginebench_controller.home import Home
+from enginebench_controller.models.bounded import in_thread
+from enginebench_controller.plan.binding import Binder
+from enginebench_controller.plan.bisect import BisectKind, BisectOrder, prefix
+from enginebench_controller.plan.gate import GateOrder, NeededEnvironment
+from enginebench_controller.plan.plan import LONGEST_BUDGET_NS, GateMetric, Plan, SearchStep, parse_duration_ns
+from enginebench_controller.records import LOCAL_TARGET, AvailableEngine, Search, SearchKind
+from enginebench_controller.runs.gate import (
+    GateWatcher,
+    Promised,
+    added_environments,
+    enough_of,
+    in_session,
+    install,
+    uninstall,
+)
+from enginebench_controller.runs.releases import companions, wheel_of
+from enginebench_controller.runs.resuming import ResumeOrder
+from enginebench_controller.runs.searching import held, new_search, take_up_step
+from enginebench_controller.targets.session import TargetSession, completed, open_session
+from enginebench_controller.verdicts.bisect import Answer, Purpose, Question
+from enginebench_controller.verdicts.bisect_answer import Asked, BisectAnswer, Replay, answer_of, replay
+from enginebench_controller.verdicts.gate_results import GateResult
+
+
+class BisectWatcher(GateWatcher, Protocol):
+    """Who wants to know how a bisect is coming along."""
+
+    def asking(self, order: BisectOrder, question: Question, number: int) -> None:
+        """The next gate is about to be made ready; `number` counts from 0."""
+
+
+def check_target(home: Home, order: BisectOrder) -> None:
+    """Raise `InputError` where environments are needed, and would be needed on another machine."""
+    targets = order.fields.get("targets") or ()
+    is_elsewhere = set(targets) - {LOCAL_TARGET} or any(one.name == LOCAL_TARGET for one in home.store.targets())
+    if order.kind is BisectKind.VERSIONS and is_elsewhere:
+        raise InputError(
+            f"versions are bisected by an agent of this command, which can make environments for them, not on target "
+            f"{', '.join(targets) or LOCAL_TARGET!r}: run enginebench there, or leave --target out"
+        )
+
+
+def bisect(home: Home, order: BisectOrder, watcher: BisectWatcher) -> Search:
+    """Carry a bisect out; returns the search with its answer. For callers without a loop of their own.
+
+    Raises `InputError` before anything is measured, `UnreachableError` when the target does not answer.
+    """
+    check_target(home, order)
+    order = order.model_copy(update={"digests": _digests(home, order)})
+    search = new_search(SearchKind.BISECT, order.name, order.model_dump(mode="json"))
+    with held(home, search.id):
+        home.store.add_search(search)
+        watcher.said(f"bisect {search.id}; interrupted, it goes on with `enginebench resume {search.id}`")
+        try:
+            asyncio.run(_Bisect(home, search, order, watcher).carry_out())
+        except EnginebenchError:
+            if not home.store.steps_of(search.id):  # nothing has begun: there is nothing to go on with
+                home.store.remove_search(search.id)
+            raise
+    return home.store.search(search.id)
+
+
+def go_on(home: Home, search: Search, watcher: BisectWatcher, *, trusted: bool) -> Search:
+    """Go on with an interrupted bisect, whose step under way is finished first; returns it with its answer."""
+    order = BisectOrder.model_validate(search.order).model_copy(update={"trusted": trusted})
+    wish = ResumeOrder(trusted=trusted, enough_of=lambda benchmark_id: enough_of(home, benchmark_id))
+    with held(home, search.id):
+        asyncio.run(take_up_step(home, search, wish, lambda *_: watcher))
+        asyncio.run(_Bisect(home, search, order, watcher).carry_out())
+    return home.store.search(search.id)
+
+
+async def clear_away(home: Home, search: Search) -> None:
+    """Remove the environments that an interrupted bisect has left."""
+    for name in await added_environments(home):
+        if name.startswith(prefix(search.id)):
+            await uninstall(home, name)
+
+
+def stored_answer(search: Search) -> BisectAnswer | None:
+    """The answer of a bisect; None while there is none."""
+    return None if search.answer is None else BisectAnswer.model_validate(search.answer)
+
+
+def _digests(home: Home, order: BisectOrder) -> dict[str, str]:
+    """The exact version that each name of a model means now, and is to mean to the end."""
+    binder = Binder(home, Plan(models=order.models))
+    binder.resolve(order.models)
+    return binder.digests
+
+
+class _Bisect:
+    """One bisect under way."""
+
+    def __init__(self, home: Home, search: Search, order: BisectOrder, watcher: BisectWatcher) -> None:
+        self._home = home
+        self._search = search
+        self._order = order
+        self._watcher = watcher
+        self._known: dict[str, GateResult | None] = {}
+
+    async def carry_out(self) -> None:
+        """Ask until there is an answer, store it, and clear away what was made for it."""
+        trusted = tuple(self._order.digests.values()) if self._order.trusted else ()
+        targets = tuple(self._order.fields.get("targets") or ())
+        async with open_session(self._home, targets, trusted_models=trusted) as self._session:
+            while not isinstance((done := await in_thread(self._replay)).following, Answer):
+                await self._ask(done.following, done)
+            if (result := self._unexplained(done)) is not None:
+                await self._ask(done.asked[-1].question, done, explaining=result)
+                del self._known[result.benchmark.id]
+                done = await in_thread(self._replay)
+        await self._clear(keep=())
+        answer = answer_of(self._home, self._search, self._order, done)
+        self._home.store.answer_search(self._search.id, answer.model_dump(mode="json"))
+
+    def _replay(self) -> Replay:
+        self._search = self._home.store.search(self._search.id)
+        return replay(self._home, self._search, self._order, self._known)
+
+    def _unexplained(self, done: Replay) -> GateResult | None:
+        """The last gate, where it has named a culprit and was interrupted before it could say why."""
+        assert isinstance(done.following, Answer)  # noqa: S101  # so `carry_out` has ended its loop
+        last = done.asked[-1].result
+        is_asked = done.following.finding.names and self._order.metric is GateMetric.LATENCY
+        return last if is_asked and last is not None and last.explanation is None else None
+
+    async def _ask(self, question: Question, done: Replay, explaining: GateResult | None = None) -> None:
+        """Carry out a gate, or note why there is none; of one that is there, only look for its layers."""
+        number = len(done.asked) - (explaining is not None)
+        self._watcher.asking(self._order, question, number)
+        await self._clear(keep=self._needed(question, done.asked))
+        for place in (question.base, question.head):
+            if (reason := await self._lack_of(place, done.broken)) is not None:
+                self._skip(place, reason)
+                return
+        names = [self._environment(place, done.broken) for place in (question.base, question.head)]
+        try:
+            await self._gate(question, names, number, explaining)
+        except InputError as error:  # a version that reads no such model, say; not what failed while it was measured
+            if question.purpose is Purpose.ENDS:
+                await self._clear(keep=())
+                raise
+            self._skip(question.head, str(error).splitlines()[0])
+
+    def _needed(self, question: Question, asked: Sequence[Asked]) -> set[int]:
+        """The candidates that are run now, and those told already that the culprit may yet be next to."""
+        told = {one.question.head for one in asked if one.result is not None}
+        below, above = [one for one in told if one < question.head], [one for one in told if one > question.head]
+        return {0, question.base, question.head, *sorted(below)[-1:], *sorted(above)[:1]}
+
+    def _skip(self, place: int, reason: str) -> None:
+        name = self._order.candidates[place]
+        self._watcher.said(f"{self._order.title(place)} is skipped: {reason}")
+        self._home.store.skip_in_search(self._search.id, name, reason)
+
+    async def _gate(
+        self, question: Question, environments: Sequence[str | None], number: int, explaining: GateResult | None
+    ) -> None:
+        order = self._order
+        budget_s = min(parse_duration_ns(order.budget) * question.patience, LONGEST_BUDGET_NS) / 1e9
+        gate = GateOrder(
+            base=order.title(question.base),
+            head=order.title(question.head),
+            model=order.model,
+            budget=f"{budget_s:g}s",
+            tolerate=f"{100 * question.tolerance:.4f}%",
+            metrics=(order.metric,),
+            fields=order.fields,
+            explain=question.purpose is Purpose.NEIGHBOURS and order.metric is GateMetric.LATENCY,
+            trusted=order.trusted,
+        )
+        base, head = map(order.side, (question.base, question.head), environments)
+        step = SearchStep(id=self._search.id, step=number, title=f"{question.purpose}: {gate.base}, {gate.head}")
+        promised = Promised(step, {order.metric: question.difference}, order.digests, explaining)
+        await in_session(self._home, gate, (base, head), self._session, self._watcher, promised)
+
+    def _environment(self, place: int, broken: Mapping[str, str]) -> str | None:
+        """The environment in which a version is run, once it is there."""
+        names = self._order.environments(self._search.id, place)
+        return next((name for name in names if name not in broken and self._has(name)), None)
+
+    async def _lack_of(self, place: int, broken: Mapping[str, str]) -> str | None:
+        """Why a candidate cannot be run; None once all it needs is there, for which its environment is made."""
+        names = self._order.environments(self._search.id, place)
+        if not names or self._environment(place, broken) is not None:
+            return None
+        reason = ""
+        for name, more in names.items():
+            if name in broken:
+                reason = reason or broken[name]
+                continue
+            try:
+                await self._install(place, name, more)
+            except InputError as error:
+                return reason or str(error)
+            if self._has(name):
+                return None
+            reason = reason or self._why_not(name)
+            await uninstall(self._home, name)
+        return reason
+
+    async def _install(self, place: int, name: str, more: tuple[str, ...]) -> None:
+        """Without the floors of our extras: what its own metadata ask for, and what else belongs to its time."""
+        order = self._order
+        package, version = order.package or order.engine, order.candidates[place]
+        told = f"{order.title(place)}{f' with {more[0]}' if more else ''}"
+        variables = {}
+        # Not `==`, by which pip would also take what was withdrawn from the index.
+        requirement = f"{package}>={version},<={version}"
+        if order.wheels is not None:
+            folder = Path(order.wheels)
+            requirement = f"{package} @ {wheel_of(package, version, folder).resolve().as_uri()}"
+            variables = {"PIP_FIND_LINKS": str(folder)}
+        packages = (requirement, *companions(order.engine, package), *more)
+        arguments = tuple(word for one in packages for word in ("--package", one))
+        wanted = NeededEnvironment(name, arguments, told)
+        await uninstall(self._home, name)  # what a kill has left half-made
+        await install(self._home, wanted, (), self._watcher.said, kept=False, variables=variables)
+        await self._look_anew()
+
+    async def _look_anew(self) -> None:
+        (seen,) = self._session.snapshots
+        found = await completed(self._home, self._session, seen, refresh=True)
+        self._session = TargetSession(self._session.clients, (found,))
+
+    def _has(self, name: str) -> bool:
+        return any(
+            isinstance(one, AvailableEngine) and one.environment == name and one.name == self._order.engine
+            for one in self._session.snapshots[0].engines
+        )
+
+    def _why_not(self, name: str) -> str:
+        found = [one for one in self._session.snapshots[0].engines if one.environment == name]
+        told = [one.reason.splitlines()[0] for one in found if not isinstance(one, AvailableEngine) and one.reason]
+        return told[0].rstrip(".") if told else f"what was installed brings no engine {self._order.engine}"
+
+    async def _clear(self, keep: Collection[int]) -> None:
+        """Remove the environments that were made for this bisect, but for those of these candidates."""
+        kept = {name for place in keep for name in self._order.environments(self._search.id, place)}
+        there = {one.environment for one in self._session.snapshots[0].engines}
+        gone = sorted(one for one in there - kept if one.startswith(prefix(self._search.id)))
+        for name in gone:
+            await uninstall(self._home, name)
+        if gone:
+            (seen,) = self._session.snapshots
+            engines = tuple(one for one in seen.engines if one.environment not in gone)
+            self._session = TargetSession(self._session.clients, (replace(seen, engines=engines),))
+
+
+def progress_of(home: Home, search: Search) -> str:
+    """How far a bisect without an answer has come, in a sentence."""
+    order = BisectOrder.model_validate(search.order)
+    done = replay(home, search, order, {})
+    if isinstance(done.following, Answer):
+        return f"{len(done.asked)} gates, and what they say is to be written down"
+    question = done.following
+    return f"{len(done.asked)} gates done; next is {order.title(question.head)} against {order.title(question.base)}"

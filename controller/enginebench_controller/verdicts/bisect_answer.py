@@ -1,0 +1,264 @@
+"""The gates of a bisect led back from the store, and the answer as it is kept: all that is printed of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import exp, isfinite
+
+from pydantic import BaseModel, ConfigDict
+
+from enginebench_controller.home import Home
+from enginebench_controller.plan.bisect import BisectKind, BisectOrder
+from enginebench_controller.plan.configurations import describe_load
+from enginebench_controller.plan.plan import BASE, HEAD, GateMetric
+from enginebench_controller.records import Benchmark, FailureKind, Search
+from enginebench_controller.stats.paired import RatioInterval
+from enginebench_controller.verdicts.bisect import Answer, BisectFinding, Look, Purpose, Question, decide
+from enginebench_controller.verdicts.gate_results import GateResult, LayerShare
+from enginebench_controller.verdicts.gate_rule import GateOutcome
+from enginebench_controller.verdicts.stored_gates import gate_of
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One gate of a bisect: what it was to tell, what it said, and its result; none of what could not be installed."""
+
+    question: Question
+    look: Look
+    result: GateResult | None = None
+
+
+@dataclass(frozen=True)
+class Replay:
+    """How far a bisect has come: the gates so far, and what follows from them.
+
+    `broken` are the environments in which a version did not run that may do so in another one, each with the reason:
+    those gates count for nothing.
+    """
+
+    asked: tuple[Asked, ...]
+    following: Question | Answer
+    broken: Mapping[str, str]
+
+
+def replay(home: Home, search: Search, order: BisectOrder, known: dict[str, GateResult | None]) -> Replay:
+    """Go through the steps that are stored. `known` keeps results by benchmark, for the next time."""
+    stored: dict[int, GateResult] = {}
+    broken: dict[str, str] = {}
+    curable = _curable(search, order)
+    for step in home.store.steps_of(search.id):
+        if step.id not in known or known[step.id] is None:
+            known[step.id] = gate_of(home, step)
+        if (found := known[step.id]) is None or _was_ended(found):
+            continue
+        failed = {one.engine.environment: one.failure.message for one in found.measurements.values() if one.failure}
+        broken |= {name: message for name, message in failed.items() if name in curable}
+        if not broken.keys() & failed.keys():
+            stored[step.plan["search"]["step"]] = found
+    asked: list[Asked] = []
+    while True:
+        following = decide(len(order.candidates), order.worse_share, [one.look for one in asked])
+        if isinstance(following, Answer):
+            return Replay(tuple(asked), following, broken)
+        head, base = (search.skipped.get(order.candidates[one], "") for one in (following.head, following.base))
+        if (result := stored.get(len(asked))) is not None:
+            asked.append(Asked(following, look_of(result), result))
+        elif head or base:
+            asked.append(Asked(following, Look(GateOutcome.CANNOT_TELL, reason=head, base_reason=base)))
+        else:
+            return Replay(tuple(asked), following, broken)
+
+
+def look_of(result: GateResult) -> Look:
+    """What a gate says for a bisect."""
+    failed = {role: one.failure.message for role, one in result.measurements.items() if one.failure is not None}
+    base = next((message for role, message in failed.items() if role != HEAD), "")
+    if failed:
+        return Look(GateOutcome.CANNOT_TELL, reason=failed.get(HEAD, ""), base_reason=base)
+    return Look(result.outcome, result.is_better, result.judged.decisive.ratio)
+
+
+def _curable(search: Search, order: BisectOrder) -> frozenset[str]:
+    """The environments of versions that may run in another one."""
+    names = (tuple(order.environments(search.id, place)) for place in range(len(order.candidates)))
+    return frozenset(name for each in names for name in each[:-1])
+
+
+def _was_ended(result: GateResult) -> bool:
+    """Whether somebody ended it: that says nothing of the candidates."""
+    failures = [one.failure for one in result.measurements.values() if one.failure is not None]
+    return any(one.kind in (FailureKind.CANCELLED, FailureKind.AGENT_LOST) for one in failures)
+
+
+class Ratio(BaseModel):
+    """A ratio of the metric with its 95 % interval; an end that is no number is null."""
+
+    model_config = ConfigDict(frozen=True)
+
+    ratio: float
+    low: float | None
+    high: float | None
+
+
+class BisectGate(BaseModel):
+    """A gate on the way. `outcome` is null where a side came to nothing, and `reason` says why."""
+
+    model_config = ConfigDict(frozen=True)
+
+    purpose: Purpose
+    base: str
+    head: str
+    outcome: GateOutcome | None
+    better: bool
+    ratio: Ratio | None
+    benchmark: str | None
+    patience: int
+    reason: str = ""
+
+
+class BisectAnswer(BaseModel):
+    """What a bisect ends with, and all that is told of it.
+
+    `culprit` is null unless it was found worse than the candidate `before` it; one of `suspects` is the one. `step` is
+    the culprit ÷ the one before, `whole` bad ÷ good, and `share` what the one explains of the other.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    finding: BisectFinding
+    bisected: BisectKind
+    subject: str
+    model: str | None
+    engine: str
+    option: str | None
+    metric: GateMetric
+    worse: float
+    budget: str
+    candidates: tuple[str, ...]
+    good: str
+    bad: str
+    culprit: str | None
+    before: str | None
+    suspects: tuple[str, ...]
+    step: Ratio | None
+    whole: Ratio | None
+    share: float | None
+    further_steps: bool
+    reason: str
+    gates: tuple[BisectGate, ...]
+    skipped: Mapping[str, str]
+    layers: tuple[LayerShare, ...]
+    layers_note: str
+    target: str | None
+    machine: Mapping[str, str]
+    measured: str
+    command: str
+    remarks: tuple[str, ...]
+
+
+def answer_of(home: Home, search: Search, order: BisectOrder, done: Replay) -> BisectAnswer:
+    """What is told of a bisect that has its answer."""
+    found = done.following
+    assert isinstance(found, Answer)  # noqa: S101  # asked for by who calls
+    names = order.labels
+    results = [one.result for one in done.asked if one.result is not None]
+    last = results[-1] if results else None
+    explanation = last.explanation if last is not None and found.finding.names else None
+    return BisectAnswer(
+        finding=found.finding,
+        bisected=order.kind,
+        subject=order.package or order.engine,
+        model=order.model,
+        engine=order.engine,
+        option=order.option,
+        metric=order.metric,
+        worse=order.worse_share,
+        budget=order.budget,
+        candidates=names,
+        good=names[0],
+        bad=names[-1],
+        culprit=names[found.suspects[0]] if found.finding is BisectFinding.CULPRIT else None,
+        before=None if found.before is None else names[found.before],
+        suspects=tuple(names[one] for one in found.suspects),
+        step=_ratio(found.step),
+        whole=_ratio(found.whole),
+        share=found.share,
+        further_steps=found.has_further_steps,
+        reason=found.reason,
+        gates=tuple(_gate(order, one) for one in done.asked),
+        skipped=_skipped(order, done.asked),
+        layers=explanation.layers if explanation else (),
+        layers_note=explanation.note if explanation else "",
+        target=last.measurements[BASE].target if last else None,
+        machine=_machine(home, last.benchmark) if last else {},
+        measured=_measured(last) if last else "",
+        command=order.command,
+        remarks=_remarks(search, order, done.asked),
+    )
+
+
+def _gate(order: BisectOrder, asked: Asked) -> BisectGate:
+    question, look = asked.question, asked.look
+    reason = look.reason or look.base_reason
+    return BisectGate(
+        purpose=question.purpose,
+        base=order.labels[question.base],
+        head=order.labels[question.head],
+        outcome=None if reason else look.outcome,
+        better=look.is_better,
+        ratio=_ratio(look.ratio),
+        benchmark=asked.result.benchmark.id if asked.result else None,
+        patience=question.patience,
+        reason=reason,
+    )
+
+
+def _skipped(order: BisectOrder, asked: Sequence[Asked]) -> dict[str, str]:
+    told = [one for one in asked if one.look.reason and one.question.purpose is Purpose.STEP]
+    return {order.labels[one.question.head]: one.look.reason for one in told}
+
+
+def _remarks(search: Search, order: BisectOrder, asked: Sequence[Asked]) -> tuple[str, ...]:
+    """What is wrong with outputs, and what ran with older packages than the others."""
+    told = [
+        f"{order.title(one.question.head)} against {order.title(one.question.base)}: {problem}"
+        for one in asked
+        for problem in (one.result.problems if one.result else ())
+    ]
+    ran_in = {one.engine.environment for each in asked if each.result for one in each.result.measurements.values()}
+    for place in range(len(order.candidates)):
+        others = list(order.environments(search.id, place).items())[1:]
+        told += [f"{order.title(place)} ran with {' '.join(more)} only" for name, more in others if name in ran_in]
+    return tuple(dict.fromkeys(told))
+
+
+def _ratio(found: RatioInterval | None) -> Ratio | None:
+    if found is None:
+        return None
+    middle, low, high = found.ratios
+    return Ratio(ratio=middle if isfinite(middle) else exp(700.0), low=low, high=high if isfinite(high) else None)
+
+
+def _machine(home: Home, benchmark: Benchmark) -> dict[str, str]:
+    """What a maintainer asks first: processor, cores, memory, system, Python, and our version."""
+    snapshots = home.store.benchmark_snapshots(benchmark.id)
+    if not snapshots:
+        return {}
+    host = snapshots[0].host
+    memory = f"{host.memory_bytes / 2**30:.0f} GiB" if host.memory_bytes else ""
+    cores = f"{host.physical_cores} cores" if host.physical_cores else ""
+    told = {
+        "processor": ", ".join(filter(None, (host.cpu_model, cores))),
+        "instruction sets": " ".join(host.isa),
+        "memory": memory,
+        "system": " ".join(filter(None, (host.os, host.kernel, host.architecture))),
+        "Python": host.python_version,
+        "enginebench": host.agent_version,
+    }
+    return {name: value for name, value in told.items() if value}
+
+
+def _measured(result: GateResult) -> str:
+    one = result.measurements[BASE]
+    asked = one.configuration
+    told = (one.model_name, asked.device, f"batch {asked.batch}", f"{asked.cores} cores", str(asked.precision))
+    return ", ".join((*told, describe_load(asked)))

@@ -1,0 +1,105 @@
+"""What a bisect found, in words: the sentence first, and the way that led there."""
+
+from collections.abc import Iterator
+
+from enginebench_controller.plan.bisect import BisectKind
+from enginebench_controller.plan.plan import GateMetric
+from enginebench_controller.verdicts.bisect import BisectFinding, Purpose
+from enginebench_controller.verdicts.bisect_answer import BisectAnswer, BisectGate, Ratio
+from enginebench_controller.verdicts.gate_rule import GateOutcome
+
+_WHAT = {
+    GateMetric.LATENCY: "slower",
+    GateMetric.FIRST_INFERENCE: "slower to its first inference",
+    GateMetric.COMPILE: "slower to compile",
+    GateMetric.MEMORY: "larger in memory",
+}
+_MARKS = {GateOutcome.WORSE: "worse", GateOutcome.PASSES: "as good", GateOutcome.CANNOT_TELL: "cannot tell"}
+ALL_OF_IT = 0.95
+
+
+def headline(answer: BisectAnswer) -> str:
+    """The answer in one sentence."""
+    good, bad = called(answer, answer.good), called(answer, answer.bad)
+    match answer.finding:
+        case BisectFinding.CULPRIT:
+            return f"{called(answer, answer.culprit)} is {_by(answer, answer.step)} than {answer.before}{_part(answer)}"
+        case BisectFinding.ONE_OF:
+            one_of = ", ".join(answer.suspects)
+            told = f"{called(answer, answer.suspects[-1])} is {_by(answer, answer.step)} than {answer.before}"
+            return f"one of {one_of} has made it {_WHAT[answer.metric]}: {told}, and those between came to nothing"
+        case BisectFinding.EXCHANGED:
+            return f"good and bad are exchanged: {bad} is better than {good} ({ratio_words(answer.whole)})"
+        case BisectFinding.NOT_APART:
+            ratio = f" ({ratio_words(answer.whole)})" if answer.whole else ""
+            why = f"; {answer.reason}" if answer.reason else ""
+            return f"cannot tell {good} and {bad} apart by {100 * answer.worse:.3g} %{ratio}{why}"
+        case BisectFinding.CANNOT_RUN:
+            return f"nothing can be bisected: {answer.reason}"
+        case _:
+            return f"cannot tell which: {_among(answer)}; {answer.reason}"
+
+
+def called(answer: BisectAnswer, candidate: str | None) -> str:
+    """A candidate with what it is of."""
+    if answer.bisected is BisectKind.VERSIONS:
+        return f"{answer.subject} {candidate}"
+    return str(candidate) if answer.bisected is BisectKind.MODELS else f"{answer.engine}.{answer.option}={candidate}"
+
+
+def ratio_words(found: Ratio | None) -> str:
+    """`1.103×, 1.081 to 1.126`."""
+    if found is None:
+        return "–"
+    low, high = (f"{one:.3f}" if one is not None and one < 1000 else "∞" for one in (found.low, found.high))
+    return f"{found.ratio:.3f}×, {low} to {high}"
+
+
+def verdict_words(gate: BisectGate) -> str:
+    """What a gate said, short."""
+    if gate.outcome is None:
+        return "skipped" if gate.purpose is Purpose.STEP else "came to nothing"
+    return "better" if gate.better else _MARKS[gate.outcome]
+
+
+def way_words(answer: BisectAnswer) -> str:
+    """The candidates that were looked at in their order, each with what became of it: `1.20 good · 1.24 as good`."""
+    told = {answer.good: "good", answer.bad: "bad"}
+    for gate in answer.gates:
+        if gate.purpose is not Purpose.NEIGHBOURS and gate.head != answer.bad:
+            told[gate.head] = verdict_words(gate)
+    if answer.culprit is not None:
+        told[answer.culprit] = "culprit"
+    return " · ".join(f"{one} {told[one]}" for one in answer.candidates if one in told)
+
+
+def remarks(answer: BisectAnswer) -> Iterator[str]:
+    """What to know beside the answer, the gravest first."""
+    yield from answer.remarks
+    if answer.further_steps:
+        rest = f"{1 - (answer.share or 0):.0%}".replace("%", " %")
+        yield f"further steps: the rest of the difference, {rest}, came with other {answer.bisected}"
+    yield from (f"skipped {called(answer, name)}: {reason}" for name, reason in answer.skipped.items())
+    if answer.layers_note:
+        yield answer.layers_note
+
+
+def _by(answer: BisectAnswer, found: Ratio | None) -> str:
+    percent = "" if found is None else f"{100 * (found.ratio - 1):.1f} % "
+    return f"{percent}{_WHAT[answer.metric]} ({ratio_words(found)})"
+
+
+def _part(answer: BisectAnswer) -> str:
+    """What it explains of the whole, where that is not all."""
+    if answer.share is None or len(answer.candidates) == 2:
+        return ""
+    whole = f"the difference between {answer.good} and {answer.bad} ({ratio_words(answer.whole)})"
+    if answer.share >= ALL_OF_IT:
+        return f", which is {whole}"
+    return f", which explains {answer.share:.0%} of {whole}".replace("%", " %")
+
+
+def _among(answer: BisectAnswer) -> str:
+    if len(answer.suspects) == 1:
+        return f"{called(answer, answer.suspects[0])} is suspected, and not confirmed"
+    return f"it is one of the {len(answer.suspects)} from {answer.suspects[0]} to {answer.suspects[-1]}"

@@ -1,0 +1,80 @@
+"""A bisect is told with its answer first: in a sentence, as an issue for the engine's project, as a document."""
+
+import pytest
+
+from enginebench_controller.files.bisects import bisect_document, bisect_markdown
+from enginebench_controller.plan.bisect import BisectKind
+from enginebench_controller.verdicts.bisect import BisectFinding
+from enginebench_controller.verdicts.bisect_words import headline, way_words
+from invented_bisects import ANSWER, search
+
+FOUND = (
+    "onnxruntime 1.22.0 is 9.8 % slower (1.098×, 1.070 to 1.130) than 1.21.0, which explains 51 % of the difference "
+    "between 1.20.0 and 1.22.0 (1.200×, 1.170 to 1.230)"
+)
+
+
+def test_the_sentence_names_the_culprit_and_what_it_explains() -> None:
+    assert headline(ANSWER) == FOUND
+    whole = ANSWER.model_copy(update={"share": 1.0})
+    assert headline(whole).endswith(", which is the difference between 1.20.0 and 1.22.0 (1.200×, 1.170 to 1.230)")
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (
+            {"finding": BisectFinding.ONE_OF, "suspects": ("1.21.0", "1.22.0"), "before": "1.20.1"},
+            "one of 1.21.0, 1.22.0 has made it slower: onnxruntime 1.22.0 is 9.8 % slower (1.098×, 1.070 to 1.130) "
+            "than 1.20.1, and those between came to nothing",
+        ),
+        (
+            {"finding": BisectFinding.NOT_APART, "whole": None, "reason": "noise hides whether there is a difference"},
+            "cannot tell onnxruntime 1.20.0 and onnxruntime 1.22.0 apart by 5 %; noise hides whether there is a "
+            "difference",
+        ),
+        (
+            {"finding": BisectFinding.EXCHANGED},
+            "good and bad are exchanged: onnxruntime 1.22.0 is better than onnxruntime 1.20.0 (1.200×, 1.170 to 1.230)",
+        ),
+        (
+            {"finding": BisectFinding.CANNOT_TELL, "suspects": ("1.20.1", "1.21.0", "1.22.0"), "reason": "noise"},
+            "cannot tell which: it is one of the 3 from 1.20.1 to 1.22.0; noise",
+        ),
+        (
+            {"finding": BisectFinding.CANNOT_RUN, "reason": "bad came to nothing: no wheel"},
+            "nothing can be bisected: bad came to nothing: no wheel",
+        ),
+        (
+            {"bisected": BisectKind.OPTIONS, "option": "threads", "culprit": "4", "before": "2", "share": None},
+            "onnxruntime.threads=4 is 9.8 % slower (1.098×, 1.070 to 1.130) than 2",
+        ),
+    ],
+)
+def test_what_is_no_culprit_is_told_as_what_it_is(changes: dict[str, object], sentence: str) -> None:
+    assert headline(ANSWER.model_copy(update=changes)) == sentence
+
+
+def test_the_way_is_a_line_of_verdicts_in_the_order_of_the_versions() -> None:
+    assert way_words(ANSWER) == "1.20.0 good · 1.20.1 skipped · 1.21.0 as good · 1.22.0 culprit"
+
+
+def test_the_issue_has_machine_versions_layers_verdicts_and_the_command() -> None:
+    told = bisect_markdown(ANSWER)
+    assert told.startswith(f"## onnxruntime 1.22.0 is slower since 1.21.0\n\n**{FOUND}.**\n")
+    for part in (
+        "| Conv&#95;4 | Conv | +0.310 ms | 62 % |",
+        "\n- processor: a processor, 2 cores\n",
+        "\n    enginebench bisect net.onnx --engine onnxruntime --good 1.20.0 --bad 1.22.0\n",
+        "| 1.20.1 | 1.20.0 | – | skipped |",
+        "\n- further steps: the rest of the difference, 49 %, came with other versions\n",
+        "\n- skipped onnxruntime 1.20.1: no wheel\n",
+    ):
+        assert part in told
+
+
+def test_the_document_begins_with_the_sentence_and_has_what_is_kept() -> None:
+    told = bisect_document(search(), ANSWER)
+    assert (told["kind"], told["sentence"], told["culprit"]) == ("enginebench-bisect", FOUND, "1.22.0")
+    assert told["gates"][1]["outcome"] is None
+    assert told["remarks"][0].startswith("further steps: ")

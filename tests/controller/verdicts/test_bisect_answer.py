@@ -1,0 +1,124 @@
+"""How far a bisect has come is read from its steps in the store, and so goes on where it was."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import invented
+import invented_bisects
+from enginebench_controller.errors import InputError
+from enginebench_controller.home import Home
+from enginebench_controller.plan.plan import BASE, CONTROL, HEAD, GateMetric, GateTerms
+from enginebench_controller.records import EngineRef, Failure, FailureKind, Measurement, Status
+from enginebench_controller.verdicts.bisect import Answer, BisectFinding, Purpose, Question
+from enginebench_controller.verdicts.bisect_answer import answer_of, replay
+from enginebench_controller.verdicts.stored_gates import History, Likeness, first_step_promise
+
+ORDER = invented_bisects.ORDER
+NEW, OLDER = ORDER.environments(invented_bisects.ID, 0)
+BAD, _ = ORDER.environments(invented_bisects.ID, 3)
+CRASH = Failure(FailureKind.CRASHED, "it crashed")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    home = Home(tmp_path)
+    home.store.add_search(invented_bisects.search(None))
+    return home
+
+
+def add_step(home: Home, number: int, environments: dict[str, str], failed: dict[str, Failure]) -> None:
+    """A gate as a step, whose members ran in these environments, or failed there."""
+    identity = f"b{number}{len(home.store.benchmarks())}"
+    members = {role: f"{identity}{role}" for role in (BASE, HEAD, CONTROL)}
+    plan = {
+        **invented.benchmark().plan,
+        "gate": GateTerms(promised={GateMetric.LATENCY: 0.05}).model_dump(mode="json"),
+        "members": members,
+        "search": {"id": invented_bisects.ID, "step": number, "title": "which is it"},
+    }
+    home.store.add_benchmark(replace(invented.benchmark(identity), plan=plan))
+    for role, name in members.items():
+        home.store.add_measurement(_member(name, identity, role, environments[role], failed.get(role)))
+
+
+def _member(name: str, benchmark_id: str, role: str, environment: str, failure: Failure | None) -> Measurement:
+    engine = EngineRef("onnxruntime", environment, "1.0")
+    if failure is not None:
+        made = invented.failed(name, benchmark_id)
+        return replace(made, engine=engine, failure=failure, status=Status.FAILED)
+    slow = 8.0 if role == HEAD else 4.0
+    return replace(invented.measured(name, benchmark_id, latency_ms=slow), engine=engine)
+
+
+def sides(base: str, head: str) -> dict[str, str]:
+    return {BASE: base, CONTROL: base, HEAD: head}
+
+
+def following(home: Home) -> Question | Answer:
+    return replay(home, home.store.search(invented_bisects.ID), ORDER, {}).following
+
+
+def test_without_a_step_the_first_gate_is_next(home: Home) -> None:
+    found = following(home)
+    assert isinstance(found, Question)
+    assert (found.purpose, found.base, found.head) == (Purpose.ENDS, 0, 3)
+
+
+def test_what_does_not_run_is_tried_with_older_packages_and_then_came_to_nothing(home: Home) -> None:
+    add_step(home, 0, sides(NEW, BAD), {BASE: CRASH, CONTROL: CRASH})
+    done = replay(home, home.store.search(invented_bisects.ID), ORDER, {})
+    assert isinstance(done.following, Question), "that gate counts for nothing"
+    assert done.broken == {NEW: "it crashed"}
+
+    add_step(home, 0, sides(OLDER, BAD), {BASE: CRASH, CONTROL: CRASH})
+    found = following(home)
+    assert isinstance(found, Answer)
+    assert (found.finding, found.reason) == (BisectFinding.CANNOT_RUN, "good came to nothing: it crashed")
+
+
+def test_a_gate_that_somebody_ended_is_carried_out_again(home: Home) -> None:
+    ended = Failure(FailureKind.CANCELLED, "somebody cancelled it")
+    add_step(home, 0, sides(OLDER, BAD), {BASE: ended, CONTROL: ended, HEAD: ended})
+    assert isinstance(following(home), Question)
+
+
+def test_a_candidate_that_was_skipped_is_not_asked_about_again(home: Home) -> None:
+    home.store.skip_in_search(invented_bisects.ID, ORDER.candidates[3], "no wheel")
+    found = following(home)
+    assert isinstance(found, Answer)
+    assert found.reason == "bad came to nothing: no wheel"
+
+
+def test_a_version_that_ran_with_older_packages_only_is_told_so(home: Home) -> None:
+    add_step(home, 0, sides(OLDER, BAD), {HEAD: CRASH})
+    add_step(home, 0, sides(OLDER, ORDER.environments(invented_bisects.ID, 3).popitem()[0]), {HEAD: CRASH})
+    search = home.store.search(invented_bisects.ID)
+    told = answer_of(home, search, ORDER, replay(home, search, ORDER, {}))
+    assert told.finding is BisectFinding.CANNOT_RUN
+    assert "onnxruntime==1.20.0 ran with numpy<2 only" in told.remarks
+    assert told.gates[0].reason == "it crashed"
+
+
+TERMS = GateTerms(budget="60s", tolerate="2.5%", promised={GateMetric.LATENCY: 0.05})
+
+
+def test_a_budget_that_leaves_it_in_doubt_is_told_before_the_first_step_with_what_would_do() -> None:
+    calm = History(20, Likeness.SAME, {GateMetric.LATENCY: 0.01}, pair_seconds=5.0)
+    assert first_step_promise(TERMS, calm) == ()
+    assert first_step_promise(TERMS, None) == ()
+    (told,) = first_step_promise(TERMS, replace(calm, spreads={GateMetric.LATENCY: 0.05}))
+    assert told.startswith(
+        "gates of 60s may leave 5.0% in doubt here, as 20 earlier process pairs of this model on this"
+    )
+    assert re.search(r"; --budget \d+s would tell it in nine of ten cases$", told)
+    (told,) = first_step_promise(TERMS, replace(calm, spreads={GateMetric.LATENCY: 0.9}))
+    assert told.endswith("; no budget up to an hour would tell it in nine of ten cases")
+
+
+def test_a_budget_that_tells_nothing_is_refused_with_the_least_that_would_do() -> None:
+    slow = History(20, Likeness.SAME, {GateMetric.LATENCY: 0.01}, pair_seconds=40.0)
+    with pytest.raises(InputError, match=r"--budget 60s is too short to tell anything: .* give 81s or more"):
+        first_step_promise(TERMS, slow)

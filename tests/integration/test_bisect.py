@@ -1,0 +1,195 @@
+"""`enginebench bisect` from the command line: over an option of an engine whose latency is known, and over wheels."""
+
+import json
+import signal
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from benchmarks.planted_wheels import layered_model, make_wheels
+from onnx import TensorProto, helper, numpy_helper
+
+from enginebench_controller.home import Home
+from enginebench_controller.records import SearchKind
+from integration.bench import Bench, tiny_model
+from integration.test_resume import kill_when, started, wait_until
+
+SLEEPING = ("--option", "fake.wait=sleep", "--worse", "20%", "--budget", "40s")
+"""Half as slow again is what is planted: no machine is too busy to tell."""
+FIVE = "fake.latency_us=3000,3001,3002,4503,4504"
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Bench:
+    """A home whose own agent has the fake engine only."""
+    return Bench.of_engines(tmp_path / "home", "fake")
+
+
+def test_the_value_that_made_it_slower_is_named_with_the_way_there_and_shown_again(
+    here: Bench, model: Path, tmp_path: Path
+) -> None:
+    issue = tmp_path / "issue.md"
+    found = here.json("bisect", model, "--options", FIVE, *SLEEPING, "--markdown", issue, timeout=280)
+
+    assert (found["finding"], found["culprit"], found["before"]) == ("culprit", "4503", "3002")
+    assert found["sentence"].startswith("fake.latency_us=4503 is ")
+    assert [one["purpose"] for one in found["gates"]] == ["ends", "step", "step", "neighbours"]
+    assert 1.2 < found["step"]["low"] < found["step"]["ratio"] < found["step"]["high"]
+    assert found["share"] > 0.6
+    assert found["machine"]["enginebench"]
+    text = issue.read_text()
+    assert text.startswith("## fake.latency&#95;us=4503 is slower than 3002\n\n**fake.latency&#95;us=4503 is ")
+    assert "\n    enginebench bisect " in text
+    assert "\n- processor: " in text
+
+    identity = found["search"]["id"]
+    assert here.json("show", identity) == found
+    told = here.cli("show", identity).stdout
+    assert told.startswith(found["sentence"])
+    assert "3000 good · 3002 as good · 4503 culprit · 4504 bad" in told
+    listed = here.json("list")
+    assert [one["id"] for one in listed["searches"]] == [identity]
+    assert {one["search"] for one in listed["benchmarks"]} == {identity}
+    assert here.cli("list").stdout.count("bisect of fake.latency_us") == 1, "the steps are folded"
+    gate = here.json("show", found["gates"][-1]["benchmark"])
+    assert gate["gate"]["outcome"] == "worse", "each step is a benchmark like others"
+    here.cli("remove", identity, "--yes")
+    assert here.json("list")["benchmarks"] == []
+
+
+def test_exchanged_and_alike_ones_are_told_by_the_first_gate(here: Bench, model: Path) -> None:
+    found = here.json("bisect", model, "--options", "fake.latency_us=4500,3001,3000", *SLEEPING, expect=5)
+    assert (found["finding"], len(found["gates"])) == ("exchanged", 1)
+    assert found["sentence"].startswith("good and bad are exchanged: fake.latency_us=3000 is better than")
+    found = here.json("bisect", model, "--options", "fake.latency_us=3000,3001,3002", *SLEEPING, expect=5)
+    assert (found["finding"], len(found["gates"]), found["culprit"]) == ("not_apart", 1, None)
+
+
+def test_models_are_bisected_in_their_order_and_one_that_cannot_be_run_is_passed_over(tmp_path: Path) -> None:
+    here = Bench.of_engines(tmp_path / "home", "onnxruntime")
+    light = [chain(tmp_path / f"light{number}.onnx", 8, seed=number) for number in range(2)]
+    heavy = [chain(tmp_path / f"heavy{number}.onnx", 40, seed=number) for number in range(2)]
+    odd = tiny_model(tmp_path / "odd.onnx")
+    listed = ",".join(map(str, [*light, odd, *heavy]))
+    arguments = ("--models", listed, "--engine", "onnxruntime", "--worse", "50%", "--budget", "40s", "--cores", "1")
+    found = here.json("bisect", *arguments, timeout=280)
+    assert found["finding"] == "one_of"
+    assert (found["suspects"], found["before"]) == (["odd.onnx", "heavy0.onnx"], "light1.onnx")
+    assert "the two models take other inputs" in found["skipped"]["odd.onnx"]
+
+
+def chain(path: Path, products: int, *, seed: int) -> Path:
+    """So many products of matrices in a row."""
+    random = np.random.default_rng(seed)
+    weights = [
+        numpy_helper.from_array(random.standard_normal((256, 256), dtype=np.float32) / 16, f"w{layer}")
+        for layer in range(products)
+    ]
+    names = ["x", *(f"t{layer}" for layer in range(products - 1)), "y"]
+    nodes = [
+        helper.make_node("MatMul", [names[layer], f"w{layer}"], [names[layer + 1]], f"product_{layer}")
+        for layer in range(products)
+    ]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 256]) for name in "xy")
+    graph = helper.make_graph(nodes, "chain", [x], [y], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+    return path
+
+
+def test_killed_half_way_it_goes_on_without_measuring_again_what_was_measured(here: Bench, model: Path) -> None:
+    store = Home(here.home).store
+
+    def second_gate_has_begun() -> bool:
+        return len(store.benchmarks()) == 2 and any((here.home / "agent" / "spool").glob("*-1-0.blocks"))
+
+    kill_when(second_gate_has_begun, here, "bisect", model, "--options", FIVE, *SLEEPING)
+    first, second = reversed([one.benchmark.id for one in store.benchmarks()])
+    (search,) = store.searches()
+    assert (search.kind, search.answer) == (SearchKind.BISECT, None)
+    assert "no answer yet" in here.cli("show", search.id).stderr
+    (waiting,) = here.json("resume", "--dry-run")["searches"]
+    assert waiting["id"] == search.id
+
+    assert [one["id"] for one in here.json("resume", timeout=280)["searches"]] == [search.id]
+    found = here.json("show", search.id)
+    assert found["culprit"] == "4503"
+    assert [one["benchmark"] for one in found["gates"]][:2] == [first, second]
+    assert len(store.benchmarks()) == len(found["gates"]), "no gate was carried out twice"
+    assert here.json("resume")["searches"] == []
+    assert f"has its answer: `enginebench show {search.id}`" in here.cli("resume", search.id, expect=2).stderr
+
+
+def test_ctrl_c_leaves_a_search_that_can_be_gone_on_with(here: Bench, model: Path) -> None:
+    with started(here, "bisect", model, "--options", FIVE, *SLEEPING) as running:
+        wait_until(lambda: bool(Home(here.home).store.benchmarks()))
+        running.send_signal(signal.SIGINT)
+        assert running.wait(timeout=30) == 130
+    (search,) = Home(here.home).store.searches()
+    assert search.answer is None
+
+
+def test_versions_are_bisected_over_wheels_in_environments_that_are_gone_afterwards(
+    here: Bench, tmp_path: Path
+) -> None:
+    make_wheels(tmp_path / "wheels", {2: 0.6}, count=3, broken=(1,), layer=3)
+    model = layered_model(tmp_path / "layered.onnx")
+    arguments = ("--engine", "planted", "--good", "1.0", "--bad", "1.2", "--wheels", tmp_path / "wheels")
+    found = here.json("bisect", model, *arguments, "--worse", "20%", "--budget", "40s", timeout=280)
+
+    assert (found["finding"], found["suspects"], found["before"]) == ("one_of", ["1.1", "1.2"], "1.0")
+    assert "requires a different Python" in found["skipped"]["1.1"]
+    assert found["sentence"].startswith("one of 1.1, 1.2 has made it slower: planted 1.2 is ")
+    assert found["layers"][0]["name"] == "layer_3"
+    assert not list((here.home / "agent" / "environments").glob("*")), "what was made for it is gone"
+    assert json.loads(here.cli("list", "--json").stdout)["searches"][0]["name"] == "bisect of planted with layered.onnx"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--engine", "fake", "--good", "1.0", "--bad", "2.0"), "fake is built into enginebench and has no versions"),
+        (("--engine", "planted", "--good", "1.0", "--bad", "1.0", "--wheels", "W"), "--good and --bad are both 1.0"),
+        (("--engine", "planted", "--good", "1.2", "--bad", "1.0", "--wheels", "W"), "--good 1.2 is newer than --bad"),
+        (
+            ("--engine", "planted", "--good", "1.0", "--bad", "1.9", "--wheels", "W"),
+            "--bad 1.9 is no version of planted in WHEELS; the nearest is 1.2",
+        ),
+        (
+            ("--engine", "planted", "--good", "1.0.5", "--bad", "1.2", "--wheels", "W"),
+            "--good 1.0.5 is no version of planted in WHEELS; the nearest are 1.0 and 1.1",
+        ),
+        (
+            ("--engine", "other", "--good", "1.0", "--bad", "1.1", "--wheels", "W"),
+            "WHEELS has no wheel of other",
+        ),
+        (("--engine", "planted", "--good", "one", "--bad", "1.2", "--wheels", "W"), "--good 'one' is no version"),
+        (("--engine", "planted", "--good", "1.0", "--wheels", "W"), "--bad is missing"),
+        (
+            ("--engine", "planted", "--good", "1.0", "--bad", "1.2", "--wheels", "W", "--target", "127.0.0.1:1"),
+            "not on target '127.0.0.1:1': run enginebench there",
+        ),
+        (("--options", "fake.latency_us=1,2", "--metric", "speed"), "--metric: 'speed' is not one of latency"),
+        (("--options", "fake.latency_us=1,2", "--metric", "size"), "--metric size cannot be bisected"),
+        (("--options", "fake.latency_us=1,2", "--budget", "1s"), "--budget 1s is too short for one process pair"),
+        (("--options", "fake.latency_us=1,2", "--worse", "0%"), "--worse 0% is nothing that noise does not do"),
+        (("--options", "fake.latency_us=1"), "a bisect needs two options or more"),
+        (("--options", "fake.latency_us=1,2,1"), "1 is there twice"),
+        (("--options", "latency_us=1,2"), "not of the form E.O=1,2,3"),
+        (("--options", "fake.nosuch=1,2"), "fake has no option 'nosuch'"),
+        (("--options", "fake.latency_us=1,2,3", "--good", "3", "--bad", "1"), "--good 3 stands behind --bad 1"),
+        (("--options", "fake.latency_us=1,2", "--engine", "fake", "--versions", "1,2"), "exclude each other"),
+        (("--models", "a.onnx,b.onnx", "--engine", "fake"), "takes the place of MODEL"),
+        ((), "--engine is missing"),
+    ],
+)
+def test_bad_input_gets_a_sentence_before_anything_is_measured(
+    here: Bench, model: Path, tmp_path: Path, arguments: tuple[str, ...], sentence: str
+) -> None:
+    wheels = tmp_path / "wheels"
+    make_wheels(wheels, {}, count=3)
+    words = [str(wheels) if one == "W" else one for one in arguments]
+    done = here.cli("bisect", model, *words, expect=2)
+    assert sentence.replace("WHEELS", str(wheels)) in done.stderr
+    assert Home(here.home).store.searches() == ()
+    assert Home(here.home).store.benchmarks() == ()
