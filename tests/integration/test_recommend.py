@@ -3,14 +3,16 @@
 import json
 import re
 import shlex
+import signal
 from pathlib import Path
 
 import pytest
 
 from enginebench_controller.home import Home
 from enginebench_controller.plan.plan import read_plan
+from enginebench_controller.store.store import Store
 from integration.bench import Bench
-from integration.test_resume import kill_when
+from integration.test_resume import kill_when, started, wait_until
 
 FAKE = ("--engine", "fake", "--option", "fake.latency_us=4000", "--option", "fake.wait=sleep", "--fix", "cores=1")
 """An inference takes as long for eight items as for one, so that the largest batch does most."""
@@ -54,11 +56,7 @@ def test_what_wins_is_told_first_with_the_command_that_repeats_it(here: Bench, m
 
 def test_killed_half_way_it_goes_on_without_measuring_again_what_was_measured(here: Bench, model: Path) -> None:
     store = Home(here.home).store
-
-    def first_step_is_there() -> bool:
-        return store.path.exists() and bool(store.searches()) and len(store.steps_of(store.searches()[0].id)) > 1
-
-    kill_when(first_step_is_there, here, "recommend", model, *SMALL)
+    kill_when(lambda: _first_step_is_there(store), here, "recommend", model, *SMALL)
     (search,) = store.searches()
     before = {one.id for step in store.steps_of(search.id) for one in store.measurements(step.id)}
     assert before
@@ -71,6 +69,21 @@ def test_killed_half_way_it_goes_on_without_measuring_again_what_was_measured(he
     assert len(after) == len(set(after))
     assert [store.benchmark(step).plan["search"]["step"] for step in found["steps"]] == list(range(len(found["steps"])))
     assert "has its answer" in here.cli("resume", search.id, expect=2).stderr
+
+
+def test_cancelled_it_tells_the_best_so_far_and_can_be_gone_on_with(here: Bench, model: Path) -> None:
+    store = Home(here.home).store
+    with started(here, "recommend", model, *SMALL) as command:
+        wait_until(lambda: _first_step_is_there(store) or command.poll() is not None)
+        command.send_signal(signal.SIGINT)
+        _, said = command.communicate(timeout=60)
+    assert command.returncode == 130, said
+    assert "unconfirmed, as the search was broken off: fake, batch " in said
+    assert store.searches()[0].answer is None
+
+
+def _first_step_is_there(store: Store) -> bool:
+    return store.path.exists() and bool(store.searches()) and len(store.steps_of(store.searches()[0].id)) > 1
 
 
 def test_a_limit_that_nothing_holds_names_the_nearest_and_ends_with_4(here: Bench, model: Path) -> None:
