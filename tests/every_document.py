@@ -14,9 +14,10 @@ import invented
 import invented_bisects
 import invented_ladders
 import invented_profiles
+import invented_recommendations
 import invented_sweeps
 from enginebench_controller.cli import make_app
-from enginebench_controller.cli.commands import bisect, calibration, gate, profiles, running, targets
+from enginebench_controller.cli.commands import bisect, calibration, gate, profiles, recommend, running, targets
 from enginebench_controller.home import Home
 from enginebench_controller.jobs.folder import JobFolder, JobOrder, identify
 from enginebench_controller.jobs.record import Cell, CellState, JobProgress, Made, MadeKind
@@ -44,6 +45,7 @@ LINES = (
     "compare duel --fail-if slower>3% --json",
     "compare p0000001 p0000003 --fail-if slower>3% --json",
     "gate tiny.onnx --base fake --head fake --json",
+    "recommend tiny.onnx --json",
     "rerun gated --json",
     "trend --alerts --json",
     "trend --json",
@@ -174,6 +176,9 @@ def pretend(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(finding, "listen", lambda *_: [SimpleNamespace(places=[NUC])] * 2)
     patch.setattr(finding, "ask_hints", lambda *_: ANSWERS)
     patch.setattr(calibration, "calibrate", _soon((calibrated, EngineCalibration(engine, "CPU", 1, failure=crash))))
+    asked = invented_recommendations.order()
+    told = (invented_recommendations.search(asked), invented_recommendations.carried_out(asked))
+    patch.setattr(recommend, "search_for", _soon(told))
     patch.setattr(gate, "run_gate", lambda home, *_: gate_of(home, home.store.benchmark("gated")))
     patch.setattr(bisect, "run_bisect", lambda home, *_: home.store.search(invented_bisects.ID))
     patch.setattr(gate, "again", _soon(lambda home: gate_of(home, home.store.benchmark("gated"))))

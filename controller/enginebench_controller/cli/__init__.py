@@ -43,6 +43,10 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "that the second takes less time.",
     },
     "gate": {"gate": "Say whether head is worse than base, within a budget: worse, pass or cannot tell."},
+    "recommend": {
+        "recommend": "Search for the configuration to deploy: engine, batch, cores, streams, requests and hint, within "
+        "limits.",
+    },
     "bisect": {
         "bisect": "Find the version that made a model slower: halving, each step a gate, and a last gate of the two "
         "neighbours.",

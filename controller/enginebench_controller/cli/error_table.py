@@ -52,12 +52,14 @@ EXITS: Mapping[int, ErrorExplanation] = {
         "A target does not answer.", "Start its agent, or correct its address; `enginebench targets check` asks again."
     ),
     ExitCode.CONDITION_MET: ErrorExplanation(
-        "Worse, beyond noise: a condition of `compare --fail-if` holds, or what `gate` calls worse.",
-        "Look at what the comparison shows; profiles name the layers.",
+        "Worse, beyond noise: a condition of `compare --fail-if` holds, or what `gate` calls worse. Of "
+        "`recommend`: nothing holds the limits.",
+        "Look at what the comparison shows; profiles name the layers. Loosen a limit.",
     ),
     ExitCode.CANNOT_TELL: ErrorExplanation(
         "Of `compare --fail-if` and `gate` with `--strict`: nothing is worse beyond noise, but noise hides whether "
-        "something is. Without `--strict` that is told and changes no exit code. Of `bisect`: none is named.",
+        "something is. Without `--strict` that is told and changes no exit code. Of `bisect`: none is named. "
+        "Of `recommend`: whether anything holds the limits.",
         "Measure longer or on a quieter machine; or tolerate more.",
     ),
     INTERRUPTED: ErrorExplanation(

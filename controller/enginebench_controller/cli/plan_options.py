@@ -34,12 +34,14 @@ _OWN: Mapping[OptionGroup, tuple[str, ...]] = {
         *("trust", "base", "head", "good", "bad", "versions", "wheels", "package", "models", "options", "worse"),
         *("tolerate", "metric", "layers", "skip", "batches", "sparsity", "sparsities"),
         *("measure", "by_layer", "goal", "cap", "least", "optimization_level"),
+        *("max_latency", "max_memory", "maximize", "minimize", "fix", "among", "versions"),
     ),
+    OptionGroup.WHERE: ("leave_cores",),
     OptionGroup.HOW_LONG: ("budget",),
     OptionGroup.INPUTS: ("samples",),
     OptionGroup.OUTPUT: (
         *("dry_run", "print_plan", "watch", "json", "notes", "most", "top", "by", "chart", "csv"),
-        *("markdown", "junit_file", "force", "strict", "log_to"),
+        *("markdown", "junit_file", "force", "strict", "log_to", "plan_file"),
     ),
 }
 """Parameters of commands that are no fields of a plan, and what they are about."""

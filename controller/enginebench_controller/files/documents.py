@@ -55,6 +55,10 @@ _TABLE = (
         kind="enginebench-profile-comparison",
     ),
     DocumentKind("gate", 1, "files.gates:GateDocument", ("gate", "run", "rerun"), kind="enginebench-gate"),
+    DocumentKind(
+        *("recommendation", 1, "files.recommendations:RecommendationDocument", ("recommend", "show", "resume")),
+        kind="enginebench-recommendation",
+    ),
     DocumentKind("bisect", 1, "files.bisects:BisectDocument", ("bisect", "show"), kind="enginebench-bisect"),
     DocumentKind("trend", 1, "files.gates:TrendDocument", ("trend",), kind="enginebench-trend"),
     DocumentKind("ladder", 1, "files.ladders:LadderDocument", _LADDERS),

@@ -1,0 +1,288 @@
+"""`enginebench recommend`: which configuration to deploy, found by a search within a budget."""
+
+import asyncio
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Annotated, Any, Self
+
+import typer
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+from enginebench_controller.cli import completion
+from enginebench_controller.cli.console import plain, print_json, print_table, remark, stderr, stdout
+from enginebench_controller.cli.options import Json, TrustModels
+from enginebench_controller.cli.plan_options import plan_options
+from enginebench_controller.cli.progress import remind
+from enginebench_controller.errors import ExitCode, InputError
+from enginebench_controller.files.ladders import check_chart_path
+from enginebench_controller.files.new_file import new_file
+from enginebench_controller.files.recommendations import (
+    FATES,
+    answer_document,
+    in_order,
+    recommendation_markdown,
+    recommendation_toml,
+    times_words,
+    write_front,
+)
+from enginebench_controller.home import Home, default_home
+from enginebench_controller.plan.expand import Case
+from enginebench_controller.plan.recommend import Goal, RecommendOrder, make_order, parse_axes
+from enginebench_controller.records import Failure, Search, Status
+from enginebench_controller.runs.recommending import go_on, so_far
+from enginebench_controller.runs.recommending import recommend as search_for
+from enginebench_controller.verdicts.recommended import (
+    Recommendation,
+    configuration_words,
+    figure_words,
+    read_recommendation,
+)
+from enginebench_controller.verdicts.search import Outcome
+
+_EXIT = {Outcome.NOTHING: ExitCode.CONDITION_MET, Outcome.CANNOT_TELL: ExitCode.CANNOT_TELL}
+_STYLE = {Outcome.FOUND: "bold green", Outcome.NOTHING: "bold red"}
+_MOST_SHOWN = 8
+"""Points in the table of the terminal; the documents have all."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this module."""
+    app.command("recommend")(recommend)
+
+
+@plan_options("engine", "device", "option", "shape", "batch-axis", "inputs", "input")
+def recommend(
+    models: Annotated[
+        list[str],
+        typer.Argument(metavar="MODEL…", help="Files, names, digests, zoo:NAME.", autocompletion=completion.models),
+    ],
+    max_latency: Annotated[
+        str | None, typer.Option(metavar="'p95<20ms'", help="A percentile of latency that is to be held.")
+    ] = None,
+    max_memory: Annotated[str | None, typer.Option(metavar="500MB", help="Peak memory that is to be held.")] = None,
+    leave_cores: Annotated[int, typer.Option(metavar="N", help="Physical cores to leave to others.")] = 0,
+    maximize: Annotated[
+        str | None, typer.Option(metavar="throughput", help=r"What is to be much. \[default: throughput]")
+    ] = None,
+    minimize: Annotated[
+        str | None, typer.Option(metavar="latency|memory", help="What is to be little instead.")
+    ] = None,
+    fix: Annotated[
+        list[str] | None, typer.Option(metavar="AXIS=VALUE", help="An axis with one value only; may be repeated.")
+    ] = None,
+    among: Annotated[
+        list[str] | None, typer.Option(metavar="AXIS=A,B,…", help="The values to choose from; may be repeated.")
+    ] = None,
+    versions: Annotated[
+        bool, typer.Option("--versions", help="Versions made of the models (INT8, pruned …) take part.")
+    ] = False,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help=r"Target by name or HOST:PORT. \[default: an agent here]",
+            autocompletion=completion.targets,
+        ),
+    ] = None,
+    budget: Annotated[str, typer.Option(metavar="TIME", help="How long to measure.")] = "5m",
+    *,
+    fields: dict[str, Any],
+    trust: TrustModels = False,
+    plan_file: Annotated[
+        Path | None, typer.Option("--plan", metavar="FILE", help="Write the plan of what is recommended.")
+    ] = None,
+    markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the answer as Markdown.")] = None,
+    chart: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw latency and throughput of all (.svg or .png).")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+    json: Json = False,
+) -> None:
+    """Search for the configuration to deploy: engine, batch, cores, streams, requests and hint, within limits.
+
+    \b
+    recommend resnet50.onnx --max-latency 'p95<20ms'
+    recommend resnet50.onnx --minimize latency --leave-cores 1
+    recommend resnet50.onnx --among batch=1,4 --fix cores=2 --engine openvino
+
+    What wins is measured again in fresh processes, and these say whether a limit is held. The exit code is 4 where
+    nothing holds the limits, 5 where that cannot be told.
+    """  # typer keeps lines after a backspace
+    for path in filter(None, (plan_file, markdown, chart)):
+        if path.exists() and not force:  # not after five minutes
+            raise InputError(f"there is a file {path} already; name another one, or replace it with --force")
+    if chart is not None:
+        check_chart_path(chart)
+    engines = fields.pop("engines", None)
+    order = make_order(
+        {
+            "models": models,
+            "target": target,
+            "goal": _goal(maximize, minimize),
+            "max_latency": max_latency,
+            "max_memory": max_memory,
+            "leave_cores": leave_cores,
+            "axes": parse_axes(fix or (), among or ()),
+            "versions": versions,
+            "budget": budget,
+            "fields": fields,
+            "trusted": trust,
+        }
+        | ({} if engines is None else {"engines": engines})
+    )
+    home = default_home()
+    remind(home)
+    with RecommendProgress(order) as progress:
+        search, found = asyncio.run(search_for(home, order, progress))
+    _write(search, found, plan_file, markdown, chart, force=force)
+    _print(search, found, as_json=json)
+    raise typer.Exit(int(_EXIT.get(found.outcome, ExitCode.OK)))
+
+
+def carry_on(home: Home, search: Search, *, as_json: bool | None, trusted: bool) -> int:
+    """Go on with an interrupted search and print its answer, or nothing where `as_json` is None."""
+    with RecommendProgress(make_order(search.order)) as progress:
+        found = asyncio.run(go_on(home, search, progress, trusted=trusted))
+    if as_json is not None:
+        _print(search, found, as_json=as_json)
+    return int(_EXIT.get(found.outcome, ExitCode.OK))
+
+
+def print_search(home: Home, search: Search, *, as_json: bool) -> None:
+    """Print the answer, or the best so far of a search without one."""
+    found = so_far(home, search) if search.answer is None else read_recommendation(search.answer)
+    if found is None:
+        raise InputError(f"nothing was measured yet for {search.id}: `enginebench resume {search.id}` goes on with it")
+    _print(search, found, as_json=as_json)
+
+
+def _goal(maximize: str | None, minimize: str | None) -> Goal:
+    if maximize is not None and minimize is not None:
+        raise InputError("give --maximize or --minimize, not both: what else is to be held is a limit")
+    if maximize not in (None, Goal.THROUGHPUT):
+        raise InputError(f"--maximize {maximize}: what can be as much as possible is throughput")
+    if minimize not in (None, Goal.LATENCY, Goal.MEMORY):
+        raise InputError(f"--minimize {minimize}: what can be as little as possible is latency or memory")
+    return Goal.THROUGHPUT if minimize is None else Goal(minimize)
+
+
+def _write(
+    search: Search,
+    found: Recommendation,
+    plan_file: Path | None,
+    markdown: Path | None,
+    chart: Path | None,
+    *,
+    force: bool,
+) -> None:
+    texts = [(plan_file, recommendation_toml(found))]
+    texts += [(markdown, recommendation_markdown(search, found))] if markdown is not None else []
+    for path, text in texts:
+        if path is not None and text is not None:
+            with new_file(path, force=force) as partial:
+                partial.write_text(text, encoding="utf-8")
+            remark(f"wrote {path}")
+    if chart is not None:
+        write_front(found, dict(search.order), chart)
+        remark(f"wrote {chart}")
+
+
+def _print(search: Search, found: Recommendation, *, as_json: bool) -> None:
+    if as_json:
+        print_json(answer_document(search, found))
+        return
+    text = plain(found.sentence)
+    text.stylize(_STYLE.get(found.outcome, "bold yellow"))
+    stdout().print(text, soft_wrap=True)
+    if found.command is not None:
+        stdout().print(plain(f"  {found.command}"), soft_wrap=True)
+    for gain in found.gains:
+        known = "" if gain.measured else ", by what its likes took"
+        remark(f"  {times_words(gain.ratio)} × as good as the default of {gain.engine}{known}")
+    with_model = len({one.model for one in found.tried}) > 1
+    rows: list[list[object]] = [
+        [
+            configuration_words(one, with_model=with_model),
+            figure_words(found.goal, one),
+            "–" if one.ratio is None else f"{one.ratio[0]:.2f}",
+            FATES[one.fate],
+        ]
+        for one in in_order(found)[:_MOST_SHOWN]
+    ]
+    columns = [("configuration", False), (str(found.goal), True), ("best is ×", True), ("", False)]
+    print_table(f"The best of {len(found.tried)} points", columns, rows)
+    for line in found.remarks:
+        remark(f"  {line}")
+    remark(f"  `enginebench show {search.id}` shows it again")
+
+
+class RecommendProgress:
+    """A bar of the budget, and what is being learnt; without a terminal, a line a step."""
+
+    def __init__(self, order: RecommendOrder) -> None:
+        self._progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=None),
+            TextColumn("{task.fields[left]}", markup=False),
+            console=stderr(),
+            transient=True,
+            expand=True,
+        )
+        self._task: TaskID | None = None
+        self._seconds = order.budget_s
+        self._ends = 0.0
+        self._told: set[str] = set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._progress.live.is_started:
+            self._progress.stop()
+
+    def said(self, sentence: str) -> None:
+        """See `RecommendWatcher`."""
+        self._progress.console.print(plain(sentence), soft_wrap=True)
+
+    def learning(self, what: str, seconds_left: float) -> None:
+        """See `RecommendWatcher`."""
+        self._ends = time.monotonic() + seconds_left
+        if self._task is None:
+            self._task = self._progress.add_task(what, total=self._seconds, left="")
+            if self._progress.console.is_interactive:
+                self._progress.start()
+        if not self._progress.console.is_interactive:
+            remark(f"{what}, {_left(seconds_left)}")
+        self._progress.update(self._task, description=what)
+        self._tick()
+
+    def broken_off(self, so_far: Recommendation) -> None:
+        """See `RecommendWatcher`."""
+        self.said(so_far.sentence)
+
+    def uploading(self, case: Case, sent_bytes: int, total_bytes: int) -> None:
+        """See `remote_run.Reporter`."""
+        self._tick()
+
+    def running(self, case: Case, process: int, phase: str, elapsed_ns: int, expected_ns: int) -> None:
+        """See `remote_run.Reporter`."""
+        self._tick()
+
+    def finished(self, case: Case, outcome_id: str, status: Status, failure: Failure | None) -> None:
+        """See `remote_run.Reporter`."""
+        self._tick()
+        if failure is not None and failure.message not in self._told:
+            self._told.add(failure.message)
+            self.said(f"{case.title}: {failure.message}")
+
+    def _tick(self) -> None:
+        left_s = max(0.0, self._ends - time.monotonic())
+        if self._task is not None:
+            self._progress.update(self._task, completed=self._seconds - left_s, left=_left(left_s))
+
+
+def _left(seconds: float) -> str:
+    return f"{int(seconds // 60)}:{int(seconds % 60):02} left"

@@ -1,0 +1,167 @@
+"""A recommendation as a JSON document, as Markdown, as a plan file, and as a chart of what latency brings."""
+
+from collections.abc import Iterator
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from enginebench_controller.errors import InputError
+from enginebench_controller.files.documents import Document, head
+from enginebench_controller.files.forms import DocumentForm, NamedForm, with_fields_of
+from enginebench_controller.files.ladders import check_chart_path
+from enginebench_controller.files.palette import EngineLooks
+from enginebench_controller.files.report_forms import cell, folded, table
+from enginebench_controller.plan.plan import make_plan, plan_toml
+from enginebench_controller.plan.recommend import make_order
+from enginebench_controller.records import Search
+from enginebench_controller.verdicts.recommended import (
+    Recommendation,
+    TriedPoint,
+    configuration_words,
+    recommendation_document,
+)
+from enginebench_controller.verdicts.search import Fate
+from enginebench_controller.verdicts.words import UNKNOWN
+
+FATES = {
+    Fate.BEST: "the best",
+    Fate.RUNNER_UP: "the next best",
+    Fate.NOT_TOLD_APART: "not told apart from the best",
+    Fate.LIMIT_NOT_TOLD: "may hold the limits or not",
+    Fate.BEATEN: "beaten",
+    Fate.BREAKS_LIMIT: "breaks a limit",
+    Fate.REFUSED: "cannot be had",
+}
+_SHAPES = {"circle": "o", "square": "s", "diamond": "D", "triangle-up": "^", "cross": "P", "pentagon": "p"}
+"""Matplotlib's markers for the palette's."""
+
+
+def answer_document(search: Search, found: Recommendation) -> Document:
+    """The answer with what was asked for, as JSON-able data."""
+    return {
+        **head("recommendation"),
+        "search": {"id": search.id, "name": search.name},
+        "order": dict(search.order),
+        **recommendation_document(found),
+    }
+
+
+def recommendation_toml(found: Recommendation) -> str | None:
+    """The plan of what is recommended, as `enginebench run` takes it; None where nothing is."""
+    return None if found.plan is None else plan_toml(make_plan(found.plan, "the recommended plan"))
+
+
+def recommendation_markdown(search: Search, found: Recommendation) -> str:
+    """The answer first, the command that repeats it, what it gains, and folded what was tried."""
+    parts = [f"## enginebench recommend: {cell(search.name)}", f"**{cell(found.sentence)}**"]
+    if found.command is not None:
+        parts.append(f"```\n{found.command}\n```")
+    if found.remarks:
+        parts.append("\n".join(f"- {cell(one)}" for one in found.remarks))
+    if found.gains:
+        rows = [[one.engine, times_words(one.ratio), "" if one.measured else "by its likes"] for one in found.gains]
+        parts.append(table(("default of", "the best is so many times as good", ""), rows, numbers=(1,)))
+    front = sorted((one for one in found.tried if one.on_front), key=lambda one: one.limited_ns or one.median_ns or 0.0)
+    if front:
+        parts.append("What is the fastest for so much throughput:")
+        parts.append(
+            table(("configuration", "latency ms", "items/s"), [list(_front_row(one)) for one in front], (1, 2))
+        )
+    rows = [list(tried_row(found, one)) for one in in_order(found)]
+    parts += folded(f"All {len(found.tried)} points", [table(TRIED, rows, numbers=(1, 2, 3, 4))])
+    goal = {"throughput": "the most items a second", "latency": "the least latency", "memory": "the least memory"}
+    limits = f" with {' and '.join(found.limits)}" if found.limits else ""
+    parts.append(
+        f"Sought was {goal[found.goal]}{cell(limits)} on {cell(found.target)}: {found.rounds} rounds of processes in "
+        f"{len(found.steps)} steps, {found.seconds:.0f} s; processes differed by {found.noise:.1%}."
+    )
+    return "\n\n".join(parts) + "\n"
+
+
+TRIED = ("configuration", "items/s", "latency ms", "peak MB", "× as good is the best", "processes", "")
+"""The headings over `tried_row`."""
+
+
+def tried_row(found: Recommendation, one: TriedPoint) -> Iterator[str]:
+    """What is known of a point, and what became of it."""
+    yield configuration_words(one, with_model=len({each.model for each in found.tried}) > 1)
+    yield UNKNOWN if one.throughput_items_per_s is None else f"{one.throughput_items_per_s:.1f}"
+    yield _milliseconds(one)
+    yield UNKNOWN if one.peak_rss_bytes is None else f"{one.peak_rss_bytes / 1e6:.0f}"
+    yield times_words(one.ratio)
+    yield str(one.processes)
+    yield FATES[one.fate] + (f": {one.why}" if one.why else "")
+
+
+def in_order(found: Recommendation) -> list[TriedPoint]:
+    """The points, the best first; those that never ran last."""
+    ranks = {fate: rank for rank, fate in enumerate(FATES)}
+    unknown = (inf, inf, inf)
+    return sorted(found.tried, key=lambda one: (not one.processes, ranks[one.fate], one.ratio or unknown))
+
+
+def times_words(ratio: tuple[float, float, float] | None) -> str:
+    """A ratio with its interval."""
+    return UNKNOWN if ratio is None else f"{ratio[0]:.2f} ({ratio[1]:.2f}–{ratio[2]:.2f})"
+
+
+def write_front(found: Recommendation, order: Document, path: Path) -> None:
+    """Draw what was measured by latency and throughput, with the front and the limit. Raises `InputError`."""
+    from matplotlib import rc_context  # noqa: PLC0415  # takes half a second, and only a chart needs it
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    check_chart_path(path)
+    figure = Figure(figsize=(9.0, 5.0), layout="constrained")
+    axes: Any = figure.add_subplot()
+    looks = EngineLooks()
+    measured = [one for one in found.tried if one.median_ns is not None and one.throughput_items_per_s is not None]
+    for engine in dict.fromkeys(one.engine for one in measured):
+        look, own = looks.of(engine), [one for one in measured if one.engine == engine]
+        marker = _SHAPES.get(look.symbol, "*")
+        places = [_latency_ms(one) for one in own], [one.throughput_items_per_s for one in own]
+        axes.scatter(*places, color=look.colour, marker=marker, label=engine, s=28, alpha=0.8)
+    front = sorted((one for one in measured if one.on_front), key=_latency_ms)
+    axes.plot([_latency_ms(one) for one in front], [one.throughput_items_per_s for one in front], color="#8a8a8a", lw=1)
+    if (best := found.best_point) is not None and best in measured:
+        axes.scatter([_latency_ms(best)], [best.throughput_items_per_s], s=160, facecolors="none", edgecolors="black")
+    limit = make_order(order).latency_limit
+    if limit is not None:
+        axes.axvline(limit.limit_ns / 1e6, color="#AD215F", linestyle="--", lw=1)
+        axes.annotate(f" {limit}", (limit.limit_ns / 1e6, 1), xycoords=("data", "axes fraction"), va="top", fontsize=9)
+    axes.set_xscale("log")
+    axes.set_xlabel(f"{'median' if limit is None else f'p{limit.percent:g}'} of latency in ms (left is better)")
+    axes.set_ylabel("items a second (up is better)")
+    axes.spines[["top", "right"]].set_visible(False)
+    if measured:
+        axes.legend(frameon=False, fontsize=9)
+    axes.set_title(found.sentence[:110], loc="left", fontsize=9, parse_math=False)
+    try:
+        with rc_context({"svg.fonttype": "none"}):  # words stay words
+            figure.savefig(path, dpi=150)
+    except OSError as error:
+        raise InputError(f"cannot write the chart {path}: {error.strerror}") from None
+
+
+def _front_row(one: TriedPoint) -> Iterator[str]:
+    yield configuration_words(one)
+    yield _milliseconds(one)
+    yield f"{one.throughput_items_per_s:.1f}"
+
+
+def _latency_ms(one: TriedPoint) -> float:
+    return (one.limited_ns or one.median_ns or 0.0) / 1e6
+
+
+def _milliseconds(one: TriedPoint) -> str:
+    return UNKNOWN if one.median_ns is None else f"{_latency_ms(one):.2f}"
+
+
+@with_fields_of(Recommendation)
+class RecommendationDocument(DocumentForm):
+    """What is recommended, why, and what was tried."""
+
+    document = "recommendation"
+
+    kind: str
+    search: NamedForm
+    order: dict[str, Any]

@@ -1,0 +1,207 @@
+"""The points that a recommendation chooses from, as a target can do them, and the benchmarks that measure some."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from enginebench_controller.errors import InputError, ModelError, PlanError
+from enginebench_controller.plan.binding import Binder
+from enginebench_controller.plan.configurations import select_engines, usable_cores
+from enginebench_controller.plan.expand import Case, expand
+from enginebench_controller.plan.plan import Plan, SearchStep, make_plan
+from enginebench_controller.plan.recommend import Goal, LatencyLimit, RecommendOrder, common_plan
+from enginebench_controller.plan.turns import COPIES_OF_A_MODEL, ENGINE_BYTES, MEMORY_SHARE
+from enginebench_controller.records import AvailableEngine, Configuration, Hint, Load, TargetSnapshot
+from enginebench_controller.records.fields import CONFIGURATION
+from enginebench_controller.stats.response import ENGINE, Axes, spread_out
+
+MOST_POINTS = 64
+"""More are thinned out: nobody waits for them, and their likes tell of them."""
+MOST_TOGETHER = 12
+"""Of a round that ends with the budget nothing is left."""
+BATCHES = (1, 2, 4, 8, 16)
+LOOK_ITERATIONS = 3
+_MODE = ("load", "hint", "streams", "requests")
+
+
+@dataclass(frozen=True)
+class Point:
+    """A configuration that may be recommended: its case, the fields of a plan that make it, and its axes.
+
+    `is_default` of what `enginebench run` measures where nobody says anything else.
+    """
+
+    case: Case
+    fields: Mapping[str, Any]
+    axes: Axes
+    is_default: bool = False
+
+
+@dataclass(frozen=True)
+class Space:
+    """The points, and how many are not among them: by the reason why they cannot be, and for there were too many."""
+
+    points: tuple[Point, ...]
+    impossible: Mapping[str, int]
+    thinned: int = 0
+
+
+def space(order: RecommendOrder, snapshot: TargetSnapshot, binder: Binder, models: Sequence[str]) -> Space:
+    """All points of an order on a target, for `models` that the binder knows. Raises `InputError` for none at all."""
+    engines, problems = select_engines(order.engines, snapshot.engines, snapshot.target)
+    if problems:
+        raise InputError("\n".join(problems))
+    common = common_plan(order).model_copy(update={"interleave": False})
+    cores = _cores(order, snapshot)
+    reasons: Counter[str] = Counter()
+    points = []
+    for model, engine in product(models, engines):
+        for fields in _grid(order, engine, cores):
+            chosen = {**fields, "models": [model], "engines": [f"{engine.name}@{engine.environment}"]}
+            try:
+                found = expand(make_plan(common.document() | chosen, "recommend"), (snapshot,), binder).cases
+            except (PlanError, ModelError) as error:
+                reasons[_reason(error)] += 1
+                continue
+            for case in found:
+                said = {"devices": [case.configuration.device]} if "devices" in order.fields else {}
+                axes = _axes(case, engines, models)
+                points.append(Point(case, chosen | said, axes, _is_default(case, snapshot)))
+    points = list({identity(one.case): one for one in reversed(points)}.values())[::-1]
+    if not points:
+        told = "\n".join(f"  - {reason}" for reason in reasons)
+        raise InputError("there is nothing to choose from" + (f", because:\n{told}" if told else ""))
+    kept = sorted(spread_out([one.axes for one in points], MOST_POINTS)) if len(points) > MOST_POINTS else None
+    chosen_points = points if kept is None else [points[place] for place in kept]
+    return Space(tuple(chosen_points), dict(reasons), len(points) - len(chosen_points))
+
+
+def identity(case: Case) -> tuple[object, ...]:
+    """What makes a case this point, however long it is measured."""
+    return identity_of(case.engine.name, case.engine.environment, case.model.digest, case.configuration)
+
+
+def identity_of(engine: str, environment: str, digest: str, configuration: Configuration) -> tuple[object, ...]:
+    """As `identity`, of a measurement's own fields."""
+    data = CONFIGURATION.to_data(configuration)
+    data.pop("stop", None)
+    return engine, environment, digest, repr(sorted(data.items()))
+
+
+def together(order_points: Sequence[Point], memory_bytes: int | None) -> int:
+    """How many points can be alive at the same time."""
+    largest = max(one.case.model.size_bytes for one in order_points)
+    if not memory_bytes:
+        return MOST_TOGETHER
+    fit = int(MEMORY_SHARE * memory_bytes / (ENGINE_BYTES + COPIES_OF_A_MODEL * largest))
+    return max(2, min(MOST_TOGETHER, fit))
+
+
+def samples_of_limit(limit: LatencyLimit | None) -> int:
+    """So many inferences a process needs for a percentile that is no guess."""
+    return LOOK_ITERATIONS if limit is None else max(LOOK_ITERATIONS, math.ceil(100 / (100 - limit.percent)))
+
+
+def step_plan(
+    order: RecommendOrder, points: Sequence[Point], rounds: int, process_s: float, iterations: int, step: SearchStep
+) -> Plan:
+    """The benchmark that measures points in so many rounds, one process of each in a round."""
+    rungs = [
+        {"name": f"point {place}", "title": one.case.title, "fields": one.fields} for place, one in enumerate(points)
+    ]
+    milliseconds = round(process_s * 1000 * rounds)
+    return make_plan(
+        common_plan(order).document()
+        | {
+            "name": f"{step.title} ({', '.join(order.models)})",
+            "processes": rounds,
+            "duration": f"{milliseconds}ms",
+            "max_duration": f"{4 * milliseconds}ms",
+            "iterations": rounds * iterations,
+            "rungs": rungs,
+            "search": step.model_dump(),
+        },
+        "recommend",
+    )
+
+
+def plan_of(order: RecommendOrder, point: Point) -> Plan:
+    """The plan that measures one point as `enginebench run` does, with everything else at its default."""
+    fields = {**order.fields, **point.fields, "targets": [] if order.target is None else [order.target]}
+    return make_plan(fields, "recommend")
+
+
+def _cores(order: RecommendOrder, snapshot: TargetSnapshot) -> tuple[int, ...]:
+    """Powers of two and all, without those to be left."""
+    usable = usable_cores(snapshot) or 1
+    most = usable - order.leave_cores
+    if most < 1:
+        raise InputError(
+            f"--leave-cores {order.leave_cores} leaves none to measure on: target {snapshot.target!r} has {usable}"
+        )
+    powers = (2**power for power in range(most.bit_length()))
+    return tuple(sorted({most, *(one for one in powers if one < most)}))
+
+
+def _grid(order: RecommendOrder, engine: AvailableEngine, cores: Sequence[int]) -> Iterator[dict[str, Any]]:
+    """The fields of all points of an engine, possible or not, each once."""
+    said = order.axes
+    batches: Sequence[str | int] = said.get("batch") or (BATCHES if order.goal is Goal.THROUGHPUT else (1,))
+    seen = set()
+    core_counts = [int(one) if str(one).isdecimal() else one for one in said.get("cores") or cores]
+    for batch, core_count, precision in product(batches, core_counts, said.get("precision") or ("f32",)):
+        for mode in _modes(order, engine, core_count if isinstance(core_count, int) else 1):
+            fields = {"batch": [batch], "cores": [core_count], "precision": [precision], **mode}
+            if (key := repr(fields)) not in seen:
+                seen.add(key)
+                yield fields
+
+
+def _modes(order: RecommendOrder, engine: AvailableEngine, cores: int) -> Iterator[dict[str, Any]]:
+    """How requests may reach the engine: as it says that it can, and as was asked for."""
+    modes: list[dict[str, Any]] = [{"load": Load.SYNC}]
+    if order.goal is Goal.THROUGHPUT and Load.ASYNC in engine.loads:
+        modes += [{"load": Load.ASYNC}]
+        modes += [{"load": Load.ASYNC, "hint": Hint.THROUGHPUT}] if Hint.THROUGHPUT in engine.hints else []
+        modes += [{"load": Load.ASYNC, "streams": cores}] if engine.multiple_streams and cores > 1 else []
+    elif Hint.LATENCY in engine.hints:
+        modes += [{"load": Load.SYNC, "hint": Hint.LATENCY}]
+    said = [(axis, order.axes[axis]) for axis in _MODE if axis in order.axes]
+    for mode, values in product(modes, product(*(values for _, values in said))):
+        chosen = mode | dict(zip((axis for axis, _ in said), values, strict=True))
+        yield {axis: [value] for axis, value in chosen.items()}
+
+
+def _axes(case: Case, engines: Sequence[AvailableEngine], models: Sequence[str]) -> Axes:
+    """The point's place on every axis."""
+    asked = case.configuration
+    several = len({one.environment for one in engines if one.name == case.engine.name}) > 1
+    engine = f"{case.engine.name}@{case.engine.environment}" if several else case.engine.name
+    return {
+        ENGINE: engine,
+        **({"model": case.model.original_digest} if len(models) > 1 else {}),
+        "device": asked.device,
+        "batch": float(asked.batch),
+        "cores": float(asked.cores),
+        "streams": float(asked.streams),
+        "requests": float(asked.requests),
+        "load": str(asked.load),
+        "hint": str(asked.hint),
+        "precision": asked.precision,
+    }
+
+
+def _is_default(case: Case, snapshot: TargetSnapshot) -> bool:
+    asked = case.configuration
+    plain = asked.load is Load.SYNC and asked.hint is Hint.NONE and asked.precision == "f32"
+    return plain and asked.batch == 1 and asked.cores == (usable_cores(snapshot) or 1)
+
+
+def _reason(error: Exception) -> str:
+    """The first reason of several, without what stands before it."""
+    lines = [line.strip().removeprefix("- ") for line in str(error).splitlines() if line.strip()]
+    reasons = [line for line in lines if not line.startswith("nothing was run, because")]
+    return (reasons or lines or ["it cannot be planned"])[0]

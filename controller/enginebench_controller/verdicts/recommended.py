@@ -1,0 +1,320 @@
+"""What a search for a configuration has come to, as it is stored, and in words."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import exp, log
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from enginebench_controller.plan.plan import run_command
+from enginebench_controller.plan.points import Point, Space, plan_of
+from enginebench_controller.plan.recommend import Goal, RecommendOrder
+from enginebench_controller.records import Configuration, Hint, Load, TargetSnapshot
+from enginebench_controller.verdicts.search import Answer, Fate, Outcome, Purpose, Told
+from enginebench_controller.verdicts.search_steps import Figures, StoredStep
+from enginebench_controller.verdicts.words import UNKNOWN
+
+Bounds = tuple[float, float, float]
+"""A middle between the ends of its interval."""
+
+_CLEAR = 1.005
+"""From this ratio on, a difference is told."""
+
+
+@dataclass(frozen=True)
+class TriedPoint:
+    """A point, and what is known of it; figures are None of one that was never measured.
+
+    `ratio`: the best is so many times as good; `limit_share` is each limited figure ÷ its limit. Both are what others
+    like it say of a point without processes. `on_front`: nothing else that was measured is faster and does more.
+    """
+
+    title: str
+    engine: str
+    environment: str
+    version: str | None
+    model: str
+    configuration: Configuration
+    fate: Fate
+    processes: int
+    throughput_items_per_s: float | None = None
+    median_ns: float | None = None
+    limited_ns: float | None = None
+    peak_rss_bytes: int | None = None
+    ratio: Bounds | None = None
+    limit_share: tuple[Bounds, ...] = ()
+    why: str = ""
+    is_default: bool = False
+    on_front: bool = False
+
+
+@dataclass(frozen=True)
+class Gain:
+    """So many times as good as the default of an engine the best is; None where that could not be run."""
+
+    engine: str
+    ratio: Bounds | None
+    measured: bool
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """The answer of a search, whole. `best` and `runner_up` are places in `tried`."""
+
+    outcome: Outcome
+    sentence: str
+    goal: Goal
+    target: str
+    limits: tuple[str, ...]
+    best: int | None
+    runner_up: int | None
+    command: str | None
+    plan: Mapping[str, Any] | None
+    gains: tuple[Gain, ...]
+    tried: tuple[TriedPoint, ...]
+    impossible: Mapping[str, int]
+    thinned: int
+    rounds: int
+    slow_rounds: int
+    noise: float
+    seconds: float
+    steps: tuple[str, ...]
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def best_point(self) -> TriedPoint | None:
+        """What is recommended, or the nearest to it."""
+        return None if self.best is None else self.tried[self.best]
+
+
+def recommendation_document(found: Recommendation) -> dict[str, Any]:
+    """The answer as JSON-able data, as the store keeps it."""
+    document: dict[str, Any] = TypeAdapter(Recommendation).dump_python(found, mode="json")
+    return document
+
+
+def read_recommendation(document: Mapping[str, Any]) -> Recommendation:
+    """The answer of what the store kept."""
+    return TypeAdapter(Recommendation).validate_python(dict(document))
+
+
+def recommendation(
+    order: RecommendOrder, target: TargetSnapshot, space: Space, steps: Sequence[StoredStep], answer: Answer
+) -> Recommendation:
+    """What is to be said of a search in this space, after these steps."""
+    tried = tuple(_tried(order, point, answer.told, place, steps) for place, point in enumerate(space.points))
+    tried = _with_front(tried)
+    best = None if answer.best is None else space.points[answer.best]
+    plan = None if best is None else plan_of(order, best)
+    found = Recommendation(
+        outcome=answer.outcome,
+        sentence="",
+        goal=order.goal,
+        target=target.target,
+        limits=tuple(limit_words(order)),
+        best=answer.best,
+        runner_up=answer.runner_up,
+        command=None if plan is None else run_command(plan),
+        plan=None if plan is None else plan.document(),
+        gains=tuple(_gains(tried)) if answer.best is not None else (),
+        tried=tried,
+        impossible=dict(space.impossible),
+        thinned=space.thinned,
+        rounds=answer.rounds,
+        slow_rounds=answer.slow_rounds,
+        noise=answer.noise,
+        seconds=sum(one.taken.seconds for one in steps),
+        steps=tuple(one.benchmark_id for one in steps),
+    )
+    return replace(found, sentence=_sentence(order, found), remarks=tuple(_remarks(order, found)))
+
+
+def limit_words(order: RecommendOrder) -> Iterator[str]:
+    """The limits as a person reads them, in the order in which readings have them."""
+    if order.latency_limit is not None:
+        yield str(order.latency_limit)
+    if order.memory_limit_bytes is not None:
+        yield f"memory < {order.memory_limit_bytes / 1e6:g} MB"
+
+
+def configuration_words(one: TriedPoint, *, with_model: bool = False) -> str:
+    """A point in words: its engine, its size, and what is not as everywhere."""
+    asked = one.configuration
+    words = [one.engine, *([one.model] if with_model else []), f"batch {asked.batch}"]
+    words.append(f"{asked.cores} core{'s' if asked.cores > 1 else ''}")
+    words += [f"{asked.streams} streams"] if asked.streams > 1 else []
+    words += [f"{asked.requests} requests at a time"] if asked.load is not Load.SYNC else []
+    words += [f"{asked.hint} hint"] if asked.hint is not Hint.NONE else []
+    words += [asked.precision] if asked.precision != "f32" else []
+    return ", ".join(words)
+
+
+def figure_words(goal: Goal, one: TriedPoint) -> str:
+    """What a point has of the goal: "310 items/s", "5.1 ms", "120 MB"."""
+    if goal is Goal.THROUGHPUT and one.throughput_items_per_s is not None:
+        return (
+            f"{one.throughput_items_per_s:,.4g} items/s"
+            if one.throughput_items_per_s < 1e4
+            else (f"{one.throughput_items_per_s:,.0f} items/s")
+        )
+    if goal is Goal.LATENCY and one.median_ns is not None:
+        return f"{one.median_ns / 1e6:.3g} ms"
+    if goal is Goal.MEMORY and one.peak_rss_bytes is not None:
+        return f"{one.peak_rss_bytes / 1e6:.3g} MB"
+    return UNKNOWN
+
+
+def limit_sentence(order: RecommendOrder, one: TriedPoint, *, held: bool) -> str:
+    """What a point has of each limited figure: "p95 12.9 ms (limit 20 ms, held with 95 % confidence)"."""
+    told = []
+    limits: list[tuple[str, float, str]] = []
+    if order.latency_limit is not None:
+        limits.append((f"p{order.latency_limit.percent:g}", order.latency_limit.limit_ns / 1e6, "ms"))
+    if order.memory_limit_bytes is not None:
+        limits.append(("memory", order.memory_limit_bytes / 1e6, "MB"))
+    for (name, limit, unit), (middle, low, high) in zip(limits, one.limit_share, strict=True):
+        bounds = f"{low * limit:.3g} to {high * limit:.3g}, as far as it is known"
+        known = "held with 95 % confidence" if held else bounds
+        told.append(f"{name} {middle * limit:.3g} {unit} (limit {limit:g} {unit}, {known})")
+    return ", ".join(told)
+
+
+def _sentence(order: RecommendOrder, found: Recommendation) -> str:
+    best = found.best_point
+    if best is None:
+        reasons = list(dict.fromkeys(one.why for one in found.tried if one.why))
+        return f"nothing could be measured: {reasons[0]}" if reasons else "nothing could be measured"
+    with_model = len({one.model for one in found.tried}) > 1
+    name, limits = configuration_words(best, with_model=with_model), " and ".join(found.limits)
+    figures = [figure_words(order.goal, best)]
+    figures += [limit_sentence(order, best, held=found.outcome is Outcome.FOUND)] if best.limit_share else []
+    told = f"{name}: {', '.join(figures)}"
+    if found.outcome is Outcome.NOTHING:
+        return f"nothing meets {limits}; the nearest is {told}"
+    if found.outcome is Outcome.CANNOT_TELL:
+        return f"cannot tell whether anything holds {limits}; the best that may is {told}"
+    if found.outcome is Outcome.UNCONFIRMED:
+        return f"unconfirmed, as the search was broken off: {told}"
+    return told + _lead(found, with_model=with_model)
+
+
+def _lead(found: Recommendation, *, with_model: bool) -> str:
+    if found.runner_up is None:
+        return ""
+    rival = found.tried[found.runner_up]
+    if rival.ratio is None:
+        return ""
+    name = configuration_words(rival, with_model=with_model)
+    middle, low, high = rival.ratio
+    if low <= _CLEAR:
+        return f"; as good within {100 * max(high - 1, 1 - low):.0f} %: {name}"
+    if found.goal is Goal.THROUGHPUT:
+        return f", {middle:.2f} × the next best ({name})"
+    return f"; the next best ({name}) takes {middle:.2f} × as {'much' if found.goal is Goal.MEMORY else 'long'}"
+
+
+def _remarks(order: RecommendOrder, found: Recommendation) -> Iterator[str]:
+    if found.outcome is Outcome.CANNOT_TELL:
+        yield f"a longer --budget than {order.budget} tells more"
+    if untold := [one for one in found.tried if one.fate is Fate.LIMIT_NOT_TOLD]:
+        better = max((1 / one.ratio[0] for one in untold if one.ratio), default=1.0)
+        if better > _CLEAR:
+            yield f"{len(untold)} that do up to {better:.2f} × as well may hold the limits, too: that could not be told"
+    if apart := [one for one in found.tried if one.fate is Fate.NOT_TOLD_APART]:
+        yield f"{len(apart)} more could not be told apart from the best in the time"
+    if found.slow_rounds:
+        share = f"in {found.slow_rounds} of {found.rounds} rounds"
+        yield f"{share} the whole machine was slower; what is said is of the others"
+    if found.impossible:
+        count = sum(found.impossible.values())
+        first = next(iter(found.impossible))
+        yield f"{count} points cannot be and were not run: {first}" + (", …" if len(found.impossible) > 1 else "")
+    if found.thinned:
+        kept = len(found.tried)
+        yield f"{found.thinned} points were left out, as at most {kept} are looked at: --among and --fix choose"
+    if unseen := sum(one.processes == 0 and one.fate in (Fate.BEATEN, Fate.BREAKS_LIMIT) for one in found.tried):
+        yield f"{unseen} of {len(found.tried)} points were never run: what their likes took says that they cannot win"
+
+
+def _tried(
+    order: RecommendOrder, point: Point, told: Sequence[Told], place: int, steps: Sequence[StoredStep]
+) -> TriedPoint:
+    one = next((each for each in told if each.candidate == place), Told(place, Fate.REFUSED))
+    case = point.case
+    found = TriedPoint(
+        title=case.title,
+        engine=case.engine.name,
+        environment=case.engine.environment,
+        version=case.engine.version,
+        model=case.model.name,
+        configuration=case.configuration,
+        fate=one.fate,
+        processes=one.processes,
+        ratio=one.ratio,
+        limit_share=one.of_limit,
+        why=one.why,
+        is_default=point.is_default,
+    )
+    figures = _newest(steps, place)
+    if not figures or one.fate is Fate.REFUSED:
+        return found
+    peaks = [each.peak_rss_bytes for each in figures if each.peak_rss_bytes is not None]
+    limited = [each.limited_ns for each in figures if each.limited_ns is not None]
+    return replace(
+        found,
+        throughput_items_per_s=_mean([each.throughput_items_per_s for each in figures]),
+        median_ns=_mean([each.median_ns for each in figures]),
+        limited_ns=_mean(limited) if limited else None,
+        peak_rss_bytes=max(peaks, default=None),
+    )
+
+
+def _newest(steps: Sequence[StoredStep], place: int) -> list[Figures]:
+    """The fresh processes of the last stage, where there are some, else all."""
+    of_stage = {
+        is_last: [
+            figures
+            for step in steps
+            if (step.taken.step.purpose is Purpose.CONFIRM) is is_last
+            for figures in step.figures.get(place, ())
+        ]
+        for is_last in (True, False)
+    }
+    return of_stage[True] or of_stage[False]
+
+
+def _mean(values: Sequence[float]) -> float:
+    """The geometric mean."""
+    return exp(sum(map(log, values)) / len(values))
+
+
+def _with_front(tried: Sequence[TriedPoint]) -> tuple[TriedPoint, ...]:
+    """The points with those told that nothing measured beats in both latency and throughput."""
+    known = [one for one in tried if one.median_ns is not None and one.throughput_items_per_s is not None]
+
+    def is_beaten(one: TriedPoint) -> bool:
+        return any(
+            other is not one
+            and (_latency(other), -_rate(other)) != (_latency(one), -_rate(one))
+            and _latency(other) <= _latency(one)
+            and _rate(other) >= _rate(one)
+            for other in known
+        )
+
+    return tuple(replace(one, on_front=one in known and not is_beaten(one)) for one in tried)
+
+
+def _latency(one: TriedPoint) -> float:
+    return one.limited_ns or one.median_ns or 0.0
+
+
+def _rate(one: TriedPoint) -> float:
+    return one.throughput_items_per_s or 0.0
+
+
+def _gains(tried: Sequence[TriedPoint]) -> Iterator[Gain]:
+    """What the best gains over the default of each engine."""
+    for one in tried:
+        if one.is_default:
+            yield Gain(one.engine, one.ratio, one.processes > 0)

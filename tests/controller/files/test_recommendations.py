@@ -1,0 +1,54 @@
+"""A recommendation as files: Markdown that begins with the answer, a plan that runs, and a chart with the limit."""
+
+import re
+
+import pytest
+
+from enginebench_controller.errors import InputError
+from enginebench_controller.files.palette import EngineLooks
+from enginebench_controller.files.recommendations import (
+    in_order,
+    recommendation_markdown,
+    recommendation_toml,
+    write_front,
+)
+from enginebench_controller.plan.plan import read_plan
+from enginebench_controller.verdicts.search import Fate
+from invented_recommendations import carried_out, order, search
+
+
+def test_markdown_begins_with_the_answer_and_the_command_and_folds_what_was_tried() -> None:
+    asked = order()
+    found = carried_out(asked)
+    text = recommendation_markdown(search(asked), found)
+    assert text.startswith("## enginebench recommend: net\n\n**openvino, batch 4, 2 cores")
+    assert text.index("```\nenginebench run net") < text.index("| default of |") < text.index("<details>")
+    assert text.count("| openvino, batch") + text.count("| torch, batch") >= len(found.tried)
+
+
+def test_the_plan_is_a_file_that_run_takes(tmp_path) -> None:
+    found = carried_out(order())
+    path = tmp_path / "plan.toml"
+    path.write_text(recommendation_toml(found))
+    assert read_plan(path).batch == (4,)
+
+
+def test_the_best_comes_first_then_the_next_best() -> None:
+    fates = [one.fate for one in in_order(carried_out(order()))]
+    assert fates[:2] == [Fate.BEST, Fate.RUNNER_UP]
+
+
+def test_the_chart_has_the_limit_and_one_colour_an_engine(tmp_path) -> None:
+    asked = order()
+    found = carried_out(asked)
+    write_front(found, asked.document(), tmp_path / "front.svg")
+    text = (tmp_path / "front.svg").read_text()
+    assert "p95 &lt; 20 ms" in text
+    for engine in ("openvino", "torch"):
+        assert re.search(EngineLooks().of(engine).colour, text, re.IGNORECASE), engine
+
+
+def test_a_chart_of_another_kind_is_refused(tmp_path) -> None:
+    asked = order()
+    with pytest.raises(InputError, match="a chart is written as"):
+        write_front(carried_out(asked), asked.document(), tmp_path / "front.pdf")

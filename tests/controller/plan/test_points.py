@@ -1,0 +1,122 @@
+"""The points that are chosen from: as the target's engines say they can, the impossible counted with the reason."""
+
+import pytest
+
+from enginebench_controller.errors import InputError, ModelError
+from enginebench_controller.plan.configurations import BoundModel
+from enginebench_controller.plan.plan import SearchStep
+from enginebench_controller.plan.points import (
+    MOST_POINTS,
+    identity,
+    plan_of,
+    samples_of_limit,
+    space,
+    step_plan,
+    together,
+)
+from enginebench_controller.plan.recommend import LatencyLimit, make_order
+from enginebench_controller.records import InputTensor, ModelFile, ModelVersion
+from offered import engine, target
+
+NET = ModelVersion("aa" * 32, "net", "onnx", (ModelFile("net.onnx", "bb" * 32, 1_000_000),), 1)
+FULL = engine("full", hints=("none", "latency", "throughput"), multiple_streams=True)
+PLAIN = engine("plain", loads=("sync",))
+
+
+def bind(name, batch):
+    if batch > 8:
+        raise ModelError(f"{name} cannot be had for batch {batch}")
+    return BoundModel(NET, (InputTensor("x", "float32", (batch, 8)),))
+
+
+def points(*engines, cores=2, **fields):
+    order = make_order({"models": ["net"]} | fields)
+    return space(order, target(*(engines or (FULL, PLAIN)), cores=cores), bind, ("net",))
+
+
+def asked(found):
+    return [one.case.configuration for one in found.points]
+
+
+def test_every_axis_has_what_the_engine_can_and_no_more() -> None:
+    found = points(cores=4)
+    of_full = [one.case.configuration for one in found.points if one.case.engine.name == "full"]
+    assert {one.batch for one in of_full} == {1, 2, 4, 8}
+    assert {one.cores for one in of_full} == {1, 2, 4}
+    assert {(str(one.load), str(one.hint), one.streams > 1) for one in of_full} == {
+        ("sync", "none", False),
+        ("async", "none", False),
+        ("async", "none", True),
+        ("async", "throughput", False),
+    }
+    of_plain = [one.case.configuration for one in found.points if one.case.engine.name == "plain"]
+    assert {str(one.load) for one in of_plain} == {"sync"}
+
+
+def test_what_cannot_be_is_counted_with_its_reason() -> None:
+    found = points(PLAIN)
+    assert found.impossible == {"net cannot be had for batch 16": 2}
+    assert len(found.points) == 8
+
+
+def test_for_latency_it_is_one_item_at_a_time() -> None:
+    found = points(goal="latency")
+    assert {(one.batch, str(one.load)) for one in asked(found)} == {(1, "sync")}
+    assert {str(one.hint) for one in asked(found)} == {"none", "latency"}
+
+
+def test_cores_are_left_to_others_and_axes_fixed() -> None:
+    found = points(cores=4, leave_cores=1, axes={"batch": ("4",), "load": ("sync",)})
+    assert {one.cores for one in asked(found)} == {1, 2, 3}
+    assert {(one.batch, str(one.load)) for one in asked(found)} == {(4, "sync")}
+    with pytest.raises(InputError, match="--leave-cores 4 leaves none"):
+        points(cores=4, leave_cores=4)
+
+
+def test_nothing_to_choose_from_says_why() -> None:
+    with pytest.raises(InputError, match=r"(?s)nothing to choose from, because:.*cannot execute in bf16"):
+        points(axes={"precision": ("bf16",)})
+
+
+def test_too_many_are_thinned_out_and_counted() -> None:
+    found = points(FULL, engine("other", multiple_streams=True), engine("third"), cores=16)
+    assert len(found.points) == MOST_POINTS
+    assert found.thinned > 0
+    assert {one.case.engine.name for one in found.points} == {"full", "other", "third"}
+
+
+def test_the_default_of_each_engine_is_known() -> None:
+    defaults = [one.case for one in points().points if one.is_default]
+    assert [(one.engine.name, one.configuration.batch, one.configuration.cores) for one in defaults] == [
+        ("full", 1, 2),
+        ("plain", 1, 2),
+    ]
+
+
+def test_a_step_measures_its_points_together_for_so_many_rounds() -> None:
+    order = make_order({"models": ["net"], "fields": {"inputs": 2}})
+    found = space(order, target(FULL, PLAIN), bind, ("net",))
+    plan = step_plan(order, found.points[:3], 2, 0.5, 5, SearchStep(id="s", step=1, title="looking"))
+    assert plan.device_takes_turns
+    assert [len(grid.batch) * len(grid.cores) for grid in plan.grids()] == [1, 1, 1]
+    assert plan.inputs == 2
+    rule = plan.stop_rule(in_turns=True)
+    assert (rule.processes, rule.min_duration_ns, rule.min_iterations) == (2, 1_000_000_000, 10)
+    assert (plan.search.id, plan.search.step) == ("s", 1)
+
+
+def test_a_point_is_the_same_however_long_it_is_measured_and_its_plan_runs_alone() -> None:
+    order = make_order({"models": ["net"]})
+    found = space(order, target(FULL), bind, ("net",))
+    again = space(order.model_copy(update={"fields": {"duration": "60s"}}), target(FULL), bind, ("net",))
+    assert [identity(one.case) for one in found.points] == [identity(one.case) for one in again.points]
+    plan = plan_of(order, found.points[0])
+    assert (plan.rungs, plan.search, plan.engines) == ((), None, ("full@default",))
+
+
+def test_as_many_are_alive_as_the_memory_is_for() -> None:
+    found = points().points
+    assert together(found, 1_000_000_000) == 2
+    assert together(found, None) > 8
+    assert samples_of_limit(LatencyLimit(99, 1e6)) == 100
+    assert samples_of_limit(None) == 3

@@ -1,0 +1,94 @@
+"""What is asked for when a configuration is to be recommended: limits with units, axes, and a document of it."""
+
+import json
+import re
+
+import pytest
+
+from enginebench_controller.errors import InputError
+from enginebench_controller.plan.recommend import (
+    Goal,
+    LatencyLimit,
+    RecommendOrder,
+    make_order,
+    parse_axes,
+    parse_latency_limit,
+    parse_memory,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "percent", "limit_ns"),
+    [
+        ("p95<20ms", 95, 20e6),
+        ("p99 < 1s", 99, 1e9),
+        ("latency<5ms", 50, 5e6),
+        ("median <= 2.5 ms", 50, 2.5e6),
+        ("p99.9<800us", 99.9, 800e3),
+        ("20ms", 50, 20e6),
+    ],
+)
+def test_a_limit_is_of_a_percentile(text, percent, limit_ns) -> None:
+    assert parse_latency_limit(text) == LatencyLimit(percent, pytest.approx(limit_ns))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("p95<20", "has no unit: write p95<20ms"),
+        ("fast", "is no limit: write p95<20ms"),
+        ("p20<3ms", "percentiles from p50"),
+        ("p95<0ms", "give a limit above 0"),
+        ("p95>20ms", "is no limit"),
+    ],
+)
+def test_what_is_no_limit_gets_a_sentence(text, said) -> None:
+    with pytest.raises(InputError, match=re.escape(said)):
+        parse_latency_limit(text)
+
+
+def test_memory_has_a_unit() -> None:
+    assert (parse_memory("500MB"), parse_memory("1.5 GiB")) == (500_000_000, 1_610_612_736)
+    with pytest.raises(InputError, match=re.escape("has no unit: write 500MB")):
+        parse_memory("500")
+    with pytest.raises(InputError, match="is no amount of memory"):
+        parse_memory("much")
+
+
+def test_axes_are_fixed_or_narrowed() -> None:
+    assert parse_axes(["cores=2"], ["batch=1,4"]) == {"cores": ("2",), "batch": ("1", "4")}
+
+
+@pytest.mark.parametrize(
+    ("fixed", "among", "said"),
+    [
+        (["cores"], [], "--fix 'cores' is not of the form axis=value"),
+        ([], ["batch="], "is not of the form axis=a,b,c"),
+        (["core=2"], [], "there is no axis 'core' to choose; there are batch, cores"),
+        (["batch=1,2"], [], "write --among batch=1,2"),
+        (["batch=1"], ["batch=1,2"], "batch was given before"),
+    ],
+)
+def test_what_is_no_axis_gets_a_sentence(fixed, among, said) -> None:
+    with pytest.raises(InputError, match=re.escape(said)):
+        parse_axes(fixed, among)
+
+
+def test_an_order_survives_being_kept_as_json() -> None:
+    fields = {"models": ["m.onnx"], "max_latency": "p95<20ms", "goal": "memory", "axes": {"batch": ["1", "2"]}}
+    order = make_order(fields)
+    assert order.goal is Goal.MEMORY
+    assert RecommendOrder.model_validate(json.loads(json.dumps(order.document()))) == order
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"budget": "soon"}, "--budget: 'soon' is not a duration"),
+        ({"max_latency": "p95<20"}, "has no unit"),
+        ({"leave_cores": -1}, "--leave-cores: -1 is not a number of at least 0"),
+    ],
+)
+def test_an_order_is_checked_before_anything_runs(fields, said) -> None:
+    with pytest.raises(InputError, match=re.escape(said)):
+        make_order({"models": ["m.onnx"]} | fields)

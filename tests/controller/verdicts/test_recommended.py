@@ -1,0 +1,91 @@
+"""What is said of a search for a configuration: the sentence, the command, the gains, and what must not be missed."""
+
+import json
+
+from enginebench_controller.plan.plan import make_plan
+from enginebench_controller.verdicts.recommended import read_recommendation, recommendation_document
+from enginebench_controller.verdicts.search import Fate, Outcome
+from invented_recommendations import carried_out, order, points
+
+
+def test_the_answer_is_a_sentence_with_the_limit_and_what_it_is_better_than() -> None:
+    found = carried_out(order())
+    assert found.outcome is Outcome.FOUND
+    assert found.sentence.startswith("openvino, batch 4, 2 cores, ")
+    assert "(limit 20 ms, held with 95 % confidence)" in found.sentence
+    assert "the next best (" in found.sentence or "as good within" in found.sentence
+
+
+def test_its_command_and_plan_measure_that_very_configuration() -> None:
+    found = carried_out(order())
+    plan, best = make_plan(found.plan, "test"), found.best_point.configuration
+    assert (plan.batch, plan.cores, plan.load) == ((best.batch,), (best.cores,), (best.load,))
+    assert found.command.startswith("enginebench run net --engine openvino@default --batch 4 ")
+    assert plan.rungs == ()
+
+
+def test_the_gain_is_over_the_default_of_each_engine() -> None:
+    gains = {one.engine: one for one in carried_out(order()).gains}
+    assert gains.keys() == {"openvino", "torch"}
+    assert 1.5 < gains["torch"].ratio[0] < 2.5
+    assert 1.0 < gains["openvino"].ratio[0] < gains["torch"].ratio[0]
+    assert all(one.measured for one in gains.values()), "the first look has every default"
+
+
+def test_the_front_has_only_what_nothing_beats_in_both() -> None:
+    tried = [one for one in carried_out(order()).tried if one.limited_ns is not None]
+    front = [one for one in tried if one.on_front]
+    assert front
+    for one in front:
+        assert not any(
+            other.limited_ns < one.limited_ns and other.throughput_items_per_s > one.throughput_items_per_s
+            for other in tried
+        )
+
+
+def test_nothing_meets_it_and_the_nearest_is() -> None:
+    found = carried_out(order(max_latency="p95<1ms"))
+    assert found.outcome is Outcome.NOTHING
+    assert found.sentence.startswith("nothing meets p95 < 1 ms; the nearest is openvino, batch 1, 2 cores: ")
+    assert "to" in found.sentence.partition("(limit 1 ms, ")[2]
+
+
+def test_broken_off_it_says_so() -> None:
+    found = carried_out(order(), most_steps=1)
+    assert found.outcome is Outcome.UNCONFIRMED
+    assert found.sentence.startswith("unconfirmed, as the search was broken off: ")
+
+
+def test_a_goal_is_told_in_its_own_figure() -> None:
+    of_latency = carried_out(order(goal="latency", max_latency=None, axes={}))
+    assert " ms" in of_latency.sentence
+    of_memory = carried_out(order(goal="memory", max_latency=None, max_memory="200MB", axes={}))
+    assert "memory 10" in of_memory.sentence
+    assert "(limit 200 MB, held with 95 % confidence)" in of_memory.sentence
+
+
+def test_who_failed_is_there_with_the_reason_and_wins_nothing() -> None:
+    first = carried_out(order())
+    again = carried_out(order(), refused=(first.best,))
+    assert again.best != first.best
+    assert (again.tried[first.best].fate, again.tried[first.best].why) == (Fate.REFUSED, "failed: it crashed")
+    assert again.tried[first.best].throughput_items_per_s is None
+
+
+def test_where_all_fail_the_sentence_says_why() -> None:
+    found = carried_out(order(), refused=range(len(points(order()).points)))
+    assert (found.outcome, found.best, found.command, found.gains) == (Outcome.NOTHING, None, None, ())
+    assert found.sentence == "nothing could be measured: failed: it crashed"
+
+
+def test_what_was_never_run_is_counted_and_has_no_figures() -> None:
+    found = carried_out(order(axes={}, budget="1m"))
+    unseen = [one for one in found.tried if not one.processes and one.fate in (Fate.BEATEN, Fate.BREAKS_LIMIT)]
+    assert unseen
+    assert all(one.median_ns is None and not one.on_front for one in unseen)
+    assert f"{len(unseen)} of {len(found.tried)} points were never run" in " ".join(found.remarks)
+
+
+def test_an_answer_is_the_same_after_it_was_kept() -> None:
+    found = carried_out(order())
+    assert read_recommendation(json.loads(json.dumps(recommendation_document(found)))) == found
