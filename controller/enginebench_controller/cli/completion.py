@@ -63,7 +63,8 @@ def targets(incomplete: str) -> list[str]:
 Offer = Callable[[str], list[str]]
 
 ARGUMENTS: Mapping[str, Offer] = {
-    **dict.fromkeys(("run", "gate", "profile", "flops", "trend"), models),
+    **dict.fromkeys(("run", "gate", "recommend", "bisect", "profile", "flops", "trend"), models),
+    "resume": searches,
     **dict.fromkeys(("models remove", "models quantize", "models prune", "models convert"), models),
     **dict.fromkeys(("ladder throughput", "ladder latency", "prospects pruning"), models),
     **dict.fromkeys(("rerun", "show", "remove", "ladder show"), benchmarks),
