@@ -100,6 +100,11 @@ def together(order_points: Sequence[Point], memory_bytes: int | None) -> int:
     return max(2, min(MOST_TOGETHER, fit))
 
 
+TURNS = 3
+"""Of a process. Whoever is slow has as many turns as whoever is quick, and one inference may take seconds: of blocks as
+short as a gate's, eight points of ResNet-50 took a minute for half a second each."""
+
+
 def samples_of_limit(limit: LatencyLimit | None) -> int:
     """So many inferences a process needs for a percentile that is no guess."""
     return LOOK_ITERATIONS if limit is None else max(LOOK_ITERATIONS, math.ceil(100 / (100 - limit.percent)))
@@ -113,14 +118,16 @@ def step_plan(
         {"name": f"point {place}", "title": one.case.title, "fields": one.fields} for place, one in enumerate(points)
     ]
     milliseconds = round(process_s * 1000 * rounds)
+    common = common_plan(order)
     return make_plan(
-        common_plan(order).document()
+        common.document()
         | {
             "name": f"{step.title} ({', '.join(order.models)})",
             "processes": rounds,
             "duration": f"{milliseconds}ms",
             "max_duration": f"{4 * milliseconds}ms",
             "iterations": rounds * iterations,
+            "block": common.block or f"{round(process_s * 1000 / TURNS)}ms",
             "rungs": rungs,
             "search": step.model_dump(),
         },

@@ -15,7 +15,7 @@ from enginebench_controller.plan.plan import Duration, Names, Plan, make_plan, p
 AXES = ("batch", "cores", "streams", "precision", "load", "hint", "requests")
 """The fields of a plan that can be fixed, or chosen among."""
 
-WARMUP_MS, BLOCK_MS, INPUTS = 100, 50, 2
+WARMUP_MS, INPUTS = 100, 2
 """Of each process: many short ones, since it is from process to process that luck is drawn anew."""
 
 _LIMIT = re.compile(
@@ -160,7 +160,6 @@ def common_plan(order: RecommendOrder) -> Plan:
             "wait_quiet": "0s",
             "retry_noisy": False,
             "warmup": f"{WARMUP_MS}ms",
-            "block": f"{BLOCK_MS}ms",
             "inputs": INPUTS,  # each is run before and after, which takes longer than the timing of a large batch
             **order.fields,
         },
