@@ -55,6 +55,7 @@ def list_(json: Json = False) -> None:
         print_json(benchmark_list_document(listed))
         return
     columns = [("id", False), ("name", False), ("created", False), ("measurements", True), ("failed", True)]
+    cancelled = any(entry.cancelled for entry in listed)
     reruns = any(entry.benchmark.rerun_of for entry in listed)
     rows: list[list[object]] = [
         [
@@ -63,11 +64,14 @@ def list_(json: Json = False) -> None:
             instant(entry.benchmark.created_at_unix_ns),
             entry.measurements,
             entry.failed,
+            *([entry.cancelled] if cancelled else []),
             *([entry.benchmark.rerun_of or ""] if reruns else []),
         ]
         for entry in listed
     ]
-    print_table("Benchmarks", [*columns, *([("rerun of", False)] if reruns else [])], rows)
+    columns += [("cancelled", True)] if cancelled else []
+    columns += [("rerun of", False)] if reruns else []
+    print_table("Benchmarks", columns, rows)
     if not listed:
         remark("nothing measured yet; start with `enginebench demo` or `enginebench run MODEL`")
 
