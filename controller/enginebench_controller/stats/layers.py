@@ -94,7 +94,7 @@ def layers_to_latency_words(profile: Profile) -> str | None:
         return None
     if abs(by_means / by_medians - 1) <= _ALIKE:
         return f"{by_medians:.2f}"
-    return f"{by_medians:.2f} (median inference; the mean times add up to {by_means:.2f})"
+    return f"{by_medians:.2f} by medians, {by_means:.2f} by means"
 
 
 def profiled_to_unprofiled(profile: Profile) -> float | None:

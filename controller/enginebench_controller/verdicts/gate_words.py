@@ -167,15 +167,17 @@ def _doubt(result: GateResult, one: MetricResult, compared: str) -> str:
         return one.verdict.sentence
     if one.ratio is None:
         each = result.judged.pair_seconds
-        return one.verdict.sentence + (_enough(each) if each else "")
+        return one.verdict.sentence + (_enough(each, result.terms.budget) if each else "")
     if one.control is not None and "base ÷ base" in one.verdict.sentence:
         return f"{one.verdict.sentence}; something else used the machine: run it again"
     return f"{compared}, which may be D = {one.rule.bound:.1%} worse, or not{_more_budget(result, one)}"
 
 
-def _enough(pair_seconds: float) -> str:
-    wanted = whole_seconds(_PAIRS_THAT_TELL * pair_seconds)
-    return f"; one takes {pair_seconds:.1f} s here: give --budget {wanted} or more"
+def _enough(pair_seconds: float, budget: str) -> str:
+    """What a pair takes, and the budget for enough of them where this one was too short, rather than broken off."""
+    wanted = _PAIRS_THAT_TELL * pair_seconds
+    more = f": give --budget {whole_seconds(wanted)} or more" if wanted > parse_duration_ns(budget) / 1e9 else ""
+    return f"; one takes {pair_seconds:.1f} s here{more}"
 
 
 def compared_words(result: GateResult, one: MetricResult) -> str:
