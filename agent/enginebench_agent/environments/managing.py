@@ -128,7 +128,7 @@ def add_environment(wish: Wish, folder: DataFolder) -> None:
     except BaseException:
         shutil.rmtree(place, ignore_errors=True)
         raise
-    tell(f"environment {wish.name!r} is ready; a running agent lists it after a restart or a refresh")
+    tell(f"environment {wish.name!r} is ready; an agent that serves already lists it after a restart or a refresh")
     _show(environment, place)
 
 

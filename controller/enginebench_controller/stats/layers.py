@@ -24,6 +24,9 @@ from enginebench_controller.stats.intervals import (
 )
 from enginebench_proto.agreed import student_t
 
+_ALIKE = 0.1
+"""Means and medians of a quiet pass lie within this of each other."""
+
 
 @dataclass(frozen=True)
 class TypeTime:
@@ -81,6 +84,17 @@ def layers_to_latency(profile: Profile) -> float | None:
     if not times:
         return None
     return ratio(float(np.median(np.sum(times, axis=0))), profile.unprofiled_latency_ns)
+
+
+def layers_to_latency_words(profile: Profile) -> str | None:
+    """`layers_to_latency` in words, with what the means come to where these differ, since layers are shown by means."""
+    by_medians = layers_to_latency(profile)
+    by_means = ratio(total_ns(profile.layers), profile.unprofiled_latency_ns)
+    if by_medians is None or by_means is None:
+        return None
+    if abs(by_means / by_medians - 1) <= _ALIKE:
+        return f"{by_medians:.2f}"
+    return f"{by_medians:.2f} by medians, {by_means:.2f} by means"
 
 
 def profiled_to_unprofiled(profile: Profile) -> float | None:

@@ -38,6 +38,11 @@ class BenchmarkEntry:
         """Number of measurements without numbers because they failed."""
         return self.counts.get(Status.FAILED, 0)
 
+    @property
+    def cancelled(self) -> int:
+        """Number of measurements that were broken off, or not begun, when their benchmark was."""
+        return self.counts.get(Status.CANCELLED, 0)
+
 
 @dataclass(frozen=True)
 class Fastest:

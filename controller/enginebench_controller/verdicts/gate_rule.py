@@ -10,6 +10,9 @@ from enginebench_controller.stats.paired import RatioInterval, detectable
 _ANYTHING = 1000.0
 """Of very few pairs the interval may have no end that is worth telling."""
 
+MOST_PROMISED = 0.1
+"""Who can tell no less than this lets nothing pass: a difference of 30 % that passes would be no gate."""
+
 
 class GateOutcome(StrEnum):
     """What is found of head compared with base."""

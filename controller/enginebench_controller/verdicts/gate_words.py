@@ -11,10 +11,12 @@ from enginebench_controller.verdicts.gate_results import (
     budget_for,
     ratio_of_values,
 )
-from enginebench_controller.verdicts.gate_rule import GateOutcome
+from enginebench_controller.verdicts.gate_rule import MOST_PROMISED, GateOutcome
 
 UNKNOWN = "–"
 _ANYTHING = 1000.0
+_PAIRS_THAT_TELL = 5
+"""Of fewer process pairs the interval is so wide that hardly anything is told."""
 TITLES = {GateOutcome.WORSE: "worse", GateOutcome.PASSES: "pass", GateOutcome.CANNOT_TELL: "cannot tell"}
 _MORE = {
     GateMetric.LATENCY: "takes {} as long as",
@@ -53,7 +55,7 @@ def gate_remarks(result: GateResult) -> Iterator[str]:
         yield f"worse, too, but no reason to fail, as --metric does not name it: {', '.join(besides)}"
     yield how_measured(result)
     if (next_time := able(result.judged)) is not None:
-        yield f"this machine can tell {next_time:.1%} of latency in {result.terms.budget}, by what was seen"
+        yield f"this machine {able_words(next_time)} of latency in {result.terms.budget}, by what was seen"
 
 
 def how_measured(result: GateResult) -> str:
@@ -67,12 +69,19 @@ def how_measured(result: GateResult) -> str:
     )
 
 
+def able_words(share: float) -> str:
+    """What can be told, where that is anything: a difference of more than double is no promise."""
+    return f"can tell {share:.1%}" if share < 1 else "cannot tell even 100%"
+
+
 def meaning(result: GateResult) -> str:
     """What D is."""
     rule = result.judged.decisive.rule
     tolerated = f"what is tolerated ({rule.tolerance:.1%})"
     known = result.judged.decisive.metric in result.terms.promised
     promised = f"what can be told in {result.terms.budget} ({rule.difference:.1%}{'' if known else ', not known yet'})"
+    if known and rule.difference >= MOST_PROMISED:
+        promised = f"{rule.difference:.1%}, the most that this may be, as {result.terms.budget} here can tell no less"
     return f"D = {rule.bound:.1%}, the larger of {tolerated} and {promised}: a pass is less than D worse"
 
 
@@ -158,10 +167,17 @@ def _doubt(result: GateResult, one: MetricResult, compared: str) -> str:
         return one.verdict.sentence
     if one.ratio is None:
         each = result.judged.pair_seconds
-        return one.verdict.sentence + (f"; one takes {each:.1f} s here: raise --budget" if each else "")
+        return one.verdict.sentence + (_enough(each, result.terms.budget) if each else "")
     if one.control is not None and "base ÷ base" in one.verdict.sentence:
         return f"{one.verdict.sentence}; something else used the machine: run it again"
     return f"{compared}, which may be D = {one.rule.bound:.1%} worse, or not{_more_budget(result, one)}"
+
+
+def _enough(pair_seconds: float, budget: str) -> str:
+    """What a pair takes, and the budget for enough of them where this one was too short, rather than broken off."""
+    wanted = _PAIRS_THAT_TELL * pair_seconds
+    more = f": give --budget {whole_seconds(wanted)} or more" if wanted > parse_duration_ns(budget) / 1e9 else ""
+    return f"; one takes {pair_seconds:.1f} s here{more}"
 
 
 def compared_words(result: GateResult, one: MetricResult) -> str:
@@ -181,8 +197,12 @@ def _more_budget(result: GateResult, one: MetricResult) -> str:
     seconds = budget_for(result.judged, one.rule.bound, one.metric)
     if seconds is None or seconds <= parse_duration_ns(result.terms.budget) / 1e9:
         return ""
-    wanted = f"{int(seconds) + 1}s" if seconds < 120 else f"{int(seconds / 60) + 1}m"
-    return f"; --budget {wanted} would tell"
+    return f"; --budget {whole_seconds(seconds)} would tell"
+
+
+def whole_seconds(seconds: float) -> str:
+    """A time as `--budget` takes it, rounded up: `37s`, `3m`."""
+    return f"{int(seconds) + 1}s" if seconds < 120 else f"{int(seconds / 60) + 1}m"
 
 
 def _interval(middle: float, low: float, high: float) -> str:

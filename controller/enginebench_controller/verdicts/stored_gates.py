@@ -32,14 +32,13 @@ from enginebench_controller.verdicts.gate_results import (
     judge,
     seconds_for,
 )
-from enginebench_controller.verdicts.gate_rule import GateOutcome, promised_difference
+from enginebench_controller.verdicts.gate_rule import MOST_PROMISED, GateOutcome, promised_difference
+from enginebench_controller.verdicts.gate_words import able_words, whole_seconds
 from enginebench_controller.verdicts.layers.profiles import compare_profiles
 from enginebench_controller.verdicts.layers.rows import LayerRow
 from enginebench_controller.verdicts.output_check import check_outputs
 from enginebench_controller.verdicts.output_difference import Batch, Tolerated, difference
 
-MOST_PROMISED = 0.1
-"""Who can tell no less than this lets nothing pass: a difference of 30 % that passes would be no gate."""
 LAYERS_TOLD = 3
 
 MOST_GATES = 5
@@ -217,16 +216,15 @@ def promise(plan: Plan, known: History | None) -> Sequence[str]:
     if parse_duration_ns(terms.budget) / 1e9 < known.pair_seconds:
         raise InputError(
             f"--budget {terms.budget} is too short for one process pair, which takes {known.pair_seconds:.1f} s here; "
-            f"{FEWEST_PAIRS} of them tell something: give {_whole_seconds(FEWEST_PAIRS * known.pair_seconds)} or more"
+            f"{FEWEST_PAIRS} of them tell something: give {whole_seconds(FEWEST_PAIRS * known.pair_seconds)} or more"
         )
     metric = terms.metrics[0]
     if metric not in terms.promised:
         return (f"how much the {metric} of earlier process pairs scattered is not known",)
     tolerance, promised = parse_percent(terms.tolerate), terms.promised[metric]
     able = _able(terms, known, metric)
-    tells = f"can tell {able:.1%}" if able < 1 else "cannot tell even 100%"
     told = (
-        f"this machine {tells} of {metric} in {terms.budget}: "
+        f"this machine {able_words(able)} of {metric} in {terms.budget}: "
         f"{known.pairs} earlier process pairs {known.likeness} scattered by {known.spreads[metric]:.1%}"
     )
     longest = int(LONGEST_BUDGET_NS / 1e9 / known.pair_seconds)
@@ -249,7 +247,7 @@ def first_step_promise(terms: GateTerms, known: History | None) -> Sequence[str]
     if budget_s < least_s:
         raise InputError(
             f"--budget {terms.budget} is too short to tell anything: it takes {FEWEST_PAIRS} process pairs, and one "
-            f"takes {known.pair_seconds:.1f} s here; give {_whole_seconds(least_s)} or more"
+            f"takes {known.pair_seconds:.1f} s here; give {whole_seconds(least_s)} or more"
         )
     metric = terms.metrics[0]
     if metric not in known.spreads:
@@ -258,15 +256,11 @@ def first_step_promise(terms: GateTerms, known: History | None) -> Sequence[str]
     needed_s = seconds_for(scatter, known.pair_seconds, difference, parse_percent(terms.tolerate))
     if needed_s is not None and needed_s <= budget_s:
         return ()
-    would = "no budget up to an hour would" if needed_s is None else f"--budget {_whole_seconds(needed_s)} would"
+    would = "no budget up to an hour would" if needed_s is None else f"--budget {whole_seconds(needed_s)} would"
     return (
         f"gates of {terms.budget} may leave {difference:.1%} in doubt here, as {known.pairs} earlier process pairs "
         f"{known.likeness} scattered by {scatter:.1%}; {would} tell it in nine of ten cases",
     )
-
-
-def _whole_seconds(seconds: float) -> str:
-    return f"{int(seconds) + 1}s" if seconds < 120 else f"{int(seconds / 60) + 1}m"
 
 
 def is_self_test(measurements: Mapping[str, Measurement]) -> bool:

@@ -96,6 +96,19 @@ def test_an_int8_version_stands_beside_the_model_it_was_made_from(store, answer)
     assert document["outcome"] == {"sound": True, "without_numbers": [], "wrong_outputs": [], "left_out": []}
 
 
+def test_the_list_tells_what_was_not_measured_where_a_benchmark_was_broken_off(store, answer):
+    add(store, "b0000001", "whole", fp32("m1"))
+    assert "cancelled" not in answer("list")[1]
+    broken_off = [invented.failed(name, status=Status.CANCELLED, failure=None) for name in ("m2", "m3", "m4")]
+    add(store, "b0000002", "broken off", *broken_off)
+    _, printed, _ = answer("list")
+    heading, cells = (
+        [cell.strip() for cell in next(line for line in printed.splitlines() if word in line).split(sign)]
+        for word, sign in (("cancelled", "┃"), ("b0000002", "│"))
+    )
+    assert cells[heading.index("cancelled")] == "3" and cells[heading.index("failed")] == "0"
+
+
 def test_what_can_be_compared_is_and_what_failed_is_named(store, answer, tmp_path):
     failed = invented.failed("m3", engine="broken", failure=NO_KERNEL, model_name="net")
     add(store, "b0000001", "duel", fp32("m1"), fp32("m2", engine="other"), failed)

@@ -11,14 +11,15 @@ from enginebench_controller.files.junit import gate_junit
 from enginebench_controller.plan.plan import GateMetric, GateTerms
 from enginebench_controller.verdicts.gate_results import GateExplanation, GateResult, LayerShare, judge
 from enginebench_controller.verdicts.gate_rule import GateOutcome
-from enginebench_controller.verdicts.gate_words import headline
+from enginebench_controller.verdicts.gate_words import headline, meaning
 
 
-def result(ratio=1.0, *, scatter=0.01, **changes) -> GateResult:
-    terms = GateTerms(budget="40s", promised={GateMetric.LATENCY: 0.02}, base="a|b", head="<c>")
+def result(ratio=1.0, *, scatter=0.01, pairs=20, compile_ns=10**8, promised=0.02, **changes) -> GateResult:
+    terms = GateTerms(budget="40s", promised={GateMetric.LATENCY: promised}, base="a|b", head="<c>")
     one = invented.measured("m0000001")
     roles = dict.fromkeys(("base", "head", "control"), one)
-    return GateResult(invented.benchmark(), terms, judge(terms, arms(ratio, scatter=scatter)), roles, **changes)
+    judged = judge(terms, arms(ratio, scatter=scatter, pairs=pairs, compile_ns=compile_ns))
+    return GateResult(invented.benchmark(), terms, judged, roles, **changes)
 
 
 @pytest.mark.parametrize(
@@ -53,6 +54,18 @@ def test_names_of_others_are_harmless_and_a_pass_names_d() -> None:
     assert "<c>" not in gate_markdown(found)
     assert "less than D = 2.0% worse" in headline(found)
     assert found.outcome is GateOutcome.PASSES
+
+
+def test_too_few_pairs_say_which_budget_has_enough_unless_it_was_enough_and_broken_off() -> None:
+    told = headline(result(pairs=1, compile_ns=9 * 10**9))
+    assert told.endswith("one takes 9.0 s here: give --budget 46s or more")
+    assert headline(result(pairs=1)).endswith("one takes 0.1 s here")
+
+
+def test_a_d_that_was_cut_is_not_called_what_can_be_told() -> None:
+    assert "what can be told in 40s (2.0%)" in meaning(result())
+    assert "can be told" not in meaning(result(promised=0.1))
+    assert "40s here can tell no less" in meaning(result(promised=0.1))
 
 
 def test_what_failed_is_not_called_an_output_and_keeps_its_lines() -> None:

@@ -61,6 +61,15 @@ def test_sums_and_ratios_hold_only_what_is_known():
     assert layers.share(SILENT[0], 12) is None
 
 
+def test_the_sum_in_words_tells_of_means_that_a_few_slow_inferences_moved():
+    def profiled(*times_ns):
+        return invented_profiles.profile(unprofiled_latency_ns=10, layers=(timed(*times_ns),))
+
+    assert layers.layers_to_latency_words(profiled(8, 8, 8)) == "0.80"
+    assert layers.layers_to_latency_words(profiled(8, 8, 44)) == "0.80 by medians, 2.00 by means"
+    assert layers.layers_to_latency_words(invented_profiles.profile(layers=tuple(SILENT))) is None
+
+
 def test_types_are_summed_over_timed_layers_with_their_precisions():
     profiled = (timed(10, precision="f32"), timed(20, precision="u8"), timed(30, type="Pool", precision=""), *SILENT)
     first, second = layers.by_type(profiled)

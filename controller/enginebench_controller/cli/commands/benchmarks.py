@@ -59,9 +59,15 @@ def list_(json: Json = False) -> None:
         print_json(benchmark_list_document(listed, searches))
         return
     columns = [("id", False), ("name", False), ("created", False), ("measurements", True), ("failed", True)]
+    cancelled = any(entry.cancelled for entry in listed)
     reruns = any(entry.benchmark.rerun_of for entry in listed)
-    rows = [[*row, *([rerun_of] if reruns else [])] for *row, rerun_of in _listed(listed, searches)]
-    print_table("Benchmarks", [*columns, *([("rerun of", False)] if reruns else [])], rows)
+    rows = [
+        [*row, *([count] if cancelled else []), *([rerun_of] if reruns else [])]
+        for *row, count, rerun_of in _listed(listed, searches)
+    ]
+    columns += [("cancelled", True)] if cancelled else []
+    columns += [("rerun of", False)] if reruns else []
+    print_table("Benchmarks", columns, rows)
     if not listed:
         remark("nothing measured yet; start with `enginebench demo` or `enginebench run MODEL`")
 
@@ -80,7 +86,8 @@ def _listed(entries: Sequence[BenchmarkEntry], searches: Sequence[Search]) -> li
 
 
 def _row(one: Benchmark | Search, entries: Sequence[BenchmarkEntry]) -> list[object]:
-    counted = [sum(each.measurements for each in entries), sum(each.failed for each in entries)]
+    counts = [(each.measurements, each.failed, each.cancelled) for each in entries]
+    counted = map(sum, zip(*counts, strict=True)) if counts else (0, 0, 0)
     rerun_of = one.rerun_of if isinstance(one, Benchmark) else None
     return [one.id, one.name, instant(one.created_at_unix_ns), *counted, rerun_of or ""]
 

@@ -89,7 +89,7 @@ def print_compared(title: str, comparing: BenchmarkComparison, *, notes: bool = 
     columns += [("first", False), ("second", False), ("ratio", True), ("95 % interval", False), ("p", True)]
     shown = print_table(title, [*columns, ("the second is", False)], [_row(one) for one in compared])
     corrected = "; p is corrected for the number of comparisons" if "p" in shown else ""
-    remark(f"ratio: the second's median latency ÷ the first's{corrected}")
+    remark(f"ratio: second ÷ first, the middle of the pairs of what took turns, else median ÷ median{corrected}")
     said = list(pair_remarks(compared))
     lines = map(str, said) if notes else condensed(said, len(compared))
     for line in dict.fromkeys([*(f"  note: {one}" for one in lines), *first_failures(comparing.given)]):

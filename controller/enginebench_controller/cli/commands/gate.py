@@ -57,7 +57,7 @@ def gate(
     ] = None,
     head: Annotated[str | None, typer.Option(metavar="SIDE", help="What is new, in the same forms.")] = None,
     engine: Annotated[str | None, typer.Option(metavar="E", help="The engine, where both have it in common.")] = None,
-    budget: Annotated[str, typer.Option(metavar="TIME", help="How long to measure, at most: 30s to 1h.")] = "2m",
+    budget: Annotated[str, typer.Option(metavar="TIME", help="How long to measure, at most 1h; 30s or more.")] = "2m",
     tolerate: Annotated[str, typer.Option(metavar="PERCENT", help="How much worse head may be.")] = "1%",
     metric: Annotated[
         str | None,

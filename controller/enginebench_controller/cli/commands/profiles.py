@@ -136,7 +136,7 @@ def _summary(profile: Profile) -> Mapping[str, str]:
         "id": profile.id,
         "median latency without counters, ms": _ms(profile.unprofiled_latency_ns),
         "profiled ÷ unprofiled latency": _number(figures.profiled_to_unprofiled(profile)),
-        "Σ layers ÷ unprofiled latency": _number(figures.layers_to_latency(profile)),
+        "Σ layers ÷ unprofiled latency": figures.layers_to_latency_words(profile) or UNKNOWN,
         "profiled inferences": UNKNOWN if profile.iterations is None else str(profile.iterations),
         **_matched(profile.coverage),
         **_work(profile.work, profile.nodes),

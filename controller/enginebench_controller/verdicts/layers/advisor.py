@@ -72,7 +72,13 @@ def sum_is_off(subject: AdvisedProfile) -> Iterator[Advice]:
     found = layers_to_latency(subject.profile)
     if found is None or abs(found - 1) <= subject.thresholds.sum_off:
         return
-    why = "there is time outside of layers" if found < 1 else "layers overlap, or counters and other levels cost time"
+    counted = profiled_to_unprofiled(subject.profile)
+    if counted is not None and counted < 1 - subject.thresholds.sum_off:
+        why = f"with counters the model took {counted:.2f} times as long as without, so the machine was slower without"
+    elif found < 1:
+        why = "there is time outside of layers"
+    else:
+        why = "layers overlap, or counters and other levels cost time"
     yield _warning(
         subject,
         "sum-is-off",

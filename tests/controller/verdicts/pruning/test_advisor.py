@@ -182,6 +182,15 @@ def test_sums_that_are_off(latency_ms, expected):
     assert bool(found) is expected
 
 
+@pytest.mark.parametrize(
+    ("profiled_ms", "reason"), [(72, "machine was slower without"), (100, "time outside of layers")]
+)
+def test_a_sum_below_the_latency_is_laid_on_the_machine_where_the_counters_saved_time(profiled_ms, reason):
+    passes = {"unprofiled_latency_ns": 100_000_000, "profiled_latency_ns": profiled_ms * 1_000_000}
+    (found,) = only("sum-is-off", plain(**passes))
+    assert reason in found.sentence
+
+
 def test_pruning_that_pays_goes_by_what_was_seen():
     passes = sweep((0.0, (10, 2, 20)), (0.9, (4, 2, 5)))
     (found,) = only("pruning-pays", plain(), imposed=passes)

@@ -73,7 +73,7 @@ def test_large_numbers_stand_in_full():
 
 def test_the_verdict_tells_the_ratio_and_how_sure_it_is():
     sentence = verdict_line(compared(A, B)).sentence
-    assert sentence.startswith("B is faster: it takes × 0.496 of A's median latency (95 % interval 0.4")
+    assert sentence.startswith("B is faster: it takes 0.496 × as long as A (95 % interval 0.4")
     assert "95 % interval" in sentence
 
 

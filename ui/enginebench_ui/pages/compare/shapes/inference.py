@@ -95,7 +95,7 @@ def verdict_line(compared: Compared) -> VerdictLine:
         return VerdictLine(f"Whether A or B is faster cannot be told: {found.note}.", *_LOOKS[Verdict.INCONCLUSIVE])
     bounds = "" if found.low is None or found.high is None else f" (95 % interval {found.low:.3f} to {found.high:.3f})"
     note = f"; {found.note}" if found.note else ""
-    said = f"{_VERDICTS[found.verdict]}: it takes × {found.ratio:.3f} of A's median latency{bounds}{note}."
+    said = f"{_VERDICTS[found.verdict]}: it takes {found.ratio:.3f} × as long as A{bounds}{note}."
     return VerdictLine(f"{said[:1].upper()}{said[1:]}", *_LOOKS[found.verdict])
 
 

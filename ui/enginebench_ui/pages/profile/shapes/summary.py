@@ -178,7 +178,7 @@ def trust_facts(profile: Profile) -> tuple[tuple[str, str], ...]:
     """Return (heading, raw text) pairs: how far the figures can be trusted, and what memory it took."""
     return (
         ("What counters cost", _ratio(figures.profiled_to_unprofiled(profile), "the latency without them")),
-        ("Σ layers", _ratio(figures.layers_to_latency(profile), "the latency")),
+        ("Σ layers ÷ latency", figures.layers_to_latency_words(profile) or UNKNOWN),
         ("Led back to the model", _coverage(profile)),
         ("Memory", f"model {magnitude(profile.model_size_bytes, 'B')}, peak {magnitude(profile.peak_rss_bytes, 'B')}"),
     )
