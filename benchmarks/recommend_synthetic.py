@@ -19,16 +19,8 @@ import numpy as np
 from benchmarks.markdown import fill, markdown_table
 from benchmarks.verdict_replay import Share
 from enginebench_controller.stats.response import Axes
-from enginebench_controller.verdicts.search import (
-    FRESH,
-    Answer,
-    Outcome,
-    Reading,
-    SearchTerms,
-    Step,
-    StepTaken,
-    next_step,
-)
+from enginebench_controller.verdicts.candidates import FRESH, Reading, SearchTerms, Step, StepTaken
+from enginebench_controller.verdicts.search import Answer, Outcome, next_step
 from enginebench_proto.agreed import student_t
 
 PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "recommend.md"

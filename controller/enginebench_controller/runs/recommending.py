@@ -28,21 +28,14 @@ from enginebench_controller.runs.resuming import ResumeOrder
 from enginebench_controller.runs.searching import held, new_search, take_up_step
 from enginebench_controller.stats.response import Axes
 from enginebench_controller.targets.session import TargetSession, open_session
+from enginebench_controller.verdicts.candidates import Purpose, SearchTerms, Step
 from enginebench_controller.verdicts.recommended import (
     Recommendation,
     limit_words,
     recommendation,
     recommendation_document,
 )
-from enginebench_controller.verdicts.search import (
-    Answer,
-    Purpose,
-    SearchTerms,
-    Step,
-    answer,
-    least_budget_s,
-    next_step,
-)
+from enginebench_controller.verdicts.search import Answer, answer, least_budget_s, next_step
 from enginebench_controller.verdicts.search_steps import StoredStep, step_of, stored_step
 from enginebench_proto.agreed.words import PROCESSOR
 

@@ -11,7 +11,8 @@ from enginebench_controller.plan.plan import run_command
 from enginebench_controller.plan.points import Point, Space, plan_of
 from enginebench_controller.plan.recommend import Goal, RecommendOrder
 from enginebench_controller.records import Configuration, Hint, Load, TargetSnapshot
-from enginebench_controller.verdicts.search import Answer, Fate, Outcome, Purpose, Told
+from enginebench_controller.verdicts.candidates import Purpose
+from enginebench_controller.verdicts.search import Answer, Fate, Outcome, Told
 from enginebench_controller.verdicts.search_steps import Figures, StoredStep
 from enginebench_controller.verdicts.words import UNKNOWN
 

@@ -13,9 +13,9 @@ from enginebench_controller.plan.points import Point, identity, identity_of
 from enginebench_controller.plan.recommend import Goal, RecommendOrder
 from enginebench_controller.records import Benchmark, BlockSamples, Measurement, ModelVersion, Process
 from enginebench_controller.store.store import Store
+from enginebench_controller.verdicts.candidates import Purpose, Reading, Step, StepTaken
 from enginebench_controller.verdicts.output_check import check_outputs
 from enginebench_controller.verdicts.pairing import excluded_blocks
-from enginebench_controller.verdicts.search import Purpose, Reading, Step, StepTaken
 from enginebench_controller.verdicts.words import failure_sentence
 
 _MEDIAN = 50.0

@@ -12,19 +12,8 @@ sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from benchmarks.recommend_synthetic import CASES, mistakes, searched, space
 
-from enginebench_controller.verdicts.search import (
-    FRESH,
-    Fate,
-    Outcome,
-    Purpose,
-    Reading,
-    SearchTerms,
-    Step,
-    StepTaken,
-    answer,
-    least_budget_s,
-    next_step,
-)
+from enginebench_controller.verdicts.candidates import FRESH, Purpose, Reading, SearchTerms, Step, StepTaken
+from enginebench_controller.verdicts.search import Fate, Outcome, answer, least_budget_s, next_step
 
 POINTS = [
     {"engine": engine, "batch": batch, "cores": cores}

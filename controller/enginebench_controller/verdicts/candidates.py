@@ -1,0 +1,247 @@
+"""What the steps of a search so far tell of its candidates: how good each is, and whether it holds the limits.
+
+Without a decision of what to do next, which is search.py's.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from math import inf, log, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from enginebench_controller.stats.response import Axes, Response, Seen, respond
+from enginebench_proto.agreed import student_t
+
+FRESH = 5
+"""So many fresh processes at least say whether a limit is held."""
+WORTH = log(1.01)
+"""What is better by less is not looked for."""
+SURE = 2.6
+"""By so many standard errors a candidate is out: 1 % of each, since it is looked at many times."""
+LIMIT_CONFIDENCE = 0.975
+"""Of one end of the interval of a limited figure."""
+FAR = log(1.5)
+"""What is farther beyond its limit than this is no matter of a slower machine."""
+
+
+class Purpose(StrEnum):
+    """What a step is to learn."""
+
+    LOOK = "look"
+    RACE = "race"
+    CONFIRM = "confirm"
+
+
+@dataclass(frozen=True)
+class SearchTerms:
+    """How a search is to go. Each process takes `start_s`, as guessed before any was started, and what is timed in it:
+    `look_s`, or `confirm_s` in the last stage. `limits` are as many as each reading has; at most `together` are alive.
+    The first look has those at the places `first` in any case, and of the others rather those with little `work`, which
+    is told in relation to each other, if at all.
+    """
+
+    budget_s: float
+    limits: int = 0
+    together: int = 12
+    start_s: float = 2.5
+    look_s: float = 0.5
+    confirm_s: float = 1.0
+    first: tuple[int, ...] = ()
+    work: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One process, as logarithms: what is to be small, and of each limited figure by how much it exceeds its limit."""
+
+    cost: float
+    excess: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Step:
+    """Candidates, by their places, to be alive together for so many rounds; `process_s` is timed in each process."""
+
+    purpose: Purpose
+    candidates: tuple[int, ...]
+    rounds: int
+    process_s: float
+
+
+@dataclass(frozen=True)
+class StepTaken:
+    """What came of a step: in each of its rounds the readings by candidate, and by candidate why it cannot be had."""
+
+    step: Step
+    rounds: tuple[Mapping[int, Reading], ...]
+    refused: Mapping[int, str]
+    seconds: float
+
+
+class Limits(StrEnum):
+    """What is known of a candidate's limits."""
+
+    HELD = "held"
+    BROKEN = "broken"
+    CANNOT_TELL = "cannot_tell"
+
+
+class Known:
+    """What the steps so far tell of all candidates."""
+
+    def __init__(self, space: Sequence[Axes], terms: SearchTerms, taken: Sequence[StepTaken]) -> None:
+        self.space, self.terms, self.taken = space, terms, taken
+        self.refused = {place: why for one in taken for place, why in one.refused.items()}
+        numbered = [(step.step.purpose, one) for step in taken for one in step.rounds]
+        self.round_count = len(numbered)
+        self.seen = [
+            (number, purpose, place, reading)
+            for number, (purpose, one) in enumerate(numbered)
+            for place, reading in one.items()
+            if place not in self.refused
+        ]
+        self.measured = sorted({place for _, _, place, _ in self.seen})
+        self.living = [place for place in range(len(space)) if place not in self.refused]
+        self.left_s = terms.budget_s - sum(one.seconds for one in taken)
+
+    @cached_property
+    def cost(self) -> Response:
+        """What is known of what is to be small."""
+        return respond(self.space, [Seen(place, number, one.cost) for number, _, place, one in self.seen])
+
+    @cached_property
+    def excess(self) -> tuple[Response, ...]:
+        """And of each limited figure."""
+        return tuple(
+            respond(self.space, [Seen(place, number, one.excess[limit]) for number, _, place, one in self.seen])
+            for limit in range(self.terms.limits)
+        )
+
+    @cached_property
+    def slow(self) -> frozenset[int]:
+        """The rounds that found the machine in a slower state."""
+        return frozenset(self.cost.slow)
+
+    def each_s(self, purpose: Purpose) -> float:
+        """What a process takes, by those that there were and by the guess, which counts like four of them."""
+        begun = [(one, one.step.rounds * len(one.step.candidates)) for one in self.taken]
+        processes = sum(count for _, count in begun)
+        starting_s = sum(one.seconds - count * one.step.process_s for one, count in begun)
+        weight = 4 if not processes else 1
+        start_s = (weight * self.terms.start_s + max(starting_s, 0.0)) / (weight + processes)
+        return start_s + (self.terms.confirm_s if purpose is Purpose.CONFIRM else self.terms.look_s)
+
+    def fresh(self, place: int) -> list[Reading]:
+        """Its processes of the last stage, without those of rounds in which the machine was slower."""
+        return [
+            one
+            for number, purpose, candidate, one in self.seen
+            if candidate == place and purpose is Purpose.CONFIRM and number not in self.slow
+        ]
+
+    def limits(self, place: int) -> Limits:
+        """What is known of its limits: by fresh processes where there are enough, else only beyond doubt."""
+        return self._limits[place]
+
+    @cached_property
+    def _limits(self) -> list[Limits]:
+        return [self._limits_of(place) for place in range(len(self.space))]
+
+    def _limits_of(self, place: int) -> Limits:
+        if not self.terms.limits:
+            return Limits.HELD
+        fresh = self.fresh(place)
+        if len(fresh) >= FRESH:
+            ends = [interval([one.excess[limit] for one in fresh]) for limit in range(self.terms.limits)]
+            if all(high < 0 for _, _, high in ends):
+                return Limits.HELD
+            return Limits.BROKEN if any(low > 0 for _, low, _ in ends) else Limits.CANNOT_TELL
+        broken = any(one.middle[place] - SURE * one.errors[place] > 0 for one in self.excess)
+        return Limits.BROKEN if broken else Limits.CANNOT_TELL
+
+    @cached_property
+    def chance(self) -> NDArray[np.float64]:
+        """How likely each holds its limits, as far as it is known; of shape (n,)."""
+        found = np.ones(len(self.space))
+        for one in self.excess:
+            found *= ndtr(-one.middle / np.maximum(one.errors, 1e-9))
+        for place in range(len(self.space)):
+            if place in self.refused or self.limits(place) is Limits.BROKEN:
+                found[place] = 0.0
+            elif self.limits(place) is Limits.HELD:
+                found[place] = 1.0
+        return found
+
+    def cheapest(self, places: Sequence[int]) -> int:
+        """The one of the smallest cost."""
+        return min(places, key=lambda place: (self.cost.middle[place], place))
+
+    def by_cost(self) -> list[int]:
+        """Those measured that may hold their limits, the cheapest first."""
+        able = [one for one in self.measured if self.chance[one] > 0]
+        return sorted(able, key=lambda one: (self.cost.middle[one], one))
+
+    def nearest(self) -> list[int]:
+        """Those that are left, the one first that exceeds its limits by least."""
+        worst = np.max([one.middle for one in self.excess], axis=0) if self.excess else self.cost.middle
+        return sorted(self.measured, key=lambda place: (float(worst[place]), place))
+
+    def least_excess(self, place: int) -> float:
+        """By how much it exceeds its limits at the least, as far as it is known."""
+        return max((float(one.middle[place] - SURE * one.errors[place]) for one in self.excess), default=0.0)
+
+    def doubted(self) -> list[int]:
+        """Those that would be better than what holds the limits, and break them by no more than spells account for."""
+        leader = self.leader()
+        most = inf if leader is None else float(self.cost.middle[leader]) - WORTH
+        broken = [one for one in self.nearest() if self.limits(one) is Limits.BROKEN and self.cost.middle[one] < most]
+        return [one for one in broken if self.least_excess(one) < FAR]
+
+    def leader(self) -> int | None:
+        """The best of those measured that rather hold their limits than not; None where none does."""
+        likely = [one for one in self.measured if self.chance[one] > 0.5]
+        return self.cheapest(likely) if likely else None
+
+    def safe(self) -> int | None:
+        """The best of those that surely hold their limits."""
+        surely = [one for one in self.measured if self.chance[one] > 0.99]
+        return self.cheapest(surely) if surely else None
+
+    def contenders(self) -> list[int]:
+        """Who may still be the best: not known to break a limit, nor beaten by what surely holds them."""
+        safe = self.safe()
+        if safe is None:
+            return [one for one in self.living if self.chance[one] > 0]
+        above, errors = self.cost.against(safe)
+        unbeaten = (above - SURE * errors < -WORTH) & (self.chance > 0)
+        return [one for one in self.living if one == safe or unbeaten[one]]
+
+    def promising(self) -> list[int]:
+        """The contenders, the one first of which most is to be expected: by how much it may undercut the best, times
+        the chance that it may win (Gardner and others, "Bayesian Optimization with Inequality Constraints", 2014).
+        """
+        contenders = self.contenders()
+        reference = self.leader()
+        if reference is None:
+            return sorted(contenders or self.living, key=lambda one: (self.least_excess(one), one))
+        above, errors = self.cost.against(reference)
+        errors = np.maximum(errors, 1e-9)
+        reached = -above / errors
+        density = np.exp(-(reached**2) / 2) / sqrt(2 * np.pi)
+        expected = errors * (reached * ndtr(reached) + density) * self.chance
+        others = sorted((one for one in contenders if one != reference), key=lambda one: (-expected[one], one))
+        return [reference, *others]
+
+
+def interval(values: Sequence[float]) -> tuple[float, float, float]:
+    """The mean of one value a process between the ends of its interval."""
+    array = np.asarray(values, dtype=np.float64)
+    middle = float(array.mean())
+    if array.size < 2:
+        return middle, -inf, inf
+    half = student_t.quantile(LIMIT_CONFIDENCE, array.size - 1) * float(array.std(ddof=1)) / sqrt(array.size)
+    return middle, middle - half, middle + half
