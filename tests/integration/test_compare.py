@@ -144,14 +144,14 @@ def test_a_model_and_its_int8_version_stand_side_by_side(
 def test_int8_before_a_model_measures_it_in_turns_with_that_version_which_a_note_names(
     bench: Bench, tmp_path: Path, shared_agent: AgentProcess
 ) -> None:
-    bench.cli("models", "add", tiny_model(tmp_path / "net.onnx", features=16))
+    bench.cli("models", "add", tiny_model(tmp_path / "wide.onnx", features=32))
     where = ("--engine", "onnxruntime", "--target", shared_agent.address, *QUICK)
-    done = bench.cli("run", "net", "int8:net", "--name", "both", *where)
-    assert "net-int8" in done.stdout and "which was made now: int8 QDQ" in done.stderr
+    done = bench.cli("run", "wide", "int8:wide", "--name", "both", *where)
+    assert "wide-int8" in done.stdout and "which was made now: int8 QDQ" in done.stderr
     (one,) = bench.json("compare", "both")["comparisons"]
-    assert [one[side]["model"]["name"] for side in ("first", "second")] == ["net", "net-int8"]
-    assert "which was there already" in bench.cli("run", "net", "int8:net", "--name", "again", *where).stderr
+    assert [one[side]["model"]["name"] for side in ("first", "second")] == ["wide", "wide-int8"]
+    assert "which was there already" in bench.cli("run", "wide", "int8:wide", "--name", "again", *where).stderr
 
-    refused = bench.cli("run", "net", "int8:net-int8", "--name", "none", *where, expect=2).stderr
-    assert "there is no INT8 version: net-int8 cannot be quantized: it is quantized already" in refused
+    refused = bench.cli("run", "wide", "int8:wide-int8", "--name", "none", *where, expect=2).stderr
+    assert "there is no INT8 version: wide-int8 cannot be quantized: it is quantized already" in refused
     assert "none" not in bench.cli("list").stdout

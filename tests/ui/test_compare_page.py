@@ -181,7 +181,7 @@ def test_the_summary_lists_types_and_what_is_left_out(filled):
 def test_inference_time_shows_throughput_and_then_latency(filled):
     app = opened(view=INFERENCE)
     assert "**More is better.**" in texts(app.markdown)
-    assert any("it takes ×" in text for text in texts(app.markdown))
+    assert any("× as long as A" in text for text in texts(app.markdown))
     app.button_group(key="bars").set_value("Latency").run()
     assert "**Less is better.**" in texts(app.markdown)
 
