@@ -31,10 +31,10 @@ from benchmarks.planted_wheels import layered_model, make_wheels
 from benchmarks.verdict_recordings import EQUAL, FOLDER, by_series, read
 from benchmarks.verdict_replay import Observed, Share, observe, orders
 from enginebench_controller.stats.paired import sequential_interval, spread
-from enginebench_controller.verdicts.bisect import Answer, BisectFinding, Look, Question, decide
-from enginebench_controller.verdicts.gate_results import seconds_for
-from enginebench_controller.verdicts.gate_rule import GateRule
-from enginebench_controller.verdicts.gate_rule import decide as gate_decides
+from enginebench_controller.verdicts.bisect.decision import BisectFinding, Decided, GateSeen, Question, decide
+from enginebench_controller.verdicts.gate.results import seconds_for
+from enginebench_controller.verdicts.gate.rule import GateRule
+from enginebench_controller.verdicts.gate.rule import decide as gate_decides
 
 PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "bisect.md"
 VERSIONS = 16
@@ -117,7 +117,7 @@ def replay(case: Case, seen: Observed, seed: int) -> Replayed:
     steps = case.places(generator)[: case.steps] if case.share else []
     levels = [log1p(case.share) * sum(place >= step for step in steps) for place in range(VERSIONS)]
     budget_s = cheapest(seen, case.share or WORSE)
-    looks: list[Look] = []
+    looks: list[GateSeen] = []
     spent = 0.0
     while isinstance(following := decide(VERSIONS, WORSE, looks), Question):
         delta = levels[following.head] - levels[following.base]
@@ -127,7 +127,7 @@ def replay(case: Case, seen: Observed, seed: int) -> Replayed:
     return Replayed(judged(following, steps), len(looks), spent)
 
 
-def judged(found: Answer, steps: Sequence[int]) -> str:
+def judged(found: Decided, steps: Sequence[int]) -> str:
     """Whether one of the steps was named; of several suspects one must be it."""
     if found.finding not in NAMED:
         return "none"
@@ -141,7 +141,7 @@ def cheapest(seen: Observed, difference: float) -> float:
     return max(found or 3600.0, FEWEST * each)
 
 
-def gate(seen: Observed, question: Question, budget_s: float, seed: int) -> tuple[Look, float]:
+def gate(seen: Observed, question: Question, budget_s: float, seed: int) -> tuple[GateSeen, float]:
     """Take rounds as they were drawn until the rule can tell, or the budget is spent; and the seconds that took."""
     budget_s *= question.patience
     rule = GateRule(question.tolerance, question.difference)
@@ -157,7 +157,7 @@ def gate(seen: Observed, question: Question, budget_s: float, seed: int) -> tupl
         found = gate_decides(ratio, rule, control)
         if found.stands or sum(walls[:taken]) + usual > budget_s:
             break
-    return Look(found.outcome, found.is_better, found.ratio), sum(walls[:taken])
+    return GateSeen(found.outcome, found.is_better, found.ratio), sum(walls[:taken])
 
 
 def _row(found: Sequence[Replayed]) -> list[str]:

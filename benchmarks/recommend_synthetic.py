@@ -2,9 +2,9 @@
 
     python -m benchmarks.recommend_synthetic [--seeds 200] [--first 0] [--fill]
 
-The search is `verdicts.search.next_step` itself; only the measuring is replaced, by draws. Processes differ by 5 %, and
-a fifth of the time the machine is in a slower state, by 20 to 50 %, for tens of seconds. Rivals have the same seconds:
-all points in rounds, and points drawn at random. Tables go into docs/evidence/recommend.md with --fill.
+The search is `verdicts.recommend.search.next_step` itself; only the measuring is replaced, by draws. Processes differ
+by 5 %, and a fifth of the time the machine is in a slower state, by 20 to 50 %, for tens of seconds. Rivals have the
+same seconds: all points in rounds, and points drawn at random. Tables go into docs/evidence/recommend.md with --fill.
 """
 
 import argparse
@@ -19,8 +19,8 @@ import numpy as np
 from benchmarks.markdown import fill, markdown_table
 from benchmarks.verdict_replay import Share
 from enginebench_controller.stats.response import Axes
-from enginebench_controller.verdicts.candidates import FRESH, Reading, SearchTerms, Step, StepTaken
-from enginebench_controller.verdicts.search import Answer, Outcome, next_step
+from enginebench_controller.verdicts.recommend.candidates import FRESH, Reading, SearchTerms, Step, StepTaken
+from enginebench_controller.verdicts.recommend.search import Outcome, SearchAnswer, next_step
 from enginebench_proto.agreed import student_t
 
 PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "recommend.md"
@@ -149,7 +149,7 @@ class Verdict:
     best: int | None
 
 
-def searched(place: Space, seed: int, budget_s: float = BUDGET_S) -> tuple[Verdict, Answer, list[StepTaken]]:
+def searched(place: Space, seed: int, budget_s: float = BUDGET_S) -> tuple[Verdict, SearchAnswer, list[StepTaken]]:
     """The search, in this space."""
     terms = SearchTerms(budget_s, limits=0 if place.excess is None else 1)
     machine = Machine(place, np.random.default_rng(seed))

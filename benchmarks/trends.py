@@ -24,7 +24,7 @@ from benchmarks.verdict_synthetic import NOISES, rounds
 from enginebench_controller.records import Configuration, EngineRef, Status
 from enginebench_controller.store.trends import TrendHistory, TrendPoint
 from enginebench_controller.verdicts.alerts import Cause, alerts
-from enginebench_controller.verdicts.gate_rule import GateOutcome, GateRule
+from enginebench_controller.verdicts.gate.rule import GateOutcome, GateRule
 
 PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "trends.md"
 BUDGET_S = 120.0

@@ -20,7 +20,7 @@ from benchmarks.verdict_recorder import NOISY, QUIET, SETS, WORK, model_files, n
 from benchmarks.verdict_recordings import EQUAL, add_line, kept_lines
 from benchmarks.verdict_replay import Share
 from enginebench_controller.home import default_home
-from enginebench_controller.verdicts.gate_rule import GateOutcome
+from enginebench_controller.verdicts.gate.rule import GateOutcome
 
 FILE = "live.jsonl"
 PLANTED = "planted 3 %"

@@ -17,7 +17,7 @@ from scipy import stats
 
 from benchmarks.verdict_recordings import BASE, CONTROL, HEAD, Round
 from enginebench_controller.stats.paired import FEWEST_PAIRS, interval, log_ratio, sequential_interval
-from enginebench_controller.verdicts.gate_rule import GateOutcome, GateRule, decide
+from enginebench_controller.verdicts.gate.rule import GateOutcome, GateRule, decide
 
 STRETCH = 6
 """How many neighbouring rounds are drawn together."""

@@ -31,7 +31,7 @@ from benchmarks.verdict_replay import Figures, Observed, Share, long_run, observ
 from benchmarks.verdict_rivals import rivals_live_table
 from benchmarks.verdict_synthetic import all_rounds
 from enginebench_controller.stats.paired import spread
-from enginebench_controller.verdicts.gate_rule import GateRule
+from enginebench_controller.verdicts.gate.rule import GateRule
 
 PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "verdicts.md"
 DRAWS = 2000

@@ -29,7 +29,7 @@ from enginebench_controller.runs.resuming import TakenUp, Waiting
 from enginebench_controller.store.store import Store
 from enginebench_controller.targets import finding
 from enginebench_controller.targets.health import Health, HealthAnswer
-from enginebench_controller.verdicts.stored_gates import gate_of
+from enginebench_controller.verdicts.gate.stored import gate_of
 from histories import Change, keep_history
 from integration.bench import tiny_model
 from printed import check_command

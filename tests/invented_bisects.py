@@ -7,10 +7,10 @@ import invented
 from enginebench_controller.plan.bisect import BisectKind, BisectOrder
 from enginebench_controller.plan.plan import GateMetric
 from enginebench_controller.records import Search, SearchKind
-from enginebench_controller.verdicts.bisect import BisectFinding, Purpose
-from enginebench_controller.verdicts.bisect_answer import BisectAnswer, BisectGate, Ratio
-from enginebench_controller.verdicts.gate_results import LayerShare
-from enginebench_controller.verdicts.gate_rule import GateOutcome
+from enginebench_controller.verdicts.bisect.answer import BisectAnswer, BisectGate, Ratio
+from enginebench_controller.verdicts.bisect.decision import BisectFinding, GatePurpose
+from enginebench_controller.verdicts.gate.results import LayerShare
+from enginebench_controller.verdicts.gate.rule import GateOutcome
 
 ID = "5ea4c0000001"
 VERSIONS = ("1.20.0", "1.20.1", "1.21.0", "1.22.0")
@@ -20,7 +20,7 @@ ORDER = BisectOrder(
 )
 
 
-def gate(purpose: Purpose, base: str, head: str, outcome: GateOutcome | None, **others: Any) -> BisectGate:
+def gate(purpose: GatePurpose, base: str, head: str, outcome: GateOutcome | None, **others: Any) -> BisectGate:
     """A gate on the way."""
     ratio = {GateOutcome.WORSE: STEP, GateOutcome.PASSES: Ratio(ratio=1.001, low=0.99, high=1.012)}.get(outcome)
     told: dict[str, Any] = {"better": False, "ratio": ratio, "benchmark": "b0000001", "patience": 1, **others}
@@ -49,10 +49,10 @@ ANSWER = BisectAnswer(
     further_steps=True,
     reason="",
     gates=(
-        gate(Purpose.ENDS, "1.20.0", "1.22.0", GateOutcome.WORSE),
-        gate(Purpose.STEP, "1.20.0", "1.20.1", None, reason="no wheel", benchmark=None),
-        gate(Purpose.STEP, "1.20.0", "1.21.0", GateOutcome.PASSES, patience=3),
-        gate(Purpose.NEIGHBOURS, "1.21.0", "1.22.0", GateOutcome.WORSE),
+        gate(GatePurpose.ENDS, "1.20.0", "1.22.0", GateOutcome.WORSE),
+        gate(GatePurpose.STEP, "1.20.0", "1.20.1", None, reason="no wheel", benchmark=None),
+        gate(GatePurpose.STEP, "1.20.0", "1.21.0", GateOutcome.PASSES, patience=3),
+        gate(GatePurpose.NEIGHBOURS, "1.21.0", "1.22.0", GateOutcome.WORSE),
     ),
     skipped={"1.20.1": "no wheel"},
     layers=(LayerShare("Conv_4", "Conv", 310_000, 0.62),),

@@ -9,10 +9,10 @@ from enginebench_controller.plan.configurations import BoundModel
 from enginebench_controller.plan.points import space
 from enginebench_controller.plan.recommend import make_order
 from enginebench_controller.records import InputTensor, ModelFile, ModelVersion, Search, SearchKind
-from enginebench_controller.verdicts.candidates import SearchTerms, Step, StepTaken
-from enginebench_controller.verdicts.recommended import limit_words, recommendation
-from enginebench_controller.verdicts.search import answer, next_step
-from enginebench_controller.verdicts.search_steps import Figures, StoredStep, reading_of
+from enginebench_controller.verdicts.recommend.answer import limit_words, recommendation
+from enginebench_controller.verdicts.recommend.candidates import SearchTerms, Step, StepTaken
+from enginebench_controller.verdicts.recommend.search import answer, next_step
+from enginebench_controller.verdicts.recommend.steps import Figures, StoredStep, reading_of
 from offered import engine, target
 
 NET = ModelVersion("aa" * 32, "net", "onnx", (ModelFile("net.onnx", "bb" * 32, 1_000_000),), 1)

@@ -41,8 +41,8 @@ import invented
 from enginebench_controller.models.zoo import build_bytes, zoo_model
 from enginebench_controller.plan.plan import BASE, CONTROL, HEAD, GateTerms, read_plan
 from enginebench_controller.records import Block, Process
-from enginebench_controller.verdicts.gate_results import Arm, judge, stands
-from enginebench_controller.verdicts.gate_rule import GateOutcome
+from enginebench_controller.verdicts.gate.results import Arm, judge, stands
+from enginebench_controller.verdicts.gate.rule import GateOutcome
 
 CALM = Noise("synthetic quiet", process_sd=0.008)
 BUSY = Noise("synthetic noisy", process_sd=0.008, busy_share=0.3)

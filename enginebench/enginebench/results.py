@@ -27,9 +27,9 @@ from enginebench_controller.runs.remote_run import Reporter, SendOn
 from enginebench_controller.stats.comparison import LAYERS_PRACTICAL, PRACTICAL
 from enginebench_controller.store.sql_query import QueryResult
 from enginebench_controller.verdicts.answers import answers_of
-from enginebench_controller.verdicts.gate_results import GateResult, Judged
-from enginebench_controller.verdicts.gate_rule import GateOutcome
-from enginebench_controller.verdicts.gate_words import gate_remarks, headline
+from enginebench_controller.verdicts.gate.results import GateResult, Judged
+from enginebench_controller.verdicts.gate.rule import GateOutcome
+from enginebench_controller.verdicts.gate.words import gate_remarks, headline
 from enginebench_controller.verdicts.layers.profiles import ProfilePair, joined_sentence
 from enginebench_controller.verdicts.layers.profiles import verdicts as layer_verdicts
 from enginebench_controller.verdicts.layers.summary import letter

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from enginebench_controller.cli.fitting import WHOLE, Column, fitted, shortened, two_lines
+from enginebench_controller.cli.fitting import WHOLE, TableColumn, fitted, shortened, two_lines
 from enginebench_controller.errors import ExitCode
 from enginebench_controller.home import JOB_VARIABLE
 
@@ -118,9 +118,9 @@ def make_table(
     return table, list(widths)
 
 
-def _column(column: tuple[str, bool], cells: Sequence[str]) -> Column:
+def _column(column: tuple[str, bool], cells: Sequence[str]) -> TableColumn:
     heading, is_number = column
-    return Column(plain(heading).plain, cells, is_number or heading in WHOLE)
+    return TableColumn(plain(heading).plain, cells, is_number or heading in WHOLE)
 
 
 def _in_two_lines(cell: Text, width: int | None) -> Text:

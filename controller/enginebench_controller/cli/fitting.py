@@ -36,7 +36,7 @@ _BORDERS = 3
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """A column to fit in: its heading, its cells as text, and whether their words are to stay whole."""
 
     heading: str
@@ -59,7 +59,7 @@ class _Need:
     natural: int
 
 
-def fitted(columns: Sequence[Column], room: int) -> dict[int, int]:
+def fitted(columns: Sequence[TableColumn], room: int) -> dict[int, int]:
     """By the place of each column that there is room for, in order, its width; there is at least one."""
     needs = [_need(column) for column in columns]
     good, least = [need.good for need in needs], [need.least for need in needs]
@@ -112,7 +112,7 @@ def shortened(text: str, width: int) -> str:
     return text if cell_len(text) <= width else _start(text, width - 1) + "…"
 
 
-def _details(columns: Sequence[Column]) -> list[int]:
+def _details(columns: Sequence[TableColumn]) -> list[int]:
     """The places of what can be missed, in the order in which it goes."""
     once = [place for place, one in enumerate(columns) if one.is_alike and one.heading in SAID_ONCE]
     others = [place for place, one in enumerate(columns) if one.heading in DETAILS and place not in once]
@@ -120,7 +120,7 @@ def _details(columns: Sequence[Column]) -> list[int]:
     return once + sorted(others, key=lambda place: DETAILS.index(columns[place].heading))
 
 
-def _last(columns: Sequence[Column]) -> list[int]:
+def _last(columns: Sequence[TableColumn]) -> list[int]:
     """The places of the others, in the order in which they go."""
     details = _details(columns)
     places = [place for place in reversed(range(len(columns))) if place not in details]
@@ -129,7 +129,7 @@ def _last(columns: Sequence[Column]) -> list[int]:
     return sorted(places, key=lambda place: (place not in alike, ranks.get(columns[place].heading, len(ranks))))
 
 
-def _need(column: Column) -> _Need:
+def _need(column: TableColumn) -> _Need:
     texts = set(column.cells)
     heading = max(_parted_width(column.heading), 1)
     natural = max(cell_len(column.heading), 1, *map(cell_len, texts))

@@ -33,8 +33,8 @@ from enginebench_controller.runs.searching import interrupted
 from enginebench_controller.runs.undertaking import missing_outcomes
 from enginebench_controller.store.measurements import Headline
 from enginebench_controller.store.store import Store
-from enginebench_controller.verdicts.gate_results import Judged, ratio_of_values
-from enginebench_controller.verdicts.gate_words import interval_words
+from enginebench_controller.verdicts.gate.results import Judged, ratio_of_values
+from enginebench_controller.verdicts.gate.words import interval_words
 from enginebench_controller.verdicts.words import milliseconds
 
 

@@ -6,9 +6,9 @@ from enginebench_controller.files.report_forms import cell, table
 from enginebench_controller.plan.bisect import BisectKind
 from enginebench_controller.plan.plan import GateMetric
 from enginebench_controller.records import Search
-from enginebench_controller.verdicts.bisect import BisectFinding
-from enginebench_controller.verdicts.bisect_answer import BisectAnswer, BisectGate, Ratio
-from enginebench_controller.verdicts.bisect_words import (
+from enginebench_controller.verdicts.bisect.answer import BisectAnswer, BisectGate, Ratio
+from enginebench_controller.verdicts.bisect.decision import BisectFinding
+from enginebench_controller.verdicts.bisect.words import (
     called,
     headline,
     ratio_words,
@@ -16,7 +16,7 @@ from enginebench_controller.verdicts.bisect_words import (
     verdict_words,
     way_words,
 )
-from enginebench_controller.verdicts.gate_results import LayerShare
+from enginebench_controller.verdicts.gate.results import LayerShare
 
 TITLES = {
     BisectFinding.CULPRIT: "culprit",

@@ -21,9 +21,9 @@ from enginebench_controller.records.fields import CONFIGURATION, finite
 from enginebench_controller.stats.change_points import FEWEST_POINTS
 from enginebench_controller.store.trends import TrendPoint
 from enginebench_controller.verdicts.alerts import Alert, Cause, Confirmation, Finding, HistoryAlerts
-from enginebench_controller.verdicts.gate_results import GateResult, LayerShare, MetricResult, able, ratio_of_values
-from enginebench_controller.verdicts.gate_rule import GateOutcome
-from enginebench_controller.verdicts.gate_words import (
+from enginebench_controller.verdicts.gate.results import GateResult, LayerShare, MetricResult, able, ratio_of_values
+from enginebench_controller.verdicts.gate.rule import GateOutcome
+from enginebench_controller.verdicts.gate.words import (
     _UNITS,
     TITLES,
     amount,

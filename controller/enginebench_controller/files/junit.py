@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 from xml.etree import ElementTree
 
 from enginebench_controller.verdicts.conditions import Check, ConditionOutcome
-from enginebench_controller.verdicts.gate_results import GateResult
-from enginebench_controller.verdicts.gate_rule import GateOutcome
-from enginebench_controller.verdicts.gate_words import TITLES, compared_words
+from enginebench_controller.verdicts.gate.results import GateResult
+from enginebench_controller.verdicts.gate.rule import GateOutcome
+from enginebench_controller.verdicts.gate.words import TITLES, compared_words
 
 
 def junit(checks: Sequence[Check]) -> str:

@@ -14,13 +14,13 @@ from enginebench_controller.files.report_forms import cell, folded, table
 from enginebench_controller.plan.plan import make_plan, plan_toml
 from enginebench_controller.plan.recommend import make_order
 from enginebench_controller.records import Search
-from enginebench_controller.verdicts.recommended import (
+from enginebench_controller.verdicts.recommend.answer import (
     Recommendation,
     TriedPoint,
     configuration_words,
     recommendation_document,
 )
-from enginebench_controller.verdicts.search import Fate
+from enginebench_controller.verdicts.recommend.search import Fate
 from enginebench_controller.verdicts.words import UNKNOWN
 
 FATES = {

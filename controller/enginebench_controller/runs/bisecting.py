@@ -27,9 +27,9 @@ from enginebench_controller.runs.releases import companions, wheel_of
 from enginebench_controller.runs.resuming import ResumeOrder
 from enginebench_controller.runs.searching import held, new_search, take_up_step
 from enginebench_controller.targets.session import TargetSession, completed, open_session
-from enginebench_controller.verdicts.bisect import Answer, Purpose, Question
-from enginebench_controller.verdicts.bisect_answer import Asked, BisectAnswer, Replay, answer_of, replay
-from enginebench_controller.verdicts.gate_results import GateResult
+from enginebench_controller.verdicts.bisect.answer import Asked, BisectAnswer, Replay, answer_of, replay
+from enginebench_controller.verdicts.bisect.decision import Decided, GatePurpose, Question
+from enginebench_controller.verdicts.gate.results import GateResult
 
 
 class BisectWatcher(GateWatcher, Protocol):
@@ -114,7 +114,7 @@ class _Bisect:
         trusted = tuple(self._order.digests.values()) if self._order.trusted else ()
         targets = tuple(self._order.fields.get("targets") or ())
         async with open_session(self._home, targets, trusted_models=trusted) as self._session:
-            while not isinstance((done := await in_thread(self._replay)).following, Answer):
+            while not isinstance((done := await in_thread(self._replay)).following, Decided):
                 await self._ask(done.following, done)
             if (result := self._unexplained(done)) is not None:
                 await self._ask(done.asked[-1].question, done, explaining=result)
@@ -130,7 +130,7 @@ class _Bisect:
 
     def _unexplained(self, done: Replay) -> GateResult | None:
         """The last gate, where it has named a culprit and was interrupted before it could say why."""
-        assert isinstance(done.following, Answer)  # noqa: S101  # so `carry_out` has ended its loop
+        assert isinstance(done.following, Decided)  # noqa: S101  # so `carry_out` has ended its loop
         last = done.asked[-1].result
         is_asked = done.following.finding.names and self._order.metric is GateMetric.LATENCY
         return last if is_asked and last is not None and last.explanation is None else None
@@ -148,7 +148,7 @@ class _Bisect:
         try:
             await self._gate(question, names, number, explaining)
         except InputError as error:  # a version that reads no such model, say; not what failed while it was measured
-            if question.purpose is Purpose.ENDS:
+            if question.purpose is GatePurpose.ENDS:
                 await self._clear(keep=())
                 raise
             self._skip(question.head, str(error).splitlines()[0])
@@ -177,7 +177,7 @@ class _Bisect:
             tolerate=f"{100 * question.tolerance:.4f}%",
             metrics=(order.metric,),
             fields=order.fields,
-            explain=question.purpose is Purpose.NEIGHBOURS and order.metric is GateMetric.LATENCY,
+            explain=question.purpose is GatePurpose.NEIGHBOURS and order.metric is GateMetric.LATENCY,
             trusted=order.trusted,
         )
         base, head = map(order.side, (question.base, question.head), environments)
@@ -262,7 +262,7 @@ def progress_of(home: Home, search: Search) -> str:
     """How far a bisect without an answer has come, in a sentence."""
     order = BisectOrder.model_validate(search.order)
     done = replay(home, search, order, {})
-    if isinstance(done.following, Answer):
+    if isinstance(done.following, Decided):
         return f"{len(done.asked)} gates, and what they say is to be written down"
     question = done.following
     return f"{len(done.asked)} gates done; next is {order.title(question.head)} against {order.title(question.base)}"

@@ -49,9 +49,9 @@ from enginebench_controller.verdicts.alerts import (
     plan_fields,
     side_words,
 )
-from enginebench_controller.verdicts.gate_results import Arm, GateExplanation, GateResult, Judged, judge, stands
-from enginebench_controller.verdicts.gate_rule import GateOutcome
-from enginebench_controller.verdicts.stored_gates import (
+from enginebench_controller.verdicts.gate.results import Arm, GateExplanation, GateResult, Judged, judge, stands
+from enginebench_controller.verdicts.gate.rule import GateOutcome
+from enginebench_controller.verdicts.gate.stored import (
     explained,
     first_step_promise,
     gate_of,

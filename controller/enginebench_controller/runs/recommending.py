@@ -28,15 +28,15 @@ from enginebench_controller.runs.resuming import ResumeOrder
 from enginebench_controller.runs.searching import held, new_search, take_up_step
 from enginebench_controller.stats.response import Axes
 from enginebench_controller.targets.session import TargetSession, open_session
-from enginebench_controller.verdicts.candidates import Purpose, SearchTerms, Step
-from enginebench_controller.verdicts.recommended import (
+from enginebench_controller.verdicts.recommend.answer import (
     Recommendation,
     limit_words,
     recommendation,
     recommendation_document,
 )
-from enginebench_controller.verdicts.search import Answer, answer, least_budget_s, next_step
-from enginebench_controller.verdicts.search_steps import StoredStep, step_of, stored_step
+from enginebench_controller.verdicts.recommend.candidates import SearchTerms, Step, StepPurpose
+from enginebench_controller.verdicts.recommend.search import SearchAnswer, answer, least_budget_s, next_step
+from enginebench_controller.verdicts.recommend.steps import StoredStep, step_of, stored_step
 from enginebench_proto.agreed.words import PROCESSOR
 
 LOOK_S, CONFIRM_S, LONGEST_CONFIRM_S = 0.5, 1.0, 10.0
@@ -178,11 +178,11 @@ def _digests(steps: Sequence[Benchmark]) -> dict[str, str]:
     return {name: digest for one in steps for name, digest in one.plan["digests"].items()}
 
 
-def _best_so_far(ground: _Ground, done: Sequence[StoredStep]) -> Answer:
+def _best_so_far(ground: _Ground, done: Sequence[StoredStep]) -> SearchAnswer:
     return answer(ground.axes, ground.terms, [one.taken for one in done], broken_off=True)
 
 
-def _told(ground: _Ground, done: Sequence[StoredStep], told: Answer) -> Recommendation:
+def _told(ground: _Ground, done: Sequence[StoredStep], told: SearchAnswer) -> Recommendation:
     return recommendation(ground.order, ground.target, ground.space, done, told)
 
 
@@ -196,7 +196,7 @@ async def _take(
     watcher: RecommendWatcher,
 ) -> Benchmark:
     points = [ground.space.points[place] for place in step.candidates]
-    iterations = samples_of_limit(ground.order.latency_limit if step.purpose is Purpose.CONFIRM else None)
+    iterations = samples_of_limit(ground.order.latency_limit if step.purpose is StepPurpose.CONFIRM else None)
     named = SearchStep(id=search.id, step=len(done), title=_title(step))
     plan = step_plan(ground.order, points, step.rounds, step.process_s, iterations, named)
 
@@ -212,9 +212,9 @@ def _title(step: Step) -> str:
     """What a step is to learn, in words."""
     count, rounds = len(step.candidates), f"{step.rounds} round{'s' if step.rounds > 1 else ''}"
     return {
-        Purpose.LOOK: f"looking at {count} points",
-        Purpose.RACE: f"{count} that may win race for {rounds}",
-        Purpose.CONFIRM: f"the best {count} once more, in {rounds} of fresh processes",
+        StepPurpose.LOOK: f"looking at {count} points",
+        StepPurpose.RACE: f"{count} that may win race for {rounds}",
+        StepPurpose.CONFIRM: f"the best {count} once more, in {rounds} of fresh processes",
     }[step.purpose]
 
 

@@ -43,7 +43,7 @@ _EXPONENTS: Mapping[tuple[Axis, Quantity], tuple[int, int]] = {
 
 
 @dataclass(frozen=True)
-class Point:
+class ScalingPoint:
     """What was measured at a size; `value` None where it failed, `low` and `high` the ends of its interval if known."""
 
     size: int
@@ -79,7 +79,7 @@ class Scaling:
     axis: Axis
     figure: Quantity
     points: tuple[ScaledPoint, ...]
-    base: Point | None
+    base: ScalingPoint | None
     best: ScaledPoint | None
     worst: ScaledPoint | None
 
@@ -97,7 +97,7 @@ class Scaling:
         return self.base.value * (size / self.base.size) ** _EXPONENTS[self.axis, self.figure][place]
 
 
-def scale(points: Sequence[Point], axis: Axis, figure: Quantity) -> Scaling:
+def scale(points: Sequence[ScalingPoint], axis: Axis, figure: Quantity) -> Scaling:
     """Compare points of different sizes, each at least 1, with the smallest one that has a value."""
     ordered = sorted(points, key=lambda point: point.size)
     base = next((point for point in ordered if point.value is not None), None)
@@ -107,7 +107,7 @@ def scale(points: Sequence[Point], axis: Axis, figure: Quantity) -> Scaling:
     return Scaling(axis, figure, scaled, base, best, worst)
 
 
-def _scaled(point: Point, base: Point | None, axis: Axis, figure: Quantity) -> ScaledPoint:
+def _scaled(point: ScalingPoint, base: ScalingPoint | None, axis: Axis, figure: Quantity) -> ScaledPoint:
     if base is None or point.value is None:
         return ScaledPoint(point.size, point.value, point.low, point.high)
     growth = point.size / base.size
@@ -118,7 +118,7 @@ def _scaled(point: Point, base: Point | None, axis: Axis, figure: Quantity) -> S
     return ScaledPoint(point.size, point.value, point.low, point.high, speed_up, low, high, efficiency)
 
 
-def _range(base: Point, point: Point, work: float, figure: Quantity) -> tuple[float | None, float | None]:
+def _range(base: ScalingPoint, point: ScalingPoint, work: float, figure: Quantity) -> tuple[float | None, float | None]:
     if base is point:
         return None, None
     ends = (

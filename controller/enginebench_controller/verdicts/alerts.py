@@ -20,10 +20,10 @@ from enginebench_controller.records.run import in_environment
 from enginebench_controller.stats.change_points import FEWEST_POINTS, change_points, is_other_level
 from enginebench_controller.store.benchmarks import BenchmarkEntry
 from enginebench_controller.store.trends import TrendHistory, TrendPoint
-from enginebench_controller.verdicts.gate_results import GateResult
-from enginebench_controller.verdicts.gate_rule import GateOutcome
-from enginebench_controller.verdicts.gate_words import headline
-from enginebench_controller.verdicts.stored_gates import gate_of
+from enginebench_controller.verdicts.gate.results import GateResult
+from enginebench_controller.verdicts.gate.rule import GateOutcome
+from enginebench_controller.verdicts.gate.stored import gate_of
+from enginebench_controller.verdicts.gate.words import headline
 
 EXPLAINED = 0.5
 """What is that much of a change, in logarithms, caused it where the engine cannot have."""

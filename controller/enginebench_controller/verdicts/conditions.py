@@ -10,7 +10,7 @@ from enginebench_controller.errors import InputError
 from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.records import Measurement, Profile
 from enginebench_controller.stats.paired import RatioInterval
-from enginebench_controller.verdicts.gate_rule import GateOutcome, GateRule, decide
+from enginebench_controller.verdicts.gate.rule import GateOutcome, GateRule, decide
 from enginebench_controller.verdicts.layers.profiles import ProfileComparison, ProfilePair
 from enginebench_controller.verdicts.layers.rows import LayerRow
 from enginebench_controller.verdicts.layers.summary import letter

@@ -19,13 +19,13 @@ from controller.verdicts.pairs import arms
 from enginebench_controller.cli import console, make_app
 from enginebench_controller.cli.commands.gate import print_gate
 from enginebench_controller.cli.commands.targets import print_devices, print_found
-from enginebench_controller.cli.fitting import DETAILS, GO_LAST, SAID_ONCE, Column, fitted, two_lines
+from enginebench_controller.cli.fitting import DETAILS, GO_LAST, SAID_ONCE, TableColumn, fitted, two_lines
 from enginebench_controller.cli.tables import print_measurements
 from enginebench_controller.plan.plan import GateTerms
 from enginebench_controller.records import Device, EngineRef, Failure, FailureKind, Status, Target
 from enginebench_controller.store.store import Store
 from enginebench_controller.targets.health import Health, HealthAnswer
-from enginebench_controller.verdicts.gate_results import GateResult, judge
+from enginebench_controller.verdicts.gate.results import GateResult, judge
 
 LONG = "vision_transformer_large_patch14_reg4_dinov2.finetuned-imagenet1k-int8-qdq-simplified"
 MODELS = (LONG, "模型分类网络五十层量化版本 très élégant", "a model of many short words, each of which may part")
@@ -176,7 +176,7 @@ COLUMNS = st.lists(st.tuples(HEADINGS, st.lists(TEXTS, min_size=3, max_size=3), 
 
 @given(COLUMNS, st.integers(20, 200))
 def test_what_is_chosen_fits(columns, room):
-    known = [Column(heading, cells, is_whole) for heading, cells, is_whole in columns]
+    known = [TableColumn(heading, cells, is_whole) for heading, cells, is_whole in columns]
     widths = fitted(known, room)
     assert widths and list(widths) == sorted(widths)
     assert sum(width + 3 for width in widths.values()) + 1 <= room

@@ -4,8 +4,8 @@ import pytest
 
 from enginebench_controller.files.bisects import bisect_document, bisect_markdown
 from enginebench_controller.plan.bisect import BisectKind
-from enginebench_controller.verdicts.bisect import BisectFinding
-from enginebench_controller.verdicts.bisect_words import headline, way_words
+from enginebench_controller.verdicts.bisect.decision import BisectFinding
+from enginebench_controller.verdicts.bisect.words import headline, way_words
 from invented_bisects import ANSWER, search
 
 FOUND = (

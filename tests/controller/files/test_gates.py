@@ -9,9 +9,9 @@ from controller.verdicts.pairs import arms
 from enginebench_controller.files.gates import gate_document, gate_markdown
 from enginebench_controller.files.junit import gate_junit
 from enginebench_controller.plan.plan import GateMetric, GateTerms
-from enginebench_controller.verdicts.gate_results import GateExplanation, GateResult, LayerShare, judge
-from enginebench_controller.verdicts.gate_rule import GateOutcome
-from enginebench_controller.verdicts.gate_words import headline, meaning
+from enginebench_controller.verdicts.gate.results import GateExplanation, GateResult, LayerShare, judge
+from enginebench_controller.verdicts.gate.rule import GateOutcome
+from enginebench_controller.verdicts.gate.words import headline, meaning
 
 
 def result(ratio=1.0, *, scatter=0.01, pairs=20, compile_ns=10**8, promised=0.02, **changes) -> GateResult:

@@ -13,7 +13,7 @@ from enginebench_controller.files.recommendations import (
     write_front,
 )
 from enginebench_controller.plan.plan import read_plan
-from enginebench_controller.verdicts.search import Fate
+from enginebench_controller.verdicts.recommend.search import Fate
 from invented_recommendations import carried_out, order, search
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from enginebench_controller.stats.scaling import Axis, Point, Quantity, scale
+from enginebench_controller.stats.scaling import Axis, Quantity, ScalingPoint, scale
 
 
 def speed_ups(scaling):
@@ -18,7 +18,9 @@ def speed_ups(scaling):
     ],
 )
 def test_cores_are_told_the_same_by_times_and_rates(figure, values):
-    scaling = scale([Point(1, values[0]), Point(2, values[1]), Point(4, values[2])], Axis.CORES, figure)
+    scaling = scale(
+        [ScalingPoint(1, values[0]), ScalingPoint(2, values[1]), ScalingPoint(4, values[2])], Axis.CORES, figure
+    )
 
     assert speed_ups(scaling) == [1, 1.6, 2]
     assert [one.efficiency for one in scaling.points] == pytest.approx([1, 0.8, 0.5])
@@ -34,7 +36,7 @@ def test_cores_are_told_the_same_by_times_and_rates(figure, values):
     ],
 )
 def test_batches_gain_where_an_item_takes_less_time(figure, values, ideal, without_gain):
-    scaling = scale([Point(1, values[0]), Point(2, values[1])], Axis.BATCH, figure)
+    scaling = scale([ScalingPoint(1, values[0]), ScalingPoint(2, values[1])], Axis.BATCH, figure)
 
     assert speed_ups(scaling) == [1, 1.6]
     assert scaling.points[1].efficiency == pytest.approx(0.8)
@@ -42,7 +44,11 @@ def test_batches_gain_where_an_item_takes_less_time(figure, values, ideal, witho
 
 
 def test_a_failed_point_is_a_gap_and_the_smallest_with_a_value_is_the_base():
-    scaling = scale([Point(8, 2.0), Point(1, None), Point(4, None), Point(2, 6.0)], Axis.CORES, Quantity.TIME_PER_ITEM)
+    scaling = scale(
+        [ScalingPoint(8, 2.0), ScalingPoint(1, None), ScalingPoint(4, None), ScalingPoint(2, 6.0)],
+        Axis.CORES,
+        Quantity.TIME_PER_ITEM,
+    )
 
     assert [one.size for one in scaling.points] == [1, 2, 4, 8]
     assert scaling.base.size == 2
@@ -51,23 +57,25 @@ def test_a_failed_point_is_a_gap_and_the_smallest_with_a_value_is_the_base():
 
 
 def test_best_and_worst_follow_what_is_better_and_ties_go_to_the_smaller_size():
-    times = scale([Point(1, 3.0), Point(2, 1.0), Point(4, 1.0)], Axis.CORES, Quantity.TIME_PER_ITEM)
-    rates = scale([Point(1, 3.0), Point(2, 1.0), Point(4, 1.0)], Axis.CORES, Quantity.ITEMS_PER_S)
+    times = scale(
+        [ScalingPoint(1, 3.0), ScalingPoint(2, 1.0), ScalingPoint(4, 1.0)], Axis.CORES, Quantity.TIME_PER_ITEM
+    )
+    rates = scale([ScalingPoint(1, 3.0), ScalingPoint(2, 1.0), ScalingPoint(4, 1.0)], Axis.CORES, Quantity.ITEMS_PER_S)
 
     assert (times.best.size, times.worst.size) == (2, 1)
     assert (rates.best.size, rates.worst.size) == (1, 2)
 
 
 def test_one_point_is_neither_best_nor_worst_and_none_scale_to_nothing():
-    alone = scale([Point(1, 3.0), Point(2, None)], Axis.CORES, Quantity.TIME_PER_ITEM)
-    nothing = scale([Point(1, None)], Axis.BATCH, Quantity.ITEMS_PER_S)
+    alone = scale([ScalingPoint(1, 3.0), ScalingPoint(2, None)], Axis.CORES, Quantity.TIME_PER_ITEM)
+    nothing = scale([ScalingPoint(1, None)], Axis.BATCH, Quantity.ITEMS_PER_S)
 
     assert (alone.best, alone.worst, alone.base.size) == (None, None, 1)
     assert (nothing.base, nothing.ideal(2), nothing.points[0].speed_up) == (None, None, None)
 
 
 def test_the_range_of_a_speed_up_is_what_both_intervals_allow():
-    points = [Point(1, 10.0, 8.0, 12.0), Point(2, 5.0, 4.0, 6.0), Point(4, 5.0)]
+    points = [ScalingPoint(1, 10.0, 8.0, 12.0), ScalingPoint(2, 5.0, 4.0, 6.0), ScalingPoint(4, 5.0)]
     times = scale(points, Axis.CORES, Quantity.TIME_PER_ITEM).points
     rates = scale(points, Axis.CORES, Quantity.ITEMS_PER_S).points
 
@@ -77,7 +85,7 @@ def test_the_range_of_a_speed_up_is_what_both_intervals_allow():
 
 
 def test_a_time_of_nothing_has_no_speed_up():
-    scaling = scale([Point(1, 0.0), Point(2, 0.0)], Axis.CORES, Quantity.TIME_PER_ITEM)
+    scaling = scale([ScalingPoint(1, 0.0), ScalingPoint(2, 0.0)], Axis.CORES, Quantity.TIME_PER_ITEM)
 
     assert speed_ups(scaling) == [None, None]
     assert scaling.points[1].efficiency is None

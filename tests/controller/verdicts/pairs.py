@@ -5,7 +5,7 @@ import random
 import invented
 from enginebench_controller.plan.plan import BASE, CONTROL, HEAD
 from enginebench_controller.records import Block, Evidence, Phase, Process
-from enginebench_controller.verdicts.gate_results import Arm
+from enginebench_controller.verdicts.gate.results import Arm
 
 SECOND_NS = 1_000_000_000
 

@@ -23,8 +23,8 @@ from enginebench_controller.store.models import Project
 from enginebench_controller.store.profiles import ProfileEntry
 from enginebench_controller.store.store import BenchmarkBundle, Store
 from enginebench_controller.verdicts.answers import Answer, answers_of
-from enginebench_controller.verdicts.gate_results import GateResult
-from enginebench_controller.verdicts.stored_gates import gate_of
+from enginebench_controller.verdicts.gate.results import GateResult
+from enginebench_controller.verdicts.gate.stored import gate_of
 from enginebench_ui.shared.project_key import two_sides as two_sides_of
 from enginebench_ui.shared.text import inert
 from enginebench_ui.shared.versions import KnownVersion, merged

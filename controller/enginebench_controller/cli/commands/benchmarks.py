@@ -37,8 +37,8 @@ from enginebench_controller.store.benchmarks import BenchmarkEntry
 from enginebench_controller.store.searches import search_of
 from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.answers import answers_of
+from enginebench_controller.verdicts.gate.stored import gate_of
 from enginebench_controller.verdicts.soundness import Soundness, left_out, soundness
-from enginebench_controller.verdicts.stored_gates import gate_of
 from enginebench_controller.verdicts.subjects import Subjects, find_subjects
 
 

@@ -25,16 +25,16 @@ from enginebench_controller.records import Search
 from enginebench_controller.runs.bisecting import bisect as run_bisect
 from enginebench_controller.runs.bisecting import go_on, progress_of, stored_answer
 from enginebench_controller.runs.releases import package_of, releases_between
-from enginebench_controller.verdicts.bisect import BisectFinding, Purpose, Question
-from enginebench_controller.verdicts.bisect_answer import BisectAnswer
-from enginebench_controller.verdicts.bisect_words import headline, ratio_words, remarks, verdict_words, way_words
-from enginebench_controller.verdicts.gate_words import layer_words
+from enginebench_controller.verdicts.bisect.answer import BisectAnswer
+from enginebench_controller.verdicts.bisect.decision import BisectFinding, GatePurpose, Question
+from enginebench_controller.verdicts.bisect.words import headline, ratio_words, remarks, verdict_words, way_words
+from enginebench_controller.verdicts.gate.words import layer_words
 
 _STYLES = {BisectFinding.CULPRIT: "bold red", BisectFinding.ONE_OF: "bold red"}
 _DOES = {
-    Purpose.ENDS: "is bad worse than good at all",
-    Purpose.STEP: "halving what is left",
-    Purpose.NEIGHBOURS: "the last against the one before it",
+    GatePurpose.ENDS: "is bad worse than good at all",
+    GatePurpose.STEP: "halving what is left",
+    GatePurpose.NEIGHBOURS: "the last against the one before it",
 }
 
 

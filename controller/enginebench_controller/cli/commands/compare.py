@@ -41,7 +41,7 @@ from enginebench_controller.verdicts.conditions import (
     check_profiles,
     parse_conditions,
 )
-from enginebench_controller.verdicts.gate_rule import exit_code
+from enginebench_controller.verdicts.gate.rule import exit_code
 from enginebench_controller.verdicts.layers.profiles import (
     ProfileComparison,
     ProfilePair,

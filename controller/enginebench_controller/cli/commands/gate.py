@@ -23,9 +23,9 @@ from enginebench_controller.plan.plan import GateMetric
 from enginebench_controller.runs.benchmarking import BenchmarkOrder
 from enginebench_controller.runs.gate import again
 from enginebench_controller.runs.gate import gate as run_gate
-from enginebench_controller.verdicts.gate_results import GateResult
-from enginebench_controller.verdicts.gate_rule import GateOutcome, exit_code
-from enginebench_controller.verdicts.gate_words import (
+from enginebench_controller.verdicts.gate.results import GateResult
+from enginebench_controller.verdicts.gate.rule import GateOutcome, exit_code
+from enginebench_controller.verdicts.gate.words import (
     amount,
     gate_remarks,
     headline,

@@ -32,13 +32,13 @@ from enginebench_controller.plan.recommend import Goal, RecommendOrder, make_ord
 from enginebench_controller.records import Failure, Search, Status
 from enginebench_controller.runs.recommending import go_on, so_far
 from enginebench_controller.runs.recommending import recommend as search_for
-from enginebench_controller.verdicts.recommended import (
+from enginebench_controller.verdicts.recommend.answer import (
     Recommendation,
     configuration_words,
     figure_words,
     read_recommendation,
 )
-from enginebench_controller.verdicts.search import Outcome
+from enginebench_controller.verdicts.recommend.search import Outcome
 
 _EXIT = {Outcome.NOTHING: ExitCode.CONDITION_MET, Outcome.CANNOT_TELL: ExitCode.CANNOT_TELL}
 _STYLE = {Outcome.FOUND: "bold green", Outcome.NOTHING: "bold red"}

@@ -27,7 +27,7 @@ from enginebench_controller.verdicts.alerts import (
     history_words,
     known,
 )
-from enginebench_controller.verdicts.gate_rule import exit_code
+from enginebench_controller.verdicts.gate.rule import exit_code
 from enginebench_controller.verdicts.words import change_words
 
 STYLES = {Finding.REGRESSION: "bold red", Finding.IMPROVEMENT: "bold green"}

@@ -19,7 +19,7 @@ from enginebench_controller.errors import EnginebenchError, InputError
 from enginebench_controller.files.benchmarks import benchmark_document
 from enginebench_controller.files.exports import sending
 from enginebench_controller.files.exports.measurements import Told, told
-from enginebench_controller.files.exports.sending import Order, Result, Tracker
+from enginebench_controller.files.exports.sending import SendingOrder, SentResult, Tracker
 from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.soundness import soundness
 
@@ -140,7 +140,7 @@ async def live_log(store: Store, said: Sequence[str] | None, tell: Callable[[str
     return LiveLog(store, wanted, tell) if wanted else None
 
 
-def results_of(store: Store, benchmark_id: str, ids: Collection[str]) -> tuple[Result, ...]:
+def results_of(store: Store, benchmark_id: str, ids: Collection[str]) -> tuple[SentResult, ...]:
     """These measurements as trackers take them, judged and named among all that their benchmark has so far."""
     benchmark, made, models = store.benchmark(benchmark_id), store.measurements(benchmark_id), store.models()
     document = benchmark_document(benchmark, made, store.benchmark_snapshots(benchmark_id), models, answers=())
@@ -149,9 +149,9 @@ def results_of(store: Store, benchmark_id: str, ids: Collection[str]) -> tuple[R
     return tuple(_result(one, described[one.measurement.id]) for one in told(made, judged) if one.measurement.id in ids)
 
 
-def _result(one: Told, document: str) -> Result:
+def _result(one: Told, document: str) -> SentResult:
     measured = one.measurement
-    return Result(
+    return SentResult(
         id=measured.id,
         benchmark_id=measured.benchmark_id,
         name=one.name,
@@ -164,13 +164,13 @@ def _result(one: Told, document: str) -> Result:
     )
 
 
-async def send(destination: Destination, results: Sequence[Result]) -> Delivery:
+async def send(destination: Destination, results: Sequence[SentResult]) -> Delivery:
     """Send results, in a process that has ended on return, with all that it started; also where this is cancelled.
 
     Without results it is only asked whether they would be taken. Never raises for what goes wrong there.
     """
     limit_s = _LIMIT_S + _LIMIT_OF_ONE_S * len(results)
-    order = Order(destination.tracker, destination.address, limit_s, tuple(results))
+    order = SendingOrder(destination.tracker, destination.address, limit_s, tuple(results))
     # -P: what lies in the current folder is no module of ours.
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-m", sending.__name__),

@@ -24,7 +24,7 @@ from pathlib import Path
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.csv_tables import cell
 from enginebench_controller.files.exports.formats import ExportFormat
-from enginebench_controller.files.exports.sending import Point
+from enginebench_controller.files.exports.sending import MetricPoint
 from enginebench_controller.files.new_file import kept
 from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.records import Hint, Interval, LatencySummary, Measurement
@@ -87,7 +87,7 @@ class Told:
         return f"{model} on {engine} ({', '.join(f'{name}={value}' for name, value in rest)})"
 
     @property
-    def points(self) -> tuple[Point, ...]:
+    def points(self) -> tuple[MetricPoint, ...]:
         """Its numbers and the ends of their intervals, each by itself, and what tells how much they are worth."""
         return tuple(_points((*self.numbers, *_circumstances(self.measurement))))
 
@@ -192,13 +192,13 @@ def to_openmetrics(measurements: Sequence[Told]) -> str:
 _OF_ENDS = {"": "", "low": "; lower end of its 95 % interval", "high": "; upper end of its 95 % interval"}
 
 
-def _points(numbers: Iterable[_Number]) -> Iterator[Point]:
+def _points(numbers: Iterable[_Number]) -> Iterator[MetricPoint]:
     for number in numbers:
         unit = number.unit
         for end, value in _with_ends(number):
             name = "_".join(filter(None, (_snake(number.name), end)))
             meaning = f"{number.meaning}{_OF_ENDS[end]}"
-            yield Point(name, meaning, value, unit.suffix, value / unit.in_base, unit.base, unit.code)
+            yield MetricPoint(name, meaning, value, unit.suffix, value / unit.in_base, unit.base, unit.code)
 
 
 def _with_ends(number: _Number) -> Iterator[tuple[str, float]]:

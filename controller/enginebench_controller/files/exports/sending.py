@@ -30,7 +30,7 @@ class Tracker(StrEnum):
 
 
 @dataclass(frozen=True)
-class Point:
+class MetricPoint:
     """A number, or an end of its interval, by itself: in its own `unit`, as names end with it, and in base units.
 
     `base` is the base unit as OpenMetrics has it ("seconds"), `code` as OTLP does ("s").
@@ -51,7 +51,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Result:
+class SentResult:
     """A measurement as trackers take it. `labels` say what was asked for, `evidence` how the numbers came about.
 
     `document` is the JSON that `show --json` prints, with this measurement only, which answers nothing.
@@ -64,18 +64,18 @@ class Result:
     started_at_unix_ns: int | None
     labels: Mapping[str, str]
     evidence: Mapping[str, str]
-    points: tuple[Point, ...]
+    points: tuple[MetricPoint, ...]
     document: str
 
 
 @dataclass(frozen=True)
-class Order:
+class SendingOrder:
     """What to send, and where to. Without results it is only asked whether they would be taken."""
 
     tracker: Tracker
     address: str
     limit_s: int
-    results: tuple[Result, ...]
+    results: tuple[SentResult, ...]
 
 
 PROJECT = "enginebench"
@@ -114,9 +114,11 @@ def main() -> int:
     return 0
 
 
-def _order(said: Mapping[str, Any]) -> Order:
-    results = tuple(Result(**{**one, "points": tuple(Point(**p) for p in one["points"])}) for one in said["results"])
-    return Order(Tracker(said["tracker"]), said["address"], said["limit_s"], results)
+def _order(said: Mapping[str, Any]) -> SendingOrder:
+    results = tuple(
+        SentResult(**{**one, "points": tuple(MetricPoint(**p) for p in one["points"])}) for one in said["results"]
+    )
+    return SendingOrder(Tracker(said["tracker"]), said["address"], said["limit_s"], results)
 
 
 def _reason(error: BaseException) -> str:
@@ -141,7 +143,7 @@ def _cut(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
-def to_mlflow(uri: str, results: Sequence[Result]) -> Iterator[str]:
+def to_mlflow(uri: str, results: Sequence[SentResult]) -> Iterator[str]:
     """A run a measurement, in the experiment that `MLFLOW_EXPERIMENT_NAME` names; one that is there already stays.
 
     Numbers are metrics, their units in their names; what was asked for are parameters, evidence are tags, and the
@@ -164,7 +166,7 @@ _DATABASES = ("sqlite:", "postgresql", "mysql", "mssql")
 _MLFLOW_STATUS = {"failed": "FAILED", "cancelled": "KILLED"}
 
 
-def _add_run(client: Any, experiment: str, one: Result) -> None:
+def _add_run(client: Any, experiment: str, one: SentResult) -> None:
     from mlflow.entities import Metric, Param  # noqa: PLC0415  # an extra
 
     tags = {**{name: one.labels[name] for name in ("engine", "target")}, **one.evidence}
@@ -189,7 +191,7 @@ def _add_run(client: Any, experiment: str, one: Result) -> None:
     client.update_run(run.info.run_id, _MLFLOW_STATUS.get(one.status, "FINISHED"))
 
 
-def to_otlp(url: str, results: Sequence[Result]) -> Iterator[str]:
+def to_otlp(url: str, results: Sequence[SentResult]) -> Iterator[str]:
     """A gauge for each number and each end of an interval, in base units; `enginebench.measurement` has the evidence.
 
     The time of a point is that of the measurement, so that the same point may be sent twice.
@@ -201,7 +203,7 @@ def to_otlp(url: str, results: Sequence[Result]) -> Iterator[str]:
         yield one.id
 
 
-def _post(url: str, results: Iterable[Result]) -> None:
+def _post(url: str, results: Iterable[SentResult]) -> None:
     """Send a request, and read what came of it. Raises `RuntimeError` for what is no receiver or takes not all."""
     from urllib.error import HTTPError  # noqa: PLC0415  # commands load this module, and need no HTTP
     from urllib.request import Request, urlopen  # noqa: PLC0415
@@ -232,7 +234,7 @@ def _headers() -> dict[str, str]:
     return {unquote(name).strip(): unquote(value).strip() for name, _, value in pairs}
 
 
-def _describe(one: Result, resource: Any) -> None:
+def _describe(one: SentResult, resource: Any) -> None:
     _attribute(resource.resource.attributes, {"service.name": os.environ.get("OTEL_SERVICE_NAME", PROJECT)})
     scope = resource.scope_metrics.add()
     scope.scope.name = PROJECT
@@ -252,7 +254,7 @@ def _attribute(attributes: Any, said: Mapping[str, str]) -> None:
         attributes.add(key=name).value.string_value = value
 
 
-def to_wandb(_: str, results: Sequence[Result]) -> Iterator[str]:
+def to_wandb(_: str, results: Sequence[SentResult]) -> Iterator[str]:
     """A run a measurement, those of a benchmark as a group: what was asked for is its config, all else its summary.
 
     Project, entity and mode are those of the user's environment. Raises where nobody is logged in.
@@ -301,7 +303,7 @@ def _is_online(wandb: Any) -> bool:
     return mode not in _OFFLINE
 
 
-_SENDERS: Mapping[Tracker, Callable[[str, Sequence[Result]], Iterator[str]]] = {
+_SENDERS: Mapping[Tracker, Callable[[str, Sequence[SentResult]], Iterator[str]]] = {
     Tracker.MLFLOW: to_mlflow,
     Tracker.OTLP: to_otlp,
     Tracker.WANDB: to_wandb,

@@ -10,9 +10,9 @@ from enginebench_controller.jobs.control import start_job
 from enginebench_controller.jobs.record import Job
 from enginebench_controller.records import Benchmark
 from enginebench_controller.stats.scaling import Axis
-from enginebench_controller.verdicts.gate_results import GateResult, MetricResult
-from enginebench_controller.verdicts.gate_rule import GateOutcome
-from enginebench_controller.verdicts.gate_words import (
+from enginebench_controller.verdicts.gate.results import GateResult, MetricResult
+from enginebench_controller.verdicts.gate.rule import GateOutcome
+from enginebench_controller.verdicts.gate.words import (
     amount,
     gate_remarks,
     headline,

@@ -5,7 +5,7 @@ import streamlit as st
 from enginebench_controller.home import default_home
 from enginebench_controller.jobs.control import jobs
 from enginebench_controller.records import Target, TargetSnapshot
-from enginebench_controller.verdicts.gate_words import headline
+from enginebench_controller.verdicts.gate.words import headline
 from enginebench_ui.pages import BENCHMARK, BENCHMARKS, COMPARE, JOBS, NEW_BENCHMARK, NEW_PROFILE, TARGETS
 from enginebench_ui.shared import reading
 from enginebench_ui.shared.benchmarks import BenchmarkView, benchmark_views

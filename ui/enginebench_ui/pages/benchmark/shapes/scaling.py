@@ -7,7 +7,7 @@ from math import log10
 import plotly.graph_objects as go
 
 from enginebench_controller.records import Measurement
-from enginebench_controller.stats.scaling import Axis, Point, Quantity, ScaledPoint, Scaling, scale
+from enginebench_controller.stats.scaling import Axis, Quantity, ScaledPoint, Scaling, ScalingPoint, scale
 from enginebench_controller.verdicts.doubts import status_words
 from enginebench_ui.pages.benchmark.shapes.figures import UNITS, Lens, figure_of, quantities
 from enginebench_ui.pages.benchmark.shapes.lines import LEGEND, GridCell, Line, LineLook
@@ -32,7 +32,7 @@ def scaling_of(line: Line, axis: Axis, fixed: int, figure: Quantity, lens: Lens)
     points = []
     for size, measurement in _along(line, axis, fixed):
         found = figure_of(measurement, figure, lens)
-        points.append(Point(size, found.value, found.low, found.high))
+        points.append(ScalingPoint(size, found.value, found.low, found.high))
     return scale(points, axis, figure)
 
 

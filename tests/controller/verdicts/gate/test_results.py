@@ -6,8 +6,8 @@ import pytest
 
 from controller.verdicts.pairs import arm, arms
 from enginebench_controller.plan.plan import BASE, CONTROL, HEAD, GateMetric, GateTerms
-from enginebench_controller.verdicts.gate_results import able, judge, ratio_of_values, stands
-from enginebench_controller.verdicts.gate_rule import GateOutcome
+from enginebench_controller.verdicts.gate.results import able, judge, ratio_of_values, stands
+from enginebench_controller.verdicts.gate.rule import GateOutcome
 
 TERMS = GateTerms(budget="40s", promised={GateMetric.LATENCY: 0.02})
 

@@ -28,7 +28,7 @@ FAR = log(1.5)
 """What is farther beyond its limit than this is no matter of a slower machine."""
 
 
-class Purpose(StrEnum):
+class StepPurpose(StrEnum):
     """What a step is to learn."""
 
     LOOK = "look"
@@ -66,7 +66,7 @@ class Reading:
 class Step:
     """Candidates, by their places, to be alive together for so many rounds; `process_s` is timed in each process."""
 
-    purpose: Purpose
+    purpose: StepPurpose
     candidates: tuple[int, ...]
     rounds: int
     process_s: float
@@ -126,21 +126,21 @@ class Known:
         """The rounds that found the machine in a slower state."""
         return frozenset(self.cost.slow)
 
-    def each_s(self, purpose: Purpose) -> float:
+    def each_s(self, purpose: StepPurpose) -> float:
         """What a process takes, by those that there were and by the guess, which counts like four of them."""
         begun = [(one, one.step.rounds * len(one.step.candidates)) for one in self.taken]
         processes = sum(count for _, count in begun)
         starting_s = sum(one.seconds - count * one.step.process_s for one, count in begun)
         weight = 4 if not processes else 1
         start_s = (weight * self.terms.start_s + max(starting_s, 0.0)) / (weight + processes)
-        return start_s + (self.terms.confirm_s if purpose is Purpose.CONFIRM else self.terms.look_s)
+        return start_s + (self.terms.confirm_s if purpose is StepPurpose.CONFIRM else self.terms.look_s)
 
     def fresh(self, place: int) -> list[Reading]:
         """Its processes of the last stage, without those of rounds in which the machine was slower."""
         return [
             one
             for number, purpose, candidate, one in self.seen
-            if candidate == place and purpose is Purpose.CONFIRM and number not in self.slow
+            if candidate == place and purpose is StepPurpose.CONFIRM and number not in self.slow
         ]
 
     def limits(self, place: int) -> Limits:

@@ -23,7 +23,7 @@ from enginebench_controller.plan.plan import (
 from enginebench_controller.records import Benchmark, Layer, Measurement, Profile
 from enginebench_controller.stats.paired import FEWEST_PAIRS
 from enginebench_controller.store.benchmarks import BenchmarkEntry
-from enginebench_controller.verdicts.gate_results import (
+from enginebench_controller.verdicts.gate.results import (
     Arm,
     GateExplanation,
     GateResult,
@@ -32,8 +32,8 @@ from enginebench_controller.verdicts.gate_results import (
     judge,
     seconds_for,
 )
-from enginebench_controller.verdicts.gate_rule import MOST_PROMISED, GateOutcome, promised_difference
-from enginebench_controller.verdicts.gate_words import able_words, whole_seconds
+from enginebench_controller.verdicts.gate.rule import MOST_PROMISED, GateOutcome, promised_difference
+from enginebench_controller.verdicts.gate.words import able_words, whole_seconds
 from enginebench_controller.verdicts.layers.profiles import compare_profiles
 from enginebench_controller.verdicts.layers.rows import LayerRow
 from enginebench_controller.verdicts.output_check import check_outputs

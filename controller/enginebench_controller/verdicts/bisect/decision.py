@@ -11,7 +11,7 @@ from enum import StrEnum
 from math import ceil, expm1, hypot, log1p, log2
 
 from enginebench_controller.stats.paired import RatioInterval
-from enginebench_controller.verdicts.gate_rule import GateOutcome
+from enginebench_controller.verdicts.gate.rule import GateOutcome
 
 PATIENCE = 3
 """So many budgets has a gate that is carried out again."""
@@ -23,7 +23,7 @@ MOST_ASKED = 1.0
 """Of a difference, as a share: what takes twice as long is told from what does not soon enough."""
 
 
-class Purpose(StrEnum):
+class GatePurpose(StrEnum):
     """What a gate is to tell."""
 
     ENDS = "ends"
@@ -45,7 +45,7 @@ class Question:
     base: int
     head: int
     difference: float
-    purpose: Purpose
+    purpose: GatePurpose
     left: int
     patience: int = 1
 
@@ -56,7 +56,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Look:
+class GateSeen:
     """What a gate said; `ratio` is the log ratio head ÷ base.
 
     `reason` is why head came to nothing, as it cannot be installed or cannot run the model; `base_reason` is the same
@@ -97,7 +97,7 @@ class BisectFinding(StrEnum):
 
 
 @dataclass(frozen=True)
-class Answer:
+class Decided:
     """The end. `suspects` are places, of which one has made it worse; the candidate `before` them is not worse.
 
     `whole` is bad ÷ good, and `step` the culprit ÷ the candidate before it. `reason` says why nothing is named.
@@ -125,10 +125,10 @@ class Answer:
         return self.whole.middle - self.step.middle > hypot(self.whole.half, self.step.half)
 
 
-Search = Generator[Question, Look, Answer]
+Search = Generator[Question, GateSeen, Decided]
 
 
-def decide(candidates: int, worse: float, looks: Sequence[Look]) -> Question | Answer:
+def decide(candidates: int, worse: float, looks: Sequence[GateSeen]) -> Question | Decided:
     """What follows from the gates so far, of so many candidates: the next gate, or the answer.
 
     `worse` is the share from which on a difference counts. The same looks lead to the same question.
@@ -143,15 +143,15 @@ def decide(candidates: int, worse: float, looks: Sequence[Look]) -> Question | A
     return question
 
 
-def _answer(value: object) -> Answer:
-    assert isinstance(value, Answer)  # noqa: S101  # what the generator returns
+def _answer(value: object) -> Decided:
+    assert isinstance(value, Decided)  # noqa: S101  # what the generator returns
     return value
 
 
 def _search(last: int, worse: float) -> Search:
-    ends = yield from _patiently(Question(0, last, worse, Purpose.ENDS, 1 + _left(0, last)))
+    ends = yield from _patiently(Question(0, last, worse, GatePurpose.ENDS, 1 + _left(0, last)))
     if (end := _of_ends(ends)) is not None or ends.ratio is None:
-        return end or Answer(BisectFinding.NOT_APART)
+        return end or Decided(BisectFinding.NOT_APART)
     between = _Between(last, ends.ratio.middle, worse)
     while True:
         while (place := between.middle()) is not None:
@@ -163,10 +163,10 @@ def _search(last: int, worse: float) -> Search:
         look = yield from _patiently(between.neighbours())
         if look.outcome is GateOutcome.WORSE:
             finding = BisectFinding.CULPRIT if high - low == 1 else BisectFinding.ONE_OF
-            return Answer(finding, between.suspects, low, ends.ratio, look.ratio)
+            return Decided(finding, between.suspects, low, ends.ratio, look.ratio)
         yield from between.look_again()
         if between.high > last:
-            return Answer(BisectFinding.NOT_APART, reason="a longer gate did not find bad worse again")
+            return Decided(BisectFinding.NOT_APART, reason="a longer gate did not find bad worse again")
         if (low, high) == (between.low, between.high):
             return between.doubt(ends, _why(look, "the gate of the last against the one before it"))
 
@@ -183,27 +183,27 @@ def _difference(level: float, worse: float) -> float:
     return max(worse / 2, min(seen, max(worse, ASKED * seen), MOST_ASKED))
 
 
-def _of_ends(look: Look) -> Answer | None:
+def _of_ends(look: GateSeen) -> Decided | None:
     """The answer where the first gate is the last."""
     if look.reason or look.base_reason:
         who = "good" if look.base_reason else "bad"
-        return Answer(BisectFinding.CANNOT_RUN, reason=f"{who} came to nothing: {look.base_reason or look.reason}")
+        return Decided(BisectFinding.CANNOT_RUN, reason=f"{who} came to nothing: {look.base_reason or look.reason}")
     if look.outcome is GateOutcome.WORSE:
         return None
     finding = BisectFinding.EXCHANGED if look.is_better else BisectFinding.NOT_APART
     reason = "noise hides whether there is a difference" if look.is_doubtful else ""
-    return Answer(finding, whole=look.ratio, reason=reason)
+    return Decided(finding, whole=look.ratio, reason=reason)
 
 
-def _patiently(question: Question) -> Generator[Question, Look, Look]:
+def _patiently(question: Question) -> Generator[Question, GateSeen, GateSeen]:
     """Ask; what is in doubt once more, with a longer budget."""
     look = yield question
-    if look.is_doubtful or (look.base_reason and question.purpose is not Purpose.ENDS):
+    if look.is_doubtful or (look.base_reason and question.purpose is not GatePurpose.ENDS):
         look = yield replace(question, patience=PATIENCE)
     return look
 
 
-def _why(look: Look, what: str) -> str:
+def _why(look: GateSeen, what: str) -> str:
     if told := look.reason or look.base_reason:
         return f"{what} came to nothing: {told}"
     if look.is_doubtful:
@@ -255,13 +255,13 @@ class _Between:
 
     def question(self, place: int, patience: int = 1) -> Question:
         difference = _difference(self._least_bad, self._worse)
-        return Question(0, place, difference, Purpose.STEP, _left(self.low, self.high), patience)
+        return Question(0, place, difference, GatePurpose.STEP, _left(self.low, self.high), patience)
 
     def neighbours(self) -> Question:
         step = self._least_bad - max(0.0, self._levels[self.low])
-        return Question(self.low, self.high, _difference(step, self._worse), Purpose.NEIGHBOURS, 1)
+        return Question(self.low, self.high, _difference(step, self._worse), GatePurpose.NEIGHBOURS, 1)
 
-    def take(self, place: int, look: Look) -> None:
+    def take(self, place: int, look: GateSeen) -> None:
         """Count a candidate among the good or the bad; one that came to nothing is passed over."""
         if look.reason:
             self._skipped.add(place)
@@ -269,7 +269,7 @@ class _Between:
             self._is_bad[place] = look.outcome is GateOutcome.WORSE
             self._levels[place] = 0.0 if look.ratio is None else look.ratio.middle
 
-    def look_again(self) -> Generator[Question, Look, None]:
+    def look_again(self) -> Generator[Question, GateSeen, None]:
         """Gate those once more, longer, between which there is no difference; until one turns out to be otherwise."""
         low, high = self.low, self.high
         for place in (high, low):
@@ -279,5 +279,5 @@ class _Between:
             if (low, high) != (self.low, self.high):
                 return
 
-    def doubt(self, ends: Look, reason: str) -> Answer:
-        return Answer(BisectFinding.CANNOT_TELL, self.suspects, self.low, ends.ratio, reason=reason)
+    def doubt(self, ends: GateSeen, reason: str) -> Decided:
+        return Decided(BisectFinding.CANNOT_TELL, self.suspects, self.low, ends.ratio, reason=reason)

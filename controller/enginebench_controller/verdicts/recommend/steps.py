@@ -13,9 +13,9 @@ from enginebench_controller.plan.points import Point, identity, identity_of
 from enginebench_controller.plan.recommend import Goal, RecommendOrder
 from enginebench_controller.records import Benchmark, BlockSamples, Measurement, ModelVersion, Process
 from enginebench_controller.store.store import Store
-from enginebench_controller.verdicts.candidates import Purpose, Reading, Step, StepTaken
 from enginebench_controller.verdicts.output_check import check_outputs
 from enginebench_controller.verdicts.pairing import excluded_blocks
+from enginebench_controller.verdicts.recommend.candidates import Reading, Step, StepPurpose, StepTaken
 from enginebench_controller.verdicts.words import failure_sentence
 
 _MEDIAN = 50.0
@@ -89,7 +89,7 @@ def step_of(points: Sequence[Point], benchmark: Benchmark, look_s: float) -> Ste
     rounds = benchmark.plan["processes"]
     process_s = parse_duration_ns(benchmark.plan["duration"]) / 1e9 / rounds
     places = [place_of.get(_written(rung["fields"])) for rung in benchmark.plan["rungs"]]
-    purpose = Purpose.LOOK if process_s <= look_s else Purpose.CONFIRM
+    purpose = StepPurpose.LOOK if process_s <= look_s else StepPurpose.CONFIRM
     return Step(purpose, tuple(place for place in places if place is not None), rounds, process_s)
 
 

@@ -19,7 +19,7 @@ from enginebench_controller.plan.plan import (
 from enginebench_controller.records import Benchmark, Block, Measurement, Process
 from enginebench_controller.records.run import energy_j
 from enginebench_controller.stats.paired import FEWEST_PAIRS, RatioInterval, log_ratio, sequential_interval, spread
-from enginebench_controller.verdicts.gate_rule import GateOutcome, GateRule, GateVerdict, decide, promised_difference
+from enginebench_controller.verdicts.gate.rule import GateOutcome, GateRule, GateVerdict, decide, promised_difference
 
 
 @dataclass(frozen=True)

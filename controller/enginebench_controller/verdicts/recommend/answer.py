@@ -11,9 +11,9 @@ from enginebench_controller.plan.plan import run_command
 from enginebench_controller.plan.points import Point, Space, plan_of
 from enginebench_controller.plan.recommend import Goal, RecommendOrder
 from enginebench_controller.records import Configuration, Hint, Load, TargetSnapshot
-from enginebench_controller.verdicts.candidates import Purpose
-from enginebench_controller.verdicts.search import Answer, Fate, Outcome, Told
-from enginebench_controller.verdicts.search_steps import Figures, StoredStep
+from enginebench_controller.verdicts.recommend.candidates import StepPurpose
+from enginebench_controller.verdicts.recommend.search import CandidateTold, Fate, Outcome, SearchAnswer
+from enginebench_controller.verdicts.recommend.steps import Figures, StoredStep
 from enginebench_controller.verdicts.words import UNKNOWN
 
 Bounds = tuple[float, float, float]
@@ -51,7 +51,7 @@ class TriedPoint:
 
 
 @dataclass(frozen=True)
-class Gain:
+class GainOverDefault:
     """So many times as good as the default of an engine the best is; None where that could not be run."""
 
     engine: str
@@ -72,7 +72,7 @@ class Recommendation:
     runner_up: int | None
     command: str | None
     plan: Mapping[str, Any] | None
-    gains: tuple[Gain, ...]
+    gains: tuple[GainOverDefault, ...]
     tried: tuple[TriedPoint, ...]
     impossible: Mapping[str, int]
     thinned: int
@@ -101,7 +101,7 @@ def read_recommendation(document: Mapping[str, Any]) -> Recommendation:
 
 
 def recommendation(
-    order: RecommendOrder, target: TargetSnapshot, space: Space, steps: Sequence[StoredStep], answer: Answer
+    order: RecommendOrder, target: TargetSnapshot, space: Space, steps: Sequence[StoredStep], answer: SearchAnswer
 ) -> Recommendation:
     """What is to be said of a search in this space, after these steps."""
     tried = tuple(_tried(order, point, answer.told, place, steps) for place, point in enumerate(space.points))
@@ -239,9 +239,9 @@ def _remarks(order: RecommendOrder, found: Recommendation) -> Iterator[str]:
 
 
 def _tried(
-    order: RecommendOrder, point: Point, told: Sequence[Told], place: int, steps: Sequence[StoredStep]
+    order: RecommendOrder, point: Point, told: Sequence[CandidateTold], place: int, steps: Sequence[StoredStep]
 ) -> TriedPoint:
-    one = next((each for each in told if each.candidate == place), Told(place, Fate.REFUSED))
+    one = next((each for each in told if each.candidate == place), CandidateTold(place, Fate.REFUSED))
     case = point.case
     found = TriedPoint(
         title=case.title,
@@ -277,7 +277,7 @@ def _newest(steps: Sequence[StoredStep], place: int) -> list[Figures]:
         is_last: [
             figures
             for step in steps
-            if (step.taken.step.purpose is Purpose.CONFIRM) is is_last
+            if (step.taken.step.purpose is StepPurpose.CONFIRM) is is_last
             for figures in step.figures.get(place, ())
         ]
         for is_last in (True, False)
@@ -314,8 +314,8 @@ def _rate(one: TriedPoint) -> float:
     return one.throughput_items_per_s or 0.0
 
 
-def _gains(tried: Sequence[TriedPoint]) -> Iterator[Gain]:
+def _gains(tried: Sequence[TriedPoint]) -> Iterator[GainOverDefault]:
     """What the best gains over the default of each engine."""
     for one in tried:
         if one.is_default:
-            yield Gain(one.engine, one.ratio, one.processes > 0)
+            yield GainOverDefault(one.engine, one.ratio, one.processes > 0)

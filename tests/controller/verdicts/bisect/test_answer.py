@@ -12,9 +12,9 @@ from enginebench_controller.errors import InputError
 from enginebench_controller.home import Home
 from enginebench_controller.plan.plan import BASE, CONTROL, HEAD, GateMetric, GateTerms
 from enginebench_controller.records import EngineRef, Failure, FailureKind, Measurement, Status
-from enginebench_controller.verdicts.bisect import Answer, BisectFinding, Purpose, Question
-from enginebench_controller.verdicts.bisect_answer import answer_of, replay
-from enginebench_controller.verdicts.stored_gates import History, Likeness, first_step_promise
+from enginebench_controller.verdicts.bisect.answer import answer_of, replay
+from enginebench_controller.verdicts.bisect.decision import BisectFinding, Decided, GatePurpose, Question
+from enginebench_controller.verdicts.gate.stored import History, Likeness, first_step_promise
 
 ORDER = invented_bisects.ORDER
 NEW, OLDER = ORDER.environments(invented_bisects.ID, 0)
@@ -57,14 +57,14 @@ def sides(base: str, head: str) -> dict[str, str]:
     return {BASE: base, CONTROL: base, HEAD: head}
 
 
-def following(home: Home) -> Question | Answer:
+def following(home: Home) -> Question | Decided:
     return replay(home, home.store.search(invented_bisects.ID), ORDER, {}).following
 
 
 def test_without_a_step_the_first_gate_is_next(home: Home) -> None:
     found = following(home)
     assert isinstance(found, Question)
-    assert (found.purpose, found.base, found.head) == (Purpose.ENDS, 0, 3)
+    assert (found.purpose, found.base, found.head) == (GatePurpose.ENDS, 0, 3)
 
 
 def test_what_does_not_run_is_tried_with_older_packages_and_then_came_to_nothing(home: Home) -> None:
@@ -75,7 +75,7 @@ def test_what_does_not_run_is_tried_with_older_packages_and_then_came_to_nothing
 
     add_step(home, 0, sides(OLDER, BAD), {BASE: CRASH, CONTROL: CRASH})
     found = following(home)
-    assert isinstance(found, Answer)
+    assert isinstance(found, Decided)
     assert (found.finding, found.reason) == (BisectFinding.CANNOT_RUN, "good came to nothing: it crashed")
 
 
@@ -88,7 +88,7 @@ def test_a_gate_that_somebody_ended_is_carried_out_again(home: Home) -> None:
 def test_a_candidate_that_was_skipped_is_not_asked_about_again(home: Home) -> None:
     home.store.skip_in_search(invented_bisects.ID, ORDER.candidates[3], "no wheel")
     found = following(home)
-    assert isinstance(found, Answer)
+    assert isinstance(found, Decided)
     assert found.reason == "bad came to nothing: no wheel"
 
 

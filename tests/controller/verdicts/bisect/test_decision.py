@@ -8,13 +8,21 @@ import numpy as np
 import pytest
 
 from enginebench_controller.stats.paired import LOOKED_AT, RatioInterval
-from enginebench_controller.verdicts.bisect import PATIENCE, Answer, BisectFinding, Look, Purpose, Question, decide
-from enginebench_controller.verdicts.gate_rule import GateOutcome, GateRule, promised_difference
-from enginebench_controller.verdicts.gate_rule import decide as gate_decides
+from enginebench_controller.verdicts.bisect.decision import (
+    PATIENCE,
+    BisectFinding,
+    Decided,
+    GatePurpose,
+    GateSeen,
+    Question,
+    decide,
+)
+from enginebench_controller.verdicts.gate.rule import GateOutcome, GateRule, promised_difference
+from enginebench_controller.verdicts.gate.rule import decide as gate_decides
 
 WORSE = 0.05
 SIXTEEN = 16
-Gate = Callable[[Question], Look]
+Gate = Callable[[Question], GateSeen]
 
 
 def steps(*changes: tuple[int, float], count: int = SIXTEEN) -> list[float]:
@@ -30,21 +38,21 @@ def exact(levels: Sequence[float], broken: Sequence[int] = ()) -> Gate:
 def noisy(levels: Sequence[float], error: float, random: np.random.Generator, broken: Sequence[int] = ()) -> Gate:
     """Gates whose estimates scatter by this standard error of a log ratio, less where they may take longer."""
 
-    def carry_out(question: Question) -> Look:
+    def carry_out(question: Question) -> GateSeen:
         if question.head in broken:
-            return Look(GateOutcome.CANNOT_TELL, reason="no wheel")
+            return GateSeen(GateOutcome.CANNOT_TELL, reason="no wheel")
         se = error / sqrt(question.patience)
         middle = levels[question.head] - levels[question.base] + random.normal(0, se)
         interval = RatioInterval(middle, middle - LOOKED_AT * se, middle + LOOKED_AT * se)
         found = gate_decides(interval, GateRule(question.tolerance, question.difference))
-        return Look(found.outcome, found.is_better, interval)
+        return GateSeen(found.outcome, found.is_better, interval)
 
     return carry_out
 
 
-def bisected(gate: Gate, count: int = SIXTEEN, worse: float = WORSE) -> tuple[Answer, list[Question]]:
+def bisected(gate: Gate, count: int = SIXTEEN, worse: float = WORSE) -> tuple[Decided, list[Question]]:
     """The answer, and what was asked for it."""
-    looks: list[Look] = []
+    looks: list[GateSeen] = []
     asked: list[Question] = []
     while isinstance(following := decide(count, worse, looks), Question):
         asked.append(following)
@@ -58,8 +66,8 @@ def test_the_culprit_is_found_in_four_steps_and_held_against_the_one_before_it(p
     found, asked = bisected(exact(steps((place, 0.1))))
     assert (found.finding, found.suspects, found.before) == (BisectFinding.CULPRIT, (place,), place - 1)
     purposes = Counter(one.purpose for one in asked)
-    assert (purposes[Purpose.ENDS], purposes[Purpose.NEIGHBOURS]) == (1, 1)
-    assert purposes[Purpose.STEP] <= 4
+    assert (purposes[GatePurpose.ENDS], purposes[GatePurpose.NEIGHBOURS]) == (1, 1)
+    assert purposes[GatePurpose.STEP] <= 4
     assert (asked[-1].base, asked[-1].head) == (place - 1, place)
     assert found.share == pytest.approx(1.0)
     assert all(one.base == 0 for one in asked[:-1]), "all are compared with the good one"
@@ -112,15 +120,15 @@ def test_good_or_bad_that_cannot_be_run_leave_nothing_to_bisect() -> None:
 def test_two_candidates_are_gated_twice() -> None:
     found, asked = bisected(exact(steps((1, 0.1), count=2)), count=2)
     assert (found.finding, found.suspects) == (BisectFinding.CULPRIT, (1,))
-    assert [one.purpose for one in asked] == [Purpose.ENDS, Purpose.NEIGHBOURS]
+    assert [one.purpose for one in asked] == [GatePurpose.ENDS, GatePurpose.NEIGHBOURS]
 
 
 def test_what_is_in_doubt_is_asked_once_more_with_a_longer_budget_and_then_cannot_be_told() -> None:
     true = exact(steps((5, 0.1)))
 
-    def blurred(question: Question) -> Look:
+    def blurred(question: Question) -> GateSeen:
         wide = RatioInterval(log(1.04), log(0.9), log(1.2))
-        return Look(GateOutcome.CANNOT_TELL, ratio=wide) if question.head == 7 else true(question)
+        return GateSeen(GateOutcome.CANNOT_TELL, ratio=wide) if question.head == 7 else true(question)
 
     found, asked = bisected(blurred)
     assert found.finding is BisectFinding.CANNOT_TELL
@@ -131,9 +139,9 @@ def test_what_is_in_doubt_is_asked_once_more_with_a_longer_budget_and_then_canno
 def test_a_gate_that_led_astray_is_carried_out_again_where_the_neighbours_do_not_differ() -> None:
     true = exact(steps((9, 0.1)))
 
-    def lies_once(question: Question) -> Look:
-        if question.head == 7 and question.purpose is Purpose.STEP and question.patience == 1:
-            return Look(GateOutcome.WORSE, ratio=RatioInterval(log(1.1), log(1.05), log(1.15)))
+    def lies_once(question: Question) -> GateSeen:
+        if question.head == 7 and question.purpose is GatePurpose.STEP and question.patience == 1:
+            return GateSeen(GateOutcome.WORSE, ratio=RatioInterval(log(1.1), log(1.05), log(1.15)))
         return true(question)
 
     found, _ = bisected(lies_once)
@@ -143,9 +151,9 @@ def test_a_gate_that_led_astray_is_carried_out_again_where_the_neighbours_do_not
 def test_a_first_gate_that_was_wrong_names_nobody() -> None:
     true = exact(steps())
 
-    def lies_once(question: Question) -> Look:
-        if question.purpose is Purpose.ENDS:
-            return Look(GateOutcome.WORSE, ratio=RatioInterval(log(1.1), log(1.05), log(1.15)))
+    def lies_once(question: Question) -> GateSeen:
+        if question.purpose is GatePurpose.ENDS:
+            return GateSeen(GateOutcome.WORSE, ratio=RatioInterval(log(1.1), log(1.05), log(1.15)))
         return true(question)
 
     found, asked = bisected(lies_once)
@@ -155,7 +163,7 @@ def test_a_first_gate_that_was_wrong_names_nobody() -> None:
 
 def test_the_same_answers_lead_to_the_same_question() -> None:
     gate = exact(steps((5, 0.1)))
-    looks: list[Look] = []
+    looks: list[GateSeen] = []
     while isinstance(following := decide(SIXTEEN, WORSE, looks), Question):
         assert following == decide(SIXTEEN, WORSE, looks)
         looks.append(gate(following))

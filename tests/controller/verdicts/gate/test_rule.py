@@ -7,7 +7,7 @@ import pytest
 
 from enginebench_controller.errors import ExitCode
 from enginebench_controller.stats.paired import RatioInterval, interval, sequential_interval, spread
-from enginebench_controller.verdicts.gate_rule import GateOutcome, GateRule, decide, exit_code, promised_difference
+from enginebench_controller.verdicts.gate.rule import GateOutcome, GateRule, decide, exit_code, promised_difference
 
 WORSE, PASSES, CANNOT_TELL = GateOutcome.WORSE, GateOutcome.PASSES, GateOutcome.CANNOT_TELL
 RULE = GateRule(tolerance=0.01, difference=0.03)

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from enginebench_controller.plan.bisect import BisectKind
 from enginebench_controller.plan.plan import GateMetric
-from enginebench_controller.verdicts.bisect import BisectFinding, Purpose
-from enginebench_controller.verdicts.bisect_answer import BisectAnswer, BisectGate, Ratio
-from enginebench_controller.verdicts.gate_rule import GateOutcome
+from enginebench_controller.verdicts.bisect.answer import BisectAnswer, BisectGate, Ratio
+from enginebench_controller.verdicts.bisect.decision import BisectFinding, GatePurpose
+from enginebench_controller.verdicts.gate.rule import GateOutcome
 
 _WHAT = {
     GateMetric.LATENCY: "slower",
@@ -58,7 +58,7 @@ def ratio_words(found: Ratio | None) -> str:
 def verdict_words(gate: BisectGate) -> str:
     """What a gate said, short."""
     if gate.outcome is None:
-        return "skipped" if gate.purpose is Purpose.STEP else "came to nothing"
+        return "skipped" if gate.purpose is GatePurpose.STEP else "came to nothing"
     return "better" if gate.better else _MARKS[gate.outcome]
 
 
@@ -66,7 +66,7 @@ def way_words(answer: BisectAnswer) -> str:
     """The candidates that were looked at in their order, each with what became of it: `1.20 good · 1.24 as good`."""
     told = {answer.good: "good", answer.bad: "bad"}
     for gate in answer.gates:
-        if gate.purpose is not Purpose.NEIGHBOURS and gate.head != answer.bad:
+        if gate.purpose is not GatePurpose.NEIGHBOURS and gate.head != answer.bad:
             told[gate.head] = verdict_words(gate)
     if answer.culprit is not None:
         told[answer.culprit] = "culprit"

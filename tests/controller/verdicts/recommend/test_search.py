@@ -12,8 +12,15 @@ sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from benchmarks.recommend_synthetic import CASES, mistakes, searched, space
 
-from enginebench_controller.verdicts.candidates import FRESH, Purpose, Reading, SearchTerms, Step, StepTaken
-from enginebench_controller.verdicts.search import Fate, Outcome, answer, least_budget_s, next_step
+from enginebench_controller.verdicts.recommend.candidates import (
+    FRESH,
+    Reading,
+    SearchTerms,
+    Step,
+    StepPurpose,
+    StepTaken,
+)
+from enginebench_controller.verdicts.recommend.search import Fate, Outcome, answer, least_budget_s, next_step
 
 POINTS = [
     {"engine": engine, "batch": batch, "cores": cores}
@@ -67,7 +74,7 @@ def best_within(limit):
 def test_the_best_that_holds_the_limit_is_found_and_confirmed_in_fresh_processes() -> None:
     taken, found = carried_out(limit=1.0)
     assert (found.outcome, found.best) == (Outcome.FOUND, best_within(1.0))
-    last = [one for one in taken if one.step.purpose is Purpose.CONFIRM]
+    last = [one for one in taken if one.step.purpose is StepPurpose.CONFIRM]
     assert sum(one.step.rounds for one in last if found.best in one.step.candidates) >= FRESH
     assert all(found.runner_up in one.step.candidates for one in last[:1]), "the next best is measured again, too"
     told = found.told[found.best]
@@ -90,7 +97,7 @@ def test_nothing_meets_it_names_the_nearest_that_was_measured_again() -> None:
     taken, found = carried_out(limit=-1.5)
     assert found.outcome is Outcome.NOTHING
     assert found.best == min(range(len(POINTS)), key=excess)
-    assert any(one.step.purpose is Purpose.CONFIRM and found.best in one.step.candidates for one in taken)
+    assert any(one.step.purpose is StepPurpose.CONFIRM and found.best in one.step.candidates for one in taken)
 
 
 def test_at_the_edge_it_cannot_tell_and_does_not_say_held() -> None:

@@ -3,8 +3,8 @@
 import json
 
 from enginebench_controller.plan.plan import make_plan
-from enginebench_controller.verdicts.recommended import read_recommendation, recommendation_document
-from enginebench_controller.verdicts.search import Fate, Outcome
+from enginebench_controller.verdicts.recommend.answer import read_recommendation, recommendation_document
+from enginebench_controller.verdicts.recommend.search import Fate, Outcome
 from invented_recommendations import carried_out, order, points
 
 

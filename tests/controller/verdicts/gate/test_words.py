@@ -2,7 +2,7 @@
 
 import pytest
 
-from enginebench_controller.verdicts.gate_words import able_words, whole_seconds
+from enginebench_controller.verdicts.gate.words import able_words, whole_seconds
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from enginebench_controller.plan.plan import BASE, GateMetric, parse_duration_ns
-from enginebench_controller.verdicts.gate_results import (
+from enginebench_controller.verdicts.gate.results import (
     GateResult,
     LayerShare,
     MetricResult,
@@ -11,7 +11,7 @@ from enginebench_controller.verdicts.gate_results import (
     budget_for,
     ratio_of_values,
 )
-from enginebench_controller.verdicts.gate_rule import MOST_PROMISED, GateOutcome
+from enginebench_controller.verdicts.gate.rule import MOST_PROMISED, GateOutcome
 
 UNKNOWN = "–"
 _ANYTHING = 1000.0

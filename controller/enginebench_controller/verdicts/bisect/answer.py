@@ -12,10 +12,17 @@ from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.plan.plan import BASE, HEAD, GateMetric
 from enginebench_controller.records import Benchmark, FailureKind, Search
 from enginebench_controller.stats.paired import RatioInterval
-from enginebench_controller.verdicts.bisect import Answer, BisectFinding, Look, Purpose, Question, decide
-from enginebench_controller.verdicts.gate_results import GateResult, LayerShare
-from enginebench_controller.verdicts.gate_rule import GateOutcome
-from enginebench_controller.verdicts.stored_gates import gate_of
+from enginebench_controller.verdicts.bisect.decision import (
+    BisectFinding,
+    Decided,
+    GatePurpose,
+    GateSeen,
+    Question,
+    decide,
+)
+from enginebench_controller.verdicts.gate.results import GateResult, LayerShare
+from enginebench_controller.verdicts.gate.rule import GateOutcome
+from enginebench_controller.verdicts.gate.stored import gate_of
 
 
 @dataclass(frozen=True)
@@ -23,7 +30,7 @@ class Asked:
     """One gate of a bisect: what it was to tell, what it said, and its result; none of what could not be installed."""
 
     question: Question
-    look: Look
+    look: GateSeen
     result: GateResult | None = None
 
 
@@ -36,7 +43,7 @@ class Replay:
     """
 
     asked: tuple[Asked, ...]
-    following: Question | Answer
+    following: Question | Decided
     broken: Mapping[str, str]
 
 
@@ -57,24 +64,24 @@ def replay(home: Home, search: Search, order: BisectOrder, known: dict[str, Gate
     asked: list[Asked] = []
     while True:
         following = decide(len(order.candidates), order.worse_share, [one.look for one in asked])
-        if isinstance(following, Answer):
+        if isinstance(following, Decided):
             return Replay(tuple(asked), following, broken)
         head, base = (search.skipped.get(order.candidates[one], "") for one in (following.head, following.base))
         if (result := stored.get(len(asked))) is not None:
             asked.append(Asked(following, look_of(result), result))
         elif head or base:
-            asked.append(Asked(following, Look(GateOutcome.CANNOT_TELL, reason=head, base_reason=base)))
+            asked.append(Asked(following, GateSeen(GateOutcome.CANNOT_TELL, reason=head, base_reason=base)))
         else:
             return Replay(tuple(asked), following, broken)
 
 
-def look_of(result: GateResult) -> Look:
+def look_of(result: GateResult) -> GateSeen:
     """What a gate says for a bisect."""
     failed = {role: one.failure.message for role, one in result.measurements.items() if one.failure is not None}
     base = next((message for role, message in failed.items() if role != HEAD), "")
     if failed:
-        return Look(GateOutcome.CANNOT_TELL, reason=failed.get(HEAD, ""), base_reason=base)
-    return Look(result.outcome, result.is_better, result.judged.decisive.ratio)
+        return GateSeen(GateOutcome.CANNOT_TELL, reason=failed.get(HEAD, ""), base_reason=base)
+    return GateSeen(result.outcome, result.is_better, result.judged.decisive.ratio)
 
 
 def _curable(search: Search, order: BisectOrder) -> frozenset[str]:
@@ -104,7 +111,7 @@ class BisectGate(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    purpose: Purpose
+    purpose: GatePurpose
     base: str
     head: str
     outcome: GateOutcome | None
@@ -158,7 +165,7 @@ class BisectAnswer(BaseModel):
 def answer_of(home: Home, search: Search, order: BisectOrder, done: Replay) -> BisectAnswer:
     """What is told of a bisect that has its answer."""
     found = done.following
-    assert isinstance(found, Answer)  # noqa: S101  # asked for by who calls
+    assert isinstance(found, Decided)  # noqa: S101  # asked for by who calls
     names = order.labels
     results = [one.result for one in done.asked if one.result is not None]
     last = results[-1] if results else None
@@ -213,7 +220,7 @@ def _gate(order: BisectOrder, asked: Asked) -> BisectGate:
 
 
 def _skipped(order: BisectOrder, asked: Sequence[Asked]) -> dict[str, str]:
-    told = [one for one in asked if one.look.reason and one.question.purpose is Purpose.STEP]
+    told = [one for one in asked if one.look.reason and one.question.purpose is GatePurpose.STEP]
     return {order.labels[one.question.head]: one.look.reason for one in told}
 
 

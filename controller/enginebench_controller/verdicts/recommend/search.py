@@ -17,16 +17,16 @@ from math import ceil
 import numpy as np
 
 from enginebench_controller.stats.response import Axes, spread_out
-from enginebench_controller.verdicts.candidates import (
+from enginebench_controller.verdicts.recommend.candidates import (
     FAR,
     FRESH,
     SURE,
     WORTH,
     Known,
     Limits,
-    Purpose,
     SearchTerms,
     Step,
+    StepPurpose,
     StepTaken,
     interval,
 )
@@ -54,7 +54,7 @@ class Fate(StrEnum):
 
 
 @dataclass(frozen=True)
-class Told:
+class CandidateTold:
     """What is said of a candidate: its cost ÷ that of the best, and each limited figure ÷ its limit, with intervals.
 
     `processes` is 0 of one that was never measured, whose figures are what its likes say.
@@ -78,13 +78,13 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True)
-class Answer:
+class SearchAnswer:
     """What is to be said. `best` is the nearest where nothing holds the limits; None where none could be measured."""
 
     outcome: Outcome
     best: int | None
     runner_up: int | None
-    told: tuple[Told, ...]
+    told: tuple[CandidateTold, ...]
     rounds: int
     slow_rounds: int
     noise: float
@@ -98,29 +98,29 @@ def least_budget_s(candidates: int, terms: SearchTerms) -> float:
     )
 
 
-def next_step(space: Sequence[Axes], terms: SearchTerms, taken: Sequence[StepTaken]) -> Step | Answer:
+def next_step(space: Sequence[Axes], terms: SearchTerms, taken: Sequence[StepTaken]) -> Step | SearchAnswer:
     """The next step, or the answer once there is no time for another, or none is needed."""
     known = Known(space, terms, taken)
     if not known.seen:
         gone = {place for one in taken for place in one.refused}
-        if taken and (len(gone) == len(space) or known.left_s < known.each_s(Purpose.LOOK)):
+        if taken and (len(gone) == len(space) or known.left_s < known.each_s(StepPurpose.LOOK)):
             return answer(space, terms, taken)
         return _first(space, terms, known, gone)
-    if not any(one.step.purpose is Purpose.CONFIRM for one in taken):
+    if not any(one.step.purpose is StepPurpose.CONFIRM for one in taken):
         spare_s = known.left_s - CONFIRM_SHARE * terms.budget_s
-        if race := _race(known, int(spare_s / known.each_s(Purpose.RACE))):
+        if race := _race(known, int(spare_s / known.each_s(StepPurpose.RACE))):
             return race
     return _confirm(known) or answer(space, terms, taken)
 
 
 def answer(
     space: Sequence[Axes], terms: SearchTerms, taken: Sequence[StepTaken], *, broken_off: bool = False
-) -> Answer:
+) -> SearchAnswer:
     """What is to be said after these steps; of a search that was `broken_off` the best so far, unconfirmed."""
     known = Known(space, terms, taken)
     if not known.seen:
-        told = tuple(Told(place, Fate.REFUSED, why=why) for place, why in sorted(known.refused.items()))
-        return Answer(Outcome.NOTHING, None, None, told, 0, 0, 0.0)
+        told = tuple(CandidateTold(place, Fate.REFUSED, why=why) for place, why in sorted(known.refused.items()))
+        return SearchAnswer(Outcome.NOTHING, None, None, told, 0, 0, 0.0)
     held = [one for one in known.measured if known.limits(one) is Limits.HELD]
     open_ = [one for one in known.measured if known.limits(one) is Limits.CANNOT_TELL]
     if held and not broken_off:
@@ -135,18 +135,18 @@ def answer(
     rivals = [one for one in (known.by_cost() or known.nearest()) if one != best]
     runner_up = next((one for one in rivals if known.fresh(one)), rivals[0] if rivals else None)
     told = tuple(_told(known, place, best, runner_up) for place in range(len(space)))
-    return Answer(outcome, best, runner_up, told, known.round_count, len(known.slow), known.cost.noise)
+    return SearchAnswer(outcome, best, runner_up, told, known.round_count, len(known.slow), known.cost.noise)
 
 
 def _first(space: Sequence[Axes], terms: SearchTerms, known: Known, gone: set[int]) -> Step:
     """A look at a few that tell most, of no more than half the time before the last stage."""
     places = [one for one in range(len(space)) if one not in gone]
-    affordable = int((known.left_s - CONFIRM_SHARE * terms.budget_s) / known.each_s(Purpose.LOOK))
+    affordable = int((known.left_s - CONFIRM_SHARE * terms.budget_s) / known.each_s(StepPurpose.LOOK))
     count = min(FIRST_LOOK, max(3, affordable // 2))
     given = [places.index(one) for one in terms.first if one in places]
     work = [terms.work[one] for one in places] if terms.work else []
     chosen = spread_out([space[one] for one in places], min(count, terms.together), given, work)
-    return Step(Purpose.LOOK, tuple(places[one] for one in chosen), 1, terms.look_s)
+    return Step(StepPurpose.LOOK, tuple(places[one] for one in chosen), 1, terms.look_s)
 
 
 def _race(known: Known, affordable: int) -> Step | None:
@@ -157,7 +157,7 @@ def _race(known: Known, affordable: int) -> Step | None:
     size = min(len(contenders), known.terms.together, max(4, ceil(affordable / 3)), affordable)
     rounds = max(1, min(MOST_ROUNDS, affordable // (2 * size)))
     unseen = sum(one not in known.measured for one in contenders[:size])
-    purpose = Purpose.LOOK if 2 * unseen > size else Purpose.RACE
+    purpose = StepPurpose.LOOK if 2 * unseen > size else StepPurpose.RACE
     return Step(purpose, tuple(contenders[:size]), 1 if unseen else rounds, known.terms.look_s)
 
 
@@ -166,14 +166,14 @@ def _confirm(known: Known) -> Step | None:
     places = _shortlist(known)
     if not places:
         return None
-    affordable = int(known.left_s / known.each_s(Purpose.CONFIRM) + 0.1)
+    affordable = int(known.left_s / known.each_s(StepPurpose.CONFIRM) + 0.1)
     lacking = max(max(0, FRESH - len(known.fresh(one))) for one in places)
     while len(places) > 1 and affordable < len(places) * max(lacking, 1):
         places = places[:-1]
     rounds = min(max(lacking, MOST_ROUNDS), affordable // len(places))
     if rounds < 1:
         return None
-    return Step(Purpose.CONFIRM, tuple(places), rounds, known.terms.confirm_s)
+    return Step(StepPurpose.CONFIRM, tuple(places), rounds, known.terms.confirm_s)
 
 
 def _shortlist(known: Known) -> list[int]:
@@ -195,9 +195,9 @@ def _shortlist(known: Known) -> list[int]:
     return list(dict.fromkeys([*wanted, *known.nearest()]))[:SHORTLIST] if wanted else []
 
 
-def _told(known: Known, place: int, best: int, runner_up: int | None) -> Told:
+def _told(known: Known, place: int, best: int, runner_up: int | None) -> CandidateTold:
     if place in known.refused:
-        return Told(place, Fate.REFUSED, why=known.refused[place])
+        return CandidateTold(place, Fate.REFUSED, why=known.refused[place])
     above, errors = known.cost.against(best)
     half = 1.96 * float(errors[place])
     ratio = _exponentials(float(above[place]), float(above[place]) - half, float(above[place]) + half)
@@ -209,7 +209,7 @@ def _told(known: Known, place: int, best: int, runner_up: int | None) -> Told:
         for number, one in enumerate(known.excess)
     )
     processes = sum(candidate == place for _, _, candidate, _ in known.seen)
-    return Told(place, _fate(known, place, best, runner_up), processes, ratio, of_limit)
+    return CandidateTold(place, _fate(known, place, best, runner_up), processes, ratio, of_limit)
 
 
 def _fate(known: Known, place: int, best: int, runner_up: int | None) -> Fate:

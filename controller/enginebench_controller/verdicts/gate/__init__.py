@@ -1,0 +1,1 @@
+"""Gates: whether head is worse than base, as a pure rule, of stored measurements, and in words."""

@@ -1,0 +1,1 @@
+"""Recommendations: what to measure next of many configurations, as a pure policy, and which is named."""
