@@ -1,7 +1,7 @@
 """How often a bisect names the right version, and how often a wrong one.
 
     python -m benchmarks.bisects [--bisects 120]    over recorded process pairs, drawn anew
-    python -m benchmarks.bisects --live N           wheels of an engine whose work is known, end to end
+    python -m benchmarks.bisects --live N           wheels of an engine whose work is known, until N are kept
 
 Sixteen versions, of which one has become slower, or two by 4 % each, or none. The decision is the bisect's own and the
 gates are the gate's own rule, on recorded pairs of equal things whose times are made longer by what is planted
@@ -28,7 +28,7 @@ import numpy as np
 
 from benchmarks.markdown import fill, markdown_table
 from benchmarks.planted_wheels import layered_model, make_wheels
-from benchmarks.verdict_recordings import EQUAL, FOLDER, by_series, read
+from benchmarks.verdict_recordings import EQUAL, FOLDER, add_line, by_series, kept_lines, read
 from benchmarks.verdict_replay import Observed, Share, observe, orders
 from enginebench_controller.stats.paired import sequential_interval, spread
 from enginebench_controller.verdicts.bisect.decision import BisectFinding, Decided, GateSeen, Question, decide
@@ -38,6 +38,8 @@ from enginebench_controller.verdicts.gate.rule import decide as gate_decides
 
 PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "bisect.md"
 VERSIONS = 16
+KEPT = Path(__file__).parent / "recordings" / "bisect"
+LIVE_FILE = "live.jsonl"
 WORSE = 0.05
 FEWEST = 3
 LAYER = 2
@@ -68,16 +70,13 @@ def main() -> None:
     """Replay, or measure, and tell."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--bisects", type=int, default=120, metavar="N", help="bisects, half with nothing changed")
-    parser.add_argument("--live", type=int, metavar="N", help="measure so many, end to end")
-    parser.add_argument("--skip", type=int, default=0, metavar="N", help="with --live: leave out the first so many")
+    parser.add_argument("--live", type=int, metavar="N", help="measure, end to end, until so many are kept")
     parser.add_argument("--budget", default="2m", metavar="TIME", help="with --live: of each gate")
     parser.add_argument("--fill", action="store_true", help="put the table into docs/evidence/bisect.md")
     arguments = parser.parse_args()
-    part, text = (
-        ("live", live(arguments.skip, arguments.live, arguments.budget))
-        if arguments.live
-        else ("recorded", table(arguments.bisects))
-    )
+    if arguments.live:
+        live(KEPT, arguments.live, arguments.budget)
+    part, text = ("live", live_table(KEPT)) if arguments.live else ("recorded", table(arguments.bisects))
     print(text)
     if arguments.fill:
         fill(PAGE, part, text)
@@ -166,39 +165,91 @@ def _row(found: Sequence[Replayed]) -> list[str]:
     return [*shares, f"{median(one.gates for one in found):.0f}", f"{median(one.seconds for one in found) / 60:.1f}"]
 
 
-def live(first: int, count: int, budget: str) -> str:
-    """Bisect so many sets of wheels with the cases in turn: what was named, and the layer that explains it."""
-    rows = []
-    for number in range(first, first + count):
-        case = LIVE[number % len(LIVE)]
-        with tempfile.TemporaryDirectory() as folder:
-            rows.append(_live_row(case, Path(folder), budget, number))
-        print(rows[-1], file=sys.stderr, flush=True)
-    headings = ["planted", "at", "named", "right", "layer first", "ratio of the step", "gates", "minutes"]
-    return markdown_table(headings, rows)
+@dataclass(frozen=True)
+class LiveBisect:
+    """One bisect end to end: what was planted where, what was named, and the layer that came first.
+
+    `load` is how many processes wanted a processor before it began; `ratio` is that of the step, with its ends.
+    """
+
+    planted: str
+    at: str
+    named: str
+    right: bool
+    layer_first: bool
+    ratio: tuple[float, float, float | None] | None
+    gates: int
+    minutes: float
+    load: float | None
 
 
-def _live_row(case: Case, folder: Path, budget: str, seed: int) -> list[str]:
+def live(folder: Path, count: int, budget: str) -> None:
+    """Bisect sets of wheels, of the case that there are fewest of, until so many are kept."""
+    while len(done := kept_lines(folder / LIVE_FILE)) < count:
+        counts = Counter(one["planted"] for one in done)
+        with tempfile.TemporaryDirectory() as place:
+            one = _live(min(LIVE, key=lambda case: counts[case.name]), Path(place), budget, len(done))
+        add_line(folder / LIVE_FILE, one)
+        print(f"{len(done) + 1} of {count}: {one}", file=sys.stderr, flush=True)
+
+
+def live_table(folder: Path) -> str:
+    """What all live bisects come to, and a row each."""
+    found = [LiveBisect(**line) for line in kept_lines(folder / LIVE_FILE)]
+    rows = [
+        [
+            one.planted,
+            one.at,
+            one.named,
+            "yes" if one.right else "no",
+            "yes" if one.layer_first else "no",
+            "–" if one.ratio is None else f"{one.ratio[0]:.3f} ({one.ratio[1]:.3f}–{one.ratio[2] or float('inf'):.3f})",
+            str(one.gates),
+            f"{one.minutes:.1f}",
+            "–" if one.load is None else f"{one.load:.1f}",
+        ]
+        for one in found
+    ]
+    headings = (
+        "planted",
+        "at",
+        "named",
+        "right",
+        "layer first",
+        "ratio of the step",
+        "gates",
+        "minutes",
+        "load before",
+    )
+    shares = [
+        str(Share(sum(values), len(found))) for values in zip(*((o.right, o.layer_first) for o in found), strict=True)
+    ]
+    return f"Of {len(found)}, the right one was named: {shares[0]}; its layer came first: {shares[1]}.\n\n" + (
+        markdown_table(headings, rows)
+    )
+
+
+def _live(case: Case, folder: Path, budget: str, seed: int) -> LiveBisect:
     places = case.places(np.random.default_rng(seed))
     steps, broken = places[: case.steps], places[case.steps :]
     versions = make_wheels(folder / "wheels", dict.fromkeys(steps, case.share), broken=broken, layer=LAYER)
     model = layered_model(folder / "layered.onnx")
     ends = ("--good", versions[0], "--bad", versions[-1], "--wheels", folder / "wheels")
-    begun = time.monotonic()
+    begun, load = time.monotonic(), os.getloadavg()[0]
     told = _cli(folder / "home", "bisect", model, "--engine", "planted", *ends, "--cores", 1, "--budget", budget)
     suspects = [versions.index(one) for one in told["suspects"]] if told["finding"] in NAMED else []
-    layer = told["layers"][0]["name"] if told["layers"] else "–"
     step = told["step"]
-    return [
-        case.name,
-        ", ".join(versions[one] for one in steps),
-        ", ".join(versions[one] for one in suspects) or told["finding"],
-        "yes" if set(suspects) & set(steps) else "no",
-        "yes" if layer == f"layer_{LAYER}" else layer,
-        "–" if step is None else f"{step['ratio']:.3f} ({step['low']:.3f}–{step['high'] or float('inf'):.3f})",
-        str(len(told["gates"])),
-        f"{(time.monotonic() - begun) / 60:.1f}",
-    ]
+    return LiveBisect(
+        planted=case.name,
+        at=", ".join(versions[one] for one in steps),
+        named=", ".join(versions[one] for one in suspects) or told["finding"],
+        right=bool(set(suspects) & set(steps)),
+        layer_first=bool(told["layers"]) and told["layers"][0]["name"] == f"layer_{LAYER}",
+        ratio=None if step is None else (step["ratio"], step["low"], step["high"]),
+        gates=len(told["gates"]),
+        minutes=round((time.monotonic() - begun) / 60, 1),
+        load=round(load, 1),
+    )
 
 
 def _cli(home: Path, *arguments: object) -> Mapping[str, Any]:
