@@ -4,9 +4,10 @@
     python -m benchmarks.recommendations [--draws 25]      search over the recorded processes, drawn anew
     python -m benchmarks.recommendations --live N [--noisy]  search for real, and hold the winner against the best
 
-The search is `verdicts.recommend.search.next_step` itself. In a replay a round of processes is drawn from one visit of
-the table, for all that take part, and the blocks of each process with replacement; it is charged the seconds that they
-took. A search has a fifth of the seconds of an exhaustive one, which gives every point five processes, as the last
+The search is `verdicts.recommend.search.next_step` itself. In a replay the processes of a round are drawn from those of
+their points, their blocks with replacement until there is as much as the search wants, and for all of the round one
+mood of the machine, as the groups of the table found it; it is charged the seconds of that, and of the starts. A search
+has a fifth of the seconds of an exhaustive one, which gives every point five processes, as the last
 stage of a search does; so has the rival that measures points drawn at random. Tables go into docs/evidence/recommend.md
 with --fill.
 """
@@ -43,10 +44,19 @@ from benchmarks.recommend_tables import (
 )
 from benchmarks.verdict_recorder import neighbour
 from benchmarks.verdict_recordings import add_line, kept_lines
-from enginebench_controller.plan.points import samples_of_limit
+from enginebench_controller.plan.points import LOOK_ITERATIONS, samples_of_limit
 from enginebench_controller.plan.recommend import Goal, LatencyLimit
 from enginebench_controller.records import Measurement
-from enginebench_controller.verdicts.recommend.candidates import FRESH, Reading, SearchTerms, Step, StepTaken, interval
+from enginebench_controller.runs.recommending import CONFIRM_S, LONGEST_CONFIRM_S, LOOK_S
+from enginebench_controller.verdicts.recommend.candidates import (
+    FRESH,
+    Reading,
+    SearchTerms,
+    Step,
+    StepPurpose,
+    StepTaken,
+    interval,
+)
 from enginebench_controller.verdicts.recommend.search import Outcome, next_step
 from enginebench_controller.verdicts.recommend.steps import figures_of, percentile_ns, reading_of
 
@@ -54,7 +64,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "recommend.md"
 LIVE = "live.jsonl"
 SHARE = 0.2
 """Of an exhaustive search's time that a search has."""
-CONFIRM_S, LOOK_S = 1.0, 0.5
+FEWEST_BLOCKS = 3
 TOO_MUCH = log(1.03)
 BEST = 3
 CHECK_ROUNDS = 6
@@ -83,51 +93,79 @@ CASES = (
 
 
 class Known:
-    """A table as a search asks it: the processes of each point by visit, and what is true of them on average."""
+    """A table as a search asks it: what is true of each point, and what its processes and the machine add to that.
+
+    Groups were measured at different times, and the machine was in another mood in each: what a group has in common is
+    taken out, and put back for all that take part in a round that is drawn.
+    """
 
     def __init__(self, table: Table, wanted: Wanted) -> None:
         self.table, self.wanted = table, wanted
-        self._seen = {(group.visit, one.point): one for group in table.groups for one in group.processes}
         self.places = [place for place in range(len(table.points)) if place not in table.refused]
         self.axes = [table.points[place].axes for place in self.places]
+        number = {place: one for one, place in enumerate(self.places)}
+        self._seen: list[list[tuple[int, TableProcess]]] = [[] for _ in self.places]
+        for group, found in enumerate(table.groups):
+            for process in found.processes:
+                if process.point in number:
+                    self._seen[number[process.point]].append((group, process))
 
     @cached_property
     def starts_s(self) -> float:
         """What a process takes beside what is timed in it."""
-        timed = sum(_timed_s(one) for one in self._seen.values())
-        return (sum(one.seconds for one in self.table.groups) - timed) / len(self._seen)
+        timed = [_timed_s(process) for group in self.table.groups for process in group.processes]
+        return (sum(one.seconds for one in self.table.groups) - sum(timed)) / len(timed)
 
     def seconds(self, place: int, process_s: float) -> float:
         """What a process of a point takes, of which so much is to be timed; slow ones take longer."""
-        longest = [_timed_s(self._seen[visit, self.places[place]]) for visit in self.visits]
-        return self.starts_s + max(process_s, float(np.mean(longest)) if max(longest) > 1.5 * process_s else 0.0)
+        blocks_s = [duration / 1e6 for _, process in self._seen[place] for duration, _ in process.blocks_us]
+        return self.starts_s + max(process_s, FEWEST_BLOCKS * float(np.mean(blocks_s)))
 
-    @property
-    def visits(self) -> Sequence[int]:
-        """The numbers of the visits."""
-        return sorted({visit for visit, _ in self._seen})
+    @cached_property
+    def _fit(self) -> tuple[np.ndarray, np.ndarray]:
+        """What points and groups add up to, for cost and p95: arrays of shape (points, 2) and (groups, 2)."""
+        rows = [(place, group, one) for place, found in enumerate(self._seen) for group, one in found]
+        points, groups = len(self.places), len(self.table.groups)
+        design = np.zeros((len(rows) + 1, points + groups))
+        for row, (place, group, _) in enumerate(rows):
+            design[row, [place, points + group]] = 1.0
+        design[-1, points:] = 1.0  # groups add nothing on average
+        values = np.array([*(self._figures(place, one, range(len(one.blocks_us))) for place, _, one in rows), (0, 0)])
+        found = np.linalg.lstsq(design, values, rcond=None)[0]
+        return found[:points], found[points:]
 
-    def drawn(self, place: int, visit: int, generator: np.random.Generator | None) -> tuple[float, float, float]:
-        """Cost, p95 and memory of a process, as logarithms; of all its blocks where nothing is drawn."""
-        process = self._seen[visit, self.places[place]]
-        count = len(process.blocks_us)
-        blocks = range(count) if generator is None else generator.integers(count, size=count).tolist()
+    def _figures(self, place: int, process: TableProcess, blocks: Sequence[int]) -> tuple[float, float]:
+        """Cost and p95 over some blocks of a process, as logarithms."""
         latencies = process.latencies_us(blocks)
-        memory = log(process.peak_rss_bytes or 1)
         cost = {
             Goal.THROUGHPUT: lambda: -log(process.items_per_s(float(self.axes[place]["batch"]), blocks)),
             Goal.LATENCY: lambda: log(float(np.median(latencies))),
-            Goal.MEMORY: lambda: memory,
+            Goal.MEMORY: lambda: log(process.peak_rss_bytes or 1),
         }[self.wanted.goal]()
-        return cost, log(percentile_ns(latencies.tolist(), P95)), memory
+        return cost, log(percentile_ns(latencies.tolist(), P95))
 
-    @cached_property
+    def drawn(
+        self, place: int, mood: int, generator: np.random.Generator, process_s: float, fewest: int
+    ) -> tuple[float, float, float]:
+        """Cost and p95 of a process drawn anew, as logarithms, with that group's mood of the machine; and its seconds.
+
+        Blocks are drawn until so many seconds are timed, and so many inferences.
+        """
+        group, process = self._seen[place][generator.integers(len(self._seen[place]))]
+        blocks: list[int] = []
+        seconds, inferences = 0.0, 0
+        while len(blocks) < FEWEST_BLOCKS or seconds < process_s or inferences < fewest:
+            blocks.append(int(generator.integers(len(process.blocks_us))))
+            duration, latencies = process.blocks_us[blocks[-1]]
+            seconds, inferences = seconds + duration / 1e6, inferences + len(latencies)
+        cost, p95 = self._figures(place, process, blocks)
+        of_cost, of_p95 = self._fit[1][mood] - self._fit[1][group]
+        return cost + of_cost, p95 + of_p95, self.starts_s + seconds
+
+    @property
     def truth(self) -> tuple[np.ndarray, np.ndarray]:
-        """The mean cost of each point, and its mean p95, as logarithms: arrays of shape (n,)."""
-        found = np.array(
-            [[self.drawn(place, one, None)[:2] for one in self.visits] for place in range(len(self.places))]
-        )
-        return found[..., 0].mean(axis=1), found[..., 1].mean(axis=1)
+        """The cost of each point, and its p95, as logarithms, in the machine's mean mood: arrays of shape (n,)."""
+        return self._fit[0][:, 0], self._fit[0][:, 1]
 
     @cached_property
     def limit_us(self) -> float | None:
@@ -141,9 +179,20 @@ class Known:
         """The points that hold the limit."""
         return [one for one, p95 in enumerate(self.truth[1]) if self.limit_us is None or p95 <= self.limit_us]
 
+    @property
+    def samples(self) -> int:
+        """So many inferences a process of the last stage needs, see `samples_of_limit`."""
+        return LOOK_ITERATIONS if self.limit_us is None else samples_of_limit(LatencyLimit(P95, 1.0))
+
+    @property
+    def confirm_s(self) -> float:
+        """How long a process of the last stage is timed, as in `runs.recommending`."""
+        needed_s = 0.0 if self.limit_us is None else 1.2 * self.samples * exp(self.limit_us) / 1e6
+        return min(LONGEST_CONFIRM_S, max(CONFIRM_S, needed_s))
+
     def exhaustive_s(self) -> float:
         """The seconds of an exhaustive search."""
-        return FRESH * sum(self.seconds(place, CONFIRM_S) for place in range(len(self.places)))
+        return FRESH * sum(self.seconds(place, self.confirm_s) for place in range(len(self.places)))
 
 
 def _timed_s(process: TableProcess) -> float:
@@ -161,18 +210,19 @@ class Drawing:
     def take(self, step: Step) -> StepTaken:
         """Carry out a step."""
         begin_s = self.now_s
-        rounds = tuple(self.round(step.candidates, step.process_s) for _ in range(step.rounds))
+        fewest = self.known.samples if step.purpose is StepPurpose.CONFIRM else LOOK_ITERATIONS
+        rounds = tuple(self.round(step.candidates, step.process_s, fewest) for _ in range(step.rounds))
         return StepTaken(step, rounds, {}, self.now_s - begin_s)
 
-    def round(self, candidates: Sequence[int], process_s: float) -> dict[int, Reading]:
-        """A process of each, all from one visit."""
-        visit = int(self.generator.choice(self.known.visits))
+    def round(self, candidates: Sequence[int], process_s: float, fewest: int) -> dict[int, Reading]:
+        """A process of each, all in one mood of the machine."""
+        mood = int(self.generator.integers(len(self.known.table.groups)))
         limit = self.known.limit_us
         found = {}
         for one in candidates:
-            cost, p95, _ = self.known.drawn(one, visit, self.generator)
+            cost, p95, seconds = self.known.drawn(one, mood, self.generator, process_s, fewest)
             found[one] = Reading(cost, () if limit is None else (p95 - limit,))
-            self.now_s += self.known.seconds(one, process_s)
+            self.now_s += seconds
         return found
 
 
@@ -185,7 +235,7 @@ def searched(known: Known, seed: int) -> tuple[Outcome, int | None, float]:
         limits=0 if known.limit_us is None else 1,
         start_s=known.starts_s,
         look_s=LOOK_S,
-        confirm_s=CONFIRM_S,
+        confirm_s=known.confirm_s,
         first=tuple(place for place, one in enumerate(known.places) if points[one].is_default),
         work=tuple(1 + float(one["batch"]) / float(one["cores"]) / 2 for one in known.axes),
     )
@@ -206,7 +256,7 @@ def at_random(known: Known, seed: int) -> int | None:
         if seen and needed_s > left_s:
             break
         left_s -= needed_s
-        seen[place] = [machine.round([place], CONFIRM_S)[place] for _ in range(FRESH)]
+        seen[place] = [machine.round([place], CONFIRM_S, known.samples)[place] for _ in range(FRESH)]
     able = [one for one, found in seen.items() if known.limit_us is None or _holds([r.excess[0] for r in found])]
     return min(able, key=lambda one: float(np.mean([r.cost for r in seen[one]])), default=None)
 

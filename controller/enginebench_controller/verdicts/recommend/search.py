@@ -130,10 +130,10 @@ def answer(
         best = known.cheapest(held) if held else known.promising()[0]
     else:
         best = known.nearest()[0]
-        is_sure = len(known.fresh(best)) >= FRESH or known.least_excess(best) > FAR
+        is_sure = len(known.telling(best)) >= FRESH or known.least_excess(best) > FAR
         outcome = Outcome.UNCONFIRMED if broken_off else Outcome.NOTHING if is_sure else Outcome.CANNOT_TELL
     rivals = [one for one in (known.by_cost() or known.nearest()) if one != best]
-    runner_up = next((one for one in rivals if known.fresh(one)), rivals[0] if rivals else None)
+    runner_up = next((one for one in rivals if known.telling(one)), rivals[0] if rivals else None)
     told = tuple(_told(known, place, best, runner_up) for place in range(len(space)))
     return SearchAnswer(outcome, best, runner_up, told, known.round_count, len(known.slow), known.cost.noise)
 
@@ -167,7 +167,7 @@ def _confirm(known: Known) -> Step | None:
     if not places:
         return None
     affordable = int(known.left_s / known.each_s(StepPurpose.CONFIRM) + 0.1)
-    lacking = max(max(0, FRESH - len(known.fresh(one))) for one in places)
+    lacking = max(max(0, FRESH - len(known.telling(one))) for one in places)
     while len(places) > 1 and affordable < len(places) * max(lacking, 1):
         places = places[:-1]
     rounds = min(max(lacking, MOST_ROUNDS), affordable // len(places))
@@ -184,11 +184,11 @@ def _shortlist(known: Known) -> list[int]:
     leader, doubted = known.leader(), known.doubted()
     if leader is None and not known.contenders():
         nearest = known.nearest()[:SHORTLIST]
-        return nearest if doubted or not nearest or len(known.fresh(nearest[0])) < FRESH else []
+        return nearest if doubted or not nearest or len(known.telling(nearest[0])) < FRESH else []
     safest = max(known.measured, key=lambda one: (known.chance[one], -known.cost.middle[one]))
     sure = known.safe()
     wanted = [*known.promising()[:2], safest if sure is None else sure, *known.by_cost()[:2]]
-    is_held = leader is not None and len(known.fresh(leader)) >= FRESH and known.limits(leader) is Limits.HELD
+    is_held = leader is not None and len(known.telling(leader)) >= FRESH and known.limits(leader) is Limits.HELD
     if is_held and len(known.contenders()) < 2:
         wanted = [wanted[0], *doubted] if doubted else []
     # Of a round with a single process nobody knows whether the machine was slower or the process.
@@ -201,7 +201,7 @@ def _told(known: Known, place: int, best: int, runner_up: int | None) -> Candida
     above, errors = known.cost.against(best)
     half = 1.96 * float(errors[place])
     ratio = _exponentials(float(above[place]), float(above[place]) - half, float(above[place]) + half)
-    fresh = known.fresh(place)
+    fresh = known.telling(place)
     of_limit = tuple(
         _exponentials(*interval([reading.excess[number] for reading in fresh]))
         if len(fresh) >= FRESH

@@ -170,3 +170,20 @@ def test_in_noise_and_spells_it_is_right_nearly_always(case) -> None:
         found.append(mistakes(place, searched(place, seed)[0]))
     for kind in ("worse", "breaks", "nothing"):
         assert sum(one[kind] for one in found) <= 2, kind
+
+
+def test_a_limit_that_is_held_while_the_machine_is_slower_is_held():
+    """Of seven fresh processes three found the machine slower by a quarter, and still took half of the limit."""
+    space = [{"engine": "a", "batch": 1.0}, {"engine": "b", "batch": 1.0}]
+    moods = (0.0, 0.25, 0.0, 0.25, 0.0, 0.25, 0.0)
+    rounds = tuple(
+        {0: Reading(mood + wobble, (log(0.5) + mood + wobble,)), 1: Reading(1.0 + mood, (0.5 + mood,))}
+        for number, mood in enumerate(moods)
+        for wobble in [luck(0, number)]
+    )
+    taken = [StepTaken(Step(StepPurpose.CONFIRM, (0, 1), len(moods), 1.0), rounds, {}, 240.0)]
+    found = answer(space, TERMS, taken)
+    assert found.slow_rounds == 3
+    assert found.outcome is Outcome.FOUND
+    assert found.best == 0
+    assert found.told[0].of_limit[0][2] < 1
