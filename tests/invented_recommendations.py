@@ -1,5 +1,6 @@
 """A search for a configuration whose figures are made up, through the policy itself. Nothing here was measured."""
 
+from dataclasses import replace
 from math import exp
 
 import numpy as np
@@ -32,8 +33,11 @@ def points(asked):
     return space(asked, TARGET, _bind, ("net",))
 
 
-def carried_out(asked, *, noise=0.02, refused=(), most_steps=99):
-    """What a search comes to whose processes take what `figures` says, with a little luck; the points with it."""
+def carried_out(asked, *, noise=0.02, refused=(), most_steps=99, differences=None):
+    """What a search comes to whose processes take what `figures` says, with a little luck; the points with it.
+
+    `differences` says by how much the outputs of a point differ from those of the model as given.
+    """
     found = points(asked)
     first = tuple(place for place, one in enumerate(found.points) if one.is_default)
     terms = SearchTerms(asked.budget_s, limits=len(tuple(limit_words(asked))), start_s=1.0, first=first)
@@ -41,7 +45,9 @@ def carried_out(asked, *, noise=0.02, refused=(), most_steps=99):
     generator = np.random.default_rng(3)
     told = next_step([one.axes for one in found.points], terms, [])
     while isinstance(told, Step) and len(steps) < most_steps:
-        steps.append(_step(asked, found, told, generator, noise, refused, len(steps)))
+        step = _step(asked, found, told, generator, noise, refused, len(steps))
+        seen = {place: differences(found.points[place]) for place in told.candidates} if differences else {}
+        steps.append(replace(step, differences={place: one for place, one in seen.items() if one is not None}))
         told = next_step([one.axes for one in found.points], terms, [one.taken for one in steps])
     if isinstance(told, Step):
         axes = [one.axes for one in found.points]

@@ -97,10 +97,32 @@ def test_one_whose_outputs_are_wrong_is_no_answer(here: Bench, model: Path) -> N
     assert wrong["sentence"].startswith("nothing could be measured: its outputs are wrong")
 
 
+def test_a_version_whose_outputs_are_too_far_off_is_refused_with_the_figure(tmp_path: Path) -> None:
+    bench = Bench.of_engines(tmp_path / "home", "onnxruntime")
+    bench.cli("models", "quantize", "zoo:squeezenet", "--samples", "4")
+    small = ("--fix", "batch=1", "--fix", "cores=1", "--fix", "load=sync", "--budget", "60s", "--versions")
+    asked = ("recommend", "zoo:squeezenet", *small, "--engine", "onnxruntime")
+
+    found = bench.json(*asked, "--max-output-difference", "0.0001%")
+    fates = {one["output_difference"] is None: one for one in found["tried"]}
+    assert fates[False]["fate"] == "refused"
+    assert re.match(
+        r"its outputs are [\d.]+ % off those of the model as given; 0.0001 % is allowed", fates[False]["why"]
+    )
+    assert found["tried"][found["best"]]["output_difference"] is None
+
+    told = bench.json(*asked)
+    (label,) = [one["output_difference"] for one in told["tried"] if one["output_difference"] is not None]
+    assert 1e-6 < label < 0.2
+    assert {one["fate"] for one in told["tried"]} == {"best", "runner_up"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("--max-latency", "p95<20"), "has no unit: write p95<20ms"),
+        (("--max-memory", "500"), "has no unit: write 500MB"),
+        (("--max-output-difference", "1"), "has no unit: write 1%"),
         (("--budget", "3s"), r"is too short to tell anything of 3 points: .* give \d+s or more"),
         (("--maximize", "throughput", "--minimize", "latency"), "give --maximize or --minimize, not both"),
         (("--fix", "precision=bf16"), "there is nothing to choose from"),

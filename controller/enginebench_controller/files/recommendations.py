@@ -21,6 +21,7 @@ from enginebench_controller.verdicts.recommend.answer import (
     recommendation_document,
 )
 from enginebench_controller.verdicts.recommend.search import Fate
+from enginebench_controller.verdicts.recommend.steps import share_words
 from enginebench_controller.verdicts.words import UNKNOWN
 
 FATES = {
@@ -68,7 +69,7 @@ def recommendation_markdown(search: Search, found: Recommendation) -> str:
             table(("configuration", "latency ms", "items/s"), [list(_front_row(one)) for one in front], (1, 2))
         )
     rows = [list(tried_row(found, one)) for one in in_order(found)]
-    parts += folded(f"All {len(found.tried)} points", [table(TRIED, rows, numbers=(1, 2, 3, 4))])
+    parts += folded(f"All {len(found.tried)} points", [table(TRIED, rows, numbers=(1, 2, 3, 4, 6))])
     goal = {"throughput": "the most items a second", "latency": "the least latency", "memory": "the least memory"}
     limits = f" with {' and '.join(found.limits)}" if found.limits else ""
     parts.append(
@@ -78,7 +79,16 @@ def recommendation_markdown(search: Search, found: Recommendation) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-TRIED = ("configuration", "items/s", "latency ms", "peak MB", "× as good is the best", "processes", "")
+TRIED = (
+    "configuration",
+    "items/s",
+    "latency ms",
+    "peak MB",
+    "× as good is the best",
+    "processes",
+    "outputs differ",
+    "",
+)
 """The headings over `tried_row`."""
 
 
@@ -90,7 +100,13 @@ def tried_row(found: Recommendation, one: TriedPoint) -> Iterator[str]:
     yield UNKNOWN if one.peak_rss_bytes is None else f"{one.peak_rss_bytes / 1e6:.0f}"
     yield times_words(one.ratio)
     yield str(one.processes)
+    yield difference_words(one)
     yield FATES[one.fate] + (f": {one.why}" if one.why else "")
+
+
+def difference_words(one: TriedPoint) -> str:
+    """How far its outputs are from those of the model as given."""
+    return UNKNOWN if one.output_difference is None else share_words(one.output_difference)
 
 
 def in_order(found: Recommendation) -> list[TriedPoint]:

@@ -17,7 +17,7 @@ from enginebench_controller.models.inputs.binding import given_shapes
 from enginebench_controller.plan.binding import Binder
 from enginebench_controller.plan.expand import Expansion
 from enginebench_controller.plan.plan import SearchStep
-from enginebench_controller.plan.points import Point, Space, samples_of_limit, space, step_plan, together
+from enginebench_controller.plan.points import Point, Space, compared, samples_of_limit, space, step_plan, together
 from enginebench_controller.plan.recommend import RecommendOrder, common_plan, make_order
 from enginebench_controller.records import Benchmark, Search, SearchKind, TargetSnapshot
 from enginebench_controller.records.model import families
@@ -244,7 +244,7 @@ def _ground(
     home: Home, order: RecommendOrder, target: TargetSnapshot, binder: Binder, models: Sequence[str]
 ) -> _Ground:
     """Raises `InputError` for an empty space, a limit that nothing can hold, and a budget that tells nothing."""
-    points = space(order, target, binder, models)
+    points = space(order, target, binder, models, (*home.store.models(), *binder.versions))
     _check_limit(home, order, target, points)
     limit = order.latency_limit
     needed_s = 0.0 if limit is None else 1.2 * samples_of_limit(limit) * limit.limit_ns / 1e9
@@ -256,6 +256,7 @@ def _ground(
         confirm_s=min(LONGEST_CONFIRM_S, max(CONFIRM_S, needed_s)),
         first=tuple(place for place, one in enumerate(points.points) if one.is_default),
         work=tuple(_work(one) for one in points.points),
+        compared=compared(points.points),
     )
     least_s = least_budget_s(len(points.points), terms)
     if terms.budget_s < least_s:

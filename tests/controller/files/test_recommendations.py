@@ -26,6 +26,16 @@ def test_markdown_begins_with_the_answer_and_the_command_and_folds_what_was_trie
     assert text.count("| openvino, batch") + text.count("| torch, batch") >= len(found.tried)
 
 
+def test_markdown_labels_how_far_outputs_are() -> None:
+    asked = order()
+    found = carried_out(asked, differences=lambda one: 0.0081 if one.case.engine.name == "torch" else None)
+    text = recommendation_markdown(search(asked), found)
+    assert "| outputs differ |" in text
+    assert all(
+        "| 0.81 % |" in line for line in text.splitlines() if line.startswith("| torch, ") and line.count("|") > 6
+    )
+
+
 def test_the_plan_is_a_file_that_run_takes(tmp_path) -> None:
     found = carried_out(order())
     path = tmp_path / "plan.toml"

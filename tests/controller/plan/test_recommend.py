@@ -14,6 +14,7 @@ from enginebench_controller.plan.recommend import (
     parse_axes,
     parse_latency_limit,
     parse_memory,
+    parse_output_difference,
 )
 
 
@@ -55,6 +56,14 @@ def test_memory_has_a_unit() -> None:
         parse_memory("much")
 
 
+def test_an_output_difference_is_a_share() -> None:
+    assert parse_output_difference("0.5%") == pytest.approx(0.005)
+    with pytest.raises(InputError, match=re.escape("--max-output-difference '1' has no unit: write 1%")):
+        parse_output_difference("1")
+    with pytest.raises(InputError, match="is no share"):
+        parse_output_difference("little")
+
+
 def test_axes_are_fixed_or_narrowed() -> None:
     assert parse_axes(["cores=2"], ["batch=1,4"]) == {"cores": ("2",), "batch": ("1", "4")}
 
@@ -86,6 +95,7 @@ def test_an_order_survives_being_kept_as_json() -> None:
     [
         ({"budget": "soon"}, "--budget: 'soon' is not a duration"),
         ({"max_latency": "p95<20"}, "has no unit"),
+        ({"max_output_difference": "1"}, "has no unit: write 1%"),
         ({"leave_cores": -1}, "--leave-cores: -1 is not a number of at least 0"),
     ],
 )

@@ -20,6 +20,7 @@ from enginebench_controller.files.new_file import new_file
 from enginebench_controller.files.recommendations import (
     FATES,
     answer_document,
+    difference_words,
     in_order,
     recommendation_markdown,
     recommendation_toml,
@@ -61,6 +62,10 @@ def recommend(
         str | None, typer.Option(metavar="'p95<20ms'", help="A percentile of latency that is to be held.")
     ] = None,
     max_memory: Annotated[str | None, typer.Option(metavar="500MB", help="Peak memory that is to be held.")] = None,
+    max_output_difference: Annotated[
+        str | None,
+        typer.Option(metavar="1%", help="How far outputs of versions and precisions may be from the model as given."),
+    ] = None,
     leave_cores: Annotated[int, typer.Option(metavar="N", help="Physical cores to leave to others.")] = 0,
     maximize: Annotated[
         str | None, typer.Option(metavar="throughput", help=r"What is to be much. \[default: throughput]")
@@ -122,6 +127,7 @@ def recommend(
             "goal": _goal(maximize, minimize),
             "max_latency": max_latency,
             "max_memory": max_memory,
+            "max_output_difference": max_output_difference,
             "leave_cores": leave_cores,
             "axes": parse_axes(fix or (), among or ()),
             "versions": versions,
@@ -201,16 +207,19 @@ def _print(search: Search, found: Recommendation, *, as_json: bool) -> None:
         known = "" if gain.measured else ", by what its likes took"
         remark(f"  {times_words(gain.ratio)} × as good as the default of {gain.engine}{known}")
     with_model = len({one.model for one in found.tried}) > 1
+    with_differences = any(one.output_difference is not None for one in found.tried)
     rows: list[list[object]] = [
         [
             configuration_words(one, with_model=with_model),
             figure_words(found.goal, one),
             "–" if one.ratio is None else f"{one.ratio[0]:.2f}",
+            *([difference_words(one)] if with_differences else []),
             FATES[one.fate],
         ]
         for one in in_order(found)[:_MOST_SHOWN]
     ]
-    columns = [("configuration", False), (str(found.goal), True), ("best is ×", True), ("", False)]
+    columns = [("configuration", False), (str(found.goal), True), ("best is ×", True)]
+    columns += [*([("outputs differ", True)] if with_differences else []), ("", False)]
     print_table(f"The best of {len(found.tried)} points", columns, rows)
     for line in found.remarks:
         remark(f"  {line}")

@@ -13,7 +13,7 @@ from enginebench_controller.plan.recommend import Goal, RecommendOrder
 from enginebench_controller.records import Configuration, Hint, Load, TargetSnapshot
 from enginebench_controller.verdicts.recommend.candidates import StepPurpose
 from enginebench_controller.verdicts.recommend.search import CandidateTold, Fate, Outcome, SearchAnswer
-from enginebench_controller.verdicts.recommend.steps import Figures, StoredStep
+from enginebench_controller.verdicts.recommend.steps import Figures, StoredStep, output_differences, share_words
 from enginebench_controller.verdicts.words import UNKNOWN
 
 Bounds = tuple[float, float, float]
@@ -29,6 +29,8 @@ class TriedPoint:
 
     `ratio`: the best is so many times as good; `limit_share` is each limited figure ÷ its limit. Both are what others
     like it say of a point without processes. `on_front`: nothing else that was measured is faster and does more.
+    `output_difference`: how far outputs of its version and precision are from those of the model as given on its
+    engine, as a share of the largest value; None of the model as given, and where nothing was compared.
     """
 
     title: str
@@ -48,6 +50,7 @@ class TriedPoint:
     why: str = ""
     is_default: bool = False
     on_front: bool = False
+    output_difference: float | None = None
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,11 @@ def recommendation(
 ) -> Recommendation:
     """What is to be said of a search in this space, after these steps."""
     tried = tuple(_tried(order, point, answer.told, place, steps) for place, point in enumerate(space.points))
-    tried = _with_front(tried)
+    differences = output_differences(space.points, [one.differences for one in steps])
+    variants = [point.variant for point in space.points]
+    tried = _with_front(
+        [replace(one, output_difference=differences.get(of)) for one, of in zip(tried, variants, strict=True)]
+    )
     best = None if answer.best is None else space.points[answer.best]
     plan = None if best is None else plan_of(order, best)
     found = Recommendation(
@@ -113,7 +120,7 @@ def recommendation(
         sentence="",
         goal=order.goal,
         target=target.target,
-        limits=tuple(limit_words(order)),
+        limits=(*limit_words(order), *_output_limit_words(order)),
         best=answer.best,
         runner_up=answer.runner_up,
         command=None if plan is None else run_command(plan),
@@ -132,11 +139,16 @@ def recommendation(
 
 
 def limit_words(order: RecommendOrder) -> Iterator[str]:
-    """The limits as a person reads them, in the order in which readings have them."""
+    """The limits of each process as a person reads them, in the order in which readings have them."""
     if order.latency_limit is not None:
         yield str(order.latency_limit)
     if order.memory_limit_bytes is not None:
         yield f"memory < {order.memory_limit_bytes / 1e6:g} MB"
+
+
+def _output_limit_words(order: RecommendOrder) -> Iterator[str]:
+    if order.output_limit is not None:
+        yield f"output difference < {100 * order.output_limit:g} %"
 
 
 def configuration_words(one: TriedPoint, *, with_model: bool = False) -> str:
@@ -190,6 +202,9 @@ def _sentence(order: RecommendOrder, found: Recommendation) -> str:
     name, limits = configuration_words(best, with_model=with_model), " and ".join(found.limits)
     figures = [figure_words(order.goal, best)]
     figures += [limit_sentence(order, best, held=found.outcome is Outcome.FOUND)] if best.limit_share else []
+    if best.output_difference is not None:
+        limit = "" if order.output_limit is None else f" (limit {100 * order.output_limit:g} %)"
+        figures.append(f"outputs {share_words(best.output_difference)} off those of the model as given{limit}")
     told = f"{name}: {', '.join(figures)}"
     if found.outcome is Outcome.NOTHING:
         return f"nothing meets {limits}; the nearest is {told}"
@@ -224,6 +239,8 @@ def _remarks(order: RecommendOrder, found: Recommendation) -> Iterator[str]:
             yield f"{len(untold)} that do up to {better:.2f} × as well may hold the limits, too: that could not be told"
     if apart := [one for one in found.tried if one.fate is Fate.NOT_TOLD_APART]:
         yield f"{len(apart)} more could not be told apart from the best in the time"
+    if far := sorted({_variant_words(one) for one in found.tried if _is_too_far(order, one)}):
+        yield f"refused, as outputs are too far from those of the model as given: {'; '.join(far)}"
     if found.slow_rounds:
         share = f"in {found.slow_rounds} of {found.rounds} rounds"
         yield f"{share} the whole machine was slower; what is said is of the others"
@@ -236,6 +253,16 @@ def _remarks(order: RecommendOrder, found: Recommendation) -> Iterator[str]:
         yield f"{found.thinned} points were left out, as at most {kept} are looked at: --among and --fix choose"
     if unseen := sum(one.processes == 0 and one.fate in (Fate.BEATEN, Fate.BREAKS_LIMIT) for one in found.tried):
         yield f"{unseen} of {len(found.tried)} points were never run: what their likes took says that they cannot win"
+
+
+def _is_too_far(order: RecommendOrder, one: TriedPoint) -> bool:
+    limit = order.output_limit
+    return limit is not None and one.output_difference is not None and one.output_difference > limit
+
+
+def _variant_words(one: TriedPoint) -> str:
+    """A version or precision on an engine, and how far its outputs are."""
+    return f"{one.model} in {one.configuration.precision} on {one.engine} ({share_words(one.output_difference or 0.0)})"
 
 
 def _tried(

@@ -41,7 +41,8 @@ class SearchTerms:
     """How a search is to go. Each process takes `start_s`, as guessed before any was started, and what is timed in it:
     `look_s`, or `confirm_s` in the last stage. `limits` are as many as each reading has; at most `together` are alive.
     The first look has those at the places `first` in any case, and of the others rather those with little `work`, which
-    is told in relation to each other, if at all.
+    is told in relation to each other, if at all. Those `compared` run before anything else is decided: their outputs
+    say of which others the outputs are too far from those of the model as given.
     """
 
     budget_s: float
@@ -52,6 +53,7 @@ class SearchTerms:
     confirm_s: float = 1.0
     first: tuple[int, ...] = ()
     work: tuple[float, ...] = ()
+    compared: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

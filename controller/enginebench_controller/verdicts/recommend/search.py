@@ -92,7 +92,7 @@ class SearchAnswer:
 
 def least_budget_s(candidates: int, terms: SearchTerms) -> float:
     """The seconds below which a search tells nothing: a look at a few, and fresh processes of two."""
-    looks, confirmed = min(candidates, 6), min(candidates, 2) * FRESH
+    looks, confirmed = max(min(candidates, 6), len(terms.compared)), min(candidates, 2) * FRESH
     return (looks if candidates > 1 else 0) * (terms.start_s + terms.look_s) + confirmed * (
         terms.start_s + terms.confirm_s
     )
@@ -106,6 +106,8 @@ def next_step(space: Sequence[Axes], terms: SearchTerms, taken: Sequence[StepTak
         if taken and (len(gone) == len(space) or known.left_s < known.each_s(StepPurpose.LOOK)):
             return answer(space, terms, taken)
         return _first(space, terms, known, gone)
+    if compare := _compare(known):
+        return compare
     if not any(one.step.purpose is StepPurpose.CONFIRM for one in taken):
         spare_s = known.left_s - CONFIRM_SHARE * terms.budget_s
         if race := _race(known, int(spare_s / known.each_s(StepPurpose.RACE))):
@@ -143,10 +145,20 @@ def _first(space: Sequence[Axes], terms: SearchTerms, known: Known, gone: set[in
     places = [one for one in range(len(space)) if one not in gone]
     affordable = int((known.left_s - CONFIRM_SHARE * terms.budget_s) / known.each_s(StepPurpose.LOOK))
     count = min(FIRST_LOOK, max(3, affordable // 2))
-    given = [places.index(one) for one in terms.first if one in places]
+    wanted = dict.fromkeys([*terms.compared, *terms.first])
+    given = [places.index(one) for one in wanted if one in places]
     work = [terms.work[one] for one in places] if terms.work else []
     chosen = spread_out([space[one] for one in places], min(count, terms.together), given, work)
     return Step(StepPurpose.LOOK, tuple(places[one] for one in chosen), 1, terms.look_s)
+
+
+def _compare(known: Known) -> Step | None:
+    """Those whose outputs are to be compared and that did not run yet."""
+    asked = {place for one in known.taken for place in one.step.candidates}
+    lacking = [one for one in known.terms.compared if one not in asked and one not in known.refused]
+    if not lacking or known.left_s < known.each_s(StepPurpose.LOOK):
+        return None
+    return Step(StepPurpose.LOOK, tuple(lacking[: min(FIRST_LOOK, known.terms.together)]), 1, known.terms.look_s)
 
 
 def _race(known: Known, affordable: int) -> Step | None:

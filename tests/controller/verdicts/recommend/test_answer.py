@@ -89,3 +89,21 @@ def test_what_was_never_run_is_counted_and_has_no_figures() -> None:
 def test_an_answer_is_the_same_after_it_was_kept() -> None:
     found = carried_out(order())
     assert read_recommendation(json.loads(json.dumps(recommendation_document(found)))) == found
+
+
+def test_points_are_labelled_with_how_far_their_outputs_are_and_so_is_the_best() -> None:
+    found = carried_out(order(), differences=lambda one: 0.0081 if one.case.engine.name == "openvino" else None)
+    assert {one.engine: one.output_difference for one in found.tried} == {"openvino": 0.0081, "torch": None}
+    assert ", outputs 0.81 % off those of the model as given" in found.sentence
+
+
+def test_a_limit_of_outputs_is_told_and_who_was_refused_by_it() -> None:
+    found = carried_out(
+        order(max_output_difference="1%"),
+        refused=[place for place, one in enumerate(points(order()).points) if one.case.engine.name == "torch"],
+        differences=lambda one: 0.032 if one.case.engine.name == "torch" else None,
+    )
+    assert "output difference < 1 %" in found.limits
+    assert (
+        "refused, as outputs are too far from those of the model as given: net in f32 on torch (3.2 %)" in found.remarks
+    )
