@@ -10,8 +10,9 @@ from enginebench_controller.plan.configurations import BoundModel
 from enginebench_controller.plan.points import space
 from enginebench_controller.plan.recommend import make_order
 from enginebench_controller.records import InputTensor, ModelFile, ModelVersion, Search, SearchKind
-from enginebench_controller.verdicts.recommend.answer import limit_words, recommendation
+from enginebench_controller.verdicts.recommend.answer import limit_words, recommendation, recommendations
 from enginebench_controller.verdicts.recommend.candidates import SearchTerms, Step, StepTaken
+from enginebench_controller.verdicts.recommend.for_all import ForAll
 from enginebench_controller.verdicts.recommend.search import answer, next_step
 from enginebench_controller.verdicts.recommend.steps import Figures, StoredStep, reading_of
 from offered import engine, target
@@ -53,6 +54,14 @@ def carried_out(asked, *, noise=0.02, refused=(), most_steps=99, differences=Non
         axes = [one.axes for one in found.points]
         told = answer(axes, terms, [one.taken for one in steps], broken_off=True)
     return recommendation(asked, TARGET, found, steps, told)
+
+
+def for_two_targets(asked):
+    """What a search on two targets comes to on which everything takes as long, but for the names."""
+    one = carried_out(asked)
+    found = points(asked)
+    told = ForAll(one.outcome, (one.best, one.best), ((1.0, 1.0, 1.0), (1.12, 1.08, 1.17)))
+    return recommendations(asked, [found] * 2, [replace(one, target=name) for name in asked.targets], told)
 
 
 def search(asked, found=None):

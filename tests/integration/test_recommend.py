@@ -4,12 +4,16 @@ import json
 import re
 import shlex
 import signal
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from agent_server import AgentProcess
 from enginebench_controller.home import Home
 from enginebench_controller.plan.plan import read_plan
+from enginebench_controller.runs.recommending import so_far
 from enginebench_controller.store.store import Store
 from integration.bench import Bench
 from integration.test_resume import kill_when, started, wait_until
@@ -97,6 +101,82 @@ def test_one_whose_outputs_are_wrong_is_no_answer(here: Bench, model: Path) -> N
     assert wrong["sentence"].startswith("nothing could be measured: its outputs are wrong")
 
 
+def test_the_most_requests_a_second_are_kept_up_in_fresh_processes_of_an_open_loop(here: Bench, model: Path) -> None:
+    asked = ("--maximize", "rate", "--max-latency", "p90<12ms", "--fix", "requests=1", "--budget", "150s")
+    found = here.json("recommend", model, *FAKE, *asked, timeout=300)
+    assert found["outcome"] == "found", found["sentence"]
+    rate = found["rate"]["rate_per_s"]
+    assert 20 < rate < 250, "one request takes 4 ms"
+    assert re.search(
+        rf"{rate:g} requests/s, p90 [\d.]+ ms \(limit 12 ms, held with 95 % confidence\)", found["sentence"]
+    )
+    assert f"--load open-loop --requests 1 --rate {rate:g}" in found["command"] or "--rate" in found["command"]
+    home = Home(here.home)
+    (search,) = home.store.searches()
+    again = so_far(home, replace(search, answer=None))
+    assert again.rate is not None
+    assert (again.rate.rate_per_s, again.best) == (rate, found["best"]), "what is stored tells the same"
+    last = home.store.measurements(found["steps"][-1])[0]
+    assert (str(last.configuration.load), len(last.processes)) == ("open-loop", 5)
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[Bench]:
+    """A home that knows two targets with the fake engine only."""
+    bench = Bench(tmp_path / "home")
+    agents = {name: AgentProcess(tmp_path / name) for name in ("nuc", "board")}
+    for name, agent in agents.items():
+        bench.cli("targets", "add", name, agent.address)
+    yield bench
+    for agent in agents.values():
+        agent.stop()
+
+
+def test_of_two_targets_each_has_its_answer_and_one_is_for_all(two: Bench, model: Path, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.toml"
+    asked = ("--target", "nuc,board", "--max-latency", "p95<50ms", "--plan", plan)
+    found = two.json("recommend", model, *SMALL, *asked, timeout=200)
+    assert [(one["target"], one["outcome"]) for one in found["targets"]] == [("nuc", "found"), ("board", "found")]
+    assert found["for_all"]["outcome"] == "found", found["sentence"]
+    assert found["for_all"]["point"]["configuration"]["batch"] == 8
+    assert list(found["for_all"]["ratios"]) == ["nuc", "board"]
+    assert read_plan(plan).targets == ("nuc", "board")
+    store = Home(two.home).store
+    (search,) = store.searches()
+    assert two.json("show", search.id) == found
+    assert {tuple(store.benchmark(one).plan["targets"]) for one in found["targets"][1]["steps"]} == {("board",)}
+    said = two.cli("show", search.id).stdout
+    assert said.startswith("for all of nuc, board: fake, batch 8, 1 core")
+    assert "\nboard: fake, batch 8, 1 core" in said
+
+
+def test_killed_on_two_targets_it_goes_on_on_both(two: Bench, model: Path) -> None:
+    store = Home(two.home).store
+
+    def both_have_begun() -> bool:
+        if not (store.path.exists() and store.searches()):
+            return False
+        steps = store.steps_of(store.searches()[0].id)
+        return {step.plan["targets"][0] for step in steps if step.plan["search"]["step"] > 0} == {"nuc", "board"}
+
+    kill_when(both_have_begun, two, "recommend", model, *SMALL, "--target", "nuc,board")
+    (search,) = store.searches()
+    before = {one.id for step in store.steps_of(search.id) for one in store.measurements(step.id)}
+    assert "nuc: unconfirmed" in two.cli("show", search.id).stdout
+    found = json.loads(two.cli("resume", search.id, "--json", timeout=200).stdout)
+    assert {one["outcome"] for one in found["targets"]} == {"found"}
+    after = [one.id for of in found["targets"] for step in of["steps"] for one in store.measurements(step)]
+    assert before <= set(after)
+    assert len(after) == len(set(after))
+
+
+def test_a_limit_that_nothing_holds_on_any_target_ends_with_4(two: Bench, model: Path) -> None:
+    asked = ("--target", "nuc,board", "--max-latency", "p95<2ms")
+    said = two.cli("recommend", model, *SMALL, *asked, expect=4, timeout=200)
+    assert said.stdout.startswith("no configuration holds p95 < 2 ms on all of nuc, board")
+    assert "\nboard: nothing meets p95 < 2 ms" in said.stdout
+
+
 def test_a_version_whose_outputs_are_too_far_off_is_refused_with_the_figure(tmp_path: Path) -> None:
     bench = Bench.of_engines(tmp_path / "home", "onnxruntime")
     bench.cli("models", "quantize", "zoo:squeezenet", "--samples", "4")
@@ -123,6 +203,8 @@ def test_a_version_whose_outputs_are_too_far_off_is_refused_with_the_figure(tmp_
         (("--max-latency", "p95<20"), "has no unit: write p95<20ms"),
         (("--max-memory", "500"), "has no unit: write 500MB"),
         (("--max-output-difference", "1"), "has no unit: write 1%"),
+        (("--maximize", "rate"), "needs a limit that tells when a rate is too high"),
+        (("--maximize", "rate", "--max-latency", "p99<50ms", "--budget", "20s"), r"give \d+m or more"),
         (("--budget", "3s"), r"is too short to tell anything of 3 points: .* give \d+s or more"),
         (("--maximize", "throughput", "--minimize", "latency"), "give --maximize or --minimize, not both"),
         (("--fix", "precision=bf16"), "there is nothing to choose from"),

@@ -25,6 +25,8 @@ MOST_POINTS = 64
 MOST_TOGETHER = 12
 """Of a round that ends with the budget nothing is left."""
 BATCHES = (1, 2, 4, 8, 16)
+_OVERLAPPING = (Goal.THROUGHPUT, Goal.RATE)
+"""Goals for which it is good to have several requests in flight."""
 LOOK_ITERATIONS = 3
 _MODE = ("load", "hint", "streams", "requests")
 
@@ -83,6 +85,7 @@ def space(
         for fields in _grid(order, engine, cores):
             chosen = {**fields, "models": [model], "engines": [f"{engine.name}@{engine.environment}"]}
             try:
+                _check_load(order, engine)
                 found = expand(make_plan(common.document() | chosen, "recommend"), (snapshot,), binder).cases
             except (PlanError, ModelError) as error:
                 reasons[_reason(error)] += 1
@@ -97,10 +100,15 @@ def space(
         raise InputError("there is nothing to choose from" + (f", because:\n{told}" if told else ""))
     points = _with_families(points, known)
     _check_outputs_can_be_compared(order, points)
-    kept = range(len(points))
+    kept: Sequence[int] = range(len(points))
     if len(points) > MOST_POINTS:
         kept = sorted(spread_out([one.axes for one in points], MOST_POINTS, compared(points)))
     return Space(tuple(points[place] for place in kept), dict(reasons), len(points) - len(kept))
+
+
+def _check_load(order: RecommendOrder, engine: AvailableEngine) -> None:
+    if order.goal is Goal.RATE and Load.ASYNC not in engine.loads:
+        raise PlanError(f"{engine.name} takes one request at a time, so that none can arrive meanwhile")
 
 
 def compared(points: Sequence[Point]) -> tuple[int, ...]:
@@ -202,9 +210,38 @@ def step_plan(
     )
 
 
-def plan_of(order: RecommendOrder, point: Point) -> Plan:
-    """The plan that measures one point as `enginebench run` does, with everything else at its default."""
-    fields = {**order.fields, **point.fields, "targets": [] if order.target is None else [order.target]}
+def rate_plan(
+    order: RecommendOrder, point: Point, rate_per_s: float, rounds: int, process_s: float, step: SearchStep
+) -> Plan:
+    """The benchmark that measures a point in so many fresh processes while inferences arrive at a rate."""
+    rung = {"name": "point 0", "title": point.case.title, "fields": at_rate(point, rate_per_s)}
+    milliseconds = round(process_s * 1000 * rounds)
+    return make_plan(
+        common_plan(order).document()
+        | {
+            "name": f"{step.title} ({', '.join(order.models)})",
+            "interleave": False,
+            "processes": rounds,
+            "duration": f"{milliseconds}ms",
+            "max_duration": f"{2 * milliseconds}ms",
+            "iterations": rounds * LOOK_ITERATIONS,
+            "rungs": [rung],
+            "search": step.model_dump(),
+        },
+        "recommend",
+    )
+
+
+def at_rate(point: Point, rate_per_s: float) -> dict[str, Any]:
+    """The fields of a plan that make a point in an open loop, with as many requests in flight at most."""
+    requests = point.case.configuration.requests
+    return {**point.fields, "load": [Load.OPEN_LOOP], "rate": [rate_per_s], "requests": [requests]}
+
+
+def plan_of(order: RecommendOrder, point: Point, rate_per_s: float | None = None) -> Plan:
+    """The plan that measures one point as `enginebench run` does, at a rate if one is given."""
+    own = point.fields if rate_per_s is None else at_rate(point, rate_per_s)
+    fields = {**order.fields, **own, "targets": [] if order.target is None else [order.target]}
     return make_plan(fields, "recommend")
 
 
@@ -237,7 +274,7 @@ def _grid(order: RecommendOrder, engine: AvailableEngine, cores: Sequence[int]) 
 def _modes(order: RecommendOrder, engine: AvailableEngine, cores: int) -> Iterator[dict[str, Any]]:
     """How requests may reach the engine: as it says that it can, and as was asked for."""
     modes: list[dict[str, Any]] = [{"load": Load.SYNC}]
-    if order.goal is Goal.THROUGHPUT and Load.ASYNC in engine.loads:
+    if order.goal in _OVERLAPPING and Load.ASYNC in engine.loads:
         modes += [{"load": Load.ASYNC}]
         modes += [{"load": Load.ASYNC, "hint": Hint.THROUGHPUT}] if Hint.THROUGHPUT in engine.hints else []
         modes += [{"load": Load.ASYNC, "streams": cores}] if engine.multiple_streams and cores > 1 else []

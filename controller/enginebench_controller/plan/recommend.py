@@ -35,6 +35,8 @@ class Goal(StrEnum):
     THROUGHPUT = "throughput"
     LATENCY = "latency"
     MEMORY = "memory"
+    RATE = "rate"
+    """Requests a second that arrive whether or not earlier ones are done."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,8 @@ class RecommendOrder(BaseModel):
     models: Names
     engines: Names = ("all",)
     target: str | None = None
+    targets: tuple[str, ...] = ()
+    """Several, each of which is searched; `target` is None then."""
     goal: Goal = Goal.THROUGHPUT
     max_latency: str | None = None
     max_memory: str | None = None
@@ -148,6 +152,12 @@ class RecommendOrder(BaseModel):
         """The budget in seconds."""
         return parse_duration_ns(self.budget) / 1e9
 
+    def of_each_target(self) -> tuple["RecommendOrder", ...]:
+        """The order for each target alone."""
+        if not self.targets:
+            return (self,)
+        return tuple(self.model_copy(update={"target": one, "targets": ()}) for one in self.targets)
+
     def document(self) -> dict[str, Any]:
         """The order as JSON-able data, as the store keeps it."""
         return self.model_dump(mode="json")
@@ -161,6 +171,14 @@ def make_order(fields: Mapping[str, Any]) -> RecommendOrder:
         told = (f"{option_of(str(one['loc'][0]))}: {wrong_value(one)}" for one in error.errors())
         raise InputError("\n".join(told)) from None
     _ = order.latency_limit, order.memory_limit_bytes, order.output_limit
+    if order.goal is Goal.RATE and order.latency_limit is None:
+        raise InputError(
+            "--maximize rate needs a limit that tells when a rate is too high: add --max-latency, such as 'p99<50ms'"
+        )
+    if order.goal is Goal.RATE and order.targets:
+        raise InputError("--maximize rate is for one target at a time: a rate for all would be that of the slowest")
+    if order.goal is Goal.RATE and (load := order.axes.get("load")):
+        raise InputError(f"--maximize rate is of an open loop: leave load={','.join(load)} out")
     common_plan(order)
     return order
 

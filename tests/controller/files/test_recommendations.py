@@ -14,7 +14,7 @@ from enginebench_controller.files.recommendations import (
 )
 from enginebench_controller.plan.plan import read_plan
 from enginebench_controller.verdicts.recommend.search import Fate
-from invented_recommendations import carried_out, order, search
+from invented_recommendations import carried_out, for_two_targets, order, search
 
 
 def test_markdown_begins_with_the_answer_and_the_command_and_folds_what_was_tried() -> None:
@@ -41,6 +41,17 @@ def test_the_plan_is_a_file_that_run_takes(tmp_path) -> None:
     path = tmp_path / "plan.toml"
     path.write_text(recommendation_toml(found))
     assert read_plan(path).batch == (4,)
+
+
+def test_of_several_targets_the_one_for_all_comes_first_and_its_plan_is_written(tmp_path) -> None:
+    asked = order(targets=("nuc", "board"))
+    found = for_two_targets(asked)
+    text = recommendation_markdown(search(asked), found)
+    assert text.startswith("## enginebench recommend: net\n\n**for all of nuc, board: openvino")
+    assert text.index("| board | 1.12") < text.index("### nuc") < text.index("### board")
+    path = tmp_path / "plan.toml"
+    path.write_text(recommendation_toml(found))
+    assert read_plan(path).targets == ("nuc", "board")
 
 
 def test_the_best_comes_first_then_the_next_best() -> None:

@@ -4,12 +4,13 @@ import pytest
 
 from enginebench_controller.errors import InputError, ModelError
 from enginebench_controller.plan.configurations import BoundModel
-from enginebench_controller.plan.plan import SearchStep
+from enginebench_controller.plan.plan import SearchStep, StepPurpose
 from enginebench_controller.plan.points import (
     MOST_POINTS,
     compared,
     identity,
     plan_of,
+    rate_plan,
     samples_of_limit,
     space,
     step_plan,
@@ -162,3 +163,24 @@ def test_where_all_are_as_given_nothing_is_compared() -> None:
 def test_a_limit_of_outputs_needs_something_to_compare_with() -> None:
     with pytest.raises(InputError, match="needs net as given in f32 to compare with"):
         points(PLAIN, max_output_difference="1%", axes={"precision": ("default",)})
+
+
+def test_for_a_rate_points_are_closed_loops_of_engines_that_overlap_requests() -> None:
+    found = points(goal="rate", max_latency="p99<50ms")
+    assert {one.case.engine.name for one in found.points} == {"full"}
+    assert {one.case.configuration.batch for one in found.points} == {1}
+    assert {str(one.case.configuration.load) for one in found.points} == {"sync", "async"}
+    assert "plain takes one request at a time, so that none can arrive meanwhile" in found.impossible
+
+
+def test_at_a_rate_a_point_runs_alone_in_an_open_loop_with_as_many_requests_in_flight() -> None:
+    order = make_order({"models": ["net"], "goal": "rate", "max_latency": "p99<50ms"})
+    found = space(order, target(FULL), bind, ("net",)).points
+    point = next(one for one in found if one.case.configuration.streams > 1)
+    step = SearchStep(id="s", step=4, title="at a rate", purpose=StepPurpose.RATE)
+    plan = rate_plan(order, point, 120.0, 5, 3.0, step)
+    (grid,) = plan.grids()
+    assert (grid.load, grid.rate, grid.requests, grid.streams) == (("open-loop",), (120.0,), (2,), (2,))
+    assert not plan.device_takes_turns
+    assert (plan.stop_rule().processes, plan.stop_rule().min_duration_ns) == (5, 15_000_000_000)
+    assert plan_of(order, point, 120.0).rate == (120.0,)

@@ -8,27 +8,34 @@ from typing import Any
 
 import numpy as np
 
-from enginebench_controller.plan.plan import parse_duration_ns
-from enginebench_controller.plan.points import Point, identity, identity_of
+from enginebench_controller.plan.plan import StepPurpose, parse_duration_ns
+from enginebench_controller.plan.points import Point, at_rate, identity, identity_of
 from enginebench_controller.plan.recommend import Goal, RecommendOrder
 from enginebench_controller.records import Benchmark, BlockSamples, Measurement, ModelVersion, OutputCheck, Process
 from enginebench_controller.store.store import Store
+from enginebench_controller.verdicts.doubts import least_share
 from enginebench_controller.verdicts.output_check import check_outputs, checks_against
 from enginebench_controller.verdicts.pairing import excluded_blocks
-from enginebench_controller.verdicts.recommend.candidates import Reading, Step, StepPurpose, StepTaken
+from enginebench_controller.verdicts.recommend.candidates import Reading, Step, StepTaken
 from enginebench_controller.verdicts.words import failure_sentence
 
 _MEDIAN = 50.0
+_OVERLOADED = log(2)
+"""By so much at least a process exceeds a limit of latency that does not keep up."""
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What one process showed; `limited_ns` is the percentile that is limited, None where none is."""
+    """What one process showed; `limited_ns` is the percentile that is limited, None where none is.
+
+    `overloaded` where it did not keep up with the requests that arrived.
+    """
 
     throughput_items_per_s: float
     median_ns: float
     limited_ns: float | None
     peak_rss_bytes: int | None
+    overloaded: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,7 +66,10 @@ def stored_step(
     Where nobody says when it ended, that is the end of its last process.
     """
     place_of = {identity(one.case): place for place, one in enumerate(points)}
-    measured = _by_place(place_of, store.measurements(benchmark.id))
+    found_ones = store.measurements(benchmark.id)
+    # At a rate a step has one candidate, whose case is another than that of its point.
+    at_a_rate = step.rate_per_s is not None
+    measured = dict(zip(step.candidates, found_ones, strict=False)) if at_a_rate else _by_place(place_of, found_ones)
     refused, differences = _judged(store, order, points, place_of, measured, tuple(earlier))
     figures: dict[int, Sequence[Figures]] = {}
     for place in step.candidates:
@@ -101,8 +111,15 @@ def step_of(points: Sequence[Point], benchmark: Benchmark, look_s: float) -> Ste
     place_of = {_written(one.fields): place for place, one in enumerate(points)}
     rounds = benchmark.plan["processes"]
     process_s = parse_duration_ns(benchmark.plan["duration"]) / 1e9 / rounds
-    places = [place_of.get(_written(rung["fields"])) for rung in benchmark.plan["rungs"]]
-    purpose = StepPurpose.LOOK if process_s <= look_s else StepPurpose.CONFIRM
+    rungs = [rung["fields"] for rung in benchmark.plan["rungs"]]
+    said = benchmark.plan["search"].get("purpose")
+    if said == StepPurpose.RATE:
+        rate_of = {_written(at_rate(one, rungs[0]["rate"][0])): place for place, one in enumerate(points)}
+        place = rate_of.get(_written(rungs[0]))
+        return Step(StepPurpose.RATE, () if place is None else (place,), rounds, process_s, rungs[0]["rate"][0])
+    places = [place_of.get(_written(one)) for one in rungs]
+    told_by_time = StepPurpose.LOOK if process_s <= look_s else StepPurpose.CONFIRM  # of steps that do not say it
+    purpose = StepPurpose(said) if said else told_by_time
     return Step(purpose, tuple(place for place in places if place is not None), rounds, process_s)
 
 
@@ -120,7 +137,10 @@ def figures_of(order: RecommendOrder, one: Measurement, samples: Iterable[BlockS
             return f"process {process.index + 1} has no numbers"
         if peak is None and (order.goal is Goal.MEMORY or order.memory_limit_bytes is not None):
             return "its target does not tell how much memory it takes"
-        found.append(Figures(process.throughput_items_per_s, process.median_ns, limited.get(process.index), peak))
+        own = limited.get(process.index)
+        found.append(
+            Figures(process.throughput_items_per_s, process.median_ns, own, peak, _is_overloaded(one, process))
+        )
     return found
 
 
@@ -128,12 +148,15 @@ def reading_of(order: RecommendOrder, one: Figures) -> Reading:
     """What the search is to know of a process."""
     cost = {
         Goal.THROUGHPUT: -log(one.throughput_items_per_s),
+        Goal.RATE: -log(one.throughput_items_per_s),
         Goal.LATENCY: log(one.median_ns),
         Goal.MEMORY: log(one.peak_rss_bytes or 1),
     }[order.goal]
     excess = []
     if order.latency_limit is not None and one.limited_ns is not None:
-        excess.append(log(one.limited_ns / order.latency_limit.limit_ns))
+        own = log(one.limited_ns / order.latency_limit.limit_ns)
+        # Its queue grows for as long as it is measured: what a short process saw of it is too little.
+        excess.append(max(own, _OVERLOADED) if one.overloaded else own)
     if order.memory_limit_bytes is not None and one.peak_rss_bytes is not None:
         excess.append(log(one.peak_rss_bytes / order.memory_limit_bytes))
     return Reading(cost, tuple(excess))
@@ -252,6 +275,17 @@ def _too_far(
 def share_words(share: float) -> str:
     """A share as a person reads it: "0.81 %"."""
     return f"{100 * share:.2g} %"
+
+
+def _is_overloaded(one: Measurement, process: Process) -> bool:
+    """Whether requests that were due were not sent, or fewer completed than chance explains."""
+    arrivals = one.configuration.arrivals
+    if arrivals is None:
+        return False
+    done_per_s = (process.throughput_items_per_s or 0.0) / one.configuration.batch
+    return bool(process.unsent_arrivals) or done_per_s < arrivals.rate_per_s * least_share(
+        arrivals, process.iterations or 1
+    )
 
 
 def _why_not(one: Measurement) -> str:

@@ -12,12 +12,12 @@ sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from benchmarks.recommend_synthetic import CASES, mistakes, searched, space
 
+from enginebench_controller.plan.plan import StepPurpose
 from enginebench_controller.verdicts.recommend.candidates import (
     FRESH,
     Reading,
     SearchTerms,
     Step,
-    StepPurpose,
     StepTaken,
 )
 from enginebench_controller.verdicts.recommend.search import Fate, Outcome, answer, least_budget_s, next_step
