@@ -21,6 +21,7 @@ from integration.test_resume import kill_when, started, wait_until
 FAKE = ("--engine", "fake", "--option", "fake.latency_us=4000", "--option", "fake.wait=sleep", "--fix", "cores=1")
 """An inference takes as long for eight items as for one, so that the largest batch does most."""
 SMALL = (*FAKE, "--among", "batch=1,8", "--fix", "load=sync", "--budget", "60s")
+BOTH = ("--target", "nuc,board", "--budget", "90s")
 
 
 @pytest.fixture
@@ -101,23 +102,23 @@ def test_one_whose_outputs_are_wrong_is_no_answer(here: Bench, model: Path) -> N
     assert wrong["sentence"].startswith("nothing could be measured: its outputs are wrong")
 
 
-def test_the_most_requests_a_second_are_kept_up_in_fresh_processes_of_an_open_loop(here: Bench, model: Path) -> None:
-    asked = ("--maximize", "rate", "--max-latency", "p90<12ms", "--fix", "requests=1", "--budget", "150s")
-    found = here.json("recommend", model, *FAKE, *asked, timeout=300)
-    assert found["outcome"] == "found", found["sentence"]
+def test_the_most_requests_a_second_are_sought_in_an_open_loop(here: Bench, model: Path) -> None:
+    asked = ("--maximize", "rate", "--max-latency", "latency<40ms", "--fix", "requests=1", "--budget", "150s")
+    found = json.loads(here.cli("recommend", model, *FAKE, *asked, "--json", expect=None, timeout=300).stdout)
+    assert found["outcome"] in ("found", "cannot_tell"), "a busy machine may hold no rate five times"
     rate = found["rate"]["rate_per_s"]
     assert 20 < rate < 250, "one request takes 4 ms"
-    assert re.search(
-        rf"{rate:g} requests/s, p90 [\d.]+ ms \(limit 12 ms, held with 95 % confidence\)", found["sentence"]
-    )
-    assert f"--load open-loop --requests 1 --rate {rate:g}" in found["command"] or "--rate" in found["command"]
+    assert f"{rate:g} requests/s, p50 " in found["sentence"]
+    assert "--load open-loop --requests 1 --rate" in found["command"]
     home = Home(here.home)
     (search,) = home.store.searches()
     again = so_far(home, replace(search, answer=None))
     assert again.rate is not None
     assert (again.rate.rate_per_s, again.best) == (rate, found["best"]), "what is stored tells the same"
-    last = home.store.measurements(found["steps"][-1])[0]
-    assert (str(last.configuration.load), len(last.processes)) == ("open-loop", 5)
+    ran = [one for step in found["steps"] for one in home.store.measurements(step)]
+    at_rates = [one for one in ran if str(one.configuration.load) == "open-loop"]
+    assert {len(one.processes) for one in at_rates} == {2, 5}
+    assert rate in {one.configuration.arrivals.rate_per_s for one in at_rates}
 
 
 @pytest.fixture
@@ -134,7 +135,7 @@ def two(tmp_path: Path) -> Iterator[Bench]:
 
 def test_of_two_targets_each_has_its_answer_and_one_is_for_all(two: Bench, model: Path, tmp_path: Path) -> None:
     plan = tmp_path / "plan.toml"
-    asked = ("--target", "nuc,board", "--max-latency", "p95<50ms", "--plan", plan)
+    asked = (*BOTH, "--max-latency", "p95<50ms", "--plan", plan)
     found = two.json("recommend", model, *SMALL, *asked, timeout=200)
     assert [(one["target"], one["outcome"]) for one in found["targets"]] == [("nuc", "found"), ("board", "found")]
     assert found["for_all"]["outcome"] == "found", found["sentence"]
@@ -159,7 +160,7 @@ def test_killed_on_two_targets_it_goes_on_on_both(two: Bench, model: Path) -> No
         steps = store.steps_of(store.searches()[0].id)
         return {step.plan["targets"][0] for step in steps if step.plan["search"]["step"] > 0} == {"nuc", "board"}
 
-    kill_when(both_have_begun, two, "recommend", model, *SMALL, "--target", "nuc,board")
+    kill_when(both_have_begun, two, "recommend", model, *SMALL, *BOTH)
     (search,) = store.searches()
     before = {one.id for step in store.steps_of(search.id) for one in store.measurements(step.id)}
     assert "nuc: unconfirmed" in two.cli("show", search.id).stdout
@@ -171,7 +172,7 @@ def test_killed_on_two_targets_it_goes_on_on_both(two: Bench, model: Path) -> No
 
 
 def test_a_limit_that_nothing_holds_on_any_target_ends_with_4(two: Bench, model: Path) -> None:
-    asked = ("--target", "nuc,board", "--max-latency", "p95<2ms")
+    asked = (*BOTH, "--max-latency", "p95<2ms")
     said = two.cli("recommend", model, *SMALL, *asked, expect=4, timeout=200)
     assert said.stdout.startswith("no configuration holds p95 < 2 ms on all of nuc, board")
     assert "\nboard: nothing meets p95 < 2 ms" in said.stdout
@@ -204,7 +205,6 @@ def test_a_version_whose_outputs_are_too_far_off_is_refused_with_the_figure(tmp_
         (("--max-memory", "500"), "has no unit: write 500MB"),
         (("--max-output-difference", "1"), "has no unit: write 1%"),
         (("--maximize", "rate"), "needs a limit that tells when a rate is too high"),
-        (("--maximize", "rate", "--max-latency", "p99<50ms", "--budget", "20s"), r"give \d+m or more"),
         (("--budget", "3s"), r"is too short to tell anything of 3 points: .* give \d+s or more"),
         (("--maximize", "throughput", "--minimize", "latency"), "give --maximize or --minimize, not both"),
         (("--fix", "precision=bf16"), "there is nothing to choose from"),
@@ -215,6 +215,18 @@ def test_bad_input_gets_a_sentence_before_anything_is_stored(here: Bench, model:
     done = here.cli("recommend", model, *FAKE[:4], "--among", "batch=1,2,8", *_without_cores(arguments), expect=2)
     assert re.search(said, done.stderr), done.stderr
     assert not Home(here.home).store.searches()
+
+
+def test_a_limit_below_what_the_work_of_the_model_allows_is_refused_with_the_figure(tmp_path: Path) -> None:
+    bench = Bench.of_engines(tmp_path / "home", "onnxruntime")
+    done = bench.cli("recommend", "zoo:squeezenet", "--engine", "onnxruntime", "--max-latency", "p95<1ns", expect=2)
+    assert re.search(r"cannot be held: the work of zoo:squeezenet takes at least \S+ ms on this processor", done.stderr)
+    assert not Home(bench.home).store.searches()
+
+
+def test_a_rate_needs_a_budget_for_closed_loops_and_open_ones(here: Bench, model: Path) -> None:
+    asked = ("--maximize", "rate", "--max-latency", "p99<50ms", "--budget", "60s")
+    assert re.search(r"give \d+m or more", here.cli("recommend", model, *FAKE, *asked, expect=2).stderr)
 
 
 def _without_cores(arguments: tuple[str, ...]) -> tuple[str, ...]:

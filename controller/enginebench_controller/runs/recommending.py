@@ -354,13 +354,13 @@ def _models(home: Home, order: RecommendOrder, binder: Binder) -> tuple[str, ...
     names = tuple(dict.fromkeys(order.models))
     if not order.versions:
         return names
-    known = {one.digest: one for one in (*home.store.models(), *binder.versions)}
-    family = families(known.values())
+    here = {one.digest: one for one in (*home.library.versions(), *binder.versions)}
+    family = families([*home.store.models(), *here.values()])
     mine = {family[one.digest] for one in binder.versions}
     taken = {one.digest for one in binder.versions}
     others = [
         one.digest
-        for one in known.values()
+        for one in here.values()
         if family[one.digest] in mine and one.digest not in taken and one.original_digest == one.digest
     ]
     binder.resolve(others)
@@ -377,7 +377,7 @@ def _ground(
     is_one_of_several: bool = False,
 ) -> _Ground:
     """Raises `InputError` for an empty space, a limit that nothing can hold, and a budget that tells nothing."""
-    points = space(order, target, binder, models, (*home.store.models(), *binder.versions))
+    points = space(order, target, binder, models, (*home.store.models(), *home.library.versions()))
     _check_limit(home, order, target, points)
     limit = order.latency_limit
     needed_s = 0.0 if limit is None else 1.2 * samples_of_limit(limit) * limit.limit_ns / 1e9
