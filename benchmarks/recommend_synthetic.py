@@ -19,7 +19,15 @@ import numpy as np
 from benchmarks.markdown import fill, markdown_table
 from benchmarks.verdict_replay import Share
 from enginebench_controller.stats.response import Axes
-from enginebench_controller.verdicts.recommend.candidates import FRESH, Reading, SearchTerms, Step, StepTaken
+from enginebench_controller.verdicts.recommend.candidates import (
+    FRESH,
+    RateTerms,
+    Reading,
+    SearchTerms,
+    Step,
+    StepTaken,
+)
+from enginebench_controller.verdicts.recommend.rates import Kept, RateFound, Rival, next_rate
 from enginebench_controller.verdicts.recommend.search import Outcome, SearchAnswer, next_step
 from enginebench_proto.agreed import student_t
 
@@ -212,6 +220,98 @@ def mistakes(place: Space, verdict: Verdict) -> dict[str, bool]:
     }
 
 
+@dataclass(frozen=True)
+class Server:
+    """What serves one request after the other, each in the same time, at a rate of random arrivals.
+
+    Its tail exceeds the time of service by 4.6 times the mean wait, as of exponential waits (99 % of them are shorter).
+    """
+
+    service_s: float
+    limit_s: float
+
+    @property
+    def capacity_per_s(self) -> float:
+        """In a closed loop."""
+        return 1 / self.service_s
+
+    @property
+    def closed_cost(self) -> float:
+        """The logarithm of what an item takes in a closed loop."""
+        return log(self.service_s)
+
+    def excess(self, rate_per_s: float) -> float:
+        """The logarithm of the tail ÷ its limit; an overload exceeds it threefold."""
+        busy = rate_per_s * self.service_s
+        if busy >= 1:
+            return log(3)
+        waits_s = busy / (1 - busy) * self.service_s / 2  # of M/D/1, on average
+        return log((self.service_s + 4.6 * waits_s) / self.limit_s)
+
+    @property
+    def most_per_s(self) -> float:
+        """The rate at which the tail is at its limit."""
+        waited = max(0.0, 2 * (self.limit_s / self.service_s - 1) / 4.6)
+        return waited / (1 + waited) / self.service_s
+
+    def take(self, step: Step, generator: np.random.Generator | None = None, noise: float = 0.0) -> StepTaken:
+        """Carry out a step at a rate; an eighth of all processes find the machine slower by a fifth."""
+        assert step.rate_per_s is not None  # there is no other step
+        rounds = []
+        for _ in range(step.rounds):
+            luck = 0.0
+            if generator is not None and noise:
+                luck = generator.normal(0, noise) + (log(1.2) if generator.random() < 1 / 8 else 0.0)
+            rounds.append({step.candidates[0]: Reading(0.0, (self.excess(step.rate_per_s) + luck,))})
+        return StepTaken(step, tuple(rounds), {}, STEP_S + step.rounds * (1.0 + step.process_s))
+
+
+def found_rate(
+    rivals: Sequence[Rival],
+    terms: RateTerms,
+    budget_s: float,
+    servers: Sequence[Server],
+    *,
+    noise: float = 0.0,
+    seed: int = 0,
+) -> tuple[RateFound, list[StepTaken]]:
+    """What a search of rates comes to whose processes are drawn."""
+    generator = np.random.default_rng(seed)
+    taken: list[StepTaken] = []
+    while isinstance(step := next_rate(rivals, terms, budget_s, taken), Step):
+        taken.append(servers[step.candidates[0]].take(step, generator, noise))
+    return step, taken
+
+
+def rates(seeds: range) -> str:
+    """How near the rates that are named come to the highest that hold, by how processes differ."""
+    rows = []
+    for noise in (0.02, 0.05, 0.1):
+        found = [_rate_mistakes(noise, seed) for seed in seeds]
+        rows.append([f"{noise:.0%}", *(_share([one[kind] for one in found]) for kind in ("above", "near", "untold"))])
+    return markdown_table(("processes differ by", "breaks the limit", "within 15 %, limit held", "cannot tell"), rows)
+
+
+def _rate_mistakes(noise: float, seed: int) -> dict[str, bool]:
+    generator = np.random.default_rng(10_000_000 + seed)
+    service_s = _log_uniform(generator, 0.002, 0.05)
+    server = Server(service_s, service_s * _log_uniform(generator, 1.3, 10))
+    rivals = (Rival(0, server.capacity_per_s),)
+    found, _ = found_rate(rivals, RateTerms(), BUDGET_S / 2, (server,), noise=noise, seed=seed)
+    rate = found.rate_per_s or 0.0
+    is_held = found.kept is Kept.HELD
+    return {
+        "above": is_held and rate > server.most_per_s,
+        "near": is_held and 0.85 * server.most_per_s < rate <= server.most_per_s,
+        "untold": not is_held,
+    }
+
+
+def _log_uniform(generator: np.random.Generator, low: float, high: float) -> float:
+    """Drawn so that each factor is as likely."""
+    return float(np.exp(generator.uniform(log(low), log(high))))
+
+
 def trial(case: str, seed: int) -> dict[str, dict[str, bool]]:
     """One space, and what each way of searching makes of it."""
     place = space(CASES[case], seed)
@@ -253,7 +353,12 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, metavar="N", help="the first seed; those reported are from 0")
     parser.add_argument("--fill", action="store_true", help="put the table into docs/evidence/recommend.md")
     arguments = parser.parse_args()
-    text = table(range(arguments.first, arguments.first + arguments.seeds))
+    seeds = range(arguments.first, arguments.first + arguments.seeds)
+    of_rates = rates(seeds)
+    print(of_rates)
+    if arguments.fill:
+        fill(PAGE, "rates", of_rates)
+    text = table(seeds)
     print(text)
     if arguments.fill:
         fill(PAGE, "synthetic", text)

@@ -23,6 +23,7 @@ from enginebench_controller.jobs.folder import JobFolder, JobOrder, identify
 from enginebench_controller.jobs.record import Cell, CellState, JobProgress, Made, MadeKind
 from enginebench_controller.plan.expand import Case, Expansion
 from enginebench_controller.plan.plan import ROLES, GateMetric, GateTerms
+from enginebench_controller.plan.recommend import RecommendOrder
 from enginebench_controller.records import Benchmark, EngineRef, Failure, FailureKind, HostFacts, Measurement, Target
 from enginebench_controller.runs.calibrating import EngineCalibration
 from enginebench_controller.runs.resuming import TakenUp, Waiting
@@ -46,6 +47,7 @@ LINES = (
     "compare p0000001 p0000003 --fail-if slower>3% --json",
     "gate tiny.onnx --base fake --head fake --json",
     "recommend tiny.onnx --json",
+    "recommend tiny.onnx --target nuc,board --json",
     "rerun gated --json",
     "trend --alerts --json",
     "trend --json",
@@ -176,12 +178,16 @@ def pretend(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(finding, "listen", lambda *_: [SimpleNamespace(places=[NUC])] * 2)
     patch.setattr(finding, "ask_hints", lambda *_: ANSWERS)
     patch.setattr(calibration, "calibrate", _soon((calibrated, EngineCalibration(engine, "CPU", 1, failure=crash))))
-    asked = invented_recommendations.order()
-    told = (invented_recommendations.search(asked), invented_recommendations.carried_out(asked))
-    patch.setattr(recommend, "search_for", _soon(told))
+    patch.setattr(recommend, "search_for", _recommended)
     patch.setattr(gate, "run_gate", lambda home, *_: gate_of(home, home.store.benchmark("gated")))
     patch.setattr(bisect, "run_bisect", lambda home, *_: home.store.search(invented_bisects.ID))
     patch.setattr(gate, "again", _soon(lambda home: gate_of(home, home.store.benchmark("gated"))))
+
+
+async def _recommended(_home: Home, asked: RecommendOrder, _watcher: object) -> object:
+    order = invented_recommendations.order(targets=asked.targets)
+    carry_out = invented_recommendations.for_two_targets if order.targets else invented_recommendations.carried_out
+    return invented_recommendations.search(order), carry_out(order)
 
 
 def _soon(result: Any) -> Callable[..., Any]:

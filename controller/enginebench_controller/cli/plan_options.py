@@ -34,7 +34,7 @@ _OWN: Mapping[OptionGroup, tuple[str, ...]] = {
         *("trust", "base", "head", "good", "bad", "versions", "wheels", "package", "models", "options", "worse"),
         *("tolerate", "metric", "layers", "skip", "batches", "sparsity", "sparsities"),
         *("measure", "by_layer", "goal", "cap", "least", "optimization_level"),
-        *("max_latency", "max_memory", "maximize", "minimize", "fix", "among", "versions"),
+        *("max_latency", "max_memory", "max_output_difference", "maximize", "minimize", "fix", "among", "versions"),
     ),
     OptionGroup.WHERE: ("leave_cores",),
     OptionGroup.HOW_LONG: ("budget",),

@@ -59,6 +59,10 @@ _TABLE = (
         *("recommendation", 1, "files.recommendations:RecommendationDocument", ("recommend", "show", "resume")),
         kind="enginebench-recommendation",
     ),
+    DocumentKind(
+        *("recommendations", 1, "files.recommendations:RecommendationsDocument", ("recommend", "show", "resume")),
+        kind="enginebench-recommendations",
+    ),
     DocumentKind("bisect", 1, "files.bisects:BisectDocument", ("bisect", "show"), kind="enginebench-bisect"),
     DocumentKind("trend", 1, "files.gates:TrendDocument", ("trend",), kind="enginebench-trend"),
     DocumentKind("ladder", 1, "files.ladders:LadderDocument", _LADDERS),

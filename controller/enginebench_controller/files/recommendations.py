@@ -16,11 +16,13 @@ from enginebench_controller.plan.recommend import make_order
 from enginebench_controller.records import Search
 from enginebench_controller.verdicts.recommend.answer import (
     Recommendation,
+    Recommendations,
     TriedPoint,
+    answer_document,
     configuration_words,
-    recommendation_document,
 )
 from enginebench_controller.verdicts.recommend.search import Fate
+from enginebench_controller.verdicts.recommend.steps import share_words
 from enginebench_controller.verdicts.words import UNKNOWN
 
 FATES = {
@@ -36,24 +38,45 @@ _SHAPES = {"circle": "o", "square": "s", "diamond": "D", "triangle-up": "^", "cr
 """Matplotlib's markers for the palette's."""
 
 
-def answer_document(search: Search, found: Recommendation) -> Document:
+def recommendation_answer(search: Search, found: Recommendation | Recommendations) -> Document:
     """The answer with what was asked for, as JSON-able data."""
     return {
-        **head("recommendation"),
+        **head("recommendation" if isinstance(found, Recommendation) else "recommendations"),
         "search": {"id": search.id, "name": search.name},
         "order": dict(search.order),
-        **recommendation_document(found),
+        **answer_document(found),
     }
 
 
-def recommendation_toml(found: Recommendation) -> str | None:
-    """The plan of what is recommended, as `enginebench run` takes it; None where nothing is."""
-    return None if found.plan is None else plan_toml(make_plan(found.plan, "the recommended plan"))
+def recommendation_toml(found: Recommendation | Recommendations) -> str | None:
+    """The plan of what is recommended, as `enginebench run` takes it; None where nothing is. Of several targets it is
+    that of the one configuration for all.
+    """
+    plan = found.plan if isinstance(found, Recommendation) else found.for_all.plan
+    return None if plan is None else plan_toml(make_plan(plan, "the recommended plan"))
 
 
-def recommendation_markdown(search: Search, found: Recommendation) -> str:
-    """The answer first, the command that repeats it, what it gains, and folded what was tried."""
-    parts = [f"## enginebench recommend: {cell(search.name)}", f"**{cell(found.sentence)}**"]
+def recommendation_markdown(search: Search, found: Recommendation | Recommendations) -> str:
+    """The answer first, the command that repeats it, what it gains, and folded what was tried; of several targets the
+    configuration for all first, then each.
+    """
+    heading = f"## enginebench recommend: {cell(search.name)}"
+    if isinstance(found, Recommendation):
+        return "\n\n".join([heading, *_parts(found)]) + "\n"
+    parts = [heading, f"**{cell(found.sentence)}**"]
+    if found.for_all.command is not None:
+        parts.append(f"```\n{found.for_all.command}\n```")
+    if found.for_all.ratios:
+        rows = [[target, times_words(ratio)] for target, ratio in found.for_all.ratios.items()]
+        parts.append(table(("target", "its own best is so many times as good"), rows, numbers=(1,)))
+    for one in found.targets:
+        parts += [f"### {cell(one.target)}", *_parts(one)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _parts(found: Recommendation) -> list[str]:
+    """The paragraphs of one target."""
+    parts = [f"**{cell(found.sentence)}**"]
     if found.command is not None:
         parts.append(f"```\n{found.command}\n```")
     if found.remarks:
@@ -68,17 +91,31 @@ def recommendation_markdown(search: Search, found: Recommendation) -> str:
             table(("configuration", "latency ms", "items/s"), [list(_front_row(one)) for one in front], (1, 2))
         )
     rows = [list(tried_row(found, one)) for one in in_order(found)]
-    parts += folded(f"All {len(found.tried)} points", [table(TRIED, rows, numbers=(1, 2, 3, 4))])
-    goal = {"throughput": "the most items a second", "latency": "the least latency", "memory": "the least memory"}
+    parts += folded(f"All {len(found.tried)} points", [table(TRIED, rows, numbers=(1, 2, 3, 4, 6))])
+    goal = {
+        "throughput": "the most items a second",
+        "latency": "the least latency",
+        "memory": "the least memory",
+        "rate": "the most requests a second",
+    }
     limits = f" with {' and '.join(found.limits)}" if found.limits else ""
     parts.append(
         f"Sought was {goal[found.goal]}{cell(limits)} on {cell(found.target)}: {found.rounds} rounds of processes in "
         f"{len(found.steps)} steps, {found.seconds:.0f} s; processes differed by {found.noise:.1%}."
     )
-    return "\n\n".join(parts) + "\n"
+    return parts
 
 
-TRIED = ("configuration", "items/s", "latency ms", "peak MB", "× as good is the best", "processes", "")
+TRIED = (
+    "configuration",
+    "items/s",
+    "latency ms",
+    "peak MB",
+    "× as good is the best",
+    "processes",
+    "outputs differ",
+    "",
+)
 """The headings over `tried_row`."""
 
 
@@ -90,7 +127,13 @@ def tried_row(found: Recommendation, one: TriedPoint) -> Iterator[str]:
     yield UNKNOWN if one.peak_rss_bytes is None else f"{one.peak_rss_bytes / 1e6:.0f}"
     yield times_words(one.ratio)
     yield str(one.processes)
+    yield difference_words(one)
     yield FATES[one.fate] + (f": {one.why}" if one.why else "")
+
+
+def difference_words(one: TriedPoint) -> str:
+    """How far its outputs are from those of the model as given."""
+    return UNKNOWN if one.output_difference is None else share_words(one.output_difference)
 
 
 def in_order(found: Recommendation) -> list[TriedPoint]:
@@ -161,6 +204,17 @@ class RecommendationDocument(DocumentForm):
     """What is recommended, why, and what was tried."""
 
     document = "recommendation"
+
+    kind: str
+    search: NamedForm
+    order: dict[str, Any]
+
+
+@with_fields_of(Recommendations)
+class RecommendationsDocument(DocumentForm):
+    """What is recommended for several targets, each on its own and all together."""
+
+    document = "recommendations"
 
     kind: str
     search: NamedForm

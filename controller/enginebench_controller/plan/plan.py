@@ -167,6 +167,16 @@ class GateTerms(BaseModel):
     """What the two are called."""
 
 
+class StepPurpose(StrEnum):
+    """What a step of a recommendation is to learn."""
+
+    LOOK = "look"
+    RACE = "race"
+    CONFIRM = "confirm"
+    RATE = "rate"
+    FOR_ALL = "for_all"
+
+
 class SearchStep(BaseModel):
     """Which step of which search a benchmark is, counted from 0, and what it is to tell."""
 
@@ -175,6 +185,8 @@ class SearchStep(BaseModel):
     id: str
     step: Annotated[int, Field(ge=0)]
     title: str
+    purpose: StepPurpose | None = None
+    """Of a recommendation."""
 
 
 class Plan(BaseModel):

@@ -2,8 +2,8 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -14,15 +14,19 @@ from enginebench_controller.plan.expand import Case, expand
 from enginebench_controller.plan.plan import Plan, SearchStep, make_plan
 from enginebench_controller.plan.recommend import Goal, LatencyLimit, RecommendOrder, common_plan
 from enginebench_controller.plan.turns import COPIES_OF_A_MODEL, ENGINE_BYTES, MEMORY_SHARE
-from enginebench_controller.records import AvailableEngine, Configuration, Hint, Load, TargetSnapshot
+from enginebench_controller.records import AvailableEngine, Configuration, Hint, Load, ModelVersion, TargetSnapshot
 from enginebench_controller.records.fields import CONFIGURATION
+from enginebench_controller.records.model import lineage
 from enginebench_controller.stats.response import ENGINE, Axes, spread_out
+from enginebench_proto.agreed.words import Precision
 
 MOST_POINTS = 64
 """More are thinned out: nobody waits for them, and their likes tell of them."""
 MOST_TOGETHER = 12
 """Of a round that ends with the budget nothing is left."""
 BATCHES = (1, 2, 4, 8, 16)
+_OVERLAPPING = (Goal.THROUGHPUT, Goal.RATE)
+"""Goals for which it is good to have several requests in flight."""
 LOOK_ITERATIONS = 3
 _MODE = ("load", "hint", "streams", "requests")
 
@@ -31,13 +35,23 @@ _MODE = ("load", "hint", "streams", "requests")
 class Point:
     """A configuration that may be recommended: its case, the fields of a plan that make it, and its axes.
 
-    `is_default` of what `enginebench run` measures where nobody says anything else.
+    `is_default` of what `enginebench run` measures where nobody says anything else. `family` is the model version that
+    its own was made from in the end; `is_given` of the model as a person gave it, in f32, with whose outputs those of
+    its family are compared.
     """
 
     case: Case
     fields: Mapping[str, Any]
     axes: Axes
     is_default: bool = False
+    family: str = ""
+    is_given: bool = True
+
+    @property
+    def variant(self) -> tuple[str, str, str, str]:
+        """What decides its outputs but for rounding: engine, environment, model version and precision."""
+        case = self.case
+        return case.engine.name, case.engine.environment, case.model.original_digest, case.configuration.precision
 
 
 @dataclass(frozen=True)
@@ -49,8 +63,17 @@ class Space:
     thinned: int = 0
 
 
-def space(order: RecommendOrder, snapshot: TargetSnapshot, binder: Binder, models: Sequence[str]) -> Space:
-    """All points of an order on a target, for `models` that the binder knows. Raises `InputError` for none at all."""
+def space(
+    order: RecommendOrder,
+    snapshot: TargetSnapshot,
+    binder: Binder,
+    models: Sequence[str],
+    known: Iterable[ModelVersion] = (),
+) -> Space:
+    """All points of an order on a target, for `models` that the binder knows. Raises `InputError` for none at all.
+
+    Of all `known` versions it is told what those that take part were made from.
+    """
     engines, problems = select_engines(order.engines, snapshot.engines, snapshot.target)
     if problems:
         raise InputError("\n".join(problems))
@@ -62,6 +85,7 @@ def space(order: RecommendOrder, snapshot: TargetSnapshot, binder: Binder, model
         for fields in _grid(order, engine, cores):
             chosen = {**fields, "models": [model], "engines": [f"{engine.name}@{engine.environment}"]}
             try:
+                _check_load(order, engine)
                 found = expand(make_plan(common.document() | chosen, "recommend"), (snapshot,), binder).cases
             except (PlanError, ModelError) as error:
                 reasons[_reason(error)] += 1
@@ -74,9 +98,60 @@ def space(order: RecommendOrder, snapshot: TargetSnapshot, binder: Binder, model
     if not points:
         told = "\n".join(f"  - {reason}" for reason in reasons)
         raise InputError("there is nothing to choose from" + (f", because:\n{told}" if told else ""))
-    kept = sorted(spread_out([one.axes for one in points], MOST_POINTS)) if len(points) > MOST_POINTS else None
-    chosen_points = points if kept is None else [points[place] for place in kept]
-    return Space(tuple(chosen_points), dict(reasons), len(points) - len(chosen_points))
+    points = _with_families(points, known)
+    _check_outputs_can_be_compared(order, points)
+    kept: Sequence[int] = range(len(points))
+    if len(points) > MOST_POINTS:
+        kept = sorted(spread_out([one.axes for one in points], MOST_POINTS, compared(points)))
+    return Space(tuple(points[place] for place in kept), dict(reasons), len(points) - len(kept))
+
+
+def _check_load(order: RecommendOrder, engine: AvailableEngine) -> None:
+    if order.goal is Goal.RATE and Load.ASYNC not in engine.loads:
+        raise PlanError(f"{engine.name} takes one request at a time, so that none can arrive meanwhile")
+
+
+def compared(points: Sequence[Point]) -> tuple[int, ...]:
+    """The places of those that tell how far outputs are from those of the model as given: one of each variant, the
+    model as given first; none of a family in which all are that.
+    """
+    mixed = {one.family for one in points if one.is_given} & {one.family for one in points if not one.is_given}
+    plainest: dict[tuple[str, str, str, str], int] = {}
+    for place in sorted(range(len(points)), key=lambda one: _plainness(points[one])):
+        if points[place].family in mixed:
+            plainest.setdefault(points[place].variant, place)
+    return tuple(sorted(plainest.values(), key=lambda one: (not points[one].is_given, one)))
+
+
+def _plainness(point: Point) -> tuple[object, ...]:
+    """What sorts first has the batch that all others have, too, where any has, and takes the least to start."""
+    asked = point.case.configuration
+    return asked.batch, asked.load is not Load.SYNC, asked.hint is not Hint.NONE, asked.streams, -asked.cores
+
+
+def _with_families(points: Sequence[Point], known: Iterable[ModelVersion]) -> list[Point]:
+    """The points with what their versions were made from; given are the versions of which the others were made."""
+    models = {one.digest: one for one in (*known, *(point.case.model for point in points))}
+    origins = {one.case.model.original_digest for one in points}
+    ways = {digest: list(lineage(digest, models)) for digest in origins}
+    shortest: dict[str, int] = {}
+    for way in ways.values():
+        shortest[way[-1]] = min(len(way), shortest.get(way[-1], len(way)))
+    found = []
+    for point in points:
+        way = ways[point.case.model.original_digest]
+        is_given = len(way) == shortest[way[-1]] and point.case.configuration.precision == Precision.F32
+        found.append(replace(point, family=way[-1], is_given=is_given, is_default=point.is_default and is_given))
+    return found
+
+
+def _check_outputs_can_be_compared(order: RecommendOrder, points: Sequence[Point]) -> None:
+    given = {one.family for one in points if one.is_given}
+    if order.output_limit is not None and (alone := [one for one in points if one.family not in given]):
+        raise InputError(
+            f"--max-output-difference needs {alone[0].case.model.name} as given in f32 to compare with: let precision "
+            "f32 take part, or leave the limit out"
+        )
 
 
 def identity(case: Case) -> tuple[object, ...]:
@@ -135,9 +210,38 @@ def step_plan(
     )
 
 
-def plan_of(order: RecommendOrder, point: Point) -> Plan:
-    """The plan that measures one point as `enginebench run` does, with everything else at its default."""
-    fields = {**order.fields, **point.fields, "targets": [] if order.target is None else [order.target]}
+def rate_plan(
+    order: RecommendOrder, point: Point, rate_per_s: float, rounds: int, process_s: float, step: SearchStep
+) -> Plan:
+    """The benchmark that measures a point in so many fresh processes while inferences arrive at a rate."""
+    rung = {"name": "point 0", "title": point.case.title, "fields": at_rate(point, rate_per_s)}
+    milliseconds = round(process_s * 1000 * rounds)
+    return make_plan(
+        common_plan(order).document()
+        | {
+            "name": f"{step.title} ({', '.join(order.models)})",
+            "interleave": False,
+            "processes": rounds,
+            "duration": f"{milliseconds}ms",
+            "max_duration": f"{2 * milliseconds}ms",
+            "iterations": rounds * LOOK_ITERATIONS,
+            "rungs": [rung],
+            "search": step.model_dump(),
+        },
+        "recommend",
+    )
+
+
+def at_rate(point: Point, rate_per_s: float) -> dict[str, Any]:
+    """The fields of a plan that make a point in an open loop, with as many requests in flight at most."""
+    requests = point.case.configuration.requests
+    return {**point.fields, "load": [Load.OPEN_LOOP], "rate": [rate_per_s], "requests": [requests]}
+
+
+def plan_of(order: RecommendOrder, point: Point, rate_per_s: float | None = None) -> Plan:
+    """The plan that measures one point as `enginebench run` does, at a rate if one is given."""
+    own = point.fields if rate_per_s is None else at_rate(point, rate_per_s)
+    fields = {**order.fields, **own, "targets": [] if order.target is None else [order.target]}
     return make_plan(fields, "recommend")
 
 
@@ -170,7 +274,7 @@ def _grid(order: RecommendOrder, engine: AvailableEngine, cores: Sequence[int]) 
 def _modes(order: RecommendOrder, engine: AvailableEngine, cores: int) -> Iterator[dict[str, Any]]:
     """How requests may reach the engine: as it says that it can, and as was asked for."""
     modes: list[dict[str, Any]] = [{"load": Load.SYNC}]
-    if order.goal is Goal.THROUGHPUT and Load.ASYNC in engine.loads:
+    if order.goal in _OVERLAPPING and Load.ASYNC in engine.loads:
         modes += [{"load": Load.ASYNC}]
         modes += [{"load": Load.ASYNC, "hint": Hint.THROUGHPUT}] if Hint.THROUGHPUT in engine.hints else []
         modes += [{"load": Load.ASYNC, "streams": cores}] if engine.multiple_streams and cores > 1 else []

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from enginebench_controller.errors import InputError, wrong_value
 from enginebench_controller.plan.options import option_of, split
-from enginebench_controller.plan.plan import Duration, Names, Plan, make_plan, parse_duration_ns
+from enginebench_controller.plan.plan import Duration, Names, Plan, make_plan, parse_duration_ns, parse_percent
 
 AXES = ("batch", "cores", "streams", "precision", "load", "hint", "requests")
 """The fields of a plan that can be fixed, or chosen among."""
@@ -35,6 +35,8 @@ class Goal(StrEnum):
     THROUGHPUT = "throughput"
     LATENCY = "latency"
     MEMORY = "memory"
+    RATE = "rate"
+    """Requests a second that arrive whether or not earlier ones are done."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,16 @@ def parse_memory(text: str) -> int:
     return amount
 
 
+def parse_output_difference(text: str) -> float:
+    """The share of '1%', of an output's largest value. Raises `InputError`."""
+    try:
+        return parse_percent(text)
+    except ValueError:
+        lacks_unit = re.fullmatch(r"\d+(?:\.\d+)?", text.strip())
+        told = f"has no unit: write {text.strip()}%" if lacks_unit else "is no share: write 1% or 0.5%"
+        raise InputError(f"--max-output-difference {text!r} {told}") from None
+
+
 def parse_axes(fixed: Sequence[str], among: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """The values of `--fix axis=value` and `--among axis=a,b`, by axis. Raises `InputError`."""
     found: dict[str, tuple[str, ...]] = {}
@@ -105,9 +117,12 @@ class RecommendOrder(BaseModel):
     models: Names
     engines: Names = ("all",)
     target: str | None = None
+    targets: tuple[str, ...] = ()
+    """Several, each of which is searched; `target` is None then."""
     goal: Goal = Goal.THROUGHPUT
     max_latency: str | None = None
     max_memory: str | None = None
+    max_output_difference: str | None = None
     leave_cores: Annotated[int, Field(ge=0)] = 0
     axes: Mapping[str, tuple[str, ...]] = {}
     versions: bool = False
@@ -128,9 +143,20 @@ class RecommendOrder(BaseModel):
         return None if self.max_memory is None else parse_memory(self.max_memory)
 
     @property
+    def output_limit(self) -> float | None:
+        """The limit of how far outputs may be from those of the model as given, as a share of their largest value."""
+        return None if self.max_output_difference is None else parse_output_difference(self.max_output_difference)
+
+    @property
     def budget_s(self) -> float:
         """The budget in seconds."""
         return parse_duration_ns(self.budget) / 1e9
+
+    def of_each_target(self) -> tuple["RecommendOrder", ...]:
+        """The order for each target alone."""
+        if not self.targets:
+            return (self,)
+        return tuple(self.model_copy(update={"target": one, "targets": ()}) for one in self.targets)
 
     def document(self) -> dict[str, Any]:
         """The order as JSON-able data, as the store keeps it."""
@@ -144,7 +170,15 @@ def make_order(fields: Mapping[str, Any]) -> RecommendOrder:
     except ValidationError as error:
         told = (f"{option_of(str(one['loc'][0]))}: {wrong_value(one)}" for one in error.errors())
         raise InputError("\n".join(told)) from None
-    _ = order.latency_limit, order.memory_limit_bytes
+    _ = order.latency_limit, order.memory_limit_bytes, order.output_limit
+    if order.goal is Goal.RATE and order.latency_limit is None:
+        raise InputError(
+            "--maximize rate needs a limit that tells when a rate is too high: add --max-latency, such as 'p99<50ms'"
+        )
+    if order.goal is Goal.RATE and order.targets:
+        raise InputError("--maximize rate is for one target at a time: a rate for all would be that of the slowest")
+    if order.goal is Goal.RATE and (load := order.axes.get("load")):
+        raise InputError(f"--maximize rate is of an open loop: leave load={','.join(load)} out")
     common_plan(order)
     return order
 

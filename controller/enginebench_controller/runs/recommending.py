@@ -2,10 +2,10 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Coroutine, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 from enginebench_controller.errors import EnginebenchError, InputError
 from enginebench_controller.graph.ceiling import ceiling, fewest_flops
@@ -16,9 +16,19 @@ from enginebench_controller.models.bounded import in_thread
 from enginebench_controller.models.inputs.binding import given_shapes
 from enginebench_controller.plan.binding import Binder
 from enginebench_controller.plan.expand import Expansion
-from enginebench_controller.plan.plan import SearchStep
-from enginebench_controller.plan.points import Point, Space, samples_of_limit, space, step_plan, together
-from enginebench_controller.plan.recommend import RecommendOrder, common_plan, make_order
+from enginebench_controller.plan.plan import SearchStep, StepPurpose
+from enginebench_controller.plan.points import (
+    Point,
+    Space,
+    compared,
+    identity,
+    rate_plan,
+    samples_of_limit,
+    space,
+    step_plan,
+    together,
+)
+from enginebench_controller.plan.recommend import Goal, RecommendOrder, common_plan, make_order
 from enginebench_controller.records import Benchmark, Search, SearchKind, TargetSnapshot
 from enginebench_controller.records.model import families
 from enginebench_controller.runs.benchmarking import BenchmarkOrder, run_in_session
@@ -30,14 +40,19 @@ from enginebench_controller.stats.response import Axes
 from enginebench_controller.targets.session import TargetSession, open_session
 from enginebench_controller.verdicts.recommend.answer import (
     Recommendation,
+    Recommendations,
+    answer_document,
     limit_words,
     recommendation,
-    recommendation_document,
+    recommendations,
 )
-from enginebench_controller.verdicts.recommend.candidates import SearchTerms, Step, StepPurpose
+from enginebench_controller.verdicts.recommend.candidates import RateTerms, SearchTerms, Step, StepTaken
+from enginebench_controller.verdicts.recommend.for_all import OWN_SHARE, ForAll, OnTarget, next_for_all
 from enginebench_controller.verdicts.recommend.search import SearchAnswer, answer, least_budget_s, next_step
 from enginebench_controller.verdicts.recommend.steps import StoredStep, step_of, stored_step
 from enginebench_proto.agreed.words import PROCESSOR
+
+R = TypeVar("R")
 
 LOOK_S, CONFIRM_S, LONGEST_CONFIRM_S = 0.5, 1.0, 10.0
 """What is timed in a process; more where a limited percentile needs more inferences."""
@@ -67,6 +82,14 @@ class _Ground:
     target: TargetSnapshot
     space: Space
     terms: SearchTerms
+    is_one_of_several: bool = False
+
+    @property
+    def own_terms(self) -> SearchTerms:
+        """The terms of the target's own search: with several targets, what all have in common needs time as well."""
+        if not self.is_one_of_several:
+            return self.terms
+        return replace(self.terms, budget_s=OWN_SHARE * self.terms.budget_s)
 
     @property
     def axes(self) -> list[Axes]:
@@ -89,10 +112,14 @@ class _Until:
         return False
 
 
-async def recommend(home: Home, order: RecommendOrder, watcher: RecommendWatcher) -> tuple[Search, Recommendation]:
+Answer = Recommendation | Recommendations
+"""Of one target, or of several."""
+
+
+async def recommend(home: Home, order: RecommendOrder, watcher: RecommendWatcher) -> tuple[Search, Answer]:
     """Search for what was asked, and store the answer.
 
-    Raises `InputError` or `ModelError` before anything is measured, `UnreachableError` when the target does not answer.
+    Raises `InputError` or `ModelError` before anything is measured, `UnreachableError` when a target does not answer.
     Cancelled, it tells the best so far, as unconfirmed, and can be gone on with.
     """
     search = new_search(SearchKind.RECOMMEND, ", ".join(order.models), order.document())
@@ -100,7 +127,7 @@ async def recommend(home: Home, order: RecommendOrder, watcher: RecommendWatcher
         return search, await _carry_out(home, search, order, watcher, is_new=True)
 
 
-async def go_on(home: Home, search: Search, watcher: RecommendWatcher, *, trusted: bool) -> Recommendation:
+async def go_on(home: Home, search: Search, watcher: RecommendWatcher, *, trusted: bool) -> Answer:
     """Go on with a search that was interrupted: what was measured counts, and the step under way is finished."""
     order = make_order(search.order).model_copy(update={"trusted": trusted})
     with held(home, search.id):
@@ -110,46 +137,128 @@ async def go_on(home: Home, search: Search, watcher: RecommendWatcher, *, truste
 
 async def _carry_out(
     home: Home, search: Search, order: RecommendOrder, watcher: RecommendWatcher, *, is_new: bool
-) -> Recommendation:
-    plan = common_plan(order)
-    binder = Binder(home, plan, _digests(home.store.steps_of(search.id)))
+) -> Answer:
+    orders = order.of_each_target()
+    binder = Binder(home, common_plan(orders[0]), _digests(home.store.steps_of(search.id)))
     await in_thread(binder.resolve, list(dict.fromkeys(order.models)))
     models = await in_thread(_models, home, order, binder)
     trusted = tuple(binder.digests.values()) if order.trusted else ()
-    async with AsyncExitStack() as stack:
-        session = await stack.enter_async_context(open_session(home, plan.targets, trusted_models=trusted))
-        ground = await in_thread(_ground, home, order, session.snapshots[0], binder, models)
-        for sentence in _about(ground):
-            watcher.said(sentence)
+    targets = [target for one in orders for target in common_plan(one).targets]
+    async with open_session(home, targets, trusted_models=trusted) as session:
+        searched = []
+        for one, snapshot in zip(orders, session.snapshots, strict=True):
+            surveyed = partial(_ground, is_one_of_several=len(orders) > 1)
+            ground = await in_thread(surveyed, home, one, snapshot, binder, models)
+            of_one = TargetSession({snapshot.target: session.clients[snapshot.target]}, (snapshot,))
+            searched.append(_OneTarget(ground, search, of_one, binder, watcher))
+            for sentence in _about(ground):
+                watcher.said(sentence)
         if is_new:
             await asyncio.to_thread(home.store.add_search, search)
-        return await _search(ground, search, session, binder, watcher)
+        for one_target in searched:
+            one_target.done = await asyncio.to_thread(_stored, one_target.ground, search)
+        found = await _searched(order, searched)
+        await asyncio.to_thread(home.store.answer_search, search.id, answer_document(found))
+        return found
 
 
-async def _search(
-    ground: _Ground, search: Search, session: TargetSession, binder: Binder, watcher: RecommendWatcher
-) -> Recommendation:
-    """Ask the policy, do as it says, and so on until it answers."""
-    store = ground.home.store
-    done = await asyncio.to_thread(_stored, ground, search)
+async def _searched(order: RecommendOrder, targets: Sequence["_OneTarget"]) -> Answer:
+    """Each target is searched on its own, all at the same time; of several, what all have in common comes then."""
+    answers = await _together(one.search_alone() for one in targets)
+    if not order.targets:
+        return _told(targets[0].ground, targets[0].done, answers[0])
+    while not isinstance(told := next_for_all([one.known() for one in targets]), ForAll):
+        await _together(targets[number].take(step) for number, step in told.items())
+    return _all_told(order, [(one.ground, one.done) for one in targets], told)
+
+
+async def _together(coroutines: Iterable[Coroutine[Any, Any, R]]) -> list[R]:
+    """What comes of each. The first error of ours ends the others, and is raised alone."""
     try:
-        while isinstance(step := next_step(ground.axes, ground.terms, [one.taken for one in done]), Step):
-            watcher.learning(_title(step), _left_s(ground, done))
-            benchmark = await _take(ground, search, step, done, session, binder, watcher)
-            read = (store, ground.order, ground.space.points, step, benchmark, tuple(done), time.time_ns())
-            done.append(await asyncio.to_thread(stored_step, *read))
-    except asyncio.CancelledError:
-        if done:
-            watcher.broken_off(_told(ground, done, _best_so_far(ground, done)))
-        raise
-    found = _told(ground, done, step)
-    await asyncio.to_thread(store.answer_search, search.id, recommendation_document(found))
-    return found
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one) for one in coroutines]
+    except BaseExceptionGroup as failed:
+        errors, others = failed.split(EnginebenchError)
+        if errors is None or others is not None:
+            raise
+        raise _first(errors) from None
+    return [one.result() for one in tasks]
+
+
+def _first(error: BaseException) -> BaseException:
+    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
+
+
+def _all_told(
+    order: RecommendOrder,
+    targets: Sequence[tuple[_Ground, Sequence[StoredStep]]],
+    told: ForAll,
+    *,
+    broken_off: bool = False,
+) -> Recommendations:
+    """The answer of each target, with what was measured for all, and the one for all."""
+    found = []
+    for ground, done in targets:
+        own = answer(ground.axes, ground.terms, [one.taken for one in done], broken_off=broken_off)
+        found.append(_told(ground, done, own))
+    return recommendations(order, [ground.space for ground, _ in targets], found, told)
+
+
+class _OneTarget:
+    """A target that is searched: what it stands on, how it is reached, and the steps that were carried out."""
+
+    def __init__(
+        self,
+        ground: _Ground,
+        search: Search,
+        session: TargetSession,
+        binder: Binder,
+        watcher: RecommendWatcher,
+    ) -> None:
+        self.ground, self.search, self.session, self.binder, self.watcher = ground, search, session, binder, watcher
+        self.done: list[StoredStep] = []
+        self.name = f"{ground.target.target}: " if ground.is_one_of_several else ""
+
+    def known(self) -> OnTarget:
+        """What its steps tell, for those who look at several targets."""
+        return _on_target(self.ground, self.done)
+
+    async def search_alone(self) -> SearchAnswer:
+        """Ask the policy, do as it says, and so on until it answers."""
+        ground = self.ground
+        try:
+            while isinstance(step := next_step(ground.axes, ground.own_terms, _own_steps(self.done)), Step):
+                await self.take(step)
+        except asyncio.CancelledError:
+            if self.done:
+                self.watcher.broken_off(_told(ground, self.done, _best_so_far(ground, self.done)))
+            raise
+        return step
+
+    async def take(self, step: Step) -> None:
+        """Carry out a step."""
+        self.watcher.learning(self.name + _title(step), _left_s(self.ground, self.done))
+        benchmark = await _take(self.ground, self.search, step, self.done, self.session, self.binder, self.watcher)
+        ground = self.ground
+        read = (ground.home.store, ground.order, ground.space.points, step, benchmark, tuple(self.done), time.time_ns())
+        self.done.append(await asyncio.to_thread(stored_step, *read))
+
+
+def _own_steps(done: Sequence[StoredStep]) -> list[StepTaken]:
+    """The steps of a target's own search, without those for all targets."""
+    return [one.taken for one in done if one.taken.step.purpose is not StepPurpose.FOR_ALL]
+
+
+def _on_target(ground: _Ground, done: Sequence[StoredStep]) -> OnTarget:
+    keys = [identity(one.case) for one in ground.space.points]
+    return OnTarget(ground.axes, keys, ground.terms, [one.taken for one in done])
 
 
 def _stored(ground: _Ground, search: Search) -> list[StoredStep]:
-    """The steps that were carried out already, each until the next began."""
-    begun = {one.plan["search"]["step"]: one for one in ground.home.store.steps_of(search.id)}
+    """The steps that were carried out already on a target, each until the next began."""
+    targets = list(common_plan(ground.order).targets)
+    mine = [one for one in ground.home.store.steps_of(search.id) if list(one.plan["targets"]) == targets]
+    begun = {one.plan["search"]["step"]: one for one in mine}
     benchmarks = [begun[number] for number in sorted(begun)]
     ends = [*(one.created_at_unix_ns for one in benchmarks[1:]), None]
     done: list[StoredStep] = []
@@ -160,17 +269,28 @@ def _stored(ground: _Ground, search: Search) -> list[StoredStep]:
     return done
 
 
-def so_far(home: Home, search: Search) -> Recommendation | None:
-    """What the stored steps of a search without an answer tell, unconfirmed; None without any."""
+def so_far(home: Home, search: Search) -> Answer | None:
+    """What the stored steps of a search without an answer tell, unconfirmed; None without any, or any of a target."""
     order = make_order(search.order)
     steps = home.store.steps_of(search.id)
-    if not steps:
-        return None
-    binder = Binder(home, common_plan(order), _digests(steps))
+    binder = Binder(home, common_plan(order.of_each_target()[0]), _digests(steps))
     binder.resolve(list(dict.fromkeys(order.models)))
-    ground = _ground(home, order, home.store.benchmark_snapshots(steps[0].id)[0], binder, _models(home, order, binder))
-    done = _stored(ground, search)
-    return _told(ground, done, _best_so_far(ground, done))
+    models = _models(home, order, binder)
+    targets = []
+    for one in order.of_each_target():
+        begun = [step for step in steps if tuple(step.plan["targets"]) == common_plan(one).targets]
+        if not begun:
+            return None
+        target, several = home.store.benchmark_snapshots(begun[0].id)[0], bool(order.targets)
+        ground = _ground(home, one, target, binder, models, is_one_of_several=several)
+        targets.append((ground, _stored(ground, search)))
+    if not order.targets:
+        ((ground, done),) = targets
+        return _told(ground, done, _best_so_far(ground, done))
+    told = next_for_all([_on_target(ground, done) for ground, done in targets], has_time=False)
+    if not isinstance(told, ForAll):
+        raise TypeError("without time there is no next step")
+    return _all_told(order, targets, told, broken_off=True)
 
 
 def _digests(steps: Sequence[Benchmark]) -> dict[str, str]:
@@ -197,8 +317,11 @@ async def _take(
 ) -> Benchmark:
     points = [ground.space.points[place] for place in step.candidates]
     iterations = samples_of_limit(ground.order.latency_limit if step.purpose is StepPurpose.CONFIRM else None)
-    named = SearchStep(id=search.id, step=len(done), title=_title(step))
-    plan = step_plan(ground.order, points, step.rounds, step.process_s, iterations, named)
+    named = SearchStep(id=search.id, step=len(done), title=_title(step), purpose=step.purpose)
+    if step.rate_per_s is None:
+        plan = step_plan(ground.order, points, step.rounds, step.process_s, iterations, named)
+    else:
+        plan = rate_plan(ground.order, points[0], step.rate_per_s, step.rounds, step.process_s, named)
 
     def announce(expansion: Expansion, benchmark_id: str | None) -> Reporter:
         return watcher
@@ -211,6 +334,10 @@ async def _take(
 def _title(step: Step) -> str:
     """What a step is to learn, in words."""
     count, rounds = len(step.candidates), f"{step.rounds} round{'s' if step.rounds > 1 else ''}"
+    if step.rate_per_s is not None:
+        return f"{step.rate_per_s:g} requests/s of the best, in {rounds}"
+    if step.purpose is StepPurpose.FOR_ALL:
+        return f"{count} for all targets, in {rounds} of fresh processes"
     return {
         StepPurpose.LOOK: f"looking at {count} points",
         StepPurpose.RACE: f"{count} that may win race for {rounds}",
@@ -227,13 +354,13 @@ def _models(home: Home, order: RecommendOrder, binder: Binder) -> tuple[str, ...
     names = tuple(dict.fromkeys(order.models))
     if not order.versions:
         return names
-    known = {one.digest: one for one in (*home.store.models(), *binder.versions)}
-    family = families(known.values())
+    here = {one.digest: one for one in (*home.library.versions(), *binder.versions)}
+    family = families([*home.store.models(), *here.values()])
     mine = {family[one.digest] for one in binder.versions}
     taken = {one.digest for one in binder.versions}
     others = [
         one.digest
-        for one in known.values()
+        for one in here.values()
         if family[one.digest] in mine and one.digest not in taken and one.original_digest == one.digest
     ]
     binder.resolve(others)
@@ -241,10 +368,16 @@ def _models(home: Home, order: RecommendOrder, binder: Binder) -> tuple[str, ...
 
 
 def _ground(
-    home: Home, order: RecommendOrder, target: TargetSnapshot, binder: Binder, models: Sequence[str]
+    home: Home,
+    order: RecommendOrder,
+    target: TargetSnapshot,
+    binder: Binder,
+    models: Sequence[str],
+    *,
+    is_one_of_several: bool = False,
 ) -> _Ground:
     """Raises `InputError` for an empty space, a limit that nothing can hold, and a budget that tells nothing."""
-    points = space(order, target, binder, models)
+    points = space(order, target, binder, models, (*home.store.models(), *home.library.versions()))
     _check_limit(home, order, target, points)
     limit = order.latency_limit
     needed_s = 0.0 if limit is None else 1.2 * samples_of_limit(limit) * limit.limit_ns / 1e9
@@ -256,14 +389,16 @@ def _ground(
         confirm_s=min(LONGEST_CONFIRM_S, max(CONFIRM_S, needed_s)),
         first=tuple(place for place, one in enumerate(points.points) if one.is_default),
         work=tuple(_work(one) for one in points.points),
+        compared=compared(points.points),
+        rate=None if order.goal is not Goal.RATE else RateTerms(samples=samples_of_limit(limit)),
     )
-    least_s = least_budget_s(len(points.points), terms)
+    least_s = least_budget_s(len(points.points), terms) / (OWN_SHARE if is_one_of_several else 1)
     if terms.budget_s < least_s:
         raise InputError(
             f"--budget {order.budget} is too short to tell anything of {len(points.points)} points: starting engines "
             f"and measuring the best again takes about {least_s:.0f} s; give {_rounded(least_s)} or more"
         )
-    return _Ground(home, order, target, points, terms)
+    return _Ground(home, order, target, points, terms, is_one_of_several)
 
 
 def _work(point: Point) -> float:

@@ -250,11 +250,11 @@ def _overload(measurement: Measurement) -> Iterator[str]:
     if unsent:
         yield f"overloaded: {unsent} of {scheduled} scheduled arrivals could not be sent in time"
     done_per_s = (measurement.throughput_items_per_s or 0) / measurement.configuration.batch
-    if done_per_s < arrivals.rate_per_s * _least_share(arrivals, measurement.iterations or 1):
+    if done_per_s < arrivals.rate_per_s * least_share(arrivals, measurement.iterations or 1):
         yield f"overloaded: {done_per_s:.4g} inferences a second were completed, {arrivals.rate_per_s:.4g} arrived"
 
 
-def _least_share(arrivals: Arrivals, iterations: int) -> float:
+def least_share(arrivals: Arrivals, iterations: int) -> float:
     """The share of the nominal rate below which completions fall only when they do not keep up.
 
     The count of a Poisson schedule has a relative standard deviation of 1/√n by itself.

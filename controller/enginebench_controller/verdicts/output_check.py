@@ -68,6 +68,27 @@ def check_outputs(measurements: Sequence[Measurement], models: Iterable[ModelVer
     return {id_: check for group in groups.values() for id_, check in _checks(group, by_digest)}
 
 
+def checks_against(
+    given: Sequence[Measurement], others: Iterable[Measurement], models: Iterable[ModelVersion]
+) -> dict[str, OutputCheck]:
+    """How far the outputs of others are from those of a model as `given`, by measurement id, whatever was done to it.
+
+    Compared are those with the batch and the inputs of a given one; of several of these ONNX Runtime's in f32 under
+    sync load comes first.
+    """
+    known = _Known({model.digest: model for model in models}, _noise(given))
+    by_inputs: dict[object, Measurement] = {}
+    for one in sorted(given, key=lambda one: _preference(one, known.models)):
+        if one.captured_outputs:
+            by_inputs.setdefault((one.configuration.batch, one.input_set_sha256), one)
+    found = {}
+    for one in others:
+        reference = by_inputs.get((one.configuration.batch, one.input_set_sha256))
+        if reference is not None and one.captured_outputs:
+            found[one.id] = _against(reference, one, {one.id: ""}, known)
+    return found
+
+
 def works(one: Measurement, models: Iterable[ModelVersion]) -> tuple[object, object]:
     """What measurements are compared by, equal for those that are; and what tells apart those worth comparing."""
     by_digest = {model.digest: model for model in models}

@@ -14,7 +14,7 @@ from enginebench_controller.files.recommendations import (
 )
 from enginebench_controller.plan.plan import read_plan
 from enginebench_controller.verdicts.recommend.search import Fate
-from invented_recommendations import carried_out, order, search
+from invented_recommendations import carried_out, for_two_targets, order, search
 
 
 def test_markdown_begins_with_the_answer_and_the_command_and_folds_what_was_tried() -> None:
@@ -26,11 +26,32 @@ def test_markdown_begins_with_the_answer_and_the_command_and_folds_what_was_trie
     assert text.count("| openvino, batch") + text.count("| torch, batch") >= len(found.tried)
 
 
+def test_markdown_labels_how_far_outputs_are() -> None:
+    asked = order()
+    found = carried_out(asked, differences=lambda one: 0.0081 if one.case.engine.name == "torch" else None)
+    text = recommendation_markdown(search(asked), found)
+    assert "| outputs differ |" in text
+    assert all(
+        "| 0.81 % |" in line for line in text.splitlines() if line.startswith("| torch, ") and line.count("|") > 6
+    )
+
+
 def test_the_plan_is_a_file_that_run_takes(tmp_path) -> None:
     found = carried_out(order())
     path = tmp_path / "plan.toml"
     path.write_text(recommendation_toml(found))
     assert read_plan(path).batch == (4,)
+
+
+def test_of_several_targets_the_one_for_all_comes_first_and_its_plan_is_written(tmp_path) -> None:
+    asked = order(targets=("nuc", "board"))
+    found = for_two_targets(asked)
+    text = recommendation_markdown(search(asked), found)
+    assert text.startswith("## enginebench recommend: net\n\n**for all of nuc, board: openvino")
+    assert text.index("| board | 1.12") < text.index("### nuc") < text.index("### board")
+    path = tmp_path / "plan.toml"
+    path.write_text(recommendation_toml(found))
+    assert read_plan(path).targets == ("nuc", "board")
 
 
 def test_the_best_comes_first_then_the_next_best() -> None:

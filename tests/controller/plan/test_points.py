@@ -4,23 +4,29 @@ import pytest
 
 from enginebench_controller.errors import InputError, ModelError
 from enginebench_controller.plan.configurations import BoundModel
-from enginebench_controller.plan.plan import SearchStep
+from enginebench_controller.plan.plan import SearchStep, StepPurpose
 from enginebench_controller.plan.points import (
     MOST_POINTS,
+    compared,
     identity,
     plan_of,
+    rate_plan,
     samples_of_limit,
     space,
     step_plan,
     together,
 )
 from enginebench_controller.plan.recommend import LatencyLimit, make_order
-from enginebench_controller.records import InputTensor, ModelFile, ModelVersion
+from enginebench_controller.records import Derivation, DerivationKind, InputTensor, ModelFile, ModelVersion
 from offered import engine, target
 
 NET = ModelVersion("aa" * 32, "net", "onnx", (ModelFile("net.onnx", "bb" * 32, 1_000_000),), 1)
 FULL = engine("full", hints=("none", "latency", "throughput"), multiple_streams=True)
 PLAIN = engine("plain", loads=("sync",))
+INT8 = ModelVersion(
+    *("cc" * 32, "net int8", "onnx", (ModelFile("net8.onnx", "dd" * 32, 300_000),), 2, NET.digest),
+    Derivation(DerivationKind.QUANTIZED, said="2 inputs"),
+)
 
 
 def bind(name, batch):
@@ -120,3 +126,61 @@ def test_as_many_are_alive_as_the_memory_is_for() -> None:
     assert together(found, None) > 8
     assert samples_of_limit(LatencyLimit(99, 1e6)) == 100
     assert samples_of_limit(None) == 3
+
+
+def of_versions(**fields):
+    """The points of a model and its INT8 version, which are called by these names."""
+
+    def bind_either(name, batch):
+        return BoundModel({"net": NET, "int8": INT8}[name], (InputTensor("x", "float32", (batch, 8)),))
+
+    order = make_order({"models": ["net", "int8"]} | fields)
+    return space(order, target(FULL, PLAIN, cores=2), bind_either, ("net", "int8")).points
+
+
+def test_one_point_of_each_variant_has_its_outputs_compared_and_the_model_as_given_comes_first() -> None:
+    found = of_versions(axes={"batch": ("4", "2")})
+    chosen = [found[place] for place in compared(found)]
+    assert [(one.case.engine.name, one.case.model.name) for one in chosen] == [
+        ("full", "net"),
+        ("plain", "net"),
+        ("full", "net int8"),
+        ("plain", "net int8"),
+    ]
+    assert {(one.case.configuration.batch, str(one.case.configuration.load)) for one in chosen} == {(2, "sync")}
+    assert len({one.family for one in found}) == 1
+    assert [one.is_given for one in chosen] == [True, True, False, False]
+
+
+def test_defaults_are_of_the_model_as_given() -> None:
+    assert {one.case.model.name for one in of_versions() if one.is_default} == {"net"}
+
+
+def test_where_all_are_as_given_nothing_is_compared() -> None:
+    assert compared(points().points) == ()
+
+
+def test_a_limit_of_outputs_needs_something_to_compare_with() -> None:
+    with pytest.raises(InputError, match="needs net as given in f32 to compare with"):
+        points(PLAIN, max_output_difference="1%", axes={"precision": ("default",)})
+
+
+def test_for_a_rate_points_are_closed_loops_of_engines_that_overlap_requests() -> None:
+    found = points(goal="rate", max_latency="p99<50ms")
+    assert {one.case.engine.name for one in found.points} == {"full"}
+    assert {one.case.configuration.batch for one in found.points} == {1}
+    assert {str(one.case.configuration.load) for one in found.points} == {"sync", "async"}
+    assert "plain takes one request at a time, so that none can arrive meanwhile" in found.impossible
+
+
+def test_at_a_rate_a_point_runs_alone_in_an_open_loop_with_as_many_requests_in_flight() -> None:
+    order = make_order({"models": ["net"], "goal": "rate", "max_latency": "p99<50ms"})
+    found = space(order, target(FULL), bind, ("net",)).points
+    point = next(one for one in found if one.case.configuration.streams > 1)
+    step = SearchStep(id="s", step=4, title="at a rate", purpose=StepPurpose.RATE)
+    plan = rate_plan(order, point, 120.0, 5, 3.0, step)
+    (grid,) = plan.grids()
+    assert (grid.load, grid.rate, grid.requests, grid.streams) == (("open-loop",), (120.0,), (2,), (2,))
+    assert not plan.device_takes_turns
+    assert (plan.stop_rule().processes, plan.stop_rule().min_duration_ns) == (5, 15_000_000_000)
+    assert plan_of(order, point, 120.0).rate == (120.0,)

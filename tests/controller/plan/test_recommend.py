@@ -14,6 +14,7 @@ from enginebench_controller.plan.recommend import (
     parse_axes,
     parse_latency_limit,
     parse_memory,
+    parse_output_difference,
 )
 
 
@@ -55,6 +56,14 @@ def test_memory_has_a_unit() -> None:
         parse_memory("much")
 
 
+def test_an_output_difference_is_a_share() -> None:
+    assert parse_output_difference("0.5%") == pytest.approx(0.005)
+    with pytest.raises(InputError, match=re.escape("--max-output-difference '1' has no unit: write 1%")):
+        parse_output_difference("1")
+    with pytest.raises(InputError, match="is no share"):
+        parse_output_difference("little")
+
+
 def test_axes_are_fixed_or_narrowed() -> None:
     assert parse_axes(["cores=2"], ["batch=1,4"]) == {"cores": ("2",), "batch": ("1", "4")}
 
@@ -86,9 +95,21 @@ def test_an_order_survives_being_kept_as_json() -> None:
     [
         ({"budget": "soon"}, "--budget: 'soon' is not a duration"),
         ({"max_latency": "p95<20"}, "has no unit"),
+        ({"goal": "rate"}, "--maximize rate needs a limit that tells when a rate is too high: add --max-latency"),
+        ({"goal": "rate", "max_latency": "p99<9ms", "axes": {"load": ["sync"]}}, "leave load=sync out"),
+        ({"goal": "rate", "max_latency": "p99<9ms", "targets": ["a", "b"]}, "is for one target at a time"),
+        ({"max_output_difference": "1"}, "has no unit: write 1%"),
         ({"leave_cores": -1}, "--leave-cores: -1 is not a number of at least 0"),
     ],
 )
 def test_an_order_is_checked_before_anything_runs(fields, said) -> None:
     with pytest.raises(InputError, match=re.escape(said)):
         make_order({"models": ["m.onnx"]} | fields)
+
+
+def test_an_order_for_several_targets_is_one_for_each() -> None:
+    order = make_order({"models": ["m.onnx"], "targets": ["nuc", "board"]})
+    assert [(one.target, one.targets) for one in order.of_each_target()] == [("nuc", ()), ("board", ())]
+    assert make_order(order.document()) == order
+    alone = make_order({"models": ["m.onnx"], "target": "nuc"})
+    assert alone.of_each_target() == (alone,)

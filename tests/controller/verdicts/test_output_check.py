@@ -20,7 +20,7 @@ from enginebench_controller.records import (
     OutputNoise,
     Process,
 )
-from enginebench_controller.verdicts.output_check import check_outputs
+from enginebench_controller.verdicts.output_check import check_outputs, checks_against
 
 
 def test_engines_that_round_differently_agree():
@@ -385,3 +385,13 @@ def test_only_inputs_that_both_ran_are_compared():
     found = check(measured("onnxruntime", scores()), measured("x", None, outputs=captured(scores())[:2]))["x"]
 
     assert (found.max_absolute_error, found.problem) == (0, "")
+
+
+def test_outputs_are_held_against_those_of_the_model_as_given_whatever_was_done_to_it():
+    given, off = measured("openvino", scores()), measured("other", scores() + 0.3 * scores(1))
+
+    found = checks_against([measured("late", rounded(scores()), batch=1), given], [off], [])[off.id]
+
+    assert found.reference == given.id
+    assert found.max_relative_error > 0.1
+    assert checks_against([measured("late", scores(), batch=1)], [off], []) == {}

@@ -19,8 +19,9 @@ from enginebench_controller.files.ladders import check_chart_path
 from enginebench_controller.files.new_file import new_file
 from enginebench_controller.files.recommendations import (
     FATES,
-    answer_document,
+    difference_words,
     in_order,
+    recommendation_answer,
     recommendation_markdown,
     recommendation_toml,
     times_words,
@@ -28,15 +29,17 @@ from enginebench_controller.files.recommendations import (
 )
 from enginebench_controller.home import Home, default_home
 from enginebench_controller.plan.expand import Case
+from enginebench_controller.plan.options import split
 from enginebench_controller.plan.recommend import Goal, RecommendOrder, make_order, parse_axes
 from enginebench_controller.records import Failure, Search, Status
 from enginebench_controller.runs.recommending import go_on, so_far
 from enginebench_controller.runs.recommending import recommend as search_for
 from enginebench_controller.verdicts.recommend.answer import (
     Recommendation,
+    Recommendations,
     configuration_words,
     figure_words,
-    read_recommendation,
+    read_answer,
 )
 from enginebench_controller.verdicts.recommend.search import Outcome
 
@@ -61,9 +64,13 @@ def recommend(
         str | None, typer.Option(metavar="'p95<20ms'", help="A percentile of latency that is to be held.")
     ] = None,
     max_memory: Annotated[str | None, typer.Option(metavar="500MB", help="Peak memory that is to be held.")] = None,
+    max_output_difference: Annotated[
+        str | None,
+        typer.Option(metavar="1%", help="How far outputs of versions and precisions may be from the model as given."),
+    ] = None,
     leave_cores: Annotated[int, typer.Option(metavar="N", help="Physical cores to leave to others.")] = 0,
     maximize: Annotated[
-        str | None, typer.Option(metavar="throughput", help=r"What is to be much. \[default: throughput]")
+        str | None, typer.Option(metavar="throughput|rate", help=r"What is to be much. \[default: throughput]")
     ] = None,
     minimize: Annotated[
         str | None, typer.Option(metavar="latency|memory", help="What is to be little instead.")
@@ -80,8 +87,8 @@ def recommend(
     target: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME",
-            help=r"Target by name or HOST:PORT. \[default: an agent here]",
+            metavar="NAMES",
+            help=r"Targets by name or HOST:PORT: one answer each, and one for all. \[default: an agent here]",
             autocompletion=completion.targets,
         ),
     ] = None,
@@ -104,6 +111,8 @@ def recommend(
     \b
     recommend resnet50.onnx --max-latency 'p95<20ms'
     recommend resnet50.onnx --minimize latency --leave-cores 1
+    recommend resnet50.onnx --maximize rate --max-latency 'p99<50ms'
+    recommend resnet50.onnx --target nuc,board --max-latency 'p95<50ms'
     recommend resnet50.onnx --among batch=1,4 --fix cores=2 --engine openvino
 
     What wins is measured again in fresh processes, and these say whether a limit is held. The exit code is 4 where
@@ -114,14 +123,19 @@ def recommend(
             raise InputError(f"there is a file {path} already; name another one, or replace it with --force")
     if chart is not None:
         check_chart_path(chart)
+    targets = tuple(dict.fromkeys(split(target) or ()))
+    if chart is not None and len(targets) > 1:
+        raise InputError("a chart is of one target: leave --chart out, or give one --target")
     engines = fields.pop("engines", None)
     order = make_order(
         {
             "models": models,
-            "target": target,
+            "target": targets[0] if len(targets) == 1 else None,
+            "targets": targets if len(targets) > 1 else (),
             "goal": _goal(maximize, minimize),
             "max_latency": max_latency,
             "max_memory": max_memory,
+            "max_output_difference": max_output_difference,
             "leave_cores": leave_cores,
             "axes": parse_axes(fix or (), among or ()),
             "versions": versions,
@@ -151,7 +165,7 @@ def carry_on(home: Home, search: Search, *, as_json: bool | None, trusted: bool)
 
 def print_search(home: Home, search: Search, *, as_json: bool) -> None:
     """Print the answer, or the best so far of a search without one."""
-    found = so_far(home, search) if search.answer is None else read_recommendation(search.answer)
+    found = so_far(home, search) if search.answer is None else read_answer(search.answer)
     if found is None:
         raise InputError(f"nothing was measured yet for {search.id}: `enginebench resume {search.id}` goes on with it")
     _print(search, found, as_json=as_json)
@@ -160,16 +174,16 @@ def print_search(home: Home, search: Search, *, as_json: bool) -> None:
 def _goal(maximize: str | None, minimize: str | None) -> Goal:
     if maximize is not None and minimize is not None:
         raise InputError("give --maximize or --minimize, not both: what else is to be held is a limit")
-    if maximize not in (None, Goal.THROUGHPUT):
-        raise InputError(f"--maximize {maximize}: what can be as much as possible is throughput")
+    if maximize not in (None, Goal.THROUGHPUT, Goal.RATE):
+        raise InputError(f"--maximize {maximize}: what can be as much as possible is throughput or rate")
     if minimize not in (None, Goal.LATENCY, Goal.MEMORY):
         raise InputError(f"--minimize {minimize}: what can be as little as possible is latency or memory")
-    return Goal.THROUGHPUT if minimize is None else Goal(minimize)
+    return Goal(minimize or maximize or Goal.THROUGHPUT)
 
 
 def _write(
     search: Search,
-    found: Recommendation,
+    found: Recommendation | Recommendations,
     plan_file: Path | None,
     markdown: Path | None,
     chart: Path | None,
@@ -183,38 +197,59 @@ def _write(
             with new_file(path, force=force) as partial:
                 partial.write_text(text, encoding="utf-8")
             remark(f"wrote {path}")
-    if chart is not None:
+    if chart is not None and isinstance(found, Recommendation):
         write_front(found, dict(search.order), chart)
         remark(f"wrote {chart}")
 
 
-def _print(search: Search, found: Recommendation, *, as_json: bool) -> None:
+def _print(search: Search, found: Recommendation | Recommendations, *, as_json: bool) -> None:
     if as_json:
-        print_json(answer_document(search, found))
+        print_json(recommendation_answer(search, found))
         return
-    text = plain(found.sentence)
-    text.stylize(_STYLE.get(found.outcome, "bold yellow"))
+    if isinstance(found, Recommendation):
+        _print_sentence(found.outcome, found.sentence, found.command)
+        _print_points(found)
+    else:
+        _print_sentence(found.for_all.outcome, found.sentence, found.for_all.command)
+        for one in found.targets:
+            _print_sentence(one.outcome, f"{one.target}: {one.sentence}", one.command)
+        for one in found.targets:
+            remark(f"{one.target}:")
+            _print_points(one)
+    remark(f"  `enginebench show {search.id}` shows it again")
+
+
+def _print_sentence(outcome: Outcome, sentence: str, command: str | None) -> None:
+    text = plain(sentence)
+    text.stylize(_STYLE.get(outcome, "bold yellow"))
     stdout().print(text, soft_wrap=True)
-    if found.command is not None:
-        stdout().print(plain(f"  {found.command}"), soft_wrap=True)
+    if command is not None:
+        stdout().print(plain(f"  {command}"), soft_wrap=True)
+
+
+def _print_points(found: Recommendation) -> None:
+    """What the best gains, and the best of all points."""
     for gain in found.gains:
         known = "" if gain.measured else ", by what its likes took"
         remark(f"  {times_words(gain.ratio)} × as good as the default of {gain.engine}{known}")
     with_model = len({one.model for one in found.tried}) > 1
+    with_differences = any(one.output_difference is not None for one in found.tried)
     rows: list[list[object]] = [
         [
             configuration_words(one, with_model=with_model),
             figure_words(found.goal, one),
             "–" if one.ratio is None else f"{one.ratio[0]:.2f}",
+            *([difference_words(one)] if with_differences else []),
             FATES[one.fate],
         ]
         for one in in_order(found)[:_MOST_SHOWN]
     ]
-    columns = [("configuration", False), (str(found.goal), True), ("best is ×", True), ("", False)]
+    goal = Goal.THROUGHPUT if found.goal is Goal.RATE else found.goal
+    columns = [("configuration", False), (str(goal), True), ("best is ×", True)]
+    columns += [*([("outputs differ", True)] if with_differences else []), ("", False)]
     print_table(f"The best of {len(found.tried)} points", columns, rows)
     for line in found.remarks:
         remark(f"  {line}")
-    remark(f"  `enginebench show {search.id}` shows it again")
 
 
 class RecommendProgress:
@@ -231,6 +266,7 @@ class RecommendProgress:
         )
         self._task: TaskID | None = None
         self._seconds = order.budget_s
+        self._names_targets = bool(order.targets)
         self._ends = 0.0
         self._told: set[str] = set()
 
@@ -261,7 +297,7 @@ class RecommendProgress:
 
     def broken_off(self, so_far: Recommendation) -> None:
         """See `RecommendWatcher`."""
-        self.said(so_far.sentence)
+        self.said(f"{so_far.target}: {so_far.sentence}" if self._names_targets else so_far.sentence)
 
     def uploading(self, case: Case, sent_bytes: int, total_bytes: int) -> None:
         """See `remote_run.Reporter`."""

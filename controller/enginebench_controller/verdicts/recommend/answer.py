@@ -7,13 +7,15 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from enginebench_controller.plan.plan import run_command
+from enginebench_controller.plan.plan import StepPurpose, run_command
 from enginebench_controller.plan.points import Point, Space, plan_of
 from enginebench_controller.plan.recommend import Goal, RecommendOrder
 from enginebench_controller.records import Configuration, Hint, Load, TargetSnapshot
-from enginebench_controller.verdicts.recommend.candidates import StepPurpose
+from enginebench_controller.verdicts.recommend.candidates import LAST
+from enginebench_controller.verdicts.recommend.for_all import ForAll
+from enginebench_controller.verdicts.recommend.rates import RateFound
 from enginebench_controller.verdicts.recommend.search import CandidateTold, Fate, Outcome, SearchAnswer
-from enginebench_controller.verdicts.recommend.steps import Figures, StoredStep
+from enginebench_controller.verdicts.recommend.steps import Figures, StoredStep, output_differences, share_words
 from enginebench_controller.verdicts.words import UNKNOWN
 
 Bounds = tuple[float, float, float]
@@ -29,6 +31,8 @@ class TriedPoint:
 
     `ratio`: the best is so many times as good; `limit_share` is each limited figure ÷ its limit. Both are what others
     like it say of a point without processes. `on_front`: nothing else that was measured is faster and does more.
+    `output_difference`: how far outputs of its version and precision are from those of the model as given on its
+    engine, as a share of the largest value; None of the model as given, and where nothing was compared.
     """
 
     title: str
@@ -48,6 +52,7 @@ class TriedPoint:
     why: str = ""
     is_default: bool = False
     on_front: bool = False
+    output_difference: float | None = None
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,10 @@ class GainOverDefault:
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The answer of a search, whole. `best` and `runner_up` are places in `tried`."""
+    """The answer of a search, whole. `best` and `runner_up` are places in `tried`.
+
+    `rate` is what was found of the most requests a second, where these were sought; all else is of closed loops then.
+    """
 
     outcome: Outcome
     sentence: str
@@ -82,11 +90,85 @@ class Recommendation:
     seconds: float
     steps: tuple[str, ...]
     remarks: tuple[str, ...] = ()
+    rate: RateFound | None = None
 
     @property
     def best_point(self) -> TriedPoint | None:
         """What is recommended, or the nearest to it."""
         return None if self.best is None else self.tried[self.best]
+
+
+@dataclass(frozen=True)
+class OneForAll:
+    """The configuration for all targets, as the first of them has it; None where none holds the limits on all.
+
+    `ratios`: by target, so many times as good its own best is.
+    """
+
+    outcome: Outcome
+    sentence: str
+    point: TriedPoint | None
+    ratios: Mapping[str, Bounds]
+    command: str | None
+    plan: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True)
+class Recommendations:
+    """The answers of a search on several targets: one of each, and one configuration for all."""
+
+    outcome: Outcome
+    sentence: str
+    targets: tuple[Recommendation, ...]
+    for_all: OneForAll
+
+
+def recommendations(
+    order: RecommendOrder, spaces: Sequence[Space], found: Sequence[Recommendation], told: ForAll
+) -> Recommendations:
+    """What is to be said of several targets. The outcome is the least that is said of one of them or of all."""
+    for_all = _one_for_all(order, spaces, found, told)
+    outcomes = {*(one.outcome for one in found), told.outcome}
+    least = (Outcome.UNCONFIRMED, Outcome.NOTHING, Outcome.CANNOT_TELL, Outcome.FOUND)
+    outcome = next(one for one in least if one in outcomes)
+    return Recommendations(outcome, for_all.sentence, tuple(found), for_all)
+
+
+def _one_for_all(
+    order: RecommendOrder, spaces: Sequence[Space], found: Sequence[Recommendation], told: ForAll
+) -> OneForAll:
+    names = ", ".join(one.target for one in found)
+    limits = " and ".join(found[0].limits)
+    if not told.places:
+        said = f"no configuration {f'holds {limits}' if limits else 'can be had'} on all of {names}"
+        return OneForAll(told.outcome, said, None, {}, None, None)
+    point = found[0].tried[told.places[0]]
+    ratios = {one.target: ratio for one, ratio in zip(found, told.ratios, strict=True)}
+    plan = plan_of(order, spaces[0].points[told.places[0]]).model_copy(
+        update={"targets": tuple(one.target for one in found)}
+    )
+    name = configuration_words(point, with_model=len({one.model for one in found[0].tried}) > 1)
+    if told.outcome is Outcome.CANNOT_TELL:
+        name = f"cannot tell whether {name} holds {limits or 'up'} on all"
+    worst = max(ratios, key=lambda target: ratios[target][0])
+    each = ", ".join(f"{ratio[0]:.2f} × on {target}" for target, ratio in ratios.items())
+    said = f"for all of {names}: {name}; the own best of {worst} is {ratios[worst][0]:.2f} × as good ({each})"
+    return OneForAll(told.outcome, said, point, ratios, run_command(plan), plan.document())
+
+
+def answer_document(found: Recommendation | Recommendations) -> dict[str, Any]:
+    """The answer, or those of several targets, as JSON-able data, as the store keeps them."""
+    if isinstance(found, Recommendation):
+        return recommendation_document(found)
+    document: dict[str, Any] = TypeAdapter(Recommendations).dump_python(found, mode="json")
+    return document
+
+
+def read_answer(document: Mapping[str, Any]) -> Recommendation | Recommendations:
+    """The answer, or those of several targets, of what the store kept."""
+    if "targets" in document:
+        return TypeAdapter(Recommendations).validate_python(dict(document))
+    return read_recommendation(document)
 
 
 def recommendation_document(found: Recommendation) -> dict[str, Any]:
@@ -105,15 +187,20 @@ def recommendation(
 ) -> Recommendation:
     """What is to be said of a search in this space, after these steps."""
     tried = tuple(_tried(order, point, answer.told, place, steps) for place, point in enumerate(space.points))
-    tried = _with_front(tried)
+    differences = output_differences(space.points, [one.differences for one in steps])
+    variants = [point.variant for point in space.points]
+    tried = _with_front(
+        [replace(one, output_difference=differences.get(of)) for one, of in zip(tried, variants, strict=True)]
+    )
     best = None if answer.best is None else space.points[answer.best]
-    plan = None if best is None else plan_of(order, best)
+    rate_per_s = None if answer.rate is None else answer.rate.rate_per_s
+    plan = None if best is None else plan_of(order, best, rate_per_s)
     found = Recommendation(
         outcome=answer.outcome,
         sentence="",
         goal=order.goal,
         target=target.target,
-        limits=tuple(limit_words(order)),
+        limits=(*limit_words(order), *_output_limit_words(order)),
         best=answer.best,
         runner_up=answer.runner_up,
         command=None if plan is None else run_command(plan),
@@ -127,16 +214,22 @@ def recommendation(
         noise=answer.noise,
         seconds=sum(one.taken.seconds for one in steps),
         steps=tuple(one.benchmark_id for one in steps),
+        rate=answer.rate,
     )
     return replace(found, sentence=_sentence(order, found), remarks=tuple(_remarks(order, found)))
 
 
 def limit_words(order: RecommendOrder) -> Iterator[str]:
-    """The limits as a person reads them, in the order in which readings have them."""
+    """The limits of each process as a person reads them, in the order in which readings have them."""
     if order.latency_limit is not None:
         yield str(order.latency_limit)
     if order.memory_limit_bytes is not None:
         yield f"memory < {order.memory_limit_bytes / 1e6:g} MB"
+
+
+def _output_limit_words(order: RecommendOrder) -> Iterator[str]:
+    if order.output_limit is not None:
+        yield f"output difference < {100 * order.output_limit:g} %"
 
 
 def configuration_words(one: TriedPoint, *, with_model: bool = False) -> str:
@@ -153,7 +246,7 @@ def configuration_words(one: TriedPoint, *, with_model: bool = False) -> str:
 
 def figure_words(goal: Goal, one: TriedPoint) -> str:
     """What a point has of the goal: "310 items/s", "5.1 ms", "120 MB"."""
-    if goal is Goal.THROUGHPUT and one.throughput_items_per_s is not None:
+    if goal in (Goal.THROUGHPUT, Goal.RATE) and one.throughput_items_per_s is not None:
         return (
             f"{one.throughput_items_per_s:,.4g} items/s"
             if one.throughput_items_per_s < 1e4
@@ -189,7 +282,13 @@ def _sentence(order: RecommendOrder, found: Recommendation) -> str:
     with_model = len({one.model for one in found.tried}) > 1
     name, limits = configuration_words(best, with_model=with_model), " and ".join(found.limits)
     figures = [figure_words(order.goal, best)]
+    if found.rate is not None and found.rate.rate_per_s is not None:
+        best = replace(best, limit_share=found.rate.of_limit)
+        figures = [f"{found.rate.rate_per_s:g} requests/s"]
     figures += [limit_sentence(order, best, held=found.outcome is Outcome.FOUND)] if best.limit_share else []
+    if best.output_difference is not None:
+        limit = "" if order.output_limit is None else f" (limit {100 * order.output_limit:g} %)"
+        figures.append(f"outputs {share_words(best.output_difference)} off those of the model as given{limit}")
     told = f"{name}: {', '.join(figures)}"
     if found.outcome is Outcome.NOTHING:
         return f"nothing meets {limits}; the nearest is {told}"
@@ -197,6 +296,9 @@ def _sentence(order: RecommendOrder, found: Recommendation) -> str:
         return f"cannot tell whether anything holds {limits}; the best that may is {told}"
     if found.outcome is Outcome.UNCONFIRMED:
         return f"unconfirmed, as the search was broken off: {told}"
+    if found.rate is not None:
+        breaks = found.rate.breaks_at_per_s
+        return told if breaks is None else f"{told}; at {breaks:g} requests/s the limit is broken"
     return told + _lead(found, with_model=with_model)
 
 
@@ -216,6 +318,8 @@ def _lead(found: Recommendation, *, with_model: bool) -> str:
 
 
 def _remarks(order: RecommendOrder, found: Recommendation) -> Iterator[str]:
+    if found.goal is Goal.RATE:
+        yield "requests arrive at random, whether or not earlier ones are done; all other figures are of closed loops"
     if found.outcome is Outcome.CANNOT_TELL:
         yield f"a longer --budget than {order.budget} tells more"
     if untold := [one for one in found.tried if one.fate is Fate.LIMIT_NOT_TOLD]:
@@ -224,6 +328,8 @@ def _remarks(order: RecommendOrder, found: Recommendation) -> Iterator[str]:
             yield f"{len(untold)} that do up to {better:.2f} × as well may hold the limits, too: that could not be told"
     if apart := [one for one in found.tried if one.fate is Fate.NOT_TOLD_APART]:
         yield f"{len(apart)} more could not be told apart from the best in the time"
+    if far := sorted({_variant_words(one) for one in found.tried if _is_too_far(order, one)}):
+        yield f"refused, as outputs are too far from those of the model as given: {'; '.join(far)}"
     if found.slow_rounds:
         share = f"in {found.slow_rounds} of {found.rounds} rounds"
         yield f"{share} the whole machine was slower; what is said is of the others"
@@ -236,6 +342,16 @@ def _remarks(order: RecommendOrder, found: Recommendation) -> Iterator[str]:
         yield f"{found.thinned} points were left out, as at most {kept} are looked at: --among and --fix choose"
     if unseen := sum(one.processes == 0 and one.fate in (Fate.BEATEN, Fate.BREAKS_LIMIT) for one in found.tried):
         yield f"{unseen} of {len(found.tried)} points were never run: what their likes took says that they cannot win"
+
+
+def _is_too_far(order: RecommendOrder, one: TriedPoint) -> bool:
+    limit = order.output_limit
+    return limit is not None and one.output_difference is not None and one.output_difference > limit
+
+
+def _variant_words(one: TriedPoint) -> str:
+    """A version or precision on an engine, and how far its outputs are."""
+    return f"{one.model} in {one.configuration.precision} on {one.engine} ({share_words(one.output_difference or 0.0)})"
 
 
 def _tried(
@@ -277,7 +393,7 @@ def _newest(steps: Sequence[StoredStep], place: int) -> list[Figures]:
         is_last: [
             figures
             for step in steps
-            if (step.taken.step.purpose is StepPurpose.CONFIRM) is is_last
+            if (step.taken.step.purpose in LAST) is is_last and step.taken.step.purpose is not StepPurpose.RATE
             for figures in step.figures.get(place, ())
         ]
         for is_last in (True, False)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from enginebench_controller.plan.plan import StepPurpose
 from enginebench_controller.stats.response import Axes, Response, Seen, respond
 from enginebench_proto.agreed import student_t
 
@@ -22,18 +23,28 @@ WORTH = log(1.01)
 """What is better by less is not looked for."""
 SURE = 2.6
 """By so many standard errors a candidate is out: 1 % of each, since it is looked at many times."""
+LAST = (StepPurpose.CONFIRM, StepPurpose.FOR_ALL)
+"""What steps are for whose processes are fresh, and say whether a limit is held."""
 LIMIT_CONFIDENCE = 0.975
 """Of one end of the interval of a limited figure."""
 FAR = log(1.5)
 """What is farther beyond its limit than this is no matter of a slower machine."""
 
 
-class StepPurpose(StrEnum):
-    """What a step is to learn."""
+@dataclass(frozen=True)
+class RateTerms:
+    """What starting a process takes as guessed, and what is timed in it: so many seconds at least, and so many
+    inferences, but no longer than `longest_s`.
+    """
 
-    LOOK = "look"
-    RACE = "race"
-    CONFIRM = "confirm"
+    start_s: float = 2.5
+    least_s: float = 3.0
+    samples: int = 100
+    longest_s: float = 10.0
+
+    def process_s(self, rate_per_s: float) -> float:
+        """What is timed in a process at a rate."""
+        return min(self.longest_s, max(self.least_s, self.samples / rate_per_s))
 
 
 @dataclass(frozen=True)
@@ -41,7 +52,9 @@ class SearchTerms:
     """How a search is to go. Each process takes `start_s`, as guessed before any was started, and what is timed in it:
     `look_s`, or `confirm_s` in the last stage. `limits` are as many as each reading has; at most `together` are alive.
     The first look has those at the places `first` in any case, and of the others rather those with little `work`, which
-    is told in relation to each other, if at all.
+    is told in relation to each other, if at all. Those `compared` run before anything else is decided: their outputs
+    say of which others the outputs are too far from those of the model as given. With `rate` the most requests a second
+    are sought that the best keeps up.
     """
 
     budget_s: float
@@ -52,6 +65,8 @@ class SearchTerms:
     confirm_s: float = 1.0
     first: tuple[int, ...] = ()
     work: tuple[float, ...] = ()
+    compared: tuple[int, ...] = ()
+    rate: RateTerms | None = None
 
 
 @dataclass(frozen=True)
@@ -64,12 +79,16 @@ class Reading:
 
 @dataclass(frozen=True)
 class Step:
-    """Candidates, by their places, to be alive together for so many rounds; `process_s` is timed in each process."""
+    """Candidates, by their places, to be alive together for so many rounds; `process_s` is timed in each process.
+
+    At a rate it is one candidate, in an open loop of so many inferences a second.
+    """
 
     purpose: StepPurpose
     candidates: tuple[int, ...]
     rounds: int
     process_s: float
+    rate_per_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -133,14 +152,14 @@ class Known:
         starting_s = sum(one.seconds - count * one.step.process_s for one, count in begun)
         weight = 4 if not processes else 1
         start_s = (weight * self.terms.start_s + max(starting_s, 0.0)) / (weight + processes)
-        return start_s + (self.terms.confirm_s if purpose is StepPurpose.CONFIRM else self.terms.look_s)
+        return start_s + (self.terms.confirm_s if purpose in LAST else self.terms.look_s)
 
     def fresh(self, place: int, *, with_slow: bool = False) -> list[Reading]:
         """Its processes of the last stage, without those of rounds in which the machine was slower."""
         return [
             one
             for number, purpose, candidate, one in self.seen
-            if candidate == place and purpose is StepPurpose.CONFIRM and (with_slow or number not in self.slow)
+            if candidate == place and purpose in LAST and (with_slow or number not in self.slow)
         ]
 
     def telling(self, place: int) -> list[Reading]:

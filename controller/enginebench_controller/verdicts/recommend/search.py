@@ -10,12 +10,13 @@ were alive in the same round; successive halving (irace, too) drops by rank alon
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import ceil
 
 import numpy as np
 
+from enginebench_controller.plan.plan import StepPurpose
 from enginebench_controller.stats.response import Axes, spread_out
 from enginebench_controller.verdicts.recommend.candidates import (
     FAR,
@@ -26,13 +27,15 @@ from enginebench_controller.verdicts.recommend.candidates import (
     Limits,
     SearchTerms,
     Step,
-    StepPurpose,
     StepTaken,
     interval,
 )
+from enginebench_controller.verdicts.recommend.rates import Kept, RateFound, Rival, least_rate_s, next_rate
 
 CONFIRM_SHARE = 0.4
 """Of the budget, for the last stage."""
+CLOSED_SHARE = 0.5
+"""Of the budget, for the closed loops from which rates are sought."""
 SHORTLIST = 3
 """So many are measured again: the best, what comes next, and one that holds the limit more surely."""
 FIRST_LOOK = 8
@@ -88,35 +91,106 @@ class SearchAnswer:
     rounds: int
     slow_rounds: int
     noise: float
+    rate: RateFound | None = None
 
 
 def least_budget_s(candidates: int, terms: SearchTerms) -> float:
     """The seconds below which a search tells nothing: a look at a few, and fresh processes of two."""
-    looks, confirmed = min(candidates, 6), min(candidates, 2) * FRESH
+    if terms.rate is not None:
+        return max(least_budget_s(candidates, replace(terms, rate=None)), least_rate_s(terms.rate)) / CLOSED_SHARE
+    looks, confirmed = max(min(candidates, 6), len(terms.compared)), min(candidates, 2) * FRESH
     return (looks if candidates > 1 else 0) * (terms.start_s + terms.look_s) + confirmed * (
         terms.start_s + terms.confirm_s
     )
 
 
 def next_step(space: Sequence[Axes], terms: SearchTerms, taken: Sequence[StepTaken]) -> Step | SearchAnswer:
-    """The next step, or the answer once there is no time for another, or none is needed."""
-    known = Known(space, terms, taken)
-    if not known.seen:
-        gone = {place for one in taken for place in one.refused}
-        if taken and (len(gone) == len(space) or known.left_s < known.each_s(StepPurpose.LOOK)):
-            return answer(space, terms, taken)
-        return _first(space, terms, known, gone)
-    if not any(one.step.purpose is StepPurpose.CONFIRM for one in taken):
-        spare_s = known.left_s - CONFIRM_SHARE * terms.budget_s
-        if race := _race(known, int(spare_s / known.each_s(StepPurpose.RACE))):
-            return race
-    return _confirm(known) or answer(space, terms, taken)
+    """The next step, or the answer once there is no time for another, or none is needed.
+
+    Where a rate is sought, closed loops come first: what is fastest there within the limits takes most.
+    """
+    if terms.rate is None:
+        return _next(space, terms, taken)
+    closed_terms, closed = _closed(terms, taken)
+    told = _next(space, closed_terms, closed)
+    return told if isinstance(told, Step) else _at_rates(space, terms, taken, told)
 
 
 def answer(
     space: Sequence[Axes], terms: SearchTerms, taken: Sequence[StepTaken], *, broken_off: bool = False
 ) -> SearchAnswer:
     """What is to be said after these steps; of a search that was `broken_off` the best so far, unconfirmed."""
+    if terms.rate is None:
+        return _answer(space, terms, taken, broken_off=broken_off)
+    closed_terms, closed = _closed(terms, taken)
+    told = _answer(space, closed_terms, closed, broken_off=broken_off)
+    at_rates = _at_rates(space, terms, taken, told, has_time=False)
+    return at_rates if isinstance(at_rates, SearchAnswer) else told
+
+
+def _closed(terms: SearchTerms, taken: Sequence[StepTaken]) -> tuple[SearchTerms, list[StepTaken]]:
+    """The terms and the steps of the closed loops alone."""
+    steps = [one for one in taken if one.step.purpose is not StepPurpose.RATE]
+    return replace(terms, budget_s=CLOSED_SHARE * terms.budget_s, rate=None), steps
+
+
+def _at_rates(
+    space: Sequence[Axes],
+    terms: SearchTerms,
+    taken: Sequence[StepTaken],
+    told: SearchAnswer,
+    *,
+    has_time: bool = True,
+) -> Step | SearchAnswer:
+    """What to measure at which rate after what closed loops have `told`, or what there is to say then."""
+    closed_terms, closed = _closed(terms, taken)
+    if terms.rate is None or told.best is None or told.outcome is Outcome.NOTHING:
+        return told  # what breaks a limit one request after the other holds it at no rate
+    known = Known(space, closed_terms, closed)
+    rivals = [_rival(known, one) for one in dict.fromkeys([told.best, known.cheapest(known.measured)])]
+    left_s = terms.budget_s - sum(one.seconds for one in closed) if has_time else 0.0
+    found = next_rate(rivals, terms.rate, left_s, [one for one in taken if one.step.purpose is StepPurpose.RATE])
+    if isinstance(found, Step):
+        return found
+    named = _answer(space, closed_terms, closed, named=found.candidate)
+    outcome = told.outcome if told.outcome is Outcome.UNCONFIRMED else _OF_KEPT[found.kept]
+    return replace(named, outcome=outcome, rate=found)
+
+
+_OF_KEPT = {Kept.HELD: Outcome.FOUND, Kept.CANNOT_TELL: Outcome.CANNOT_TELL, Kept.NONE: Outcome.NOTHING}
+
+
+def _rival(known: Known, place: int) -> Rival:
+    """Of a candidate whose cost is the time that an item takes in a closed loop."""
+    items_per_s = float(np.exp(-known.cost.middle[place]))
+    return Rival(place, items_per_s / float(known.space[place].get("batch", 1.0)))
+
+
+def _next(space: Sequence[Axes], terms: SearchTerms, taken: Sequence[StepTaken]) -> Step | SearchAnswer:
+    known = Known(space, terms, taken)
+    if not known.seen:
+        gone = {place for one in taken for place in one.refused}
+        if taken and (len(gone) == len(space) or known.left_s < known.each_s(StepPurpose.LOOK)):
+            return _answer(space, terms, taken)
+        return _first(space, terms, known, gone)
+    if compare := _compare(known):
+        return compare
+    if not any(one.step.purpose is StepPurpose.CONFIRM for one in taken):
+        spare_s = known.left_s - CONFIRM_SHARE * terms.budget_s
+        if race := _race(known, int(spare_s / known.each_s(StepPurpose.RACE))):
+            return race
+    return _confirm(known) or _answer(space, terms, taken)
+
+
+def _answer(
+    space: Sequence[Axes],
+    terms: SearchTerms,
+    taken: Sequence[StepTaken],
+    *,
+    broken_off: bool = False,
+    named: int | None = None,
+) -> SearchAnswer:
+    """What these steps tell. The best is the one `named`, where that was decided by something else."""
     known = Known(space, terms, taken)
     if not known.seen:
         told = tuple(CandidateTold(place, Fate.REFUSED, why=why) for place, why in sorted(known.refused.items()))
@@ -132,6 +206,7 @@ def answer(
         best = known.nearest()[0]
         is_sure = len(known.telling(best)) >= FRESH or known.least_excess(best) > FAR
         outcome = Outcome.UNCONFIRMED if broken_off else Outcome.NOTHING if is_sure else Outcome.CANNOT_TELL
+    best = best if named is None else named
     rivals = [one for one in (known.by_cost() or known.nearest()) if one != best]
     runner_up = next((one for one in rivals if known.telling(one)), rivals[0] if rivals else None)
     told = tuple(_told(known, place, best, runner_up) for place in range(len(space)))
@@ -143,10 +218,20 @@ def _first(space: Sequence[Axes], terms: SearchTerms, known: Known, gone: set[in
     places = [one for one in range(len(space)) if one not in gone]
     affordable = int((known.left_s - CONFIRM_SHARE * terms.budget_s) / known.each_s(StepPurpose.LOOK))
     count = min(FIRST_LOOK, max(3, affordable // 2))
-    given = [places.index(one) for one in terms.first if one in places]
+    wanted = dict.fromkeys([*terms.compared, *terms.first])
+    given = [places.index(one) for one in wanted if one in places]
     work = [terms.work[one] for one in places] if terms.work else []
     chosen = spread_out([space[one] for one in places], min(count, terms.together), given, work)
     return Step(StepPurpose.LOOK, tuple(places[one] for one in chosen), 1, terms.look_s)
+
+
+def _compare(known: Known) -> Step | None:
+    """Those whose outputs are to be compared and that did not run yet."""
+    asked = {place for one in known.taken for place in one.step.candidates}
+    lacking = [one for one in known.terms.compared if one not in asked and one not in known.refused]
+    if not lacking or known.left_s < known.each_s(StepPurpose.LOOK):
+        return None
+    return Step(StepPurpose.LOOK, tuple(lacking[: min(FIRST_LOOK, known.terms.together)]), 1, known.terms.look_s)
 
 
 def _race(known: Known, affordable: int) -> Step | None:

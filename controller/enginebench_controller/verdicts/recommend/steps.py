@@ -2,42 +2,53 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil, log
 from typing import Any
 
 import numpy as np
 
-from enginebench_controller.plan.plan import parse_duration_ns
-from enginebench_controller.plan.points import Point, identity, identity_of
+from enginebench_controller.plan.plan import StepPurpose, parse_duration_ns
+from enginebench_controller.plan.points import Point, at_rate, identity, identity_of
 from enginebench_controller.plan.recommend import Goal, RecommendOrder
-from enginebench_controller.records import Benchmark, BlockSamples, Measurement, ModelVersion, Process
+from enginebench_controller.records import Benchmark, BlockSamples, Measurement, ModelVersion, OutputCheck, Process
 from enginebench_controller.store.store import Store
-from enginebench_controller.verdicts.output_check import check_outputs
+from enginebench_controller.verdicts.doubts import least_share
+from enginebench_controller.verdicts.output_check import check_outputs, checks_against
 from enginebench_controller.verdicts.pairing import excluded_blocks
-from enginebench_controller.verdicts.recommend.candidates import Reading, Step, StepPurpose, StepTaken
+from enginebench_controller.verdicts.recommend.candidates import Reading, Step, StepTaken
 from enginebench_controller.verdicts.words import failure_sentence
 
 _MEDIAN = 50.0
+_OVERLOADED = log(2)
+"""By so much at least a process exceeds a limit of latency that does not keep up."""
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What one process showed; `limited_ns` is the percentile that is limited, None where none is."""
+    """What one process showed; `limited_ns` is the percentile that is limited, None where none is.
+
+    `overloaded` where it did not keep up with the requests that arrived.
+    """
 
     throughput_items_per_s: float
     median_ns: float
     limited_ns: float | None
     peak_rss_bytes: int | None
+    overloaded: bool = False
 
 
 @dataclass(frozen=True)
 class StoredStep:
-    """A step that was carried out: its benchmark, and the figures of each candidate's processes, in their order."""
+    """A step that was carried out: its benchmark, and the figures of each candidate's processes, in their order.
+
+    `differences`: how far a candidate's outputs were from those of the model as given, as a share of the largest value.
+    """
 
     benchmark_id: str
     taken: StepTaken
     figures: Mapping[int, Sequence[Figures]]
+    differences: Mapping[int, float] = field(default_factory=dict)
 
 
 def stored_step(
@@ -49,18 +60,17 @@ def stored_step(
     earlier: Iterable[StoredStep] = (),
     ended_at_unix_ns: int | None = None,
 ) -> StoredStep:
-    """What a step came to. Refused is whose outputs differ from those of others, in this step or an `earlier` one.
+    """What a step came to. Refused is whose outputs differ from those of others, in this step or an `earlier` one, and
+    with it all of its variant where they are farther from those of the model as given than was allowed.
 
     Where nobody says when it ended, that is the end of its last process.
     """
     place_of = {identity(one.case): place for place, one in enumerate(points)}
-    measured = {}
-    for one in store.measurements(benchmark.id):
-        key = identity_of(one.engine.name, one.engine.environment, one.model_digest, one.configuration)
-        if key in place_of:
-            measured[place_of[key]] = one
-    others = [one for step in earlier for one in store.measurements(step.benchmark_id, with_blocks=False)]
-    refused = dict(_wrong(measured, others, store.models()))
+    found_ones = store.measurements(benchmark.id)
+    # At a rate a step has one candidate, whose case is another than that of its point.
+    at_a_rate = step.rate_per_s is not None
+    measured = dict(zip(step.candidates, found_ones, strict=False)) if at_a_rate else _by_place(place_of, found_ones)
+    refused, differences = _judged(store, order, points, place_of, measured, tuple(earlier))
     figures: dict[int, Sequence[Figures]] = {}
     for place in step.candidates:
         seen = measured.get(place)
@@ -80,7 +90,20 @@ def stored_step(
         benchmark.id,
         StepTaken(step, rounds, refused, _seconds(benchmark, measured.values(), ended_at_unix_ns)),
         figures,
+        differences,
     )
+
+
+def output_differences(
+    points: Sequence[Point], differences: Iterable[Mapping[int, float]]
+) -> dict[tuple[str, str, str, str], float]:
+    """How far the outputs of each variant are from those of the model as given, at the most that was seen."""
+    found: dict[tuple[str, str, str, str], float] = {}
+    for step in differences:
+        for place, one in step.items():
+            variant = points[place].variant
+            found[variant] = max(one, found.get(variant, 0.0))
+    return found
 
 
 def step_of(points: Sequence[Point], benchmark: Benchmark, look_s: float) -> Step:
@@ -88,8 +111,15 @@ def step_of(points: Sequence[Point], benchmark: Benchmark, look_s: float) -> Ste
     place_of = {_written(one.fields): place for place, one in enumerate(points)}
     rounds = benchmark.plan["processes"]
     process_s = parse_duration_ns(benchmark.plan["duration"]) / 1e9 / rounds
-    places = [place_of.get(_written(rung["fields"])) for rung in benchmark.plan["rungs"]]
-    purpose = StepPurpose.LOOK if process_s <= look_s else StepPurpose.CONFIRM
+    rungs = [rung["fields"] for rung in benchmark.plan["rungs"]]
+    said = benchmark.plan["search"].get("purpose")
+    if said == StepPurpose.RATE:
+        rate_of = {_written(at_rate(one, rungs[0]["rate"][0])): place for place, one in enumerate(points)}
+        place = rate_of.get(_written(rungs[0]))
+        return Step(StepPurpose.RATE, () if place is None else (place,), rounds, process_s, rungs[0]["rate"][0])
+    places = [place_of.get(_written(one)) for one in rungs]
+    told_by_time = StepPurpose.LOOK if process_s <= look_s else StepPurpose.CONFIRM  # of steps that do not say it
+    purpose = StepPurpose(said) if said else told_by_time
     return Step(purpose, tuple(place for place in places if place is not None), rounds, process_s)
 
 
@@ -107,7 +137,10 @@ def figures_of(order: RecommendOrder, one: Measurement, samples: Iterable[BlockS
             return f"process {process.index + 1} has no numbers"
         if peak is None and (order.goal is Goal.MEMORY or order.memory_limit_bytes is not None):
             return "its target does not tell how much memory it takes"
-        found.append(Figures(process.throughput_items_per_s, process.median_ns, limited.get(process.index), peak))
+        own = limited.get(process.index)
+        found.append(
+            Figures(process.throughput_items_per_s, process.median_ns, own, peak, _is_overloaded(one, process))
+        )
     return found
 
 
@@ -115,12 +148,15 @@ def reading_of(order: RecommendOrder, one: Figures) -> Reading:
     """What the search is to know of a process."""
     cost = {
         Goal.THROUGHPUT: -log(one.throughput_items_per_s),
+        Goal.RATE: -log(one.throughput_items_per_s),
         Goal.LATENCY: log(one.median_ns),
         Goal.MEMORY: log(one.peak_rss_bytes or 1),
     }[order.goal]
     excess = []
     if order.latency_limit is not None and one.limited_ns is not None:
-        excess.append(log(one.limited_ns / order.latency_limit.limit_ns))
+        own = log(one.limited_ns / order.latency_limit.limit_ns)
+        # Its queue grows for as long as it is measured: what a short process saw of it is too little.
+        excess.append(max(own, _OVERLOADED) if one.overloaded else own)
     if order.memory_limit_bytes is not None and one.peak_rss_bytes is not None:
         excess.append(log(one.peak_rss_bytes / order.memory_limit_bytes))
     return Reading(cost, tuple(excess))
@@ -158,6 +194,98 @@ def _wrong(
     for place, one in measured.items():
         if (check := checks.get(one.id)) is not None and check.problem:
             yield place, f"its outputs are wrong: {check.problem}"
+
+
+def _by_place(place_of: Mapping[tuple[object, ...], int], found: Iterable[Measurement]) -> dict[int, Measurement]:
+    keys = [
+        (identity_of(one.engine.name, one.engine.environment, one.model_digest, one.configuration), one)
+        for one in found
+    ]
+    return {place_of[key]: one for key, one in keys if key in place_of}
+
+
+def _judged(
+    store: Store,
+    order: RecommendOrder,
+    points: Sequence[Point],
+    place_of: Mapping[tuple[object, ...], int],
+    measured: Mapping[int, Measurement],
+    earlier: Sequence[StoredStep],
+) -> tuple[dict[int, str], dict[int, float]]:
+    """Who is refused for its outputs, with the reason; and how far outputs are from those of the model as given."""
+    before = [store.measurements(one.benchmark_id, with_blocks=False) for one in earlier]
+    models = store.models()
+    wrong = dict(_wrong(measured, [one for others in before for one in others], models))
+    given = [
+        (points[place].family, one)
+        for gone, found in [
+            *((step.taken.refused, _by_place(place_of, others)) for step, others in zip(earlier, before, strict=True)),
+            (wrong, measured),
+        ]
+        for place, one in found.items()
+        if points[place].is_given and place not in gone
+    ]
+    checks = _against_given(measured, given, points, models)
+    known = {place: one.max_relative_error for place, one in checks.items() if one is not None}
+    differences = {place: one for place, one in known.items() if one is not None}
+    too_far = _too_far(order, points, checks, [*(one.differences for one in earlier), differences])
+    return too_far | wrong, differences
+
+
+def _against_given(
+    measured: Mapping[int, Measurement],
+    given: Sequence[tuple[str, Measurement]],
+    points: Sequence[Point],
+    models: Sequence[ModelVersion],
+) -> dict[int, OutputCheck | None]:
+    """How far the outputs are that were measured, by place, of all that are not of the model as `given`, which is by
+    family; None where nothing was there to compare them with.
+    """
+    found: dict[int, OutputCheck | None] = {}
+    for place, one in measured.items():
+        if not points[place].is_given and one.status.has_numbers:
+            of_family = [other for family, other in given if family == points[place].family]
+            found[place] = checks_against(of_family, [one], models).get(one.id)
+    return found
+
+
+def _too_far(
+    order: RecommendOrder,
+    points: Sequence[Point],
+    checks: Mapping[int, OutputCheck | None],
+    differences: Iterable[Mapping[int, float]],
+) -> dict[int, str]:
+    """All of the variants whose outputs are farther from the model as given than is allowed, or nobody can tell."""
+    limit = order.output_limit
+    if limit is None:
+        return {}
+    known = output_differences(points, differences)
+    why: dict[tuple[str, str, str, str], str] = {}
+    for place, check in checks.items():
+        variant = points[place].variant
+        if variant not in known:
+            said = "" if check is None else check.problem or check.remark
+            why[variant] = f"its outputs cannot be compared with those of the model as given{said and ': '}{said}"
+        elif known[variant] > limit:
+            allowed = f"{100 * limit:.3g} % is allowed"
+            why[variant] = f"its outputs are {share_words(known[variant])} off those of the model as given; {allowed}"
+    return {place: why[one.variant] for place, one in enumerate(points) if one.variant in why}
+
+
+def share_words(share: float) -> str:
+    """A share as a person reads it: "0.81 %"."""
+    return f"{100 * share:.2g} %"
+
+
+def _is_overloaded(one: Measurement, process: Process) -> bool:
+    """Whether requests that were due were not sent, or fewer completed than chance explains."""
+    arrivals = one.configuration.arrivals
+    if arrivals is None:
+        return False
+    done_per_s = (process.throughput_items_per_s or 0.0) / one.configuration.batch
+    return bool(process.unsent_arrivals) or done_per_s < arrivals.rate_per_s * least_share(
+        arrivals, process.iterations or 1
+    )
 
 
 def _why_not(one: Measurement) -> str:

@@ -3,9 +3,16 @@
 import json
 
 from enginebench_controller.plan.plan import make_plan
-from enginebench_controller.verdicts.recommend.answer import read_recommendation, recommendation_document
+from enginebench_controller.verdicts.recommend.answer import (
+    answer_document,
+    read_answer,
+    read_recommendation,
+    recommendation_document,
+    recommendations,
+)
+from enginebench_controller.verdicts.recommend.for_all import ForAll
 from enginebench_controller.verdicts.recommend.search import Fate, Outcome
-from invented_recommendations import carried_out, order, points
+from invented_recommendations import carried_out, for_two_targets, order, points
 
 
 def test_the_answer_is_a_sentence_with_the_limit_and_what_it_is_better_than() -> None:
@@ -89,3 +96,42 @@ def test_what_was_never_run_is_counted_and_has_no_figures() -> None:
 def test_an_answer_is_the_same_after_it_was_kept() -> None:
     found = carried_out(order())
     assert read_recommendation(json.loads(json.dumps(recommendation_document(found)))) == found
+
+
+def test_points_are_labelled_with_how_far_their_outputs_are_and_so_is_the_best() -> None:
+    found = carried_out(order(), differences=lambda one: 0.0081 if one.case.engine.name == "openvino" else None)
+    assert {one.engine: one.output_difference for one in found.tried} == {"openvino": 0.0081, "torch": None}
+    assert ", outputs 0.81 % off those of the model as given" in found.sentence
+
+
+def test_a_limit_of_outputs_is_told_and_who_was_refused_by_it() -> None:
+    found = carried_out(
+        order(max_output_difference="1%"),
+        refused=[place for place, one in enumerate(points(order()).points) if one.case.engine.name == "torch"],
+        differences=lambda one: 0.032 if one.case.engine.name == "torch" else None,
+    )
+    assert "output difference < 1 %" in found.limits
+    assert (
+        "refused, as outputs are too far from those of the model as given: net in f32 on torch (3.2 %)" in found.remarks
+    )
+
+
+def test_of_several_targets_there_is_one_answer_each_and_one_for_all() -> None:
+    asked = order(targets=("nuc", "board"))
+    found = for_two_targets(asked)
+    assert [one.target for one in found.targets] == ["nuc", "board"]
+    assert found.sentence.startswith("for all of nuc, board: openvino, batch 4, 2 cores")
+    assert found.sentence.endswith("the own best of board is 1.12 × as good (1.00 × on nuc, 1.12 × on board)")
+    assert "--target nuc,board" in found.for_all.command
+    assert make_plan(found.for_all.plan, "test").targets == ("nuc", "board")
+    assert read_answer(json.loads(json.dumps(answer_document(found)))) == found
+    assert read_answer(recommendation_document(found.targets[0])) == found.targets[0], "one target is kept as ever"
+
+
+def test_none_for_all_is_an_answer_that_decides_the_outcome() -> None:
+    asked = order(targets=("nuc", "board"))
+    each = for_two_targets(asked).targets
+    found = recommendations(asked, [points(asked)] * 2, each, ForAll(Outcome.NOTHING))
+    assert found.outcome is Outcome.NOTHING
+    assert found.sentence == "no configuration holds p95 < 20 ms on all of nuc, board"
+    assert (found.for_all.point, found.for_all.plan, found.for_all.command) == (None, None, None)

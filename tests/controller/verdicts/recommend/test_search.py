@@ -12,12 +12,12 @@ sys.path.insert(0, str(Path(__file__).parents[4]))
 
 from benchmarks.recommend_synthetic import CASES, mistakes, searched, space
 
+from enginebench_controller.plan.plan import StepPurpose
 from enginebench_controller.verdicts.recommend.candidates import (
     FRESH,
     Reading,
     SearchTerms,
     Step,
-    StepPurpose,
     StepTaken,
 )
 from enginebench_controller.verdicts.recommend.search import Fate, Outcome, answer, least_budget_s, next_step
@@ -187,3 +187,25 @@ def test_a_limit_that_is_held_while_the_machine_is_slower_is_held():
     assert found.outcome is Outcome.FOUND
     assert found.best == 0
     assert found.told[0].of_limit[0][2] < 1
+
+
+def test_those_to_be_compared_run_before_anything_is_decided() -> None:
+    terms = SearchTerms(240.0, limits=1, start_s=1.0, look_s=0.5, together=3, compared=(15, 3, 9, 4))
+    taken = []
+    for _ in range(2):
+        step = next_step(POINTS, terms, taken)
+        assert step.purpose is StepPurpose.LOOK
+        taken.append(take(step, 1.0, begun=100 * len(taken)))
+    assert [place for one in taken for place in one.step.candidates][:4] == [15, 3, 9, 4]
+    assert least_budget_s(2, terms) >= 4 * (terms.start_s + terms.look_s)
+
+
+def test_whose_variant_is_refused_never_runs() -> None:
+    terms = SearchTerms(240.0, limits=1, start_s=1.0, look_s=0.5)
+    first = take(next_step(POINTS, terms, []), 1.0)
+    others = [place for place in range(len(POINTS)) if place not in first.step.candidates]
+    taken = [StepTaken(first.step, first.rounds, dict.fromkeys(others, "too far off"), first.seconds)]
+    while isinstance(step := next_step(POINTS, terms, taken), Step):
+        assert not set(step.candidates) & set(others)
+        taken.append(take(step, 1.0, begun=100 * len(taken)))
+    assert {step.told[place].fate for place in others} == {Fate.REFUSED}

@@ -1,0 +1,126 @@
+"""The most requests a second: which rate is measured next, and what is said, where the truth is known."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[3]))
+
+from benchmarks.recommend_synthetic import Server, found_rate
+
+from enginebench_controller.plan.plan import StepPurpose
+from enginebench_controller.verdicts.recommend.candidates import FRESH, RateTerms, Reading, SearchTerms, Step, StepTaken
+from enginebench_controller.verdicts.recommend.rates import Kept, Rival, next_rate
+from enginebench_controller.verdicts.recommend.search import Outcome, answer, least_budget_s, next_step
+
+TERMS = RateTerms(start_s=1.0)
+SERVER = Server(service_s=0.010, limit_s=0.030)
+RIVALS = (Rival(0, SERVER.capacity_per_s),)
+
+
+def carried_out(rivals=RIVALS, budget_s=150.0, servers=(SERVER,), noise=0.0):
+    """What a search of rates comes to, and its steps."""
+    return found_rate(rivals, TERMS, budget_s, servers, noise=noise)
+
+
+def test_the_highest_rate_that_fresh_processes_hold_is_found_between_two_that_are_close() -> None:
+    found, taken = carried_out()
+    assert (found.kept, found.candidate) == (Kept.HELD, 0)
+    assert 0.94 * SERVER.most_per_s < found.rate_per_s <= SERVER.most_per_s
+    assert SERVER.most_per_s < found.breaks_at_per_s <= 1.06 * found.rate_per_s
+    assert taken[-1].step.rounds == FRESH
+    assert taken[-1].step.rate_per_s == found.rate_per_s
+    assert found.of_limit[0][2] < 1
+
+
+def test_a_limit_that_is_broken_at_every_rate_is_told_so() -> None:
+    found, _ = carried_out(servers=(Server(service_s=0.010, limit_s=0.009),))
+    assert (found.kept, found.rate_per_s) == (Kept.NONE, None)
+
+
+def test_a_rival_only_has_to_show_that_it_keeps_up_more() -> None:
+    slower, faster = Server(0.012, 0.030), Server(0.006, 0.030)
+    rivals = (Rival(0, SERVER.capacity_per_s), Rival(1, slower.capacity_per_s))
+    found, taken = carried_out(rivals, servers=(SERVER, slower))
+    assert found.candidate == 0
+    assert sum(one.step.candidates == (1,) for one in taken) <= 2
+
+    rivals = (Rival(0, SERVER.capacity_per_s), Rival(1, faster.capacity_per_s))
+    found, _ = carried_out(rivals, 300.0, servers=(SERVER, faster))
+    assert (found.kept, found.candidate) == (Kept.HELD, 1)
+    assert 0.94 * faster.most_per_s < found.rate_per_s <= faster.most_per_s
+
+
+def test_without_time_for_fresh_processes_nothing_is_said_to_hold() -> None:
+    found, taken = carried_out(budget_s=20.0)
+    assert found.kept is not Kept.HELD
+    assert sum(one.seconds for one in taken) <= 21.0
+
+
+def test_what_crashes_at_a_rate_is_no_answer_and_is_not_tried_again() -> None:
+    step = next_rate(RIVALS, TERMS, 150.0, [])
+    found = next_rate(RIVALS, TERMS, 150.0, [StepTaken(step, (), {0: "it crashed"}, 5.0)])
+    assert found.kept is Kept.NONE
+
+
+def test_the_same_results_lead_to_the_same_rates() -> None:
+    found, taken = carried_out(noise=0.05)
+    for number in range(len(taken)):
+        assert next_rate(RIVALS, TERMS, 150.0, taken[:number]) == taken[number].step
+    assert next_rate(RIVALS, TERMS, 150.0, taken) == found
+
+
+POINTS = [{"engine": engine, "batch": 1.0, "cores": cores} for engine in "ab" for cores in (1.0, 2.0)]
+SERVERS = [Server(service_s, 0.030) for service_s in (0.012, 0.008, 0.016, 0.010)]
+SEARCH = SearchTerms(300.0, limits=1, start_s=1.0, rate=TERMS)
+
+
+def closed_loop(step, number):
+    """Processes of a closed loop, in which no request waits for another."""
+    rounds = tuple(
+        {
+            place: Reading(SERVERS[place].closed_cost + 0.01 * (-1) ** (number + each + place), (-1.0 - each / 100,))
+            for place in step.candidates
+        }
+        for each in range(step.rounds)
+    )
+    return StepTaken(step, rounds, {}, 2.0 * step.rounds * len(step.candidates))
+
+
+def carried_out_whole():
+    """Closed loops first, then rates."""
+    taken = []
+    while isinstance(step := next_step(POINTS, SEARCH, taken), Step):
+        at_rate = step.purpose is StepPurpose.RATE
+        taken.append(SERVERS[step.candidates[0]].take(step) if at_rate else closed_loop(step, len(taken)))
+    return step, taken
+
+
+def test_closed_loops_choose_whose_rate_is_sought_and_the_budget_is_for_both() -> None:
+    found, taken = carried_out_whole()
+    assert (found.outcome, found.best) == (Outcome.FOUND, 1)
+    assert 0.94 * SERVERS[1].most_per_s < found.rate.rate_per_s <= SERVERS[1].most_per_s
+    purposes = [one.step.purpose is StepPurpose.RATE for one in taken]
+    assert purposes == sorted(purposes)
+    assert sum(one.seconds for one in taken) <= SEARCH.budget_s
+
+
+def test_broken_off_it_tells_the_rate_so_far_as_unconfirmed() -> None:
+    found, taken = carried_out_whole()
+    assert answer(POINTS, SEARCH, taken[:1], broken_off=True).outcome is Outcome.UNCONFIRMED
+    late = answer(POINTS, SEARCH, taken, broken_off=True)
+    assert (late.outcome, late.rate) == (Outcome.UNCONFIRMED, found.rate)
+
+
+def test_the_least_budget_has_time_for_both() -> None:
+    assert least_budget_s(len(POINTS), SEARCH) > least_budget_s(len(POINTS), SearchTerms(300.0, limits=1, start_s=1.0))
+
+
+@pytest.mark.parametrize("noise", [0.03, 0.06])
+def test_in_noise_what_is_named_holds_nearly_always(noise) -> None:
+    """A bounded form of docs/evidence/recommend.md."""
+    found = [found_rate(RIVALS, TERMS, 150.0, (SERVER,), noise=noise, seed=seed)[0] for seed in range(40)]
+    assert sum(one.kept is Kept.HELD and one.rate_per_s > SERVER.most_per_s for one in found) <= 3
+    near = [one for one in found if one.kept is Kept.HELD and one.rate_per_s > 0.85 * SERVER.most_per_s]
+    assert len(near) >= 36
