@@ -48,6 +48,9 @@ GRACE_S = 20.0
 class RecommendWatcher(Reporter, Protocol):
     """Who wants to know how a search is coming along."""
 
+    def set_out(self, search: Search) -> None:
+        """The search is in the store, and begins or goes on."""
+
     def said(self, sentence: str) -> None:
         """Something to know."""
 
@@ -123,6 +126,7 @@ async def _carry_out(
             watcher.said(sentence)
         if is_new:
             await asyncio.to_thread(home.store.add_search, search)
+        watcher.set_out(search)
         return await _search(ground, search, session, binder, watcher)
 
 
