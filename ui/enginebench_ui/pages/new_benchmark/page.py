@@ -128,7 +128,11 @@ def choose_inputs() -> Fields:
                 help="A number, ones, zeros, or a range, for single inputs; the others stay as they are.",
             )
             given = st.text_area(
-                "Engine options", key="options", placeholder="openvino.enable_cpu_pinning=true", height=121
+                "Engine options",
+                key="options",
+                placeholder="openvino.enable_cpu_pinning=true",
+                height=121,
+                bind="query-params",
             )
     said = {
         "input_folder": folder.strip(),
