@@ -62,6 +62,7 @@ def test_the_axes_of_a_stored_plan_come_back():
         "precision": ["f32"],
         "load": ["async"],
         "hint": ["none"],
+        "requests": [],
     }
     assert axes_of({"batch": "not a list"}) == {}
 

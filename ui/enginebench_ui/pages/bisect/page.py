@@ -83,7 +83,7 @@ def _choose_more(wish: Wish) -> Wish:
         metric = choose_one("What has become worse", metrics, "metric", default=GateMetric.LATENCY.value)
     with right:
         help_text = "How long each gate measures at most, from 30s to 1h."
-        budget = st.text_input("Budget of a gate", key="budget", bind=BIND, placeholder="2m", help=help_text)
+        budget = st.text_input("Budget of a gate", key="gate_budget", bind=BIND, placeholder="2m", help=help_text)
         show_refusal(refusals(Wish(budget=budget)).get("budget"))
     return replace(wish, metric=GateMetric(metric), budget=budget)
 

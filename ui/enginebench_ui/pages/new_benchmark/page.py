@@ -235,7 +235,8 @@ def _take_over(plan: Mapping[str, Any]) -> None:
     for name in ("precision", "load", "hint"):
         if axes.get(name):
             st.session_state[name] = axes[name]
-    st.session_state["streams"] = ", ".join(map(str, axes.get("streams", ())))
+    for name in ("streams", "requests"):
+        st.session_state[name] = ", ".join(map(str, axes.get(name, ())))
 
 
 _ABOUT_ESTIMATES = (
