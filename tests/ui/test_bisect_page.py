@@ -67,4 +67,4 @@ def test_what_is_wrong_is_told_beside_the_field(home, tmp_path):
     assert app.button(key="run").disabled
     app = opened(model=model.digest, good="1.20.0", bad="1.22.0")
     assert not app.button(key="run").disabled
-    assert "enginebench bisect --engine=onnxruntime --good=1.20.0 --bad=1.22.0 -- tiny" in app.code[0].value
+    assert "enginebench bisect --engine=onnxruntime --good=1.20.0 --bad=1.22.0 tiny" in app.code[0].value

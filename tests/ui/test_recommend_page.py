@@ -116,7 +116,7 @@ def test_a_search_is_a_job_that_says_what_it_learns_and_cancelled_shows_the_best
     assert not app.error
     app.button(key="run").click().run()
     (job,) = jobs(home)
-    assert (job.kind, job.arguments[-2:]) == ("recommend", ("--", "tiny"))
+    assert (job.kind, job.arguments[-1]) == ("recommend", "tiny")
 
     def now():
         return jobs(home)[0]

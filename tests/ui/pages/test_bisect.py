@@ -17,9 +17,7 @@ def test_the_form_is_the_command_that_asks_for_the_same():
     assert [parsed[name] for name in ("model", "engine", "good", "bad", "worse", "budget", "metric")] == [
         *("-odd", "onnxruntime", "1.20.0", "1.22.0", "3%", "1m", "memory")
     ]
-    assert arguments(Wish("net", "torch", "1", "2")) == (
-        *("bisect", "--engine=torch", "--good=1", "--bad=2", "--", "net"),
-    )
+    assert arguments(Wish("net", "torch", "1", "2")) == (*("bisect", "--engine=torch", "--good=1", "--bad=2", "net"),)
 
 
 def test_each_field_is_told_what_is_wrong_with_it_in_the_words_of_the_command():

@@ -64,7 +64,7 @@ def test_the_form_is_the_command_that_asks_for_the_same():
 
 
 def test_what_is_not_said_is_left_to_the_command():
-    assert arguments(Wish(models=("net",))) == ("recommend", "--", "net")
+    assert arguments(Wish(models=("net",))) == ("recommend", "net")
 
 
 def test_each_field_is_told_what_is_wrong_with_it_in_the_words_of_the_command():

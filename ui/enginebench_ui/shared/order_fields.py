@@ -219,6 +219,11 @@ def _called(version: ModelVersion, *, is_alone: bool) -> str:
     return version.digest[:DIGEST_CHARACTERS] if is_path or not is_alone else name
 
 
+def positional(names: Sequence[str]) -> tuple[str, ...]:
+    """Return names as the last words of a command, told from options where one begins as these do."""
+    return (*(["--"] if any(one.startswith("-") for one in names) else []), *names)
+
+
 def label_name(label: str) -> str:
     """Return the name in the label of a model version."""
     return label.split(BETWEEN, maxsplit=1)[0]

@@ -99,7 +99,7 @@ def show_form() -> None:
             if st.button("Bisect", type="primary", icon=":material/play_arrow:", disabled=not can_start, key="run"):
                 start_search(f"Bisect {wish.engine} with {shortened(model)}", words)
             if can_start:
-                st.code(shlex.join(("enginebench", *words)), language="shell", wrap_lines=True)
+                st.code(shlex.join(("enginebench", *words)), language=None, wrap_lines=True)
             else:
                 st.caption("Each version gets an environment of its own on this machine, which is removed afterwards.")
 
@@ -141,11 +141,10 @@ def show_answer(search: Search, answer: BisectAnswer) -> None:
     with st.container(border=True, key="answer", gap="small"):
         st.markdown(f"{ICONS[answer.finding]} **{inert(headline(answer))}**")
         st.html(way_html(way(answer.candidates, answer.gates, answer.culprit)))
-        st.caption("× is the time, or memory, of a candidate ÷ that of the good one, with its 95 % interval.")
-        for line in remarks(answer):
-            st.caption(inert(line))
+        meaning = "× is the time, or memory, of a candidate ÷ that of the good one, with its 95 % interval."
+        st.caption("  \n".join(map(inert, (meaning, *remarks(answer)))))
         if answer.command:
-            st.code(answer.command, language="shell", wrap_lines=True)
+            st.code(answer.command, language=None, wrap_lines=True)
         with st.container(horizontal=True):
             _show_downloads(search, answer)
 

@@ -13,6 +13,7 @@ from enginebench_controller.verdicts.bisect.answer import BisectGate
 from enginebench_controller.verdicts.bisect.decision import GatePurpose
 from enginebench_controller.verdicts.bisect.words import ratio_words, verdict_words
 from enginebench_controller.verdicts.gate.results import LayerShare
+from enginebench_ui.shared.order_fields import positional
 from enginebench_ui.shared.text import Row, cells, percent
 
 
@@ -67,7 +68,8 @@ def arguments(wish: Wish) -> tuple[str, ...]:
         "budget": wish.budget.strip(),
         "metric": "" if wish.metric is GateMetric.LATENCY else wish.metric.value,
     }
-    return ("bisect", *(f"--{name}={value}" for name, value in said.items() if value), "--", wish.model)
+    options = (f"--{name}={value}" for name, value in said.items() if value)
+    return ("bisect", *options, *positional([wish.model]))
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ class WayStep:
 
 
 _NOT_MEASURED = "not measured"
-_MOST_ALONE = 3
+_MOST_ALONE = 2
 """More candidates than so many, one after the other, that were not measured stand together."""
 
 _SIGNS = {

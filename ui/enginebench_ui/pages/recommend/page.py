@@ -27,6 +27,7 @@ from enginebench_ui.pages.recommend.shapes import (
     asked_words,
     front_figure,
     gain_rows,
+    latency_heading,
     refusals,
     tried_rows,
 )
@@ -126,7 +127,7 @@ def show_form() -> None:
             if st.button("Search", type="primary", icon=":material/play_arrow:", disabled=not can_start, key="run"):
                 start_search(f"Recommend {shortened(words[-1])}", words)
             if can_start:
-                st.code(shlex.join(("enginebench", *words)), language="shell", wrap_lines=True)
+                st.code(shlex.join(("enginebench", *words)), language=None, wrap_lines=True)
             else:
                 st.caption("Put right what is wrong above." if wish.models else "Choose a model to begin with.")
 
@@ -163,7 +164,8 @@ def show_search(search: Search) -> None:
     with right:
         _show_gains(found)
     st.subheader("What was tried", anchor=False)
-    table(tried_rows(found, limit), f"tried {search.id}", columns=COLUMNS)
+    columns = COLUMNS | {latency_heading(limit): _NUMBER(format="%.2f")}
+    table(tried_rows(found, limit), f"tried {search.id}", columns=columns)
     show_steps(steps)
 
 
@@ -172,9 +174,9 @@ def show_answer(search: Search, found: Recommendation) -> None:
     with st.container(border=True, key="answer", gap="small"):
         st.markdown(f"{ICONS[found.outcome]} **{inert(found.sentence)}**")
         if found.command is not None:
-            st.code(found.command, language="shell", wrap_lines=True)
-        for line in found.remarks:
-            st.caption(inert(line))
+            st.code(found.command, language=None, wrap_lines=True)
+        if found.remarks:
+            st.caption("  \n".join(map(inert, found.remarks)))
         with st.container(horizontal=True, vertical_alignment="center"):
             _show_uses(search, found)
 

@@ -22,6 +22,7 @@ from enginebench_controller.verdicts.recommend.answer import (
 )
 from enginebench_controller.verdicts.recommend.search import Fate
 from enginebench_ui.shared.charts import NOISE, WORSE, margins, value_axis
+from enginebench_ui.shared.order_fields import positional
 from enginebench_ui.shared.text import Row, cells, number
 
 GOALS: Mapping[Goal, str] = {
@@ -68,7 +69,7 @@ def refusals(wish: Wish) -> dict[str, str]:
 def arguments(wish: Wish) -> tuple[str, ...]:
     """Return the words behind `enginebench` that ask for what the form holds."""
     goal = () if wish.goal is Goal.THROUGHPUT else (f"--minimize={wish.goal}",)
-    return ("recommend", *_options(wish), *goal, "--", *wish.models)
+    return ("recommend", *_options(wish), *goal, *positional(wish.models))
 
 
 def _options(wish: Wish) -> Iterator[str]:
@@ -127,7 +128,7 @@ def tried_rows(found: Recommendation, limit: LatencyLimit | None) -> tuple[Row, 
                 "Configuration": configuration_words(one, with_model=with_model),
                 "Found": FATES[one.fate],
                 "Items/s": one.throughput_items_per_s,
-                f"{_percentile(limit)} (ms)": _latency_ms(one),
+                latency_heading(limit): _latency_ms(one),
                 "Why": why(found, one),
                 "Peak memory (MB)": None if one.peak_rss_bytes is None else one.peak_rss_bytes / 1e6,
                 "On the front": "yes" if one.on_front else None,
@@ -137,6 +138,11 @@ def tried_rows(found: Recommendation, limit: LatencyLimit | None) -> tuple[Row, 
         )
         for one in in_order(found)
     )
+
+
+def latency_heading(limit: LatencyLimit | None) -> str:
+    """Name the column of what is limited, or of the median where nothing is."""
+    return f"{_percentile(limit)} (ms)"
 
 
 def why(found: Recommendation, one: TriedPoint) -> str | None:
@@ -189,10 +195,19 @@ def front_figure(found: Recommendation, limit: LatencyLimit | None, engines: Eng
     limits = [] if limit is None else [limit.limit_ns / 1e6]
     if limit is not None:
         figure.add_trace(_limit_line(limit, rates))
-    figure.update_xaxes(**value_axis(f"{_percentile(limit)} latency in ms (less is better)", [*latencies, *limits]))
-    figure.update_yaxes(**value_axis("Items a second (more is better)", rates))
+    figure.update_xaxes(**_axis(f"{_percentile(limit)} latency in ms (less is better)", [*latencies, *limits]))
+    figure.update_yaxes(**_axis("Items a second (more is better)", rates))
     legend = {"orientation": "h", "yanchor": "top", "y": -0.22, "x": 0}
     return figure.update_layout(height=HEIGHT_PX, margin=margins(20, legend_rows=3), legend=legend)
+
+
+# Plotly's own ticks between powers of ten are digits without their place: a 2 behind 10 means 20.
+_TICKS = [mantissa * 10.0**exponent for exponent in range(-5, 9) for mantissa in (1, 2, 5)]
+
+
+def _axis(title: str, values: Sequence[float]) -> dict[str, Any]:
+    axis = value_axis(title, values)
+    return axis | {"tickvals": _TICKS, "ticktext": [f"{one:,g}" for one in _TICKS]} if "type" in axis else axis
 
 
 def alternative(found: Recommendation, limit: LatencyLimit | None) -> str:
