@@ -45,7 +45,7 @@ def test_the_way_has_each_version_in_its_order_with_verdict_and_ratio():
 def test_a_way_that_is_half_gone_says_what_was_not_measured():
     steps = way(VERSIONS, ANSWER.gates[:1], None)
     assert [one.words for one in steps] == ["good", "not measured", "not measured", "bad"]
-    assert way(VERSIONS, (), None)[-1].words == "not measured"
+    assert way(VERSIONS, (), None)[-1].words == "3 not measured"
 
 
 def test_what_is_worse_on_the_way_and_in_doubt_is_said_so():
