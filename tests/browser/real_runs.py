@@ -26,9 +26,13 @@ def fill(home: Path, *, thorough: bool = False) -> None:
     engines = "onnxruntime,openvino,torch" + ",deepsparse" * _lend_deepsparse(home)
     both, model = "onnxruntime,openvino", "zoo:squeezenet"
 
-    def cli(*arguments: object, expect: int = 0) -> None:
+    def cli(*arguments: object, expect: int | None = 0) -> None:
         bench.cli(*arguments, expect=expect, timeout=1200)
 
+    few = ("--among", "batch=1,2", "--fix", "load=sync", "--fix", "cores=2", "--max-latency", "p95<100ms")
+    cli("recommend", model, "--engine", both, *few, "--budget", "2m" if thorough else "90s", expect=None)
+    levels = "onnxruntime.graph_optimization_level=all,disabled"  # the more, the longer: most do not differ
+    cli("bisect", model, "--options", levels, "--budget", "1m" if thorough else "30s", expect=None)
     sizes = ("--batch", "1,2,4") if thorough else ("--batch", "1,2")
     cli("run", model, "--engine", engines, *sizes, "--cores", "1,2", "--name", GRID, *timing)
     in_flight = ("--load", "async", "--requests", "1,2,4")

@@ -49,6 +49,8 @@ def screens(home: Home) -> Mapping[str, str]:
         "compare-details": compared(fast, profiles[QUANTIZED, "openvino"], "Kernel-level performance") + "&row=1",
         "compare-precisions": compared(fast, profiles[QUANTIZED, "openvino"], "Precisions"),
         "ladders": "ladders",
+        "recommend": f"recommend?model={fast.model_digest[:12]}",
+        "bisect": f"bisect?model={fast.model_digest[:12]}",
         "search": f"search?sql={quote(SQL)}&view=chart",
     }
 

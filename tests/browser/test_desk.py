@@ -13,7 +13,7 @@ from enginebench_controller.home import Home
 pytestmark = [pytest.mark.xdist_group("pages"), pytest.mark.slow, pytest.mark.timeout(900)]
 
 LOOKS = [(1440, 900, "light"), (390, 844, "dark"), (1440, 900, "dark"), (390, 844, "light")]
-OF_RESULTS = ("home", "benchmark-", "profile-", "compare-", "ladders", "search")
+OF_RESULTS = ("home", "benchmark-", "profile-", "compare-", "ladders", "recommend", "bisect", "search")
 """Views, by how their names begin, that people open for an answer or a chart."""
 LEAST_SEEN_PX = 60
 

@@ -1,6 +1,7 @@
 """A walk over the pages, with real results of all engines: what a person does there, and what then stands there."""
 
 import re
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
@@ -13,7 +14,7 @@ from enginebench_controller.home import Home
 pytestmark = [pytest.mark.xdist_group("pages"), pytest.mark.slow, pytest.mark.timeout(900)]
 
 PAGES = (
-    *("Home", "Benchmarks", "Profiles", "Compare", "Ladders", "Search by SQL"),
+    *("Home", "Benchmarks", "Profiles", "Compare", "Ladders", "Recommend", "Bisect", "Search by SQL"),
     *("New benchmark", "New profile", "Jobs"),
     *("Projects", "Targets and engines"),
 )
@@ -66,7 +67,7 @@ def test_a_benchmark_is_found_and_its_scaling_seen(page, real_pages):
     go(page, real_pages, "benchmarks")
     page.get_by_placeholder("Name, id, model, engine or target").fill("side by")
     page.keyboard.press("Enter")
-    expect(page.get_by_text("1 of 4 benchmarks")).to_be_visible()
+    expect(page.get_by_text(re.compile(r"^1 of \d+ benchmarks"))).to_be_visible()
     settled(page)  # the number is there before the old list has gone
     page.get_by_role("link", name=GRID).click()
     settled(page)
@@ -228,6 +229,32 @@ def test_a_ladder_shows_speeds_and_what_is_not_available(page, real_pages):
     switch(page, "latency")
     assert "bars=latency" in page.url
     expect_cells(page, {"Throughput (FPS)", "First inference (ms)"}, "columnheader")
+
+
+def test_a_recommendation_is_read_and_used(page, real_pages, views):
+    go(page, real_pages, views["recommend"])
+    charts(page, 1)
+    expect(page.locator(".st-key-answer")).to_contain_text(re.compile("batch"))
+    expect_cells(page, {"the best"})
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Plan").click()
+    assert "models" in Path(download.value.path()).read_text()
+    page.get_by_role("link", name="Use it").click()
+    expect(page.get_by_role("heading", name="New benchmark")).to_be_visible()
+    settled(page)
+    expect(page.get_by_text("What this comes to")).to_be_visible()
+    expect(page.locator("[data-testid=stMetric]").first).to_contain_text("1")
+
+
+def test_the_way_of_a_bisect_is_a_line_and_on_a_phone_a_list(page, open_page, real_pages, views):
+    go(page, real_pages, views["bisect"])
+    steps = page.locator(".eb-way li")
+    expect(steps.first).to_contain_text("good")
+    tops = {round(each.bounding_box()["y"]) for each in steps.all()}
+    assert len(tops) == 1
+    narrow = go(open_page(width=390, height=844), real_pages, views["bisect"])
+    tops = {round(each.bounding_box()["y"]) for each in narrow.locator(".eb-way li").all()}
+    assert len(tops) == steps.count() > 1
 
 
 def test_a_question_in_sql_is_answered_drawn_and_saved(page, real_pages, tmp_path):

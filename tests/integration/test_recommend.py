@@ -31,8 +31,9 @@ def here(tmp_path: Path) -> Bench:
 
 
 def test_what_wins_is_told_first_with_the_command_that_repeats_it(here: Bench, model: Path, tmp_path: Path) -> None:
-    files = {name: tmp_path / name for name in ("plan.toml", "answer.md", "front.svg")}
+    files = {name: tmp_path / name for name in ("plan.toml", "answer.md", "answer.html", "front.svg")}
     written = ("--plan", files["plan.toml"], "--markdown", files["answer.md"], "--chart", files["front.svg"])
+    written += ("--html", files["answer.html"])
     found = here.json("recommend", model, *SMALL, "--max-latency", "p95<50ms", *written)
 
     assert found["outcome"] == "found"
@@ -46,6 +47,7 @@ def test_what_wins_is_told_first_with_the_command_that_repeats_it(here: Bench, m
 
     assert read_plan(files["plan.toml"]).batch == (8,)
     assert files["answer.md"].read_text().startswith("## enginebench recommend:")
+    assert found["sentence"].split(":")[0] in files["answer.html"].read_text()
     assert "p95 &lt; 50 ms" in files["front.svg"].read_text()
     words = shlex.split(found["command"])
     assert words[:2] == ["enginebench", "run"]

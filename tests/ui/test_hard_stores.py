@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 
 import invented
+import invented_bisects
+import invented_recommendations
 from controller.verdicts.chains import OTHER_ENGINE, chain, conv_nodes, layer, reorder
 from enginebench_controller.records import Configuration
 from enginebench_controller.store.store import BenchmarkBundle, Store
+from enginebench_controller.verdicts.recommend.answer import recommendation_document
 from enginebench_ui import pages
 from opened_pages import opened
 
@@ -18,7 +21,7 @@ pytestmark = pytest.mark.slow
 MARKUP = "<img src=x onerror=alert(1)> [link](https://example.com) :smile: $x$ **b** `c` |"
 LONG = "long/name.of*a_layer " * 50
 ACTING = "=cmd|'/c calc'!A0 \x1b[2J\x1b]0;owned\x07 {{ 7*7 }} \u202e"
-PAGES = {path.stem: path for path in vars(pages).values() if isinstance(path, Path)}
+PAGES = {path.parent.name: path for path in vars(pages).values() if isinstance(path, Path)}
 LINKED = {
     "benchmark": [{"id": "b0000001", "view": view} for view in ("baseline", "cores", "batches", "trend")],
     "profile": [{"id": "a" * 32, "view": view} for view in ("Layer summaries", "Layer results", "Roofline", "Pruning")],
@@ -27,6 +30,8 @@ LINKED = {
     "new_profile": [{"model": "ab" * 6}],
     "search": [{"sql": "SELECT * FROM measurements"}, {"sql": "SELECT * FROM layers LIMIT 20"}],
     "job": [{}, {"id": "nothing"}],
+    "recommend": [{}, {"id": "nothing"}, {"model": "ab" * 6, "max_latency": MARKUP}],
+    "bisect": [{}, {"id": "nothing"}, {"model": "ab" * 6, "good": MARKUP, "bad": MARKUP}],
 }
 
 
@@ -77,11 +82,33 @@ def names_of_others(store):
     names = (MARKUP, LONG, "", ACTING)
     layers = [replace(layer(place, 1_000_000), name=f"{name}{place}") for place, name in enumerate(names)]
     store.add_profiles([chain("a" * 32, layers, nodes), chain("b" * 32, layers, nodes)])
+    add_searches(store, MARKUP)
+
+
+def searches_without_answers(store):
+    store.add_search(replace(invented_bisects.search(None), name=LONG))
+    store.add_search(invented_recommendations.search(invented_recommendations.order()))
+
+
+def add_searches(store, name):
+    """A recommendation and a bisect whose names are all somebody else's."""
+    asked = invented_recommendations.order()
+    found = invented_recommendations.carried_out(asked, refused=(0,))
+    tried = tuple(replace(one, engine=name, model=name, why=one.why and name) for one in found.tried)
+    found = replace(found, sentence=name, tried=tried, remarks=(name,))
+    recommended = replace(invented_recommendations.search(asked), name=name)
+    answer = invented_bisects.ANSWER.model_copy(
+        update={"candidates": ("1", name), "good": "1", "bad": name, "culprit": name, "command": name}
+    )
+    bisected = replace(invented_bisects.search(None), name=name)
+    for search, told in ((recommended, recommendation_document(found)), (bisected, answer.model_dump(mode="json"))):
+        store.add_search(search)
+        store.answer_search(search.id, told)
 
 
 STORES = [
     *(empty, one_run, all_failed, two_hundred_cells, three_thousand_layers),
-    *(unknown_work_and_one_sided_layers, names_of_others),
+    *(unknown_work_and_one_sided_layers, names_of_others, searches_without_answers),
 ]
 
 

@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 import invented
+import invented_bisects
 import invented_profiles
 from enginebench_controller.errors import InputError
 from enginebench_controller.records import EngineRef
@@ -140,6 +141,8 @@ def test_the_pages_of_what_is_named(tmp_path):
         store.add_profile(invented_profiles.profile(identity, name="pass", engine=engine))
     found = {named: page_of(store, named) for named in ("net & more", "b00", "m0000001", "p0000001")}
     assert set(found.values()) == {"benchmark?id=b0000001", "profile?id=p0000001"} and "profile" in found["p0000001"]
+    store.add_search(invented_bisects.search())
+    assert page_of(store, invented_bisects.ID) == f"bisect?id={invented_bisects.ID}"
     with pytest.raises(InputError, match="means 2 profiles"):
         page_of(store, "pass")
     with pytest.raises(InputError, match="there is no benchmark, profile or measurement"):

@@ -40,13 +40,13 @@ def open_page(
         str,
         typer.Argument(
             metavar="ID",
-            help="Id, start of an id, or name of a benchmark or profile; or id of a measurement.",
+            help="Id, start of an id, or name of a benchmark or profile; or id of a measurement or a search.",
             autocompletion=completion.results,
         ),
     ],
     port: Port = DEFAULT_PORT,
 ) -> None:
-    """Open the page of a benchmark, a measurement or a profile in a browser. Serves the pages where nothing does."""
+    """Open the page of a benchmark, measurement, profile or search. Serves the pages where nothing does."""
     _require_streamlit()
     home = default_home()
     page = page_of(home.store, named)
@@ -59,6 +59,9 @@ def page_of(store: "Store", named: str) -> str:
     """The address, below that of the pages, of what is named. Raises `InputError` where that is nothing, or several."""
     from enginebench_controller.verdicts.subjects import find_subjects  # noqa: PLC0415  # as above
 
+    for search in store.searches_meant(named):
+        if search.id == named:
+            return f"{search.kind}?{urlencode({'id': named})}"
     found = find_subjects(store, [named])
     if found.profiles:
         return f"profile?{urlencode({'id': store.profile(named).id})}"

@@ -1,6 +1,8 @@
-"""A recommendation as a JSON document, as Markdown, as a plan file, and as a chart of what latency brings."""
+"""A recommendation as a JSON document, as Markdown, HTML, a plan file, and as a chart of what latency brings."""
 
+import base64
 from collections.abc import Iterator
+from io import BytesIO
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from enginebench_controller.files.documents import Document, head
 from enginebench_controller.files.forms import DocumentForm, NamedForm, with_fields_of
 from enginebench_controller.files.ladders import check_chart_path
 from enginebench_controller.files.palette import EngineLooks
-from enginebench_controller.files.report_forms import cell, folded, table
+from enginebench_controller.files.report_forms import cell, folded, render, table
 from enginebench_controller.plan.plan import make_plan, plan_toml
 from enginebench_controller.plan.recommend import make_order
 from enginebench_controller.records import Search
@@ -82,8 +84,7 @@ def _parts(found: Recommendation) -> list[str]:
     if found.remarks:
         parts.append("\n".join(f"- {cell(one)}" for one in found.remarks))
     if found.gains:
-        rows = [[one.engine, times_words(one.ratio), "" if one.measured else "by its likes"] for one in found.gains]
-        parts.append(table(("default of", "the best is so many times as good", ""), rows, numbers=(1,)))
+        parts.append(table(GAINS, _gain_rows(found), numbers=(1,)))
     front = sorted((one for one in found.tried if one.on_front), key=lambda one: one.limited_ns or one.median_ns or 0.0)
     if front:
         parts.append("What is the fastest for so much throughput:")
@@ -92,6 +93,12 @@ def _parts(found: Recommendation) -> list[str]:
         )
     rows = [list(tried_row(found, one)) for one in in_order(found)]
     parts += folded(f"All {len(found.tried)} points", [table(TRIED, rows, numbers=(1, 2, 3, 4, 6))])
+    parts.append(cell(sought_words(found)))
+    return parts
+
+
+def sought_words(found: Recommendation) -> str:
+    """What was sought, where, and how long it took, in a sentence."""
     goal = {
         "throughput": "the most items a second",
         "latency": "the least latency",
@@ -99,11 +106,33 @@ def _parts(found: Recommendation) -> list[str]:
         "rate": "the most requests a second",
     }
     limits = f" with {' and '.join(found.limits)}" if found.limits else ""
-    parts.append(
-        f"Sought was {goal[found.goal]}{cell(limits)} on {cell(found.target)}: {found.rounds} rounds of processes in "
+    return (
+        f"Sought was {goal[found.goal]}{limits} on {found.target}: {found.rounds} rounds of processes in "
         f"{len(found.steps)} steps, {found.seconds:.0f} s; processes differed by {found.noise:.1%}."
     )
-    return parts
+
+
+def recommendation_html(search: Search, found: Recommendation) -> str:
+    """One page that needs no net: the answer, the command, what it gains, the front, and what was tried."""
+    return render(
+        "recommendation.html.j2",
+        title=f"Recommended for {search.name}",
+        found=found,
+        gains=_gain_rows(found),
+        gain_headings=GAINS,
+        picture=base64.b64encode(_front_svg(found, dict(search.order))).decode("ascii"),
+        headings=TRIED,
+        rows=[list(tried_row(found, one)) for one in in_order(found)],
+        sought=sought_words(found),
+    )
+
+
+GAINS = ("default of", "the best is so many times as good", "")
+"""The headings over what the best gains."""
+
+
+def _gain_rows(found: Recommendation) -> list[list[str]]:
+    return [[one.engine, times_words(one.ratio), "" if one.measured else "by its likes"] for one in found.gains]
 
 
 TRIED = (
@@ -150,10 +179,23 @@ def times_words(ratio: tuple[float, float, float] | None) -> str:
 
 def write_front(found: Recommendation, order: Document, path: Path) -> None:
     """Draw what was measured by latency and throughput, with the front and the limit. Raises `InputError`."""
+    check_chart_path(path)
+    try:
+        _save_front(found, order, path)
+    except OSError as error:
+        raise InputError(f"cannot write the chart {path}: {error.strerror}") from None
+
+
+def _front_svg(found: Recommendation, order: Document) -> bytes:
+    drawn = BytesIO()
+    _save_front(found, order, drawn)
+    return drawn.getvalue()
+
+
+def _save_front(found: Recommendation, order: Document, place: Path | BytesIO) -> None:
     from matplotlib import rc_context  # noqa: PLC0415  # takes half a second, and only a chart needs it
     from matplotlib.figure import Figure  # noqa: PLC0415
 
-    check_chart_path(path)
     figure = Figure(figsize=(9.0, 5.0), layout="constrained")
     axes: Any = figure.add_subplot()
     looks = EngineLooks()
@@ -178,11 +220,9 @@ def write_front(found: Recommendation, order: Document, path: Path) -> None:
     if measured:
         axes.legend(frameon=False, fontsize=9)
     axes.set_title(found.sentence[:110], loc="left", fontsize=9, parse_math=False)
-    try:
-        with rc_context({"svg.fonttype": "none"}):  # words stay words
-            figure.savefig(path, dpi=150)
-    except OSError as error:
-        raise InputError(f"cannot write the chart {path}: {error.strerror}") from None
+    kind = "svg" if isinstance(place, BytesIO) else None  # None: as its name says
+    with rc_context({"svg.fonttype": "none"}):  # words stay words
+        figure.savefig(place, format=kind, dpi=150)
 
 
 def _front_row(one: TriedPoint) -> Iterator[str]:

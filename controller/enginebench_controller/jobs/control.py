@@ -29,6 +29,8 @@ _ID = re.compile(r"[0-9a-f]{1,12}")
 _GROUPS = ("ladder", "models", "profiles", "prospects", "targets")
 """Commands of two words."""
 _LAST_BYTES = 64 * 1024
+_ANSWERED = (ExitCode.OK, ExitCode.CONDITION_MET, ExitCode.CANNOT_TELL)
+"""With the last two a search ends whose answer is that nothing holds the limits, or that it cannot be told."""
 
 
 def jobs(home: Home) -> tuple[Job, ...]:
@@ -112,7 +114,7 @@ def _state(ending: JobEnding | None, progress: JobProgress, *, is_alive: bool, w
 
 def _ended(ending: JobEnding, progress: JobProgress, *, was_cancelled: bool) -> JobState:
     has_results = any(cell.state.has_ended for cell in progress.cells) and progress.failed < progress.done
-    if ending.exit_code == ExitCode.OK:
+    if ending.exit_code in _ANSWERED and not ending.crashed:
         return JobState.DONE
     if was_cancelled or ending.exit_code == INTERRUPTED:
         return JobState.CANCELLED

@@ -33,13 +33,15 @@ class MadeKind(StrEnum):
     BENCHMARK = "benchmark"
     PROFILE = "profile"
     MODEL = "model"
+    SEARCH = "search"
 
 
 @dataclass(frozen=True)
 class Made:
     """Something that a job has put into the store or the library; a benchmark is there before its first measurement.
 
-    `id` is that of the benchmark or the profile, or the digest of the model version.
+    `id` is that of the benchmark, the profile or the search, or the digest of the model version. A search is there
+    before its answer.
     """
 
     kind: MadeKind
@@ -173,6 +175,11 @@ class Job:
     def models(self) -> tuple[str, ...]:
         """The digests of the model versions it has made."""
         return self._made(MadeKind.MODEL)
+
+    @property
+    def searches(self) -> tuple[str, ...]:
+        """The ids of the searches it has begun, or gone on with."""
+        return self._made(MadeKind.SEARCH)
 
     @property
     def state_words(self) -> str:

@@ -117,6 +117,20 @@ class ProgressWriter:
         self._rest = replace(self._rest, doing=what)
         self._write()
 
+    def learning(self, what: str, seconds_left: float) -> None:
+        """Say what a search is to learn now, and how much of its budget is left."""
+        is_new = what != self._rest.doing
+        self._rest = replace(self._rest, doing=what, seconds_left=seconds_left)
+        if is_new:
+            self._write()
+        else:
+            self._write_now_and_then()
+
+    def note(self, sentence: str) -> None:
+        """Say something to know, once."""
+        self._rest = replace(self._rest, notes=tuple(dict.fromkeys([*self._rest.notes, sentence])))
+        self._write()
+
     def made(self, kind: MadeKind, identity: str) -> None:
         """Say what has come of it."""
         self._add(Made(kind, identity))

@@ -27,13 +27,24 @@ from enginebench_controller.runs.releases import companions, wheel_of
 from enginebench_controller.runs.resuming import ResumeOrder
 from enginebench_controller.runs.searching import held, new_search, take_up_step
 from enginebench_controller.targets.session import TargetSession, completed, open_session
-from enginebench_controller.verdicts.bisect.answer import Asked, BisectAnswer, Replay, answer_of, replay
+from enginebench_controller.verdicts.bisect.answer import (
+    Asked,
+    BisectAnswer,
+    BisectGate,
+    Replay,
+    answer_of,
+    gates_of,
+    replay,
+)
 from enginebench_controller.verdicts.bisect.decision import Decided, GatePurpose, Question
 from enginebench_controller.verdicts.gate.results import GateResult
 
 
 class BisectWatcher(GateWatcher, Protocol):
     """Who wants to know how a bisect is coming along."""
+
+    def set_out(self, search: Search) -> None:
+        """The search is in the store, and begins or goes on."""
 
     def asking(self, order: BisectOrder, question: Question, number: int) -> None:
         """The next gate is about to be made ready; `number` counts from 0."""
@@ -60,6 +71,7 @@ def bisect(home: Home, order: BisectOrder, watcher: BisectWatcher) -> Search:
     search = new_search(SearchKind.BISECT, order.name, order.model_dump(mode="json"))
     with held(home, search.id):
         home.store.add_search(search)
+        watcher.set_out(search)
         watcher.said(f"bisect {search.id}; interrupted, it goes on with `enginebench resume {search.id}`")
         try:
             asyncio.run(_Bisect(home, search, order, watcher).carry_out())
@@ -75,6 +87,7 @@ def go_on(home: Home, search: Search, watcher: BisectWatcher, *, trusted: bool) 
     order = BisectOrder.model_validate(search.order).model_copy(update={"trusted": trusted})
     wish = ResumeOrder(trusted=trusted, enough_of=lambda benchmark_id: enough_of(home, benchmark_id))
     with held(home, search.id):
+        watcher.set_out(search)
         asyncio.run(take_up_step(home, search, wish, lambda *_: watcher))
         asyncio.run(_Bisect(home, search, order, watcher).carry_out())
     return home.store.search(search.id)
@@ -256,6 +269,12 @@ class _Bisect:
             (seen,) = self._session.snapshots
             engines = tuple(one for one in seen.engines if one.environment not in gone)
             self._session = TargetSession(self._session.clients, (replace(seen, engines=engines),))
+
+
+def gates_so_far(home: Home, search: Search) -> tuple[BisectGate, ...]:
+    """The gates of a bisect that has no answer yet."""
+    order = BisectOrder.model_validate(search.order)
+    return gates_of(order, replay(home, search, order, {}))
 
 
 def progress_of(home: Home, search: Search) -> str:

@@ -63,6 +63,9 @@ GRACE_S = 20.0
 class RecommendWatcher(Reporter, Protocol):
     """Who wants to know how a search is coming along."""
 
+    def set_out(self, search: Search) -> None:
+        """The search is in the store, and begins or goes on."""
+
     def said(self, sentence: str) -> None:
         """Something to know."""
 
@@ -155,6 +158,7 @@ async def _carry_out(
                 watcher.said(sentence)
         if is_new:
             await asyncio.to_thread(home.store.add_search, search)
+        watcher.set_out(search)
         for one_target in searched:
             one_target.done = await asyncio.to_thread(_stored, one_target.ground, search)
         found = await _searched(order, searched)

@@ -52,7 +52,7 @@ def interrupted(home: Home) -> tuple[Search, ...]:
     if not any((home.path / FOLDER).glob("*.lock")):  # so that the store need not be asked
         return ()
     open_ones = [one for one in reversed(home.store.searches()) if one.answer is None]
-    return tuple(one for one in open_ones if not _is_held(home, one.id))
+    return tuple(one for one in open_ones if not is_held(home, one.id))
 
 
 def to_go_on_with(home: Home, named: str) -> Search:
@@ -60,7 +60,7 @@ def to_go_on_with(home: Home, named: str) -> Search:
     found = home.store.search(named)
     if found.answer is not None:
         raise InputError(f"the search {found.id} has its answer: `enginebench show {found.id}`")
-    if _is_held(home, found.id):
+    if is_held(home, found.id):
         raise InputError(f"the search {found.id} is under way in another command: wait for that")
     return found
 
@@ -78,7 +78,8 @@ async def take_up_step(home: Home, search: Search, wish: ResumeOrder, announce: 
     return await resume(home, mine, announce)
 
 
-def _is_held(home: Home, search_id: str) -> bool:
+def is_held(home: Home, search_id: str) -> bool:
+    """Whether a command carries a search out now."""
     lock = _lock(home, search_id)
     try:
         lock.acquire(timeout=0)

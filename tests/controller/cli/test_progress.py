@@ -6,10 +6,19 @@ import pytest
 from rich.console import Console
 
 import invented
+import invented_bisects
+import invented_recommendations
 from enginebench_controller.cli import progress
+from enginebench_controller.cli.commands.bisect import BisectProgress
+from enginebench_controller.cli.commands.recommend import RecommendProgress
+from enginebench_controller.home import JOB_VARIABLE
+from enginebench_controller.jobs.folder import JobFolder
+from enginebench_controller.jobs.record import CellState, Made, MadeKind
 from enginebench_controller.plan.expand import Case
+from enginebench_controller.plan.plan import GateTerms
 from enginebench_controller.records import EngineRef, Status
 from enginebench_controller.store.store import Store
+from enginebench_controller.verdicts.bisect.decision import GatePurpose, Question
 
 CASES = [
     Case("local", EngineRef(f"engine-{place}", "default", "1.0"), invented.model(), invented.CONFIGURATION, ("cpu",))
@@ -62,3 +71,40 @@ def test_without_a_terminal_there_are_lines_and_it_says_so(results, capsys):
         pass
     assert callable(announce)
     assert "--watch needs a terminal" in capsys.readouterr().err
+
+
+def job_progress(folder):
+    return JobFolder(folder).progress()
+
+
+def test_a_recommendation_that_is_a_job_tells_what_is_being_learnt_and_which_search_it_is(tmp_path, monkeypatch):
+    monkeypatch.setenv(JOB_VARIABLE, str(tmp_path))
+    asked = invented_recommendations.order()
+    with RecommendProgress(asked) as reporter:
+        reporter.set_out(invented_recommendations.search(asked))
+        reporter.said("12 points on openvino")
+        reporter.learning("looking at 12 points", 250.0)
+        told = job_progress(tmp_path)
+        assert (told.doing, told.notes) == ("looking at 12 points", ("12 points on openvino",))
+        assert told.seconds_left == pytest.approx(250, abs=5)
+        assert told.made == (Made(MadeKind.SEARCH, invented_recommendations.ID),)
+        reporter.learning("the best 3 once more", 60.0)
+        assert job_progress(tmp_path).doing == "the best 3 once more"
+
+
+def test_a_bisect_that_is_a_job_has_a_step_a_gate(tmp_path, monkeypatch):
+    monkeypatch.setenv(JOB_VARIABLE, str(tmp_path))
+    order = invented_bisects.ORDER
+    with BisectProgress() as reporter:
+        reporter.set_out(invented_bisects.search(None))
+        reporter.asking(order, Question(0, 3, 0.1, GatePurpose.ENDS, 3), 0)
+        reporter.said("installing onnxruntime 1.22.0")
+        told = job_progress(tmp_path)
+        assert (told.doing, told.total) == ("installing onnxruntime 1.22.0", 3)
+        assert [one.title for one in told.cells] == ["onnxruntime==1.22.0 against onnxruntime==1.20.0"]
+        reporter.begun("b0000001", GateTerms())
+        assert job_progress(tmp_path).doing.startswith("gate 1, 3 gates left at most: ")
+        reporter.asking(order, Question(0, 2, 0.1, GatePurpose.STEP, 2), 1)
+    told = job_progress(tmp_path)
+    assert [one.state for one in told.cells] == [CellState.OK, CellState.OK]
+    assert told.made == (Made(MadeKind.SEARCH, invented_bisects.ID),)

@@ -1,6 +1,8 @@
 """A recommendation as files: Markdown that begins with the answer, a plan that runs, and a chart with the limit."""
 
+import base64
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -8,13 +10,14 @@ from enginebench_controller.errors import InputError
 from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.files.recommendations import (
     in_order,
+    recommendation_html,
     recommendation_markdown,
     recommendation_toml,
     write_front,
 )
 from enginebench_controller.plan.plan import read_plan
 from enginebench_controller.verdicts.recommend.search import Fate
-from invented_recommendations import carried_out, for_two_targets, order, search
+from invented_recommendations import carried_out, for_two_targets, order, points, search
 
 
 def test_markdown_begins_with_the_answer_and_the_command_and_folds_what_was_tried() -> None:
@@ -34,6 +37,20 @@ def test_markdown_labels_how_far_outputs_are() -> None:
     assert all(
         "| 0.81 % |" in line for line in text.splitlines() if line.startswith("| torch, ") and line.count("|") > 6
     )
+
+
+def test_the_page_begins_with_the_answer_and_holds_its_picture_and_needs_no_net() -> None:
+    asked = order()
+    default = next(place for place, one in enumerate(points(asked).points) if one.is_default)
+    found = carried_out(asked, refused=(default,))
+    text = recommendation_html(replace(search(asked), name="<b>net</b>"), found)
+    assert "&lt;b&gt;net" in text and "<b>net" not in text
+    body = text[text.index("<main>") :]
+    assert body.index("openvino, batch 4, 2 cores") < body.index("enginebench run") < body.index("What it gains")
+    picture = base64.b64decode(re.search(r"base64,([^\"]+)", body)[1]).decode()
+    assert picture.startswith("<?xml") and "p95 &lt; 20 ms" in picture
+    assert body.count("<tr>") == 2 + len(found.gains) + len(found.tried)
+    assert "it crashed" in body and "http" not in re.sub(r"base64,[^\"]+", "", body)
 
 
 def test_the_plan_is_a_file_that_run_takes(tmp_path) -> None:

@@ -1,5 +1,7 @@
 """The list says what each benchmark covered, how it went and how fast it was."""
 
+from dataclasses import replace
+
 import invented
 from enginebench_controller.records import Status
 from enginebench_controller.store.benchmarks import BenchmarkEntry, BenchmarkPage, Fastest, ListedBenchmark
@@ -27,6 +29,12 @@ def test_a_benchmark_shows_what_it_covered_and_how_it_went():
     assert (first.covered, first.note) == ("resnet50 · fake · 2 targets", "re-run of b0000001, imported")
     assert first.fastest == "Fastest: 1,234 items/s with fake, batch 4, 1 core"
     assert (second.name, second.tallies, second.fastest) == ("Unnamed benchmark", (("nothing measured", "gray"),), "")
+
+
+def test_a_step_says_of_which_search_it_is():
+    step = replace(invented.benchmark(), plan={"search": {"id": "5ea4c0", "step": 1, "title": "looking"}})
+    (view,) = benchmark_views([listed(step)])
+    assert (view.search, view.note) == ("5ea4c0", "step of the search 5ea4c0")
 
 
 def test_the_fastest_of_several_models_names_its_model_and_doubt():

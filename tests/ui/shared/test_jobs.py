@@ -61,6 +61,8 @@ def test_the_share_done_is_one_of_time_and_never_whole_before_the_end():
     assert job_view(replace(RUNNING, seconds_left=3 * 30.0), NOW).share == 0.5, "two of four cells"
     assert job_view(replace(RUNNING, seconds_left=0.0), NOW).share == 0.99
     assert job_view(replace(RUNNING, progress=JobProgress(), seconds_left=None), NOW).share is None
+    of_a_budget = replace(RUNNING, progress=JobProgress(doing="looking"))
+    assert job_view(of_a_budget, NOW).share == pytest.approx(0.5), "without cells, of the time alone"
 
 
 def test_columns_that_would_say_nothing_are_left_out():

@@ -13,6 +13,7 @@ from enginebench_ui.shared.order_fields import (
     address_of,
     axes_of,
     default_name,
+    engine_key,
     file_name,
     listed,
     model_names,
@@ -22,6 +23,7 @@ from enginebench_ui.shared.order_fields import (
     targets,
     timing,
 )
+from offered import engine, target
 
 
 def test_a_quick_look_is_one_short_process_and_the_usual_is_the_plans_own():
@@ -60,6 +62,7 @@ def test_the_axes_of_a_stored_plan_come_back():
         "precision": ["f32"],
         "load": ["async"],
         "hint": ["none"],
+        "requests": [],
     }
     assert axes_of({"batch": "not a list"}) == {}
 
@@ -76,6 +79,18 @@ def test_an_address_begins_a_form_where_a_plan_was():
     ]
     assert ("streams", "2") in said and ("load", "sync") in said
     assert address_of({"models": ["m"], "engines": ["all"]}) == [("model", "m")]
+    driven = make_plan({"models": ["m"], "load": ["async"], "requests": [4], "shapes": {"x": "1x8", "y": "8"}}, "t")
+    said = address_of(driven.document() | {"options": {"e.o": "1"}})
+    assert [each for each in said if each[0] in ("requests", "shape", "options")] == [
+        *(("requests", "4"), ("shape", "x=1x8, y=8"), ("options", "e.o=1"))
+    ]
+
+
+def test_an_engine_in_an_address_is_the_one_of_its_environment():
+    elsewhere = target(engine("x"), engine("x", environment="old"), engine("y", environment="own"))
+    assert [engine_key(one, [elsewhere]) for one in ("x@default", "x@old", "y@own", "z@own", "x")] == [
+        *("x", "x@old", "y", "z@own", "x")
+    ]
 
 
 def test_a_profile_is_the_command_line_that_stands_for_the_same_plan():

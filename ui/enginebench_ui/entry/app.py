@@ -22,6 +22,8 @@ page = st.navigation(
             st.Page(pages.PROFILE, title="Profile", url_path="profile", visibility="hidden"),
             st.Page(pages.COMPARE, title="Compare", icon=":material/compare_arrows:", url_path="compare"),
             st.Page(pages.LADDERS, title="Ladders", icon=":material/stairs:", url_path="ladders"),
+            st.Page(pages.RECOMMEND, title="Recommend", icon=":material/recommend:", url_path="recommend"),
+            st.Page(pages.BISECT, title="Bisect", icon=":material/troubleshoot:", url_path="bisect"),
             st.Page(pages.SEARCH, title="Search by SQL", icon=":material/database:", url_path="search"),
         ],
         "Measure": [

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from enginebench_controller.records import Status
 from enginebench_controller.store.benchmarks import BenchmarkEntry, BenchmarkPage, Fastest, ListedBenchmark
+from enginebench_controller.store.searches import search_of
 from enginebench_ui.shared.text import benchmark_title, count_of, instant, number, shortened, tallies
 
 _LONGEST_MODEL = 48
@@ -12,7 +13,10 @@ _LONGEST_MODEL = 48
 
 @dataclass(frozen=True)
 class BenchmarkView:
-    """One benchmark in the list; `tallies` are (text, colour) pairs such as ("8 ok", "green")."""
+    """One benchmark in the list; `tallies` are (text, colour) pairs such as ("8 ok", "green").
+
+    `search` is the id of the search that it is a step of; "" for others.
+    """
 
     id: str
     name: str
@@ -21,6 +25,7 @@ class BenchmarkView:
     note: str
     fastest: str
     tallies: tuple[tuple[str, str], ...]
+    search: str = ""
 
 
 def benchmark_views(listed: Iterable[ListedBenchmark]) -> tuple[BenchmarkView, ...]:
@@ -44,6 +49,7 @@ def _view(one: ListedBenchmark) -> BenchmarkView:
         note=_note(one.entry),
         fastest=_fastest(one.fastest, several_models=len(one.entry.models) > 1),
         tallies=tallies(statuses) or (("nothing measured", "gray"),),
+        search=search_of(benchmark),
     )
 
 
@@ -70,4 +76,5 @@ def _fastest(fastest: Fastest | None, *, several_models: bool) -> str:
 def _note(entry: BenchmarkEntry) -> str:
     benchmark = entry.benchmark
     rerun = f"re-run of {benchmark.rerun_of}" if benchmark.rerun_of else ""
-    return ", ".join(filter(None, (rerun, "imported" if benchmark.imported else "")))
+    step = f"step of the search {search}" if (search := search_of(benchmark)) else ""
+    return ", ".join(filter(None, (rerun, step, "imported" if benchmark.imported else "")))

@@ -52,7 +52,7 @@ def recent(jobs: Iterable[Job], now_unix_ns: int, most: int = 3) -> tuple[Job, .
 def job_line(job: Job, last_words: str = "") -> JobLine:
     """Say where a job is; `last_words`, the end of what its command printed, are told of one that failed."""
     progress = job.progress
-    share = progress.done / progress.total if progress.total and not job.state.has_ended else None
+    share = None if job.state.has_ended else _share(job, progress.told_at_unix_ns or 0)
     said = [job.title, "cancelling" if job.cancelling else job.state_words, *_details(job, last_words)]
     icon = _ICONS.get(job.state, ":material/pending:")
     model = next((digest[:DIGEST_CHARACTERS] for digest in job.models), "")
@@ -108,6 +108,9 @@ _KINDS = {
     "prospects pruning": "Pruning prospects",
     "ladder throughput": "Throughput ladder",
     "ladder latency": "Latency ladder",
+    "recommend": "Recommendation",
+    "bisect": "Bisect",
+    "resume": "Gone on with",
     "devices": "Engines and devices",
 }
 
@@ -201,9 +204,9 @@ def _took(job: Job, now_unix_ns: int) -> tuple[str, ...]:
 def _share(job: Job, now_unix_ns: int) -> float | None:
     """Not all of it before it is over: an estimate may be too short."""
     progress = job.progress
-    if not progress.total:
+    if not progress.total and job.seconds_left is None:
         return None
-    share = progress.done / progress.total
+    share = progress.done / progress.total if progress.total else 0.0
     if job.seconds_left is not None and job.started_at_unix_ns is not None:
         passed = max(0.0, (now_unix_ns - job.started_at_unix_ns) / 1e9)
         share = max(share, passed / (passed + job.seconds_left)) if passed else share

@@ -17,6 +17,7 @@ from enginebench_controller.records import (
     Engine,
     Hint,
     Load,
+    ModelVersion,
     Target,
     TargetSnapshot,
     UnavailableEngine,
@@ -126,9 +127,9 @@ def default_name(models: Iterable[str], engines: Sequence[str]) -> str:
 
 
 def axes_of(plan: Mapping[str, Any]) -> Fields:
-    """Return what a stored plan says of batch and cores, streams, precision, load and hint, as far as a form has it."""
+    """Return what a stored plan says of batch, cores and the way an engine is driven, as far as a form has it."""
     known = Plan.model_fields
-    names = ("batch", "cores", "streams", "precision", "load", "hint")
+    names = ("batch", "cores", "streams", "precision", "load", "hint", "requests")
     return {name: list(plan[name]) for name in names if name in known and isinstance(plan.get(name), list)}
 
 
@@ -147,10 +148,18 @@ def address_of(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
         else:
             said += [(one, value) for value in values]
     said += [(name, str(value)) for name in ("precision", "load", "hint") for value in axes.get(name, ())]
-    return [*said, ("streams", ", ".join(map(str, axes["streams"])))] if axes.get("streams", [1]) != [1] else said
+    said += [("streams", ", ".join(map(str, axes["streams"])))] if axes.get("streams", [1]) != [1] else []
+    said += [("requests", ", ".join(map(str, axes["requests"])))] if axes.get("requests") else []
+    said += [(name, _pairs_text(plan[field])) for name, field in _PAIRS.items() if plan.get(field)]
+    return said
+
+
+def _pairs_text(said: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in said.items())
 
 
 _PLACES = {"target": "targets", "device": "devices"}
+_PAIRS = {"shape": "shapes", "batch_axis": "batch_axis", "values": "input_values", "options": "options"}
 _DIGEST_OR_NAME = 64
 
 Labels = dict[str, str]
@@ -192,6 +201,29 @@ def plan_models(keys: Iterable[str], known: Iterable[str]) -> list[str]:
     return [digests.get(key, key) for key in keys]
 
 
+def plain_names(models: Iterable[str], known: Mapping[str, KnownVersion]) -> tuple[str, ...]:
+    """Return what a person calls these models: by name where one version alone has it, else by the start of the digest.
+
+    The name is what the search and the command that repeats it are told by.
+    """
+    namesakes = Counter(one.version.name for one in known.values())
+    return tuple(
+        _called(known[model].version, is_alone=namesakes[known[model].version.name] == 1) if model in known else model
+        for model in models
+    )
+
+
+def _called(version: ModelVersion, *, is_alone: bool) -> str:
+    name = version.name
+    is_path = "/" in name or PurePosixPath(name).suffix.lower() in SUFFIXES  # which would be taken for a file
+    return version.digest[:DIGEST_CHARACTERS] if is_path or not is_alone else name
+
+
+def positional(names: Sequence[str]) -> tuple[str, ...]:
+    """Return names as the last words of a command, told from options where one begins as these do."""
+    return (*(["--"] if any(one.startswith("-") for one in names) else []), *names)
+
+
 def label_name(label: str) -> str:
     """Return the name in the label of a model version."""
     return label.split(BETWEEN, maxsplit=1)[0]
@@ -220,6 +252,13 @@ def engine_labels(snapshots: Sequence[TargetSnapshot], also: Iterable[str] = ())
             if isinstance(engine, AvailableEngine) and (not engine.hidden or key in wanted):
                 versions.setdefault(key, []).append(engine.version or UNKNOWN)
     return {key: f"{key} {', '.join(dict.fromkeys(found))}" for key, found in sorted(versions.items())}
+
+
+def engine_key(text: str, snapshots: Sequence[TargetSnapshot]) -> str:
+    """Return what a form calls an engine that a plan names with its environment; an unknown one as it is."""
+    name, _, environment = text.partition("@")
+    keyed = (item for one in snapshots for item in _by_key(one.engines).items())
+    return next((key for key, engine in keyed if (engine.name, engine.environment) == (name, environment)), text)
 
 
 def unavailable_engines(snapshots: Sequence[TargetSnapshot]) -> tuple[str, ...]:

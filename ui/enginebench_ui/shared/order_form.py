@@ -22,6 +22,7 @@ from enginebench_ui.shared.order_fields import (
     Fields,
     Labels,
     device_labels,
+    engine_key,
     engine_labels,
     file_name,
     model_key,
@@ -192,6 +193,8 @@ def choose_places() -> Places:
         LOCAL_TARGET,
     )
     snapshots = tuple(said[name] for name in names if name in said)
+    if asked := st.query_params.get("engine"):
+        st.query_params["engine"] = ",".join(engine_key(one, snapshots) for one in asked.split(","))
     engines = choose_several(
         "Engines",
         engine_labels(snapshots, st.query_params.get("engine", "").split(",")),

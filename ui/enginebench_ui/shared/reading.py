@@ -16,7 +16,15 @@ from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.graph.analysis import CountedModel, counted_model
 from enginebench_controller.home import Home, default_home
 from enginebench_controller.models.library import ModelLibrary
-from enginebench_controller.records import Benchmark, ModelVersion, Peak, Target, TargetSnapshot
+from enginebench_controller.records import (
+    Benchmark,
+    ModelVersion,
+    Peak,
+    Search,
+    SearchKind,
+    Target,
+    TargetSnapshot,
+)
 from enginebench_controller.store.benchmarks import BenchmarkPage
 from enginebench_controller.store.measurements import Headline, MeasuredCell
 from enginebench_controller.store.models import Project
@@ -113,6 +121,21 @@ def gated(benchmark_id: str) -> GateResult | None:
     return _gated(*place(), benchmark_id)
 
 
+def searches(kind: SearchKind) -> tuple[Search, ...]:
+    """Return the searches of a kind, newest first."""
+    return tuple(one for one in _searches(*place()) if one.kind is kind)
+
+
+def search_or_none(search_id: str) -> Search | None:
+    """Return the search of this id; None where there is none, as of a step that came without its search."""
+    return next((one for one in _searches(*place()) if one.id == search_id), None)
+
+
+def steps_of(search_id: str) -> tuple[Benchmark, ...]:
+    """Return the benchmarks that are the steps of a search, in their order."""
+    return _steps_of(*place(), search_id)
+
+
 def engine_looks() -> EngineLooks:
     """Return what colour and marker each engine has on every page."""
     return _engine_looks(*place())
@@ -170,6 +193,16 @@ def _two_sides(path: str, generation: str, benchmark_id: str) -> dict[str, str]:
 def _gated(path: str, generation: str, benchmark_id: str) -> GateResult | None:
     benchmark = _bundle(path, generation, benchmark_id).benchmark
     return gate_of(default_home(), benchmark) if benchmark.plan.get("gate") else None
+
+
+@kept(4)
+def _searches(path: str, generation: str) -> tuple[Search, ...]:
+    return store_at(path).searches()
+
+
+@kept(8)
+def _steps_of(path: str, generation: str, search_id: str) -> tuple[Benchmark, ...]:
+    return store_at(path).steps_of(search_id)
 
 
 @kept(4)

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import TracebackType
 from typing import Annotated, Any
 
 import typer
@@ -18,9 +19,12 @@ from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.files.bisects import bisect_document, bisect_markdown
 from enginebench_controller.files.new_file import new_file
 from enginebench_controller.home import Home, default_home
+from enginebench_controller.jobs.record import MadeKind
+from enginebench_controller.jobs.reporting import ProgressWriter
+from enginebench_controller.jobs.telling import own_folder
 from enginebench_controller.plan.bisect import METRICS, BisectKind, BisectOrder, make_order, narrowed, parse_option
 from enginebench_controller.plan.options import split
-from enginebench_controller.plan.plan import GateMetric, make_plan
+from enginebench_controller.plan.plan import GateMetric, GateTerms, make_plan
 from enginebench_controller.records import Search
 from enginebench_controller.runs.bisecting import bisect as run_bisect
 from enginebench_controller.runs.bisecting import go_on, progress_of, stored_answer
@@ -28,6 +32,7 @@ from enginebench_controller.runs.releases import package_of, releases_between
 from enginebench_controller.verdicts.bisect.answer import BisectAnswer
 from enginebench_controller.verdicts.bisect.decision import BisectFinding, GatePurpose, Question
 from enginebench_controller.verdicts.bisect.words import headline, ratio_words, remarks, verdict_words, way_words
+from enginebench_controller.verdicts.gate.results import Judged
 from enginebench_controller.verdicts.gate.words import layer_words
 
 _STYLES = {BisectFinding.CULPRIT: "bold red", BisectFinding.ONE_OF: "bold red"}
@@ -249,10 +254,54 @@ def _watching() -> Iterator["BisectProgress"]:
 class BisectProgress(GateProgress):
     """As of a gate, with the number of the gate and how many are left."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._gate: tuple[int, int, str] | None = None
+        self._sentence = ""
+        folder = own_folder()
+        self._written = ProgressWriter(folder) if folder else None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        super().__exit__(kind, error, trace)
+        if kind is None and self._written is not None:
+            self._written.steps_ended({})
+
+    def set_out(self, search: Search) -> None:
+        """See `BisectWatcher`."""
+        if self._written is not None:
+            self._written.made(MadeKind.SEARCH, search.id)
+
+    def said(self, sentence: str) -> None:
+        """See `GateWatcher`."""
+        super().said(sentence)
+        if self._written is not None:
+            self._written.doing(sentence)
+
+    def begun(self, benchmark_id: str, terms: GateTerms) -> None:
+        """See `GateWatcher`."""
+        super().begun(benchmark_id, terms)
+        if self._written is not None:
+            self._written.doing(self._sentence)  # in place of what was installed for it
+
+    def looked(self, judged: Judged, seconds_left: float) -> None:
+        """See `GateWatcher`."""
+        super().looked(judged, seconds_left)
+        self._write(1 - seconds_left / self._seconds if self._seconds else 0.0)
+
     def asking(self, order: BisectOrder, question: Question, number: int) -> None:
         """See `BisectWatcher`."""
         self.forget()
         left = f"{question.left} gates left at most" if question.left > 1 else "the last gate"
         base, head = order.title(question.base), order.title(question.head)
         longer = ", longer than before" if question.patience > 1 else ""
-        self.said(f"gate {number + 1}, {left}: {head} against {base}: {_DOES[question.purpose]}{longer}")
+        self._gate = number, number + question.left, f"{head} against {base}"
+        self._write(0.0)
+        self._sentence = f"gate {number + 1}, {left}: {head} against {base}: {_DOES[question.purpose]}{longer}"
+        self.said(self._sentence)
+
+    def _write(self, share: float) -> None:
+        """Say which gate it is, and how much of its budget has gone."""
+        if self._written is not None and self._gate is not None:
+            self._written.step(*self._gate, share)

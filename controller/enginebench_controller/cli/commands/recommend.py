@@ -22,12 +22,16 @@ from enginebench_controller.files.recommendations import (
     difference_words,
     in_order,
     recommendation_answer,
+    recommendation_html,
     recommendation_markdown,
     recommendation_toml,
     times_words,
     write_front,
 )
 from enginebench_controller.home import Home, default_home
+from enginebench_controller.jobs.record import MadeKind
+from enginebench_controller.jobs.reporting import ProgressWriter
+from enginebench_controller.jobs.telling import own_folder
 from enginebench_controller.plan.expand import Case
 from enginebench_controller.plan.options import split
 from enginebench_controller.plan.recommend import Goal, RecommendOrder, make_order, parse_axes
@@ -100,6 +104,9 @@ def recommend(
         Path | None, typer.Option("--plan", metavar="FILE", help="Write the plan of what is recommended.")
     ] = None,
     markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the answer as Markdown.")] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write the answer as an HTML page.")
+    ] = None,
     chart: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw latency and throughput of all (.svg or .png).")
     ] = None,
@@ -118,14 +125,15 @@ def recommend(
     What wins is measured again in fresh processes, and these say whether a limit is held. The exit code is 4 where
     nothing holds the limits, 5 where that cannot be told.
     """  # typer keeps lines after a backspace
-    for path in filter(None, (plan_file, markdown, chart)):
+    for path in filter(None, (plan_file, markdown, html, chart)):
         if path.exists() and not force:  # not after five minutes
             raise InputError(f"there is a file {path} already; name another one, or replace it with --force")
     if chart is not None:
         check_chart_path(chart)
     targets = tuple(dict.fromkeys(split(target) or ()))
-    if chart is not None and len(targets) > 1:
-        raise InputError("a chart is of one target: leave --chart out, or give one --target")
+    if len(targets) > 1 and (chart is not None or html is not None):
+        option = "--html" if chart is None else "--chart"
+        raise InputError(f"what {option} writes is of one target: leave it out, or give one --target")
     engines = fields.pop("engines", None)
     order = make_order(
         {
@@ -149,7 +157,7 @@ def recommend(
     remind(home)
     with RecommendProgress(order) as progress:
         search, found = asyncio.run(search_for(home, order, progress))
-    _write(search, found, plan_file, markdown, chart, force=force)
+    _write(search, found, plan_file, markdown, html, chart, force=force)
     _print(search, found, as_json=json)
     raise typer.Exit(int(_EXIT.get(found.outcome, ExitCode.OK)))
 
@@ -186,12 +194,15 @@ def _write(
     found: Recommendation | Recommendations,
     plan_file: Path | None,
     markdown: Path | None,
+    html: Path | None,
     chart: Path | None,
     *,
     force: bool,
 ) -> None:
     texts = [(plan_file, recommendation_toml(found))]
     texts += [(markdown, recommendation_markdown(search, found))] if markdown is not None else []
+    if isinstance(found, Recommendation):
+        texts += [(html, recommendation_html(search, found))] if html is not None else []
     for path, text in texts:
         if path is not None and text is not None:
             with new_file(path, force=force) as partial:
@@ -269,6 +280,9 @@ class RecommendProgress:
         self._names_targets = bool(order.targets)
         self._ends = 0.0
         self._told: set[str] = set()
+        self._what = ""
+        folder = own_folder()
+        self._written = ProgressWriter(folder) if folder else None
 
     def __enter__(self) -> Self:
         return self
@@ -279,13 +293,20 @@ class RecommendProgress:
         if self._progress.live.is_started:
             self._progress.stop()
 
+    def set_out(self, search: Search) -> None:
+        """See `RecommendWatcher`."""
+        if self._written is not None:
+            self._written.made(MadeKind.SEARCH, search.id)
+
     def said(self, sentence: str) -> None:
         """See `RecommendWatcher`."""
         self._progress.console.print(plain(sentence), soft_wrap=True)
+        if self._written is not None:
+            self._written.note(sentence)
 
     def learning(self, what: str, seconds_left: float) -> None:
         """See `RecommendWatcher`."""
-        self._ends = time.monotonic() + seconds_left
+        self._ends, self._what = time.monotonic() + seconds_left, what
         if self._task is None:
             self._task = self._progress.add_task(what, total=self._seconds, left="")
             if self._progress.console.is_interactive:
@@ -318,6 +339,8 @@ class RecommendProgress:
         left_s = max(0.0, self._ends - time.monotonic())
         if self._task is not None:
             self._progress.update(self._task, completed=self._seconds - left_s, left=_left(left_s))
+        if self._written is not None:
+            self._written.learning(self._what, left_s)
 
 
 def _left(seconds: float) -> str:

@@ -191,7 +191,7 @@ def answer_of(home: Home, search: Search, order: BisectOrder, done: Replay) -> B
         share=found.share,
         further_steps=found.has_further_steps,
         reason=found.reason,
-        gates=tuple(_gate(order, one) for one in done.asked),
+        gates=gates_of(order, done),
         skipped=_skipped(order, done.asked),
         layers=explanation.layers if explanation else (),
         layers_note=explanation.note if explanation else "",
@@ -201,6 +201,11 @@ def answer_of(home: Home, search: Search, order: BisectOrder, done: Replay) -> B
         command=order.command,
         remarks=_remarks(search, order, done.asked),
     )
+
+
+def gates_of(order: BisectOrder, done: Replay) -> tuple[BisectGate, ...]:
+    """The gates so far, as they are told; there need not be an answer."""
+    return tuple(_gate(order, one) for one in done.asked)
 
 
 def _gate(order: BisectOrder, asked: Asked) -> BisectGate:

@@ -10,6 +10,7 @@ from enginebench_controller.jobs.control import start_job
 from enginebench_controller.jobs.record import Job
 from enginebench_controller.records import Benchmark
 from enginebench_controller.stats.scaling import Axis
+from enginebench_controller.store.searches import search_of
 from enginebench_controller.verdicts.gate.results import GateResult, MetricResult
 from enginebench_controller.verdicts.gate.rule import GateOutcome
 from enginebench_controller.verdicts.gate.words import (
@@ -30,6 +31,7 @@ from enginebench_ui.shared import reading
 from enginebench_ui.shared.choosing import choose_view
 from enginebench_ui.shared.following import compare_link, follow_jobs
 from enginebench_ui.shared.order_fields import address_of
+from enginebench_ui.shared.searches import step_link
 from enginebench_ui.shared.showing import chart, share_button, show_answers, table
 from enginebench_ui.shared.targets import host_facts
 from enginebench_ui.shared.text import REMOVED, Row, benchmark_title, count_of, inert, instant, tallies
@@ -161,9 +163,11 @@ def show_failures(benchmark: WholeBenchmark) -> None:
 def _show_links(benchmark: WholeBenchmark) -> None:
     before = benchmark.bundle.benchmark.rerun_of
     reruns = kept.relatives(benchmark.id).reruns
-    if not before and not reruns and not reading.two_sides(benchmark.id):
+    is_step = bool(search_of(benchmark.bundle.benchmark))
+    if not before and not reruns and not is_step and not reading.two_sides(benchmark.id):
         return
     with st.container(horizontal=True):
+        step_link(benchmark.bundle.benchmark)
         compare_link(benchmark.id)
         if before:
             st.page_link(

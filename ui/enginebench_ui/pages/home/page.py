@@ -4,12 +4,13 @@ import streamlit as st
 
 from enginebench_controller.home import default_home
 from enginebench_controller.jobs.control import jobs
-from enginebench_controller.records import Target, TargetSnapshot
+from enginebench_controller.records import Search, Target, TargetSnapshot
 from enginebench_controller.verdicts.gate.words import headline
 from enginebench_ui.pages import BENCHMARK, BENCHMARKS, COMPARE, JOBS, NEW_BENCHMARK, NEW_PROFILE, TARGETS
 from enginebench_ui.shared import reading
 from enginebench_ui.shared.benchmarks import BenchmarkView, benchmark_views
 from enginebench_ui.shared.following import follow_jobs
+from enginebench_ui.shared.searches import NOUNS, PAGES, search_sentence
 from enginebench_ui.shared.showing import benchmark_card, nothing_measured, show_answers
 from enginebench_ui.shared.targets import available_names
 from enginebench_ui.shared.text import count_of, inert, instant
@@ -52,6 +53,8 @@ def _show_measured(views: tuple[BenchmarkView, ...]) -> None:
 
 def _show_answer(view: BenchmarkView) -> bool:
     with reading.banner_on_error():
+        if view.search and (search := reading.search_or_none(view.search)) is not None:
+            return _show_search(search)
         gated, answers = reading.gated(view.id), reading.answers(view.id)
     if gated is not None:
         with st.container(border=True, key="answer"):
@@ -62,6 +65,19 @@ def _show_answer(view: BenchmarkView) -> bool:
         label = f"{count_of(len(more), 'more answer')}"
         st.page_link(BENCHMARK, label=label, icon=":material/arrow_forward:", query_params={"id": view.id})
     return bool(answers)
+
+
+def _show_search(search: Search) -> bool:
+    """Of a step, what its search has come to; False where that has no answer yet."""
+    sentence = search_sentence(search)
+    if sentence is None:
+        return False
+    with st.container(border=True, key="answer"):
+        st.markdown(f":material/conversion_path: **{inert(sentence)}**")
+        label = f"The whole {NOUNS[search.kind]}"
+        icon = ":material/arrow_forward:"
+        st.page_link(PAGES[search.kind], label=label, icon=icon, query_params={"id": search.id})
+    return True
 
 
 def _show_running() -> None:

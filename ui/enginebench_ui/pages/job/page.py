@@ -14,6 +14,7 @@ from enginebench_ui.shared import reading
 from enginebench_ui.shared import reading as kept
 from enginebench_ui.shared.following import compare_link
 from enginebench_ui.shared.jobs import JobView, job_view, made_kinds
+from enginebench_ui.shared.searches import PAGES
 from enginebench_ui.shared.showing import table
 from enginebench_ui.shared.text import count_of, inert
 
@@ -119,10 +120,20 @@ def _show_made(found: Job, view: JobView) -> None:
             st.page_link(BENCHMARK, label=label, icon=":material/compare_arrows:", query_params=query)
         if not view.is_active:
             compare_link(identity)
+    for identity in made.get(MadeKind.SEARCH, ()):
+        _show_search(identity, view)
     _show_profiles(made.get(MadeKind.PROFILE, []))
     for digest in made.get(MadeKind.MODEL, ()):
         label = f"Model version {digest[:12]}"
         st.page_link(PROJECTS, label=label, icon=":material/deployed_code:", query_params={"model": digest})
+
+
+def _show_search(identity: str, view: JobView) -> None:
+    search = kept.search_or_none(identity)
+    if search is not None:
+        label = "The search" if view.is_active else "**Show the answer**" if search.answer else "The best so far"
+        icon = ":material/conversion_path:"
+        st.page_link(PAGES[search.kind], label=label, icon=icon, query_params={"id": search.id})
 
 
 def _show_profiles(identities: list[str]) -> None:

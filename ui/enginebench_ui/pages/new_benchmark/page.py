@@ -128,7 +128,11 @@ def choose_inputs() -> Fields:
                 help="A number, ones, zeros, or a range, for single inputs; the others stay as they are.",
             )
             given = st.text_area(
-                "Engine options", key="options", placeholder="openvino.enable_cpu_pinning=true", height=121
+                "Engine options",
+                key="options",
+                placeholder="openvino.enable_cpu_pinning=true",
+                height=121,
+                bind="query-params",
             )
     said = {
         "input_folder": folder.strip(),
@@ -231,7 +235,8 @@ def _take_over(plan: Mapping[str, Any]) -> None:
     for name in ("precision", "load", "hint"):
         if axes.get(name):
             st.session_state[name] = axes[name]
-    st.session_state["streams"] = ", ".join(map(str, axes.get("streams", ())))
+    for name in ("streams", "requests"):
+        st.session_state[name] = ", ".join(map(str, axes.get(name, ())))
 
 
 _ABOUT_ESTIMATES = (
