@@ -17,7 +17,7 @@ import invented_profiles
 import invented_recommendations
 import invented_sweeps
 from enginebench_controller.cli import make_app
-from enginebench_controller.cli.commands import bisect, calibration, gate, profiles, recommend, running, targets
+from enginebench_controller.cli.commands import bisect, calibration, gate, plugin, profiles, recommend, running, targets
 from enginebench_controller.home import Home
 from enginebench_controller.jobs.folder import JobFolder, JobOrder, identify
 from enginebench_controller.jobs.record import Cell, CellState, JobProgress, Made, MadeKind
@@ -26,6 +26,7 @@ from enginebench_controller.plan.plan import ROLES, GateMetric, GateTerms
 from enginebench_controller.plan.recommend import RecommendOrder
 from enginebench_controller.records import Benchmark, EngineRef, Failure, FailureKind, HostFacts, Measurement, Target
 from enginebench_controller.runs.calibrating import EngineCalibration
+from enginebench_controller.runs.plugin_check import BrokenPromise, Part, PluginCheck
 from enginebench_controller.runs.resuming import TakenUp, Waiting
 from enginebench_controller.store.store import Store
 from enginebench_controller.targets import finding
@@ -69,6 +70,7 @@ LINES = (
     "bisect tiny.onnx --options fake.latency_us=1,2 --json",
     "resume --json",
     "resume --dry-run --json",
+    "plugin check ./mine --json",
     "jobs list --json",
     "jobs show a --json",
     "devices --json",
@@ -173,6 +175,8 @@ def pretend(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         profiles, "run_profiles", _soon([invented_profiles.profile(), invented_profiles.profile_of_failure()])
     )
+    broken = BrokenPromise("mine", Part.CONTRACT, "it is not so that it works", "It works.")
+    patch.setattr(plugin, "check_plugin", lambda *_: PluginCheck("./mine", ("mine",), (broken,), ("a note",)))
     patch.setattr(targets, "_snapshots", _soon([invented.snapshot()]))
     patch.setattr(targets, "ask_health", lambda *_: ANSWERS)
     patch.setattr(finding, "listen", lambda *_: [SimpleNamespace(places=[NUC])] * 2)

@@ -66,7 +66,7 @@ def _join(parsed: argparse.Namespace) -> None:
 def _environment_add(parsed: argparse.Namespace) -> None:
     from enginebench_agent.environments.managing import Wish, add_environment  # noqa: PLC0415
 
-    wish = Wish(parsed.name, parsed.engine, tuple(parsed.package), parsed.python)
+    wish = Wish(parsed.name, parsed.engine, tuple(parsed.package), parsed.python, parsed.testing)
     add_environment(wish, DataFolder(parsed.data_dir))
 
 
@@ -247,6 +247,9 @@ def _add_environment_add(actions: "argparse._SubParsersAction[argparse.ArgumentP
         action="append",
         default=[],
         help="what pip is to install besides; repeatable",
+    )
+    adding.add_argument(
+        "--testing", action="store_true", help="with what the contract tests of engines need, as `plugin check` has it"
     )
     adding.add_argument("--python", type=Path, metavar="PATH", help="interpreter to use (default: the agent's own)")
     _add_shared(adding, _environment_add)

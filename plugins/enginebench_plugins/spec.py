@@ -5,7 +5,8 @@ A plugin is a module with one hook, named by an entry point of group `enginebenc
     [project.entry-points.enginebench]
     mine = "my_package.plugin"
 
-The entry point's name is the engine's name. The module is imported only in a child process of the environment it is
+The entry point's name is the engine's name: 1 to 64 letters, digits, '.', '-' or '_', and one distribution of an
+environment brings it. The module is imported only in a child process of the environment it is
 installed in; a raise, a crash or a hang there makes this one engine unavailable, with the reason in every list, and
 touches nothing else. A complete engine, which multiplies what it reads from a text file:
 
@@ -90,6 +91,7 @@ from enginebench_plugins.types import (
 )
 
 __all__ = [
+    "SPEC_VERSION",
     "Between",
     "CompiledModel",
     "Device",
@@ -123,6 +125,9 @@ __all__ = [
 
 PROJECT_NAME = "enginebench"
 
+SPEC_VERSION = 2
+"""Of this contract. 2 added `EngineInfo.batches`, `integer_inputs` and `mean_profiles`; plugins of 1 need no change."""
+
 hookspec = pluggy.HookspecMarker(PROJECT_NAME)
 hookimpl = pluggy.HookimplMarker(PROJECT_NAME)
 
@@ -149,9 +154,10 @@ class InferRequest(ABC):
         """Run once and return when every output lies whole in host memory.
 
         `inputs` maps every input's name to a C-contiguous array of exactly the compiled shape and dtype; the arrays
-        are not to be changed. The outputs map every output's name to an array whose first dimension is the batch
-        where the model has one; the request may reuse their memory for its next inference. Raises what the engine
-        raises; the text reaches the user.
+        are not to be changed. The outputs map every output's name, as the model has it, to an array whose first
+        dimension is the batch where the model has one; the request may reuse their memory for its next inference. The
+        outputs are what the model computes of these very inputs, anew each time: nothing is kept from one inference for
+        another. Raises what the engine raises, and the text reaches the user; the request can be used again afterwards.
         """
 
     def start(self, inputs: Tensors, on_done: OnDone) -> None:
@@ -224,6 +230,12 @@ class CompiledModel(ABC):
 
 class Engine(ABC):
     """An inference engine. Creating one is cheap and imports nothing heavy: import the engine inside the methods."""
+
+    spec_version: int = 1
+    """The version of the contract that the plugin was written for, the first where it says none.
+
+    Of a newer version than `SPEC_VERSION` an engine is unavailable, with a sentence.
+    """
 
     hidden: bool = False
     """True leaves the engine out of lists and of `all` unless it is asked for by name."""

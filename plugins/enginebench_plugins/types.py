@@ -85,7 +85,14 @@ class OptionSpec:
 
 @dataclass(frozen=True)
 class EngineInfo:
-    """What an engine is and can do, as far as it can be told without a model."""
+    """What an engine is and can do, as far as it can be told without a model.
+
+    `version` has 1 to 100 characters, and every engine takes the load sync and the hint none. `batches` are the only
+    batch sizes it can run, where it cannot run any: (1,) runs one item at a time, and every other batch is refused
+    before a model is read. `integer_inputs` is False where inputs are floating-point numbers only. With
+    `mean_profiles`, profile() brings means over its inferences, which every layer then has for each of them, and
+    `between` may be called at any time or never.
+    """
 
     version: str
     formats: frozenset[ModelFormat]
@@ -94,12 +101,17 @@ class EngineInfo:
     multiple_streams: bool = False
     profiling: bool = False
     options: tuple[OptionSpec, ...] = ()
+    batches: tuple[int, ...] = ()
+    integer_inputs: bool = True
+    mean_profiles: bool = False
 
 
 @dataclass(frozen=True)
 class Device:
     """Something the engine can run on, by the engine's own name for it.
 
+    Every device has a name of its own, a full name, precisions and resources, the last in small letters. An agent lists
+    64 devices, with names of 100 characters.
     `resources` are the physical parts a run occupies ("cpu", "cuda:0"); runs that share one never overlap.
     `properties` are further facts in the engine's own words.
     """
@@ -137,7 +149,8 @@ class ModelSource:
 class Settings:
     """How to compile: one configuration, already checked against `EngineInfo` and `Device`.
 
-    The worker has confined the process to `cores` physical cores before the engine was imported.
+    The worker has confined the process to `cores` physical cores before the engine was imported; an engine keeps to
+    them.
     `requests` is the number that will be in flight at once (1 when synchronous).
     """
 

@@ -1,12 +1,9 @@
-"""Makes `contract` and its parts importable from the test modules beside them, with assertions explained."""
+"""Makes the planted engines importable from the test modules beside them."""
 
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-import pytest
-
-pytest.register_assert_rewrite("contract", "contract_models", "in_flight")
 sys.path.insert(0, str(Path(__file__).parent))
 
 # DeepSparse lives in an environment of its own, and its module is run by that interpreter (see the Makefile).

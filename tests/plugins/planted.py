@@ -172,6 +172,13 @@ class ZerosLater(SoundRequest):
         return self.zeros
 
 
+class OutputsRenamed(SoundRequest):
+    """Calls its outputs by numbers, as importers do."""
+
+    def infer(self, inputs: spec.Tensors) -> Arrays:
+        return {f"output_{place}": array for place, array in enumerate(super().infer(inputs).values())}
+
+
 class BatchDropped(SoundRequest):
     """Only the first item of a batch, without its axis."""
 
@@ -307,6 +314,16 @@ class LatencyWithoutCounters(SoundModel):
         return replace(super().profile(inputs, iterations), latency_ns=(1,) * iterations)
 
 
+class LatencyOfOthers(SoundModel):
+    """Times its layers in some inferences, and the latency in others."""
+
+    def profile(
+        self, inputs: Sequence[spec.Tensors], iterations: int, between: spec.Between = spec.nothing
+    ) -> spec.ModelProfile:
+        others = super().profile(inputs, iterations)
+        return replace(super().profile(inputs, iterations, between), latency_ns=others.latency_ns)
+
+
 class LayersOfOneName(SoundModel):
     def profile(
         self, inputs: Sequence[spec.Tensors], iterations: int, between: spec.Between = spec.nothing
@@ -320,6 +337,53 @@ class SettingsIgnored(SoundEngine):
 
     def compile(self, model: Any, source: spec.ModelSource, settings: spec.Settings) -> SoundModel:
         return super().compile(model, source, spec.Settings())
+
+
+class Little(SoundEngine):
+    """Runs floats only, one item and one request at a time, and profiles by means."""
+
+    def info(self) -> spec.EngineInfo:
+        return replace(
+            super().info(),
+            loads=frozenset({spec.Load.SYNC}),
+            batches=(1,),
+            integer_inputs=False,
+            mean_profiles=True,
+        )
+
+    def compile(self, model: onnx.ModelProto, source: spec.ModelSource, settings: spec.Settings) -> SoundModel:
+        refuse_unsupported("little", self.info(), self.devices(), settings)
+        return MeanModel(ReferenceEvaluator(model), run_inputs(model, source), settings)
+
+
+class MeanModel(SoundModel):
+    def profile(
+        self, inputs: Sequence[spec.Tensors], iterations: int, between: spec.Between = spec.nothing
+    ) -> spec.ModelProfile:
+        (layer,) = super().profile(inputs, iterations).layers
+        mean_ns = sum(layer.time_ns) // iterations
+        return spec.ModelProfile((replace(layer, time_ns=(mean_ns,) * iterations),))
+
+
+class SinglesAndMore(SettingsIgnored):
+    """Says that it runs one item at a time, and takes more."""
+
+    def info(self) -> spec.EngineInfo:
+        return replace(super().info(), batches=(1,))
+
+
+class OneAtATimeAndMore(SettingsIgnored):
+    """Says that it runs one request at a time, and takes more."""
+
+    def info(self) -> spec.EngineInfo:
+        return replace(super().info(), loads=frozenset({spec.Load.SYNC}))
+
+
+class NoMeans(SoundEngine):
+    """Says that its profiles are means, and shows single inferences."""
+
+    def info(self) -> spec.EngineInfo:
+        return replace(super().info(), mean_profiles=True)
 
 
 class BrokenFilesTaken(SoundEngine):

@@ -9,10 +9,10 @@ from types import ModuleType
 import numpy as np
 import planted
 import pytest
-from contract import EngineContract, load_engine
-from in_flight import Results
 
-from enginebench_plugins import spec
+from enginebench_plugins import spec, types
+from enginebench_plugins.testing import EngineContract, load_engine
+from enginebench_plugins.testing.in_flight import Results
 
 Statement = Callable[..., None]
 
@@ -21,21 +21,49 @@ class TestSoundEngine(EngineContract):
     plugin = planted
 
 
-def batch_of_four(statement: Statement) -> Statement:
-    return lambda contract, engine, folder: statement(contract, engine, folder, 4)
+class TestEngineThatCanDoLittle(EngineContract):
+    """What an engine says it cannot do is no failure."""
+
+    @pytest.fixture
+    def engine(self) -> spec.Engine:
+        return planted.Little()
+
+    def test_processor_time_stays_within_the_cores(self) -> None:
+        """The sound engine's, of which this one takes away."""
+
+
+def test_what_an_engine_cannot_do_is_left_out(tmp_path: Path) -> None:
+    contract, engine = EngineContract(), planted.Little()
+    assert [model.path.stem for model in contract.models(engine, tmp_path)] == ["classifier"]
+    for statement in (
+        EngineContract.test_every_item_of_a_batch_is_computed_on_its_own,
+        EngineContract.test_inputs_of_several_types_and_every_output_are_served,
+        EngineContract.test_requests_in_flight_join_each_output_to_its_own_input,
+        EngineContract.test_others_get_a_turn_after_each_profiled_inference,
+    ):
+        with pytest.raises(pytest.skip.Exception):
+            statement(contract, engine, tmp_path)
+
+
+def test_each_statement_says_which_sentence_of_the_spec_it_holds_an_engine_to() -> None:
+    written = " ".join((Path(spec.__file__).read_text() + Path(types.__file__).read_text()).split())
+    statements = {name: one for name, one in vars(EngineContract).items() if name.startswith("test_")}
+    promises = {name: getattr(one, "promise", "") for name, one in statements.items()}
+    assert [name for name, promise in promises.items() if not promise or promise not in written] == []
 
 
 def garbage_file(contract: EngineContract, engine: spec.Engine, folder: Path) -> None:
     contract.test_a_broken_model_file_raises(engine, folder, "garbage")
 
 
-REFERENCE = batch_of_four(EngineContract.test_outputs_equal_the_reference)
-TYPES = batch_of_four(EngineContract.test_inputs_of_several_types_and_every_output_are_served)
+REFERENCE = EngineContract.test_outputs_equal_the_reference
+TYPES = EngineContract.test_inputs_of_several_types_and_every_output_are_served
 
 REQUESTS = [
     (planted.Garbage, REFERENCE),
     (planted.Garbage, TYPES),
     (planted.InputIgnored, EngineContract.test_different_inputs_give_different_outputs),
+    (planted.OutputsRenamed, EngineContract.test_outputs_have_the_names_of_the_model),
     (planted.BatchDropped, REFERENCE),
     (planted.BatchDropped, EngineContract.test_the_batch_axis_is_kept),
     (planted.FirstItemRepeated, REFERENCE),
@@ -54,6 +82,8 @@ MODELS = [
     (planted.OpenInputs, EngineContract.test_compiled_inputs_are_the_models_without_open_dimensions),
     (planted.MicrosecondsForNanoseconds, EngineContract.test_layer_times_add_up_to_about_the_latency),
     (planted.LatencyWithoutCounters, EngineContract.test_layer_times_add_up_to_about_the_latency),
+    (planted.LatencyOfOthers, EngineContract.test_a_profile_runs_the_inferences_asked_for_and_no_others),
+    (planted.LatencyWithoutCounters, EngineContract.test_latencies_are_those_of_the_profiled_inferences),
     (planted.InventedOrigin, EngineContract.test_layers_tell_their_origin_and_tensors_by_name),
     (planted.NoTurns, EngineContract.test_others_get_a_turn_after_each_profiled_inference),
     (planted.LayersOfOneName, EngineContract.test_a_profile_has_distinct_layers_with_one_time_an_iteration),
@@ -66,6 +96,9 @@ ENGINES = [
     (planted.SettingsIgnored, EngineContract.test_a_precision_the_device_lacks_is_refused),
     (planted.SettingsIgnored, EngineContract.test_streams_are_refused_where_there_is_only_one),
     (planted.SettingsIgnored, EngineContract.test_an_unknown_device_is_refused),
+    (planted.SinglesAndMore, EngineContract.test_a_batch_it_does_not_offer_is_refused),
+    (planted.OneAtATimeAndMore, EngineContract.test_a_load_it_does_not_offer_is_refused),
+    (planted.NoMeans, EngineContract.test_means_are_the_same_for_every_inference),
     (planted.BrokenFilesTaken, garbage_file),
 ]
 

@@ -9,13 +9,13 @@ from typing import Any
 import onnx
 import onnxruntime
 import pytest
-from contract import EngineContract
-from contract_models import Arrays, ContractModel
 
 from enginebench_plugins import spec
 from enginebench_plugins.engines.deepsparse.devices import import_deepsparse, missing
 from enginebench_plugins.engines.deepsparse.network import restamp
 from enginebench_plugins.engines.deepsparse.profile import layers_of
+from enginebench_plugins.testing import EngineContract
+from enginebench_plugins.testing.contract_models import Arrays, ContractModel
 
 
 class QuickReference(ContractModel):
@@ -32,8 +32,8 @@ class TestDeepSparse(EngineContract):
     def classifier(self, folder: Path) -> ContractModel:
         return QuickReference(**vars(super().classifier(folder)))
 
-    def fixed_classifier(self, folder: Path) -> ContractModel:
-        return QuickReference(**vars(super().fixed_classifier(folder)))
+    def fixed_classifier(self, folder: Path, batch: int) -> ContractModel:
+        return QuickReference(**vars(super().fixed_classifier(folder, batch)))
 
     def embedding(self, folder: Path) -> ContractModel:
         return QuickReference(**vars(super().embedding(folder)))

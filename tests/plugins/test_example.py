@@ -3,7 +3,7 @@
 import importlib.util
 from pathlib import Path
 
-from contract import EngineContract
+from enginebench_plugins.testing import EngineContract
 
 SOURCE = Path(__file__).parents[1] / "example_plugin" / "src" / "enginebench_example" / "plugin.py"
 

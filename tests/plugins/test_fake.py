@@ -10,10 +10,8 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-import contract_models
 import numpy as np
 import pytest
-from contract import EngineContract
 
 from enginebench_plugins import spec
 from enginebench_plugins.engines.fake.distributions import (
@@ -26,6 +24,7 @@ from enginebench_plugins.engines.fake.distributions import (
 )
 from enginebench_plugins.engines.fake.mishaps import EXIT_CODE, Fault, FaultPhase
 from enginebench_plugins.engines.fake.plugin import FakeEngine
+from enginebench_plugins.testing import EngineContract, contract_models
 
 
 class TestFake(EngineContract):

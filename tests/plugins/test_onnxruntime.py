@@ -10,12 +10,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
-import contract_models
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from contract import EngineContract, compiled
 from onnx import TensorProto, helper
 
 from enginebench_plugins import spec
@@ -23,6 +21,7 @@ from enginebench_plugins.engines.onnxruntime.compiled import compile_session, re
 from enginebench_plugins.engines.onnxruntime.devices import PROVIDER, find_devices
 from enginebench_plugins.engines.onnxruntime.plugin import OnnxRuntime
 from enginebench_plugins.engines.onnxruntime.profile import layers_of
+from enginebench_plugins.testing import EngineContract, compiled, contract_models
 
 
 class TestOnnxRuntime(EngineContract):

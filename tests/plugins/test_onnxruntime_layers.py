@@ -6,17 +6,16 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import contract_models
 import numpy as np
 import onnx
 import pytest
-from contract import compiled
 from onnx import TensorProto, helper, numpy_helper
 
 from enginebench_plugins import spec
 from enginebench_plugins.engines.onnxruntime.optimized_graph import OptimizedGraph, OptimizedNode, source_nodes
 from enginebench_plugins.engines.onnxruntime.plugin import OnnxRuntime
 from enginebench_plugins.engines.onnxruntime.profile import GRAPH, Recording, layers_of
+from enginebench_plugins.testing import compiled, contract_models
 from enginebench_plugins.toolkit.onnx_model import SourceNames
 
 LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"

@@ -8,15 +8,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
-import contract_models
 import numpy as np
 import onnx
 import onnxruntime
 import openvino
 import pytest
-from contract import EngineContract, compiled
-from contract_models import ContractModel
-from in_flight import Results, run_rotating
 from onnx import TensorProto, helper, numpy_helper
 from openvino import opset15 as opset
 
@@ -24,6 +20,9 @@ from enginebench_plugins import spec
 from enginebench_plugins.engines.openvino.compiled import CompiledOpenVino
 from enginebench_plugins.engines.openvino.devices import find_devices
 from enginebench_plugins.engines.openvino.plugin import OpenVino
+from enginebench_plugins.testing import EngineContract, compiled, contract_models
+from enginebench_plugins.testing.contract_models import ContractModel
+from enginebench_plugins.testing.in_flight import Results, run_rotating
 
 USABLE_PROCESSORS = len(os.sched_getaffinity(0))
 F32 = {"INFERENCE_PRECISION_HINT": "f32"}

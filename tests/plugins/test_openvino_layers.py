@@ -6,13 +6,10 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-import contract_models
 import numpy as np
 import onnx
 import openvino
 import pytest
-from contract import compiled
-from contract_models import ContractModel
 from onnx import TensorProto, helper, numpy_helper
 
 from enginebench_plugins import spec
@@ -20,6 +17,8 @@ from enginebench_plugins.engines.openvino.original_names import OriginalNames, s
 from enginebench_plugins.engines.openvino.plugin import OpenVino
 from enginebench_plugins.engines.openvino.profile import single_times_ns
 from enginebench_plugins.engines.openvino.runtime_model import RuntimeLayer, executed_isa, executed_precision
+from enginebench_plugins.testing import compiled, contract_models
+from enginebench_plugins.testing.contract_models import ContractModel
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from contract import EngineContract, compiled
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from enginebench_plugins import spec
 from enginebench_plugins.engines.torch.plugin import Torch
+from enginebench_plugins.testing import EngineContract, compiled
 
 INPUT = spec.TensorSpec("x", "float32", (2, 3))
 TENSORS = {"x": np.arange(6, dtype=np.float32).reshape(2, 3)}

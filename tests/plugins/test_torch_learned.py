@@ -8,10 +8,10 @@ import numpy as np
 import onnx
 import pytest
 from beside_onnxruntime import assert_equal, assert_same, model_of, run_onnxruntime, run_torch
-from contract import compiled
 
 from enginebench_plugins import spec
 from enginebench_plugins.engines.torch.plugin import Torch
+from enginebench_plugins.testing import compiled
 
 ML = "ai.onnx.ml/"
 TRANSFORMS = ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT"]

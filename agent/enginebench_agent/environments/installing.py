@@ -162,14 +162,29 @@ def make_venv(python: Path, folder: Path) -> Path:
     return folder / "bin" / "python"
 
 
-def install(python: Path, engine: EngineRequirement | None, packages: tuple[str, ...], scratch: Path) -> None:
+TESTING = "testing"
+"""The extra that the contract tests need."""
+
+
+def install(
+    python: Path,
+    engine: EngineRequirement | None,
+    packages: tuple[str, ...],
+    scratch: Path,
+    *,
+    testing: bool = False,
+) -> None:
     """Install enginebench in the agent's version, the engine and the packages. Raises `SetupError`."""
     distribution = importlib.metadata.distribution(DISTRIBUTION)
     extras = distribution.metadata.get_all("Provides-Extra") or []
-    wanted = (engine.name,) if engine is not None and engine.name in extras else ()
+    own = (engine.name,) if engine is not None and engine.name in extras else ()
+    wanted = (*own, *([TESTING] if testing else []))
     pinned = [engine.name + engine.specifier] if engine is not None and engine.specifier else []
     tell(f"installing {' '.join([f'{DISTRIBUTION} {distribution.version}', *wanted, *pinned, *packages])}")
-    _pip(python, [*own_requirement(distribution, wanted, scratch), *pinned, *packages], _NOT_INSTALLED)
+    ours = [*own_requirement(distribution, wanted, scratch), *pinned]
+    # To pip 23, enginebench of a folder with an extra is not the enginebench that a package needs.
+    for step in [ours, list(packages)] if testing and packages else [[*ours, *packages]]:
+        _pip(python, step, _NOT_INSTALLED)
 
 
 def reinstall(python: Path, name: str, scratch: Path) -> None:

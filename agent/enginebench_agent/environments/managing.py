@@ -99,12 +99,16 @@ ANSWER_SECONDS = 120.0
 
 @dataclass(frozen=True)
 class Wish:
-    """What the command line asks for: one of our engines (with a version if wanted), packages, an interpreter."""
+    """What the command line asks for: one of our engines (with a version if wanted), packages, an interpreter.
+
+    `testing` brings what the contract tests need, too.
+    """
 
     name: str
     engine: str | None
     packages: tuple[str, ...] = ()
     python: Path | None = None
+    testing: bool = False
 
 
 def add_environment(wish: Wish, folder: DataFolder) -> None:
@@ -138,11 +142,16 @@ def engines_of(listed: Sequence[Engine], engine: str | None, packages: Sequence[
     With packages alone that bring no plugin, an engine of ours that a package is named after; None, for all, when
     nothing can be told.
     """
-    foreign = [each.name for each in listed if each.distribution.split(" ")[0] != DISTRIBUTION]
+    foreign = [each.name for each in listed if _brought_by_others(each)]
     chosen = [engine, *foreign] if engine else foreign
     if not chosen:
         chosen = [name for name in own_engines() if any(_names(package, name) for package in packages)]
     return tuple(dict.fromkeys(chosen)) or None
+
+
+def _brought_by_others(engine: Engine) -> bool:
+    """Whether a distribution other than ours brings an engine of that name, be it one of ours as well."""
+    return any(named.split(" ")[0] != DISTRIBUTION for named in engine.distribution.split(", "))
 
 
 def _names(requirement: str, engine: str) -> bool:
@@ -169,7 +178,7 @@ def _make_place(place: Path) -> None:
 def _fill(place: Path, python: Path, wish: Wish, engine: EngineRequirement | None) -> EnvironmentConfig:
     inner_python = make_venv(python, place / "venv")
     with tempfile.TemporaryDirectory(prefix="enginebench-") as scratch:
-        install(inner_python, engine, wish.packages, Path(scratch))
+        install(inner_python, engine, wish.packages, Path(scratch), testing=wish.testing)
     listed = _ask(inner_python, ["list"], place)
     return EnvironmentConfig(
         wish.name, inner_python, engines_of(listed, engine.name if engine else None, wish.packages)

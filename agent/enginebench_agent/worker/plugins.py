@@ -98,6 +98,12 @@ def load(name: str, points: Sequence[EntryPoint] | None = None) -> spec.Engine:
             f"The plugin '{name}' returned {type(engine).__name__} where its hook enginebench_engine should return "
             "an Engine.",
         )
+    if engine.spec_version > spec.SPEC_VERSION:
+        raise UnavailableError(
+            engine_pb2.UNAVAILABLE_KIND_UNSUPPORTED,
+            f"The plugin '{name}' is written for version {engine.spec_version} of the contract, and this enginebench "
+            f"knows those up to {spec.SPEC_VERSION}: install a newer enginebench.",
+        )
     return engine
 
 

@@ -71,6 +71,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
     },
     "authority": {"ca": "Who belongs: certificates for agents and for those who use them."},
     "models": {"models": "The model versions on this machine."},
+    "plugin": {"plugin": "For those who bring an engine of their own."},
     "jobs": {"jobs": "Benchmarks and other long work that the pages started."},
     "store": {
         "query": "Ask the results by SQL (DuckDB's), reading only; docs/reference/tables.md lists tables and columns.",
@@ -82,7 +83,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
 So the help of all is there without loading what they need; a test holds these texts to those of the commands.
 """
 
-GROUPS = frozenset({"ladder", "profiles", "prospects", "targets", "ca", "models", "jobs", "store"})
+GROUPS = frozenset({"ladder", "profiles", "prospects", "targets", "ca", "models", "plugin", "jobs", "store"})
 """Those that have commands of their own; the help lists them behind the others."""
 
 ENTRY_POINTS = "enginebench.commands"

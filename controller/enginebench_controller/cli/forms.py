@@ -6,6 +6,7 @@ from enginebench_controller.files.benchmarks import ModelVersionForm, TargetForm
 from enginebench_controller.files.forms import DocumentForm, EngineForm, Form, ModelForm, OutcomeForm
 from enginebench_controller.jobs.record import Job
 from enginebench_controller.records import Configuration, Failure, Peak, SearchKind
+from enginebench_controller.runs.plugin_check import BrokenPromise
 from enginebench_controller.runs.resuming import TakenUp, Waiting
 from enginebench_controller.targets.health import Health
 from enginebench_proto.agreed.roles import CertificateKind, Role
@@ -176,3 +177,14 @@ class RevocationForm(Form):
 TargetList = tuple[AddedTargetForm, ...]
 HealthList = tuple[AnsweredForm, ...]
 CertificateList = tuple[CertificateForm, ...]
+
+
+class PluginCheckDocument(DocumentForm):
+    """What a plugin was found to break of what it promises; `engines` are those that it brings."""
+
+    document = "plugin_check"
+
+    project: str
+    engines: tuple[str, ...]
+    broken: tuple[BrokenPromise, ...]
+    notes: tuple[str, ...]

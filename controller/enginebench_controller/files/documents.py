@@ -81,6 +81,7 @@ _TABLE = (
     DocumentKind("flops", 1, "files.flops:FlopsDocument", ("flops",)),
     DocumentKind("query", 1, "files.store_answers:QueryDocument", ("query",)),
     DocumentKind("store_check", 1, "files.store_answers:StoreCheckDocument", ("store check",)),
+    DocumentKind("plugin_check", 1, "cli.forms:PluginCheckDocument", ("plugin check",)),
     DocumentKind("dry_run", 1, "cli.forms:DryRunDocument", ("run --dry-run",)),
     DocumentKind("resume", 1, "cli.forms:ResumeDocument", ("resume",)),
     DocumentKind("jobs", 1, "cli.forms:JobsDocument", ("jobs list",)),

@@ -4,10 +4,13 @@ import asyncio
 import json
 import os
 import re
+import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Protocol
 
 from enginebench_controller.errors import EnginebenchError, InputError, PlanError
@@ -336,10 +339,10 @@ async def uninstall(home: Home, name: str) -> None:
     await _environment(home, ("remove", name))
 
 
-async def added_environments(home: Home) -> tuple[str, ...]:
-    """The environments of the agent of this machine."""
+async def added_environments(home: Home) -> Mapping[str, Path]:
+    """The environments of the agent of this machine: the interpreter by name."""
     code, said = await _environment(home, ("list", "--json"))
-    return tuple(one["name"] for one in json.loads(said)["environments"]) if code == 0 else ()
+    return {one["name"]: Path(one["python"]) for one in json.loads(said)["environments"]} if code == 0 else {}
 
 
 async def _environment(
@@ -353,11 +356,13 @@ async def _environment(
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         env={**os.environ, **(variables or {})},
+        start_new_session=True,  # so that pip ends with it, and writes no longer
     )
     try:
         said, _ = await process.communicate()
     except asyncio.CancelledError:
-        process.terminate()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C would: it clears away what it has begun
         await process.wait()
         raise
     return process.returncode, said.decode(errors="replace")

@@ -29,26 +29,35 @@ LOCK_POLL_SECONDS = 0.1
 
 
 @contextlib.asynccontextmanager
+async def only_command(home: Path) -> AsyncIterator[None]:
+    """Have this machine for as long as the block lasts: two benchmarks on one machine would disturb each other.
+
+    A second command waits.
+    """
+    make_private_folder(home)
+    lock = FileLock(home / "local-agent.lock", thread_local=False)
+    await _acquire(lock)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextlib.asynccontextmanager
 async def local_agent(home: Path, *, trusted_models: Iterable[str] = ()) -> AsyncIterator[Target]:
     """Start an agent under `home`/agent, yield it as a target, and stop it afterwards.
 
     `trusted_models` are digests of models that may run although their format can execute code. The permission is for
     these files only: whoever else reaches the agent's port while it lives can have it load nothing but them.
 
-    Only one at a time: a second command waits, because two benchmarks on one machine would disturb each other.
-    Raises `EnginebenchError` with the agent's own words when it does not start.
+    Only one at a time, see `only_command`. Raises `EnginebenchError` with the agent's own words when it does not start.
     """
-    make_private_folder(home)
-    lock = FileLock(home / "local-agent.lock", thread_local=False)
-    await _acquire(lock)
-    try:
+    async with only_command(home):
         process = await _start(home / "agent", trusted_models)
         try:
             yield Target(LOCAL_TARGET, await _address(process), added_at_unix_ns=0)
         finally:
             await _stop(process)
-    finally:
-        lock.release()
 
 
 async def _acquire(lock: FileLock) -> None:

@@ -47,9 +47,9 @@ def doubts(measurement: Measurement) -> tuple[str, ...]:
     if measurement.latency is None:
         return ()
     sentences = (
-        _beyond_the_ceiling(measurement),
-        _slower_when_fresh(measurement),
-        _too_many_cores(measurement),
+        beyond_the_ceiling(measurement),
+        slower_when_fresh(measurement),
+        too_many_cores(measurement),
         *_never_steady(measurement),
         *_drifted(measurement),
         _paused(measurement),
@@ -65,7 +65,7 @@ def marks(measurement: Measurement) -> tuple[Mark, ...]:
     """Return what stands beside the status: numbers that cannot be, and those of a machine that did other things."""
     if measurement.latency is None:
         return ()
-    impossible = _beyond_the_ceiling(measurement) or _slower_when_fresh(measurement)
+    impossible = beyond_the_ceiling(measurement) or slower_when_fresh(measurement)
     share = summarize_evidence(_going_on(measurement)).disturbed_share or 0.0
     disturbed = share > MOSTLY_DISTURBED and not _measured_again(measurement)
     disturbed = disturbed or _had_no_quiet_time(measurement)
@@ -82,8 +82,8 @@ def flags(measurement: Measurement) -> tuple[str, ...]:
     return requested_is_not_effective(measurement) + doubts(measurement)
 
 
-def _beyond_the_ceiling(measurement: Measurement) -> str | None:
-    """A rate at which so many cores cannot do the work that is in the model."""
+def beyond_the_ceiling(measurement: Measurement) -> str | None:
+    """Return a sentence for a rate at which so many cores cannot do the work that is in the model."""
     ceiling, rate = measurement.grounds.ceiling, measurement.throughput_items_per_s
     if ceiling is None or rate is None or rate <= ceiling.items_per_s(measurement.configuration.batch):
         return None
@@ -103,8 +103,11 @@ def _flops(per_s: float) -> str:
     return f"{per_s / 1e12:.3g} TFLOP/s" if per_s >= 1e12 else f"{per_s / 1e9:.3g} GFLOP/s"
 
 
-def _slower_when_fresh(measurement: Measurement) -> str | None:
-    """Inputs never seen that all take several times as long as those that the load repeats, in most processes."""
+def slower_when_fresh(measurement: Measurement) -> str | None:
+    """Return a sentence where inputs never seen all take several times as long as those that the load repeats.
+
+    It has to be so in most processes.
+    """
     pairs = [found for process in measurement.processes if (found := _fresh_and_seen_ns(process)) is not None]
     slower = [(fresh, seen) for fresh, seen in pairs if _is_slower(fresh, seen)]
     if 2 * len(slower) <= len(pairs):
@@ -130,7 +133,8 @@ def _fresh_and_seen_ns(process: Process) -> tuple[float, float] | None:
     return min(found.fresh_ns), median(found.seen_ns)
 
 
-def _too_many_cores(measurement: Measurement) -> str | None:
+def too_many_cores(measurement: Measurement) -> str | None:
+    """Return a sentence where more processor time was used than that of the cores asked for."""
     used, asked = measurement.cpu_cores_used, measurement.configuration.cores
     if used is None or used <= asked * CORES_TOLERANCE:
         return None

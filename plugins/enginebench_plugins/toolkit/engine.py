@@ -60,6 +60,9 @@ def refuse_unsupported(
         _refuse(engine, "hint", settings.hint, info.hints)
     if settings.load not in info.loads:
         _refuse(engine, "load", settings.load, info.loads)
+    if info.batches and settings.batch not in info.batches:
+        offered_batches = ", ".join(map(str, info.batches))
+        raise spec.UnsupportedSettingsError(f"{engine} runs batches of {offered_batches}, not of {settings.batch}")
     if settings.streams > 1 and not info.multiple_streams:
         raise spec.UnsupportedSettingsError(f"{engine} runs one stream, not {settings.streams}")
     for name, value in settings.options.items():

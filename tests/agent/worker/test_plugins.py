@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from enginebench_plugins import spec
 from enginebench_proto.v1 import engine_pb2
 
 PLUGIN = """
@@ -52,6 +53,22 @@ def test_a_working_plugin_tells_its_abilities_and_devices(run_worker: Callable, 
     assert (engine.available.version, engine.available.profiling) == ("4.2", True)
     assert list(engine.available.formats) == ["onnx"]
     assert engine.available.devices[0].properties == {"kind": "test"}
+
+
+@pytest.mark.parametrize("version", [1, spec.SPEC_VERSION, spec.SPEC_VERSION + 1])
+def test_only_a_plugin_of_a_newer_contract_is_unavailable(
+    version: int, run_worker: Callable, install_plugin: Callable
+) -> None:
+    source = plugin().replace("class Mine(spec.Engine):", f"class Mine(spec.Engine):\n    spec_version = {version}\n")
+    engine = run_worker("describe", "mine", folders=[install_plugin("mine", source)]).engines["mine"]
+    if version <= spec.SPEC_VERSION:
+        assert engine.available.version == "4.2"
+    else:
+        assert engine.unavailable.kind == engine_pb2.UNAVAILABLE_KIND_UNSUPPORTED
+        assert engine.unavailable.reason == (
+            "The plugin 'mine' is written for version 3 of the contract, and this enginebench knows those up to 2: "
+            "install a newer enginebench."
+        )
 
 
 def test_prints_of_a_plugin_do_not_reach_the_channel(run_worker: Callable, install_plugin: Callable) -> None:

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from contract_models import Arrays
 
 from enginebench_plugins import spec
+from enginebench_plugins.testing.contract_models import Arrays
 
 DONE_WITHIN_S = 30.0
 
@@ -16,6 +16,7 @@ class Results:
     """Collects what `start` hands back, from whatever thread, in the order of completion."""
 
     def __init__(self, expected: int) -> None:
+        """`expected` is how many there will be."""
         self.outputs: dict[int, spec.Outputs | None] = {}
         self.errors: dict[int, BaseException | None] = {}
         self._left = expected
@@ -23,6 +24,7 @@ class Results:
         self._done = threading.Event()
 
     def add(self, key: int, outputs: spec.Outputs | None, error: BaseException | None) -> None:
+        """Take what one inference brought."""
         with self._lock:
             assert key not in self.errors, "on_done was called twice for one inference"
             self.outputs[key], self.errors[key] = outputs, error
@@ -31,6 +33,7 @@ class Results:
                 self._done.set()
 
     def wait(self) -> None:
+        """Until all are there."""
         assert self._done.wait(DONE_WITHIN_S), f"{self._left} inferences never came back"
 
 

@@ -25,7 +25,7 @@ VOCABULARY = 50
 TOKENS = 6
 HIDDEN = 8
 
-Arrays = dict[str, np.ndarray]
+Arrays = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -150,9 +150,10 @@ def _weight(random: np.random.Generator, name: str, shape: tuple[int, ...], gain
     return numpy_helper.from_array(values.astype(np.float32), name)
 
 
-def _content(tensor: spec.TensorSpec, random: np.random.Generator) -> np.ndarray:
+def _content(tensor: spec.TensorSpec, random: np.random.Generator) -> Any:
+    shape: Any = tensor.shape  # without open dimensions
     if np.issubdtype(np.dtype(tensor.dtype), np.integer):
-        return random.integers(0, VOCABULARY, size=tensor.shape, dtype=tensor.dtype)
+        return random.integers(0, VOCABULARY, size=shape, dtype=tensor.dtype)
     # Pooling averages white noise away, so every item and channel gets a mean of its own.
-    means = random.normal(size=tensor.shape[:2] + (1,) * (len(tensor.shape) - 2))
-    return (means + random.normal(size=tensor.shape)).astype(tensor.dtype)
+    means: Any = random.normal(size=shape[:2] + (1,) * (len(shape) - 2))
+    return (means + random.normal(size=shape)).astype(tensor.dtype)

@@ -9,10 +9,10 @@ taken back.
 """
 
 import contextlib
-import importlib
 import importlib.util
 import json
 import os
+import pkgutil
 import sys
 import threading
 import time
@@ -42,7 +42,7 @@ def main() -> None:
 
 def _module(plugin: str) -> Any:
     if not plugin.endswith(".py"):
-        return importlib.import_module(plugin)
+        return pkgutil.resolve_name(plugin)
     found = importlib.util.spec_from_file_location(Path(plugin).stem, plugin)
     assert found is not None and found.loader is not None
     module = importlib.util.module_from_spec(found)
@@ -116,7 +116,8 @@ def _inputs(source: spec.ModelSource) -> dict[str, Any]:
     import numpy as np
 
     random = np.random.default_rng(1)
-    return {each.name: random.normal(size=each.shape).astype(each.dtype) for each in source.inputs}
+    shapes: dict[str, Any] = {each.name: each.shape for each in source.inputs}  # without open dimensions
+    return {each.name: random.normal(size=shapes[each.name]).astype(each.dtype) for each in source.inputs}
 
 
 if __name__ == "__main__":

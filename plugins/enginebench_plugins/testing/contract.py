@@ -5,56 +5,87 @@ replaces a model:
 
     class TestMine(EngineContract):
         plugin = "my_package.plugin"
+
+What an engine cannot do it says in `EngineInfo`, and the statements about it are skipped: loads, batches, integer
+inputs, profiles, and profiles that are means.
 """
 
-import importlib
 import json
 import os
+import pkgutil
 import statistics
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
-import contract_models
 import numpy as np
 import pluggy
 import pytest
-from contract_models import Arrays, ContractModel
-from in_flight import Results, copied, run_rotating
 
 from enginebench_agent.machine.cores import physical_cores
 from enginebench_plugins import spec
+from enginebench_plugins.testing import contract_models
+from enginebench_plugins.testing.contract_models import Arrays, ContractModel
+from enginebench_plugins.testing.in_flight import Results, copied, run_rotating
+
+Statement = TypeVar("Statement", bound=Callable[..., None])
 
 ABSURD = 64
+LONGEST_NAME = 100
+"""Of a version and a device: an agent lists no more characters."""
 PRECISION_WORDS = {"f32", "bf16", "f16", "int8", "mixed"}
 OPTION_TYPES = (bool, int, float, str)
 FILE_WORDS = ("path", "file", "dir", "folder", "cache", "library", "prefix")
 RELEASE_CYCLES = 4
+PROFILED = 10
+LAYERS_AT_ONCE = 1.5
+"""Σ layers ÷ the latency of the same inferences: an engine may run some layers beside each other."""
 CORE_USE = Path(__file__).parent / "core_use.py"
 CORE_USE_S = 0.5
 CORE_USE_ALLOWANCE = 1.05
+REFUSED = (
+    "Raises `UnsupportedSettingsError` for a setting this engine cannot honour; a setting is never ignored silently."
+)
+SEVERAL = (1, 4)
+"""The batches that an engine is held against which runs any."""
+
+
+def promise(sentence: str) -> Callable[[Statement], Statement]:
+    """Say which sentence of the spec a statement holds an engine to; `plugin check` prints it where it is broken."""
+
+    def mark(statement: Statement) -> Statement:
+        statement.promise = sentence  # type: ignore[attr-defined]
+        return statement
+
+    return mark
 
 
 def load_engine(plugin: Any) -> spec.Engine:
     """The engine of a plugin module (or of its dotted name), through pluggy as a worker gets it."""
-    module = importlib.import_module(plugin) if isinstance(plugin, str) else plugin
+    module = pkgutil.resolve_name(plugin) if isinstance(plugin, str) else plugin
     manager = pluggy.PluginManager("enginebench")
     manager.add_hookspecs(spec)
     manager.register(module)
     manager.check_pending()
-    return manager.hook.enginebench_engine()
+    engine: spec.Engine = manager.hook.enginebench_engine()
+    return engine
 
 
 def compiled(engine: spec.Engine, source: spec.ModelSource, **settings: Any) -> spec.CompiledModel:
     """A model compiled as a worker does it, under `Settings` of which these differ from the defaults."""
     return engine.compile(engine.convert(engine.read(source), source), source, spec.Settings(**settings))
+
+
+def batches(engine: spec.Engine) -> tuple[int, ...]:
+    """Those that it is held against: a single item, and several where it runs any."""
+    return engine.info().batches or SEVERAL
 
 
 class EngineContract:
@@ -72,6 +103,7 @@ class EngineContract:
 
     @pytest.fixture
     def engine(self) -> spec.Engine:
+        """As a worker gets it, for each statement anew."""
         return load_engine(self.plugin)
 
     # What the statements below are made of; an engine that reads no ONNX replaces the models.
@@ -80,21 +112,28 @@ class EngineContract:
         """A model with one float32 input and an open batch."""
         return contract_models.classifier(folder)
 
-    def fixed_classifier(self, folder: Path) -> ContractModel:
-        """The same model with its batch fixed to 2."""
-        return contract_models.classifier(folder, batch=2)
+    def fixed_classifier(self, folder: Path, batch: int) -> ContractModel:
+        """The same model with its batch fixed."""
+        return contract_models.classifier(folder, batch)
 
     def embedding(self, folder: Path) -> ContractModel:
         """A model with an int64 and a float32 input, two outputs and an open batch."""
         return contract_models.embedding(folder)
 
+    def models(self, engine: spec.Engine, folder: Path) -> tuple[ContractModel, ...]:
+        """All whose inputs this engine takes."""
+        embeddings = (self.embedding(folder),) if engine.info().integer_inputs else ()
+        return (self.classifier(folder), *embeddings)
+
     def settings(self, **changes: Any) -> spec.Settings:
+        """The defaults with the device and the options of this class, and with these changes."""
         return replace(spec.Settings(device=self.device, options=dict(self.options)), **changes)
 
     @contextmanager
     def compiled(
         self, engine: spec.Engine, source: spec.ModelSource, settings: spec.Settings
     ) -> Iterator[spec.CompiledModel]:
+        """A compiled model that is closed at the end."""
         model = engine.compile(engine.convert(engine.read(source), source), source, settings)
         try:
             yield model
@@ -105,6 +144,7 @@ class EngineContract:
     def requests(
         self, engine: spec.Engine, model: ContractModel, batch: int, count: int = 1, **changes: Any
     ) -> Iterator[list[spec.InferRequest]]:
+        """So many requests of a compiled model; all are closed at the end."""
         load = spec.Load.SYNC if count == 1 else spec.Load.ASYNC
         settings = self.settings(batch=batch, requests=count, load=load, **changes)
         with self.compiled(engine, model.source(batch), settings) as compiled:
@@ -121,30 +161,36 @@ class EngineContract:
             return [copied(request.infer(each)) for each in inputs]
 
     def assert_same(self, outputs: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
+        """Names, shapes and, within the tolerance, values."""
         assert set(outputs) == set(expected)
         for name, array in expected.items():
             assert outputs[name].shape == array.shape, f"{name} has another shape"
             np.testing.assert_allclose(outputs[name], array, rtol=self.rtol, atol=self.atol, err_msg=name)
 
     def assert_refused(self, engine: spec.Engine, folder: Path, **changes: Any) -> None:
-        source = self.classifier(folder).source(1)
+        """These changes of the settings raise what a setting raises that cannot be honoured."""
+        settings = self.settings(**{"batch": min(batches(engine)), **changes})
+        source = self.classifier(folder).source(settings.batch)
         with (
             pytest.raises(spec.UnsupportedSettingsError, match=r"\w+ \w+"),
-            self.compiled(engine, source, self.settings(**changes)),
+            self.compiled(engine, source, settings),
         ):
             pass
 
     # What an engine tells about itself.
 
+    @promise("`version` has 1 to 100 characters, and every engine takes the load sync and the hint none.")
     def test_it_tells_its_version_and_what_it_can_do(self, engine: spec.Engine) -> None:
         info = engine.info()
-        assert info.version
+        assert 1 <= len(info.version) <= LONGEST_NAME, f"the version has {len(info.version)} characters"
         assert info.version == info.version.strip()
         assert info.formats
         assert info.formats <= set(spec.ModelFormat)
         assert spec.Load.SYNC in info.loads
         assert spec.Hint.NONE in info.hints
+        assert all(batch >= 1 for batch in info.batches)
 
+    @promise("Never an option that names a file, a library or a cache folder.")
     def test_its_options_are_typed_and_name_no_file(self, engine: spec.Engine) -> None:
         options = engine.info().options
         assert len({option.name for option in options}) == len(options)
@@ -154,89 +200,119 @@ class EngineContract:
             assert all(type(choice) is option.type for choice in option.choices)
             assert not any(word in option.name.lower() for word in FILE_WORDS), option.name
 
+    @promise("Every device has a name of its own, a full name, precisions and resources, the last in small letters.")
     def test_its_devices_have_unique_names_and_say_what_they_occupy(self, engine: spec.Engine) -> None:
         devices = engine.devices()
         names = [device.name for device in devices]
         assert self.device in names
         assert len(set(names)) == len(names)
         for device in devices:
+            assert len(device.name) <= LONGEST_NAME
             assert device.full_name
             assert device.precisions
             assert device.resources
             assert all(resource == resource.lower() for resource in device.resources)
             assert all(isinstance(value, str) for value in device.properties.values())
 
+    @promise("`resources` are the physical parts a run occupies")
     def test_the_processor_occupies_the_processor(self, engine: spec.Engine) -> None:
-        assert "cpu" in {d.name: d.resources for d in engine.devices()}["CPU"]
+        resources = {device.name: device.resources for device in engine.devices()}
+        if "CPU" not in resources:
+            pytest.skip("it has no device CPU")
+        assert "cpu" in resources["CPU"]
 
     # What it computes.
 
-    @pytest.mark.parametrize("batch", [1, 4])
-    def test_outputs_equal_the_reference(self, engine: spec.Engine, tmp_path: Path, batch: int) -> None:
+    @promise("The outputs map every output's name, as the model has it, to an array")
+    def test_outputs_have_the_names_of_the_model(self, engine: spec.Engine, tmp_path: Path) -> None:
+        for model in self.models(engine, tmp_path):
+            batch = max(batches(engine))
+            (outputs,) = self.infer(engine, model, batch, model.inputs_for(batch, seed=1))
+            assert set(outputs) == set(model.outputs), "outputs have other names than in the model"
+
+    @promise("The outputs are what the model computes of these very inputs")
+    def test_outputs_equal_the_reference(self, engine: spec.Engine, tmp_path: Path) -> None:
         model = self.classifier(tmp_path)
-        inputs = model.inputs_for(batch, seed=batch)
-        (outputs,) = self.infer(engine, model, batch, inputs)
-        self.assert_same(outputs, model.reference(inputs))
+        for batch in batches(engine):
+            inputs = model.inputs_for(batch, seed=batch)
+            (outputs,) = self.infer(engine, model, batch, inputs)
+            self.assert_same(outputs, model.reference(inputs))
 
-    @pytest.mark.parametrize("batch", [1, 4])
-    def test_inputs_of_several_types_and_every_output_are_served(
-        self, engine: spec.Engine, tmp_path: Path, batch: int
-    ) -> None:
+    @promise("`inputs` maps every input's name to a C-contiguous array of exactly the compiled shape and dtype")
+    def test_inputs_of_several_types_and_every_output_are_served(self, engine: spec.Engine, tmp_path: Path) -> None:
+        if not engine.info().integer_inputs:
+            pytest.skip("it takes floating-point inputs only")
         model = self.embedding(tmp_path)
-        inputs = model.inputs_for(batch, seed=batch)
-        (outputs,) = self.infer(engine, model, batch, inputs)
-        self.assert_same(outputs, model.reference(inputs))
+        for batch in batches(engine):
+            inputs = model.inputs_for(batch, seed=batch)
+            (outputs,) = self.infer(engine, model, batch, inputs)
+            self.assert_same(outputs, model.reference(inputs))
 
+    @promise("The model's main file in a private folder (further files beside it)")
     def test_weights_beside_the_model_file_are_found(self, engine: spec.Engine, tmp_path: Path) -> None:
         model = self.classifier(tmp_path)
         if model.format is not spec.ModelFormat.ONNX:
-            return  # only ONNX keeps weights in files that the model names
-        inputs = model.inputs_for(1, seed=3)
+            pytest.skip("only ONNX keeps weights in files that the model names")
+        batch = min(batches(engine))
+        inputs = model.inputs_for(batch, seed=3)
         external = contract_models.with_external_data(model, tmp_path / "external")
-        (outputs,) = self.infer(engine, external, 1, inputs)
+        (outputs,) = self.infer(engine, external, batch, inputs)
         self.assert_same(outputs, model.reference(inputs))
 
+    @promise("The outputs are what the model computes of these very inputs")
     def test_different_inputs_give_different_outputs(self, engine: spec.Engine, tmp_path: Path) -> None:
-        for model in (self.classifier(tmp_path), self.embedding(tmp_path)):
-            one, other, again = self.infer(engine, model, 2, *(model.inputs_for(2, seed=seed) for seed in (1, 2, 1)))
+        batch = max(batches(engine))
+        for model in self.models(engine, tmp_path):
+            inputs = [model.inputs_for(batch, seed=seed) for seed in (1, 2, 1)]
+            one, other, again = self.infer(engine, model, batch, *inputs)
             for name in model.outputs:
                 assert not np.allclose(one[name], other[name], rtol=0.01, atol=0.01), f"{name} ignores the input"
             self.assert_same(again, one)
 
+    @promise("whose first dimension is the batch where the model has one")
     def test_the_batch_axis_is_kept(self, engine: spec.Engine, tmp_path: Path) -> None:
-        for model in (self.classifier(tmp_path), self.embedding(tmp_path)):
-            for batch in (1, 3):
+        for model in self.models(engine, tmp_path):
+            for batch in batches(engine):
                 (outputs,) = self.infer(engine, model, batch, model.inputs_for(batch, seed=1))
                 for name in model.outputs:
-                    assert outputs[name].ndim == 2
-                    assert len(outputs[name]) == batch
+                    assert outputs[name].ndim == 2, f"{name} has {outputs[name].ndim} dimensions instead of 2"
+                    assert len(outputs[name]) == batch, f"{name} has {len(outputs[name])} items of {batch}"
 
+    @promise("The outputs are what the model computes of these very inputs")
     def test_every_item_of_a_batch_is_computed_on_its_own(self, engine: spec.Engine, tmp_path: Path) -> None:
-        order = [2, 0, 3, 1]
-        for model in (self.classifier(tmp_path), self.embedding(tmp_path)):
-            inputs = model.inputs_for(4, seed=5)
-            permuted = {name: np.ascontiguousarray(array[order]) for name, array in inputs.items()}
-            straight, turned = self.infer(engine, model, 4, inputs, permuted)
+        batch = max(batches(engine))
+        if batch == 1:
+            pytest.skip("it runs one item at a time")
+        order = np.roll(np.arange(batch), 1)
+        for model in self.models(engine, tmp_path):
+            inputs = model.inputs_for(batch, seed=5)
+            turned_inputs = {name: np.ascontiguousarray(array[order]) for name, array in inputs.items()}
+            straight, turned = self.infer(engine, model, batch, inputs, turned_inputs)
             self.assert_same(turned, {name: array[order] for name, array in straight.items()})
 
+    @promise("the arrays are not to be changed")
     def test_inputs_are_left_as_they_were(self, engine: spec.Engine, tmp_path: Path) -> None:
-        model = self.classifier(tmp_path)
-        inputs = model.inputs_for(2, seed=6)
+        model, batch = self.classifier(tmp_path), max(batches(engine))
+        inputs = model.inputs_for(batch, seed=6)
         before = copied(inputs)
-        self.infer(engine, model, 2, inputs, inputs)
+        self.infer(engine, model, batch, inputs, inputs)
         for name, array in before.items():
             np.testing.assert_array_equal(inputs[name], array)
 
+    @promise("The inputs as compiled, in the model's order, without open dimensions.")
     def test_compiled_inputs_are_the_models_without_open_dimensions(self, engine: spec.Engine, tmp_path: Path) -> None:
-        for model in (self.classifier(tmp_path), self.embedding(tmp_path)):
-            with self.compiled(engine, model.source(4), self.settings(batch=4)) as compiled:
-                assert tuple(compiled.inputs) == model.at(4)
+        batch = max(batches(engine))
+        for model in self.models(engine, tmp_path):
+            with self.compiled(engine, model.source(batch), self.settings(batch=batch)) as compiled:
+                assert tuple(compiled.inputs) == model.at(batch)
 
+    @promise("the model's own, fixed shapes then hold")
     def test_a_model_with_fixed_shapes_needs_none_given(self, engine: spec.Engine, tmp_path: Path) -> None:
-        model = self.fixed_classifier(tmp_path)
+        batch = max(batches(engine))
+        model = self.fixed_classifier(tmp_path, batch)
         source = spec.ModelSource(model.path, model.format)
-        inputs = model.inputs_for(2, seed=7)
-        with self.compiled(engine, source, self.settings(batch=2)) as compiled:
+        inputs = model.inputs_for(batch, seed=7)
+        with self.compiled(engine, source, self.settings(batch=batch)) as compiled:
             assert tuple(compiled.inputs) == model.inputs
             request = compiled.create_request()
             self.assert_same(request.infer(inputs), model.reference(inputs))
@@ -244,28 +320,33 @@ class EngineContract:
 
     # Several requests.
 
+    @promise("Make a request that can be in flight together with the others.")
     def test_a_second_request_leaves_the_first_ones_outputs_alone(self, engine: spec.Engine, tmp_path: Path) -> None:
-        model = self.classifier(tmp_path)
-        inputs = [model.inputs_for(2, seed) for seed in (1, 2)]
-        with self.requests(engine, model, 2, count=2) as requests:
+        _skip_unless_async(engine)
+        model, batch = self.classifier(tmp_path), max(batches(engine))
+        inputs = [model.inputs_for(batch, seed) for seed in (1, 2)]
+        with self.requests(engine, model, batch, count=2) as requests:
             outputs = [request.infer(each_inputs) for request, each_inputs in zip(requests, inputs, strict=True)]
             for each_outputs, each_inputs in zip(outputs, inputs, strict=True):
                 self.assert_same(each_outputs, model.reference(each_inputs))
 
+    @promise("`on_done(outputs, None)` or `on_done(None, error)` follows, on any thread")
     def test_requests_in_flight_join_each_output_to_its_own_input(self, engine: spec.Engine, tmp_path: Path) -> None:
-        model = self.classifier(tmp_path)
-        inputs = [model.inputs_for(2, seed) for seed in range(12)]
-        with self.requests(engine, model, 2, count=3) as requests:
+        _skip_unless_async(engine)
+        model, batch = self.classifier(tmp_path), max(batches(engine))
+        inputs = [model.inputs_for(batch, seed) for seed in range(12)]
+        with self.requests(engine, model, batch, count=3) as requests:
             outputs = run_rotating(requests, inputs)
         for each_outputs, each_inputs in zip(outputs, inputs, strict=True):
             self.assert_same(each_outputs, model.reference(each_inputs))
 
+    @promise("`on_done(outputs, None)` or `on_done(None, error)` follows, on any thread")
     def test_an_error_of_a_started_inference_arrives_through_on_done(self, engine: spec.Engine, tmp_path: Path) -> None:
-        model = self.classifier(tmp_path)
-        good = model.inputs_for(1, seed=1)
+        model, batch = self.classifier(tmp_path), min(batches(engine))
+        good = model.inputs_for(batch, seed=1)
         wrong = {name: np.ascontiguousarray(array[:, :-1]) for name, array in good.items()}
         results = Results(expected=1)
-        with self.requests(engine, model, 1) as (request,):
+        with self.requests(engine, model, batch) as (request,):
             request.start(wrong, lambda outputs, error: results.add(0, outputs, error))
             results.wait()
             assert isinstance(results.errors[0], Exception)
@@ -274,9 +355,11 @@ class EngineContract:
 
     # What it refuses.
 
+    @promise(REFUSED)
     def test_an_unknown_option_is_refused(self, engine: spec.Engine, tmp_path: Path) -> None:
         self.assert_refused(engine, tmp_path, options={**self.options, "no_such_option": 1})
 
+    @promise(REFUSED)
     def test_an_option_of_another_type_or_choice_is_refused(self, engine: spec.Engine, tmp_path: Path) -> None:
         for option in engine.info().options:
             wrong: list[spec.OptionValue] = [1.5 if option.type is str else "no such value"]
@@ -285,59 +368,78 @@ class EngineContract:
             for value in wrong:
                 self.assert_refused(engine, tmp_path, options={**self.options, option.name: value})
 
+    @promise(REFUSED)
     def test_a_hint_it_does_not_offer_is_refused(self, engine: spec.Engine, tmp_path: Path) -> None:
         for hint in set(spec.Hint) - engine.info().hints:
             self.assert_refused(engine, tmp_path, hint=hint)
 
+    @promise(REFUSED)
+    def test_a_load_it_does_not_offer_is_refused(self, engine: spec.Engine, tmp_path: Path) -> None:
+        for load in {spec.Load.ASYNC} - engine.info().loads:
+            self.assert_refused(engine, tmp_path, load=load, requests=2)
+
+    @promise(REFUSED)
+    def test_a_batch_it_does_not_offer_is_refused(self, engine: spec.Engine, tmp_path: Path) -> None:
+        if offered := engine.info().batches:
+            self.assert_refused(engine, tmp_path, batch=max(offered) + 1)
+
+    @promise(REFUSED)
     def test_a_precision_the_device_lacks_is_refused(self, engine: spec.Engine, tmp_path: Path) -> None:
         offered = {d.name: d.precisions for d in engine.devices()}[self.device]
         for precision in set(spec.Precision) - set(offered) - {spec.Precision.DEFAULT}:
             self.assert_refused(engine, tmp_path, precision=precision)
 
+    @promise(REFUSED)
     def test_streams_are_refused_where_there_is_only_one(self, engine: spec.Engine, tmp_path: Path) -> None:
         if not engine.info().multiple_streams:
             self.assert_refused(engine, tmp_path, streams=2)
 
+    @promise(REFUSED)
     def test_an_unknown_device_is_refused(self, engine: spec.Engine, tmp_path: Path) -> None:
         self.assert_refused(engine, tmp_path, device="ABACUS:7")
 
+    @promise("Other exceptions mean that the engine cannot compile the model; their text reaches the user.")
     @pytest.mark.parametrize("damage", ["garbage", "truncated", "empty"])
     def test_a_broken_model_file_raises(self, engine: spec.Engine, tmp_path: Path, damage: str) -> None:
-        model = self.classifier(tmp_path)
+        model, batch = self.classifier(tmp_path), min(batches(engine))
         content = model.path.read_bytes()
         kept = {"garbage": b"this is no model\n" * 99, "truncated": content[: len(content) // 2], "empty": b""}
         model.path.write_bytes(kept[damage])
         with (
             pytest.raises(Exception, match=r"\w"),
-            self.compiled(engine, model.source(1), self.settings()),
+            self.compiled(engine, model.source(batch), self.settings(batch=batch)),
         ):
             pass
 
     # What it says it really used.
 
+    @promise("What the engine really uses, asked of the engine; None for what it does not tell.")
     def test_effective_values_are_well_formed_before_and_after_inferring(
         self, engine: spec.Engine, tmp_path: Path
     ) -> None:
-        model = self.classifier(tmp_path)
-        with self.compiled(engine, model.source(1), self.settings()) as compiled:
+        model, batch = self.classifier(tmp_path), min(batches(engine))
+        with self.compiled(engine, model.source(batch), self.settings(batch=batch)) as compiled:
             _assert_well_formed(compiled.effective())
             request = compiled.create_request()
-            request.infer(model.inputs_for(1, seed=1))
+            request.infer(model.inputs_for(batch, seed=1))
             _assert_well_formed(compiled.effective())
             request.close()
 
+    @promise(REFUSED)
     def test_the_requested_precision_is_the_effective_one(self, engine: spec.Engine, tmp_path: Path) -> None:
-        source = self.classifier(tmp_path).source(1)
-        with self.compiled(engine, source, self.settings(precision=spec.Precision.F32)) as compiled:
+        batch = min(batches(engine))
+        source, settings = self.classifier(tmp_path).source(batch), self.settings(batch=batch)
+        with self.compiled(engine, source, replace(settings, precision=spec.Precision.F32)) as compiled:
             precision = compiled.effective().precision
             assert precision is None or precision.value == "f32"
 
+    @promise("Never fill in what was requested.")
     def test_threads_are_not_an_echo_of_the_request(self, engine: spec.Engine, tmp_path: Path) -> None:
-        usable = len(os.sched_getaffinity(0))
+        usable, batch = len(os.sched_getaffinity(0)), min(batches(engine))
         assert usable < ABSURD, "ask for more threads than this machine has"
-        source = self.classifier(tmp_path).source(1)
+        source = self.classifier(tmp_path).source(batch)
         try:
-            with self.compiled(engine, source, self.settings(cores=ABSURD)) as compiled:
+            with self.compiled(engine, source, self.settings(batch=batch, cores=ABSURD)) as compiled:
                 threads = compiled.effective().threads
         except spec.UnsupportedSettingsError:
             return  # a refusal is honest, too
@@ -345,6 +447,7 @@ class EngineContract:
 
     # The cores it uses.
 
+    @promise("an engine keeps to them")
     @pytest.mark.parametrize("cores", [1, 2])
     def test_processor_time_stays_within_the_cores(self, tmp_path: Path, cores: int) -> None:
         for use in self.core_use(tmp_path, cores):
@@ -358,12 +461,12 @@ class EngineContract:
         """What the engine used under each of its loads, in a process confined to these cores (see core_use.py)."""
         if cores > len(physical_cores(os.sched_getaffinity(0))):
             pytest.skip(f"this machine has fewer than {cores} cores")
-        model = self.classifier(folder)
+        model, batch = self.classifier(folder), max(batches(load_engine(self.plugin)))
         case = {
             "path": str(model.path),
             "format": model.format,
-            "inputs": [(each.name, each.dtype, each.shape) for each in model.at(4)],
-            "settings": {"device": self.device, "batch": 4, "cores": cores, "options": dict(self.options)},
+            "inputs": [(each.name, each.dtype, each.shape) for each in model.at(batch)],
+            "settings": {"device": self.device, "batch": batch, "cores": cores, "options": dict(self.options)},
             "seconds": CORE_USE_S,
         }
         plugin = self.plugin if isinstance(self.plugin, str) else self.plugin.__file__
@@ -375,11 +478,10 @@ class EngineContract:
 
     # Layers.
 
+    @promise("Every layer has `iterations` times, or a state that says why not; the profile has as many latencies")
     def test_a_profile_has_distinct_layers_with_one_time_an_iteration(
         self, engine: spec.Engine, tmp_path: Path
     ) -> None:
-        if not engine.info().profiling:
-            return
         profile, _ = self.profile(engine, tmp_path, iterations=5)
         layers = profile.layers
         assert layers
@@ -393,9 +495,8 @@ class EngineContract:
             assert layer.calls >= 1
             assert layer.type
 
+    @promise("`source_nodes` are the nodes or tensors of the model as given that the engine names as its origin.")
     def test_layers_tell_their_origin_and_tensors_by_name(self, engine: spec.Engine, tmp_path: Path) -> None:
-        if not engine.info().profiling:
-            return
         profile, _ = self.profile(engine, tmp_path, iterations=2)
         for layer in profile.layers:
             for names in (layer.source_nodes, layer.inputs, layer.outputs):
@@ -408,9 +509,9 @@ class EngineContract:
             known = contract_models.names(model)
             assert {source for layer in profile.layers for source in layer.source_nodes} <= known
 
+    @promise("Call `between` after each of the inferences, outside its time")
     def test_others_get_a_turn_after_each_profiled_inference(self, engine: spec.Engine, tmp_path: Path) -> None:
-        if not engine.info().profiling:
-            return
+        _skip_means(engine)
         turns: list[float] = []
         profile, _ = self.profile(engine, tmp_path, iterations=3, between=lambda: turns.append(time.perf_counter()))
         assert len(turns) == 3
@@ -418,9 +519,47 @@ class EngineContract:
         gaps_ns = [round((later - earlier) * 1e9) for earlier, later in pairwise(turns)]
         assert all(gap_ns >= latency_ns for gap_ns, latency_ns in zip(gaps_ns, profile.latency_ns[1:], strict=False))
 
+    @promise("Run `iterations` inferences, rotating through `inputs`, with the engine's layer counters on.")
+    def test_a_profile_runs_the_inferences_asked_for_and_no_others(self, engine: spec.Engine, tmp_path: Path) -> None:
+        _skip_means(engine)
+        model, batch = self.classifier(tmp_path), max(batches(engine))
+        inputs = [Watched(model.inputs_for(batch, seed)) for seed in (1, 2)]
+        reads: list[int] = []
+
+        def between() -> None:
+            reads.append(sum(each.taken() for each in inputs))
+
+        with self.compiled(engine, model.source(batch), self.settings(batch=batch, profiling=True)) as compiled:
+            request = compiled.create_request()
+            request.infer(inputs[0])
+            usual = inputs[0].taken()
+            compiled.profile(inputs, PROFILED, between)
+            request.close()
+        reads.append(sum(each.taken() for each in inputs))
+        # Before the first, an engine may bring inputs into a form of its own, or warm up with fewer than are profiled.
+        usual = max(usual, 1)
+        most = [usual * PROFILED, *[usual] * (PROFILED - 1), 0]
+        assert all(read <= allowed for read, allowed in zip(reads, most, strict=True)), (
+            f"inputs were read {reads} times before, between and after {PROFILED} inferences: there were others"
+        )
+
+    @promise("`latency_ns` is the wall clock of each of these very inferences, counters included")
+    def test_latencies_are_those_of_the_profiled_inferences(self, engine: spec.Engine, tmp_path: Path) -> None:
+        _skip_means(engine)
+        profile, _ = self.profile(engine, tmp_path, iterations=PROFILED)
+        if not profile.latency_ns:
+            pytest.skip("it does not show single inferences")
+        executed = [layer.time_ns for layer in profile.layers if layer.state is spec.LayerState.EXECUTED]
+        sums_ns = list(map(sum, zip(*executed, strict=True)))
+        # Layers may run beside each other; an inference then still takes as long as its longest layer.
+        longest_ns = list(map(max, zip(*executed, strict=True)))
+        for latency_ns, longest in zip(profile.latency_ns, longest_ns, strict=True):
+            assert longest <= latency_ns, f"a layer of {longest} ns in an inference of {latency_ns} ns"
+        if len(executed) > 1:
+            assert statistics.median(sums_ns) <= LAYERS_AT_ONCE * statistics.median(profile.latency_ns)
+
+    @promise("`time_ns` has one entry an inference, summed over the layer's calls within it")
     def test_layer_times_add_up_to_about_the_latency(self, engine: spec.Engine, tmp_path: Path) -> None:
-        if not engine.info().profiling:
-            return
         profile, latency_ns = self.profile(engine, tmp_path, iterations=7)
         executed = [layer.time_ns for layer in profile.layers if layer.state is spec.LayerState.EXECUTED]
         sum_ns = statistics.median(map(sum, zip(*executed, strict=True)))
@@ -429,13 +568,25 @@ class EngineContract:
         if profile.latency_ns:
             assert low * latency_ns < statistics.median(profile.latency_ns) < 10 * high * latency_ns
 
+    @promise("profile() brings means over its inferences, which every layer then has for each of them")
+    def test_means_are_the_same_for_every_inference(self, engine: spec.Engine, tmp_path: Path) -> None:
+        if not engine.info().mean_profiles:
+            pytest.skip("its profiles show single inferences")
+        profile, _ = self.profile(engine, tmp_path, iterations=3)
+        assert all(len(set(layer.time_ns)) <= 1 for layer in profile.layers)
+
     def profile(
         self, engine: spec.Engine, folder: Path, iterations: int, between: spec.Between = spec.nothing
     ) -> tuple[spec.ModelProfile, int]:
-        """The profile of a warm model, and the wall clock of one inference of it in nanoseconds."""
-        model = self.classifier(folder)
-        inputs = [model.inputs_for(4, seed) for seed in (1, 2)]
-        with self.compiled(engine, model.source(4), self.settings(batch=4, profiling=True)) as compiled:
+        """The profile of a warm model, and the wall clock of one inference of it in nanoseconds.
+
+        Skips the statement where the engine has no profiles.
+        """
+        if not engine.info().profiling:
+            pytest.skip("it has no profiles")
+        model, batch = self.classifier(folder), max(batches(engine))
+        inputs = [model.inputs_for(batch, seed) for seed in (1, 2)]
+        with self.compiled(engine, model.source(batch), self.settings(batch=batch, profiling=True)) as compiled:
             request = compiled.create_request()
             latencies_ns = [_infer_ns(request, inputs[0]) for _ in range(5)]
             profile = compiled.profile(inputs, iterations, between)
@@ -444,15 +595,51 @@ class EngineContract:
 
     # The end.
 
+    @promise("Release what the request holds.")
     def test_closing_gives_back_what_was_taken(self, engine: spec.Engine, tmp_path: Path) -> None:
-        model = self.classifier(tmp_path)
-        inputs = [model.inputs_for(1, seed) for seed in range(2)]
+        _skip_unless_async(engine)
+        model, batch = self.classifier(tmp_path), min(batches(engine))
+        inputs = [model.inputs_for(batch, seed) for seed in range(2)]
         before, counts = _request_threads(), []
         for _ in range(2 * RELEASE_CYCLES):
-            with self.requests(engine, model, 1, count=2, cores=2) as requests:
+            with self.requests(engine, model, batch, count=2, cores=2) as requests:
                 run_rotating(requests, inputs)
             counts.append(_settled_thread_count(before))
         assert counts[-1] < counts[RELEASE_CYCLES - 1] + RELEASE_CYCLES, f"threads stay: {counts}"
+
+
+class Watched(Mapping[str, Any]):
+    """Inputs that count how often they were read."""
+
+    def __init__(self, arrays: Arrays) -> None:
+        self._arrays, self._reads = arrays, 0
+
+    def __getitem__(self, name: str) -> Any:
+        self._reads += 1
+        return self._arrays[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def taken(self) -> int:
+        """How often they were read since this was asked last."""
+        reads, self._reads = self._reads, 0
+        return reads
+
+
+def _skip_unless_async(engine: spec.Engine) -> None:
+    if spec.Load.ASYNC not in engine.info().loads:
+        pytest.skip("it runs one request at a time")
+
+
+def _skip_means(engine: spec.Engine) -> None:
+    if not engine.info().profiling:
+        pytest.skip("it has no profiles")
+    if engine.info().mean_profiles:
+        pytest.skip("its profiles are means")
 
 
 def _infer_ns(request: spec.InferRequest, inputs: Arrays) -> int:

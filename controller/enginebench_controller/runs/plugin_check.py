@@ -1,0 +1,378 @@
+"""`plugin check` carried out: a home that lasts as long as the check, the plugin in it, and the promises that it broke.
+
+What a promise is stands in the spec, which the controller does not import: the contract tests say which sentence they
+hold an engine to, and those that show on the wire only are repeated here, word by word.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from enginebench_controller.errors import InputError
+from enginebench_controller.home import Home
+from enginebench_controller.models.bounded import in_thread
+from enginebench_controller.plan.binding import Binder
+from enginebench_controller.plan.gate import NeededEnvironment
+from enginebench_controller.plan.plan import Plan, make_plan
+from enginebench_controller.records import (
+    LOCAL_TARGET,
+    AvailableEngine,
+    Failure,
+    FailureKind,
+    Measurement,
+    ModelVersion,
+    Profile,
+    UnavailableEngine,
+    UnavailableKind,
+)
+from enginebench_controller.records.target import ListedEngine
+from enginebench_controller.runs.benchmarking import BenchmarkOrder, run_in_session
+from enginebench_controller.runs.gate import Unwatched, added_environments, install
+from enginebench_controller.runs.profiling import ProfileOrder, profiles_in_session
+from enginebench_controller.targets.session import TargetSession, only_command, open_session
+from enginebench_controller.verdicts.doubts import beyond_the_ceiling, slower_when_fresh, too_many_cores
+from enginebench_controller.verdicts.output_check import check_outputs
+from enginebench_proto.agreed.durable import make_private_folder
+
+ENVIRONMENT = "check"
+FOLDER = "plugin-check"
+REFERENCE = "onnxruntime"
+MODELS = ("zoo:bert-tiny", "zoo:squeezenet")
+"""The first that comes to numbers is what the engine is judged by: not every engine has every operator."""
+
+STATEMENT_S = 180.0
+"""So long a statement of the contract may take."""
+
+QUICKER_WITH_COUNTERS = 0.5
+"""Counters cost time: a profiled inference of less than this share of an unprofiled one is another inference."""
+
+PROMISES = {
+    "hook": "A plugin is a module with one hook, named by an entry point of group `enginebench`",
+    "name": "1 to 64 letters, digits, '.', '-' or '_', and one distribution of an environment brings it",
+    "alive": "a raise, a crash or a hang there makes this one engine unavailable",
+    "usable": "Raises `EngineUnavailableError` with the reason where the engine cannot be used.",
+    "outputs": "The outputs are what the model computes of these very inputs",
+    "anew": "anew each time: nothing is kept from one inference for another",
+    "infer": "Run once and return when every output lies whole in host memory.",
+    "cores": "an engine keeps to them",
+    "layers": "Every layer has `iterations` times, or a state that says why not; the profile has as many latencies",
+    "latency": "`latency_ns` is the wall clock of each of these very inferences, counters included",
+}
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_OF_THE_MODEL = {FailureKind.COMPILE_FAILED, FailureKind.REFUSED}
+"""Failures that may be an honest refusal of this very model."""
+_OF_US = {FailureKind.AGENT_LOST, FailureKind.INTERNAL, FailureKind.CANCELLED}
+_PYTHON_VARIABLES = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYTEST_ADDOPTS", "PYTEST_PLUGINS"}
+
+
+class Part(StrEnum):
+    """What a check consists of, in its order."""
+
+    DISCOVERY = "discovery"
+    CONTRACT = "contract"
+    MODEL = "model"
+    PROFILE = "profile"
+
+
+@dataclass(frozen=True)
+class BrokenPromise:
+    """What was found of an engine ("" of the whole distribution), and the sentence of the spec that it breaks."""
+
+    engine: str
+    part: Part
+    found: str
+    promise: str
+
+
+@dataclass(frozen=True)
+class PluginCheck:
+    """What a check came to. `engines` are those that the plugin brings; `notes` say what could not be looked at."""
+
+    project: str
+    engines: tuple[str, ...]
+    broken: tuple[BrokenPromise, ...]
+    notes: tuple[str, ...]
+
+
+Tell = Callable[[str], None]
+
+
+def check_plugin(home: Home, project: str, target: str | None, tell: Tell) -> PluginCheck:
+    """Check a plugin project (a folder) or package in an environment that is gone afterwards, whatever happens.
+
+    `tell` is told what is being done. Raises `InputError` where it cannot be installed, or not on this target.
+    """
+    if target not in (None, LOCAL_TARGET) or any(one.name == LOCAL_TARGET for one in home.store.targets()):
+        raise InputError(
+            f"plugins are checked by an agent of this command, which can make an environment for them, not on target "
+            f"{target or LOCAL_TARGET!r}: run `enginebench plugin check` there"
+        )
+    requirement = _requirement(project)
+    try:
+        return asyncio.run(_check(home, project, requirement, tell))
+    except asyncio.CancelledError:  # of SIGTERM
+        raise KeyboardInterrupt from None
+
+
+def _requirement(project: str) -> str:
+    folder = Path(project).expanduser()
+    if folder.exists():
+        if folder.is_dir() and not any((folder / name).is_file() for name in ("pyproject.toml", "setup.py")):
+            raise InputError(f"{project} is no plugin project, as it has no pyproject.toml")
+        return str(folder.absolute())
+    if os.sep in project:
+        raise InputError(f"there is no folder {project}: name a plugin project, or a package that pip can install")
+    return project
+
+
+async def _check(home: Home, project: str, requirement: str, tell: Tell) -> PluginCheck:
+    task = asyncio.current_task()
+    assert task is not None  # noqa: S101  # a coroutine of `asyncio.run`
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    async with _passing_home(home) as passing:
+        wanted = NeededEnvironment(ENVIRONMENT, ("--testing", "--package", requirement), project)
+        await install(passing, wanted, (), tell, kept=False)
+        return await examine(passing, project, tell)
+
+
+@contextlib.asynccontextmanager
+async def _passing_home(home: Home) -> AsyncIterator[Home]:
+    """A home for one check, removed afterwards; what a killed check left is removed first."""
+    async with only_command(home.path):
+        place = home.path / FOLDER
+        _remove(place)
+        make_private_folder(place)
+        try:
+            yield Home(place)
+        finally:
+            _remove(place)
+
+
+def _remove(place: Path) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(place)
+
+
+async def examine(home: Home, project: str, tell: Tell) -> PluginCheck:
+    """Check all that the plugin in the environment `check` of this home's agent brings."""
+    python = (await added_environments(home))[ENVIRONMENT]
+    async with open_session(home, ()) as session:
+        found = [one for one in session.snapshots[0].engines if one.environment == ENVIRONMENT]
+        theirs = [one for one in found if _is_brought_by_others(one)]
+        check = _Check(home, session, python, tell)
+        if not theirs:
+            check.breaks("", Part.DISCOVERY, "the distribution brings no engine", "hook")
+        for engine in theirs:
+            await check.carry_out(engine)
+    return PluginCheck(project, tuple(one.name for one in theirs), tuple(check.broken), tuple(check.notes))
+
+
+def _is_brought_by_others(engine: ListedEngine) -> bool:
+    return any(named.split(" ")[0] != "enginebench" for named in engine.distribution.split(", "))
+
+
+class _Check:
+    """A check under way, of one engine after the other."""
+
+    def __init__(self, home: Home, session: TargetSession, python: Path, tell: Tell) -> None:
+        self.broken: list[BrokenPromise] = []
+        self.notes: list[str] = []
+        self._home, self._session, self._python, self._tell = home, session, python, tell
+
+    def breaks(self, engine: str, part: Part, found: str, promise: str) -> None:
+        """Note a broken promise by its name."""
+        self.broken.append(BrokenPromise(engine, part, found, PROMISES[promise]))
+
+    async def carry_out(self, engine: ListedEngine) -> None:
+        """All parts of the check of one engine; one that cannot be used is asked for no more."""
+        if not isinstance(engine, AvailableEngine):
+            self._unavailable(engine)
+            return
+        self._tell(f"{engine.name}: the contract")
+        await self._contract(engine)
+        self._tell(f"{engine.name}: a model beside {REFERENCE}")
+        plan = await self._model(engine)
+        if plan is not None and engine.profiling:
+            self._tell(f"{engine.name}: a profile")
+            await self._profile(engine, plan)
+
+    def _unavailable(self, engine: ListedEngine) -> None:
+        assert isinstance(engine, UnavailableEngine)  # noqa: S101  # the other kind of what is listed
+        is_name_to_blame = ", " in engine.distribution or not _NAME.fullmatch(engine.name)
+        says_why_itself = engine.kind in (UnavailableKind.NOT_INSTALLED, UnavailableKind.UNSUPPORTED)
+        promise = "name" if is_name_to_blame else "usable" if says_why_itself else "alive"
+        self.breaks(engine.name, Part.DISCOVERY, engine.reason, promise)
+
+    async def _contract(self, engine: AvailableEngine) -> None:
+        with tempfile.TemporaryDirectory(dir=self._home.path, ignore_cleanup_errors=True) as folder:
+            ended, said = await _test_contract(self._python, engine.name, Path(folder))
+            lines = _lines(Path(folder) / _REPORT)
+        self.notes += [f"{engine.name}: no contract tests, as {one['note']}" for one in lines if "note" in one]
+        for one in lines:
+            if one.get("outcome") == "failed":
+                found = f"it is not so that {one['statement']}: {one['why']}"
+                self.broken.append(BrokenPromise(engine.name, Part.CONTRACT, found, one["promise"]))
+        if not lines or ("statement" in lines[-1] and "outcome" not in lines[-1]):
+            where = f"in “{lines[-1]['statement']}”" if lines else "before the first statement"
+            how = "did not end" if ended is None else f"ended with exit code {ended}"
+            self.breaks(engine.name, Part.CONTRACT, f"its process {how} {where}: {said}", "alive")
+
+    async def _model(self, engine: AvailableEngine) -> Plan | None:
+        """Measure the first model of the zoo that it takes; returns its plan."""
+        refused = []
+        for model in MODELS:
+            plan = _plan(model, (_label(engine), REFERENCE))
+            try:
+                measurements = await self._measured(plan)
+            except InputError as error:
+                refused.append(f"{model}: {error}")
+                continue
+            mine = next(one for one in measurements if one.engine.environment == ENVIRONMENT)
+            if mine.failure is None:
+                self._judge(mine, measurements)
+                return plan
+            if self._failed(engine, Part.MODEL, f"{model}: ", mine.failure, "infer"):
+                return None
+            refused.append(f"{model}: {mine.failure.message}")
+        self.notes.append(f"{engine.name}: no model of the zoo was run. {'; '.join(refused)}")
+        return None
+
+    async def _measured(self, plan: Plan) -> Sequence[Measurement]:
+        binder = Binder(self._home, plan)
+        await in_thread(binder.resolve, list(plan.models))
+        order = BenchmarkOrder(plan)
+        benchmark = await run_in_session(self._home, order, self._session, binder, lambda *_: Unwatched())
+        return await asyncio.to_thread(self._home.store.measurements, benchmark.id)
+
+    def _judge(self, mine: Measurement, measurements: Sequence[Measurement]) -> None:
+        models = self._home.store.models()
+        for promise, found in _findings(mine, measurements, models):
+            self.breaks(mine.engine.name, Part.MODEL, f"{mine.model_name}: {found}", promise)
+
+    def _failed(self, engine: AvailableEngine, part: Part, what: str, failure: Failure, promise: str) -> bool:
+        """Note a failure as a broken promise, where it is none that an engine may have."""
+        if failure.kind in _OF_THE_MODEL | _OF_US:
+            return False
+        self.breaks(engine.name, part, f"{what}{failure.message}", promise)
+        return True
+
+    async def _profile(self, engine: AvailableEngine, measured: Plan) -> None:
+        plan = _plan(measured.models[0], (_label(engine),))
+        binder = Binder(self._home, plan)
+        await in_thread(binder.resolve, list(plan.models))
+        order = ProfileOrder(plan)
+        (found,) = await profiles_in_session(self._home, order, self._session, binder, lambda *_: Unwatched())
+        if found.failure is not None:
+            if not self._failed(engine, Part.PROFILE, "", found.failure, "layers"):
+                self.notes.append(f"{engine.name}: no profile, as {found.failure.message}")
+        elif sentence := _too_quick(found):
+            self.breaks(engine.name, Part.PROFILE, sentence, "latency")
+
+
+def _label(engine: ListedEngine) -> str:
+    return f"{engine.name}@{engine.environment}"
+
+
+def _plan(model: str, engines: Sequence[str]) -> Plan:
+    """One core, one process, and no more time than it takes to see what an engine does."""
+    fields: Mapping[str, Any] = {
+        "models": [model],
+        "engines": list(engines),
+        "cores": [1],
+        "precision": ["default"],
+        "processes": 1,
+        "duration": "1s",
+        "max_duration": "20s",
+        "iterations": 5,
+        "interval": "0%",
+        "warmup": "200ms",
+        "wait_quiet": "0s",
+        "retry_noisy": False,
+        "interleave": False,
+        "timeout": "5m",
+    }
+    return make_plan(fields, "the plan of a check")
+
+
+def _findings(
+    mine: Measurement, measurements: Sequence[Measurement], models: Sequence[ModelVersion]
+) -> Iterator[tuple[str, str]]:
+    """By the name of the promise, what speaks against a measurement."""
+    check = check_outputs(measurements, models).get(mine.id)
+    if check is not None and check.problem:
+        yield "outputs", check.problem
+    for sentence in (beyond_the_ceiling(mine), slower_when_fresh(mine)):
+        if sentence:
+            yield "anew", sentence
+    if sentence := too_many_cores(mine):
+        yield "cores", sentence
+    threads, cores = mine.effective.threads, mine.configuration.cores
+    if threads is not None and int(threads.value) > cores:
+        yield "cores", f"{threads.value} threads work on {cores} core"
+
+
+def _too_quick(profile: Profile) -> str | None:
+    """A sentence for profiled inferences that cannot have been those whose layers were timed."""
+    profiled, unprofiled = profile.profiled_latency_ns, profile.unprofiled_latency_ns
+    if profiled is None or unprofiled is None or profiled >= QUICKER_WITH_COUNTERS * unprofiled:
+        return None
+    return f"profiled inferences are told to take {profiled / 1e6:.3g} ms, and others took {unprofiled / 1e6:.3g} ms"
+
+
+_REPORT = "report"
+
+
+def _lines(report: Path) -> list[dict[str, Any]]:
+    """What the contract tests have told, the last line perhaps not to its end."""
+    found = []
+    for line in report.read_text(encoding="utf-8").splitlines() if report.exists() else ():
+        with contextlib.suppress(ValueError):
+            found.append(json.loads(line))
+    return found
+
+
+async def _test_contract(python: Path, engine: str, folder: Path) -> tuple[int | None, str]:
+    """Run the contract tests; the exit code, None where a statement took too long, and the last line they said."""
+    report, said = folder / _REPORT, folder / "said"
+    variables = {name: value for name, value in os.environ.items() if name not in _PYTHON_VARIABLES}
+    with said.open("wb") as output:
+        process = await asyncio.create_subprocess_exec(
+            *(str(python), "-m", "enginebench_plugins.testing", engine, str(report)),
+            cwd=folder,
+            env=variables | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    try:
+        await _while_it_tells(process, report)
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    has_ended = process.returncode is not None
+    code = await process.wait()
+    lines = said.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return (code if has_ended else None), (lines[-1] if lines else "it said nothing")
+
+
+async def _while_it_tells(process: asyncio.subprocess.Process, report: Path) -> None:
+    """Until it ends, or has told nothing new for as long as a statement may take."""
+    told = -1
+    while (now := report.stat().st_size if report.exists() else 0) != told:
+        told = now
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), STATEMENT_S)
+            return

@@ -1,0 +1,88 @@
+"""`python -m enginebench_plugins.testing ENGINE REPORT`: the contract tests of an engine that is installed here.
+
+REPORT becomes a JSON object a line: the name of a `statement` when it begins, and once more with its `outcome`, and
+where that is "failed", `why` and the `promise` of the spec that is broken. A `note` says why nothing is tested. A
+statement that fails is tried once more, since some of them look at times. `enginebench plugin check` calls this.
+"""
+
+import json
+import sys
+import tempfile
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import pytest
+from _pytest.runner import runtestprotocol
+
+from enginebench_plugins import spec
+from enginebench_plugins.testing import load_engine
+
+TRIES = 2
+MODULE = """
+from enginebench_plugins.testing import EngineContract
+
+class TestEngine(EngineContract):
+    plugin, device = {plugin!r}, {device!r}
+"""
+
+
+class Report:
+    """What pytest tells while it runs, a line each, so that the last one says where a process died."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def add(self, **told: Any) -> None:
+        """One line."""
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(told) + "\n")
+
+    def pytest_runtest_protocol(self, item: pytest.Function, nextitem: pytest.Item | None) -> bool:
+        """Run a statement, and once more where it fails."""
+        statement = _words(item.name)
+        self.add(statement=statement)
+        for _ in range(TRIES):
+            reports = runtestprotocol(item, log=False, nextitem=nextitem)
+            failed = next((one for one in reports if one.failed), None)
+            if failed is None:
+                break
+        outcome = "failed" if failed else "skipped" if any(one.skipped for one in reports) else "passed"
+        why = {} if failed is None else {"why": _why(failed), "promise": getattr(item.function, "promise", "")}
+        self.add(statement=statement, outcome=outcome, **why)
+        return True
+
+
+def _words(name: str) -> str:
+    """The sentence that a test's name is, with its case in brackets."""
+    said, bracket, case = name.removeprefix("test_").partition("[")
+    return said.replace("_", " ") + (f" ({case.rstrip(']')})" if bracket else "")
+
+
+def _why(report: pytest.TestReport) -> str:
+    """The sentence that an assertion says; of another error its kind, too."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    said = str(report.longrepr) if crash is None else str(crash.message)
+    lines = [line.strip() for line in said.splitlines() if line.strip()] or ["it failed without a word"]
+    return lines[0].removeprefix("AssertionError: ").removeprefix("Failed: ")
+
+
+def main() -> None:
+    """Test the engine that the command line names."""
+    name, report = sys.argv[1], Report(Path(sys.argv[2]))
+    (entry,) = entry_points(group=spec.PROJECT_NAME, name=name)
+    engine = load_engine(entry.load())
+    if spec.ModelFormat.ONNX not in engine.info().formats:
+        report.add(note="it reads no ONNX, which the models of the contract are: its own tests bring others")
+        return
+    devices = [device.name for device in engine.devices()]
+    device = "CPU" if "CPU" in devices or not devices else devices[0]
+    with tempfile.TemporaryDirectory(prefix="enginebench-") as folder:
+        module = Path(folder) / "test_contract.py"
+        module.write_text(MODULE.format(plugin=entry.value, device=device), encoding="utf-8")
+        options = ("-q", "-p", "no:cacheprovider", "--import-mode=importlib", f"--basetemp={folder}/tmp")
+        pytest.main([str(module), f"--rootdir={folder}", *options], plugins=[report])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,198 @@
+"""`enginebench plugin check`: each planted wrong is found with the sentence that it breaks, nothing of a sound one."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from agent.plugged import Environment
+from enginebench_controller.cli.commands import plugin
+from enginebench_controller.home import Home
+from enginebench_controller.runs import plugin_check
+from enginebench_controller.runs.plugin_check import FOLDER, PROMISES, BrokenPromise, Part, PluginCheck, examine
+from enginebench_plugins import spec, types
+from enginebench_plugins.testing import EngineContract
+from integration.bench import Bench
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "tests" / "example_plugin"
+SOURCE = (EXAMPLE / "src" / "enginebench_example" / "plugin.py").read_text()
+RUN = "self.evaluator.run(None, dict(inputs))"
+INFER = "return dict(zip(self.evaluator.output_names, self.evaluator.run(None, dict(inputs)), strict=True))"
+PROFILE = "return spec.ModelProfile(tuple(layers), tuple(latency_ns))"
+COMPILED = "return CompiledReference(model, source.inputs or own_inputs(model))"
+VERSION = "version=onnx.__version__"
+THREADS = "streams=spec.Readback(1, spec.Source.ASSUMED),"
+
+
+def said(statement: str) -> str:
+    """How the check tells that a statement of the contract does not hold."""
+    assert hasattr(EngineContract, f"test_{statement}")
+    return f"it is not so that {statement.replace('_', ' ')}"
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """The example with a few words replaced, what is to be found, and in which part."""
+
+    edits: Mapping[str, str]
+    found: str
+    part: Part = Part.CONTRACT
+
+
+WRONGS = {
+    "output names": Wrong(
+        {INFER: "return {f'output_{n}': one for n, one in enumerate(self.evaluator.run(None, dict(inputs)))}"},
+        said("outputs_have_the_names_of_the_model"),
+    ),
+    "latency of other inferences": Wrong(
+        {
+            PROFILE: """
+        request, others_ns = self.create_request(), []
+        for iteration in range(iterations):
+            begin_ns = time.perf_counter_ns()
+            request.infer(inputs[iteration % len(inputs)])
+            others_ns.append(time.perf_counter_ns() - begin_ns)
+        return spec.ModelProfile(tuple(layers), tuple(others_ns))"""
+        },
+        said("a_profile_runs_the_inferences_asked_for_and_no_others"),
+    ),
+    "ignored input": Wrong(
+        {INFER: INFER.replace("dict(inputs)", "{name: array * 0 for name, array in inputs.items()}")},
+        said("different_inputs_give_different_outputs"),
+    ),
+    "lost batch": Wrong({INFER: INFER.replace(RUN, f"[array[0] for array in {RUN}]")}, said("the_batch_axis_is_kept")),
+    "cached outputs": Wrong(
+        {
+            INFER: f"""
+        key = b"".join(array.tobytes() for array in inputs.values())
+        self.known = getattr(self, "known", {{}})
+        if key not in self.known:
+            self.known[key] = {INFER.removeprefix("return ")}
+        return self.known[key]"""
+        },
+        "outputs may come from a memory of earlier ones",
+        Part.MODEL,
+    ),
+    "threads beyond the cores": Wrong(
+        {
+            COMPILED: f"""
+        import os, threading
+        os.sched_setaffinity(0, range(os.cpu_count() or 1))
+        {COMPILED}"""
+        },
+        said("processor_time_stays_within_the_cores"),
+    ),
+    "echoed settings": Wrong(
+        {
+            THREADS: f"{THREADS} threads=spec.Readback(self.cores, spec.Source.ENGINE_API),",
+            COMPILED: COMPILED.removesuffix(")") + ", settings.cores)",
+            "inputs: Sequence[spec.TensorSpec] = ()": "inputs: Sequence[spec.TensorSpec] = ()\n    cores: int = 1",
+        },
+        said("threads_are_not_an_echo_of_the_request"),
+    ),
+    "oversize version": Wrong({VERSION: "version='1.' * 500"}, said("it_tells_its_version_and_what_it_can_do")),
+}
+
+
+def checked(folder: Path, source: str, name: str = "mine") -> PluginCheck:
+    """Check a plugin of this source; its environment sees what the tests see, so that nothing is to be installed."""
+    environment = Environment(folder / "venv")
+    environment.add_plugin(name, source, module="mine_plugin", distribution="mine-plugin")
+    agent = folder / "home" / "agent"
+    agent.mkdir(parents=True)
+    agent.joinpath("agent.toml").write_text(
+        "[environments.default]\nengines = ['onnxruntime']\n"
+        f"[environments.check]\npython = '{environment.python}'\nengines = ['{name}']\n"
+    )
+    return asyncio.run(examine(Home(folder / "home"), "mine", lambda _: None))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("wrong", WRONGS)
+def test_each_planted_wrong_is_found(wrong: str, tmp_path: Path) -> None:
+    source, planted = SOURCE, WRONGS[wrong]
+    for old, new in planted.edits.items():
+        assert source.count(old) == 1
+        source = source.replace(old, new)
+    found = checked(tmp_path, source)
+    assert any(one.part is planted.part and planted.found in one.found for one in found.broken), found
+    assert all(one.promise for one in found.broken)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_of_the_sound_example_nothing_is_reported(tmp_path: Path) -> None:
+    assert checked(tmp_path, SOURCE) == PluginCheck("mine", ("mine",), (), ())
+
+
+@pytest.mark.slow
+def test_a_name_that_is_taken_is_found(tmp_path: Path) -> None:
+    (broken,) = checked(tmp_path, SOURCE, "onnxruntime").broken
+    assert (broken.part, broken.promise) == (Part.DISCOVERY, PROMISES["name"])
+    assert "More than one distribution brings an engine named 'onnxruntime'" in broken.found
+
+
+@pytest.mark.slow
+def test_a_plugin_that_cannot_be_imported_or_ends_its_process_is_found(tmp_path: Path) -> None:
+    (broken,) = checked(tmp_path / "one", "raise RuntimeError('libmine.so.1 is missing')").broken
+    assert (broken.part, broken.promise) == (Part.DISCOVERY, PROMISES["alive"])
+    assert "libmine.so.1 is missing" in broken.found
+    dying = SOURCE.replace(INFER, "import os; os._exit(7)")
+    found = checked(tmp_path / "two", dying).broken
+    assert found[0].part is Part.CONTRACT
+    assert "its process ended with exit code 7 in “outputs have the names of the model”" in found[0].found
+
+
+def test_promises_are_sentences_of_the_spec() -> None:
+    written = " ".join((Path(spec.__file__).read_text() + Path(types.__file__).read_text()).split())
+    assert [one for one in PROMISES.values() if one not in written] == []
+
+
+def test_what_cannot_be_checked_is_said_in_a_sentence(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "home")
+    assert "there is no folder ./none" in bench.cli("plugin", "check", "./none", expect=2).stderr
+    assert "has no pyproject.toml" in bench.cli("plugin", "check", tmp_path, expect=2).stderr
+    told = bench.cli("plugin", "check", EXAMPLE, "--target", "nuc", expect=2).stderr
+    assert "not on target 'nuc': run `enginebench plugin check` there" in told
+
+
+@pytest.mark.parametrize("is_sound", [True, False])
+def test_what_was_found_is_told_with_the_sentences(
+    is_sound: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = () if is_sound else (BrokenPromise("mine", Part.CONTRACT, "it is not so that it works", "It works."),)
+    monkeypatch.setattr(plugin, "check_plugin", lambda *_: PluginCheck("./mine", ("mine",), broken, ()))
+    told = Bench(tmp_path / "home").cli("plugin", "check", EXAMPLE, expect=0 if is_sound else 1).stdout
+    if is_sound:
+        assert told == "mine: keeps what the spec asks for\n"
+    else:
+        assert told.startswith("mine: breaks 1 promise\n✗ contract: it is not so that it works\n  spec: “It works.”\n")
+
+
+@pytest.mark.slow
+def test_what_is_not_installed_or_is_interrupted_leaves_no_environment(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "home")
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "pyproject.toml").write_text("this is no TOML\n")
+    assert "cannot be installed" in bench.cli("plugin", "check", tmp_path / "bad", expect=2).stderr
+    assert not (bench.home / FOLDER).exists()
+    (bench.home / FOLDER / "left").mkdir(parents=True)
+    command = [sys.executable, "-m", "enginebench_controller", "plugin", "check", str(EXAMPLE)]
+    with subprocess.Popen(command, env=bench.variables, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert "installing" in process.stderr.readline()
+        venv = bench.home / FOLDER / "agent" / "environments" / plugin_check.ENVIRONMENT / "venv"
+        while not venv.exists():
+            assert process.poll() is None
+        assert not (bench.home / FOLDER / "left").exists()
+        os.kill(process.pid, signal.SIGTERM)
+        assert process.wait(60) == 130
+    assert not (bench.home / FOLDER).exists()
