@@ -14,7 +14,7 @@ with --fill.
 
 import argparse
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import cached_property
@@ -257,6 +257,18 @@ def at_random(known: Known, seed: int) -> int | None:
             break
         left_s -= needed_s
         seen[place] = [machine.round([place], CONFIRM_S, known.samples)[place] for _ in range(FRESH)]
+    return _cheapest(known, seen)
+
+
+def exhaustive(known: Known, seed: int) -> int | None:
+    """The best of all points after five processes of each, which takes five times as long as the search."""
+    machine = Drawing(known, np.random.default_rng(seed))
+    rounds = [machine.round(range(len(known.places)), known.confirm_s, known.samples) for _ in range(FRESH)]
+    return _cheapest(known, {place: [one[place] for one in rounds] for place in range(len(known.places))})
+
+
+def _cheapest(known: Known, seen: Mapping[int, Sequence[Reading]]) -> int | None:
+    """The one of the smallest cost that surely holds the limit."""
     able = [one for one, found in seen.items() if known.limit_us is None or _holds([r.excess[0] for r in found])]
     return min(able, key=lambda one: float(np.mean([r.cost for r in seen[one]])), default=None)
 
@@ -272,12 +284,14 @@ class Replay:
     model: str
     case: str
     right: float
+    close: float
     worse: float
     breaks: float
     nothing: float
     untold: float
     time: float
     random_right: float
+    exhaustive_right: float
 
 
 def replay(table: Table, wanted: Wanted, draws: int) -> Replay:
@@ -291,12 +305,14 @@ def replay(table: Table, wanted: Wanted, draws: int) -> Replay:
         table.model,
         wanted.name,
         right=_mean(_is_right(known, one) for one in named),
+        close=_mean(_is_right(known, one, log(1.1)) for one in named),
         worse=_mean(one is not None and able and _excess(known, one) > TOO_MUCH for one in named),
         breaks=_mean(one is not None and one not in known.able for one in named),
         nothing=_mean(outcome is Outcome.NOTHING and able for outcome, _, _ in found),
         untold=_mean(outcome is Outcome.CANNOT_TELL for outcome, _, _ in found),
         time=_mean(share for _, _, share in found),
         random_right=_mean(_is_right(known, one) for one in random),
+        exhaustive_right=_mean(_is_right(known, exhaustive(known, 2_000 + seed)) for seed in range(draws)),
     )
 
 
@@ -306,8 +322,8 @@ def _excess(known: Known, place: int) -> float:
     return float(cost[place] - min(cost[one] for one in known.able))
 
 
-def _is_right(known: Known, place: int | None) -> bool:
-    return place is not None and place in known.able and _excess(known, place) <= TOO_MUCH
+def _is_right(known: Known, place: int | None, too_much: float = TOO_MUCH) -> bool:
+    return place is not None and place in known.able and _excess(known, place) <= too_much
 
 
 def _mean(values: Iterator[Any]) -> float:
@@ -318,14 +334,16 @@ HEADINGS = (
     "wanted",
     "models",
     "within 3 %, limit held",
+    "within 10 %, limit held",
     "worse by over 3 %",
     "breaks the limit",
     "“nothing”, wrongly",
     "cannot tell",
     "of an exhaustive search’s time",
     "random, as long: within 3 %",
+    "exhaustive, five times as long: within 3 %",
 )
-_FIGURES = ("right", "worse", "breaks", "nothing", "untold", "time", "random_right")
+_FIGURES = ("right", "close", "worse", "breaks", "nothing", "untold", "time", "random_right", "exhaustive_right")
 
 
 def replay_table(found: Sequence[Replay]) -> str:

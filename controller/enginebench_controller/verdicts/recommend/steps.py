@@ -88,7 +88,7 @@ def stored_step(
     rounds = tuple({place: reading_of(order, one[number]) for place, one in figures.items()} for number in range(count))
     return StoredStep(
         benchmark.id,
-        StepTaken(step, rounds, refused, _seconds(benchmark, measured.values(), ended_at_unix_ns)),
+        StepTaken(step, rounds, refused, seconds_of(benchmark, measured.values(), ended_at_unix_ns)),
         figures,
         differences,
     )
@@ -296,13 +296,21 @@ def _peak_rss_bytes(process: Process) -> int | None:
     return max((phase.peak_rss_bytes for phase in process.phases if phase.peak_rss_bytes is not None), default=None)
 
 
-def _seconds(benchmark: Benchmark, measured: Iterable[Measurement], ended_at_unix_ns: int | None) -> float:
-    """From the beginning of a benchmark to its end."""
-    ends = [
-        process.started_at_unix_ns + sum(phase.duration_ns for phase in process.phases)
+LONGEST_GAP_NS = 60_000_000_000
+"""Between two processes of a step, while engines start; where it is longer, the search stood still."""
+
+
+def seconds_of(benchmark: Benchmark, measured: Iterable[Measurement], ended_at_unix_ns: int | None) -> float:
+    """From the beginning of a benchmark to its end, without the time in which nobody carried it out."""
+    spans = sorted(
+        (process.started_at_unix_ns, process.started_at_unix_ns + sum(phase.duration_ns for phase in process.phases))
         for one in measured
         for process in one.processes
         if process.started_at_unix_ns is not None
-    ]
-    ended = ended_at_unix_ns or max(ends, default=benchmark.created_at_unix_ns)
-    return max(0.0, (ended - benchmark.created_at_unix_ns) / 1e9)
+    )
+    ended = ended_at_unix_ns or max((end for _, end in spans), default=benchmark.created_at_unix_ns)
+    spent, reached = 0, benchmark.created_at_unix_ns
+    for start, end in [*spans, (ended, ended)]:
+        spent += min(max(0, start - reached), LONGEST_GAP_NS) + max(0, end - max(start, reached))
+        reached = max(reached, end)
+    return spent / 1e9
