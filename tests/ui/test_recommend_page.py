@@ -109,6 +109,12 @@ def test_a_search_that_is_not_there_is_told_and_the_newest_shown(answered):
     assert answered.sentence in texts(app.markdown)[0].replace("**", "")
 
 
+def has_numbers(home, step):
+    """Whether all that was measured of a step came to something."""
+    measured = home.store.measurements(step.id)
+    return bool(measured) and all(one.status.has_numbers for one in measured)
+
+
 def test_a_search_is_a_job_that_says_what_it_learns_and_cancelled_shows_the_best_so_far(home, model):
     home.store.save_snapshot(target(engine("fake", hidden=True, devices=("FAKE:0", "FAKE:1"))))
     query = {"engine": "fake", "among": "batch=1,8; cores=1; load=sync", "budget": "60s", "max_latency": "p95<50ms"}
@@ -130,7 +136,7 @@ def test_a_search_is_a_job_that_says_what_it_learns_and_cancelled_shows_the_best
     assert "This search is under way" in texts(opened().info)[0]
     assert links(opened_pages.opened(JOB, id=job.id))["The search"] == f"id={search.id}"
 
-    until(lambda: any(home.store.measurements(one.id) for one in home.store.steps_of(search.id)))
+    until(lambda: any(has_numbers(home, one) for one in home.store.steps_of(search.id)))
     cancel(now())
     until(lambda: now().state.has_ended)
     assert now().state is JobState.CANCELLED

@@ -287,7 +287,10 @@ def so_far(home: Home, search: Search) -> Answer | None:
             return None
         target, several = home.store.benchmark_snapshots(begun[0].id)[0], bool(order.targets)
         ground = _ground(home, one, target, binder, models, is_one_of_several=several)
-        targets.append((ground, _stored(ground, search)))
+        done = _stored(ground, search)
+        if not any(step.taken.rounds or step.taken.refused for step in done):
+            return None
+        targets.append((ground, done))
     if not order.targets:
         ((ground, done),) = targets
         return _told(ground, done, _best_so_far(ground, done))

@@ -11,7 +11,15 @@ import numpy as np
 from enginebench_controller.plan.plan import StepPurpose, parse_duration_ns
 from enginebench_controller.plan.points import Point, at_rate, identity, identity_of
 from enginebench_controller.plan.recommend import Goal, RecommendOrder
-from enginebench_controller.records import Benchmark, BlockSamples, Measurement, ModelVersion, OutputCheck, Process
+from enginebench_controller.records import (
+    Benchmark,
+    BlockSamples,
+    Measurement,
+    ModelVersion,
+    OutputCheck,
+    Process,
+    Status,
+)
 from enginebench_controller.store.store import Store
 from enginebench_controller.verdicts.doubts import least_share
 from enginebench_controller.verdicts.output_check import check_outputs, checks_against
@@ -66,7 +74,8 @@ def stored_step(
     Where nobody says when it ended, that is the end of its last process.
     """
     place_of = {identity(one.case): place for place, one in enumerate(points)}
-    found_ones = store.measurements(benchmark.id)
+    # What somebody cancelled says nothing of the point: it may run once more.
+    found_ones = [one for one in store.measurements(benchmark.id) if one.status is not Status.CANCELLED]
     # At a rate a step has one candidate, whose case is another than that of its point.
     at_a_rate = step.rate_per_s is not None
     measured = dict(zip(step.candidates, found_ones, strict=False)) if at_a_rate else _by_place(place_of, found_ones)
