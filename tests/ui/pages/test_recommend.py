@@ -10,6 +10,7 @@ from enginebench_controller.cli import make_app
 from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.plan.recommend import Goal
 from enginebench_ui.pages.recommend.shapes import (
+    GOALS,
     Wish,
     alternative,
     arguments,
@@ -156,3 +157,11 @@ def test_latencies_that_span_much_stand_on_a_logarithmic_axis(asked, found):
 def test_where_nothing_was_measured_there_is_nothing_to_draw(asked, found):
     silent = replace(found, tried=tuple(replace(one, median_ns=None) for one in found.tried))
     assert front_figure(silent, asked.latency_limit, EngineLooks()) is None
+
+
+def test_a_rate_is_a_goal_that_needs_a_limit():
+    wish = Wish(("net",), goal=Goal.RATE)
+    assert "--max-latency" in refusals(wish)["max_latency"]
+    assert not refusals(replace(wish, max_latency="p99<50ms"))
+    assert "--maximize=rate" in arguments(replace(wish, max_latency="p99<50ms"))
+    assert set(GOALS) == set(Goal)

@@ -29,6 +29,7 @@ GOALS: Mapping[Goal, str] = {
     Goal.THROUGHPUT: "Most items a second",
     Goal.LATENCY: "Least latency",
     Goal.MEMORY: "Least memory",
+    Goal.RATE: "Most requests a second",
 }
 """How each goal is called."""
 
@@ -59,6 +60,11 @@ def refusals(wish: Wish) -> dict[str, str]:
                 make_order({"models": ("any",), name: text.strip()})
             except InputError as error:
                 found[name] = str(error)
+    if wish.goal is Goal.RATE and not wish.max_latency.strip():
+        try:
+            make_order({"models": ("any",), "goal": wish.goal})
+        except InputError as error:
+            found["max_latency"] = str(error)
     try:
         parse_axes((), _axes(wish.among))
     except InputError as error:
@@ -68,7 +74,8 @@ def refusals(wish: Wish) -> dict[str, str]:
 
 def arguments(wish: Wish) -> tuple[str, ...]:
     """Return the words behind `enginebench` that ask for what the form holds."""
-    goal = () if wish.goal is Goal.THROUGHPUT else (f"--minimize={wish.goal}",)
+    word = "maximize" if wish.goal is Goal.RATE else "minimize"
+    goal = () if wish.goal is Goal.THROUGHPUT else (f"--{word}={wish.goal}",)
     return ("recommend", *_options(wish), *goal, *positional(wish.models))
 
 
