@@ -19,8 +19,8 @@ from enginebench_proto.v1.measurement_pb2 import Evidence
 MS = 1_000_000
 SECOND = 1000 * MS
 CORES = 2
-BEGIN_NS = clock() + 1000 * SECOND
-"""Later than anything here is made, on the clock of the samples."""
+BEGIN_NS = clock() + 1_000_000 * SECOND
+"""Later than anything here is made, however long the tests before take: on the clock of the samples."""
 
 
 def block(begin_ms: float, *latencies_ms: float, between_ms: float = 0, **series: "array[int]") -> TimedBlock:
