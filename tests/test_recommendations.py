@@ -10,9 +10,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks import recommendations
+from benchmarks.recommend_replay import CASES, Drawing, Known, Wanted, at_random, replay, replay_table, searched
 from benchmarks.recommend_tables import FOLDER, MODELS, Table, TableGroup, TablePoint, TableProcess, _add, read, tables
-from benchmarks.recommendations import CASES, Known, Wanted, at_random, replay, replay_table, searched
 
 from enginebench_controller.plan.recommend import Goal
 from enginebench_controller.verdicts.recommend.candidates import Step, StepPurpose
@@ -80,7 +79,7 @@ def test_a_replayed_round_has_one_mood_of_the_machine_and_counts_on_the_clock():
     calm = table(1000.0, 1500.0)
     slow = replace(calm.groups[1], processes=tuple(process(place, 2 * us) for place, us in ((0, 1000.0), (1, 1500.0))))
     known = Known(replace(calm, groups=(calm.groups[0], slow)), THROUGHPUT)
-    machine = recommendations.Drawing(known, np.random.default_rng(2))
+    machine = Drawing(known, np.random.default_rng(2))
     taken = machine.take(Step(StepPurpose.LOOK, (0, 1), 20, 0.5))
     seen = {tuple(round(float(np.exp(one[place].cost)) * 1e6) for place in (0, 1)) for one in taken.rounds}
     assert seen == {(1000, 750), (2000, 1500)}  # never one in a slow mood and the other in none

@@ -13,10 +13,10 @@ from typing import Any, ClassVar, TypeVar
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.answers import answers_document
 from enginebench_controller.files.benchmarks import benchmark_document
-from enginebench_controller.files.comparisons import benchmarks_document, comparison_document
 from enginebench_controller.files.csv_tables import measurement_rows
 from enginebench_controller.files.exports.log_to import live_log
-from enginebench_controller.files.gates import gate_document
+from enginebench_controller.files.verdicts.comparisons import benchmarks_document, comparison_document
+from enginebench_controller.files.verdicts.gates import gate_document
 from enginebench_controller.home import Home
 from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.plan.expand import Case, Expansion

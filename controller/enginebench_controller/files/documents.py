@@ -42,29 +42,39 @@ _LADDERS = ("ladder throughput", "ladder latency", "ladder show")
 _TABLE = (
     # 2: percentiles are a list with intervals, inputs are an `input_set`, and an export holds samples by the block.
     DocumentKind("benchmark", 2, "files.answers:BenchmarkDocument", ("run", "rerun", "demo", "show")),
-    DocumentKind("gated_benchmark", 2, "files.gates:GatedBenchmarkDocument", ("show",)),
+    DocumentKind("gated_benchmark", 2, "files.verdicts.gates:GatedBenchmarkDocument", ("show",)),
     DocumentKind("benchmarks", 2, "files.benchmarks:BenchmarksDocument", ("list",)),
     DocumentKind(
         *("export", 2, "files.exports.benchmarks:ExportDocument", ()),
         kind="enginebench-export",
         export="enginebench export ID --output FILE",
     ),
-    DocumentKind("comparison", 2, "files.comparisons:ComparisonDocument", ("compare",)),
+    DocumentKind("comparison", 2, "files.verdicts.comparisons:ComparisonDocument", ("compare",)),
     DocumentKind(
-        *("profile_comparison", 1, "files.comparisons:ProfileComparisonDocument", ("compare",)),
+        *("profile_comparison", 1, "files.verdicts.comparisons:ProfileComparisonDocument", ("compare",)),
         kind="enginebench-profile-comparison",
     ),
-    DocumentKind("gate", 1, "files.gates:GateDocument", ("gate", "run", "rerun"), kind="enginebench-gate"),
+    DocumentKind("gate", 1, "files.verdicts.gates:GateDocument", ("gate", "run", "rerun"), kind="enginebench-gate"),
     DocumentKind(
-        *("recommendation", 1, "files.recommendations:RecommendationDocument", ("recommend", "show", "resume")),
+        *(
+            "recommendation",
+            1,
+            "files.verdicts.recommendations:RecommendationDocument",
+            ("recommend", "show", "resume"),
+        ),
         kind="enginebench-recommendation",
     ),
     DocumentKind(
-        *("recommendations", 1, "files.recommendations:RecommendationsDocument", ("recommend", "show", "resume")),
+        *(
+            "recommendations",
+            1,
+            "files.verdicts.recommendations:RecommendationsDocument",
+            ("recommend", "show", "resume"),
+        ),
         kind="enginebench-recommendations",
     ),
-    DocumentKind("bisect", 1, "files.bisects:BisectDocument", ("bisect", "show"), kind="enginebench-bisect"),
-    DocumentKind("trend", 1, "files.gates:TrendDocument", ("trend",), kind="enginebench-trend"),
+    DocumentKind("bisect", 1, "files.verdicts.bisects:BisectDocument", ("bisect", "show"), kind="enginebench-bisect"),
+    DocumentKind("trend", 1, "files.verdicts.gates:TrendDocument", ("trend",), kind="enginebench-trend"),
     DocumentKind("ladder", 1, "files.ladders:LadderDocument", _LADDERS),
     # 2: layers say what they were matched to, and a profile has nodes, work, coverage and figures.
     DocumentKind(

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from enginebench_controller.files.junit import junit
 from enginebench_controller.files.palette import EngineLooks
 from enginebench_controller.files.report_forms import cell, checks_markdown, folded, render, table
+from enginebench_controller.files.verdicts.junit import junit
 from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.records import Measurement
 from enginebench_controller.verdicts.answers import Answer

@@ -3,59 +3,44 @@
 import asyncio
 import time
 from collections.abc import Coroutine, Iterable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from enginebench_controller.errors import EnginebenchError, InputError
-from enginebench_controller.graph.ceiling import ceiling, fewest_flops
-from enginebench_controller.graph.flops.counting import node_costs
-from enginebench_controller.graph.reading import read_source_graph
+from enginebench_controller.errors import EnginebenchError
 from enginebench_controller.home import Home
 from enginebench_controller.models.bounded import in_thread
-from enginebench_controller.models.inputs.binding import given_shapes
 from enginebench_controller.plan.binding import Binder
 from enginebench_controller.plan.expand import Expansion
 from enginebench_controller.plan.plan import SearchStep, StepPurpose
 from enginebench_controller.plan.points import (
-    Point,
-    Space,
-    compared,
     identity,
     rate_plan,
     samples_of_limit,
-    space,
     step_plan,
-    together,
 )
-from enginebench_controller.plan.recommend import Goal, RecommendOrder, common_plan, make_order
-from enginebench_controller.records import Benchmark, Search, SearchKind, TargetSnapshot
-from enginebench_controller.records.model import families
+from enginebench_controller.plan.recommend import RecommendOrder, common_plan, make_order
+from enginebench_controller.records import Benchmark, Search, SearchKind
 from enginebench_controller.runs.benchmarking import BenchmarkOrder, run_in_session
 from enginebench_controller.runs.execution import SoFar
 from enginebench_controller.runs.remote_run import Reporter
 from enginebench_controller.runs.resuming import ResumeOrder
+from enginebench_controller.runs.search_ground import SearchGround, about, models_taking_part, search_ground
 from enginebench_controller.runs.searching import held, new_search, take_up_step
-from enginebench_controller.stats.response import Axes
 from enginebench_controller.targets.session import TargetSession, open_session
 from enginebench_controller.verdicts.recommend.answer import (
     Recommendation,
     Recommendations,
     answer_document,
-    limit_words,
     recommendation,
     recommendations,
 )
-from enginebench_controller.verdicts.recommend.candidates import RateTerms, SearchTerms, Step, StepTaken
-from enginebench_controller.verdicts.recommend.for_all import OWN_SHARE, ForAll, OnTarget, next_for_all
-from enginebench_controller.verdicts.recommend.search import SearchAnswer, answer, least_budget_s, next_step
+from enginebench_controller.verdicts.recommend.candidates import Step, StepTaken
+from enginebench_controller.verdicts.recommend.for_all import ForAll, OnTarget, next_for_all
+from enginebench_controller.verdicts.recommend.search import SearchAnswer, answer, next_step
 from enginebench_controller.verdicts.recommend.steps import StoredStep, step_of, stored_step
-from enginebench_proto.agreed.words import PROCESSOR
 
 R = TypeVar("R")
 
-LOOK_S, CONFIRM_S, LONGEST_CONFIRM_S = 0.5, 1.0, 10.0
-"""What is timed in a process; more where a limited percentile needs more inferences."""
 GRACE_S = 20.0
 """A step that has begun may go on for so long after the budget: engines start slowly."""
 
@@ -74,30 +59,6 @@ class RecommendWatcher(Reporter, Protocol):
 
     def broken_off(self, so_far: Recommendation) -> None:
         """What could be said when it was cancelled."""
-
-
-@dataclass(frozen=True)
-class _Ground:
-    """What a search stands on: what was asked, on which target, and among which points."""
-
-    home: Home
-    order: RecommendOrder
-    target: TargetSnapshot
-    space: Space
-    terms: SearchTerms
-    is_one_of_several: bool = False
-
-    @property
-    def own_terms(self) -> SearchTerms:
-        """The terms of the target's own search: with several targets, what all have in common needs time as well."""
-        if not self.is_one_of_several:
-            return self.terms
-        return replace(self.terms, budget_s=OWN_SHARE * self.terms.budget_s)
-
-    @property
-    def axes(self) -> list[Axes]:
-        """The points' places on all axes."""
-        return [one.axes for one in self.space.points]
 
 
 class _Until:
@@ -144,17 +105,17 @@ async def _carry_out(
     orders = order.of_each_target()
     binder = Binder(home, common_plan(orders[0]), _digests(home.store.steps_of(search.id)))
     await in_thread(binder.resolve, list(dict.fromkeys(order.models)))
-    models = await in_thread(_models, home, order, binder)
+    models = await in_thread(models_taking_part, home, order, binder)
     trusted = tuple(binder.digests.values()) if order.trusted else ()
     targets = [target for one in orders for target in common_plan(one).targets]
     async with open_session(home, targets, trusted_models=trusted) as session:
         searched = []
         for one, snapshot in zip(orders, session.snapshots, strict=True):
-            surveyed = partial(_ground, is_one_of_several=len(orders) > 1)
+            surveyed = partial(search_ground, is_one_of_several=len(orders) > 1)
             ground = await in_thread(surveyed, home, one, snapshot, binder, models)
             of_one = TargetSession({snapshot.target: session.clients[snapshot.target]}, (snapshot,))
             searched.append(_OneTarget(ground, search, of_one, binder, watcher))
-            for sentence in _about(ground):
+            for sentence in about(ground):
                 watcher.said(sentence)
         if is_new:
             await asyncio.to_thread(home.store.add_search, search)
@@ -195,7 +156,7 @@ def _first(error: BaseException) -> BaseException:
 
 def _all_told(
     order: RecommendOrder,
-    targets: Sequence[tuple[_Ground, Sequence[StoredStep]]],
+    targets: Sequence[tuple[SearchGround, Sequence[StoredStep]]],
     told: ForAll,
     *,
     broken_off: bool = False,
@@ -213,7 +174,7 @@ class _OneTarget:
 
     def __init__(
         self,
-        ground: _Ground,
+        ground: SearchGround,
         search: Search,
         session: TargetSession,
         binder: Binder,
@@ -253,12 +214,12 @@ def _own_steps(done: Sequence[StoredStep]) -> list[StepTaken]:
     return [one.taken for one in done if one.taken.step.purpose is not StepPurpose.FOR_ALL]
 
 
-def _on_target(ground: _Ground, done: Sequence[StoredStep]) -> OnTarget:
+def _on_target(ground: SearchGround, done: Sequence[StoredStep]) -> OnTarget:
     keys = [identity(one.case) for one in ground.space.points]
     return OnTarget(ground.axes, keys, ground.terms, [one.taken for one in done])
 
 
-def _stored(ground: _Ground, search: Search) -> list[StoredStep]:
+def _stored(ground: SearchGround, search: Search) -> list[StoredStep]:
     """The steps that were carried out already on a target, each until the next began."""
     targets = list(common_plan(ground.order).targets)
     mine = [one for one in ground.home.store.steps_of(search.id) if list(one.plan["targets"]) == targets]
@@ -279,14 +240,14 @@ def so_far(home: Home, search: Search) -> Answer | None:
     steps = home.store.steps_of(search.id)
     binder = Binder(home, common_plan(order.of_each_target()[0]), _digests(steps))
     binder.resolve(list(dict.fromkeys(order.models)))
-    models = _models(home, order, binder)
+    models = models_taking_part(home, order, binder)
     targets = []
     for one in order.of_each_target():
         begun = [step for step in steps if tuple(step.plan["targets"]) == common_plan(one).targets]
         if not begun:
             return None
         target, several = home.store.benchmark_snapshots(begun[0].id)[0], bool(order.targets)
-        ground = _ground(home, one, target, binder, models, is_one_of_several=several)
+        ground = search_ground(home, one, target, binder, models, is_one_of_several=several)
         done = _stored(ground, search)
         if not any(step.taken.rounds or step.taken.refused for step in done):
             return None
@@ -305,16 +266,16 @@ def _digests(steps: Sequence[Benchmark]) -> dict[str, str]:
     return {name: digest for one in steps for name, digest in one.plan["digests"].items()}
 
 
-def _best_so_far(ground: _Ground, done: Sequence[StoredStep]) -> SearchAnswer:
+def _best_so_far(ground: SearchGround, done: Sequence[StoredStep]) -> SearchAnswer:
     return answer(ground.axes, ground.terms, [one.taken for one in done], broken_off=True)
 
 
-def _told(ground: _Ground, done: Sequence[StoredStep], told: SearchAnswer) -> Recommendation:
+def _told(ground: SearchGround, done: Sequence[StoredStep], told: SearchAnswer) -> Recommendation:
     return recommendation(ground.order, ground.target, ground.space, done, told)
 
 
 async def _take(
-    ground: _Ground,
+    ground: SearchGround,
     search: Search,
     step: Step,
     done: Sequence[StoredStep],
@@ -352,107 +313,5 @@ def _title(step: Step) -> str:
     }[step.purpose]
 
 
-def _left_s(ground: _Ground, done: Sequence[StoredStep]) -> float:
+def _left_s(ground: SearchGround, done: Sequence[StoredStep]) -> float:
     return max(0.0, ground.terms.budget_s - sum(one.taken.seconds for one in done))
-
-
-def _models(home: Home, order: RecommendOrder, binder: Binder) -> tuple[str, ...]:
-    """The models that take part: those named, and with `versions` all of their families that are no mere copies."""
-    names = tuple(dict.fromkeys(order.models))
-    if not order.versions:
-        return names
-    here = {one.digest: one for one in (*home.library.versions(), *binder.versions)}
-    family = families([*home.store.models(), *here.values()])
-    mine = {family[one.digest] for one in binder.versions}
-    taken = {one.digest for one in binder.versions}
-    others = [
-        one.digest
-        for one in here.values()
-        if family[one.digest] in mine and one.digest not in taken and one.original_digest == one.digest
-    ]
-    binder.resolve(others)
-    return (*names, *others)
-
-
-def _ground(
-    home: Home,
-    order: RecommendOrder,
-    target: TargetSnapshot,
-    binder: Binder,
-    models: Sequence[str],
-    *,
-    is_one_of_several: bool = False,
-) -> _Ground:
-    """Raises `InputError` for an empty space, a limit that nothing can hold, and a budget that tells nothing."""
-    points = space(order, target, binder, models, (*home.store.models(), *home.library.versions()))
-    _check_limit(home, order, target, points)
-    limit = order.latency_limit
-    needed_s = 0.0 if limit is None else 1.2 * samples_of_limit(limit) * limit.limit_ns / 1e9
-    terms = SearchTerms(
-        budget_s=order.budget_s,
-        limits=len(tuple(limit_words(order))),
-        together=together(points.points, target.host.memory_bytes),
-        look_s=LOOK_S,
-        confirm_s=min(LONGEST_CONFIRM_S, max(CONFIRM_S, needed_s)),
-        first=tuple(place for place, one in enumerate(points.points) if one.is_default),
-        work=tuple(_work(one) for one in points.points),
-        compared=compared(points.points),
-        rate=None if order.goal is not Goal.RATE else RateTerms(samples=samples_of_limit(limit)),
-    )
-    least_s = least_budget_s(len(points.points), terms) / (OWN_SHARE if is_one_of_several else 1)
-    if terms.budget_s < least_s:
-        raise InputError(
-            f"--budget {order.budget} is too short to tell anything of {len(points.points)} points: starting engines "
-            f"and measuring the best again takes about {least_s:.0f} s; give {_rounded(least_s)} or more"
-        )
-    return _Ground(home, order, target, points, terms, is_one_of_several)
-
-
-def _work(point: Point) -> float:
-    """How long a process of a point takes, in relation: half a start where it is one item on one core."""
-    asked = point.case.configuration
-    return 1 + asked.batch / asked.cores / 2
-
-
-def _rounded(seconds: float) -> str:
-    return f"{-(-seconds // 10) * 10:.0f}s" if seconds < 120 else f"{-(-seconds // 60):.0f}m"
-
-
-def _check_limit(home: Home, order: RecommendOrder, target: TargetSnapshot, points: Space) -> None:
-    """Raise `InputError` for a latency that no point's work allows, by the target's processor and all its cores."""
-    limit = order.latency_limit
-    if limit is None or any(list(one.case.resources) != [PROCESSOR] for one in points.points):
-        return
-    largest_first = sorted(points.points, key=lambda one: -one.case.configuration.batch)
-    smallest = {one.case.model.original_digest: one for one in largest_first}
-    cores = max(one.case.configuration.cores for one in points.points)
-    least_ns = min(_least_ns(home, target, one, cores) for one in smallest.values())
-    if least_ns > limit.limit_ns:
-        raise InputError(
-            f"--max-latency {order.max_latency} cannot be held: the work of {', '.join(order.models)} takes at least "
-            f"{least_ns / 1e6:.3g} ms on this processor, whatever the engine"
-        )
-
-
-def _least_ns(home: Home, target: TargetSnapshot, point: Point, cores: int) -> float:
-    """The nanoseconds below which an inference cannot be; 0 where nobody can tell."""
-    asked, path = point.case.configuration, home.library.main_path(point.case.model)
-    if path.suffix != ".onnx":
-        return 0.0
-    try:
-        graph = read_source_graph(path, given_shapes(asked.inputs), asked.batch)
-        found = ceiling(fewest_flops(graph, node_costs(graph)), "int8", cores, target.host.isa, None)
-    except EnginebenchError:  # a model that cannot be looked into has no bound
-        return 0.0
-    return 0.0 if found is None else 1e9 * found.flops / found.flops_per_s
-
-
-def _about(ground: _Ground) -> list[str]:
-    """What is to be known before anything is measured."""
-    count, engines = len(ground.space.points), {one.case.engine.name for one in ground.space.points}
-    told = [f"{count} points on {', '.join(sorted(engines))} of target {ground.target.target}"]
-    impossible = sum(ground.space.impossible.values())
-    told += [f"note: {impossible} more cannot be: {next(iter(ground.space.impossible))}"] if impossible else []
-    if ground.space.thinned:
-        told.append(f"note: {ground.space.thinned} more are left out: --among and --fix choose")
-    return told

@@ -8,8 +8,8 @@ import pytest
 
 import invented
 from controller.verdicts.chains import chain, conv_nodes, layer, reorder
-from enginebench_controller.files.junit import junit
 from enginebench_controller.files.reports import benchmark_html, benchmark_markdown, profile_html, profile_markdown
+from enginebench_controller.files.verdicts.junit import junit
 from enginebench_controller.stats.comparison import Comparison, ComparisonMethod, Verdict
 from enginebench_controller.verdicts.answers import Answer, AnswerOutcome, RankMetric
 from enginebench_controller.verdicts.conditions import (

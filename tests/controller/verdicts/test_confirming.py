@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from enginebench_controller.files.gates import alerts_document
+from enginebench_controller.files.verdicts.gates import alerts_document
 from enginebench_controller.home import Home
 from enginebench_controller.records import Arrivals, Configuration, Load
 from enginebench_controller.runs.gate import confirm

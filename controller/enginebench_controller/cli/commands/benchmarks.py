@@ -29,8 +29,8 @@ from enginebench_controller.files.exports.formats import ExportFormat
 from enginebench_controller.files.exports.log_to import destinations, results_of, send
 from enginebench_controller.files.exports.measurements import export_measurements
 from enginebench_controller.files.exports.profiles import export_profiles
-from enginebench_controller.files.gates import gate_document
 from enginebench_controller.files.new_file import kept
+from enginebench_controller.files.verdicts.gates import gate_document
 from enginebench_controller.home import Home, default_home
 from enginebench_controller.records import Benchmark, Measurement, Search, SearchKind
 from enginebench_controller.store.benchmarks import BenchmarkEntry

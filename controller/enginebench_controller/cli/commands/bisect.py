@@ -16,8 +16,8 @@ from enginebench_controller.cli.options import Json, TrustModels
 from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import GateProgress, remind
 from enginebench_controller.errors import ExitCode, InputError
-from enginebench_controller.files.bisects import bisect_document, bisect_markdown
 from enginebench_controller.files.new_file import new_file
+from enginebench_controller.files.verdicts.bisects import bisect_document, bisect_markdown
 from enginebench_controller.home import Home, default_home
 from enginebench_controller.jobs.record import MadeKind
 from enginebench_controller.jobs.reporting import ProgressWriter

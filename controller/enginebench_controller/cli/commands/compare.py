@@ -19,8 +19,6 @@ from enginebench_controller.cli.console import (
 )
 from enginebench_controller.cli.options import Json, Notes
 from enginebench_controller.errors import ExitCode, InputError
-from enginebench_controller.files.comparisons import benchmarks_document, comparison_document
-from enginebench_controller.files.junit import junit
 from enginebench_controller.files.new_file import new_file
 from enginebench_controller.files.reports import (
     Contents,
@@ -29,6 +27,8 @@ from enginebench_controller.files.reports import (
     profile_html,
     profile_markdown,
 )
+from enginebench_controller.files.verdicts.comparisons import benchmarks_document, comparison_document
+from enginebench_controller.files.verdicts.junit import junit
 from enginebench_controller.home import Home, default_home
 from enginebench_controller.plan.configurations import describe_load
 from enginebench_controller.plan.plan import parse_percent

@@ -13,9 +13,9 @@ from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import remind, watching
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.exports.log_to import live_log
-from enginebench_controller.files.gates import gate_document, gate_markdown
-from enginebench_controller.files.junit import gate_junit
 from enginebench_controller.files.new_file import new_file
+from enginebench_controller.files.verdicts.gates import gate_document, gate_markdown
+from enginebench_controller.files.verdicts.junit import gate_junit
 from enginebench_controller.home import Home, default_home
 from enginebench_controller.plan.gate import GateOrder
 from enginebench_controller.plan.options import split

@@ -17,7 +17,7 @@ from enginebench_controller.cli.progress import remind
 from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.files.ladders import check_chart_path
 from enginebench_controller.files.new_file import new_file
-from enginebench_controller.files.recommendations import (
+from enginebench_controller.files.verdicts.recommendations import (
     FATES,
     difference_words,
     in_order,

@@ -12,7 +12,7 @@ from enginebench_controller.cli.options import Json
 from enginebench_controller.cli.progress import watching
 from enginebench_controller.cli.tables import instant
 from enginebench_controller.errors import InputError
-from enginebench_controller.files.gates import alerts_document
+from enginebench_controller.files.verdicts.gates import alerts_document
 from enginebench_controller.home import Home, default_home
 from enginebench_controller.plan.gate import checked_terms
 from enginebench_controller.runs.gate import confirm

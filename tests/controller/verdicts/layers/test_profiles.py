@@ -9,7 +9,7 @@ import pytest
 
 from controller.verdicts.chains import ENGINE, OTHER_ENGINE, chain, conv_nodes, layer, reorder, times
 from enginebench_controller.errors import InputError
-from enginebench_controller.files.comparisons import comparison_document
+from enginebench_controller.files.verdicts.comparisons import comparison_document
 from enginebench_controller.records import IMPOSED_SPARSITY, Effective, HostFacts, LayerState, Readback, ReadbackSource
 from enginebench_controller.verdicts.layers import rows
 from enginebench_controller.verdicts.layers.profiles import compare_profiles

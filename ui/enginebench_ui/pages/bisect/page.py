@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import streamlit as st
 
-from enginebench_controller.files.bisects import bisect_document, bisect_markdown
 from enginebench_controller.files.palette import OWN_ENGINES
+from enginebench_controller.files.verdicts.bisects import bisect_document, bisect_markdown
 from enginebench_controller.home import default_home
 from enginebench_controller.plan.bisect import METRICS, BisectOrder
 from enginebench_controller.plan.plan import GateMetric

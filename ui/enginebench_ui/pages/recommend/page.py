@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import streamlit as st
 
-from enginebench_controller.files.recommendations import (
+from enginebench_controller.files.verdicts.recommendations import (
     recommendation_answer,
     recommendation_html,
     recommendation_markdown,

@@ -6,8 +6,8 @@ import pytest
 
 import invented
 from controller.verdicts.pairs import arms
-from enginebench_controller.files.gates import gate_document, gate_markdown
-from enginebench_controller.files.junit import gate_junit
+from enginebench_controller.files.verdicts.gates import gate_document, gate_markdown
+from enginebench_controller.files.verdicts.junit import gate_junit
 from enginebench_controller.plan.plan import GateMetric, GateTerms
 from enginebench_controller.verdicts.gate.results import GateExplanation, GateResult, LayerShare, judge
 from enginebench_controller.verdicts.gate.rule import GateOutcome

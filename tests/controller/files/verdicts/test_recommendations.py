@@ -8,7 +8,7 @@ import pytest
 
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.palette import EngineLooks
-from enginebench_controller.files.recommendations import (
+from enginebench_controller.files.verdicts.recommendations import (
     in_order,
     recommendation_html,
     recommendation_markdown,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from enginebench_controller.files.bisects import bisect_document, bisect_markdown
+from enginebench_controller.files.verdicts.bisects import bisect_document, bisect_markdown
 from enginebench_controller.plan.bisect import BisectKind
 from enginebench_controller.verdicts.bisect.decision import BisectFinding
 from enginebench_controller.verdicts.bisect.words import headline, way_words

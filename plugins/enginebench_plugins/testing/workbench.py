@@ -1,0 +1,143 @@
+"""What the statements about an engine are made of: models, settings, requests, and what they compare."""
+
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+import pluggy
+import pytest
+
+from enginebench_plugins import spec
+from enginebench_plugins.testing import contract_models
+from enginebench_plugins.testing.contract_models import Arrays, ContractModel
+from enginebench_plugins.testing.in_flight import copied
+
+Statement = TypeVar("Statement", bound=Callable[..., None])
+
+SEVERAL = (1, 4)
+"""The batches that an engine is held against which runs any."""
+
+
+def promise(sentence: str) -> Callable[[Statement], Statement]:
+    """Say which sentence of the spec a statement holds an engine to; `plugin check` prints it where it is broken."""
+
+    def mark(statement: Statement) -> Statement:
+        statement.promise = sentence  # type: ignore[attr-defined]
+        return statement
+
+    return mark
+
+
+def load_engine(plugin: Any) -> spec.Engine:
+    """The engine of a plugin module (or of its dotted name), through pluggy as a worker gets it."""
+    module = pkgutil.resolve_name(plugin) if isinstance(plugin, str) else plugin
+    manager = pluggy.PluginManager("enginebench")
+    manager.add_hookspecs(spec)
+    manager.register(module)
+    manager.check_pending()
+    engine: spec.Engine = manager.hook.enginebench_engine()
+    return engine
+
+
+def compiled(engine: spec.Engine, source: spec.ModelSource, **settings: Any) -> spec.CompiledModel:
+    """A model compiled as a worker does it, under `Settings` of which these differ from the defaults."""
+    return engine.compile(engine.convert(engine.read(source), source), source, spec.Settings(**settings))
+
+
+def batches(engine: spec.Engine) -> tuple[int, ...]:
+    """Those that it is held against: a single item, and several where it runs any."""
+    return engine.info().batches or SEVERAL
+
+
+class Workbench:
+    """An engine on the bench; the attributes have defaults that most engines meet, but for `plugin`."""
+
+    plugin: Any = None
+    """The plugin's module, or its dotted name."""
+    device = "CPU"
+    rtol = 1e-3
+    atol = 1e-4
+    options: ClassVar[Mapping[str, spec.OptionValue]] = {}
+    """Options every compile gets."""
+    layer_sum_bounds = (0.02, 10.0)
+    """Σ layers ÷ latency of a profiled inference; a wrong unit is off by a thousand."""
+
+    @pytest.fixture
+    def engine(self) -> spec.Engine:
+        """As a worker gets it, for each statement anew."""
+        return load_engine(self.plugin)
+
+    # What the statements below are made of; an engine that reads no ONNX replaces the models.
+
+    def classifier(self, folder: Path) -> ContractModel:
+        """A model with one float32 input and an open batch."""
+        return contract_models.classifier(folder)
+
+    def fixed_classifier(self, folder: Path, batch: int) -> ContractModel:
+        """The same model with its batch fixed."""
+        return contract_models.classifier(folder, batch)
+
+    def embedding(self, folder: Path) -> ContractModel:
+        """A model with an int64 and a float32 input, two outputs and an open batch."""
+        return contract_models.embedding(folder)
+
+    def models(self, engine: spec.Engine, folder: Path) -> tuple[ContractModel, ...]:
+        """All whose inputs this engine takes."""
+        embeddings = (self.embedding(folder),) if engine.info().integer_inputs else ()
+        return (self.classifier(folder), *embeddings)
+
+    def settings(self, **changes: Any) -> spec.Settings:
+        """The defaults with the device and the options of this class, and with these changes."""
+        return replace(spec.Settings(device=self.device, options=dict(self.options)), **changes)
+
+    @contextmanager
+    def compiled(
+        self, engine: spec.Engine, source: spec.ModelSource, settings: spec.Settings
+    ) -> Iterator[spec.CompiledModel]:
+        """A compiled model that is closed at the end."""
+        model = engine.compile(engine.convert(engine.read(source), source), source, settings)
+        try:
+            yield model
+        finally:
+            model.close()
+
+    @contextmanager
+    def requests(
+        self, engine: spec.Engine, model: ContractModel, batch: int, count: int = 1, **changes: Any
+    ) -> Iterator[list[spec.InferRequest]]:
+        """So many requests of a compiled model; all are closed at the end."""
+        load = spec.Load.SYNC if count == 1 else spec.Load.ASYNC
+        settings = self.settings(batch=batch, requests=count, load=load, **changes)
+        with self.compiled(engine, model.source(batch), settings) as compiled:
+            requests = [compiled.create_request() for _ in range(count)]
+            try:
+                yield requests
+            finally:
+                for request in requests:
+                    request.close()
+
+    def infer(self, engine: spec.Engine, model: ContractModel, batch: int, *inputs: Arrays) -> list[Arrays]:
+        """The outputs for each of the inputs, by one request, copied before the request is used again."""
+        with self.requests(engine, model, batch) as (request,):
+            return [copied(request.infer(each)) for each in inputs]
+
+    def assert_same(self, outputs: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
+        """Names, shapes and, within the tolerance, values."""
+        assert set(outputs) == set(expected)
+        for name, array in expected.items():
+            assert outputs[name].shape == array.shape, f"{name} has another shape"
+            np.testing.assert_allclose(outputs[name], array, rtol=self.rtol, atol=self.atol, err_msg=name)
+
+    def assert_refused(self, engine: spec.Engine, folder: Path, **changes: Any) -> None:
+        """These changes of the settings raise what a setting raises that cannot be honoured."""
+        settings = self.settings(**{"batch": min(batches(engine)), **changes})
+        source = self.classifier(folder).source(settings.batch)
+        with (
+            pytest.raises(spec.UnsupportedSettingsError, match=r"\w+ \w+"),
+            self.compiled(engine, source, settings),
+        ):
+            pass
