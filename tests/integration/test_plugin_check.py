@@ -47,7 +47,7 @@ class Wrong:
     part: Part = Part.CONTRACT
 
 
-THREE_OF_OUTPUTS = {
+OF_WHAT_IT_COMPUTES = {
     "ignored input": Wrong(
         {
             INFER: f"""
@@ -91,7 +91,7 @@ THREE_OF_OUTPUTS = {
         "under",
     ),
 }
-"""Of each model another kind of output is wrong, so that one engine shows them all."""
+"""Of each kind of model the outputs are wrong in another way, so that one engine shows them all."""
 
 OF_WHAT_IT_TELLS = {
     "output names": Wrong(
@@ -127,7 +127,7 @@ OF_WHAT_IT_TELLS = {
         "the version has 1000 characters",
     ),
 }
-SOUND, WRONGS = "mine", {"computing": THREE_OF_OUTPUTS, "telling": OF_WHAT_IT_TELLS}
+SOUND, WRONGS = "mine", {"computing": OF_WHAT_IT_COMPUTES, "telling": OF_WHAT_IT_TELLS}
 """The engines of one distribution, which share an environment and an agent: a check takes half a minute an engine."""
 
 

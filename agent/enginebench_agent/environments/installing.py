@@ -174,7 +174,7 @@ def _reaching_pip() -> tuple[str, ...] | None:
 
 
 REACHING_PIP = _reaching_pip()
-"""A pip of its own takes an environment as long again as all that is installed with it."""
+"""To make a pip in an environment took 5.5 s of processor time, and all else that is installed there 11 to 15."""
 
 
 TESTING = "testing"

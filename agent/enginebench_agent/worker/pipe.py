@@ -2,7 +2,7 @@
 
 The length is an unsigned 32-bit little-endian integer that counts the bytes of the message only. The child
 writes with `write_frame`; the agent reads with `read_frame_async`, tests and tools with `read_frame`. A child imports
-no asyncio, which would be a sixth of its start.
+no asyncio: that took 47 ms of the 217 that it imports before its engine.
 """
 
 import os
