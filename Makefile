@@ -117,7 +117,7 @@ ifneq ($(DEEPSPARSE_PYTHON),)
 	$(BIN)/enginebench-agent environment remove deepsparse --data-dir $(ENGINEBENCH_HOME)/agent 2>/dev/null || true
 	$(BIN)/enginebench-agent environment add deepsparse --engine deepsparse --python $(DEEPSPARSE_PYTHON) \
 	  --data-dir $(ENGINEBENCH_HOME)/agent
-	$(DEEPSPARSE)/venv/bin/python $(PIP_INSTALL) pytest pytest-asyncio pytest-timeout
+	PIP_PYTHON=$(DEEPSPARSE)/venv/bin/python $(BIN)/python $(PIP_INSTALL) pytest pytest-asyncio pytest-timeout
 else
 	@echo "DeepSparse is left out: it needs Python 3.11, and none was found" >&2
 endif
