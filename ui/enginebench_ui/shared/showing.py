@@ -117,7 +117,12 @@ def _fact_html(value: Any, column: Any) -> str:
 
 
 def _is_link(column: Any) -> bool:
-    return ((column or {}).get("type_config") or {}).get("type") == "link"
+    return _type_config(column).get("type") == "link"
+
+
+def _type_config(column: Any) -> Mapping[str, Any]:
+    """What a column's own kind is configured with; nothing of those that are none of a table, as a button's."""
+    return (column.get("type_config") or {}) if isinstance(column, Mapping) else {}
 
 
 def _is_unknown(value: Any) -> bool:
@@ -130,7 +135,7 @@ def _as_shown(value: Any, column: Any) -> str:
         return "yes" if value else "no"
     if not isinstance(value, int | float):
         return str(value)
-    form = str(((column or {}).get("type_config") or {}).get("format") or "")
+    form = str(_type_config(column).get("format") or "")
     if found := re.search(r"%([+,]*)\.(\d)f", form):
         text = f"{value:{'+' if '+' in found[1] else ''}{',' if ',' in found[1] else ''}.{found[2]}f}"
         return form.replace(found[0], text)
