@@ -19,8 +19,6 @@ SLEEPING = ("--option", "fake.wait=sleep", "--worse", "20%", "--budget", "30s")
 """Ten times as slow is what is planted: two or three process pairs tell it, however busy the machine is."""
 FOUR = "fake.latency_us=3000,3001,30002,30003"
 THREE = "fake.latency_us=3000,3001,30002"
-UNEXPLAINED = ("--metric", "throughput")
-"""No layers are looked for, which would be six profiles more."""
 
 
 @pytest.fixture
@@ -79,7 +77,7 @@ def test_models_are_bisected_in_their_order_and_one_that_cannot_be_run_is_passed
     ]
     listed = ",".join(map(str, models))
     arguments = ("--models", listed, "--engine", "onnxruntime", "--worse", "50%", "--budget", "30s", "--cores", "1")
-    found = here.json("bisect", *arguments, *UNEXPLAINED, timeout=280)
+    found = here.json("bisect", *arguments, timeout=280)
     assert found["finding"] == "one_of"
     assert (found["suspects"], found["before"]) == (["odd.onnx", "heavy.onnx"], "light.onnx")
     assert "the two models take other inputs" in found["skipped"]["odd.onnx"]
@@ -109,7 +107,7 @@ def test_killed_half_way_it_goes_on_without_measuring_again_what_was_measured(he
     def second_gate_has_begun() -> bool:
         return len(store.benchmarks()) == 2 and any((here.home / "agent" / "spool").glob("*-1-0.blocks"))
 
-    kill_when(second_gate_has_begun, here, "bisect", model, "--options", THREE, *SLEEPING, *UNEXPLAINED)
+    kill_when(second_gate_has_begun, here, "bisect", model, "--options", THREE, *SLEEPING)
     first, second = reversed([one.benchmark.id for one in store.benchmarks()])
     (search,) = store.searches()
     assert (search.kind, search.answer) == (SearchKind.BISECT, None)

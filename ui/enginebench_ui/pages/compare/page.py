@@ -64,30 +64,24 @@ def show_share(sides: tuple[ShownSide, ShownSide], choice: ChosenProjects) -> No
     """Draw the button that saves the report: the verdict, and where both sides have a profile the layers behind it."""
     points = [stored.measured(one.chosen.id).measurement for one in sides if one.chosen is not None]
     points = points if len(points) == len(sides) and all(one.latency is not None for one in points) else []
-    profiles = [one.taken.id for one in sources(sides, choice) if one.taken is not None]
+    found = sources(sides, choice)
+    profiles = [one.taken.id for one in found if one.taken is not None]
     if len(profiles) == len(sides):
-        share_button(lambda: layers_report(sides, choice, profiles, points), "-".join(one[:8] for one in profiles))
+        share_button(lambda: layers_report(found, profiles, points), "-".join(one[:8] for one in profiles))
     elif points:
         share_button(lambda: stored.report(*points), "-".join(one.id[:8] for one in points))
 
 
-def layers_report(
-    sides: tuple[ShownSide, ShownSide],
-    choice: ChosenProjects,
-    profiles: Sequence[str],
-    points: Sequence[Measurement],
-) -> str:
-    """Return the report of two profiles, and of the points they stand beside."""
-    doubt = doubt_about(sides, choice, stored.layers(*profiles)) if points else None
+def layers_report(found: Sequence[LayerSource], profiles: Sequence[str], points: Sequence[Measurement]) -> str:
+    """Return the report of two profiles, and of the points they stand beside; calls no page."""
+    doubt = doubt_about(found, points, stored.layers(*profiles)) if points else None
     return stored.report_of_layers(profiles, points, () if doubt is None else (doubt,))
 
 
-def doubt_about(sides: tuple[ShownSide, ShownSide], choice: ChosenProjects, found: ComparedLayers) -> str | None:
-    """Return why the layers may not explain the verdict; None where they may."""
-    points = [stored.measured(one.chosen.id).measurement for one in sides if one.chosen is not None]
-    compared = stored.compared(*points) if len(points) == len(sides) else None
-    ratio = compared.comparison.ratio if compared else None
-    return layers_doubt(sources(sides, choice), ratio, found.pair.coverage.total_ns)
+def doubt_about(found: Sequence[LayerSource], points: Sequence[Measurement], layers: ComparedLayers) -> str | None:
+    """Return why the layers may not explain the verdict; None where they may. Calls no page."""
+    compared = stored.compared(*points) if len(points) == len(LETTERS) else None
+    return layers_doubt(found, compared.comparison.ratio if compared else None, layers.pair.coverage.total_ns)
 
 
 def sources(sides: tuple[ShownSide, ShownSide], choice: ChosenProjects) -> list[LayerSource]:
@@ -295,7 +289,8 @@ def _show_by_layer(name: str, sides: tuple[ShownSide, ShownSide], choice: Chosen
     if found is None:
         st.info("Layers are compared once both sides have a profile.", icon=":material/layers:")
         return
-    if doubt := doubt_about(sides, choice, found):
+    points = [stored.measured(one.chosen.id).measurement for one in sides if one.chosen is not None]
+    if doubt := doubt_about(sources(sides, choice), points, found):
         st.warning(inert(doubt), icon=":material/compare_arrows:")
     if name == SUMMARY:
         show_types(found, looks)
