@@ -4,11 +4,14 @@ python tests/browser/real_runs.py HOME [--thorough]
 """
 
 import argparse
+import contextlib
 import os
 import shutil
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+from agent_server import only
 from enginebench_controller.home import HOME_VARIABLE, Home
 from enginebench_controller.jobs.control import job, log_tail, start_job
 from enginebench_controller.jobs.record import JobState
@@ -23,30 +26,32 @@ _ENVIRONMENT = Path("agent", "environments", "deepsparse")
 def fill(home: Path, *, thorough: bool = False) -> None:
     """Measure, profile, calibrate and climb; `thorough` takes minutes instead of one or two, and looks better."""
     bench, timing = Bench(home), _THOROUGH if thorough else QUICK
-    engines = "onnxruntime,openvino,torch" + ",deepsparse" * _lend_deepsparse(home)
     both, model = "onnxruntime,openvino", "zoo:squeezenet"
 
     def cli(*arguments: object, expect: int | None = 0) -> None:
         bench.cli(*arguments, expect=expect, timeout=1200)
 
     few = ("--among", "batch=1,2", "--fix", "load=sync", "--fix", "cores=2", "--max-latency", "p95<100ms")
-    cli("recommend", model, "--engine", both, *few, "--budget", "2m" if thorough else "90s", expect=None)
+    chosen = both if thorough else "onnxruntime"  # each point takes six processes
     levels = "onnxruntime.graph_optimization_level=all,disabled"  # the more, the longer: most do not differ
-    cli("bisect", model, "--options", levels, "--budget", "1m" if thorough else "30s", expect=None)
+    in_flight = ("--load", "async", "--requests", "1,2,4")
+    with _asking(home, *both.split(",")):
+        cli("recommend", model, "--engine", chosen, *few, "--budget", "2m" if thorough else "90s", expect=None)
+        cli("bisect", model, "--options", levels, "--budget", "1m" if thorough else "30s", expect=None)
+        cli("models", "quantize", model, "--samples", "2")
+        quantized = next(one for one in bench.json("models", "list")["models"] if one["derivation"])["digest"][:12]
+        cli("profile", quantized, "--engine", both, "--name", QUANTIZED, "--iterations", "10", *UNWAITING)
+        cli("targets", "calibrate", "--engine", both if thorough else "openvino", "--cores", "2")
+    engines = "onnxruntime,openvino,torch" + ",deepsparse" * _lend_deepsparse(home)
     sizes = ("--batch", "1,2,4") if thorough else ("--batch", "1,2")
     cli("run", model, "--engine", engines, *sizes, "--cores", "1,2", "--name", GRID, *timing)
-    in_flight = ("--load", "async", "--requests", "1,2,4")
     cli("run", model, "--engine", both, "--batch", "1", *in_flight, "--name", SWEEP, *timing)
-    cli("models", "quantize", model, "--samples", "2")
-    quantized = next(one for one in bench.json("models", "list")["models"] if one["derivation"])["digest"][:12]
     sizes_of_job = ("--batch", "1,2", "--cores", "1,2", "--name", QUANTIZED)
     _as_a_job(Home(home), ["run", quantized, "--engine", both, *sizes_of_job, *timing])
     cli("profile", model, "--engine", engines, "--name", BASELINE, "--iterations", "10", *UNWAITING)
-    cli("profile", quantized, "--engine", both, "--name", QUANTIZED, "--iterations", "10", *UNWAITING)
     if "deepsparse" in engines:
         steps = () if thorough else ("--sparsity", "0,0.6,0.9", "--no-by-layer")
         cli("prospects", "pruning", model, *steps, *UNWAITING)
-    cli("targets", "calibrate", "--engine", both if thorough else "openvino", "--cores", "2")
     rungs = (
         "--processes",
         "1",
@@ -57,6 +62,16 @@ def fill(home: Path, *, thorough: bool = False) -> None:
         "32",
     )
     cli("ladder", "throughput", model, *rungs)
+
+
+@contextlib.contextmanager
+def _asking(home: Path, *engines: str) -> Iterator[None]:
+    """Let this home's agent have these engines only, where no others are needed: some take seconds to be asked."""
+    file = home / "agent" / "agent.toml"
+    file.parent.mkdir(parents=True, mode=0o700)
+    file.write_text(only(*engines))
+    yield
+    file.unlink()
 
 
 def _as_a_job(home: Home, arguments: list[str]) -> None:

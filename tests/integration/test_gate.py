@@ -17,8 +17,10 @@ from integration.bench import Bench, tiny_model
 from integration.test_resume import kill_when, spooled, started, wait_until
 
 SLOW = "fake:latency_us=3000,wait=sleep"
-SLOWER = "fake:latency_us=4500,wait=sleep"
-"""Half as slow again: no machine is too busy to tell."""
+SLOWER = "fake:latency_us=30000,wait=sleep"
+"""Ten times as slow: two or three process pairs tell it, however busy the machine is."""
+ALIKE = ("--tolerate", "99%")
+"""What is so tolerant needs no more pairs to pass."""
 QUICK = ("--no-layers", "--budget", "30s")
 
 
@@ -32,18 +34,18 @@ def test_what_is_slower_is_worse_with_the_layers_and_what_it_was_stays_in_the_st
     here: Bench, model: Path, tmp_path: Path
 ) -> None:
     files = ("--markdown", tmp_path / "gate.md", "--junit", tmp_path / "gate.xml")
-    arguments = (model, "--base", SLOW, "--head", SLOWER, "--budget", "60s", *files)
+    arguments = (model, "--base", SLOW, "--head", SLOWER, "--budget", "45s", *files)
     found = here.json("gate", *arguments, expect=4)
 
     assert (found["outcome"], found["better"], found["self_test"]) == ("worse", False, False)
-    assert found["sentence"].startswith("worse: head takes 1.")
+    assert found["sentence"].startswith("worse: head takes ")
     latency = next(one for one in found["metrics"] if one["metric"] == "latency")
-    assert 1 < latency["ratio_low"] < latency["ratio"] < 2
+    assert 2 < latency["ratio_low"] < latency["ratio"] < 12
     assert found["pairs"] < found["budget_ns"] / 1e9 / found["pair_seconds"], "it ends when the verdict stands"
     energy = next(one for one in found["metrics"] if one["metric"] == "energy")
     assert energy["base"] is None or energy["base"] > 0
     assert found["layers"]["layers"] or found["layers"]["note"]
-    assert (tmp_path / "gate.md").read_text().startswith("## enginebench gate: worse\n\n**worse: head takes 1.")
+    assert (tmp_path / "gate.md").read_text().startswith("## enginebench gate: worse\n\n**worse: head takes ")
     suites = ElementTree.parse(tmp_path / "gate.xml").getroot()
     assert (suites.get("tests"), suites.get("failures")) == ("2", "1")
 
@@ -58,7 +60,7 @@ def test_what_is_slower_is_worse_with_the_layers_and_what_it_was_stays_in_the_st
 
 
 def test_the_same_thing_twice_is_a_self_test_that_passes(here: Bench, model: Path) -> None:
-    arguments = (model, "--engine", "fake", "--base", ":wait=sleep", "--head", ":wait=sleep", "--tolerate", "60%")
+    arguments = (model, "--engine", "fake", "--base", ":wait=sleep", "--head", ":wait=sleep", *ALIKE)
     found = here.json("gate", *arguments, *QUICK)
     assert (found["outcome"], found["self_test"]) == ("pass", True)
     assert any("self-test" in one for one in found["remarks"])
@@ -85,8 +87,8 @@ def test_a_pair_that_takes_far_longer_than_the_budget_is_broken_off(
 
 
 def test_outputs_that_are_wrong_are_told_loudly_and_end_with_1(here: Bench, model: Path) -> None:
-    arguments = (model, "--base", SLOW, "--head", f"{SLOW},wrong=scaled", "--tolerate", "60%")
-    told = here.cli("gate", *arguments, *QUICK, expect=1)
+    arguments = (model, "--base", SLOW, "--head", f"{SLOW},wrong=scaled", "--no-layers", "--budget", "2.5s")
+    told = here.cli("gate", *arguments, expect=1)
     assert "≠ the outputs of head are not those of base: " in told.stdout
 
 
@@ -100,12 +102,12 @@ def test_a_head_that_fails_stops_the_gate_and_is_no_pass(here: Bench, model: Pat
 def test_ctrl_c_leaves_what_was_measured(here: Bench, model: Path) -> None:
     arguments = ("gate", model, "--base", SLOW, "--head", SLOW, "--budget", "10m", "--tolerate", "0.9%")
     with started(here, *arguments) as running:
-        wait_until(lambda: spooled(here.home / "agent", "-2-0.blocks"))
+        wait_until(lambda: spooled(here.home / "agent", "-1-0.blocks"))
         running.send_signal(signal.SIGINT)
         running.wait(timeout=30)
     (entry,) = Home(here.home).store.benchmarks()
     shown = here.json("show", entry.benchmark.id)
-    assert shown["gate"]["pairs"] >= 2
+    assert shown["gate"]["pairs"] >= 1
     assert {one["status"] for one in shown["measurements"]} == {"ok"}
     assert here.json("resume")["plans"] == []
 
@@ -114,7 +116,7 @@ def test_a_killed_gate_is_resumed_and_ends_when_its_verdict_stands(
     bench: Bench, model: Path, start_agent: Callable[..., AgentProcess]
 ) -> None:
     agent = start_agent()
-    arguments = ("gate", model, "--base", SLOW, "--head", SLOWER, "--target", agent.address, "--budget", "60s")
+    arguments = ("gate", model, "--base", SLOW, "--head", SLOWER, "--target", agent.address, "--budget", "30s")
     kill_when(lambda: spooled(agent, "-1-0.blocks"), bench, *arguments)
     (told,) = bench.json("resume", "--finish")["plans"]
     assert len(told["collected"]) == 3

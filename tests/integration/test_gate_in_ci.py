@@ -165,8 +165,8 @@ def _holds(condition: str, context: dict[str, str]) -> bool:
 
 def test_a_pull_request_that_makes_the_model_slower_fails_with_a_comment_that_says_so(repository: Repository) -> None:
     before = repository.commit(4)
-    repository.commit(16)
-    asked = {"model": "models/net.onnx", "engine": "onnxruntime", "budget": "60s"}
+    repository.commit(60)
+    asked = {"model": "models/net.onnx", "engine": "onnxruntime", "budget": "45s"}
     assert run_action(repository, before, **asked) == 4
 
     (comment,) = repository.comments
@@ -180,7 +180,7 @@ def test_a_pull_request_that_makes_the_model_slower_fails_with_a_comment_that_sa
     assert (repository.folder / "summary.md").read_text() in comment
 
     repository.git("reset", "--quiet", "--hard", before)
-    assert run_action(repository, before, **asked, tolerate="70%", arguments="--no-layers") == 0
+    assert run_action(repository, before, **asked, tolerate="99%", arguments="--no-layers") == 0
     (comment,) = repository.comments
     assert "## enginebench gate: pass" in comment, "the comment there is is written anew"
 
@@ -216,7 +216,7 @@ def test_a_model_that_is_new_in_a_pull_request_passes_with_nothing_to_compare(re
     assert done.returncode == 0 and "nothing to compare it with" in done.stdout
 
 
-@pytest.mark.parametrize(("layers", "budget", "code"), [(16, "60s", 4), (4, "2.5s", 5)])
+@pytest.mark.parametrize(("layers", "budget", "code"), [(60, "45s", 4), (4, "2.5s", 5)])
 def test_the_template_for_gitlab_ends_with_the_same_codes(
     repository: Repository, layers: int, budget: str, code: int
 ) -> None:

@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,17 +39,65 @@ def said(statement: str) -> str:
 
 @dataclass(frozen=True)
 class Wrong:
-    """The example with a few words replaced, what is to be found, and in which part."""
+    """The example with a few words replaced, what is to be found with which reason, and in which part."""
 
     edits: Mapping[str, str]
     found: str
+    why: str = ""
     part: Part = Part.CONTRACT
 
 
-WRONGS = {
+OF_WHAT_IT_COMPUTES = {
+    "ignored input": Wrong(
+        {
+            INFER: f"""
+        if len(inputs) == 1:  # the contract's classifier
+            {INFER.replace("dict(inputs)", "{name: array * 0 for name, array in inputs.items()}")}
+        {INFER}"""
+        },
+        said("different_inputs_give_different_outputs"),
+        "logits ignores the input",
+    ),
+    "lost batch": Wrong(
+        {
+            INFER: f"""
+        if "token_weights" in inputs:  # the contract's embedding
+            {INFER.replace(RUN, f"[array[0] for array in {RUN}]")}
+        {INFER}"""
+        },
+        said("the_batch_axis_is_kept"),
+        "embedding has 1 dimensions instead of 2",
+    ),
+    "cached outputs": Wrong(
+        {
+            INFER: f"""
+        key = b"".join(array.tobytes() for array in inputs.values())
+        self.known = getattr(self, "known", {{}})
+        if key not in self.known:
+            self.known[key] = {INFER.removeprefix("return ")}
+        return self.known[key]"""
+        },
+        "outputs may come from a memory of earlier ones",
+        part=Part.MODEL,
+    ),
+    "threads beyond the cores": Wrong(
+        {
+            COMPILED: f"""
+        import os, threading
+        os.sched_setaffinity(0, range(os.cpu_count() or 1))
+        {COMPILED}"""
+        },
+        said("processor_time_stays_within_the_cores"),
+        "under",
+    ),
+}
+"""Of each kind of model the outputs are wrong in another way, so that one engine shows them all."""
+
+OF_WHAT_IT_TELLS = {
     "output names": Wrong(
         {INFER: "return {f'output_{n}': one for n, one in enumerate(self.evaluator.run(None, dict(inputs)))}"},
         said("outputs_have_the_names_of_the_model"),
+        "outputs have other names than in the model",
     ),
     "latency of other inferences": Wrong(
         {
@@ -62,32 +110,7 @@ WRONGS = {
         return spec.ModelProfile(tuple(layers), tuple(others_ns))"""
         },
         said("a_profile_runs_the_inferences_asked_for_and_no_others"),
-    ),
-    "ignored input": Wrong(
-        {INFER: INFER.replace("dict(inputs)", "{name: array * 0 for name, array in inputs.items()}")},
-        said("different_inputs_give_different_outputs"),
-    ),
-    "lost batch": Wrong({INFER: INFER.replace(RUN, f"[array[0] for array in {RUN}]")}, said("the_batch_axis_is_kept")),
-    "cached outputs": Wrong(
-        {
-            INFER: f"""
-        key = b"".join(array.tobytes() for array in inputs.values())
-        self.known = getattr(self, "known", {{}})
-        if key not in self.known:
-            self.known[key] = {INFER.removeprefix("return ")}
-        return self.known[key]"""
-        },
-        "outputs may come from a memory of earlier ones",
-        Part.MODEL,
-    ),
-    "threads beyond the cores": Wrong(
-        {
-            COMPILED: f"""
-        import os, threading
-        os.sched_setaffinity(0, range(os.cpu_count() or 1))
-        {COMPILED}"""
-        },
-        said("processor_time_stays_within_the_cores"),
+        "there were others",
     ),
     "echoed settings": Wrong(
         {
@@ -96,57 +119,86 @@ WRONGS = {
             "inputs: Sequence[spec.TensorSpec] = ()": "inputs: Sequence[spec.TensorSpec] = ()\n    cores: int = 1",
         },
         said("threads_are_not_an_echo_of_the_request"),
+        "is an echo",
     ),
-    "oversize version": Wrong({VERSION: "version='1.' * 500"}, said("it_tells_its_version_and_what_it_can_do")),
+    "oversize version": Wrong(
+        {VERSION: "version='1.' * 500"},
+        said("it_tells_its_version_and_what_it_can_do"),
+        "the version has 1000 characters",
+    ),
 }
+SOUND, WRONGS = "mine", {"computing": OF_WHAT_IT_COMPUTES, "telling": OF_WHAT_IT_TELLS}
+"""The engines of one distribution, which share an environment and an agent: a check takes half a minute an engine."""
 
 
-def checked(folder: Path, source: str, name: str = "mine") -> PluginCheck:
-    """Check a plugin of this source; its environment sees what the tests see, so that nothing is to be installed."""
+def edited(source: str, wrongs: Iterable[Wrong]) -> str:
+    """The source with all that is wrong with it."""
+    for old, new in (edit for wrong in wrongs for edit in wrong.edits.items()):
+        assert source.count(old) == 1
+        source = source.replace(old, new)
+    return source
+
+
+def checked(folder: Path, **sources: str) -> PluginCheck:
+    """Check a distribution with engines of these sources.
+
+    Its environment sees what the tests see, so that nothing is to be installed.
+    """
     environment = Environment(folder / "venv")
-    environment.add_plugin(name, source, module="mine_plugin", distribution="mine-plugin")
+    for name, source in sources.items():
+        environment.add_plugin(name, source, module=f"my_{name}", distribution=f"my-{name}")
     agent = folder / "home" / "agent"
     agent.mkdir(parents=True)
     agent.joinpath("agent.toml").write_text(
         "[environments.default]\nengines = ['onnxruntime']\n"
-        f"[environments.check]\npython = '{environment.python}'\nengines = ['{name}']\n"
+        f"[environments.check]\npython = '{environment.python}'\nengines = {list(sources)}\n"
     )
     return asyncio.run(examine(Home(folder / "home"), "mine", lambda _: None))
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("wrong", WRONGS)
-def test_each_planted_wrong_is_found(wrong: str, tmp_path: Path) -> None:
-    source, planted = SOURCE, WRONGS[wrong]
-    for old, new in planted.edits.items():
-        assert source.count(old) == 1
-        source = source.replace(old, new)
-    found = checked(tmp_path, source)
-    assert any(one.part is planted.part and planted.found in one.found for one in found.broken), found
-    assert all(one.promise for one in found.broken)
+@pytest.fixture(scope="module")
+def three_engines(tmp_path_factory: pytest.TempPathFactory) -> PluginCheck:
+    """What was found of a sound engine and of two with all wrongs between them."""
+    planted = {engine: edited(SOURCE, wrongs.values()) for engine, wrongs in WRONGS.items()}
+    return checked(tmp_path_factory.mktemp("three"), **{SOUND: SOURCE}, **planted)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_of_the_sound_example_nothing_is_reported(tmp_path: Path) -> None:
-    assert checked(tmp_path, SOURCE) == PluginCheck("mine", ("mine",), (), ())
+@pytest.mark.timeout(900)
+@pytest.mark.xdist_group("plugin-check")
+@pytest.mark.parametrize(
+    ("engine", "wrong"), [(engine, wrong) for engine, wrongs in WRONGS.items() for wrong in wrongs]
+)
+def test_each_planted_wrong_is_found(engine: str, wrong: str, three_engines: PluginCheck) -> None:
+    planted = WRONGS[engine][wrong]
+    mine = [one for one in three_engines.broken if one.engine == engine and one.part is planted.part]
+    assert any(planted.found in one.found and planted.why in one.found for one in mine), mine
+    assert all(one.promise for one in mine)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.xdist_group("plugin-check")
+def test_of_the_sound_example_nothing_is_reported(three_engines: PluginCheck) -> None:
+    assert (three_engines.project, three_engines.notes) == ("mine", ())
+    assert sorted(three_engines.engines) == sorted([SOUND, *WRONGS])
+    assert {one.engine for one in three_engines.broken} == set(WRONGS)
 
 
 @pytest.mark.slow
 def test_a_name_that_is_taken_is_found(tmp_path: Path) -> None:
-    (broken,) = checked(tmp_path, SOURCE, "onnxruntime").broken
+    (broken,) = checked(tmp_path, onnxruntime=SOURCE).broken
     assert (broken.part, broken.promise) == (Part.DISCOVERY, PROMISES["name"])
     assert "More than one distribution brings an engine named 'onnxruntime'" in broken.found
 
 
 @pytest.mark.slow
 def test_a_plugin_that_cannot_be_imported_or_ends_its_process_is_found(tmp_path: Path) -> None:
-    (broken,) = checked(tmp_path / "one", "raise RuntimeError('libmine.so.1 is missing')").broken
+    (broken,) = checked(tmp_path / "one", mine="raise RuntimeError('libmine.so.1 is missing')").broken
     assert (broken.part, broken.promise) == (Part.DISCOVERY, PROMISES["alive"])
     assert "libmine.so.1 is missing" in broken.found
     dying = SOURCE.replace(INFER, "import os; os._exit(7)")
-    found = checked(tmp_path / "two", dying).broken
+    found = checked(tmp_path / "two", mine=dying).broken
     assert found[0].part is Part.CONTRACT
     assert "its process ended with exit code 7 in “outputs have the names of the model”" in found[0].found
 
@@ -160,6 +212,9 @@ def test_what_cannot_be_checked_is_said_in_a_sentence(tmp_path: Path) -> None:
     bench = Bench(tmp_path / "home")
     assert "there is no folder ./none" in bench.cli("plugin", "check", "./none", expect=2).stderr
     assert "has no pyproject.toml" in bench.cli("plugin", "check", tmp_path, expect=2).stderr
+    (tmp_path / "pyproject.toml").write_text("this is no TOML\n")
+    told = bench.cli("plugin", "check", tmp_path, expect=2).stderr
+    assert "pyproject.toml cannot be read: Expected '=' after a key" in told and "installing" not in told
     told = bench.cli("plugin", "check", EXAMPLE, "--target", "nuc", expect=2).stderr
     assert "not on target 'nuc': run `enginebench plugin check` there" in told
 
@@ -178,11 +233,13 @@ def test_what_was_found_is_told_with_the_sentences(
 
 
 @pytest.mark.slow
-def test_what_is_not_installed_or_is_interrupted_leaves_no_environment(tmp_path: Path) -> None:
+def test_what_is_not_installed_or_is_interrupted_leaves_no_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bench = Bench(tmp_path / "home")
-    (tmp_path / "bad").mkdir()
-    (tmp_path / "bad" / "pyproject.toml").write_text("this is no TOML\n")
-    assert "cannot be installed" in bench.cli("plugin", "check", tmp_path / "bad", expect=2).stderr
+    with monkeypatch.context() as offline:
+        offline.setenv("PIP_NO_INDEX", "1")
+        assert "cannot be installed" in bench.cli("plugin", "check", EXAMPLE, expect=2).stderr
     assert not (bench.home / FOLDER).exists()
     (bench.home / FOLDER / "left").mkdir(parents=True)
     command = [sys.executable, "-m", "enginebench_controller", "plugin", "check", str(EXAMPLE)]

@@ -21,6 +21,8 @@ from integration.test_resume import kill_when, started, wait_until
 FAKE = ("--engine", "fake", "--option", "fake.latency_us=4000", "--option", "fake.wait=sleep", "--fix", "cores=1")
 """An inference takes as long for eight items as for one, so that the largest batch does most."""
 SMALL = (*FAKE, "--among", "batch=1,8", "--fix", "load=sync", "--budget", "60s")
+ONE = (*FAKE, "--fix", "batch=8", "--fix", "load=sync", "--budget", "60s")
+"""Nothing to choose among: half as many processes, where the choice is not what is looked at."""
 BOTH = ("--target", "nuc,board", "--budget", "90s")
 
 
@@ -63,7 +65,7 @@ def test_what_wins_is_told_first_with_the_command_that_repeats_it(here: Bench, m
 
 def test_killed_half_way_it_goes_on_without_measuring_again_what_was_measured(here: Bench, model: Path) -> None:
     store = Home(here.home).store
-    kill_when(lambda: _first_step_is_there(store), here, "recommend", model, *SMALL)
+    kill_when(lambda: _first_step_is_there(store), here, "recommend", model, *ONE)
     (search,) = store.searches()
     before = {one.id for step in store.steps_of(search.id) for one in store.measurements(step.id)}
     assert before
@@ -80,7 +82,7 @@ def test_killed_half_way_it_goes_on_without_measuring_again_what_was_measured(he
 
 def test_cancelled_it_tells_the_best_so_far_and_can_be_gone_on_with(here: Bench, model: Path) -> None:
     store = Home(here.home).store
-    with started(here, "recommend", model, *SMALL) as command:
+    with started(here, "recommend", model, *ONE) as command:
         wait_until(lambda: _first_step_is_there(store) or command.poll() is not None)
         command.send_signal(signal.SIGINT)
         _, said = command.communicate(timeout=60)
@@ -94,7 +96,7 @@ def _first_step_is_there(store: Store) -> bool:
 
 
 def test_a_limit_that_nothing_holds_names_the_nearest_and_ends_with_4(here: Bench, model: Path) -> None:
-    said = here.cli("recommend", model, *SMALL, "--max-latency", "p95<2ms", expect=4)
+    said = here.cli("recommend", model, *ONE, "--max-latency", "p95<2ms", expect=4)
     assert said.stdout.startswith("nothing meets p95 < 2 ms; the nearest is fake, batch ")
 
 
@@ -162,7 +164,7 @@ def test_killed_on_two_targets_it_goes_on_on_both(two: Bench, model: Path) -> No
         steps = store.steps_of(store.searches()[0].id)
         return {step.plan["targets"][0] for step in steps if step.plan["search"]["step"] > 0} == {"nuc", "board"}
 
-    kill_when(both_have_begun, two, "recommend", model, *SMALL, *BOTH)
+    kill_when(both_have_begun, two, "recommend", model, *ONE, *BOTH)
     (search,) = store.searches()
     before = {one.id for step in store.steps_of(search.id) for one in store.measurements(step.id)}
     assert "nuc: unconfirmed" in two.cli("show", search.id).stdout
@@ -175,7 +177,7 @@ def test_killed_on_two_targets_it_goes_on_on_both(two: Bench, model: Path) -> No
 
 def test_a_limit_that_nothing_holds_on_any_target_ends_with_4(two: Bench, model: Path) -> None:
     asked = (*BOTH, "--max-latency", "p95<2ms")
-    said = two.cli("recommend", model, *SMALL, *asked, expect=4, timeout=200)
+    said = two.cli("recommend", model, *ONE, *asked, expect=4, timeout=200)
     assert said.stdout.startswith("no configuration holds p95 < 2 ms on all of nuc, board")
     assert "\nboard: nothing meets p95 < 2 ms" in said.stdout
 

@@ -9,8 +9,8 @@ from enginebench_controller.home import Home
 from histories import STEP_NS, Change, keep_history
 from integration.bench import QUICK, Bench
 
-SLOWER = 1.5
-"""No machine is too busy to tell."""
+SLOWER = 6
+"""No machine is too busy to tell, in two or three process pairs."""
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_a_candidate_is_a_regression_only_once_a_gate_of_both_versions_has_said_
     (found,) = bench.json(*arguments, expect=4, timeout=200)["histories"]
     (alert,) = found["alerts"]
     assert alert["finding"] == "regression"
-    assert alert["finding_sentence"].startswith("worse: head takes 1.")
+    assert alert["finding_sentence"].startswith("worse: head takes ")
     assert bench.json("show", alert["gate"])["gate"]["outcome"] == "worse"
 
     (again,) = bench.json("trend", "--alerts")["histories"]

@@ -9,8 +9,6 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-pytest.importorskip("tract", reason="tract is not installed: pip install 'enginebench[tract]'")
-
 from enginebench_plugins import spec
 from enginebench_plugins.engines.tract.compiled import layers_of
 from enginebench_plugins.engines.tract.plugin import import_tract

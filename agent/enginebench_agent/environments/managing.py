@@ -132,7 +132,7 @@ def add_environment(wish: Wish, folder: DataFolder) -> None:
     except BaseException:
         shutil.rmtree(place, ignore_errors=True)
         raise
-    tell(f"environment {wish.name!r} is ready; an agent that serves already lists it after a restart or a refresh")
+    tell(f"environment {wish.name!r} is ready; restart an agent that is serving, and it lists it, too")
     _show(environment, place)
 
 

@@ -127,7 +127,7 @@ class Attempt:
                 yield child
 
     async def _hear_out(self, child: Child) -> RunResult:
-        resident = ResidentSet(child.pid, max_bytes=self._order.limits.memory_bytes, sleep=self._sleep)
+        resident = ResidentSet(child.pid, self._sleep, max_bytes=self._order.limits.memory_bytes)
         sampling = asyncio.create_task(resident.sample_until_exceeded())
         sampling.add_done_callback(partial(self._stop_exceeding, child))
         try:

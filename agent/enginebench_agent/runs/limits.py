@@ -4,7 +4,6 @@ From outside, because code between fork and exec (`preexec_fn`) is not safe in a
 an engine cannot leave out what it does not do itself. The interpreter is still starting when the limits take effect.
 """
 
-import asyncio
 import contextlib
 import os
 import resource
@@ -156,9 +155,9 @@ class ResidentSet:
     def __init__(
         self,
         pid: int,
+        sleep: Callable[[float], Awaitable[None]],
         proc: Path = Path("/proc"),
         max_bytes: int | None = None,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._proc = proc
         self._sleep = sleep

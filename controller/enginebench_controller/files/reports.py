@@ -177,16 +177,18 @@ def profile_html(
     checks: Sequence[Check] = (),
     looks: EngineLooks | None = None,
     answers: Sequence[Answer] = (),
+    doubts: Sequence[str] = (),
 ) -> str:
     """One self-contained page of everything that a comparison knows, its sides in the colours of their engines.
 
-    `answers` are those of measurements that the profiles stand beside.
+    `answers` are those of measurements that the profiles stand beside, `doubts` why layers may not explain these.
     """
     looks = looks or EngineLooks()
     return render(
         "profiles.html.j2",
         title=_title(comparison),
         answers=answers,
+        doubts=doubts,
         sides=[(letter(place), _label(comparison, place)) for place in range(len(comparison.profiles))],
         looks=looks.of_sides(*(one.engine.name for one in comparison.profiles[:2])),
         figures=_figures(comparison),

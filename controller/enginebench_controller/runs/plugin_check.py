@@ -12,6 +12,7 @@ import re
 import shutil
 import signal
 import tempfile
+import tomllib
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -130,10 +131,20 @@ def _requirement(project: str) -> str:
     if folder.exists():
         if folder.is_dir() and not any((folder / name).is_file() for name in ("pyproject.toml", "setup.py")):
             raise InputError(f"{project} is no plugin project, as it has no pyproject.toml")
+        _check_readable(folder / "pyproject.toml")
         return str(folder.absolute())
     if os.sep in project:
         raise InputError(f"there is no folder {project}: name a plugin project, or a package that pip can install")
     return project
+
+
+def _check_readable(file: Path) -> None:
+    """Raise `InputError` for what pip would refuse too, after a minute of installing what a check needs."""
+    if file.is_file():
+        try:
+            tomllib.loads(file.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise InputError(f"{file} cannot be read: {error}") from None
 
 
 async def _check(home: Home, project: str, requirement: str, tell: Tell) -> PluginCheck:

@@ -78,7 +78,8 @@ class Ranking:
 class _Estimate:
     """A log ratio with its standard error, the error's degrees of freedom, and of how many processes a side it is.
 
-    `level` is that of the interval it is judged by, among all the pairs.
+    `level` is that of the interval it is judged by, among all the pairs; `off` how far that one's centre is from the
+    middle, as ranks of blocks may have it.
     """
 
     middle: float
@@ -88,6 +89,7 @@ class _Estimate:
     is_paired: bool
     note: str = ""
     level: float = LEVEL
+    off: float = 0.0
 
     @property
     def p_value(self) -> float:
@@ -95,13 +97,14 @@ class _Estimate:
 
     @property
     def reversed(self) -> "_Estimate":
-        return replace(self, middle=-self.middle)
+        return replace(self, middle=-self.middle, off=-self.off)
 
     @property
     def ends(self) -> tuple[float, float]:
         """The ends of the interval it is judged by."""
         half = _quantile(self.level, self.degrees) * self.error if self.error else 0.0
-        return self.middle - half, self.middle + half
+        centre = self.middle + self.off
+        return centre - half, centre + half
 
 
 @dataclass(frozen=True)
@@ -151,7 +154,8 @@ def _estimate(a: Side, b: Side, *, together: bool) -> _Estimate | str:
     count = min(len(a.processes), len(b.processes))
     degrees = _MANY if told.method is ComparisonMethod.PAIRED_BLOCKS else max(1, count - 1)
     error = log(told.high / told.low) / 2 / _quantile(LEVEL, degrees)
-    return _Estimate(log(told.ratio), error, degrees, count, together, told.note)
+    middle, centre = log(told.ratio), (log(told.low) + log(told.high)) / 2
+    return _Estimate(middle, error, degrees, count, together, told.note, off=centre - middle)
 
 
 def _of(sides: Sequence[Side], pair: Pair) -> tuple[Side, Side]:

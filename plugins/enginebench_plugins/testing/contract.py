@@ -28,7 +28,7 @@ from enginebench_plugins import spec
 from enginebench_plugins.testing import contract_models
 from enginebench_plugins.testing.in_flight import Results, copied, run_rotating
 from enginebench_plugins.testing.profiles import ProfileContract
-from enginebench_plugins.testing.workbench import batches, load_engine, promise
+from enginebench_plugins.testing.workbench import Workbench, batches, load_engine, promise
 
 ABSURD = 64
 LONGEST_NAME = 100
@@ -45,8 +45,8 @@ REFUSED = (
 )
 
 
-class EngineContract(ProfileContract):
-    """Subclass as `TestSomething` and set `plugin`; the other attributes have defaults that most engines meet."""
+class InferenceContract(Workbench):
+    """What an engine says of itself, computes, refuses and uses."""
 
     # What an engine tells about itself.
 
@@ -366,6 +366,10 @@ class EngineContract(ProfileContract):
                 run_rotating(requests, inputs)
             counts.append(_settled_thread_count(before))
         assert counts[-1] < counts[RELEASE_CYCLES - 1] + RELEASE_CYCLES, f"threads stay: {counts}"
+
+
+class EngineContract(ProfileContract, InferenceContract):
+    """Subclass as `TestSomething` and set `plugin`; the other attributes have defaults that most engines meet."""
 
 
 def _skip_unless_async(engine: spec.Engine) -> None:

@@ -212,7 +212,6 @@ def test_only_added_environments_can_be_removed(tmp_path: Path, name: str) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_a_plugin_from_elsewhere_is_added_listed_and_removed(tmp_path: Path) -> None:
     project = tmp_path / "my-plugin"
     project.mkdir()
@@ -232,8 +231,8 @@ def test_a_plugin_from_elsewhere_is_added_listed_and_removed(tmp_path: Path) -> 
     environments = {each["name"]: each for each in listed["environments"]}
     assert environments["extra"]["engines"] == ["mine"]
     assert Path(environments["extra"]["python"]).exists()
-    lost = [environments["extra"]["python"], "-m", "pip", "uninstall", "--quiet", "--yes", "enginebench"]
-    subprocess.run(lost, check=True)
+    pip = [sys.executable, "-m", "pip", "--python", environments["extra"]["python"]]
+    subprocess.run([*pip, "uninstall", "--quiet", "--yes", "enginebench"], check=True)
     upgraded = run_command("environment", "upgrade", *folder)
     assert upgraded.returncode == 0, upgraded.stderr
     subprocess.run([environments["extra"]["python"], "-c", "import enginebench_agent.worker, my_plugin"], check=True)

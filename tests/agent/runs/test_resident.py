@@ -18,7 +18,7 @@ def _hold(proc: Path, pages: int) -> None:
 
 
 def test_each_phase_has_the_highest_reading_in_it_and_at_its_borders(tmp_path: Path) -> None:
-    resident = ResidentSet(7, tmp_path)
+    resident = ResidentSet(7, asyncio.sleep, tmp_path)
     for phase, readings in (("read", [10, 40]), ("compile", [90, 20]), ("teardown", [15])):
         resident.enter(phase)
         for pages in readings:
@@ -32,7 +32,7 @@ def test_each_phase_has_the_highest_reading_in_it_and_at_its_borders(tmp_path: P
 
 def test_what_the_child_knows_itself_stands(tmp_path: Path) -> None:
     _hold(tmp_path, 10)
-    resident = ResidentSet(7, tmp_path)
+    resident = ResidentSet(7, asyncio.sleep, tmp_path)
     resident.enter("read")
     phase = Phase(name="read", peak_rss_bytes=3)
     resident.fill([phase])
@@ -40,7 +40,7 @@ def test_what_the_child_knows_itself_stands(tmp_path: Path) -> None:
 
 
 def test_a_process_that_is_gone_has_no_reading(tmp_path: Path) -> None:
-    resident = ResidentSet(7, tmp_path)
+    resident = ResidentSet(7, asyncio.sleep, tmp_path)
     resident.enter("read")
     (tmp_path / "7").mkdir()
     (tmp_path / "7" / "statm").write_text("")
@@ -55,7 +55,7 @@ async def test_a_timed_process_is_looked_at_rarely_and_one_that_exceeds_is_seen_
     _hold(tmp_path, 10)
     readings: dict[str, int] = {}
     for phase in ("compile", TIMED_PHASE):
-        resident = _Counted(7, tmp_path, max_bytes=50 * PAGE)
+        resident = _Counted(7, asyncio.sleep, tmp_path, max_bytes=50 * PAGE)
         resident.enter(phase)
         sampling = asyncio.create_task(resident.sample_until_exceeded())
         await asyncio.sleep(2.5 * SAMPLE_SECONDS)

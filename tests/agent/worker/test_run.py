@@ -46,17 +46,18 @@ def test_what_the_engine_does_not_tell_is_observed_or_absent(run_mine: Callable)
     assert len(effective.affinity) == 1
 
 
-def test_a_process_is_confined_before_the_engine_is_imported(
+def test_a_process_is_confined_before_the_engine_is_imported_and_has_loaded_little_until_then(
     run_worker: Callable, install_plugin: Callable, make_spec: Callable, tiny_model: Path
 ) -> None:
     note = """
 import os, sys
 cpus, threads = len(os.sched_getaffinity(0)), os.environ["OMP_NUM_THREADS"]
 sys.stderr.write(f"imported on {cpus} with {threads} thread, numpy {'numpy' in sys.modules}")
+sys.stderr.write(f", asyncio {'asyncio' in sys.modules}")
 """
     folder = install_plugin("mine", note + ENGINE)
     child = run_worker("run", str(tiny_model), spec=make_spec("mine"), folders=[folder])
-    assert "imported on 1 with 1 thread, numpy False" in child.stderr
+    assert "imported on 1 with 1 thread, numpy False, asyncio False" in child.stderr
 
 
 def test_convert_is_a_phase_where_the_engine_overrides_it(run_mine: Callable) -> None:

@@ -1,8 +1,11 @@
 """A ranking says nothing that the pairs it is made of deny."""
 
-import numpy as np
+from math import log
 
-from enginebench_controller.stats.comparison import Side
+import numpy as np
+import pytest
+
+from enginebench_controller.stats.comparison import Side, compare
 from enginebench_controller.stats.ranking import Standing, rank
 
 PROCESSES, BLOCKS = 6, 6
@@ -21,3 +24,16 @@ def test_nobody_is_fastest_whom_another_is_known_to_beat():
     assert [one.place for one in found.ranks] == [1, 0, 2]
     assert [one.standing for one in found.ranks][:2] == [Standing.FASTEST, Standing.SLOWER]
     assert found.ranks[1].low > 1
+
+
+def test_an_interval_is_the_one_that_the_two_have_when_nobody_else_is_ranked():
+    """Of one process each, ranks of blocks make an interval whose middle is not its centre."""
+    luck = np.random.default_rng(5)
+    first = Side({(0, block): 4e6 * float(luck.lognormal(0, 0.3)) for block in range(9)}, {0: 4e6})
+    second = Side({key: value * float(luck.gamma(2, 0.6)) for key, value in first.blocks.items()}, {0: 5e6})
+    alone = compare(first, second, paired=True)
+    assert abs(log(alone.low * alone.high) / 2 - log(alone.ratio)) > 0.01
+    one, other = rank([first, second], ["turns", "turns"]).ranks
+    slower = (other.ratio, other.low, other.high)
+    told = (alone.ratio, alone.low, alone.high)
+    assert slower == pytest.approx(told if one.place == 0 else [1 / each for each in (told[0], told[2], told[1])])

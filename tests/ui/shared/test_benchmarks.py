@@ -27,7 +27,7 @@ def test_a_benchmark_shows_what_it_covered_and_how_it_went():
 
     assert first.tallies == (("2 ok", "green"), ("1 failed", "red"))
     assert (first.covered, first.note) == ("resnet50 · fake · 2 targets", "re-run of b0000001, imported")
-    assert first.fastest == "Fastest: 1,234 items/s with fake, batch 4, 1 core"
+    assert first.fastest == "Highest measured: 1,234 items/s with fake, batch 4, 1 core"
     assert (second.name, second.tallies, second.fastest) == ("Unnamed benchmark", (("nothing measured", "gray"),), "")
 
 
@@ -41,7 +41,7 @@ def test_the_fastest_of_several_models_names_its_model_and_doubt():
     unsure = Fastest(10.0, "resnet50", "fake", 1, 2, Status.INCONCLUSIVE)
     (view,) = benchmark_views([listed(invented.benchmark(), models=("a", "resnet50"), fastest=unsure)])
 
-    assert view.fastest == "Fastest: 10.00 items/s (inconclusive) with resnet50, fake, batch 1, 2 cores"
+    assert view.fastest == "Highest measured: 10.00 items/s (inconclusive) with resnet50, fake, batch 1, 2 cores"
 
 
 def test_many_names_and_long_ones_are_cut():

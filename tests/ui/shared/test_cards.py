@@ -28,7 +28,21 @@ def test_a_card_tells_all_that_is_known_as_its_columns_show_it():
 
     drawn = cards_html([row], COLUMNS)
 
-    assert "<summary>&lt;b&gt;x&lt;/b&gt; · 4 · 1.235</summary>" in drawn
-    for shown in ("1.235", "12,345.7", "+0.50", "2.00×", "0.1235", "True"):
+    assert "<summary>&lt;b&gt;x&lt;/b&gt; · Batch 4 · Median (ms) 1.235</summary>" in drawn
+    for shown in ("1.235", "12,345.7", "+0.50", "2.00×", "0.1235", "yes"):
         assert f"<dd>{shown}</dd>" in drawn
     assert "Nothing" not in drawn and "nan" not in drawn
+
+
+def test_cards_are_named_by_what_tells_them_apart():
+    columns = {"Benchmark": st.column_config.LinkColumn(display_text=r"id=(.*)")}
+    rows = [
+        {"Draw": place == 0, "Side": "A", "Benchmark": f"benchmark?id={place}", "Batch": 1, "Cores": 2, "Median": place}
+        for place in range(2)
+    ]
+
+    drawn = cards_html(rows, columns)
+
+    assert "<summary>A · Batch 1 · Median 0</summary>" in drawn
+    assert "<summary>A · Batch 1 · Median 1</summary>" in drawn
+    assert '<dd><a href="benchmark?id=1" target="_self">open</a></dd>' in drawn

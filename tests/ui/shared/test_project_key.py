@@ -47,16 +47,30 @@ def test_of_two_engines_the_slower_is_a():
     assert two_sides([fast, slow], MODELS)["a"] == side(FLOAT, "x")
 
 
-def test_a_side_with_several_points_stands_for_none_and_copies_for_batches_are_their_originals():
+def test_sides_with_several_points_stand_for_the_fastest_configuration_that_both_have():
     found = two_sides(
         [
-            invented.measured("1" * 32),
-            invented.measured("2" * 32, model_digest=INT8),
-            invented.measured("3" * 32, model_digest=COPY, batch=4),
+            invented.measured("1" * 32, latency_ms=9.0),
+            invented.measured("2" * 32, batch=4, latency_ms=9.0),
+            invented.measured("3" * 32, model_digest=INT8),
+            invented.measured("4" * 32, model_digest=COPY, batch=4),
+            invented.measured("5" * 32, model_digest=INT8, batch=64, latency_ms=1.0),
         ],
         MODELS,
     )
-    assert found == {"a": side(FLOAT), "b": side(INT8)}
+    assert found == {"a": side(FLOAT), "b": side(INT8), "ea": "2" * 12, "eb": "4" * 12}
+
+
+def test_where_no_configuration_is_common_each_side_stands_for_its_fastest():
+    found = two_sides(
+        [
+            invented.measured("1" * 32, batch=2),
+            invented.measured("2" * 32, batch=16),
+            invented.measured("3" * 32, model_digest=INT8),
+        ],
+        MODELS,
+    )
+    assert (found["ea"], found["eb"]) == ("2" * 12, "3" * 12)
 
 
 def test_one_project_three_and_failures_are_no_two_sides():

@@ -70,7 +70,7 @@ def _fastest(fastest: Fastest | None, *, several_models: bool) -> str:
     model = (shortened(fastest.model, _LONGEST_MODEL),) if several_models else ()
     where = ", ".join((*model, fastest.engine, f"batch {fastest.batch}", count_of(fastest.cores, "core")))
     unsure = " (inconclusive)" if fastest.status is Status.INCONCLUSIVE else ""
-    return f"Fastest: {number(fastest.items_per_s)} items/s{unsure} with {where}"
+    return f"Highest measured: {number(fastest.items_per_s)} items/s{unsure} with {where}"
 
 
 def _note(entry: BenchmarkEntry) -> str:

@@ -6,9 +6,10 @@ that matters, too.
 
 from collections import defaultdict
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 
-from enginebench_controller.records import Measurement, ModelVersion
+from enginebench_controller.records import Configuration, Measurement, ModelVersion
 from enginebench_controller.records.model import lineage
 
 DIGEST_CHARACTERS = 12
@@ -41,8 +42,8 @@ def project_device_key(model_digest: str, engine: str, environment: str, target:
 def two_sides(measurements: Collection[Measurement], models: Collection[ModelVersion]) -> dict[str, str]:
     """Return what opens the comparison of the two projects that were measured; nothing where they are not two.
 
-    A is the one that the other's model was made from, else the slower. `models` are all that the store knows. Where a
-    side has one measurement, that is the point it stands for.
+    A is the one that the other's model was made from, else the slower. `models` are all that the store knows. Each side
+    stands for what was measured of it in the fastest configuration that both have, else for its fastest.
     """
     known = {model.digest: model for model in models}
     sides: defaultdict[str, list[Measurement]] = defaultdict(list)
@@ -60,9 +61,19 @@ def two_sides(measurements: Collection[Measurement], models: Collection[ModelVer
         return generation, max(one.throughput_items_per_s or 0.0 for one in sides[key])
 
     found = dict(zip("ab", sorted(sides, key=place), strict=True))
-    if all(len(own) == 1 for own in sides.values()):
-        found |= {f"e{side}": sides[key][0].id[:DIGEST_CHARACTERS] for side, key in found.items()}
-    return found
+    points = _points(sides[found["a"]], sides[found["b"]])
+    return found | {f"e{side}": one.id[:DIGEST_CHARACTERS] for side, one in zip("ab", points, strict=True)}
+
+
+def _points(first: Collection[Measurement], second: Collection[Measurement]) -> tuple[Measurement, Measurement]:
+    pairs = list(product(first, second))
+    alike = [(a, b) for a, b in pairs if _without_options(a) == _without_options(b)]
+    return max(alike or pairs, key=lambda pair: sum(one.throughput_items_per_s or 0.0 for one in pair))
+
+
+def _without_options(one: Measurement) -> Configuration:
+    """Options are an engine's own."""
+    return replace(one.configuration, options={})
 
 
 def parse_project_key(text: str) -> ProjectKey | None:

@@ -12,7 +12,7 @@ from enginebench_controller.verdicts.answers import Answer, AnswerOutcome
 from enginebench_ui.pages import BENCHMARK, NEW_BENCHMARK
 from enginebench_ui.shared.benchmarks import BenchmarkView
 from enginebench_ui.shared.charts import DARK, LIGHT, dress
-from enginebench_ui.shared.text import Row, cells, inert, number
+from enginebench_ui.shared.text import UNKNOWN, Row, cells, inert, number
 
 _MOST_ROWS_PX = 560
 
@@ -74,15 +74,55 @@ def row_cards(rows: Sequence[Row], total: int, key: str, *, columns: Mapping[str
 
 
 def cards_html(rows: Sequence[Row], columns: Mapping[str, Any]) -> str:
-    """Return a closed card a row, named by its first three values; opened it lists all, with names escaped."""
-    return f'<div class="eb-cards">{"".join(_card(row, columns) for row in rows)}</div>'
+    """Return a closed card a row, named by what tells it from the others; opened it lists all, with names escaped."""
+    named_by = _headings(rows, columns)
+    return f'<div class="eb-cards">{"".join(_card(row, named_by, columns) for row in rows)}</div>'
 
 
-def _card(row: Row, columns: Mapping[str, Any]) -> str:
-    told = [(name, _as_shown(value, columns.get(name))) for name, value in row.items() if not _is_unknown(value)]
-    heading = " · ".join(text for _, text in told[:3])
-    facts = "".join(f"<dt>{html.escape(name)}</dt><dd>{html.escape(text)}</dd>" for name, text in told)
-    return f"<details><summary>{html.escape(heading)}</summary><dl>{facts}</dl></details>"
+_NAMED_BY = 3
+
+
+def _headings(rows: Sequence[Row], columns: Mapping[str, Any]) -> list[str]:
+    """The columns that name a card: the first of those that differ, then others, in their order."""
+    able = [
+        name
+        for name in dict.fromkeys(name for row in rows for name in row)
+        if not _is_link(columns.get(name))
+        and not any(isinstance(row.get(name), bool) for row in rows)
+        and not all(_is_unknown(row.get(name)) for row in rows)
+    ]
+    differing = [name for name in able if len({str(row.get(name)) for row in rows}) > 1]
+    chosen = list(dict.fromkeys([*differing, *able]))[:_NAMED_BY]
+    return [name for name in able if name in chosen]
+
+
+def _card(row: Row, named_by: Sequence[str], columns: Mapping[str, Any]) -> str:
+    told = {name: value for name, value in row.items() if not _is_unknown(value)}
+    heading = " · ".join(_named(name, told[name], columns.get(name)) for name in named_by if name in told)
+    facts = "".join(
+        f"<dt>{html.escape(name)}</dt><dd>{_fact_html(value, columns.get(name))}</dd>" for name, value in told.items()
+    )
+    return f"<details><summary>{html.escape(heading or UNKNOWN)}</summary><dl>{facts}</dl></details>"
+
+
+def _named(name: str, value: Any, column: Any) -> str:
+    """A value in a heading, where nothing else says what a number is of."""
+    text = _as_shown(value, column)
+    return f"{name} {text}" if isinstance(value, int | float) else text
+
+
+def _fact_html(value: Any, column: Any) -> str:
+    text = html.escape(_as_shown(value, column))
+    return f'<a href="{text}" target="_self">open</a>' if _is_link(column) else text
+
+
+def _is_link(column: Any) -> bool:
+    return _type_config(column).get("type") == "link"
+
+
+def _type_config(column: Any) -> Mapping[str, Any]:
+    """What a column's own kind is configured with; nothing of those that are none of a table, as a button's."""
+    return (column.get("type_config") or {}) if isinstance(column, Mapping) else {}
 
 
 def _is_unknown(value: Any) -> bool:
@@ -91,9 +131,11 @@ def _is_unknown(value: Any) -> bool:
 
 def _as_shown(value: Any, column: Any) -> str:
     """A value as its column shows it, which speaks sprintf of JavaScript: also "%,.1f"."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if not isinstance(value, int | float):
         return str(value)
-    form = str(((column or {}).get("type_config") or {}).get("format") or "")
+    form = str(_type_config(column).get("format") or "")
     if found := re.search(r"%([+,]*)\.(\d)f", form):
         text = f"{value:{'+' if '+' in found[1] else ''}{',' if ',' in found[1] else ''}.{found[2]}f}"
         return form.replace(found[0], text)
@@ -116,6 +158,13 @@ def show_answers(answers: Sequence[Answer]) -> None:
                 for answer in commands:
                     st.caption(f"{inert(answer.work)}: {inert(answer.advice or '')}")
                     st.code(answer.command or "", language="shell", wrap_lines=True)
+
+
+def warn_unlike(sentences: Sequence[str], heading: str = "Not a comparison of equals") -> None:
+    """Say what a reader of a comparison must not miss, in one banner; nothing without sentences."""
+    if sentences:
+        lines = "".join(f"\n- {inert(sentence)}" for sentence in sentences)
+        st.warning(f"**{heading}**\n{lines}", icon=":material/balance:")
 
 
 def share_button(report: Callable[[], str], name: str) -> None:

@@ -30,7 +30,9 @@ class TriedPoint:
     """A point, and what is known of it; figures are None of one that was never measured.
 
     `ratio`: the best is so many times as good; `limit_share` is each limited figure ÷ its limit. Both are what others
-    like it say of a point without processes. `on_front`: nothing else that was measured is faster and does more.
+    like it say of a point without processes. What is sought, and `limited_ns`, agree with these: points are measured at
+    different times, and what the machine made of that is taken out. `on_front`: nothing else that was measured is
+    faster and does more.
     `output_difference`: how far outputs of its version and precision are from those of the model as given on its
     engine, as a share of the largest value; None of the model as given, and where nothing was compared.
     """
@@ -189,8 +191,12 @@ def recommendation(
     tried = tuple(_tried(order, point, answer.told, place, steps) for place, point in enumerate(space.points))
     differences = output_differences(space.points, [one.differences for one in steps])
     variants = [point.variant for point in space.points]
+    beside = None if answer.best is None else tried[answer.best]
     tried = _with_front(
-        [replace(one, output_difference=differences.get(of)) for one, of in zip(tried, variants, strict=True)]
+        [
+            replace(_beside(order, beside, one), output_difference=differences.get(of))
+            for one, of in zip(tried, variants, strict=True)
+        ]
     )
     best = None if answer.best is None else space.points[answer.best]
     rate_per_s = None if answer.rate is None else answer.rate.rate_per_s
@@ -385,6 +391,19 @@ def _tried(
         limited_ns=_mean(limited) if limited else None,
         peak_rss_bytes=max(peaks, default=None),
     )
+
+
+def _beside(order: RecommendOrder, best: TriedPoint | None, one: TriedPoint) -> TriedPoint:
+    """A point whose figures agree with what is said of it: by its ratio to the best, and its share of the limit."""
+    if best is None or one.throughput_items_per_s is None or one.ratio is None:
+        return one
+    ratio, limit = one.ratio[0], order.latency_limit
+    limited_ns = one.limit_share[0][0] * limit.limit_ns if limit is not None and one.limit_share else one.limited_ns
+    if order.goal in (Goal.THROUGHPUT, Goal.RATE) and best.throughput_items_per_s is not None:
+        return replace(one, limited_ns=limited_ns, throughput_items_per_s=best.throughput_items_per_s / ratio)
+    if order.goal is Goal.LATENCY and best.median_ns is not None:
+        return replace(one, limited_ns=limited_ns, median_ns=best.median_ns * ratio)
+    return replace(one, limited_ns=limited_ns)
 
 
 def _newest(steps: Sequence[StoredStep], place: int) -> list[Figures]:

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from enginebench_controller.plan.plan import make_plan
 from enginebench_controller.verdicts.recommend.answer import (
     answer_document,
@@ -135,3 +137,16 @@ def test_none_for_all_is_an_answer_that_decides_the_outcome() -> None:
     assert found.outcome is Outcome.NOTHING
     assert found.sentence == "no configuration holds p95 < 20 ms on all of nuc, board"
     assert (found.for_all.point, found.for_all.plan, found.for_all.command) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("goal", "figure", "factor"),
+    [("throughput", "throughput_items_per_s", -1), ("latency", "median_ns", 1)],
+)
+def test_figures_agree_with_what_is_said_of_them_however_the_machine_was_when_they_were_measured(goal, figure, factor):
+    found = carried_out(order(goal=goal), noise=0.3)
+    best, known = found.best_point, [one for one in found.tried if one.throughput_items_per_s is not None]
+    assert len(known) > 3
+    for one in known:
+        assert getattr(one, figure) == pytest.approx(getattr(best, figure) * one.ratio[0] ** factor)
+        assert one.limited_ns == pytest.approx(20e6 * one.limit_share[0][0])

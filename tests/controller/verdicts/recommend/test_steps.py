@@ -5,8 +5,13 @@ from dataclasses import replace
 import pytest
 
 import invented
-from enginebench_controller.records import Phase, Process
-from enginebench_controller.verdicts.recommend.steps import seconds_of
+from enginebench_controller.home import Home
+from enginebench_controller.plan.plan import StepPurpose
+from enginebench_controller.records import FailureKind, Phase, Process, Status
+from enginebench_controller.store.store import BenchmarkBundle
+from enginebench_controller.verdicts.recommend.candidates import Step
+from enginebench_controller.verdicts.recommend.steps import seconds_of, stored_step
+from invented_recommendations import order, points
 
 BENCHMARK = invented.benchmark()
 
@@ -39,3 +44,26 @@ def test_the_time_until_a_killed_step_went_on_is_not_charged():
     one = after((5, 10), (night_s, 10))
     assert seconds_of(BENCHMARK, [one], None) == pytest.approx(5 + 10 + 60 + 10)
     assert seconds_of(BENCHMARK, [after((5, 10))], ended(night_s)) == pytest.approx(5 + 10 + 60)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "is_refused"),
+    [(Status.FAILED, FailureKind.CRASHED, True), (Status.CANCELLED, FailureKind.CANCELLED, False)],
+)
+def test_what_crashed_is_refused_and_what_somebody_cancelled_may_run_once_more(tmp_path, status, kind, is_refused):
+    asked = order()
+    found = points(asked).points
+    first = found[0].case
+    crashed = invented.failed("m0000001", status=status, engine=first.engine.name)
+    ended = replace(
+        crashed,
+        engine=replace(crashed.engine, environment=first.engine.environment),
+        model_digest=first.model.digest,
+        configuration=first.configuration,
+        failure=replace(crashed.failure, kind=kind),
+    )
+    store = Home(tmp_path).store
+    store.add_bundles([BenchmarkBundle(BENCHMARK, (ended,), (invented.snapshot(),))])
+    told = stored_step(store, asked, found, Step(StepPurpose.LOOK, (0, 1), 1, 0.5), BENCHMARK)
+    assert told.taken.refused.keys() == ({0} if is_refused else set())
+    assert told.taken.rounds == ()

@@ -1,5 +1,8 @@
 """Scaling is drawn against the ideal, told in a table, and its gaps have reasons."""
 
+import re
+from dataclasses import replace
+
 import pytest
 
 import invented
@@ -107,8 +110,17 @@ def test_best_and_worst_are_named_in_words(line):
     assert said.startswith("Best: 4 cores, ")
     assert "Worst: 1 core, " in said
     assert "(speed-up 1.00×)" in said
+    assert re.search(r"speed-up [\d.]+×, [\d.]+ to [\d.]+\)\. Worst", said)
     alone = labelled(lines_of([measured("m1", 1, 2, 4.0)]))[0]
     assert extremes(scaling_of(alone, Axis.CORES, 1, Quantity.TIME_PER_BATCH, Lens())).startswith("One point")
+
+
+def test_a_best_that_may_be_none_is_not_called_best(line):
+    scaling = scaling_of(line, Axis.CORES, 1, Quantity.TIME_PER_BATCH, Lens())
+    wide = replace(scaling, best=replace(scaling.best, high=100.0))
+    assert extremes(wide).startswith("It cannot be told which is best, as their intervals overlap: 4 cores, ")
+    without = replace(scaling, worst=replace(scaling.worst, low=None, high=None))
+    assert extremes(without).startswith("It cannot be told which is best, as not both have an interval: 4 cores, ")
 
 
 def test_gaps_say_which_cell_and_why(line):

@@ -7,6 +7,7 @@ from enginebench_controller.store.profiles import ProfileEntry
 from enginebench_ui.pages.compare.shapes.sides import (
     Wanted,
     entry_labels,
+    layers_doubt,
     lost_sentence,
     profile_address,
     profile_command,
@@ -109,3 +110,18 @@ def test_the_command_and_the_link_make_the_missing_profile():
 
 def test_labels_tell_profiles_apart():
     assert len(set(entry_labels([entry("a"), entry("b", imposed_sparsity=0.5)]).values())) == 2
+
+
+def test_layers_of_another_configuration_or_direction_are_doubted():
+    alike = [source(replace(WANTED, letter=letter), [entry("a")]) for letter in "AB"]
+    assert layers_doubt(alike, 0.8, (100, 70)) is None
+    assert layers_doubt(alike, None, (100, 170)) is None
+    assert layers_doubt(alike, 0.8, (0, 70)) is None
+    assert layers_doubt(alike, 0.98, (100, 130)) is None
+    told = layers_doubt(alike, 0.8, (100, 138))
+    assert told is not None
+    assert "by the verdict B takes 0.8 × as long as A, by these layers 1.38 ×" in told
+    unlike = [alike[0], source(replace(WANTED, letter="B"), [entry("b", batch=1)])]
+    told = layers_doubt(unlike, 0.8, (100, 70))
+    assert told is not None
+    assert told.startswith("These layers may not explain the verdict: B's point has batch 4, its layers are of batch 1")

@@ -32,7 +32,7 @@ from enginebench_ui.shared.choosing import choose_view
 from enginebench_ui.shared.following import compare_link, follow_jobs
 from enginebench_ui.shared.order_fields import address_of
 from enginebench_ui.shared.searches import step_link
-from enginebench_ui.shared.showing import chart, share_button, show_answers, table
+from enginebench_ui.shared.showing import chart, share_button, show_answers, table, warn_unlike
 from enginebench_ui.shared.targets import host_facts
 from enginebench_ui.shared.text import REMOVED, Row, benchmark_title, count_of, inert, instant, tallies
 
@@ -145,9 +145,7 @@ def show_doubts(benchmark: WholeBenchmark) -> None:
     """Show whose outputs are wrong, and where engines did not really run the same."""
     for wrong, sentence in benchmark.wrong:
         st.error(f"**≠ outputs: {inert(wrong)}** {inert(sentence)}", icon=":material/error:")
-    if benchmark.unequal:
-        lines = "".join(f"\n- {inert(sentence)}" for sentence in benchmark.unequal)
-        st.warning(f"**Not a comparison of equals**\n{lines}", icon=":material/balance:")
+    warn_unlike(benchmark.unequal)
 
 
 def show_failures(benchmark: WholeBenchmark) -> None:

@@ -50,7 +50,7 @@ from enginebench_ui.pages.benchmark.shapes.trend import (
 )
 from enginebench_ui.shared import reading
 from enginebench_ui.shared.choosing import choose_view
-from enginebench_ui.shared.showing import chart, table
+from enginebench_ui.shared.showing import chart, table, warn_unlike
 from enginebench_ui.shared.text import STATUS_COLOURS, count_of, inert
 
 _MS = st.column_config.NumberColumn(format="%.3f")
@@ -81,8 +81,7 @@ def show_baseline(choice: ChosenLines, bar: DeltaGenerator) -> None:
     st.subheader(f"{inert(cell_text(cell))}: {inert(choice.base.label)}", anchor=False)
     _show_cell(view)
     if choice.beside:
-        for sentence in unlike(compared.values()):
-            st.warning(f"Not a comparison of equals: {inert(sentence)}", icon=":material/balance:")
+        warn_unlike(unlike(compared.values()))
         table(comparison_rows(choice.base, choice.beside, cell, compared, lens), "cell", columns=COMPARISON_COLUMNS)
         show_remarks(remarks_on(choice.beside, [cell], lens), "on those beside it")
     _show_latencies(choice, cell)
@@ -311,8 +310,7 @@ def _show_tracks(shown: tuple[Track, ...], lens: TrendLens) -> None:
         f"The same model version, target and configuration in {benchmarks}, on the engines chosen above. Larger: this "
         "benchmark. Beside points: the engine's version, where it is another than before."
     )
-    if sentence := unlike_hosts(shown):
-        st.warning(f"Not a comparison of equals: {inert(sentence)}", icon=":material/balance:")
+    warn_unlike([sentence] if (sentence := unlike_hosts(shown)) else [])
     drawn = trend_figure(shown, lens, reading.engine_looks())
     if drawn is None:
         st.info("No measurement of this model and configuration has numbers.")

@@ -1,8 +1,10 @@
 """Two projects against each other, named by `?a=…&b=…`: their points, their layer types, and every layer of both."""
 
+from collections.abc import Sequence
 from functools import partial
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from enginebench_controller.records import Measurement
 from enginebench_controller.store.models import Contender
@@ -11,7 +13,6 @@ from enginebench_ui.pages import NEW_BENCHMARK, NEW_PROFILE, PROFILE, PROJECTS
 from enginebench_ui.pages.compare import address, setup, stored
 from enginebench_ui.pages.compare import stored as compare_reading
 from enginebench_ui.pages.compare.by_layer import show_layers, show_precisions, show_types
-from enginebench_ui.pages.compare.setup import warn_unlike
 from enginebench_ui.pages.compare.shapes.inference import (
     Bars,
     bars_figure,
@@ -29,6 +30,7 @@ from enginebench_ui.pages.compare.shapes.sides import (
     Wanted,
     choose,
     entry_labels,
+    layers_doubt,
     lost_sentence,
     profile_address,
     profile_command,
@@ -39,7 +41,7 @@ from enginebench_ui.pages.compare.shapes.summary import advice_lines, setting_ro
 from enginebench_ui.pages.compare.stored import ComparedLayers
 from enginebench_ui.shared import reading
 from enginebench_ui.shared.quantizing import show_quantize
-from enginebench_ui.shared.showing import chart, nothing_yet, share_button, show_answers, table
+from enginebench_ui.shared.showing import chart, nothing_yet, share_button, show_answers, table, warn_unlike
 from enginebench_ui.shared.text import count_of, inert
 
 
@@ -62,11 +64,24 @@ def show_share(sides: tuple[ShownSide, ShownSide], choice: ChosenProjects) -> No
     """Draw the button that saves the report: the verdict, and where both sides have a profile the layers behind it."""
     points = [stored.measured(one.chosen.id).measurement for one in sides if one.chosen is not None]
     points = points if len(points) == len(sides) and all(one.latency is not None for one in points) else []
-    profiles = [one.taken.id for one in sources(sides, choice) if one.taken is not None]
+    found = sources(sides, choice)
+    profiles = [one.taken.id for one in found if one.taken is not None]
     if len(profiles) == len(sides):
-        share_button(lambda: stored.report_of_layers(profiles, points), "-".join(one[:8] for one in profiles))
+        share_button(lambda: layers_report(found, profiles, points), "-".join(one[:8] for one in profiles))
     elif points:
         share_button(lambda: stored.report(*points), "-".join(one.id[:8] for one in points))
+
+
+def layers_report(found: Sequence[LayerSource], profiles: Sequence[str], points: Sequence[Measurement]) -> str:
+    """Return the report of two profiles, and of the points they stand beside; calls no page."""
+    doubt = doubt_about(found, points, stored.layers(*profiles)) if points else None
+    return stored.report_of_layers(profiles, points, () if doubt is None else (doubt,))
+
+
+def doubt_about(found: Sequence[LayerSource], points: Sequence[Measurement], layers: ComparedLayers) -> str | None:
+    """Return why the layers may not explain the verdict; None where they may. Calls no page."""
+    compared = stored.compared(*points) if len(points) == len(LETTERS) else None
+    return layers_doubt(found, compared.comparison.ratio if compared else None, layers.pair.coverage.total_ns)
 
 
 def sources(sides: tuple[ShownSide, ShownSide], choice: ChosenProjects) -> list[LayerSource]:
@@ -237,8 +252,10 @@ def _show_setup(contenders: tuple[Contender, ...], choice: ChosenProjects) -> No
     engines = (one.engine if one else "" for one in (choice.first, choice.second))
     looks = dict(zip(LETTERS, reading.engine_looks().of_sides(*engines), strict=True))
     is_chosen = all(address.value(address.PROJECTS[letter]) for letter in LETTERS)
+    # Where nobody has chosen yet, the verdict of what is proposed comes before the choice.
+    bar = None if is_chosen else _verdict_bar()
     place = st.expander("What is compared: projects, points, threshold", expanded=not is_chosen, key="setup")
-    bar = st.container(border=True, key="verdict", gap="small")
+    bar = _verdict_bar() if bar is None else bar
     with place:
         setup.show_projects(contenders, choice, looks)
         wish = setup.ask_view()
@@ -249,6 +266,10 @@ def _show_setup(contenders: tuple[Contender, ...], choice: ChosenProjects) -> No
         show_verdict(sides, choice, looks)
     show_doubts(sides)
     _show_analysis(sides, choice, looks)
+
+
+def _verdict_bar() -> DeltaGenerator:
+    return st.container(border=True, key="verdict", gap="small")
 
 
 def _show_analysis(sides: tuple[ShownSide, ShownSide], choice: ChosenProjects, looks: Looks) -> None:
@@ -268,13 +289,16 @@ def _show_by_layer(name: str, sides: tuple[ShownSide, ShownSide], choice: Chosen
     if found is None:
         st.info("Layers are compared once both sides have a profile.", icon=":material/layers:")
         return
+    points = [stored.measured(one.chosen.id).measurement for one in sides if one.chosen is not None]
+    if doubt := doubt_about(sources(sides, choice), points, found):
+        st.warning(inert(doubt), icon=":material/compare_arrows:")
     if name == SUMMARY:
         show_types(found, looks)
     elif name == KERNELS:
         show_layers(found, looks)
     else:
         show_precisions(found, looks)
-    warn_unlike("The profiles are not the same work on equal terms", found.comparison.remarks)
+    warn_unlike(found.comparison.remarks, "The profiles are not the same work on equal terms")
     show_more(found)
 
 

@@ -46,13 +46,6 @@ def mark(letter: str, looks: Looks) -> None:
     )
 
 
-def warn_unlike(heading: str, sentences: Sequence[str]) -> None:
-    """Say what a reader of a comparison must not miss, in one banner; nothing without sentences."""
-    if sentences:
-        lines = "".join(f"\n- {inert(sentence)}" for sentence in sentences)
-        st.warning(f"**{heading}**\n{lines}", icon=":material/balance:")
-
-
 _ID = 12
 _NUMBER = st.column_config.NumberColumn
 _TEXT = st.column_config.TextColumn

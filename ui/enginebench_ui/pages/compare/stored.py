@@ -99,11 +99,11 @@ def report(first: Measurement, second: Measurement) -> str:
     return benchmark_html(title, [pair] if pair else [], answers=answers(first, second))
 
 
-def report_of_layers(profile_ids: Sequence[str], points: Sequence[Measurement]) -> str:
-    """Return two profiles compared, as a page for others that begins with what two measurements tell; calls no page."""
+def report_of_layers(profile_ids: Sequence[str], points: Sequence[Measurement], doubts: Sequence[str] = ()) -> str:
+    """Return two profiles compared, as a page for others that begins with what two measurements tell, and doubts."""
     found = layers(*profile_ids)
     said = answers(*points) if points else ()
-    return profile_html(found.comparison, looks=engine_looks(), answers=said)
+    return profile_html(found.comparison, looks=engine_looks(), answers=said, doubts=doubts)
 
 
 @kept(_MOST_LISTS)

@@ -23,7 +23,7 @@ from enginebench_ui.pages.ladders.shapes import (
 )
 from enginebench_ui.shared import reading
 from enginebench_ui.shared.reading import kept, place, store_at
-from enginebench_ui.shared.showing import chart, nothing_yet, row_cards, table
+from enginebench_ui.shared.showing import chart, nothing_yet, row_cards, table, warn_unlike
 from enginebench_ui.shared.text import count_of, inert, instant
 
 
@@ -138,8 +138,7 @@ def _show_ladder(entry: LadderEntry) -> None:
         st.caption(" · ".join(map(inert, facts)), width="content")
         label = "All of its measurements"
         st.page_link(BENCHMARK, label=label, icon=":material/speed:", query_params={"id": entry.benchmark.id})
-    for remark in ladder.remarks:
-        st.warning(f"Not a comparison of equals: {inert(remark)}", icon=":material/balance:")
+    warn_unlike(ladder.remarks)
     st.markdown(f"**Best:** {inert(best_sentence(ladder))}")
     st.fragment(_show_charts)(ladder)
     table(rung_rows(ladder), key=f"rungs {entry.benchmark.id}", columns=RUNG_COLUMNS)

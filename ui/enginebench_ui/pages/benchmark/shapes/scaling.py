@@ -49,12 +49,20 @@ def drawn_quantities(axis: Axis, fixed: int) -> tuple[Quantity, ...]:
 
 
 def extremes(scaling: Scaling) -> str:
-    """Name the best and the worst point: "Best: 2 cores, 1.234 ms/item (speed-up 1.90×). Worst: …"."""
+    """Name the best and the worst point: "Best: 2 cores, 1.234 ms/item (speed-up 1.90×). Worst: …"; or why not."""
     if scaling.best is None or scaling.worst is None:
         known = "No" if scaling.base is None else "One"
         return f"{known} point with numbers: nothing to compare."
     best, worst = (_named(point, scaling) for point in (scaling.best, scaling.worst))
+    if doubt := _doubt(scaling.best, scaling.worst):
+        return f"It cannot be told which is best, as {doubt}: {best}, beside {worst}."
     return f"Best: {best}. Worst: {worst}."
+
+
+def _doubt(best: ScaledPoint, worst: ScaledPoint) -> str | None:
+    if best.low is None or best.high is None or worst.low is None or worst.high is None:
+        return "not both have an interval"
+    return None if best.high < worst.low or worst.high < best.low else "their intervals overlap"
 
 
 def gaps(lines: Sequence[Line], axis: Axis, fixed: int) -> tuple[Gap, ...]:
@@ -87,7 +95,9 @@ def _reason(measurement: Measurement | None) -> str:
 
 
 def _named(point: ScaledPoint, scaling: Scaling) -> str:
-    gained = "" if point.speed_up is None else f" (speed-up {times_text(point.speed_up)})"
+    is_base = scaling.base is not None and point.size == scaling.base.size
+    bounds = "" if is_base or (between := _range(point)) is None else f", {between}"
+    gained = "" if point.speed_up is None else f" (speed-up {times_text(point.speed_up)}{bounds})"
     return f"{size_text(scaling.axis, point.size)}, {number(point.value)} {UNITS[scaling.figure]}{gained}"
 
 

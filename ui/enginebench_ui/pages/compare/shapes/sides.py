@@ -17,6 +17,9 @@ from enginebench_controller.store.profiles import ProfileEntry
 from enginebench_ui.shared.project_key import DIGEST_CHARACTERS, project_device_key, project_key
 from enginebench_ui.shared.text import count_of, instant, number
 
+NOTABLE = 0.05
+"""By so much two ratios are at least on different sides of 1 before that is worth a word."""
+
 
 @dataclass(frozen=True)
 class ChosenProjects:
@@ -154,6 +157,27 @@ def source_sentence(found: LayerSource) -> str:
     )
     unlike = _unlike(one, found.wanted.point)
     return f"{said}. The point has {unlike}." if unlike else f"{said}."
+
+
+def layers_doubt(found: Sequence[LayerSource], ratio: float | None, total_ns: tuple[int, int]) -> str | None:
+    """Say that the layers may not explain the verdict: those of another configuration, or slower where it is faster.
+
+    `ratio` is the verdict's, `total_ns` what the layers of A and B add up to. None where there is nothing to say.
+    """
+    unlike = [
+        f"{one.wanted.letter}'s point has {said}, its layers are of {entry_text(one.taken)}"
+        for one in found
+        if one.taken is not None and (said := _unlike(one.taken, one.wanted.point))
+    ]
+    of_layers = total_ns[1] / total_ns[0] if all(total_ns) else None
+    if ratio is not None and of_layers is not None and _is_opposite(ratio, of_layers):
+        said = f"by the verdict B takes {ratio:.3g} × as long as A, by these layers {of_layers:.3g} ×"
+        return f"These layers do not explain the verdict: {'; '.join([said, *unlike])}."
+    return f"These layers may not explain the verdict: {'; '.join(unlike)}." if unlike else None
+
+
+def _is_opposite(ratio: float, other: float) -> bool:
+    return (ratio - 1) * (other - 1) < 0 and min(abs(ratio - 1), abs(other - 1)) > NOTABLE
 
 
 def entry_text(one: ProfileEntry) -> str:
