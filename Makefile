@@ -10,6 +10,8 @@
 #   make docs    the pages and schemas that are printed from tables in the code
 #   make audit    whether a dependency has a known vulnerability; needs the internet
 #   make dist     wheel and source archive into dist/, with what they need (CycloneDX, constraints.txt)
+#   make engines    engines beyond those of `make setup` (tract), each in an environment of its own
+#   make test-engines    their contract tests, in environments of the tests
 #   make exports-test    exports read back by the programs they are for: ten minutes, most of them installing those
 #   make wheels-check    whether small boards can install the base without compiling: also among `make test`
 #   make faults    the tests of the faults of docs/evidence/faults.md
@@ -32,6 +34,8 @@ DEEPSPARSE_PYTHON := $(shell $(PYTHON) -c 'import sys; print(sys.executable if s
 ifeq ($(DEEPSPARSE_PYTHON),)
 DEEPSPARSE_PYTHON := $(shell command -v python3.11 2>/dev/null)
 endif
+ENGINES := tract
+ENGINES_TESTED := .venvs/engines
 BENCHMARKS_STAMP := .venvs/benchmarks.stamp
 AUDIT := .venvs/audit/bin/pip-audit
 SBOM := .venvs/sbom/bin/cyclonedx-py
@@ -42,7 +46,7 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 STARTING := integration browser plugins
 DURATIONS := --durations 30 --durations-min 5
 
-.PHONY: demo test quick check ui setup format proto released-wire docs audit screenshots browser ssh-server wheels-check benchmarks \
+.PHONY: demo test test-engines quick check ui setup engines format proto released-wire docs audit screenshots browser ssh-server wheels-check benchmarks \
   exports-test site dist soak storm fuzz faults clean
 
 demo: setup
@@ -57,6 +61,18 @@ test: setup browser ssh-server $(PROTO_PYTHON)
 ifneq ($(DEEPSPARSE_PYTHON),)
 	$(DEEPSPARSE)/venv/bin/python -m pytest tests/plugins/test_deepsparse.py
 endif
+
+test-engines: $(ENGINES:%=$(ENGINES_TESTED)/%.stamp)
+	for one in $(ENGINES); do \
+	  $(ENGINES_TESTED)/environments/$$one/venv/bin/python -m pytest tests/plugins/test_$$one.py || exit 1; done
+
+# What cannot be downloaded ends it with the words of pip, behind the name of the engine.
+$(ENGINES_TESTED)/%.stamp: $(VENV)/.stamp
+	mkdir -p $(@D)
+	$(BIN)/enginebench-agent environment remove $* --data-dir $(ENGINES_TESTED) 2>/dev/null || true
+	$(BIN)/enginebench-agent environment add $* --engine $* --data-dir $(ENGINES_TESTED)
+	PIP_PYTHON=$(ENGINES_TESTED)/environments/$*/venv/bin/python $(BIN)/python $(PIP_INSTALL) pytest pytest-asyncio pytest-timeout
+	touch $@
 
 quick: check
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not slow and not alone' $(addprefix --ignore tests/,proto $(STARTING))
@@ -105,6 +121,10 @@ docs: $(VENV)/.stamp
 	$(BIN)/python -m enginebench_controller.files.schemas docs/reference/schemas
 
 setup: $(VENV)/.stamp $(DEEPSPARSE_STAMP)
+
+engines: setup
+	for one in $(ENGINES); do \
+	  $(BIN)/enginebench-agent environment add $$one --engine $$one --data-dir $(ENGINEBENCH_HOME)/agent || exit 1; done
 
 $(VENV)/.stamp: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -182,6 +182,7 @@ def to_available_engine(info: EngineInfo, devices: Sequence[Device]) -> engine_p
         loads=sorted(info.loads & {Load.SYNC, Load.ASYNC}),  # an open loop is not for a plugin to offer
         hints=sorted(info.hints),
         multiple_streams=info.multiple_streams,
+        single_threaded=info.single_threaded,
         profiling=info.profiling,
         options=[to_option(option) for option in info.options],
         devices=[to_device(device) for device in devices],
@@ -196,6 +197,7 @@ def from_available_engine(message: engine_pb2.AvailableEngine) -> tuple[EngineIn
         loads=frozenset(Load(text) for text in message.loads),
         hints=frozenset(Hint(text) for text in message.hints),
         multiple_streams=message.multiple_streams,
+        single_threaded=message.single_threaded,
         profiling=message.profiling,
         options=tuple(from_option(option) for option in message.options),
     )

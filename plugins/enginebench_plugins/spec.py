@@ -126,7 +126,11 @@ __all__ = [
 PROJECT_NAME = "enginebench"
 
 SPEC_VERSION = 2
-"""Of this contract. 2 added `EngineInfo.batches`, `integer_inputs` and `mean_profiles`; plugins of 1 need no change."""
+"""Of this contract; plugins of 1 need no change.
+
+2 added `batches`, `integer_inputs`, `mean_profiles` and `single_threaded` of `EngineInfo`, and `inferences` of
+`ModelProfile`.
+"""
 
 hookspec = pluggy.HookspecMarker(PROJECT_NAME)
 hookimpl = pluggy.HookimplMarker(PROJECT_NAME)
@@ -250,7 +254,10 @@ class Engine(ABC):
 
     @abstractmethod
     def read(self, source: ModelSource) -> Any:
-        """Bring the model file into memory in the engine's (or its importer's) own form. Timed as "read"."""
+        """Bring the model file into memory in the engine's (or its importer's) own form. Timed as "read".
+
+        Called for each compilation anew, so that `convert` and `compile` may use up what it returns.
+        """
 
     def convert(self, model: Any, source: ModelSource) -> Any:
         """Turn what `read` returned into what `compile` takes. Timed as "convert" where a plugin overrides it."""

@@ -89,9 +89,14 @@ class EngineInfo:
 
     `version` has 1 to 100 characters, and every engine takes the load sync and the hint none. `batches` are the only
     batch sizes it can run, where it cannot run any: (1,) runs one item at a time, and every other batch is refused
-    before a model is read. `integer_inputs` is False where inputs are floating-point numbers only. With
-    `mean_profiles`, profile() brings means over its inferences, which every layer then has for each of them, and
-    `between` may be called at any time or never.
+    before a model is read. `integer_inputs` is False where inputs are floating-point numbers only.
+
+    With `mean_profiles`, profile() brings means over its inferences, which every layer then has for each of them, and
+    `between` may be called at any time or never; the bench keeps one mean a layer, and shows no interval of it. An
+    engine that chooses the number of inferences itself tells it as `ModelProfile.inferences`.
+
+    With `single_threaded`, an inference runs on one thread: more cores than there are requests in flight are refused
+    before a model is read, or left out of a plan.
     """
 
     version: str
@@ -104,6 +109,7 @@ class EngineInfo:
     batches: tuple[int, ...] = ()
     integer_inputs: bool = True
     mean_profiles: bool = False
+    single_threaded: bool = False
 
 
 @dataclass(frozen=True)
@@ -168,7 +174,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class LayerProfile:
-    """One executed layer over all profiled inferences.
+    """One executed layer over all profiled inferences, weights and what runs within another layer's time left out.
 
     `time_ns` has one entry an inference, summed over the layer's calls within it; it is empty unless the layer was
     executed. `source_nodes` are the nodes or tensors of the model as given that the engine names as its origin.
@@ -197,11 +203,13 @@ class ModelProfile:
     """What a pass with the layer counters on brought.
 
     `latency_ns` is the wall clock of each of these very inferences, counters included: against the latency without
-    counters it tells what profiling costs. It is empty where the engine does not show single inferences.
+    counters it tells what profiling costs. It is empty where the engine does not show single inferences. `inferences`
+    is for `EngineInfo.mean_profiles` alone: over how many the means are, where these are not as many as asked for.
     """
 
     layers: tuple[LayerProfile, ...]
     latency_ns: tuple[int, ...] = ()
+    inferences: int | None = None
 
 
 class EngineUnavailableError(Exception):

@@ -56,7 +56,7 @@ def test_the_base_alone_serves_and_tells_what_is_missing(base_agent: tuple[Path,
     _, agent = base_agent
     (target,) = bench.json("devices", "--target", agent.address)["targets"]
     reasons = {e["name"]: e["unavailable"] for e in target["engines"]}
-    assert {"onnxruntime", "openvino", "torch", "deepsparse"} <= set(reasons)
+    assert {"onnxruntime", "openvino", "torch", "deepsparse", "tract"} <= set(reasons)
     assert all(unavailable["reason"] for unavailable in reasons.values())
 
 

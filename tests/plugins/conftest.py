@@ -6,5 +6,5 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-# DeepSparse lives in an environment of its own, and its module is run by that interpreter (see the Makefile).
-collect_ignore = [] if find_spec("deepsparse") else ["test_deepsparse.py"]
+# They live in environments of their own, and their modules are run by those interpreters (see the Makefile).
+collect_ignore = [f"test_{engine}.py" for engine in ("deepsparse", "tract") if find_spec(engine) is None]

@@ -340,7 +340,7 @@ class SettingsIgnored(SoundEngine):
 
 
 class Little(SoundEngine):
-    """Runs floats only, one item and one request at a time, and profiles by means."""
+    """Runs floats only, one item, request and thread at a time, and profiles by means."""
 
     def info(self) -> spec.EngineInfo:
         return replace(
@@ -349,6 +349,7 @@ class Little(SoundEngine):
             batches=(1,),
             integer_inputs=False,
             mean_profiles=True,
+            single_threaded=True,
         )
 
     def compile(self, model: onnx.ModelProto, source: spec.ModelSource, settings: spec.Settings) -> SoundModel:
@@ -377,6 +378,13 @@ class OneAtATimeAndMore(SettingsIgnored):
 
     def info(self) -> spec.EngineInfo:
         return replace(super().info(), loads=frozenset({spec.Load.SYNC}))
+
+
+class OneThreadAndMore(SettingsIgnored):
+    """Says that an inference runs on one thread, and takes more cores."""
+
+    def info(self) -> spec.EngineInfo:
+        return replace(super().info(), single_threaded=True)
 
 
 class NoMeans(SoundEngine):

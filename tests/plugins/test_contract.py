@@ -97,6 +97,7 @@ ENGINES = [
     (planted.SettingsIgnored, EngineContract.test_streams_are_refused_where_there_is_only_one),
     (planted.SettingsIgnored, EngineContract.test_an_unknown_device_is_refused),
     (planted.SinglesAndMore, EngineContract.test_a_batch_it_does_not_offer_is_refused),
+    (planted.OneThreadAndMore, EngineContract.test_more_cores_than_requests_are_refused_with_one_thread),
     (planted.OneAtATimeAndMore, EngineContract.test_a_load_it_does_not_offer_is_refused),
     (planted.NoMeans, EngineContract.test_means_are_the_same_for_every_inference),
     (planted.BrokenFilesTaken, garbage_file),

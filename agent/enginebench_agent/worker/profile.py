@@ -131,12 +131,20 @@ def _profile(job: Assignment, with_counters: Session, without: Session | None, r
         else:
             turns = Alternation(iterations, feels_turns=not compiled.compiles_for_each_profiled_inference)
             profiled, unprofiled_ns = _in_turns(with_counters, without, turns)
+    layers, inferences = profiled.layers, iterations
+    if with_counters.job.info.mean_profiles:
+        layers, inferences = tuple(map(_mean, layers)), profiled.inferences or iterations
     return Profile(
-        iterations=iterations,
+        iterations=inferences,
         profiled_latency_ns=_median_ns(profiled.latency_ns) if profiled.latency_ns else None,
         unprofiled_latency_ns=unprofiled_ns,
-        layers=[wire.to_layer(layer) for layer in profiled.layers],
+        layers=[wire.to_layer(layer) for layer in layers],
     )
+
+
+def _mean(layer: LayerProfile) -> LayerProfile:
+    """A layer with the mean that it has for each inference told once: the same time again has no spread to show."""
+    return replace(layer, time_ns=layer.time_ns[:1])
 
 
 def _in_turns(with_counters: Session, without: Session, turns: Alternation) -> tuple[ModelProfile, int]:
@@ -146,7 +154,8 @@ def _in_turns(with_counters: Session, without: Session, turns: Alternation) -> t
     unprofiled.run_missing()
     check_profile(profiled, turns.inferences)
     layers = tuple(replace(layer, time_ns=turns.counted(layer.time_ns)) for layer in profiled.layers)
-    return ModelProfile(layers, turns.counted(profiled.latency_ns)), _median_ns(unprofiled.latency_ns)
+    counted = replace(profiled, layers=layers, latency_ns=turns.counted(profiled.latency_ns))
+    return counted, _median_ns(unprofiled.latency_ns)
 
 
 @dataclass(frozen=True)
@@ -174,6 +183,8 @@ def check_profile(profile: ModelProfile, iterations: int) -> None:
     """Raise `BrokenOutputError` unless every layer has a name of its own and there is a time for each iteration."""
     if not isinstance(profile, ModelProfile):
         raise BrokenOutputError(f"profile() returned {type(profile).__name__} instead of a ModelProfile")
+    if profile.inferences is not None and profile.inferences < 1:
+        raise BrokenOutputError(f"profile() returned means over {profile.inferences} inferences")
     if len(profile.latency_ns) not in (0, iterations):
         raise BrokenOutputError(f"profile() returned {len(profile.latency_ns)} latencies for {iterations} iterations")
     _check_times("the inferences", profile.latency_ns)

@@ -18,7 +18,7 @@ HUES = ("#2794FB", "#853FD8", "#DD8736", "#356D73", "#AD215F", "#749E83", "#8A69
 MARKERS = ("circle", "square", "diamond", "triangle-up", "cross", "pentagon", "star", "hexagon")
 """Names of Plotly's symbols."""
 
-OWN_ENGINES = ("onnxruntime", "openvino", "torch", "deepsparse")
+OWN_ENGINES = ("onnxruntime", "openvino", "torch", "deepsparse", "tract")
 """The first of the hues, in this order."""
 
 SIDES = ("#4F6478", "#A08C74")

@@ -152,12 +152,16 @@ def with_values(inputs: InputSet, values: tuple[InputValues, ...]) -> InputSet:
 def configurations(
     plan: Plan,
     snapshot: TargetSnapshot,
+    engine: AvailableEngine,
     device: str,
     batch: int,
     model: BoundModel,
     options: Mapping[str, str],
 ) -> Iterator[Configuration]:
-    """Every combination of a plan's axes on one device, possible or not."""
+    """Every combination of a plan's axes on one device, possible or not.
+
+    Without cores said these are all of the target's, as far as the engine can use them.
+    """
     axes = itertools.product(plan.cores or (usable_cores(snapshot) or 1,), plan.streams, plan.precision, plan.hint)
     stop = plan.stop_rule()
     for core_count, streams, precision, hint in axes:
@@ -165,7 +169,7 @@ def configurations(
             yield Configuration(
                 device=device,
                 batch=batch,
-                cores=core_count,
+                cores=core_count if plan.cores else default_cores(engine, snapshot, requests),
                 streams=streams,
                 precision=precision,
                 hint=hint,
@@ -179,6 +183,12 @@ def configurations(
                 stop=stop,
                 output_batch_axes=model.output_batch_axes,
             )
+
+
+def default_cores(engine: AvailableEngine, snapshot: TargetSnapshot, requests: int = 1) -> int:
+    """All that a target has; no more than requests in flight where an inference runs on one thread."""
+    usable = usable_cores(snapshot) or 1
+    return min(usable, requests) if engine.single_threaded else usable
 
 
 def usable_cores(snapshot: TargetSnapshot) -> int | None:
@@ -222,6 +232,9 @@ def impossible(configuration: Configuration, engine: AvailableEngine, device: De
         return f"it cannot execute in {configuration.precision}; it has {', '.join(device.precisions)}"
     if configuration.streams > 1 and not engine.multiple_streams:
         return f"it runs one stream, and {configuration.streams} are asked for"
+    if engine.single_threaded and configuration.cores > configuration.requests:
+        asked, in_flight = configuration.cores, configuration.requests
+        return f"it runs an inference on one thread, and {asked} cores are asked for {in_flight} in flight"
     if _load_of_the_engine(configuration.load) not in engine.loads:
         return f"it cannot carry the load {configuration.load}; it has {', '.join(engine.loads)}"
     if configuration.hint is not Hint.NONE and configuration.hint not in engine.hints:

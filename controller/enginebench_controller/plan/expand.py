@@ -218,7 +218,7 @@ def _cases(
     ref = EngineRef(engine.name, engine.environment, engine.version)
     options = _options(plan, engine, told.refusals)
     for device in _devices(plan, engine, snapshot.target, told):
-        for configuration in configurations(plan, snapshot, device.name, batch, model, options):
+        for configuration in configurations(plan, snapshot, engine, device.name, batch, model, options):
             where = f"{engine.name} on {snapshot.target} {device.name}"
             if problem := contradiction(configuration, snapshot):
                 told.refusals[f"{where}: {problem}"] = None

@@ -9,7 +9,7 @@ from typing import Any
 
 from enginebench_controller.errors import InputError, ModelError, PlanError
 from enginebench_controller.plan.binding import Binder
-from enginebench_controller.plan.configurations import select_engines, usable_cores
+from enginebench_controller.plan.configurations import default_cores, select_engines, usable_cores
 from enginebench_controller.plan.expand import Case, expand
 from enginebench_controller.plan.plan import Plan, SearchStep, make_plan
 from enginebench_controller.plan.recommend import Goal, LatencyLimit, RecommendOrder, common_plan
@@ -93,7 +93,7 @@ def space(
             for case in found:
                 said = {"devices": [case.configuration.device]} if "devices" in order.fields else {}
                 axes = _axes(case, engines, models)
-                points.append(Point(case, chosen | said, axes, _is_default(case, snapshot)))
+                points.append(Point(case, chosen | said, axes, _is_default(case, engine, snapshot)))
     points = list({identity(one.case): one for one in reversed(points)}.values())[::-1]
     if not points:
         told = "\n".join(f"  - {reason}" for reason in reasons)
@@ -305,10 +305,10 @@ def _axes(case: Case, engines: Sequence[AvailableEngine], models: Sequence[str])
     }
 
 
-def _is_default(case: Case, snapshot: TargetSnapshot) -> bool:
+def _is_default(case: Case, engine: AvailableEngine, snapshot: TargetSnapshot) -> bool:
     asked = case.configuration
     plain = asked.load is Load.SYNC and asked.hint is Hint.NONE and asked.precision == "f32"
-    return plain and asked.batch == 1 and asked.cores == (usable_cores(snapshot) or 1)
+    return plain and asked.batch == 1 and asked.cores == default_cores(engine, snapshot)
 
 
 def _reason(error: Exception) -> str:

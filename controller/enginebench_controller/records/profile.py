@@ -25,6 +25,8 @@ class PassKind(StrEnum):
 class Layer:
     """One executed layer; `time_ns` has one entry a profiled inference, and none where the engine gave no time.
 
+    Of an engine that tells means only it has one, the mean over all inferences (`Profile.tells_means`).
+
     `inputs` and `outputs` name tensors of the graph that the engine runs, `parameters` tell of the run in its words.
     Matching adds `category`, as matching.LayerCategory or "" where nothing was matched, and `group`: layers and source
     nodes of the same group are each other's counterparts. A group's only timed layer has the work of all its nodes:
@@ -150,6 +152,11 @@ class Profile:
     plan: Mapping[str, Any] = field(default_factory=dict)
     order_id: str | None = None
     imported: bool = False
+
+    @property
+    def tells_means(self) -> bool:
+        """Whether layers have their means over the inferences only, so that no spread is known and no interval."""
+        return (self.iterations or 1) > 1 and any(len(layer.time_ns) == 1 for layer in self.layers)
 
     @property
     def imposed_sparsity(self) -> float | None:

@@ -136,6 +136,7 @@ class AvailableEngine(ListedEngine):
     loads: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
     multiple_streams: bool = False
+    single_threaded: bool = False
     profiling: bool = False
     options: tuple[EngineOption, ...] = ()
     devices: tuple[Device, ...] = ()

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from enginebench_controller import wire
 from enginebench_controller.errors import AgentError, InputError, UnreachableError
 from enginebench_controller.home import Home
-from enginebench_controller.plan.configurations import select_engines, usable_cores
+from enginebench_controller.plan.configurations import default_cores, select_engines
 from enginebench_controller.records import AvailableEngine, EngineRef, Failure, Peak, TargetSnapshot
 from enginebench_controller.runs.remote_run import drop
 from enginebench_controller.targets.client import AgentClient
@@ -87,8 +87,8 @@ def _specs(order: CalibrationOrder, snapshot: TargetSnapshot) -> Iterator[tuple[
     engines, problems = select_engines(order.engines, snapshot.engines, snapshot.target)
     if problems:
         raise InputError("\n".join(problems))
-    counts = order.cores or core_counts(usable_cores(snapshot) or 1)
     for engine in engines:
+        counts = order.cores or core_counts(default_cores(engine, snapshot))
         device = _device(order, engine, snapshot.target)
         for cores in counts:
             yield _spec(engine, device, cores), engine.version

@@ -264,7 +264,7 @@ PROFILED = (
         calls: how often it ran in one inference
         kernel: what executed it, in the engine's words
         precision: precision it ran in
-        time_ns: its time in each profiled inference, in ns; empty where the engine gave none
+        time_ns: its time in each profiled inference, in ns; empty where the engine gave none, one where it told means
         output_shapes: shapes of its outputs
         source_nodes: names of the nodes of the model that it was led back to
         inputs: tensors that it reads

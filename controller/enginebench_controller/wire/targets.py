@@ -95,6 +95,7 @@ def from_engine(message: engine_pb2.Engine) -> Engine:
         loads=tuple(shorts(available.loads)),
         hints=tuple(shorts(available.hints)),
         multiple_streams=available.multiple_streams,
+        single_threaded=available.single_threaded,
         profiling=available.profiling,
         options=tuple(map(_from_option, available.options[:MAX_LISTED])),
         devices=devices,

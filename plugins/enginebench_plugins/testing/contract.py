@@ -7,7 +7,7 @@ replaces a model:
         plugin = "my_package.plugin"
 
 What an engine cannot do it says in `EngineInfo`, and the statements about it are skipped: loads, batches, integer
-inputs, profiles, and profiles that are means.
+inputs, several threads, profiles, and profiles that are means.
 """
 
 import json
@@ -264,6 +264,12 @@ class InferenceContract(Workbench):
     def test_streams_are_refused_where_there_is_only_one(self, engine: spec.Engine, tmp_path: Path) -> None:
         if not engine.info().multiple_streams:
             self.assert_refused(engine, tmp_path, streams=2)
+
+    @promise("more cores than there are requests in flight are refused")
+    def test_more_cores_than_requests_are_refused_with_one_thread(self, engine: spec.Engine, tmp_path: Path) -> None:
+        if not engine.info().single_threaded:
+            pytest.skip("an inference may run on several threads")
+        self.assert_refused(engine, tmp_path, cores=2)
 
     @promise(REFUSED)
     def test_an_unknown_device_is_refused(self, engine: spec.Engine, tmp_path: Path) -> None:

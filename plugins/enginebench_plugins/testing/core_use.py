@@ -36,7 +36,10 @@ def main() -> None:
     engine = _module(plugin).enginebench_engine()
     inputs = tuple(spec.TensorSpec(name, dtype, tuple(shape)) for name, dtype, shape in case["inputs"])
     source = spec.ModelSource(Path(case["path"]), spec.ModelFormat(case["format"]), inputs)
-    for load in sorted(engine.info().loads):
+    info, cores = engine.info(), case["settings"]["cores"]
+    for load in sorted(info.loads):
+        if info.single_threaded and load is spec.Load.SYNC and cores > 1:
+            continue  # refused, as another statement has it
         print(json.dumps({"load": load} | _use(engine, source, case, load)))
 
 

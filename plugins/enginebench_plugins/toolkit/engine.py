@@ -65,6 +65,11 @@ def refuse_unsupported(
         raise spec.UnsupportedSettingsError(f"{engine} runs batches of {offered_batches}, not of {settings.batch}")
     if settings.streams > 1 and not info.multiple_streams:
         raise spec.UnsupportedSettingsError(f"{engine} runs one stream, not {settings.streams}")
+    if info.single_threaded and settings.cores > settings.requests:
+        raise spec.UnsupportedSettingsError(
+            f"{engine} runs an inference on one thread: {settings.cores} cores need as many requests in flight, "
+            f"not {settings.requests}"
+        )
     for name, value in settings.options.items():
         _refuse_option(engine, info.options, name, value)
         if not settings.profiling and any(each.name == name and each.profile_only for each in info.options):

@@ -9,7 +9,10 @@ from enginebench_plugins import spec
 from enginebench_proto.agreed.labels import node_labels
 
 SEPARATORS = "_/"
-"""What engines put between a name of the model and what they add to it: "r1_nchwc", "n0/WithoutBiases"."""
+"""What most engines put between a name of the model and what they add to it: "r1_nchwc", "n0/WithoutBiases"."""
+
+FLOATS = {1: "f32", 10: "f16", 16: "bf16"}
+"""The floating types that weights and tensors have, by their numbers in onnx.proto."""
 
 
 @dataclass(frozen=True)
@@ -17,11 +20,15 @@ class SourceNames:
     """The nodes of a graph as given: their types by label, and the labels of those that make each tensor.
 
     `within` has the names of nodes and tensors in the bodies of control flow, with the label of the node around them.
+    `separators` end what is the model's own in a name that an engine made. `before` has the nodes whose outputs a node
+    reads, by their labels.
     """
 
     types: Mapping[str, str]
     makers: Mapping[str, str]
     within: Mapping[str, str] = field(default_factory=dict)
+    separators: str = SEPARATORS
+    before: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def node_in(self, made: str) -> str | None:
         """The label of the node that a name begins with or whose output it begins with; of several the longest.
@@ -35,18 +42,18 @@ class SourceNames:
         return self._node(made, (self.makers, self.types))
 
     def _node(self, made: str, first: tuple[Mapping[str, str], Mapping[str, str]]) -> str | None:
-        for prefix in prefixes(made):
+        for prefix in prefixes(made, self.separators):
             for names in first:
                 if prefix in names:
                     return self.makers[prefix] if names is self.makers else prefix
         return None
 
 
-def prefixes(made: str) -> Iterator[str]:
+def prefixes(made: str, separators: str = SEPARATORS) -> Iterator[str]:
     """A name and all its beginnings that end before a separator, the longest first."""
     yield made
     for end in range(len(made) - 1, 0, -1):
-        if made[end] in SEPARATORS:
+        if made[end] in separators:
             yield made[:end]
 
 
@@ -74,6 +81,26 @@ def output_names(model: Any) -> tuple[str, ...]:
     return tuple(value.name for value in model.graph.output)
 
 
+def dimension_names(model: Any) -> dict[str, dict[int, str]]:
+    """By input the names of its open dimensions, by place; one without a name is left out."""
+    return {
+        value.name: {
+            place: dimension.dim_param
+            for place, dimension in enumerate(value.type.tensor_type.shape.dim)
+            if dimension.dim_param
+        }
+        for value in model.graph.input
+    }
+
+
+def float_precision(model: Any) -> str | None:
+    """The floating type of inputs, outputs and weights: "f32", "f16" or "bf16"; "mixed" for several, None for none."""
+    elements = {value.type.tensor_type.elem_type for value in (*model.graph.input, *model.graph.output)}
+    elements |= {weight.data_type for weight in model.graph.initializer}
+    found = {FLOATS[element] for element in elements if element in FLOATS}
+    return next(iter(found), None) if len(found) < 2 else "mixed"
+
+
 def name_nodes(model: Any) -> bool:
     """Give every node its label for a name, in place. Returns whether any had another one, or none."""
     changed = False
@@ -83,13 +110,16 @@ def name_nodes(model: Any) -> bool:
     return changed
 
 
-def source_names(model: Any) -> SourceNames:
+def source_names(model: Any, separators: str = SEPARATORS) -> SourceNames:
     """The names of a graph's nodes and of the tensors they make."""
     labelled = list(zip(node_labels(model.graph.node), model.graph.node, strict=True))
+    makers = {name: label for label, node in labelled for name in node.output if name}
     return SourceNames(
         types={label: node.op_type for label, node in labelled},
-        makers={name: label for label, node in labelled for name in node.output if name},
+        makers=makers,
         within={name: label for label, node in labelled for name in _names_within(node)},
+        separators=separators,
+        before={label: tuple(makers[name] for name in node.input if name in makers) for label, node in labelled},
     )
 
 

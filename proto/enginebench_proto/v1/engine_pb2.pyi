@@ -48,7 +48,7 @@ class Engine(_message.Message):
     def __init__(self, name: _Optional[str] = ..., environment: _Optional[_Union[Environment, _Mapping]] = ..., distribution: _Optional[str] = ..., hidden: bool = ..., available: _Optional[_Union[AvailableEngine, _Mapping]] = ..., unavailable: _Optional[_Union[UnavailableEngine, _Mapping]] = ...) -> None: ...
 
 class AvailableEngine(_message.Message):
-    __slots__ = ("version", "formats", "loads", "hints", "multiple_streams", "profiling", "options", "devices", "more_devices")
+    __slots__ = ("version", "formats", "loads", "hints", "multiple_streams", "profiling", "options", "devices", "more_devices", "single_threaded")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     FORMATS_FIELD_NUMBER: _ClassVar[int]
     LOADS_FIELD_NUMBER: _ClassVar[int]
@@ -58,6 +58,7 @@ class AvailableEngine(_message.Message):
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
     DEVICES_FIELD_NUMBER: _ClassVar[int]
     MORE_DEVICES_FIELD_NUMBER: _ClassVar[int]
+    SINGLE_THREADED_FIELD_NUMBER: _ClassVar[int]
     version: str
     formats: _containers.RepeatedScalarFieldContainer[str]
     loads: _containers.RepeatedScalarFieldContainer[str]
@@ -67,7 +68,8 @@ class AvailableEngine(_message.Message):
     options: _containers.RepeatedCompositeFieldContainer[EngineOption]
     devices: _containers.RepeatedCompositeFieldContainer[_device_pb2.Device]
     more_devices: int
-    def __init__(self, version: _Optional[str] = ..., formats: _Optional[_Iterable[str]] = ..., loads: _Optional[_Iterable[str]] = ..., hints: _Optional[_Iterable[str]] = ..., multiple_streams: bool = ..., profiling: bool = ..., options: _Optional[_Iterable[_Union[EngineOption, _Mapping]]] = ..., devices: _Optional[_Iterable[_Union[_device_pb2.Device, _Mapping]]] = ..., more_devices: _Optional[int] = ...) -> None: ...
+    single_threaded: bool
+    def __init__(self, version: _Optional[str] = ..., formats: _Optional[_Iterable[str]] = ..., loads: _Optional[_Iterable[str]] = ..., hints: _Optional[_Iterable[str]] = ..., multiple_streams: bool = ..., profiling: bool = ..., options: _Optional[_Iterable[_Union[EngineOption, _Mapping]]] = ..., devices: _Optional[_Iterable[_Union[_device_pb2.Device, _Mapping]]] = ..., more_devices: _Optional[int] = ..., single_threaded: bool = ...) -> None: ...
 
 class UnavailableEngine(_message.Message):
     __slots__ = ("kind", "reason", "detail")

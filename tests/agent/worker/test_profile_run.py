@@ -51,6 +51,27 @@ def test_a_profile_without_latencies_leaves_them_unknown(run_mine: Callable) -> 
     assert not child.result.profile.HasField("profiled_latency_ns")
 
 
+def means(options: str = "") -> dict[str, str]:
+    formats = "frozenset({spec.ModelFormat.ONNX})"
+    layer = "spec.LayerProfile('a', 'T', 0, time_ns=(5,) * iterations)"
+    return {
+        "info": f"return spec.EngineInfo('4.2', {formats}, profiling=True, mean_profiles=True)",
+        "profile": f"return spec.ModelProfile(({layer},){options})",
+    }
+
+
+@pytest.mark.parametrize(("told", "inferences"), [("", 10), (", inferences=431", 431)])
+def test_a_mean_is_told_once_with_the_number_of_its_inferences(run_mine: Callable, told: str, inferences: int) -> None:
+    profile = run_mine(means(told), kind=run_pb2.RUN_KIND_PROFILE).result.profile
+    assert list(profile.layers[0].time_ns) == [5]
+    assert profile.iterations == inferences
+
+
+def test_means_over_nothing_fail_the_profile(run_mine: Callable) -> None:
+    child = run_mine(means(", inferences=0"), kind=run_pb2.RUN_KIND_PROFILE)
+    assert "means over 0 inferences" in child.result.failure.detail
+
+
 def test_a_bare_list_is_no_profile(run_mine: Callable) -> None:
     child = run_mine({"profile": "return []"}, kind=run_pb2.RUN_KIND_PROFILE)
     assert "instead of a ModelProfile" in child.result.failure.detail

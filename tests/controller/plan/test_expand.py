@@ -79,6 +79,13 @@ def test_cores_default_to_all_of_the_target() -> None:
     assert [case.configuration.cores for case in expanded(target(engine("ort"), cores=6)).cases] == [6]
 
 
+def test_what_runs_an_inference_on_one_thread_gets_no_more_cores_than_requests() -> None:
+    machine = target(engine("one", single_threaded=True), cores=6)
+    cases = expanded(machine, load=["sync", "async"], requests=[4]).cases
+    assert [(case.configuration.load, case.configuration.cores) for case in cases] == [(Load.SYNC, 1), (Load.ASYNC, 4)]
+    assert "one thread, and 2 cores are asked for 1 in flight" in refusal(machine, cores=[2])
+
+
 @pytest.mark.parametrize(
     ("fields", "words"),
     [

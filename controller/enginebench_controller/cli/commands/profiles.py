@@ -137,12 +137,16 @@ def _summary(profile: Profile) -> Mapping[str, str]:
         "median latency without counters, ms": _ms(profile.unprofiled_latency_ns),
         "profiled ÷ unprofiled latency": _number(figures.profiled_to_unprofiled(profile)),
         "Σ layers ÷ unprofiled latency": figures.layers_to_latency_words(profile) or UNKNOWN,
-        "profiled inferences": UNKNOWN if profile.iterations is None else str(profile.iterations),
+        "profiled inferences": UNKNOWN if profile.iterations is None else _inferences(profile),
         **_matched(profile.coverage),
         **_work(profile.work, profile.nodes),
         "model size, peak memory": f"{_bytes(profile.model_size_bytes)}, {_bytes(profile.peak_rss_bytes)}",
         **({"engine options": options} if options else {}),
     }
+
+
+def _inferences(profile: Profile) -> str:
+    return f"{profile.iterations}, told by their mean" if profile.tells_means else str(profile.iterations)
 
 
 def _matched(coverage: Coverage | None) -> Mapping[str, str]:

@@ -45,7 +45,8 @@ def _events(process: int, profile: Profile, peaks: Sequence[Peak]) -> Iterator[E
     layers = _drawn(profile, peaks)
     inferences = max((len(one.layer.time_ns) for one in layers), default=0)
     for inference in range(max(inferences, 1)):
-        yield _naming("thread_name", process, inference, f"inference {inference}")
+        name = "mean inference" if profile.tells_means else f"inference {inference}"
+        yield _naming("thread_name", process, inference, name)
         yield from _track(process, inference, layers)
 
 

@@ -2,14 +2,16 @@
 
 from enginebench_controller.graph.matching.matched import LayerCategory
 
-_DATA = frozenset({"input", "parameter", "output", "result", "const", "constant", "data", "assign", "readvalue"})
+_DATA = frozenset(
+    {"input", "parameter", "output", "result", "const", "constant", "data", "assign", "readvalue", "source"}
+)
 _CONVERTS = frozenset(
     {"cast", "convert", "convertlike", "convertsaturation", "quantize", "dequantize"}
     | {"quantizelinear", "dequantizelinear"}
 )
 _MOVES = frozenset(
-    {"copy", "flatten", "identity", "layout", "memcpyfromhost", "memcpytohost", "permute", "reshape", "squeeze"}
-    | {"transpose", "unsqueeze"}
+    {"copy", "downsample", "flatten", "identity", "intoshape", "layout", "lazyim2col", "memcpyfromhost"}
+    | {"memcpytohost", "optmatmulpack", "pad", "permute", "reshape", "squeeze", "transpose", "unsqueeze"}
 )
 
 _CALCULATIONS = frozenset({

@@ -339,7 +339,9 @@ def joined_sentence(pair: ProfilePair, other: str) -> str:
 
 
 def how_sure(pair: ProfilePair) -> str:
-    """What the verdicts know and what they do not."""
+    """What the verdicts know and what they do not, or why there are none."""
+    if means := sum(one.tells_means for one in pair.sides):
+        return f"times of {('one side', 'both sides')[means - 1]} are means, without the spread that verdicts need"
     first, second = pair.first.iterations, pair.second.iterations
     seen = f"{first} and {second} inferences" if first and second else "the inferences"
     return (

@@ -157,7 +157,7 @@ class LayerRow:
         if self.verdict is not None:
             return self.verdict.value
         if self.is_joined:
-            return "too few inferences to tell"
+            return "no spread to tell by"
         sides = ((self.first, "A"), (self.second, "B"))
         return ", ".join(_missing(side, which) for side, which in sides if side.state is not LayerState.EXECUTED)
 

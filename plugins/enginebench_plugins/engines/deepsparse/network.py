@@ -10,7 +10,7 @@ from typing import Any
 import onnx
 
 from enginebench_plugins import spec
-from enginebench_plugins.toolkit.onnx_model import output_names, run_inputs
+from enginebench_plugins.toolkit.onnx_model import float_precision, output_names, run_inputs
 from enginebench_proto.agreed.labels import node_labels
 
 LARGEST_FILE_BYTES = 1 << 30
@@ -30,11 +30,6 @@ CHANGED_MEANING = frozenset({"DFT", "GridSample", "GroupNormalization"})
 """Operators that a set after 18 computes otherwise without any new attribute or input."""
 
 INTEGERS = frozenset({onnx.TensorProto.INT8, onnx.TensorProto.UINT8})
-FLOATING = {
-    onnx.TensorProto.FLOAT: "f32",
-    onnx.TensorProto.FLOAT16: "f16",
-    onnx.TensorProto.BFLOAT16: "bf16",
-}
 
 
 @dataclass(frozen=True)
@@ -148,10 +143,4 @@ def _precision(model: Any) -> str | None:
         weight.data_type in INTEGERS and len(weight.dims) > 1 for weight in model.graph.initializer
     ):
         return "int8"
-    values = [*model.graph.input, *model.graph.output]
-    elements = {value.type.tensor_type.elem_type for value in values}
-    elements |= {weight.data_type for weight in model.graph.initializer}
-    found = {FLOATING[element] for element in elements if element in FLOATING}
-    if not found:
-        return None
-    return found.pop() if len(found) == 1 else "mixed"
+    return float_precision(model)

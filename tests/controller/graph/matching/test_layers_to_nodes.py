@@ -182,6 +182,8 @@ def test_data_moved_for_the_engines_own_sake_has_categories() -> None:
         "Reorder": LayerCategory.REORDER,
         "ReorderOutput": LayerCategory.REORDER,
         "Transpose": LayerCategory.REORDER,
+        "OptMatMulPack": LayerCategory.REORDER,
+        "Pad": LayerCategory.REORDER,
         "Convert": LayerCategory.CONVERT,
         "Cast": LayerCategory.CONVERT,
         "Input": LayerCategory.DATA,
@@ -190,6 +192,12 @@ def test_data_moved_for_the_engines_own_sake_has_categories() -> None:
     }
     found = match(BLOCK, *(layer(kind, kind) for kind in kinds))
     assert dict(zip(kinds, found.categories, strict=True)) == kinds
+
+
+def test_padding_for_a_convolution_is_not_it_and_padding_of_the_model_is() -> None:
+    padded = graph("pad: Pad(x) -> p\nconv: Conv(p, w_1) -> y")
+    matched = profile(padded, layer("own", "Pad", "pad"), layer("made", "Pad", "conv"), layer("c", "OptMatMul", "conv"))
+    assert named_groups(matched) == {"own": "pad", "c": "conv"}
 
 
 def test_a_reorder_with_the_name_of_a_convolution_claims_nothing() -> None:

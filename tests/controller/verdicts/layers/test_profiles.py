@@ -12,7 +12,7 @@ from enginebench_controller.errors import InputError
 from enginebench_controller.files.verdicts.comparisons import comparison_document
 from enginebench_controller.records import IMPOSED_SPARSITY, Effective, HostFacts, LayerState, Readback, ReadbackSource
 from enginebench_controller.verdicts.layers import rows
-from enginebench_controller.verdicts.layers.profiles import compare_profiles
+from enginebench_controller.verdicts.layers.profiles import compare_profiles, how_sure
 from enginebench_controller.verdicts.layers.rows import LayerVerdict
 
 
@@ -135,7 +135,18 @@ def test_a_baseline_of_zero_has_no_ratio_and_is_still_compared():
 
 def test_a_single_inference_tells_no_verdict():
     row = both([(5_000,)], [(9_000,)]).rows[0]
-    assert (row.verdict, row.ratio, row.p_value, row.outcome) == (None, 1.8, None, "too few inferences to tell")
+    assert (row.verdict, row.ratio, row.p_value, row.outcome) == (None, 1.8, None, "no spread to tell by")
+
+
+def test_means_without_a_spread_tell_no_verdict_and_say_so():
+    single = chain("b", [layer(0, (9_000,))])
+    pair = compared(chain("a", [layer(0, 5_000)]), single)
+    (row,) = pair.rows
+    assert single.tells_means
+    assert row.first.half_width_ns is not None
+    assert row.second.half_width_ns is row.verdict is None
+    assert pair.layers is None
+    assert how_sure(pair) == "times of one side are means, without the spread that verdicts need"
 
 
 def test_quantized_layers_show_as_a_transition_whatever_engines_call_precisions():

@@ -161,6 +161,12 @@ def test_facts_name_batch_cores_instruction_sets_and_engine():
     assert told["Engine options"] == "invented=yes"
 
 
+def test_means_are_called_means():
+    profile = invented_profiles.profile(iterations=202)
+    means = tuple(replace(layer, time_ns=layer.time_ns[:1]) for layer in profile.layers)
+    assert dict(facts(replace(profile, layers=means)))["Run"].endswith(", means of 202 profiled inferences")
+
+
 def test_work_that_is_only_partly_known_says_so():
     profile = invented_profiles.profile()
     flops, parameters = work_cards(profile.work, profile.nodes)

@@ -247,7 +247,9 @@ def _instruction_sets(profile: Profile) -> str:
 
 
 def _inferences(profile: Profile) -> str:
-    return UNKNOWN if profile.iterations is None else f"{profile.iterations} profiled inferences"
+    if profile.iterations is None:
+        return UNKNOWN
+    return f"{'means of ' if profile.tells_means else ''}{profile.iterations} profiled inferences"
 
 
 def _ratio(value: float | None, of: str) -> str:
