@@ -2,7 +2,8 @@
 
 Streamlit's own page does not know it: opened at …/projects it first asks …/projects/_stcore/health, is refused, says so
 on the console, and only then asks at the root. Where pages are served elsewhere than at their own root, its makers
-write the address into the HTML; so does this.
+write the address into the HTML; so does this. The keys of all pages stand beside it: as a component of a page they
+would be asked for, and drawn, with each.
 """
 
 from pathlib import Path
@@ -18,9 +19,9 @@ from enginebench_ui.launch import HOME_HEADER, home_mark
 from enginebench_ui.shared.text import inert
 
 _HEAD = b"<head>"
-_SCRIPT = (
-    b"<script>window.__streamlit = {BACKEND_BASE_URL: location.origin, MAIN_PAGE_BASE_URL: location.origin};</script>"
-)
+_ADDRESS = "window.__streamlit = {BACKEND_BASE_URL: location.origin, MAIN_PAGE_BASE_URL: location.origin};"
+_KEYS = Path(__file__).with_name("keys.js").read_text(encoding="utf-8")
+_SCRIPT = f"<script>{_ADDRESS}\n{_KEYS}</script>".encode()
 
 
 class BaseAddress:
@@ -30,7 +31,7 @@ class BaseAddress:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass everything on; what a browser opens as a page comes back with a line more."""
+        """Pass everything on; what a browser opens as a page comes back with our scripts in it."""
         if scope["type"] != "http" or "text/html" not in Headers(scope=scope).get("accept", ""):
             await self._app(scope, receive, send)
             return

@@ -14,48 +14,15 @@ KEYS: Mapping[str, str] = {
     "B": "back",
     "?": "this list",
 }
-"""What each key does; those with a button of their own are that button's."""
-
-# "/" and "?" are no keys that a Streamlit button can have. Nothing happens where a person types.
-_JS = """
-const SEARCH = '[data-testid=stMain] input[aria-label=Search]';
-const BENCHMARKS = '[data-testid=stSidebarNav] a[href$="/benchmarks"]';
-
-function search(tries) {
-  const field = document.querySelector(SEARCH);
-  if (field) field.focus();
-  else if (tries) setTimeout(search, 100, tries - 1);
-}
-
-const ACTS = {
-  '/': () => {
-    if (!document.querySelector(SEARCH)) document.querySelector(BENCHMARKS)?.click();
-    search(50);
-  },
-  '?': () => document.querySelector('.st-key-keys summary')?.click(),
-  'b': () => history.back(),
-};
-
-export default function () {
-  const pressed = event => {
-    const isTyping = event.target.closest?.('input, textarea, select, [contenteditable=true]');
-    const act = ACTS[event.key];
-    if (!act || isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
-    event.preventDefault();
-    act();
-  };
-  document.addEventListener('keydown', pressed);
-  return () => document.removeEventListener('keydown', pressed);
-}
-"""
+"""What each key does; those with a button of their own are that button's, the others are `entry/keys.js`."""
 
 
 def show_keys() -> None:
-    """Show the list of keys at the foot of the sidebar, and let them work."""
+    """Show the list of keys at the foot of the sidebar."""
+    listed = "".join(f"<dt><kbd>{key}</kbd></dt><dd>{does}</dd>" for key, does in KEYS.items())
     with st.sidebar.container(key="keys"):
-        with st.expander("Keys", icon=":material/keyboard:"):
-            st.markdown("  \n".join(f"`{key}` {does}" for key, does in KEYS.items()))
-        st.components.v2.component("enginebench_keys", js=_JS)(key="keys of all pages")
+        # Not an expander with Markdown, which every page would have to draw: it is closed.
+        st.html(f"<details><summary>Keys</summary><dl>{listed}</dl></details>")
 
 
 def show_steps(what: str, offered: Sequence[T], chosen: T | None, choose: Callable[[T], None]) -> None:
