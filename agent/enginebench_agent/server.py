@@ -171,7 +171,8 @@ async def _serve(options: ServeOptions, entrance: Entrance, announcing: Announci
     for name in SERVICE_NAMES:
         await health_servicer.set(name, health_pb2.HealthCheckResponse.SERVING)
     await server.start()
-    discovery.begin()
+    if not options.exit_with_stdin:  # who starts an agent for one command says which engines it is about
+        discovery.begin()
     sandbox = config.child_limits.sandbox
     shut_in_by = str(sandbox.program) if sandbox else "nothing"
     _log.info(

@@ -43,7 +43,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     async def ListEngines(self, request: agent_pb2.ListEnginesRequest, context: Any) -> agent_pb2.ListEnginesResponse:
         """The engines of every environment, and what calibrations found of them."""
         within_seconds = request.within_ns / 1e9 if request.within_ns else None
-        engines = await self._discovery.engines(refresh=request.refresh, within_seconds=within_seconds)
+        engines = await self._discovery.engines(request.names, refresh=request.refresh, within_seconds=within_seconds)
         return agent_pb2.ListEnginesResponse(engines=engines, peaks=self._peaks.all())
 
 

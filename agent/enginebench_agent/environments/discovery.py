@@ -28,6 +28,11 @@ from enginebench_proto.v1.engine_pb2 import (
 )
 
 CHILDREN_AT_ONCE = 2
+Names = frozenset[str]
+"""Of the engines that somebody wants to know."""
+
+ALL: Names = frozenset()
+
 SLOW_SECONDS = 3.0
 """After this long a child is waited for beside others: one that hangs keeps nobody from being asked."""
 
@@ -47,7 +52,10 @@ class WorkerAnswerError(Exception):
 
 
 class Discovery:
-    """The engines of all environments, asked once and kept for the agent's lifetime or until asked anew."""
+    """The engines of all environments, asked once and kept for the agent's lifetime or until asked anew.
+
+    Whoever needs a few of them has only these asked: importing an engine takes seconds.
+    """
 
     def __init__(
         self, config: AgentConfig, load_config: Callable[[], AgentConfig], scratch: Path, leases: Leases
@@ -59,54 +67,68 @@ class Discovery:
         self._leases = leases
         self._slots = asyncio.Semaphore(CHILDREN_AT_ONCE)
         self._task: asyncio.Task[tuple[Engine, ...]] | None = None
+        self._asks_for = ALL
         self._has_asked = False
-        self._known: tuple[Engine, ...] | None = None
+        self._known: tuple[Engine, ...] = ()
+        self._known_of: Names | None = None
         self._found: dict[tuple[str, str], Engine] = {}
         self._one_more = asyncio.Event()
 
     @property
     def known(self) -> tuple[Engine, ...] | None:
-        """What the last asking found; None before the first has ended."""
-        return self._known
+        """What the last asking of all found; None before it has ended."""
+        return self._known if self._known_of == ALL else None
 
     @property
     def is_under_way(self) -> bool:
         """Whether engines are being asked."""
         return self._task is not None and not self._task.done()
 
-    def begin(self) -> asyncio.Task[tuple[Engine, ...]]:
-        """Start asking, unless that is under way already."""
+    def begin(self, names: Iterable[str] = ()) -> asyncio.Task[tuple[Engine, ...]]:
+        """Start asking the engines of these names, or all, unless some are being asked already."""
         if self._task is None or self._task.done():
-            self._has_asked = False
-            self._task = asyncio.create_task(self._discover())
+            self._has_asked, self._asks_for = False, frozenset(names)
+            self._task = asyncio.create_task(self._discover(self._asks_for))
         return self._task
 
-    async def engines(self, *, refresh: bool = False, within_seconds: float | None = None) -> tuple[Engine, ...]:
-        """All engines by environment and name. A caller who leaves early does not stop the asking.
+    async def engines(
+        self, names: Iterable[str] = (), *, refresh: bool = False, within_seconds: float | None = None
+    ) -> tuple[Engine, ...]:
+        """The engines of these names, or all, by environment and name. Who leaves early does not stop the asking.
 
-        After `within_seconds` those that have not answered are listed as being asked. Raises `NotReadyError` on a
-        refresh that meets a broken configuration.
+        After `within_seconds` those that have not answered are listed as being asked. A refresh asks all; raises
+        `NotReadyError` where it meets a broken configuration.
         """
-        if self._known is not None and not refresh:
+        wanted = ALL if refresh else frozenset(names)
+        if self._knows(wanted) and not refresh:
             return self._known
         if refresh:
             self._reload_config()
             await self._outdated()
-        task = self.begin()
-        await asyncio.wait([task], timeout=within_seconds)
-        return task.result() if task.done() else without_needless(self._found.values())
+        is_asked = False
+        while not is_asked:
+            task = self.begin(wanted)
+            is_asked = _covers(self._asks_for, wanted)
+            if not (await asyncio.wait([task], timeout=within_seconds))[0]:
+                return without_needless(self._found.values())
+        return task.result()
 
     async def engine(self, name: str, environment: str) -> tuple[Engine, ...]:
         """All engines known once this one is: nobody waits for one that he does not want."""
-        if self._known is not None:
-            return self._known
-        task = self.begin()
-        while not task.done() and not _has_answered(self._found.get((environment, name))):
-            self._one_more.clear()
-            waiting = asyncio.create_task(self._one_more.wait())
-            await asyncio.wait([task, waiting], return_when=asyncio.FIRST_COMPLETED)
-            waiting.cancel()
-        return task.result() if task.done() else tuple(self._found.values())
+        wanted = frozenset([name])
+        while not self._knows(wanted):
+            task = self.begin(wanted)
+            is_asked = _covers(self._asks_for, wanted)
+            while not task.done() and not _has_answered(self._found.get((environment, name))):
+                self._one_more.clear()
+                waiting = asyncio.create_task(self._one_more.wait())
+                await asyncio.wait([task, waiting], return_when=asyncio.FIRST_COMPLETED)
+                waiting.cancel()
+            if not task.done():
+                return tuple(self._found.values())
+            if is_asked:
+                return task.result()
+        return self._known
 
     async def close(self) -> None:
         """Stop asking; the children are gone afterwards."""
@@ -126,18 +148,22 @@ class Discovery:
             with contextlib.suppress(Exception):  # whatever came of it, it is asked once more
                 await asyncio.shield(self._task)
 
-    async def _discover(self) -> tuple[Engine, ...]:
+    def _knows(self, wanted: Names) -> bool:
+        return self._known_of is not None and _covers(self._known_of, wanted)
+
+    async def _discover(self, names: Names) -> tuple[Engine, ...]:
         # Importing engines keeps a processor busy, and that must not happen beside a measurement.
         async with self._leases.hold([PROCESSOR]):
             self._has_asked, config = True, self.config
             self._found = {}
-            await asyncio.gather(*(self._of_environment(each, config) for each in config.environments))
-        self._known = without_needless(self._found.values())
+            asked = [each for each in config.environments if _may_hold(each, names)]
+            await asyncio.gather(*(self._of_environment(each, names, config) for each in asked))
+        self._known, self._known_of = without_needless(self._found.values()), names
         usable = [f"{one.name}@{one.environment.name}" for one in self._known if one.HasField("available")]
         _log.info("engines found", extra=logs.told(available=usable, unavailable=len(self._known) - len(usable)))
         return self._known
 
-    async def _of_environment(self, environment: EnvironmentConfig, config: AgentConfig) -> None:
+    async def _of_environment(self, environment: EnvironmentConfig, names: Names, config: AgentConfig) -> None:
         self._find([_entry(environment, name, _being_asked(config)) for name in _expected(environment)])
         try:
             listed = await self._ask(environment.python, ["list"], config)
@@ -147,11 +173,16 @@ class Discovery:
             _log.warning("environment cannot be asked", extra=told)
             self._find(_broken_environment(environment, error))
             return
-        wanted = [each for each in listed if environment.engines is None or each.name in environment.engines]
+        wanted = [
+            each
+            for each in listed
+            if (environment.engines is None or each.name in environment.engines)
+            and (names == ALL or each.name in names)
+        ]
         for name in _expected(environment):
             self._found.pop((environment.name, name), None)
         self._find([_entry(environment, each.name, _being_asked(config)) for each in wanted])
-        self._find(_absent(environment, listed))
+        self._find([each for each in _absent(environment, listed) if names == ALL or each.name in names])
         await asyncio.gather(*(self._ask_engine(environment, each, config) for each in wanted))
 
     async def _ask_engine(self, environment: EnvironmentConfig, listed: Engine, config: AgentConfig) -> None:
@@ -253,6 +284,14 @@ def _broken_environment(environment: EnvironmentConfig, error: WorkerAnswerError
 def _expected(environment: EnvironmentConfig) -> tuple[str, ...]:
     """What an environment is listed by before it has answered."""
     return tuple(environment.engines or (environment.name,))
+
+
+def _may_hold(environment: EnvironmentConfig, names: Names) -> bool:
+    return names == ALL or environment.engines is None or not names.isdisjoint(environment.engines)
+
+
+def _covers(asked: Names, wanted: Names) -> bool:
+    return asked == ALL or ALL != wanted <= asked
 
 
 def _being_asked(config: AgentConfig) -> UnavailableEngine:

@@ -3,7 +3,7 @@
 import difflib
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
@@ -50,6 +50,17 @@ def select_engines(
             problems.append(_why_not(name, found, engines, target))
         chosen |= {(engine.name, engine.environment): engine for engine in usable}
     return list(chosen.values()), problems
+
+
+def names_in(selections: Collection[str]) -> frozenset[str]:
+    """The engines that selections name, in whatever environment; empty where they mean all there are."""
+    return frozenset() if "all" in selections else frozenset(one.partition("@")[0] for one in selections)
+
+
+def names_of(plan: Plan) -> frozenset[str]:
+    """The engines that a plan names, those of its options among them; empty where it means all there are."""
+    named = names_in([selection for grid in plan.grids() for selection in grid.engines])
+    return named and named | {key.partition(".")[0] for key in plan.options}
 
 
 def _matching(selection: str, engines: Sequence[Engine]) -> Sequence[Engine]:

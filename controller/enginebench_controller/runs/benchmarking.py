@@ -12,6 +12,7 @@ from enginebench_controller.errors import EnginebenchError, InputError
 from enginebench_controller.home import Home
 from enginebench_controller.models.bounded import in_thread
 from enginebench_controller.plan.binding import Binder
+from enginebench_controller.plan.configurations import names_of
 from enginebench_controller.plan.expand import Case, Expansion, expand, in_random_order
 from enginebench_controller.plan.plan import Plan, make_plan, parse_duration_ns
 from enginebench_controller.plan.turns import Interleave, in_turns
@@ -58,7 +59,8 @@ async def run_benchmark(home: Home, order: BenchmarkOrder, announce: Announce) -
     binder = Binder(home, order.plan, order.digests)
     await in_thread(binder.resolve, _models(order.plan))
     trusted = tuple(binder.digests.values()) if order.trusted else ()
-    async with open_session(home, order.plan.targets, trusted_models=trusted) as session:
+    engines = names_of(order.plan)
+    async with open_session(home, order.plan.targets, engines=engines, trusted_models=trusted) as session:
         return await run_in_session(home, order, session, binder, announce)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from enginebench_controller import wire
 from enginebench_controller.errors import AgentError, InputError, UnreachableError
 from enginebench_controller.home import Home
-from enginebench_controller.plan.configurations import default_cores, select_engines
+from enginebench_controller.plan.configurations import default_cores, names_in, select_engines
 from enginebench_controller.records import AvailableEngine, EngineRef, Failure, Peak, TargetSnapshot
 from enginebench_controller.runs.remote_run import drop
 from enginebench_controller.targets.client import AgentClient
@@ -63,7 +63,8 @@ async def calibrate(
     Raises `InputError` for an unknown target, engine or device, `UnreachableError`, and `AgentError` for what the
     target refuses.
     """
-    async with open_session(home, [order.target] if order.target else []) as session:
+    targets = [order.target] if order.target else []
+    async with open_session(home, targets, engines=names_in(order.engines)) as session:
         snapshot = session.snapshots[0]
         client = session.clients[snapshot.target]
         specs = list(_specs(order, snapshot))

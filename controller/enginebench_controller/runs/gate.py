@@ -17,6 +17,7 @@ from enginebench_controller.errors import EnginebenchError, InputError, PlanErro
 from enginebench_controller.home import Home
 from enginebench_controller.models.bounded import in_thread
 from enginebench_controller.plan.binding import Binder
+from enginebench_controller.plan.configurations import names_of
 from enginebench_controller.plan.expand import Case, Expansion, expand
 from enginebench_controller.plan.gate import (
     GateOrder,
@@ -126,7 +127,9 @@ async def carry_out(home: Home, order: GateOrder, watcher: GateWatcher, send_on:
     binder = Binder(home, plan)
     await in_thread(binder.resolve, list(dict.fromkeys(plan.models)))
     trusted = tuple(binder.digests.values()) if order.trusted else ()
-    async with open_session(home, plan.targets, trusted_models=trusted) as opened:
+    named = [side.engine for side in sides if side.engine is not None and side.plugin is None]
+    engines = named if len(named) == len(sides) else ()
+    async with open_session(home, plan.targets, engines=engines, trusted_models=trusted) as opened:
         session = await _with_environments(home, sides, opened, watcher)
         plan = await in_thread(with_rungs, plan, sides, session.snapshots[0], binder)
         wanted = BenchmarkOrder(plan, trusted=order.trusted, send_on=send_on)
@@ -175,7 +178,8 @@ async def again(home: Home, order: BenchmarkOrder, watcher: GateWatcher) -> Gate
     models = [name for grid in order.plan.grids() for name in grid.models]
     await in_thread(binder.resolve, list(dict.fromkeys(models)))
     trusted = tuple(binder.digests.values()) if order.trusted else ()
-    async with open_session(home, order.plan.targets, trusted_models=trusted) as session:
+    engines = names_of(order.plan)
+    async with open_session(home, order.plan.targets, engines=engines, trusted_models=trusted) as session:
         return await _measure(home, order, session, binder, watcher, explain=True)
 
 

@@ -10,6 +10,7 @@ from enginebench_controller.graph.analysis import SourceAnalysis
 from enginebench_controller.home import Home
 from enginebench_controller.models.bounded import in_thread
 from enginebench_controller.plan.binding import Binder
+from enginebench_controller.plan.configurations import names_of
 from enginebench_controller.plan.expand import Expansion, expand
 from enginebench_controller.plan.plan import Plan, parse_duration_ns
 from enginebench_controller.plan.sparsity import with_sparsities
@@ -48,7 +49,7 @@ async def run_profiles(home: Home, order: ProfileOrder, announce: Announce) -> l
     binder = Binder(home, plan)
     await in_thread(binder.resolve, plan.models)
     trusted = tuple(binder.digests.values()) if order.trusted else ()
-    async with open_session(home, plan.targets, trusted_models=trusted) as session:
+    async with open_session(home, plan.targets, engines=names_of(plan), trusted_models=trusted) as session:
         return await profiles_in_session(home, order, session, binder, announce)
 
 

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import importlib.metadata
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -111,18 +111,19 @@ class AgentClient:
                     raise
             await asyncio.sleep(FIRST_CONTACT_PAUSE_SECONDS)
 
-    async def engines(self, *, refresh: bool = False, within_s: float | None = None) -> Sequence[Any]:
-        """The target's `Engine` messages, hidden ones included. The first call waits for discovery.
+    async def engines(
+        self, names: Iterable[str] = (), *, refresh: bool = False, within_s: float | None = None
+    ) -> tuple[Sequence[Any], Sequence[Any]]:
+        """The target's `Engine` messages, hidden ones included, and the `Peak` messages of its last calibrations.
 
-        With `within_s`, no longer than that: engines that have not answered by then are told as being asked.
+        The first call waits for discovery, of the engines of these names only if any is given; others may be among
+        them. With `within_s`, no longer than that: engines that have not answered by then are told as being asked.
         """
-        request = agent_pb2.ListEnginesRequest(refresh=refresh, within_ns=round((within_s or 0) * 1e9))
-        return list((await self._call(self._agent.ListEngines(request, timeout=DISCOVERY_SECONDS))).engines)
-
-    async def peaks(self) -> Sequence[Any]:
-        """The `Peak` messages of the target's last calibrations."""
-        request = agent_pb2.ListEnginesRequest(within_ns=1)
-        return list((await self._call(self._agent.ListEngines(request, timeout=DISCOVERY_SECONDS))).peaks)
+        request = agent_pb2.ListEnginesRequest(
+            refresh=refresh, within_ns=round((within_s or 0) * 1e9), names=sorted(names)
+        )
+        answer = await self._call(self._agent.ListEngines(request, timeout=DISCOVERY_SECONDS))
+        return list(answer.engines), list(answer.peaks)
 
     async def committed_bytes(self, file: ModelFile | InputFile) -> int | None:
         """How much of a file the agent has for good, which `upload` can continue from; None where it has the whole."""

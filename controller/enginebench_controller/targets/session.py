@@ -10,13 +10,14 @@ import time
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
 from enginebench_controller import wire
 from enginebench_controller.errors import EnginebenchError, InputError
 from enginebench_controller.home import Home
-from enginebench_controller.records import LOCAL_TARGET, Target, TargetSnapshot
+from enginebench_controller.records import LOCAL_TARGET, HostFacts, Target, TargetSnapshot
 from enginebench_controller.targets.addresses import check_address
 from enginebench_controller.targets.client import AgentClient, skew_sentence
 from enginebench_proto.agreed.durable import make_private_folder
@@ -131,6 +132,7 @@ async def open_session(
     home: Home,
     names: Sequence[str],
     *,
+    engines: Collection[str] = (),
     refresh: bool = False,
     trusted_models: Sequence[str] = (),
     within_s: float | None = None,
@@ -138,7 +140,8 @@ async def open_session(
     """Connect to the named targets, or to a local agent that lives as long as the session when none is named.
 
     A name is one that `enginebench targets add` recorded, "local", or an address. Snapshots and peaks are
-    kept in the store. A local agent may run the `trusted_models` (digests) although their format can execute code;
+    kept in the store. A local agent asks only the `engines` of these names, if any are given, as long as they are what
+    the store knows of this machine. It may run the `trusted_models` (digests) although their format can execute code;
     other targets decide for themselves. With `within_s`, engines that have not answered by then are told as being
     asked, and `completed` waits for them. Raises `InputError` for an unknown name and `UnreachableError` for a target
     that does not answer.
@@ -147,12 +150,14 @@ async def open_session(
         wanted = dict.fromkeys(names or (LOCAL_TARGET,))
         targets = [await _target(home, name, stack, trusted_models) for name in wanted]
         clients = {t.name: await stack.enter_async_context(AgentClient(t.name, t.address, home.tls)) for t in targets}
+        known = {one.target: one for one in await asyncio.to_thread(home.store.snapshots)}
         snapshots = await asyncio.gather(
-            *(snapshot(target, clients[target.name], refresh=refresh, within_s=within_s) for target in targets)
+            *(
+                _greeted(home, target, clients[target.name], known.get(target.name), engines, refresh, within_s)
+                for target in targets
+            )
         )
         for seen in snapshots:
-            await asyncio.to_thread(home.store.save_snapshot, seen)
-            await _keep_peaks(home, clients[seen.target])
             if sentence := skew_sentence(seen.target, seen.host):
                 print(sentence, file=sys.stderr)
         yield TargetSession(clients, tuple(snapshots))
@@ -182,32 +187,59 @@ async def completed(
 
     With `refresh` all are asked anew, and those of new environments for the first time.
     """
-    engines = await session.clients[seen.target].engines(refresh=refresh)
+    engines, _ = await session.clients[seen.target].engines(refresh=refresh)
     whole = replace(seen, seen_at_unix_ns=time.time_ns(), engines=tuple(map(wire.from_engine, engines)))
     await asyncio.to_thread(home.store.save_snapshot, whole)
     return whole
 
 
-async def snapshot(
-    target: Target, client: AgentClient, *, refresh: bool = False, within_s: float | None = None
+async def _greeted(
+    home: Home,
+    target: Target,
+    client: AgentClient,
+    known: TargetSnapshot | None,
+    names: Collection[str],
+    refresh: bool,
+    within_s: float | None,
 ) -> TargetSnapshot:
-    """What a target says of itself now. Raises `UnreachableError`."""
-    host = await client.host()
-    engines = await client.engines(refresh=refresh, within_s=within_s)
-    return TargetSnapshot(
-        target=target.name,
-        address=target.address,
-        seen_at_unix_ns=time.time_ns(),
-        host=wire.from_host(host),
-        engines=tuple(wire.from_engine(engine) for engine in engines),
-    )
+    """What a target says of itself now, kept with what it was calibrated to by whomever. Raises `UnreachableError`.
+
+    An agent that lives for this command imports each engine that it is asked for, which takes seconds. So it is asked
+    only for what is wanted, and for all where that is not what the store `known` of it says: then more has changed.
+    """
+    host = wire.from_host(await client.host())
+    is_for_us = target.name == LOCAL_TARGET and target.added_at_unix_ns == 0
+    can_be_few = is_for_us and not refresh and known is not None and known.host.agent_version == host.agent_version
+    few = names if can_be_few else ()
+    seen, peaks = await _asked(target, client, host, few, refresh, within_s)
+    if few and known is not None and set(few) <= {one.name for one in seen.engines} and _agree(known, seen, few):
+        await asyncio.to_thread(home.store.save_snapshot, replace(known, host=host))
+    else:
+        if few:
+            seen, peaks = await _asked(target, client, host, (), refresh, within_s)
+        await asyncio.to_thread(home.store.save_snapshot, seen)
+    if calibrated := [peak for peak in (wire.from_peak(one, client.name) for one in peaks) if peak is not None]:
+        await asyncio.to_thread(home.store.add_peaks, calibrated)
+    return seen
 
 
-async def _keep_peaks(home: Home, client: AgentClient) -> None:
-    """Take over what the target was calibrated to, by this controller, another one or its owner."""
-    peaks = [wire.from_peak(message, client.name) for message in await client.peaks()]
-    if known := [peak for peak in peaks if peak is not None]:
-        await asyncio.to_thread(home.store.add_peaks, known)
+async def _asked(
+    target: Target,
+    client: AgentClient,
+    host: HostFacts,
+    names: Collection[str],
+    refresh: bool,
+    within_s: float | None,
+) -> tuple[TargetSnapshot, Sequence[Any]]:
+    engines, peaks = await client.engines(names, refresh=refresh, within_s=within_s)
+    listed = tuple(map(wire.from_engine, engines))
+    return TargetSnapshot(target.name, target.address, time.time_ns(), host, listed), peaks
+
+
+def _agree(known: TargetSnapshot, seen: TargetSnapshot, names: Collection[str]) -> bool:
+    """Whether the engines of these names are as they were."""
+    before, now = ([one for one in each.engines if one.name in names] for each in (known, seen))
+    return before == now
 
 
 async def _target(home: Home, name: str, stack: contextlib.AsyncExitStack, trusted_models: Sequence[str]) -> Target:

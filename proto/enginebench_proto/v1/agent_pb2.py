@@ -27,7 +27,7 @@ from enginebench_proto.v1 import host_pb2 as enginebench__proto_dot_v1_dot_host_
 from enginebench_proto.v1 import peaks_pb2 as enginebench__proto_dot_v1_dot_peaks__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n enginebench_proto/v1/agent.proto\x12\x0e\x65nginebench.v1\x1a!enginebench_proto/v1/engine.proto\x1a\x1f\x65nginebench_proto/v1/host.proto\x1a enginebench_proto/v1/peaks.proto\"\x10\n\x0eGetHostRequest\":\n\x0fGetHostResponse\x12\'\n\x04host\x18\x01 \x01(\x0b\x32\x19.enginebench.v1.HostFacts\"8\n\x12ListEnginesRequest\x12\x0f\n\x07refresh\x18\x01 \x01(\x08\x12\x11\n\twithin_ns\x18\x02 \x01(\x04\"c\n\x13ListEnginesResponse\x12\'\n\x07\x65ngines\x18\x01 \x03(\x0b\x32\x16.enginebench.v1.Engine\x12#\n\x05peaks\x18\x02 \x03(\x0b\x32\x14.enginebench.v1.Peak2\xb2\x01\n\x0c\x41gentService\x12J\n\x07GetHost\x12\x1e.enginebench.v1.GetHostRequest\x1a\x1f.enginebench.v1.GetHostResponse\x12V\n\x0bListEngines\x12\".enginebench.v1.ListEnginesRequest\x1a#.enginebench.v1.ListEnginesResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n enginebench_proto/v1/agent.proto\x12\x0e\x65nginebench.v1\x1a!enginebench_proto/v1/engine.proto\x1a\x1f\x65nginebench_proto/v1/host.proto\x1a enginebench_proto/v1/peaks.proto\"\x10\n\x0eGetHostRequest\":\n\x0fGetHostResponse\x12\'\n\x04host\x18\x01 \x01(\x0b\x32\x19.enginebench.v1.HostFacts\"G\n\x12ListEnginesRequest\x12\x0f\n\x07refresh\x18\x01 \x01(\x08\x12\x11\n\twithin_ns\x18\x02 \x01(\x04\x12\r\n\x05names\x18\x03 \x03(\t\"c\n\x13ListEnginesResponse\x12\'\n\x07\x65ngines\x18\x01 \x03(\x0b\x32\x16.enginebench.v1.Engine\x12#\n\x05peaks\x18\x02 \x03(\x0b\x32\x14.enginebench.v1.Peak2\xb2\x01\n\x0c\x41gentService\x12J\n\x07GetHost\x12\x1e.enginebench.v1.GetHostRequest\x1a\x1f.enginebench.v1.GetHostResponse\x12V\n\x0bListEngines\x12\".enginebench.v1.ListEnginesRequest\x1a#.enginebench.v1.ListEnginesResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -39,9 +39,9 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETHOSTRESPONSE']._serialized_start=172
   _globals['_GETHOSTRESPONSE']._serialized_end=230
   _globals['_LISTENGINESREQUEST']._serialized_start=232
-  _globals['_LISTENGINESREQUEST']._serialized_end=288
-  _globals['_LISTENGINESRESPONSE']._serialized_start=290
-  _globals['_LISTENGINESRESPONSE']._serialized_end=389
-  _globals['_AGENTSERVICE']._serialized_start=392
-  _globals['_AGENTSERVICE']._serialized_end=570
+  _globals['_LISTENGINESREQUEST']._serialized_end=303
+  _globals['_LISTENGINESRESPONSE']._serialized_start=305
+  _globals['_LISTENGINESRESPONSE']._serialized_end=404
+  _globals['_AGENTSERVICE']._serialized_start=407
+  _globals['_AGENTSERVICE']._serialized_end=585
 # @@protoc_insertion_point(module_scope)

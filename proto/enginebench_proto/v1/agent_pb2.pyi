@@ -20,12 +20,14 @@ class GetHostResponse(_message.Message):
     def __init__(self, host: _Optional[_Union[_host_pb2.HostFacts, _Mapping]] = ...) -> None: ...
 
 class ListEnginesRequest(_message.Message):
-    __slots__ = ("refresh", "within_ns")
+    __slots__ = ("refresh", "within_ns", "names")
     REFRESH_FIELD_NUMBER: _ClassVar[int]
     WITHIN_NS_FIELD_NUMBER: _ClassVar[int]
+    NAMES_FIELD_NUMBER: _ClassVar[int]
     refresh: bool
     within_ns: int
-    def __init__(self, refresh: bool = ..., within_ns: _Optional[int] = ...) -> None: ...
+    names: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, refresh: bool = ..., within_ns: _Optional[int] = ..., names: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ListEnginesResponse(_message.Message):
     __slots__ = ("engines", "peaks")

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from agent_process import connected
-from plugged import Environment
 from scripted_runs import PRELUDE
 
 from agent_server import ONLY_FAKE, AgentProcess
@@ -17,6 +16,7 @@ from enginebench_agent.environments.discovery import Discovery, ask_worker, with
 from enginebench_agent.runs.queue import Leases
 from enginebench_proto.v1 import engine_pb2
 from enginebench_proto.v1.engine_pb2 import Engine
+from plugged import Environment
 
 pytestmark = pytest.mark.slow
 
@@ -139,6 +139,35 @@ async def test_a_refresh_counts_for_an_asking_that_still_waits_for_the_processor
         await asyncio.sleep(0.05)
     assert [engine.name for engine in await refresh] == ["good"]
     assert await first == await refresh, "once is enough"
+
+
+async def test_who_names_engines_has_no_other_asked(tmp_path: Path, environment: Environment) -> None:
+    environment.add_plugin("good", GOOD)
+    environment.add_plugin("raises", RAISES)
+    elsewhere = EnvironmentConfig("gone", tmp_path / "gone", ("raises",))
+    config = AgentConfig((EnvironmentConfig("third", environment.python), elsewhere))
+    discovery = Discovery(config, lambda: config, tmp_path, Leases())
+    assert [one.name for one in await discovery.engines(["good"])] == ["good"]
+    assert discovery.known is None and not discovery.is_under_way
+
+    from_memory = await asyncio.gather(discovery.engines(["good"]), discovery.engine("good", "third"))
+    assert from_memory[0] is from_memory[1], "who has been asked is not asked again"
+
+    few, everything = await asyncio.gather(discovery.engines(["raises"]), discovery.engines())
+    assert {one.environment.name for one in few if one.name == "raises"} == {"third", "gone"}
+    assert {"good", "raises", "fake"} <= {one.name for one in everything}
+    assert discovery.known == everything == await discovery.engines(["good"])
+    assert await discovery.engines(["good"], refresh=True) == everything, "a refresh asks all"
+
+
+async def test_a_run_has_only_its_engine_asked(tmp_path: Path, environment: Environment) -> None:
+    environment.add_plugin("good", GOOD)
+    environment.add_plugin("hangs", HANGS)
+    config = AgentConfig((EnvironmentConfig("third", environment.python),), discovery_seconds=60)
+    discovery = Discovery(config, lambda: config, tmp_path, Leases())
+    async with asyncio.timeout(30):
+        assert "good" in {one.name for one in await discovery.engine("good", "third")}
+    await discovery.close()
 
 
 async def test_a_broken_environment_is_listed_by_its_engines(

@@ -5,7 +5,7 @@ import sysconfig
 import venv
 from pathlib import Path
 
-PLANTED = Path(__file__).parents[1] / "plugins"
+PLANTED = Path(__file__).parent / "plugins"
 
 
 class Environment:
