@@ -65,6 +65,17 @@ def test_the_share_done_is_one_of_time_and_never_whole_before_the_end():
     assert job_view(of_a_budget, NOW).share == pytest.approx(0.5), "without cells, of the time alone"
 
 
+def test_a_job_that_waits_says_for_whom():
+    queued = replace(RUNNING, id="q", state=JobState.QUEUED, started_at_unix_ns=None, progress=JobProgress())
+    older = replace(RUNNING, id="o", title="the night's gate", created_at_unix_ns=NOW - 90 * S)
+    ended = replace(older, state=JobState.DONE, created_at_unix_ns=NOW - 99 * S)
+    assert (
+        "until “the night's gate” has left" in job_view(queued, NOW, others=[queued, RUNNING, older, ended]).explanation
+    )
+    assert "until another job has left" in job_view(queued, NOW, others=[queued, ended]).explanation
+    assert job_view(RUNNING, NOW, others=[older]).explanation == ""
+
+
 def test_columns_that_would_say_nothing_are_left_out():
     done = replace(RUNNING, state=JobState.DONE, progress=JobProgress(cells=CELLS[:1], total=1))
     assert list(job_view(done, NOW).cell_rows[0]) == ["State", "Model", "Engine", "Device", "Batch", "Cores"]

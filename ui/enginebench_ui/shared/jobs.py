@@ -146,10 +146,12 @@ class JobView:
     failures: tuple[tuple[str, tuple[str, ...]], ...]
 
 
-def job_view(job: Job, now_unix_ns: int, headlines: Mapping[str, Headline] | None = None) -> JobView:
+def job_view(
+    job: Job, now_unix_ns: int, headlines: Mapping[str, Headline] | None = None, others: Iterable[Job] = ()
+) -> JobView:
     """Return a job as it is shown at this instant, in nanoseconds since the epoch.
 
-    `headlines` are what its cells came to, by the id of the measurement.
+    `headlines` are what its cells came to, by the id of the measurement; among `others` is whom it may wait for.
     """
     progress = job.progress
     word, colour, symbol = badge(job)
@@ -158,7 +160,7 @@ def job_view(job: Job, now_unix_ns: int, headlines: Mapping[str, Headline] | Non
         title=job.title,
         badge=("cancelling" if job.cancelling else word, colour, symbol),
         facts=" · ".join((kind_words(job.kind), instant(job.created_at_unix_ns), *_took(job, now_unix_ns), job.id)),
-        explanation=_EXPLAINED.get(job.state, ""),
+        explanation=_explained(job, others),
         share=_share(job, now_unix_ns),
         progress=_progress(job),
         doing=_doing(job),
@@ -189,6 +191,14 @@ def made_kinds(made: Iterable[Made]) -> dict[MadeKind, list[str]]:
     for one in made:
         found[one.kind].append(one.id)
     return dict(found)
+
+
+def _explained(job: Job, others: Iterable[Job]) -> str:
+    running = (one for one in others if one.state is JobState.RUNNING and one.id != job.id)
+    ahead = min(running, key=lambda one: one.created_at_unix_ns, default=None)
+    if job.state is JobState.QUEUED and ahead is not None:
+        return f"It starts, plans, or waits until “{ahead.title}” has left this machine."
+    return _EXPLAINED.get(job.state, "")
 
 
 def _took(job: Job, now_unix_ns: int) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """All jobs, newest first: what runs now, and what came of what ran before."""
 
 import time
+from collections.abc import Sequence
 
 import streamlit as st
 
@@ -39,11 +40,11 @@ def _show_list() -> None:
     number = st.pagination(pages, key="page", bind="query-params") if pages > 1 else 1
     with place:
         for one in found[PAGE_SIZE * (number - 1) : PAGE_SIZE * number]:
-            _show_entry(one)
+            _show_entry(one, found)
 
 
-def _show_entry(one: Job) -> None:
-    view = job_view(one, time.time_ns())
+def _show_entry(one: Job, others: Sequence[Job]) -> None:
+    view = job_view(one, time.time_ns(), others=others)
     with st.container(border=True):
         left, right = st.columns([3, 1], vertical_alignment="center")
         with left:
