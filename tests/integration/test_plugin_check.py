@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from agent.plugged import Environment
 from enginebench_controller.cli.commands import plugin
 from enginebench_controller.home import Home
 from enginebench_controller.runs import plugin_check
@@ -19,6 +18,7 @@ from enginebench_controller.runs.plugin_check import FOLDER, PROMISES, BrokenPro
 from enginebench_plugins import spec, types
 from enginebench_plugins.testing import EngineContract
 from integration.bench import Bench
+from plugged import Environment
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "tests" / "example_plugin"

@@ -87,9 +87,10 @@ def test_a_target_shows_its_host_engines_with_reasons_and_devices(home):
     app = opened()
 
     assert texts(app.subheader) == ["local"], "the one that has told what it is"
-    _, engines, devices = (one.value for one in app.dataframe)
-    assert list(engines["Engine"]) == ["fake", "fake-broken"]
-    assert engines["Status"][1].startswith("unavailable: fake-broken is not installed")
+    _, engines, missing, devices = (one.value for one in app.dataframe)
+    assert (list(engines["Engine"]), list(missing["Engine"])) == (["fake"], ["fake-broken"])
+    assert missing["Why"][0].startswith("fake-broken is not installed")
+    assert app.expander[0].label == "1 engine unavailable, and why" and not app.expander[0].proto.expanded
     assert list(devices["Precisions"]) == ["f32, bf16"]
     assert any("Invented CPU" in text for text in texts(app.markdown))
 

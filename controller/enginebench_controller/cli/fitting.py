@@ -15,7 +15,7 @@ DETAILS = (
     *("threads", "hint", "p99 ms", "spread", "p95 ms", "serial", "best at", "p", "command", "format", "added"),
     *("matched", "kernel", "Σ layers ÷", "profiled ÷", "matched %", "zeros imposed", "rerun of", "started", "since"),
     *("weight bytes", "activation bytes", "non-zero", "parameters", "first inference s", "s per image", "precisions"),
-    *("bound by", "FLOPs", "full name", "state", "created", "precision", "environment", "device", "load", "streams"),
+    *("bound by", "FLOPs", "state", "created", "precision", "environment", "device", "load", "streams"),
 )
 """The columns of all tables that go first where there is no room, in this order: sooner than text is cut."""
 

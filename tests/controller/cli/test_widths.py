@@ -145,6 +145,20 @@ def test_the_engines_of_targets_and_why_some_are_missing(ruled, capsys, monkeypa
         assert f"deepsparse is unavailable on {TARGETS[1]}: the engine could not compile" in printed
 
 
+def test_of_many_engines_each_has_one_line_and_those_that_are_missing_stand_below(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    names = [f"engine{number}" for number in range(12)]
+    devices = ("CPU", "GPU.0")
+    engines = [offered.engine(name, f"env{number % 9}", devices=devices) for number, name in enumerate(names)]
+    seen = offered.target(*engines, offered.missing("absent"))
+    print_devices([replace(seen, host=replace(seen.host, cpu_model="invented CPU"))], hidden=False)
+    printed = capsys.readouterr().out
+    lines = [line for line in printed.splitlines() if line.startswith("│ ")]
+    assert [line.split("│")[2].strip() for line in lines] == names
+    assert all("CPU, GPU.0 (invented GPU.0)" in line for line in lines), "the processor is told once, of the machine"
+    assert "local: invented CPU, 2 cores" in printed and "absent is unavailable on local" in printed
+
+
 def test_a_pipe_loses_nothing(capsys, monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
     columns = [("id", False), ("threads", True), ("name", False)]

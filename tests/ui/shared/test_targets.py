@@ -14,6 +14,7 @@ from enginebench_ui.shared.targets import (
     host_facts,
     overview_rows,
     target_views,
+    unavailable_rows,
 )
 
 NUC = Target("nuc", "nuc:1", 0)
@@ -61,12 +62,11 @@ def test_the_overview_counts_engines_and_leaves_the_unknown_empty():
     assert (unseen["Engines"], unseen["Cores"], unseen["Processor"]) == (None, None, None)
 
 
-def test_engines_are_listed_with_their_version_or_with_the_reason_and_without_hidden_ones():
-    works, missing = engine_rows(invented.snapshot().engines)
+def test_engines_are_listed_with_their_version_or_apart_with_the_reason_and_without_hidden_ones():
+    (works,), (missing,) = (rows(invented.snapshot().engines) for rows in (engine_rows, unavailable_rows))
 
     assert (works["Engine"], works["Version"], works["Devices"], works["Formats"]) == ("fake", "1.0", "CPU", "ONNX")
-    assert missing["Status"] == "unavailable: fake-broken is not installed; install it"
-    assert (missing["Version"], missing["Devices"]) == (None, None)
+    assert (missing["Engine"], missing["Why"]) == ("fake-broken", "fake-broken is not installed; install it")
 
 
 def test_engines_stand_by_environment_the_default_one_first():
@@ -92,10 +92,11 @@ def test_devices_are_listed_with_what_they_can_do():
 
 
 def test_an_engine_that_tells_next_to_nothing_is_shown_as_unknown():
-    (row,) = engine_rows([UnavailableEngine(name="", environment="")])
+    (row,) = unavailable_rows([UnavailableEngine(name="", environment="")])
 
-    assert (row["Engine"], row["Environment"], row["Status"]) == ("unknown", "unknown", "unavailable: unknown")
-    assert device_rows([AvailableEngine(name="odd", environment="default")]) == ()
+    assert (row["Engine"], row["Environment"], row["Why"]) == ("unknown", "unknown", "unknown")
+    odd = [AvailableEngine(name="odd", environment="default")]
+    assert engine_rows(odd)[0]["Devices"] == "none found" and device_rows(odd) == ()
 
 
 def test_what_a_target_left_out_is_unknown_not_zero():
@@ -118,5 +119,5 @@ def test_devices_beyond_those_that_an_agent_lists_are_counted():
 
 def test_an_engine_that_is_not_available_says_why_in_the_line_that_tells():
     words = "Exception from src/core.cpp:84:\nCheck 'false' failed at src/x.cpp:1:\nno driver for this device"
-    (row,) = engine_rows([UnavailableEngine(name="odd", environment="default", reason=words)])
-    assert row["Status"] == "unavailable: no driver for this device"
+    (row,) = unavailable_rows([UnavailableEngine(name="odd", environment="default", reason=words)])
+    assert row["Why"] == "no driver for this device"

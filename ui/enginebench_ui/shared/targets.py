@@ -28,11 +28,18 @@ def visible(engines: Iterable[Engine]) -> tuple[Engine, ...]:
 
 
 def engine_rows(engines: Iterable[Engine]) -> tuple[Row, ...]:
-    """Return a row an engine, with its version or the reason for its absence; hidden ones are left out.
+    """Return a row an engine that can be used, with what it can do; hidden ones are left out.
 
     Those of one environment stand together, the default one first.
     """
-    return tuple(cells(_engine_row(engine)) for engine in sorted(visible(engines), key=_place))
+    found = (engine for engine in sorted(visible(engines), key=_place) if isinstance(engine, AvailableEngine))
+    return tuple(cells(_available_row(engine)) for engine in found)
+
+
+def unavailable_rows(engines: Iterable[Engine]) -> tuple[Row, ...]:
+    """Return a row an engine that cannot be used, with the reason; hidden ones are left out."""
+    found = (engine for engine in sorted(visible(engines), key=_place) if isinstance(engine, UnavailableEngine))
+    return tuple(cells(_start(engine) | {"Why": _known(cause(engine.reason)), **_origin(engine)}) for engine in found)
 
 
 def device_rows(engines: Iterable[Engine]) -> tuple[Row, ...]:
@@ -58,32 +65,26 @@ def _place(engine: Engine) -> tuple[bool, str, str]:
     return engine.environment not in ("", DEFAULT_ENVIRONMENT), engine.environment, engine.name
 
 
-def _engine_row(engine: Engine) -> Row:
-    return {
-        "Environment": _known(engine.environment),
-        "Engine": _known(engine.name),
-        **(_available_cells(engine) if isinstance(engine, AvailableEngine) else _unavailable_cells(engine)),
-        "Python": engine.python_version,
-        "Plugin": engine.distribution,
-    }
+def _start(engine: Engine) -> Row:
+    return {"Environment": _known(engine.environment), "Engine": _known(engine.name)}
 
 
-def _available_cells(engine: AvailableEngine) -> Row:
+def _origin(engine: Engine) -> Row:
+    return {"Python": engine.python_version, "Plugin": engine.distribution}
+
+
+def _available_row(engine: AvailableEngine) -> Row:
     return {
+        **_start(engine),
         "Version": engine.version,
-        "Status": "available" if engine.devices else "available, no device found",
-        "Devices": _list([*(_known(device.name) for device in engine.devices), *_more(engine)]),
+        "Devices": _list([*(_known(device.name) for device in engine.devices), *_more(engine)]) or "none found",
         "Formats": _list(map(format_name, engine.formats)),
         "Loads": _list(engine.loads),
         "Hints": _list(engine.hints),
         "Streams": _yes(engine.multiple_streams),
         "Layer times": _yes(engine.profiling),
+        **_origin(engine),
     }
-
-
-def _unavailable_cells(engine: UnavailableEngine) -> Row:
-    nothing = dict.fromkeys(("Devices", "Formats", "Loads", "Hints", "Streams", "Layer times"))
-    return {"Version": None, "Status": f"unavailable: {_known(cause(engine.reason))}", **nothing}
 
 
 def _more(engine: AvailableEngine) -> tuple[str, ...]:
@@ -126,7 +127,7 @@ _SIGNS = {Health.SERVING: "● serving", Health.NOT_SERVING: "◐ not serving", 
 
 @dataclass(frozen=True)
 class TargetView:
-    """One target on the page; `engines` and `devices` are table rows, `names` the engines that can be used.
+    """One target on the page; `engines`, `unavailable` and `devices` are table rows, `names` what can be used.
 
     `is_added`: a person added it, so that it can be removed. `was_seen`: it has told what it is.
     """
@@ -136,6 +137,7 @@ class TargetView:
     last_seen: str
     facts: tuple[tuple[str, str], ...]
     engines: tuple[Row, ...]
+    unavailable: tuple[Row, ...] = ()
     devices: tuple[Row, ...] = ()
     names: tuple[str, ...] = ()
     is_added: bool = False
@@ -183,13 +185,14 @@ def host_facts(host: HostFacts) -> tuple[tuple[str, str], ...]:
 
 def _view(name: str, address: str, snapshot: TargetSnapshot | None, *, is_added: bool) -> TargetView:
     if snapshot is None:
-        return TargetView(name, address, NOT_YET_SEEN, (), (), is_added=is_added)
+        return TargetView(name, address, NOT_YET_SEEN, facts=(), engines=(), is_added=is_added)
     return TargetView(
         name,
         address,
         instant(snapshot.seen_at_unix_ns),
         host_facts(snapshot.host),
         engine_rows(snapshot.engines),
+        unavailable_rows(snapshot.engines),
         device_rows(snapshot.engines),
         available_names(snapshot.engines),
         is_added=is_added,

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from enginebench_controller.errors import EnginebenchError, ExitCode, InputError
 from enginebench_controller.files.benchmarks import target_document
 from enginebench_controller.files.documents import head
 from enginebench_controller.home import default_home
-from enginebench_controller.records import LOCAL_TARGET, Engine, Target, TargetSnapshot, UnavailableEngine
+from enginebench_controller.records import LOCAL_TARGET, AvailableEngine, Target, TargetSnapshot, UnavailableEngine
 from enginebench_controller.records.cause import cause
 from enginebench_controller.targets.addresses import MAX_PORT, SCHEME, SshPlace, is_ssh, new_target, uses_tls
 from enginebench_controller.targets.bootstrap import (
@@ -252,6 +252,10 @@ def _connection(target: Target) -> str:
     return "mutual TLS" if uses_tls(target.address) else "plain text"
 
 
+MOST_DEVICES = 8
+"""So many devices of an engine are named in its line; `--json` has all."""
+
+
 def devices(
     target: Annotated[
         str | None,
@@ -327,27 +331,35 @@ def _without(whole: TargetSnapshot, told: TargetSnapshot) -> TargetSnapshot:
     return replace(whole, engines=tuple(e for e in whole.engines if (e.name, e.environment) not in known))
 
 
-def print_devices(snapshots: Iterable[TargetSnapshot], *, hidden: bool) -> None:
-    """Targets → engines → devices, with the reason for each engine that is missing."""
-    shown = [(one.target, engine) for one in snapshots for engine in one.engines if hidden or not engine.hidden]
-    rows = [row for target, engine in shown for row in _engine_rows(target, engine)]
-    headings = ("target", "engine", "version", "environment", "device", "full name", "precisions")
-    print_table("Devices", [(heading, False) for heading in headings], rows)
-    for target, engine in shown:
+def print_devices(snapshots: Collection[TargetSnapshot], *, hidden: bool) -> None:
+    """Targets → engines, a line each with its devices; below them the engines that are missing, with the reason."""
+    shown = [(one, engine) for one in snapshots for engine in one.engines if hidden or not engine.hidden]
+    rows = [_row(one, engine) for one, engine in shown if isinstance(engine, AvailableEngine)]
+    headings = ("target", "engine", "version", "environment", "devices", "precisions")
+    print_table("Engines", [(heading, False) for heading in headings], rows)
+    for machine in dict.fromkeys(map(_machine, snapshots)):
+        stdout().print(plain(machine), soft_wrap=True)
+    for one, engine in shown:
         if isinstance(engine, UnavailableEngine):
             where = "" if engine.environment == DEFAULT_ENVIRONMENT else f" ({engine.environment})"
-            sentence = f"{engine.name}{where} is unavailable on {target}: {cause(engine.reason)}"
+            sentence = f"{engine.name}{where} is unavailable on {one.target}: {cause(engine.reason)}"
             stdout().print(plain(sentence), soft_wrap=True)
 
 
-def _engine_rows(target: str, engine: Engine) -> list[list[object]]:
-    if isinstance(engine, UnavailableEngine):
-        unavailable = Text("unavailable", style="yellow")
-        return [[target, engine.name, UNKNOWN, engine.environment, unavailable, UNKNOWN, ""]]
-    start = [target, engine.name, engine.version, engine.environment]
-    rows: list[list[object]] = [
-        [*start, device.name, device.full_name or UNKNOWN, ", ".join(device.precisions)] for device in engine.devices
+def _machine(seen: TargetSnapshot) -> str:
+    host = seen.host
+    cores = f"{host.physical_cores} cores" if host.physical_cores else ""
+    memory = f"{host.memory_bytes / 2**30:.1f} GiB" if host.memory_bytes else ""
+    return f"{seen.target}: {', '.join(filter(None, (host.cpu_model, cores, memory))) or UNKNOWN}"
+
+
+def _row(seen: TargetSnapshot, engine: AvailableEngine) -> list[object]:
+    told = [
+        one.name if one.full_name in ("", one.name, seen.host.cpu_model) else f"{one.name} ({one.full_name})"
+        for one in engine.devices[:MOST_DEVICES]
     ]
-    if engine.more_devices:
-        rows.append([*start, UNKNOWN, f"and {engine.more_devices:,} more", ""])
-    return rows
+    more = len(engine.devices) - len(told) + engine.more_devices
+    told += [f"and {more:,} more"] if more else []
+    precisions = dict.fromkeys(precision for one in engine.devices for precision in one.precisions)
+    devices = ", ".join(told) or Text("none found", style="yellow")
+    return [seen.target, engine.name, engine.version, engine.environment, devices, ", ".join(precisions)]

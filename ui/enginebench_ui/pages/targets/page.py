@@ -26,7 +26,7 @@ from enginebench_ui.shared.choosing import choose_one, choose_view
 from enginebench_ui.shared.following import follow_jobs
 from enginebench_ui.shared.showing import chart, table
 from enginebench_ui.shared.targets import TargetView, askable, overview_rows, target_views
-from enginebench_ui.shared.text import inert
+from enginebench_ui.shared.text import count_of, inert
 
 LIMIT_S = 3.0
 """How long a target may take to answer."""
@@ -175,7 +175,6 @@ IN_A_ROW = 3
 
 _TEXT = st.column_config.TextColumn
 ENGINE_COLUMNS = {
-    "Status": _TEXT(width=260, help="Available, or why not."),
     "Loads": _TEXT(help="How requests can reach it: one after the other, or several at once."),
     "Streams": _TEXT(help="Whether it can run several inferences side by side."),
     "Layer times": _TEXT(help="Whether it can be profiled layer by layer."),
@@ -257,10 +256,17 @@ def _show_facts(view: TargetView) -> None:
 
 def _show_engines(view: TargetView) -> None:
     st.markdown("##### Engines")
+    if view.engines:
+        table(view.engines, f"engines {view.name}", columns=ENGINE_COLUMNS)
+    else:
+        st.info("No engine can be used there. `enginebench-agent environment add` on the target installs one.")
+    if view.unavailable:
+        with st.expander(
+            f"{count_of(len(view.unavailable), 'engine')} unavailable, and why", expanded=not view.engines
+        ):
+            table(view.unavailable, f"unavailable engines {view.name}", columns=ENGINE_COLUMNS)
     if not view.engines:
-        st.info("No engine is installed there. `enginebench-agent environment add` on the target installs one.")
         return
-    table(view.engines, f"engines {view.name}", columns=ENGINE_COLUMNS)
     st.markdown("##### Devices")
     if view.devices:
         table(view.devices, f"devices {view.name}", columns=DEVICE_COLUMNS)
