@@ -128,8 +128,8 @@ PROJECT_NAME = "enginebench"
 SPEC_VERSION = 2
 """Of this contract; plugins of 1 need no change.
 
-2 added `batches`, `integer_inputs`, `mean_profiles` and `single_threaded` of `EngineInfo`, and `inferences` of
-`ModelProfile`.
+2 added `batches`, `integer_inputs`, `mean_profiles` and `single_threaded` of `EngineInfo`, `inferences` of
+`ModelProfile`, and `settings` of `ModelSource`.
 """
 
 hookspec = pluggy.HookspecMarker(PROJECT_NAME)
@@ -256,11 +256,16 @@ class Engine(ABC):
     def read(self, source: ModelSource) -> Any:
         """Bring the model file into memory in the engine's (or its importer's) own form. Timed as "read".
 
-        Called for each compilation anew, so that `convert` and `compile` may use up what it returns.
+        Called for each compilation anew, so that `convert` and `compile` may use up what it returns. What has to be
+        written on the way goes where `tempfile` puts it: into a folder of this run alone, which is removed whatever
+        becomes of the run.
         """
 
     def convert(self, model: Any, source: ModelSource) -> Any:
-        """Turn what `read` returned into what `compile` takes. Timed as "convert" where a plugin overrides it."""
+        """Turn what `read` returned into what `compile` takes. Timed as "convert" where a plugin overrides it.
+
+        `source.settings` are those that `compile` will be given.
+        """
         return model
 
     @abstractmethod

@@ -143,12 +143,14 @@ class ModelSource:
     """The model's main file in a private folder (further files beside it), and the input shapes of this run.
 
     `inputs` has no open dimension. It is empty when the caller could not know the inputs; the model's own, fixed
-    shapes then hold.
+    shapes then hold. `settings` are those that `compile` is given, for an importer or converter that has to know the
+    precision or the number of threads; None where nobody compiles.
     """
 
     path: Path
     format: ModelFormat
     inputs: tuple[TensorSpec, ...] = ()
+    settings: "Settings | None" = None
 
 
 @dataclass(frozen=True)

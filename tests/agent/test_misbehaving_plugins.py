@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 from agent_process import ENDLESS_MS, Client, connected, eventually, is_alive, make_spec
-from plugged import PLANTED, Environment
 
+from agent.worker.pliable import engine_with
 from agent_server import ONLY_FAKE, AgentProcess
 from enginebench_proto.v1 import agent_pb2, engine_pb2, run_pb2
+from plugged import PLANTED, Environment
 
 sys.path.append(str(PLANTED))
 import planted
@@ -107,6 +108,20 @@ async def test_no_process_that_a_plugin_started_outlives_its_child(
         agent.kill()
         await eventually(lambda: sleepers(seconds) == [])
     assert agent.children() == []
+
+
+async def test_what_an_engine_wrote_on_the_way_is_gone_after_a_crash(
+    start_agent: Callable[..., AgentProcess], environment: Environment, model: bytes
+) -> None:
+    writes = "import os, signal, sys, tempfile; folder = tempfile.mkdtemp(); open(folder + '/litter', 'w').close()"
+    dies = "print('wrote', folder, file=sys.stderr, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
+    environment.add_plugin("litters", engine_with(read=f"{writes}; {dies}"))
+    agent = start_agent(config=serving(environment, "litters"))
+    async with connected(agent) as client:
+        await client.upload(model)
+        failure = (await client.run(of_third(model, "r1", "litters"))).result.failure
+    assert failure.signal == "SIGKILL" and f"wrote {agent.data_dir}" in failure.stderr_tail
+    assert list(agent.data_dir.rglob("litter")) == []
 
 
 async def _begun(client: Client, model: bytes, run_id: str, seconds: str) -> None:

@@ -56,14 +56,15 @@ def open_session(
 
     `input_folder` holds the files of the input set, where it has any.
     """
-    engine, source = job.engine, job.source
+    engine, settings = job.engine, replace(job.settings, profiling=profiling)
+    source = replace(job.source, settings=settings)
     with recorder.phase(phases.READ):
         model = engine.read(source)
     if type(engine).convert is not spec.Engine.convert:
         with recorder.phase(phases.CONVERT):
             model = engine.convert(model, source)
     with recorder.phase(phases.COMPILE):
-        compiled = engine.compile(model, source, replace(job.settings, profiling=profiling))
+        compiled = engine.compile(model, source, settings)
     if not isinstance(compiled, spec.CompiledModel):
         raise BrokenOutputError(f"compile() returned {type(compiled).__name__} instead of a CompiledModel")
     compiled.effective()

@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,7 @@ def _use(engine: spec.Engine, source: spec.ModelSource, case: Mapping[str, Any],
     requests = 1 if load is spec.Load.SYNC else REQUESTS_PER_CORE * cores
     streams = cores if load is spec.Load.ASYNC and engine.info().multiple_streams else 1
     settings = spec.Settings(**case["settings"], load=load, requests=requests, streams=streams)
+    source = replace(source, settings=settings)
     compiled = engine.compile(engine.convert(engine.read(source), source), source, settings)
     slots = [compiled.create_request() for _ in range(requests)]
     run = _in_turn if load is spec.Load.SYNC else _in_flight

@@ -45,7 +45,9 @@ def load_engine(plugin: Any) -> spec.Engine:
 
 def compiled(engine: spec.Engine, source: spec.ModelSource, **settings: Any) -> spec.CompiledModel:
     """A model compiled as a worker does it, under `Settings` of which these differ from the defaults."""
-    return engine.compile(engine.convert(engine.read(source), source), source, spec.Settings(**settings))
+    wanted = spec.Settings(**settings)
+    source = replace(source, settings=wanted)
+    return engine.compile(engine.convert(engine.read(source), source), source, wanted)
 
 
 def batches(engine: spec.Engine) -> tuple[int, ...]:
@@ -99,6 +101,7 @@ class Workbench:
         self, engine: spec.Engine, source: spec.ModelSource, settings: spec.Settings
     ) -> Iterator[spec.CompiledModel]:
         """A compiled model that is closed at the end."""
+        source = replace(source, settings=settings)
         model = engine.compile(engine.convert(engine.read(source), source), source, settings)
         try:
             yield model

@@ -65,6 +65,13 @@ def test_convert_is_a_phase_where_the_engine_overrides_it(run_mine: Callable) ->
     assert child.phases[:3] == ["read", "convert", "compile"]
 
 
+def test_a_converter_knows_what_is_compiled_for(run_mine: Callable) -> None:
+    converting = "def convert(self, model, source): self.asked = source.settings; return model"
+    compiling = "assert settings == self.asked == source.settings and settings.batch == 4, self.asked"
+    child = run_mine({"convert": converting, "compile": compiling}, batch=4)
+    assert child.result.outcome == run_pb2.OUTCOME_OK, child.result.failure.detail
+
+
 def test_three_requests_in_flight_give_a_sample_each(run_mine: Callable) -> None:
     child = run_mine({"infer": "import time; time.sleep(0.001)"}, load=configuration.LOAD_ASYNC, requests=3, batch=4)
     measurement, samples = child.result.measurement, child.latencies_ns
