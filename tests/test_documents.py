@@ -2,11 +2,18 @@
 
 import importlib
 import re
+import shlex
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
+
+from enginebench_agent.cli import parser
+from enginebench_controller.cli import make_app
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "benchmarks").glob("*.md")]
@@ -110,3 +117,55 @@ def exists(name: str) -> bool:
             found = getattr(found, part, None)
         return found is not None
     return False
+
+
+COMMAND = re.compile(r"(?m)^(?: {4}|\$ )(?:sudo (?:-u \S+ )?|[A-Z_]+=\S+ )*(?:\S*/)?(enginebench(?:-agent)?) (.*)$")
+SHELL = re.compile(r"[;|&>]|\d?>&?\d?")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_commands_that_are_shown_have_the_options_they_are_shown_with(document: Path) -> None:
+    if document.name == "CHANGELOG.md" or document.parent.name == "evidence":  # they tell of what was
+        return
+    text = document.read_text(encoding="utf-8").replace("\\\n", " ")
+    assert [f"{program} {words}" for program, words in COMMAND.findall(text) if not is_known(program, words)] == []
+
+
+def is_known(program: str, line: str) -> bool:
+    """Whether a command has all the options that stand in a line."""
+    words = []
+    for word in shlex.split(re.sub(r"[][]|  #.*", "", line)):
+        if SHELL.match(word):
+            break
+        words.append(word.rstrip(";"))
+        if word.endswith(";"):
+            break
+    if program == "enginebench-agent":
+        return options_of_the_agent(words)
+    command = command_line()
+    while hasattr(command, "commands") and words and words[0] in command.commands:
+        command = command.commands[words.pop(0)]
+    known = {"--help", "-h", *(name for one in command.params for name in (*one.opts, *one.secondary_opts))}
+    asked = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}
+    return asked <= known and not (hasattr(command, "commands") and words and not words[0].startswith("-"))
+
+
+@cache
+def command_line() -> Any:
+    """All commands; their classes are typer's own copies of click's."""
+    return typer.main.get_command(make_app())
+
+
+def options_of_the_agent(words: list[str]) -> bool:
+    try:
+        return not parser().parse_known_args(words)[1]
+    except SystemExit:
+        return False
+
+
+def test_an_option_that_there_is_not_is_seen() -> None:
+    assert is_known("enginebench", "run zoo:squeezenet --batch 1,4; echo done")
+    assert not is_known("enginebench", "run zoo:squeezenet --batches 1,4")
+    assert not is_known("enginebench", "models improve zoo:squeezenet")
+    assert is_known("enginebench-agent", "environment add old --engine onnxruntime==1.20.1")
+    assert not is_known("enginebench-agent", "environment add old --motor onnxruntime")

@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and end the process."""
     # gRPC's core writes its own lines to standard error, also for errors that the sentences here explain.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    parsed = _parser().parse_args(arguments)
+    parsed = parser().parse_args(arguments)
     _set_up_logs(parsed.log_format, verbose=parsed.verbose)
     try:
         parsed.run(parsed)
@@ -122,7 +122,8 @@ def _tune(parsed: argparse.Namespace) -> None:
     print_tuning(action, DataFolder(parsed.data_dir), parsed.root, as_json=parsed.json)
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """Make the parser of the command line."""
     parser = argparse.ArgumentParser(
         prog="enginebench-agent", description="Puts this machine's inference engines on the test bench."
     )
