@@ -11,7 +11,7 @@
 #   make audit    whether a dependency has a known vulnerability; needs the internet
 #   make dist     wheel and source archive into dist/, with what they need (CycloneDX, constraints.txt)
 #   make engines    engines beyond those of `make setup` (tract), each in an environment of its own
-#   make test-engines    their contract tests, in environments of the tests
+#   make test-engines    their contract tests and those of providers of ONNX Runtime, in environments of the tests
 #   make exports-test    exports read back by the programs they are for: ten minutes, most of them installing those
 #   make wheels-check    whether small boards can install the base without compiling: also among `make test`
 #   make faults    the tests of the faults of docs/evidence/faults.md
@@ -35,6 +35,10 @@ ifeq ($(DEEPSPARSE_PYTHON),)
 DEEPSPARSE_PYTHON := $(shell command -v python3.11 2>/dev/null)
 endif
 ENGINES := tract
+# What the tests also have an environment for, and how each is made.
+TESTED := $(ENGINES) providers
+MAKE_tract := --engine tract
+MAKE_providers := --engine onnxruntime --package onnxruntime-ep-webgpu --package onnxruntime-ep-openvino --package onnx
 ENGINES_TESTED := .venvs/engines
 BENCHMARKS_STAMP := .venvs/benchmarks.stamp
 AUDIT := .venvs/audit/bin/pip-audit
@@ -62,15 +66,15 @@ ifneq ($(DEEPSPARSE_PYTHON),)
 	$(DEEPSPARSE)/venv/bin/python -m pytest tests/plugins/test_deepsparse.py
 endif
 
-test-engines: $(ENGINES:%=$(ENGINES_TESTED)/%.stamp)
-	for one in $(ENGINES); do \
+test-engines: browser $(TESTED:%=$(ENGINES_TESTED)/%.stamp)
+	for one in $(TESTED); do \
 	  $(ENGINES_TESTED)/environments/$$one/venv/bin/python -m pytest tests/plugins/test_$$one.py || exit 1; done
 
 # What cannot be downloaded ends it with the words of pip, behind the name of the engine.
 $(ENGINES_TESTED)/%.stamp: $(VENV)/.stamp
 	mkdir -p $(@D)
 	$(BIN)/enginebench-agent environment remove $* --data-dir $(ENGINES_TESTED) 2>/dev/null || true
-	$(BIN)/enginebench-agent environment add $* --engine $* --data-dir $(ENGINES_TESTED)
+	$(BIN)/enginebench-agent environment add $* $(MAKE_$*) --data-dir $(ENGINES_TESTED)
 	PIP_PYTHON=$(ENGINES_TESTED)/environments/$*/venv/bin/python $(BIN)/python $(PIP_INSTALL) pytest pytest-asyncio pytest-timeout
 	touch $@
 

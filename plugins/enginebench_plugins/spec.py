@@ -250,7 +250,10 @@ class Engine(ABC):
 
     @abstractmethod
     def devices(self) -> Sequence[Device]:
-        """The devices that are really there, through the engine's own interface."""
+        """The devices that are really there, through the engine's own interface.
+
+        A `RuntimeWarning` meanwhile is told to whoever looks at the agent: that some cannot be used, and why.
+        """
 
     @abstractmethod
     def read(self, source: ModelSource) -> Any:

@@ -7,4 +7,5 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 # They live in environments of their own, and their modules are run by those interpreters (see the Makefile).
-collect_ignore = [f"test_{engine}.py" for engine in ("deepsparse", "tract") if find_spec(engine) is None]
+OWN = {"deepsparse": "deepsparse", "tract": "tract", "providers": "onnxruntime_ep_webgpu"}
+collect_ignore = [f"test_{name}.py" for name, module in OWN.items() if find_spec(module) is None]

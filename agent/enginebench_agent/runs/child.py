@@ -32,7 +32,7 @@ END_SECONDS = 1.0
 KEPT_VARIABLES = frozenset(
     {"HOME", "LANG", "LD_LIBRARY_PATH", "LD_PRELOAD", "LOGNAME", "PATH", "SHELL", "TZ", "USER", "XDG_CACHE_HOME"}
 )
-KEPT_PREFIXES = ("CUDA_", "HIP_", "LC_", "NVIDIA_", "ONEAPI_", "ROCR_", "ZE_")
+KEPT_PREFIXES = ("CUDA_", "HIP_", "LC_", "NVIDIA_", "ONEAPI_", "ORT_WEBGPU_EP_", "ROCR_", "VK_", "ZE_")
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ import argparse
 import faulthandler
 import os
 import sys
+import warnings
 from pathlib import Path
 from typing import NoReturn
 
@@ -32,10 +33,20 @@ def main() -> None:
         for engine in plugins.listing():
             channel.engine(engine)
     elif arguments.command == "describe":
-        channel.engine(plugins.describe(arguments.name))
+        _describe(arguments.name, channel)
     else:
         _run(arguments, channel, pauses)
     _leave()
+
+
+def _describe(name: str, channel: Channel) -> None:
+    """Tell of one engine, and what its plugin warns of meanwhile: a part of it may be missing."""
+    with warnings.catch_warnings(record=True, category=RuntimeWarning) as said:
+        warnings.simplefilter("always", RuntimeWarning)
+        engine = plugins.describe(name)
+    for one in said:
+        channel.notice(f"{name}: {one.message}")
+    channel.engine(engine)
 
 
 def _run(arguments: argparse.Namespace, channel: Channel, pauses: Pauses | None) -> None:

@@ -58,6 +58,7 @@ def requested_is_not_effective(measurement: Measurement | Profile) -> tuple[str,
         _difference("precision", precision, got.precision),
         _difference("threads", wanted.cores, got.threads),
         _difference("streams", streams, got.streams),
+        _in_parts(wanted.device, got.provider),
     )
     return tuple(sentence for sentence in sentences if sentence)
 
@@ -100,6 +101,14 @@ def engine_label(measurement: Measurement | Profile) -> str:
     version = f" {engine.version}" if engine.version else ""
     environment = f" ({engine.environment})" if engine.environment not in ("", DEFAULT_ENVIRONMENT) else ""
     return f"{engine.name}{version}{environment}"
+
+
+def _in_parts(device: str, provider: Readback | None) -> str | None:
+    """What a device's own provider lacks another one takes over, without a word of the engine."""
+    first, *others = str(provider.value).split(",") if provider is not None else [""]
+    if not others:
+        return None
+    return f"{device} did not compute all: most nodes were given to {first}, others to {' and '.join(others)}"
 
 
 def _difference(setting: str, wanted: int | str | None, got: Readback | None) -> str | None:

@@ -78,6 +78,13 @@ def test_prints_of_a_plugin_do_not_reach_the_channel(run_worker: Callable, insta
     assert all(word in child.stderr for word in ("python", "shell", "raw"))
 
 
+def test_what_a_plugin_warns_of_is_told_to_the_agent(run_worker: Callable, install_plugin: Callable) -> None:
+    warning = "import warnings; warnings.warn('no driver for the second card', RuntimeWarning)"
+    child = run_worker("describe", "mine", folders=[install_plugin("mine", plugin(devices=warning))])
+    assert child.engines["mine"].available.version == "4.2"
+    assert [one.notice for one in child.messages if one.HasField("notice")] == ["mine: no driver for the second card"]
+
+
 BROKEN = engine_pb2.UNAVAILABLE_KIND_BROKEN
 
 

@@ -44,6 +44,18 @@ def test_another_precision_and_other_threads_are_each_one_sentence():
     )
 
 
+def test_what_another_provider_took_over_is_told():
+    def said(provider):
+        effective = Effective(provider=Readback(provider, ReadbackSource.ENGINE_API))
+        on_webgpu = Configuration("WEBGPU.GPU", 1, cores=2)
+        return requested_is_not_effective(invented.measured("m1", configuration=on_webgpu, effective=effective))
+
+    assert said("WebGpuExecutionProvider") == ()
+    (sentence,) = said("WebGpuExecutionProvider,CPUExecutionProvider")
+    assert sentence.startswith("WEBGPU.GPU did not compute all: most nodes were given to WebGpuExecutionProvider")
+    assert sentence.endswith("others to CPUExecutionProvider")
+
+
 def test_unknown_is_not_a_difference():
     assert requested_is_not_effective(invented.measured("m1", effective=Effective())) == ()
 

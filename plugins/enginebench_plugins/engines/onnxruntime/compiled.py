@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from enginebench_plugins import spec
-from enginebench_plugins.engines.onnxruntime.devices import PROVIDER
+from enginebench_plugins.engines.onnxruntime.plugin_providers import GRAPHICS, PACKAGE, PROVIDER, ep_device
 from enginebench_plugins.engines.onnxruntime.profile import Recording
 from enginebench_plugins.toolkit.engine import Inferences
 from enginebench_proto.agreed.onnx_wire import declared_tensors
@@ -127,12 +127,16 @@ class SessionRequest(spec.InferRequest):
 
 def _providers(session: Any) -> str:
     """The providers the nodes were given to, most nodes first: what one lacks, the processor's takes over."""
-    if not hasattr(session, "get_provider_graph_assignment_info"):  # before 1.24
-        return str(session.get_providers()[0])
+    return ",".join(name for name, _ in _nodes(session).most_common()) or str(session.get_providers()[0])
+
+
+def _nodes(session: Any) -> Counter[str]:
+    """How many nodes each provider was given; none before 1.24, which does not tell."""
     nodes: Counter[str] = Counter()
-    for subgraph in session.get_provider_graph_assignment_info():
-        nodes[subgraph.ep_name] += len(subgraph.get_nodes())
-    return ",".join(name for name, _ in nodes.most_common()) or str(session.get_providers()[0])
+    if hasattr(session, "get_provider_graph_assignment_info"):
+        for subgraph in session.get_provider_graph_assignment_info():
+            nodes[subgraph.ep_name] += len(subgraph.get_nodes())
+    return nodes
 
 
 def _operators(session: Any) -> Counter[str]:
@@ -260,13 +264,16 @@ def compile_session(
     device: spec.Device,
 ) -> CompiledSession:
     """A session with exactly the device's provider, its symbolic dimensions set to the shapes of this run."""
-    provider = device.properties[PROVIDER]
 
     def create(recording: Recording | None = None, *, graph: bool = False) -> Any:
-        return _create_session(onnxruntime, model, settings, provider, recording, graph=graph)
+        return _create_session(onnxruntime, model, settings, device, recording, graph=graph)
 
     if not settings.profiling:
         return CompiledSession(create(), source)
+    if device.properties[PROVIDER] in GRAPHICS:
+        raise spec.UnsupportedSettingsError(
+            f"{device.name} cannot be profiled: ONNX Runtime tells how long it took to hand the work over, not to do it"
+        )
     recording = Recording(model.path)
     try:
         return CompiledSession(_create_recorded(create, recording), source, recording)
@@ -291,7 +298,7 @@ def _create_session(
     onnxruntime: Any,
     model: ReadModel,
     settings: spec.Settings,
-    provider: str,
+    device: spec.Device,
     recording: Recording | None,
     *,
     graph: bool,
@@ -301,13 +308,19 @@ def _create_session(
         recording.switch_on(options, graph=graph)
     for symbol, size in model.symbol_sizes.items():
         options.add_free_dimension_override_by_name(symbol, size)
-    wanted = [(provider, _provider_options(provider, settings))]
-    content = recording.model if recording is not None else str(model.path)
-    session = onnxruntime.InferenceSession(content, options, providers=wanted)
+    provider, content = device.properties[PROVIDER], recording.model if recording is not None else str(model.path)
+    if PACKAGE in device.properties:
+        options.add_provider_for_devices([ep_device(onnxruntime, device)], {})
+        session = onnxruntime.InferenceSession(content, options, enable_fallback=0)
+    else:
+        wanted = [(provider, _provider_options(provider, settings))]
+        session = onnxruntime.InferenceSession(content, options, providers=wanted)
     session.disable_fallback()
     # A provider whose libraries are missing only logs that, and the session quietly runs on the processor.
     if session.get_providers()[0] != provider:
         raise RuntimeError(f"{provider} did not start; the session would run on {session.get_providers()[0]}")
+    if (nodes := _nodes(session)) and provider not in nodes:
+        raise RuntimeError(f"{provider} takes no node of this model; all would run on {', '.join(nodes)}")
     return session
 
 

@@ -5,10 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from enginebench_plugins import spec
+from enginebench_plugins.engines.onnxruntime.plugin_providers import PROVIDER, plugin_devices
 from enginebench_plugins.toolkit.engine import processor_name
-
-PROVIDER = "execution_provider"
-"""The property of a device that names its provider."""
 
 REMOTE = frozenset({"AzureExecutionProvider"})
 """Providers that send the inputs to somebody else's computer: nothing to measure here, and listed in every build."""
@@ -33,9 +31,14 @@ NAMINGS = {
 
 
 def find_devices(onnxruntime: Any) -> Sequence[spec.Device]:
-    """One device for every execution provider that is available and runs on this machine, in the runtime's order."""
-    providers = onnxruntime.get_available_providers()
-    return [_device(provider) for provider in providers if provider not in REMOTE]
+    """One device for every execution provider that is available and runs on this machine, in the runtime's order.
+
+    Behind those of the build stand those of packages: once they are registered, the runtime names them among its own.
+    """
+    of_packages = plugin_devices(onnxruntime)
+    others = REMOTE | {one.properties[PROVIDER] for one in of_packages}
+    of_the_build = [one for one in onnxruntime.get_available_providers() if one not in others]
+    return [*map(_device, of_the_build), *of_packages]
 
 
 def _device(provider: str) -> spec.Device:

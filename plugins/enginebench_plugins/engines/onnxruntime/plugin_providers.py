@@ -1,0 +1,117 @@
+"""Execution providers in packages of their own, `onnxruntime-ep-*`: found, registered once, and their devices listed.
+
+`get_available_providers` knows nothing of them. Each package has a library, which the runtime loads, and says by
+`get_ep_names` what is in it; the runtime then lists the hardware that each provider can use.
+"""
+
+import importlib
+import pkgutil
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from typing import Any
+
+from enginebench_plugins import spec
+from enginebench_plugins.toolkit.engine import processor_name
+
+PREFIX = "onnxruntime_ep_"
+PROVIDER = "execution_provider"
+"""The property of a device that names its provider."""
+PACKAGE = "package"
+"""The property of a device that names the package that its provider comes from."""
+
+GRAPHICS = frozenset({"WebGpuExecutionProvider"})
+"""Providers that speak to graphics cards only, and hand their work over to them: the runtime's trace has how long the
+handing over took, which is less than a hundredth of the work. On a processor the card is software.
+"""
+
+_BY_VENDOR = {0x10DE: "cuda:0", 0x1002: "rocm:0"}
+"""What other providers call the first GPU of that PCI vendor: both occupy it."""
+
+
+def plugin_devices(onnxruntime: Any) -> Sequence[spec.Device]:
+    """The devices of all packages that are installed here, named PROVIDER.TYPE: WEBGPU.GPU, or WEBGPU.GPU.1.
+
+    A package that does not load is left out with a warning that names it.
+    """
+    if not hasattr(onnxruntime, "get_ep_devices"):  # before 1.23
+        return ()
+    packages = _registered(onnxruntime)
+    seen: Counter[str] = Counter()
+    devices = []
+    for found in onnxruntime.get_ep_devices():
+        if found.ep_name in packages:
+            name = f"{_short(found.ep_name)}.{_type(found)}"
+            devices.append(_device(found, name, seen[name], packages[found.ep_name]))
+            seen[name] += 1
+    return tuple(devices)
+
+
+def ep_device(onnxruntime: Any, device: spec.Device) -> Any:
+    """The runtime's own object of a device that `plugin_devices` has listed. Raises `RuntimeError` where it is gone."""
+    listed = [one.name for one in plugin_devices(onnxruntime)]
+    found = [one for one in onnxruntime.get_ep_devices() if one.ep_name in _registered(onnxruntime)]
+    if device.name not in listed:
+        raise RuntimeError(f"the device {device.name} is gone: {device.properties[PACKAGE]} lists it no more")
+    return found[listed.index(device.name)]
+
+
+@cache
+def _registered(onnxruntime: Any) -> dict[str, str]:
+    """The packages by provider, each registered: the runtime takes a library once in a process."""
+    providers: dict[str, str] = {}
+    for module in _modules():
+        try:
+            package = importlib.import_module(module)
+            names = list(package.get_ep_names()) if hasattr(package, "get_ep_names") else [package.get_ep_name()]
+            onnxruntime.register_execution_provider_library(module, package.get_library_path())
+        except Exception as error:  # whatever is wrong with it, the engine has other devices
+            line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            warnings.warn(f"{module} does not load, so its devices are missing: {line}", RuntimeWarning, stacklevel=1)
+            continue
+        providers |= dict.fromkeys(names, module)
+    return providers
+
+
+def _modules() -> Iterable[str]:
+    return sorted(one.name for one in pkgutil.iter_modules() if one.name.startswith(PREFIX))
+
+
+def _device(found: Any, name: str, number: int, package: str) -> spec.Device:
+    hardware, version = _hardware(found), found.ep_metadata.get("version", "")
+    return spec.Device(
+        name=f"{name}.{number}" if number else name,
+        full_name=f"{_short(found.ep_name, cased=True)} on {hardware}",
+        resources=tuple(_resources(found)),
+        properties={PROVIDER: found.ep_name, PACKAGE: f"{package} {version}".strip()},
+    )
+
+
+def _short(provider: str, *, cased: bool = False) -> str:
+    short = provider.removesuffix("ExecutionProvider")
+    return short if cased else short.upper()
+
+
+def _type(found: Any) -> str:
+    return str(found.device.type.name)
+
+
+def _hardware(found: Any) -> str:
+    """A processor by its name; it plays a graphics card where only software does."""
+    if _type(found) == "CPU":
+        return f"{processor_name()}, in software" if found.ep_name in GRAPHICS else processor_name()
+    described = found.device.metadata.get("Description", "")
+    return described or f"{found.device.vendor or 'an unknown'} {_type(found)}".strip()
+
+
+def _resources(found: Any) -> Iterator[str]:
+    kind = _type(found)
+    if kind == "CPU":
+        yield "cpu"
+    elif kind == "NPU":
+        yield "npu"
+    else:
+        yield "gpu:0"
+        if found.device.vendor_id in _BY_VENDOR:
+            yield _BY_VENDOR[found.device.vendor_id]
