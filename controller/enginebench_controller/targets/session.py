@@ -10,14 +10,13 @@ import time
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock, Timeout
 
 from enginebench_controller import wire
 from enginebench_controller.errors import EnginebenchError, InputError
 from enginebench_controller.home import Home
-from enginebench_controller.records import LOCAL_TARGET, HostFacts, Target, TargetSnapshot
+from enginebench_controller.records import LOCAL_TARGET, Peak, Target, TargetSnapshot
 from enginebench_controller.targets.addresses import check_address
 from enginebench_controller.targets.client import AgentClient, skew_sentence
 from enginebench_proto.agreed.durable import make_private_folder
@@ -151,16 +150,16 @@ async def open_session(
         targets = [await _target(home, name, stack, trusted_models) for name in wanted]
         clients = {t.name: await stack.enter_async_context(AgentClient(t.name, t.address, home.tls)) for t in targets}
         known = {one.target: one for one in await asyncio.to_thread(home.store.snapshots)}
-        snapshots = await asyncio.gather(
-            *(
-                _greeted(home, target, clients[target.name], known.get(target.name), engines, refresh, within_s)
-                for target in targets
-            )
+        greetings = await asyncio.gather(
+            *(_greet(one, clients[one.name], known.get(one.name), engines, refresh, within_s) for one in targets)
         )
-        for seen in snapshots:
-            if sentence := skew_sentence(seen.target, seen.host):
+        for one in greetings:
+            await asyncio.to_thread(home.store.save_snapshot, one.kept)
+            if one.peaks:
+                await asyncio.to_thread(home.store.add_peaks, one.peaks)
+            if sentence := skew_sentence(one.seen.target, one.seen.host):
                 print(sentence, file=sys.stderr)
-        yield TargetSession(clients, tuple(snapshots))
+        yield TargetSession(clients, tuple(one.seen for one in greetings))
 
 
 @contextlib.asynccontextmanager
@@ -193,16 +192,24 @@ async def completed(
     return whole
 
 
-async def _greeted(
-    home: Home,
+@dataclass(frozen=True)
+class _Greeting:
+    """What a target says of itself now, what is kept of that, and what it was calibrated to by whomever."""
+
+    seen: TargetSnapshot
+    kept: TargetSnapshot
+    peaks: tuple[Peak, ...]
+
+
+async def _greet(
     target: Target,
     client: AgentClient,
     known: TargetSnapshot | None,
     names: Collection[str],
     refresh: bool,
     within_s: float | None,
-) -> TargetSnapshot:
-    """What a target says of itself now, kept with what it was calibrated to by whomever. Raises `UnreachableError`.
+) -> _Greeting:
+    """Ask a target what it is. Raises `UnreachableError`.
 
     An agent that lives for this command imports each engine that it is asked for, which takes seconds. So it is asked
     only for what is wanted, and for all where that is not what the store `known` of it says: then more has changed.
@@ -211,35 +218,25 @@ async def _greeted(
     is_for_us = target.name == LOCAL_TARGET and target.added_at_unix_ns == 0
     can_be_few = is_for_us and not refresh and known is not None and known.host.agent_version == host.agent_version
     few = names if can_be_few else ()
-    seen, peaks = await _asked(target, client, host, few, refresh, within_s)
-    if few and known is not None and set(few) <= {one.name for one in seen.engines} and _agree(known, seen, few):
-        await asyncio.to_thread(home.store.save_snapshot, replace(known, host=host))
-    else:
-        if few:
-            seen, peaks = await _asked(target, client, host, (), refresh, within_s)
-        await asyncio.to_thread(home.store.save_snapshot, seen)
-    if calibrated := [peak for peak in (wire.from_peak(one, client.name) for one in peaks) if peak is not None]:
-        await asyncio.to_thread(home.store.add_peaks, calibrated)
-    return seen
+
+    async def asked(names: Collection[str]) -> tuple[TargetSnapshot, tuple[Peak, ...]]:
+        engines, peaks = await client.engines(names, refresh=refresh, within_s=within_s)
+        seen = TargetSnapshot(target.name, target.address, time.time_ns(), host, tuple(map(wire.from_engine, engines)))
+        calibrated = (wire.from_peak(one, client.name) for one in peaks)
+        return seen, tuple(one for one in calibrated if one is not None)
+
+    seen, peaks = await asked(few)
+    if few and known is not None and _are_as_known(few, seen, known):
+        return _Greeting(seen, replace(known, host=host), peaks)
+    if few:
+        seen, peaks = await asked(())
+    return _Greeting(seen, seen, peaks)
 
 
-async def _asked(
-    target: Target,
-    client: AgentClient,
-    host: HostFacts,
-    names: Collection[str],
-    refresh: bool,
-    within_s: float | None,
-) -> tuple[TargetSnapshot, Sequence[Any]]:
-    engines, peaks = await client.engines(names, refresh=refresh, within_s=within_s)
-    listed = tuple(map(wire.from_engine, engines))
-    return TargetSnapshot(target.name, target.address, time.time_ns(), host, listed), peaks
-
-
-def _agree(known: TargetSnapshot, seen: TargetSnapshot, names: Collection[str]) -> bool:
-    """Whether the engines of these names are as they were."""
+def _are_as_known(names: Collection[str], seen: TargetSnapshot, known: TargetSnapshot) -> bool:
+    """Whether the engines of these names are all there, and are what they were."""
     before, now = ([one for one in each.engines if one.name in names] for each in (known, seen))
-    return before == now
+    return before == now and {one.name for one in now} == set(names)
 
 
 async def _target(home: Home, name: str, stack: contextlib.AsyncExitStack, trusted_models: Sequence[str]) -> Target:
