@@ -75,4 +75,6 @@ def test_targets_and_engines_are_drawn(page, pages):
     go(page, pages, "targets")
 
     expect(page.get_by_role("heading", name="local")).to_be_visible()
-    expect_cells(page, {"unavailable: fake-broken is not installed; install it"})
+    expect_cells(page, {"fake", "1.0"})
+    page.get_by_text("1 engine unavailable, and why").click()
+    expect_cells(page, {"fake-broken is not installed; install it"})
