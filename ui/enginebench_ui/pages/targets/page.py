@@ -175,6 +175,7 @@ IN_A_ROW = 3
 
 _TEXT = st.column_config.TextColumn
 ENGINE_COLUMNS = {
+    "Why": _TEXT(width=700),
     "Loads": _TEXT(help="How requests can reach it: one after the other, or several at once."),
     "Streams": _TEXT(help="Whether it can run several inferences side by side."),
     "Layer times": _TEXT(help="Whether it can be profiled layer by layer."),
