@@ -35,10 +35,11 @@ ifeq ($(DEEPSPARSE_PYTHON),)
 DEEPSPARSE_PYTHON := $(shell command -v python3.11 2>/dev/null)
 endif
 ENGINES := tract
-# What the tests also have an environment for, and how each is made.
+# What the tests also have an environment for, and how each is made, in versions that are known to pass.
 TESTED := $(ENGINES) providers
-MAKE_tract := --engine tract
-MAKE_providers := --engine onnxruntime --package onnxruntime-ep-webgpu --package onnxruntime-ep-openvino --package onnx
+MAKE_tract := --engine tract==0.23.9
+MAKE_providers := --engine onnxruntime==1.32.0 --package onnxruntime-ep-webgpu==0.4.0 \
+  --package onnxruntime-ep-openvino==1.8.1 --package onnx
 ENGINES_TESTED := .venvs/engines
 BENCHMARKS_STAMP := .venvs/benchmarks.stamp
 AUDIT := .venvs/audit/bin/pip-audit
