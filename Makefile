@@ -159,7 +159,7 @@ screenshots: setup browser
 	test -e $(SHOTS)/home/filled || { rm -rf $(SHOTS)/home; mkdir -p $(SHOTS)/home; \
 	  PYTHONPATH=tests $(BIN)/python tests/browser/real_runs.py $(SHOTS)/home --thorough && touch $(SHOTS)/home/filled; }
 	ENGINEBENCH_PAGES_HOME=$(SHOTS)/home ENGINEBENCH_SCREENSHOTS=$(SHOTS) \
-	  $(BIN)/python -m pytest tests/browser/test_screens.py
+	  $(BIN)/python -m pytest tests/browser/test_desk.py
 	$(BIN)/python tests/browser/pictures.py $(SHOTS) docs/images
 
 faults: setup browser

@@ -95,6 +95,16 @@ def browser():
 @pytest.fixture
 def open_page(browser):
     """Opens windows; none may complain on its console, raise, or ask anything of another server."""
+    yield from _opening(browser)
+
+
+@pytest.fixture(scope="module")
+def open_module_page(browser):
+    """As `open_page`, for what several tests look at."""
+    yield from _opening(browser)
+
+
+def _opening(browser):
     pages, found = [], []
 
     def listen(page):
@@ -125,8 +135,8 @@ def page(open_page):
     return open_page()
 
 
-@pytest.fixture
-def screenshots(tmp_path):
-    folder = Path(os.environ.get("ENGINEBENCH_SCREENSHOTS", tmp_path))
+@pytest.fixture(scope="session")
+def screenshots(tmp_path_factory):
+    folder = Path(os.environ.get("ENGINEBENCH_SCREENSHOTS") or tmp_path_factory.mktemp("screenshots"))
     folder.mkdir(parents=True, exist_ok=True)
     return folder

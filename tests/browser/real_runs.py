@@ -33,11 +33,22 @@ def fill(home: Path, *, thorough: bool = False) -> None:
 
     few = ("--among", "batch=1,2", "--fix", "load=sync", "--fix", "cores=2", "--max-latency", "p95<100ms")
     chosen = both if thorough else "onnxruntime"  # each point takes six processes
-    levels = "onnxruntime.graph_optimization_level=all,disabled"  # the more, the longer: most do not differ
+    # The more, the longer: most do not differ. A known time is told from another within seconds.
+    levels = ("--options", "onnxruntime.graph_optimization_level=all,disabled", "--budget", "1m")
+    known = (
+        "--options",
+        "fake.latency_us=3000,12000",
+        "--option",
+        "fake.wait=sleep",
+        "--worse",
+        "20%",
+        "--budget",
+        "30s",
+    )
     in_flight = ("--load", "async", "--requests", "1,2,4")
-    with _asking(home, *both.split(",")):
-        cli("recommend", model, "--engine", chosen, *few, "--budget", "2m" if thorough else "90s", expect=None)
-        cli("bisect", model, "--options", levels, "--budget", "1m" if thorough else "30s", expect=None)
+    with _asking(home, *both.split(","), "fake"):
+        cli("recommend", model, "--engine", chosen, *few, "--budget", "2m" if thorough else "1m", expect=None)
+        cli("bisect", model, *(levels if thorough else known), expect=None)
         cli("models", "quantize", model, "--samples", "2")
         quantized = next(one for one in bench.json("models", "list")["models"] if one["derivation"])["digest"][:12]
         cli("profile", quantized, "--engine", both, "--name", QUANTIZED, "--iterations", "10", *UNWAITING)

@@ -1,6 +1,13 @@
-"""What holds for every view: the answer above the fold, nothing hidden sideways on a phone, nothing that axe minds."""
+"""What holds for every view over real results, wide and narrow, light and dark.
+
+The answer is above the fold, nothing sticks out or is hidden sideways on a phone, nothing complains, and axe minds
+nothing. Each look is walked through once, and what was seen then is held to one statement after the other.
+`make screenshots` keeps the pictures, and the whole of each view in place of its upper part.
+"""
 
 import colorsys
+import os
+from dataclasses import dataclass
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -12,7 +19,9 @@ from enginebench_controller.home import Home
 
 pytestmark = [pytest.mark.xdist_group("pages"), pytest.mark.slow, pytest.mark.timeout(900)]
 
-LOOKS = [(1440, 900, "light"), (390, 844, "dark"), (1440, 900, "dark"), (390, 844, "light")]
+WIDE, PHONE = (1440, 900), (390, 844)
+LOOKS = [(*WIDE, "light"), (*PHONE, "dark"), (*WIDE, "dark"), (*PHONE, "light")]
+KEEPS_PICTURES = "ENGINEBENCH_SCREENSHOTS" in os.environ
 OF_RESULTS = ("home", "benchmark-", "profile-", "compare-", "ladders", "recommend", "bisect", "search")
 """Views, by how their names begin, that people open for an answer or a chart."""
 LEAST_SEEN_PX = 60
@@ -54,31 +63,24 @@ WIDGET = """target => {
 }"""
 
 
-@pytest.fixture
-def views(real_home):
-    return screens(Home(real_home))
-
-
-@pytest.mark.parametrize(("width", "height", "scheme"), LOOKS)
-def test_axe_finds_nothing_serious_but_in_widgets_of_streamlit(views, real_pages, open_page, width, height, scheme):
-    page, axe = open_page(width=width, height=height, color_scheme=scheme), Axe()
-    wrong = {}
-    for name, address in one_of_each(views).items():
-        page.goto(f"{real_pages.address}/{address}")
-        settled(page)
-        for one in axe.run(page).response["violations"]:
-            if one["impact"] in ("serious", "critical"):
-                for node in one["nodes"]:
-                    widget = page.evaluate(WIDGET, node["target"][-1])
-                    wrong.setdefault((one["id"], widget), (name, node["html"][:160]))
-    assert {key: said for key, said in wrong.items() if key not in IN_STREAMLIT} == {}
-
-
-def one_of_each(views):
-    """The views, of a page with many only those that have something that the others have not."""
-    alike = ("benchmark-compared", "profile-layers", "profile-advice", "compare-setup", "compare-details")
-    return {name: address for name, address in views.items() if name not in alike}
-
+# A page scrolls in a box of its own; to picture all of it, the window is made as tall as what is in there.
+WHOLE_HEIGHT = """() => Math.ceil(Math.max(...Array.from(document.querySelectorAll('[data-testid=stMain], .stMain'))
+    .map(each => each.scrollHeight))) || 1000"""
+# What a box of its own cuts off or scrolls does not stick out of the page.
+STICKING_OUT = """width => {
+    const main = document.querySelector('[data-testid=stMainBlockContainer]');
+    const isCut = each => {
+        for (let box = each.parentElement; box && box !== main; box = box.parentElement) {
+            const isBox = getComputedStyle(box).overflowX !== 'visible';
+            if (isBox && box.getBoundingClientRect().right <= width + 1) return true;
+        }
+        return false;
+    };
+    return Array.from(main.querySelectorAll('*'))
+        .filter(each => each.checkVisibility() && each.getBoundingClientRect().width > 0)
+        .filter(each => each.getBoundingClientRect().right > width + 1 && !isCut(each))
+        .map(each => `${each.tagName} ${each.dataset.testid || each.className} ${each.textContent.slice(0, 60)}`);
+}"""
 
 # The name and the colours of everything that is drawn: lines, bars, marks, and the dots of the matrix.
 DRAWN = """() => [
@@ -99,23 +101,99 @@ def hue(colour):
     return 360 * colorsys.rgb_to_hls(*(part / 255 for part in parts))[0]
 
 
-def test_an_engine_has_one_colour_on_every_page_also_as_a_or_b(views, real_pages, open_page):
-    page, found = open_page(), {}
-    for name, address in views.items():
-        if name.startswith((*OF_RESULTS, "targets")):
-            page.goto(f"{real_pages.address}/{address}")
-            settled(page)
-            for said, colours in page.evaluate(DRAWN):
-                engine = next((one for one in ENGINES if said.startswith(one)), None)
-                if engine and "no numbers" not in said:
-                    found.setdefault(engine, set()).update((round(hue(one)), name) for one in colours if one)
-            if name == "compare-inference":  # OpenVINO is A, ONNX Runtime B
-                bars = next(colours for said, colours in page.evaluate(DRAWN) if len(colours) > 2)
-                assert [one for one in bars if one] == [
-                    EngineLooks().of(one).colour for one in ("openvino", "onnxruntime")
-                ]
-            if name == "profile-types":
-                assert EngineLooks().of("openvino").colour in str(page.evaluate(DRAWN))
+@dataclass
+class Seen:
+    """What one view showed in one look; `minded` are axe's serious violations by rule and widget, with where."""
+
+    errors: list
+    sticking_out: list
+    sideways: list
+    tables_alone: list
+    answer_px: int
+    drawn: list
+    minded: dict
+
+
+@pytest.fixture(scope="module")
+def walked(real_home, real_pages, open_module_page, screenshots):
+    """What a look's walk through all views saw, by the name of the view; each look is walked once."""
+    walks = {}
+
+    def walk(width, height, scheme):
+        if (width, height, scheme) not in walks:
+            page = open_module_page(width=width, height=height, color_scheme=scheme)
+            walks[width, height, scheme] = {
+                name: look(page, f"{real_pages.address}/{address}", name, screenshots, (width, height, scheme))
+                for name, address in screens(Home(real_home)).items()
+            }
+            page.close()
+        return walks[width, height, scheme]
+
+    return walk
+
+
+def look(page, address, name, screenshots, as_seen):
+    width, height, scheme = as_seen
+    page.set_viewport_size({"width": width, "height": height})
+    page.goto(address)
+    settled(page)
+    seen = Seen(
+        errors=page.locator("[data-testid=stAlertContentError]").all_inner_texts(),
+        sticking_out=page.evaluate(STICKING_OUT, width)[:3],
+        sideways=page.evaluate(SIDEWAYS)[:3],
+        tables_alone=page.evaluate(TABLES_ALONE),
+        answer_px=page.evaluate(SEEN_PX),
+        drawn=page.evaluate(DRAWN),
+        minded={} if name in ALIKE else minded(page),
+    )
+    if KEEPS_PICTURES:
+        page.set_viewport_size({"width": width, "height": min(6000, page.evaluate(WHOLE_HEIGHT))})
+        settled(page)
+    page.screenshot(path=screenshots / f"{name}-{width}-{scheme}.png")
+    return seen
+
+
+ALIKE = ("benchmark-compared", "profile-layers", "profile-advice", "compare-setup", "compare-details")
+"""Views that have nothing for axe that others of their page have not."""
+
+
+def minded(page):
+    return {
+        (one["id"], page.evaluate(WIDGET, node["target"][-1])): node["html"][:160]
+        for one in Axe().run(page).response["violations"]
+        if one["impact"] in ("serious", "critical")
+        for node in one["nodes"]
+    }
+
+
+@pytest.mark.parametrize("as_seen", LOOKS)
+def test_axe_finds_nothing_serious_but_in_widgets_of_streamlit(walked, as_seen):
+    wrong = {
+        key: (name, html)
+        for name, seen in walked(*as_seen).items()
+        for key, html in seen.minded.items()
+        if key not in IN_STREAMLIT
+    }
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("as_seen", LOOKS)
+def test_every_view_fits_and_complains_of_nothing(walked, as_seen):
+    wrong = {name: [*seen.errors, *seen.sticking_out] for name, seen in walked(*as_seen).items()}
+    assert {name: found for name, found in wrong.items() if found} == {}
+
+
+def test_an_engine_has_one_colour_on_every_page_also_as_a_or_b(walked):
+    found, views = {}, walked(*LOOKS[0])
+    for name, seen in views.items():
+        for said, colours in seen.drawn if name.startswith((*OF_RESULTS, "targets")) else ():
+            engine = next((one for one in ENGINES if said.startswith(one)), None)
+            if engine and "no numbers" not in said:
+                found.setdefault(engine, set()).update((round(hue(one)), name) for one in colours if one)
+    # OpenVINO is A, ONNX Runtime B.
+    bars = next(colours for said, colours in views["compare-inference"].drawn if len(colours) > 2)
+    assert [one for one in bars if one] == [EngineLooks().of(one).colour for one in ("openvino", "onnxruntime")]
+    assert EngineLooks().of("openvino").colour in str(views["profile-types"].drawn)
     assert set(found) | {"deepsparse"} == set(ENGINES)
     for engine, hues in found.items():
         own = hue(EngineLooks().of(engine).colour)
@@ -123,24 +201,11 @@ def test_an_engine_has_one_colour_on_every_page_also_as_a_or_b(views, real_pages
         assert len({name for _, name in hues}) > 3, f"{engine} is drawn on several views"
 
 
-def test_the_answer_or_the_main_chart_is_above_the_fold(views, real_pages, open_page):
-    page = open_page(width=1440, height=900)
-    hidden = {}
-    for name, address in views.items():
-        if name.startswith(OF_RESULTS):
-            page.goto(f"{real_pages.address}/{address}")
-            settled(page)
-            if (seen_px := page.evaluate(SEEN_PX)) < LEAST_SEEN_PX:
-                hidden[name] = seen_px
-    assert hidden == {}
+def test_the_answer_or_the_main_chart_is_above_the_fold(walked):
+    results = {name: seen.answer_px for name, seen in walked(*LOOKS[0]).items() if name.startswith(OF_RESULTS)}
+    assert {name: seen_px for name, seen_px in results.items() if seen_px < LEAST_SEEN_PX} == {}
 
 
-def test_on_a_phone_every_fact_is_reached_without_scrolling_sideways(views, real_pages, open_page):
-    page = open_page(width=390, height=844)
-    wrong = {}
-    for name, address in views.items():
-        page.goto(f"{real_pages.address}/{address}")
-        settled(page)
-        if found := [*page.evaluate(SIDEWAYS), *page.evaluate(TABLES_ALONE)]:
-            wrong[name] = found[:4]
-    assert wrong == {}
+def test_on_a_phone_every_fact_is_reached_without_scrolling_sideways(walked):
+    wrong = {name: [*seen.sideways, *seen.tables_alone[:4]] for name, seen in walked(*LOOKS[3]).items()}
+    assert {name: found for name, found in wrong.items() if found} == {}
