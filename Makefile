@@ -10,7 +10,7 @@
 #   make docs    the pages and schemas that are printed from tables in the code
 #   make audit    whether a dependency has a known vulnerability; needs the internet
 #   make dist     wheel and source archive into dist/, with what they need (CycloneDX, constraints.txt)
-#   make engines    engines beyond those of `make setup` (tract), each in an environment of its own
+#   make engines    engines beyond those of `make setup` (LiteRT, ncnn, tract), each in an environment of its own
 #   make test-engines    their contract tests and those of providers of ONNX Runtime, in environments of the tests
 #   make exports-test    exports read back by the programs they are for: ten minutes, most of them installing those
 #   make wheels-check    whether small boards can install the base without compiling: also among `make test`
@@ -34,9 +34,11 @@ DEEPSPARSE_PYTHON := $(shell $(PYTHON) -c 'import sys; print(sys.executable if s
 ifeq ($(DEEPSPARSE_PYTHON),)
 DEEPSPARSE_PYTHON := $(shell command -v python3.11 2>/dev/null)
 endif
-ENGINES := tract
+ENGINES := litert ncnn tract
 # What the tests also have an environment for, and how each is made, in versions that are known to pass.
 TESTED := $(ENGINES) providers
+MAKE_litert := --engine litert==2.3.0 --package onnx
+MAKE_ncnn := --engine ncnn==1.0.20261020 --package onnx
 MAKE_tract := --engine tract==0.23.9
 MAKE_providers := --engine onnxruntime==1.32.0 --package onnxruntime-ep-webgpu==0.4.0 \
   --package onnxruntime-ep-openvino==1.8.1 --package onnx

@@ -13,6 +13,7 @@ from enginebench_plugins.spec import (
     Device,
     Effective,
     EngineInfo,
+    FileFormat,
     Hint,
     LayerProfile,
     LayerState,
@@ -178,12 +179,14 @@ def to_available_engine(info: EngineInfo, devices: Sequence[Device]) -> engine_p
     """What a usable engine offers, with its devices."""
     return engine_pb2.AvailableEngine(
         version=info.version,
-        formats=sorted(info.formats),
+        formats=sorted(info.reads),
         loads=sorted(info.loads & {Load.SYNC, Load.ASYNC}),  # an open loop is not for a plugin to offer
         hints=sorted(info.hints),
         multiple_streams=info.multiple_streams,
         single_threaded=info.single_threaded,
         profiling=info.profiling,
+        batches=info.batches,
+        own_formats=map(_to_file_format, info.own_formats),
         options=[to_option(option) for option in info.options],
         devices=[to_device(device) for device in devices],
     )
@@ -191,17 +194,33 @@ def to_available_engine(info: EngineInfo, devices: Sequence[Device]) -> engine_p
 
 def from_available_engine(message: engine_pb2.AvailableEngine) -> tuple[EngineInfo, tuple[Device, ...]]:
     """The abilities and the devices of an engine."""
+    own = tuple(map(from_file_format, message.own_formats))
     info = EngineInfo(
         version=message.version,
-        formats=frozenset(ModelFormat(text) for text in message.formats),
+        formats=frozenset(map(ModelFormat, set(message.formats) - {one.name for one in own})),
         loads=frozenset(Load(text) for text in message.loads),
         hints=frozenset(Hint(text) for text in message.hints),
         multiple_streams=message.multiple_streams,
         single_threaded=message.single_threaded,
         profiling=message.profiling,
+        batches=tuple(message.batches),
+        own_formats=own,
         options=tuple(from_option(option) for option in message.options),
     )
     return info, tuple(from_device(device) for device in message.devices)
+
+
+def _to_file_format(own: FileFormat) -> engine_pb2.FileFormat:
+    begins = (engine_pb2.Beginning(offset=offset, content=content) for offset, content in own.begins)
+    return engine_pb2.FileFormat(
+        name=own.name, suffixes=own.suffixes, companions=own.companions, begins=begins, runs_code=own.runs_code
+    )
+
+
+def from_file_format(message: engine_pb2.FileFormat) -> FileFormat:
+    """A format that a plugin brings."""
+    begins = tuple((one.offset, one.content) for one in message.begins)
+    return FileFormat(message.name, tuple(message.suffixes), tuple(message.companions), begins, message.runs_code)
 
 
 def to_configuration(settings: Settings, inputs: Sequence[TensorSpec]) -> configuration_pb2.Configuration:
@@ -266,14 +285,9 @@ def _key(table: Mapping[K, V], value: V, noun: str) -> K:
 
 
 def from_model(spec: run_pb2.RunSpec, path: Path) -> ModelSource:
-    """The model of a run, whose main file lies at `path`.
-
-    Raises `UnsupportedSettingsError` for an unknown format.
-    """
-    try:
-        model_format = ModelFormat(spec.model.format)
-    except ValueError:
-        raise UnsupportedSettingsError(f"Unknown model format '{spec.model.format}'.") from None
+    """The model of a run, whose main file lies at `path`."""
+    known = spec.model.format in frozenset(ModelFormat)
+    model_format = ModelFormat(spec.model.format) if known else spec.model.format
     return ModelSource(path, model_format, tuple(from_tensor(tensor) for tensor in spec.configuration.inputs))
 
 

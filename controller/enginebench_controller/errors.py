@@ -111,6 +111,10 @@ class UnknownModelError(ModelError):
             self.args = (f"{self.args[0]}:\n{lines}",)
 
 
+class UnknownFormatError(ModelError):
+    """No engine that has been listed is known to read files of this ending."""
+
+
 class PlanError(InputError):
     """The plan asks for something impossible; the text gives every reason, a line each."""
 

@@ -73,6 +73,7 @@ from enginebench_plugins.types import (
     Effective,
     EngineInfo,
     EngineUnavailableError,
+    FileFormat,
     Hint,
     LayerProfile,
     LayerState,
@@ -99,6 +100,7 @@ __all__ = [
     "Engine",
     "EngineInfo",
     "EngineUnavailableError",
+    "FileFormat",
     "Hint",
     "InferRequest",
     "LayerProfile",
@@ -125,9 +127,10 @@ __all__ = [
 
 PROJECT_NAME = "enginebench"
 
-SPEC_VERSION = 2
-"""Of this contract; plugins of 1 need no change.
+SPEC_VERSION = 3
+"""Of this contract; plugins of 1 and 2 need no change.
 
+3 added `own_formats` of `EngineInfo`, and `FileFormat`.
 2 added `batches`, `integer_inputs`, `mean_profiles` and `single_threaded` of `EngineInfo`, `inferences` of
 `ModelProfile`, and `settings` of `ModelSource`.
 """

@@ -84,10 +84,36 @@ class OptionSpec:
 
 
 @dataclass(frozen=True)
+class FileFormat:
+    """A model format that a plugin brings: files that nobody but its engine reads.
+
+    `name` is "tflite" or the like: 1 to 32 small letters, digits or '_', and none of `ModelFormat`. `suffixes` is how
+    the name of the main file ends (".tflite"), `companions` how those of the files end that belong to it, beside it and
+    called like it (".bin": net.bin beside net.param); all in small letters, each one point and what follows.
+    `begins` are places and bytes of which one stands in every such main file; without any, only the name tells.
+    Where loading a file can run code that came with it, `runs_code` has it refused unless the machine's owner trusts
+    it.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    companions: tuple[str, ...] = ()
+    begins: tuple[tuple[int, bytes], ...] = ()
+    runs_code: bool = False
+
+    def begins_in(self, path: Path) -> bool:
+        """Whether the file at `path` begins as one of this format does. Raises `OSError`."""
+        with path.open("rb") as file:
+            start = file.read(max((offset + len(content) for offset, content in self.begins), default=0))
+        return not self.begins or any(start[offset:].startswith(content) for offset, content in self.begins)
+
+
+@dataclass(frozen=True)
 class EngineInfo:
     """What an engine is and can do, as far as it can be told without a model.
 
-    `version` has 1 to 100 characters, and every engine takes the load sync and the hint none. `batches` are the only
+    `version` has 1 to 100 characters, and every engine takes the load sync and the hint none. `own_formats` are those
+    that it reads besides `formats` and that nobody else does. `batches` are the only
     batch sizes it can run, where it cannot run any: (1,) runs one item at a time, and every other batch is refused
     before a model is read. `integer_inputs` is False where inputs are floating-point numbers only.
 
@@ -100,7 +126,7 @@ class EngineInfo:
     """
 
     version: str
-    formats: frozenset[ModelFormat]
+    formats: frozenset[ModelFormat] = frozenset()
     loads: frozenset[Load] = frozenset({Load.SYNC, Load.ASYNC})
     hints: frozenset[Hint] = frozenset({Hint.NONE})
     multiple_streams: bool = False
@@ -110,6 +136,12 @@ class EngineInfo:
     integer_inputs: bool = True
     mean_profiles: bool = False
     single_threaded: bool = False
+    own_formats: tuple[FileFormat, ...] = ()
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The names of all formats that it reads."""
+        return self.formats | {one.name for one in self.own_formats}
 
 
 @dataclass(frozen=True)
@@ -142,13 +174,15 @@ class TensorSpec:
 class ModelSource:
     """The model's main file in a private folder (further files beside it), and the input shapes of this run.
 
-    `inputs` has no open dimension. It is empty when the caller could not know the inputs; the model's own, fixed
-    shapes then hold. `settings` are those that `compile` is given, for an importer or converter that has to know the
-    precision or the number of threads; None where nobody compiles.
+    `format` is a `ModelFormat`, or the name of one of the engine's own. `inputs` has no open dimension. It is empty
+    when the caller could not know the inputs; the model's own, fixed shapes then hold. In a format of the engine's own
+    it holds what was given and no more: `toolkit.engine.own_inputs` makes the model's inputs of it. `settings` are
+    those that `compile` is given, for an importer or converter that has to know the precision or the number of threads;
+    None where nobody compiles.
     """
 
     path: Path
-    format: ModelFormat
+    format: ModelFormat | str
     inputs: tuple[TensorSpec, ...] = ()
     settings: "Settings | None" = None
 

@@ -35,6 +35,14 @@ DEVICES = st.builds(
     TEXTS,
     st.dictionaries(TEXT, TEXT, max_size=2),
 )
+OWN_FORMATS = st.builds(
+    spec.FileFormat,
+    st.from_regex(r"own_[a-z]{1,9}", fullmatch=True),
+    TEXTS,
+    TEXTS,
+    st.lists(st.tuples(UINT32, st.binary(max_size=9)), max_size=2).map(tuple),
+    st.booleans(),
+)
 INFOS = st.builds(
     spec.EngineInfo,
     TEXT,
@@ -44,6 +52,8 @@ INFOS = st.builds(
     st.booleans(),
     st.booleans(),
     st.lists(OPTIONS, max_size=2).map(tuple),
+    batches=st.lists(UINT32, max_size=2).map(tuple),
+    own_formats=st.lists(OWN_FORMATS, max_size=2).map(tuple),
 )
 EFFECTIVES = st.builds(
     spec.Effective,
@@ -155,6 +165,8 @@ def test_the_model_of_a_run_carries_its_input_shapes() -> None:
     source = wire.from_model(run, Path("model.onnx"))
     expected = (spec.TensorSpec("x", "int64", (2, 3)),)
     assert source == spec.ModelSource(Path("model.onnx"), spec.ModelFormat.ONNX, expected)
+    run.model.format = "tflite"
+    assert wire.from_model(run, Path("model.tflite")).format == "tflite"
 
 
 @pytest.mark.parametrize(
@@ -229,11 +241,6 @@ def test_only_an_open_loop_has_arrivals() -> None:
     message.load = configuration_pb2.LOAD_SYNC
     with pytest.raises(UnsupportedSettingsError, match="Only the load open-loop"):
         wire.from_configuration(message, ())
-
-
-def test_an_unknown_model_format_is_refused() -> None:
-    with pytest.raises(UnsupportedSettingsError, match="'pickle'"):
-        wire.from_model(run_pb2.RunSpec(model=ModelVersion(format="pickle")), Path("m"))
 
 
 def test_option_types_are_named_as_a_person_writes_them() -> None:

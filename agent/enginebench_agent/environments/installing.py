@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from enginebench_agent.errors import SetupError
+from enginebench_proto.agreed.words import package_of
 
 
 def tell(text: str) -> None:
@@ -194,7 +195,7 @@ def install(
     extras = distribution.metadata.get_all("Provides-Extra") or []
     own = (engine.name,) if engine is not None and engine.name in extras else ()
     wanted = (*own, *([TESTING] if testing else []))
-    pinned = [engine.name + engine.specifier] if engine is not None and engine.specifier else []
+    pinned = [package_of(engine.name) + engine.specifier] if engine is not None and engine.specifier else []
     tell(f"installing {' '.join([f'{DISTRIBUTION} {distribution.version}', *wanted, *pinned, *packages])}")
     ours = [*own_requirement(distribution, wanted, scratch), *pinned]
     # To pip 23, enginebench of a folder with an extra is not the enginebench that a package needs.

@@ -25,7 +25,7 @@ from enginebench_proto.v1.configuration_pb2 import (
     StopRule,
 )
 from enginebench_proto.v1.device_pb2 import Device
-from enginebench_proto.v1.engine_pb2 import Engine, EngineOption
+from enginebench_proto.v1.engine_pb2 import AvailableEngine, Engine, EngineOption
 from enginebench_proto.v1.model_pb2 import ModelVersion
 from enginebench_proto.v1.run_pb2 import RUN_KIND_MEASURE, RUN_KIND_PEAKS, RUN_KIND_UNSPECIFIED, RunSpec
 
@@ -81,42 +81,41 @@ def check_form(spec: RunSpec) -> None:
         _check_interleaving(spec)
 
 
-def check_format(model: ModelVersion, config: AgentConfig, folder: DataFolder) -> None:
+def check_format(model: ModelVersion, engine: AvailableEngine, config: AgentConfig, folder: DataFolder) -> None:
     """Refuse formats that can execute code unless the agent's owner allows them. Raises `InvalidRequestError`."""
     allowed = config.allow_executable_formats or model.digest in config.trusted_models
-    if model.format in EXECUTABLE_FORMATS and not allowed:
+    own = {one.name for one in engine.own_formats if one.runs_code}
+    if model.format in EXECUTABLE_FORMATS | own and not allowed:
         raise InvalidRequestError(
             f"a model in the format {model.format} can execute code when it is loaded, and this agent does not allow "
             f"that; its owner can, with allow_executable_formats = true in {folder.config_file}."
         )
 
 
-def find_device(spec: RunSpec, engines: Iterable[Engine]) -> Device:
-    """The device the run asks for, after checking its options.
-
-    Raises `NotFoundError` for an engine, environment or device that is not here or not usable, and
-    `InvalidRequestError` for a format or option the engine does not take.
-    """
-    engine = _find_engine(spec, engines)
-    if spec.model.format not in engine.available.formats:
-        raise InvalidRequestError(
-            f"{_label(spec)} reads {_joined(engine.available.formats)}, not {spec.model.format!r}."
-        )
-    _check_options(spec, engine.available.options)
-    for device in engine.available.devices:
-        if device.name == spec.configuration.device:
-            return device
-    names = _joined(device.name for device in engine.available.devices)
-    raise NotFoundError(f"{_label(spec)} has no device {spec.configuration.device!r} here; it has {names}.")
-
-
-def _find_engine(spec: RunSpec, engines: Iterable[Engine]) -> Engine:
+def find_engine(spec: RunSpec, engines: Iterable[Engine]) -> Engine:
+    """The engine the run asks for. Raises `NotFoundError` for an engine or environment not here, or not usable."""
     for engine in engines:
         if (engine.name, engine.environment.name) == (spec.engine, spec.environment):
             if engine.HasField("available"):
                 return engine
             raise NotFoundError(f"{_label(spec)} cannot be used here: {engine.unavailable.reason}")
     raise NotFoundError(f"there is no {_label(spec)} here; `enginebench devices` lists what there is.")
+
+
+def find_device(spec: RunSpec, available: AvailableEngine) -> Device:
+    """The device the run asks for, after checking its format and options.
+
+    Raises `NotFoundError` for a device that is not here, and `InvalidRequestError` for a format or option the engine
+    does not take.
+    """
+    if spec.model.format not in available.formats:
+        raise InvalidRequestError(f"{_label(spec)} reads {_joined(available.formats)}, not {spec.model.format!r}.")
+    _check_options(spec, available.options)
+    for device in available.devices:
+        if device.name == spec.configuration.device:
+            return device
+    names = _joined(device.name for device in available.devices)
+    raise NotFoundError(f"{_label(spec)} has no device {spec.configuration.device!r} here; it has {names}.")
 
 
 def _check_model(model: ModelVersion) -> None:

@@ -52,8 +52,8 @@ def check_job(spec: RunSpec, path: Path, engine: Engine, info: EngineInfo, devic
     settings = wire.from_configuration(spec.configuration, info.options, profiling=profiling)
     _check_kind(spec, info)
     _check_load(settings)
-    if source.format not in info.formats:
-        known = ", ".join(sorted(info.formats))
+    if source.format not in info.reads:
+        known = ", ".join(sorted(info.reads))
         raise UnsupportedSettingsError(f"{spec.engine} does not read the format {source.format}; it reads {known}.")
     device = refuse_unsupported(spec.engine, info, devices, settings)
     return Assignment(engine, info, device, source, settings, spec.configuration)

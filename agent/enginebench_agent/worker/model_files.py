@@ -3,38 +3,52 @@
 import codecs
 import os
 import stat
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from enginebench_plugins.spec import ModelFormat, UnsupportedSettingsError
+from enginebench_plugins.spec import FileFormat, ModelFormat, UnsupportedSettingsError
 from enginebench_proto.agreed.external_data import MisplacedError, external_place, refuse_oversize
 from enginebench_proto.agreed.onnx_wire import DeclaredTensor, MalformedModelError, declared_tensors
 
-_ENDINGS = {ModelFormat.ONNX: ".onnx", ModelFormat.OPENVINO_IR: ".xml"}
+_ENDINGS: Mapping[str, tuple[str, ...]] = {ModelFormat.ONNX: (".onnx",), ModelFormat.OPENVINO_IR: (".xml",)}
 """How main files are called. Under other names engines read other formats, and not what was looked at here: ONNX
 Runtime its own under .ort, OpenVINO PaddlePaddle's under .pdmodel, and the onnx package text under .json."""
 
 
-def refuse_unconfined(path: Path, model_format: str) -> None:
-    """Look at the model whose main file is `path`, in its private folder; formats that can run code are let pass.
+def refuse_unconfined(path: Path, model_format: str, own_formats: Sequence[FileFormat] = ()) -> None:
+    """Look at the model whose main file is `path`, in its private folder; saved programs are let pass.
 
-    Raises `UnsupportedSettingsError` for a name that is not of the format, and for a tensor whose content lies outside
-    that folder, in a link, beyond the end of its file, or is less than its dimensions need; and `MalformedModelError`
-    for what is no file of the format.
+    Raises `UnsupportedSettingsError` for a name that is not of the format, for a file beside it that is missing or a
+    link, and for a tensor whose content lies outside that folder, in a link, beyond the end of its file, or is less
+    than its dimensions need; and `MalformedModelError` for what is no file of the format.
     """
-    ending = _ENDINGS.get(ModelFormat(model_format))
-    if ending is None:
+    own = next((one for one in own_formats if one.name == model_format), None)
+    endings = own.suffixes if own else _ENDINGS.get(model_format, ())
+    if not endings:
         return
-    if path.suffix.lower() != ending:
+    if path.suffix.lower() not in endings:
         raise UnsupportedSettingsError(
-            f"a model in the format {model_format} has a name that ends in {ending}; rename it."
+            f"a model in the format {model_format} has a name that ends in {' or '.join(endings)}; rename it."
         )
     try:
-        if model_format == ModelFormat.ONNX:
+        if own:
+            _check_own(path, own)
+        elif model_format == ModelFormat.ONNX:
             _check_tensors(path)
         else:
             _check_beginning(path)
     except OSError as error:
         raise MalformedModelError(f"it cannot be read: {error.strerror}") from error
+
+
+def _check_own(path: Path, own: FileFormat) -> None:
+    if not own.begins_in(path):
+        raise MalformedModelError(f"it does not begin as a file of the format {own.name}")
+    for ending in own.companions:
+        try:
+            _size_of_own_file(path.parent, PurePosixPath(path.with_suffix(ending).name))
+        except MisplacedError as error:
+            raise UnsupportedSettingsError(f"a part of the model {error}; add the model again, whole.") from error
 
 
 def _check_tensors(path: Path) -> None:

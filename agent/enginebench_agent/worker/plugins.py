@@ -2,6 +2,7 @@
 
 import contextlib
 import platform
+import re
 import traceback
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import replace
@@ -21,6 +22,7 @@ from enginebench_agent.worker.failures import (
     shortened,
 )
 from enginebench_plugins import spec
+from enginebench_proto.agreed.words import SUFFIXES
 from enginebench_proto.v1 import engine_pb2
 
 T = TypeVar("T")
@@ -29,6 +31,10 @@ GROUP = "enginebench"
 
 MAX_LISTED = 64
 """Of devices, options, choices and properties: a list that somebody reads."""
+
+_FORMAT_NAME = re.compile(r"[a-z0-9_]{1,32}")
+_ENDING = re.compile(r"\.[a-z0-9_]{1,16}")
+_MOST_ENDINGS, _BEGINNING_BYTES = 8, 256
 
 
 def installed() -> dict[str, list[EntryPoint]]:
@@ -138,7 +144,8 @@ def _first(devices: Sequence[spec.Device]) -> tuple[tuple[spec.Device, ...], int
 
 def _bounded_info(info: spec.EngineInfo) -> spec.EngineInfo:
     options = tuple(_bounded_option(option) for option in islice(info.options, MAX_LISTED))
-    return replace(info, version=_bounded(info.version), options=options)
+    own = tuple(islice(info.own_formats, MAX_LISTED))
+    return replace(info, version=_bounded(info.version), options=options, own_formats=own)
 
 
 def _bounded_option(option: spec.OptionSpec) -> spec.OptionSpec:
@@ -188,6 +195,31 @@ def _check_abilities(info: spec.EngineInfo, devices: Sequence[spec.Device]) -> N
         raise ValueError(f"devices() returned one name twice: {', '.join(names)}")
     for option in info.options:
         _check_option(option)
+    for own in info.own_formats:
+        _check_own_format(own)
+
+
+def _check_own_format(own: spec.FileFormat) -> None:
+    """Refuse a format that would stand for another one, or that no file could be found by."""
+    if not isinstance(own, spec.FileFormat):
+        raise TypeError(f"info() has {type(own).__name__} among its own formats instead of FileFormat")
+    if not _FORMAT_NAME.fullmatch(own.name) or own.name in frozenset(spec.ModelFormat):
+        raise ValueError(
+            f"a format of its own cannot be called {own.name!r}: use 1 to 32 small letters, digits or '_', and none of "
+            + ", ".join(spec.ModelFormat)
+        )
+    if not own.suffixes or len(own.suffixes) + len(own.companions) > _MOST_ENDINGS:
+        raise ValueError(f"the format {own.name} needs a suffix, and has up to {_MOST_ENDINGS} with its companions")
+    for ending in (*own.suffixes, *own.companions):
+        if not _ENDING.fullmatch(ending):
+            raise ValueError(f"the format {own.name} has {ending!r} where an ending such as '.net' should be")
+    if taken := SUFFIXES.keys() & set(own.suffixes):
+        raise ValueError(f"the format {own.name} cannot take {', '.join(sorted(taken))}, which are enginebench's")
+    if len(own.begins) > _MOST_ENDINGS:
+        raise ValueError(f"the format {own.name} begins in more than {_MOST_ENDINGS} ways")
+    for offset, content in own.begins:
+        if not (isinstance(content, bytes) and content and offset >= 0 and offset + len(content) <= _BEGINNING_BYTES):
+            raise ValueError(f"the format {own.name} begins beyond the first {_BEGINNING_BYTES} bytes, or with nothing")
 
 
 def _check_option(option: spec.OptionSpec) -> None:

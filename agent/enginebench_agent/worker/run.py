@@ -58,7 +58,7 @@ def _carry_out(spec: RunSpec, place: Place, channel: Channel, recorder: PhaseRec
     if spec.kind == RUN_KIND_PEAKS:
         _calibrate(job, spec, place, channel, recorder, result)
         return
-    refuse_unconfined(place.model_path, job.source.format)
+    refuse_unconfined(place.model_path, job.source.format, info.own_formats)
     if spec.kind == RUN_KIND_PROFILE:
         _profile(job, place, channel, recorder, result)
     else:

@@ -73,7 +73,6 @@ from enginebench_controller.verdicts.doubts import Mark, flags, marks
 from enginebench_controller.verdicts.output_check import check_outputs
 from enginebench_controller.verdicts.parity import unequal_settings
 from enginebench_controller.verdicts.soundness import of_benchmark
-from enginebench_proto.agreed.words import ModelFormat
 
 
 def benchmark_document(
@@ -310,7 +309,7 @@ class ModelVersionForm(Form):
 
     digest: str
     name: str
-    format: ModelFormat
+    format: str
     size_bytes: int
     files: tuple[ModelFile, ...]
     created_at_unix_ns: int

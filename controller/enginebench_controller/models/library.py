@@ -24,11 +24,12 @@ import onnx
 from google.protobuf.message import DecodeError, EncodeError
 
 from enginebench_controller.errors import ModelError, StoreError, UnknownModelError, leads_nowhere
-from enginebench_controller.models.formats.description import missing_file
+from enginebench_controller.models.formats.description import describe_as, missing_file
 from enginebench_controller.models.formats.files import SourceFile, collect_files, hash_file
+from enginebench_controller.models.formats.signature import ModelDescription
 from enginebench_controller.models.formats.skeleton import refuse_endless
 from enginebench_controller.models.zoo import PREFIX, build_bytes, zoo_model
-from enginebench_controller.records import Derivation, ModelFile, ModelVersion
+from enginebench_controller.records import Derivation, FileFormat, ModelFile, ModelVersion
 from enginebench_controller.records.fields import DERIVATION
 from enginebench_controller.records.model import WeightCount
 from enginebench_proto.agreed.durable import make_private_folder
@@ -54,10 +55,19 @@ CountWeights = Callable[[Path, str], WeightCount | None]
 class ModelLibrary:
     """The model versions under `root`. Nothing is created before the first version is added."""
 
-    def __init__(self, root: Path, count_weights: CountWeights | None = None) -> None:
-        """`count_weights` looks into each file that is added; without it nothing is known of weights."""
+    def __init__(
+        self,
+        root: Path,
+        count_weights: CountWeights | None = None,
+        own_formats: Callable[[], Sequence[FileFormat]] = tuple,
+    ) -> None:
+        """`count_weights` looks into each file that is added; without it nothing is known of weights.
+
+        `own_formats` tells those that plugins bring; it is only asked for a file that is in none of ours.
+        """
         self._root = root
         self._count_weights = count_weights
+        self._own_formats = own_formats
 
     def add(
         self, path: Path, name: str | None = None, parent: str | None = None, derivation: Derivation | None = None
@@ -69,13 +79,13 @@ class ModelLibrary:
         model that cannot be taken in and `StoreError` when the library cannot be written.
         """
         name = _checked_name(name)
-        kind, sources = collect_files(path)
+        kind, sources = collect_files(path, () if path.suffix.lower() in SUFFIXES else self._own_formats())
         files = tuple(hash_file(source) for source in sources)
         digest = version_digest((one.name, one.sha256) for one in files)
         known = self._find(digest)
         if known is not None:
             return self._renamed(known, name) if name and name != known.name else known
-        version = ModelVersion(digest, name or path.stem, kind.value, files, time.time_ns(), parent, derivation)
+        version = ModelVersion(digest, name or path.stem, kind, files, time.time_ns(), parent, derivation)
         self._write(version, sources)
         return self._read(digest)
 
@@ -88,9 +98,18 @@ class ModelLibrary:
             return self._from_zoo(text)
         if Path(text).is_file():
             return self.add(Path(text))
-        if os.sep in text or Path(text).is_symlink() or Path(text).suffix.lower() in SUFFIXES:
+        if os.sep in text or Path(text).is_symlink() or Path(text).suffix.lower() in self.suffixes():
             raise missing_file(Path(text))
         return self._by_name(text) or self._by_digest(text) or self._refuse(text)
+
+    def suffixes(self) -> list[str]:
+        """How the names of model files end, as far as is known."""
+        own = (suffix for one in self._own_formats() for suffix in one.suffixes)
+        return list(dict.fromkeys([*SUFFIXES, *own]))
+
+    def describe(self, version: ModelVersion) -> ModelDescription:
+        """What the version asks for. Raises `ModelError` for files that are damaged."""
+        return describe_as(self.main_path(version), version.format)
 
     def versions(self) -> list[ModelVersion]:
         """All versions, newest first. Raises `StoreError` for a damaged record."""

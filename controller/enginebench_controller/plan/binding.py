@@ -4,11 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from enginebench_controller.errors import InputError, ModelError, UnknownModelError
+from enginebench_controller.errors import InputError, ModelError, UnknownFormatError, UnknownModelError
 from enginebench_controller.home import Home
 from enginebench_controller.models.derive.quantize import int8_version
 from enginebench_controller.models.derive.rebatch import rebatch
-from enginebench_controller.models.formats.description import describe
 from enginebench_controller.models.formats.signature import ModelDescription
 from enginebench_controller.models.inputs.binding import bind
 from enginebench_controller.models.inputs.input_set import prepare
@@ -51,13 +50,14 @@ class Binder:
     def resolve(self, names: Sequence[str]) -> None:
         """Find every model before anything is started.
 
-        Raises `UnknownModelError` for the first that is not there, and `ModelError` where none of them can be read: one
-        of several that cannot is told of when it is bound.
+        Raises `UnknownModelError` for the first that is not there, `UnknownFormatError` for the first that no engine
+        is known to read, and `ModelError` where none of them can be read: one of several that cannot is told of when it
+        is bound.
         """
         for name in names:
             try:
                 self._version(name)
-            except UnknownModelError:
+            except (UnknownFormatError, UnknownModelError):
                 raise
             except ModelError as error:
                 self._unreadable[name] = error
@@ -72,7 +72,7 @@ class Binder:
 
     def _fit(self, name: str, batch: int) -> BoundModel:
         version = self._version(name)
-        own = describe(self._library.main_path(version))
+        own = self._library.describe(version)
         shapes = meant_for(own, self._others(version), self._shapes)
         bound = bind(own, batch, shapes)
         fit, inputs = version, bound.inputs
@@ -86,7 +86,7 @@ class Binder:
 
     def _others(self, version: ModelVersion) -> Iterator[ModelDescription]:
         """The other models of the plan."""
-        return (describe(self._library.main_path(one)) for one in self.versions if one.digest != version.digest)
+        return (self._library.describe(one) for one in self.versions if one.digest != version.digest)
 
     def _with_inputs(self, model: BoundModel, chosen: InputSet) -> BoundModel:
         if self._plan.input_folder is None:

@@ -241,15 +241,27 @@ def impossible(configuration: Configuration, engine: AvailableEngine, device: De
     """Why an engine cannot do what a configuration asks for, or None."""
     if configuration.precision not in (Precision.DEFAULT, *device.precisions):
         return f"it cannot execute in {configuration.precision}; it has {', '.join(device.precisions)}"
+    if (number := _impossible_number(configuration, engine)) is not None:
+        return number
+    if engine.batches and configuration.batch not in engine.batches:
+        return (
+            f"it runs batches of {', '.join(map(str, engine.batches))}, and one of {configuration.batch} is asked for"
+        )
+    if _load_of_the_engine(configuration.load) not in engine.loads:
+        return f"it cannot carry the load {configuration.load}; it has {', '.join(engine.loads)}"
+    if configuration.hint is not Hint.NONE and configuration.hint not in engine.hints:
+        return f"it does not know the hint {configuration.hint}; it has {', '.join(engine.hints)}"
+    return None
+
+
+def _impossible_number(configuration: Configuration, engine: AvailableEngine) -> str | None:
     if configuration.streams > 1 and not engine.multiple_streams:
         return f"it runs one stream, and {configuration.streams} are asked for"
     if engine.single_threaded and configuration.cores > configuration.requests:
         asked, in_flight = configuration.cores, configuration.requests
         return f"it runs an inference on one thread, and {asked} cores are asked for {in_flight} in flight"
-    if _load_of_the_engine(configuration.load) not in engine.loads:
-        return f"it cannot carry the load {configuration.load}; it has {', '.join(engine.loads)}"
-    if configuration.hint is not Hint.NONE and configuration.hint not in engine.hints:
-        return f"it does not know the hint {configuration.hint}; it has {', '.join(engine.hints)}"
+    if engine.batches and configuration.batch not in engine.batches:
+        return f"it runs batches of {', '.join(map(str, engine.batches))}, and one of {configuration.batch} is asked"
     return None
 
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from enginebench_controller.errors import InputError, ModelError
-from enginebench_controller.models.formats.description import describe
+from enginebench_controller.models.formats.description import describe_as
 from enginebench_controller.models.formats.signature import ModelDescription
 from enginebench_controller.models.inputs.binding import bind
 from enginebench_controller.models.inputs.shapes import parse_shapes
@@ -65,7 +65,7 @@ class _Looker:
         version = self._version(name)
         if not version.files:  # built when it is first used; those of the zoo run at every batch
             return BoundModel(version, ())
-        own = _described(self._library.main_path(version))
+        own = _described(self._library.main_path(version), version.format)
         bound = bind(own, batch, meant_for(own, self._others(version), self._shapes))
         said = meant_for(own, self._others(version), self._plan.input_values)
         chosen = input_set(self._plan, bound, bound.inputs, said)
@@ -75,7 +75,7 @@ class _Looker:
     def _others(self, version: ModelVersion) -> Iterator[ModelDescription]:
         for one in map(self._version, self._plan.models):
             if one.files and one.digest != version.digest:
-                yield _described(self._library.main_path(one))
+                yield _described(self._library.main_path(one), one.format)
 
     def _version(self, name: str) -> ModelVersion:
         if name.startswith(PREFIX):
@@ -87,9 +87,9 @@ class _Looker:
 
 
 @lru_cache(maxsize=256)
-def _described(path: Path) -> ModelDescription:
+def _described(path: Path, model_format: str) -> ModelDescription:
     """What a version of the library asks for; its path holds its digest, so what was read once stays true."""
-    return describe(path)
+    return describe_as(path, model_format)
 
 
 def _reasons(text: str) -> tuple[str, ...]:

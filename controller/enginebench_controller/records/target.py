@@ -103,6 +103,21 @@ class EngineOption:
 
 
 @dataclass(frozen=True)
+class FileFormat:
+    """A model format that a plugin brings: files that nobody but its engine reads.
+
+    The main file's name ends in one of `suffixes`; those of `companions` lie beside it and are called like it but for
+    their ending. The main file has one of `begins`, in hexadecimal, at its offset; without any, only the name tells.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    companions: tuple[str, ...] = ()
+    begins: tuple[tuple[int, str], ...] = ()
+    runs_code: bool = False
+
+
+@dataclass(frozen=True)
 class Device:
     """What an engine can run on; devices that share `resources` cannot be measured at the same time."""
 
@@ -129,7 +144,11 @@ class ListedEngine:
 
 @dataclass(frozen=True, kw_only=True)
 class AvailableEngine(ListedEngine):
-    """An engine that can be used; `more_devices` is how many it has beside those that are listed."""
+    """An engine that can be used; `more_devices` is how many it has beside those that are listed.
+
+    `formats` are the names of all that it reads, `own_formats` those of them that the plugin brings. Where it cannot
+    run any batch, `batches` are those that it can.
+    """
 
     version: str = ""
     formats: tuple[str, ...] = ()
@@ -141,6 +160,8 @@ class AvailableEngine(ListedEngine):
     options: tuple[EngineOption, ...] = ()
     devices: tuple[Device, ...] = ()
     more_devices: int = 0
+    own_formats: tuple[FileFormat, ...] = ()
+    batches: tuple[int, ...] = ()
 
 
 class UnavailableKind(StrEnum):

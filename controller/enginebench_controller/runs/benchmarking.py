@@ -22,7 +22,7 @@ from enginebench_controller.runs.execution import Enough
 from enginebench_controller.runs.grounds import keeper
 from enginebench_controller.runs.remote_run import Announce, Bench, Reporter, SendOn
 from enginebench_controller.runs.undertaking import Claim, Pending, Undertaking, written
-from enginebench_controller.targets.session import TargetSession, open_session
+from enginebench_controller.targets.session import TargetSession, once_listed, open_session
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,9 @@ async def run_benchmark(home: Home, order: BenchmarkOrder, announce: Announce) -
     start. Targets lost on the way are typed failures of their own measurements.
     """
     binder = Binder(home, order.plan, order.digests)
-    await in_thread(binder.resolve, _models(order.plan))
-    trusted = tuple(binder.digests.values()) if order.trusted else ()
     engines = names_of(order.plan)
+    await once_listed(home, order.plan.targets, engines, binder.resolve, _models(order.plan))
+    trusted = tuple(binder.digests.values()) if order.trusted else ()
     async with open_session(home, order.plan.targets, engines=engines, trusted_models=trusted) as session:
         return await run_in_session(home, order, session, binder, announce)
 
@@ -96,7 +96,7 @@ async def run_in_session(
 async def plan_only(home: Home, order: BenchmarkOrder) -> Expansion:
     """What a plan would run, without running or storing it. Raises as `run_benchmark` does before it runs."""
     binder = Binder(home, order.plan, order.digests)
-    await in_thread(binder.resolve, _models(order.plan))
+    await once_listed(home, order.plan.targets, names_of(order.plan), binder.resolve, _models(order.plan))
     async with contextlib.AsyncExitStack() as stack:
         snapshots = await asyncio.to_thread(_last_words_of_this_machine, home, order.plan)
         if snapshots is None:

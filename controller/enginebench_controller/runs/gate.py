@@ -43,7 +43,7 @@ from enginebench_controller.runs.benchmarking import BenchmarkOrder, run_in_sess
 from enginebench_controller.runs.execution import Enough, SoFar
 from enginebench_controller.runs.profiling import ProfileOrder, profiles_in_session
 from enginebench_controller.runs.remote_run import Reporter, SendOn
-from enginebench_controller.targets.session import TargetSession, completed, open_session
+from enginebench_controller.targets.session import TargetSession, completed, once_listed, open_session
 from enginebench_controller.verdicts.alerts import (
     Alert,
     Confirmation,
@@ -125,10 +125,10 @@ async def carry_out(home: Home, order: GateOrder, watcher: GateWatcher, send_on:
     sides = parse_sides(order.model, order.base, order.head, order.engine)
     plan = common_plan(order, sides)
     binder = Binder(home, plan)
-    await in_thread(binder.resolve, list(dict.fromkeys(plan.models)))
-    trusted = tuple(binder.digests.values()) if order.trusted else ()
     named = [side.engine for side in sides if side.engine is not None and side.plugin is None]
     engines = named if len(named) == len(sides) else ()
+    await once_listed(home, plan.targets, engines, binder.resolve, list(dict.fromkeys(plan.models)))
+    trusted = tuple(binder.digests.values()) if order.trusted else ()
     async with open_session(home, plan.targets, engines=engines, trusted_models=trusted) as opened:
         session = await _with_environments(home, sides, opened, watcher)
         plan = await in_thread(with_rungs, plan, sides, session.snapshots[0], binder)

@@ -26,8 +26,10 @@ from enginebench_controller.records.figures import totals
 from enginebench_controller.runs.sample_file import SampleFile
 from enginebench_controller.stats.summary import drifts, process_medians, process_spread, summarize, throughput
 from enginebench_proto.v1 import run_pb2
+from enginebench_proto.v1.measurement_pb2 import Measurement as Told
 
 _MOST_NAMED = 6
+_MOST_FOUND = 64
 
 
 def drawn_inputs(configuration: Configuration) -> str:
@@ -221,6 +223,7 @@ def _begun(case: Case, benchmark_id: str, measurement_id: str, results: Sequence
     first, processes = results[0], tuple(wire.from_process(index, result) for index, result in enumerate(results))
     return replace(
         without_numbers(case, benchmark_id, measurement_id, failure, status),
+        configuration=_with_found_inputs(case.configuration, first.measurement),
         started_at_unix_ns=processes[0].started_at_unix_ns,
         engine=engine_of(case, first),
         effective=processes[0].effective,
@@ -230,6 +233,20 @@ def _begun(case: Case, benchmark_id: str, measurement_id: str, results: Sequence
         input_set_sha256=first.measurement.input_set_sha256 or None,
         captured_outputs=tuple(map(wire.from_captured_output, first.measurement.captured_outputs)),
     )
+
+
+def _with_found_inputs(configuration: Configuration, told: Told) -> Configuration:
+    """The configuration with the inputs that an engine found in a file which only it reads."""
+    asked = {one.name: one for one in configuration.inputs}
+    if len(told.inputs) <= len(asked):
+        return configuration
+    found = [wire.from_input(one) for one in told.inputs[:_MOST_FOUND]]
+    inputs = (asked.get(one.name) or _with_axis(one, configuration.batch) for one in found)
+    return replace(configuration, inputs=tuple(inputs))
+
+
+def _with_axis(found: InputTensor, batch: int) -> InputTensor:
+    return replace(found, batch_axis=0 if found.shape[:1] == (batch,) else None)
 
 
 def _ending(case: Case, results: Sequence[run_pb2.RunResult]) -> tuple[Failure | None, Status]:

@@ -20,7 +20,7 @@ from enginebench_controller.runs.execution import uninterrupted
 from enginebench_controller.runs.outcome import PassOrder
 from enginebench_controller.runs.remote_run import Announce, Bench
 from enginebench_controller.runs.undertaking import ATTEMPTS, Claim, Pending, Undertaking, written
-from enginebench_controller.targets.session import TargetSession, open_session
+from enginebench_controller.targets.session import TargetSession, once_listed, open_session
 from enginebench_proto.v1 import run_pb2
 
 
@@ -47,9 +47,10 @@ async def run_profiles(home: Home, order: ProfileOrder, announce: Announce) -> l
     """
     plan = order.plan
     binder = Binder(home, plan)
-    await in_thread(binder.resolve, plan.models)
+    engines = names_of(plan)
+    await once_listed(home, plan.targets, engines, binder.resolve, list(plan.models))
     trusted = tuple(binder.digests.values()) if order.trusted else ()
-    async with open_session(home, plan.targets, engines=names_of(plan), trusted_models=trusted) as session:
+    async with open_session(home, plan.targets, engines=engines, trusted_models=trusted) as session:
         return await profiles_in_session(home, order, session, binder, announce)
 
 

@@ -14,6 +14,7 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import InvalidVersion, Version
 
 from enginebench_controller.errors import InputError
+from enginebench_proto.agreed import words
 
 _DISTRIBUTION = "enginebench"
 _LISTED = re.compile(r"^Available versions: (.+)$", re.M)
@@ -32,7 +33,7 @@ def package_of(engine: str) -> str:
             f"{engine} is built into enginebench and has no versions of its own: name another --engine, or bisect "
             "its options with --options"
         )
-    return engine
+    return words.package_of(engine)
 
 
 def companions(engine: str, package: str) -> tuple[str, ...]:

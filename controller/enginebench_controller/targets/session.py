@@ -7,15 +7,16 @@ import logging
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from enginebench_controller import wire
-from enginebench_controller.errors import EnginebenchError, InputError
+from enginebench_controller.errors import EnginebenchError, InputError, UnknownFormatError
 from enginebench_controller.home import Home
+from enginebench_controller.models.bounded import in_thread
 from enginebench_controller.records import LOCAL_TARGET, Peak, Target, TargetSnapshot
 from enginebench_controller.targets.addresses import check_address
 from enginebench_controller.targets.client import AgentClient, skew_sentence
@@ -160,6 +161,22 @@ async def open_session(
             if sentence := skew_sentence(one.seen.target, one.seen.host):
                 print(sentence, file=sys.stderr)
         yield TargetSession(clients, tuple(one.seen for one in greetings))
+
+
+async def once_listed(
+    home: Home, names: Sequence[str], engines: Collection[str], find: Callable[[Sequence[str]], None], models: list[str]
+) -> None:
+    """Let `find` look `models` up; once more where a format is not known, after the targets have listed engines.
+
+    Only a plugin knows the formats that it brings, and the store what plugins told. Raises what `find` and
+    `open_session` raise.
+    """
+    try:
+        await in_thread(find, models)
+    except UnknownFormatError:
+        async with open_session(home, names, engines=engines):
+            pass
+        await in_thread(find, models)
 
 
 @contextlib.asynccontextmanager

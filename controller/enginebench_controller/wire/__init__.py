@@ -4,7 +4,7 @@ Each pair `to_x` (record → message) and `from_x` (message → record) is the o
 how many processes a measurement has, and how a person's inputs were prepared.
 """
 
-from enginebench_controller.wire.configurations import from_configuration, to_configuration, to_model
+from enginebench_controller.wire.configurations import from_configuration, from_input, to_configuration, to_model
 from enginebench_controller.wire.fields import short
 from enginebench_controller.wire.results import (
     from_block,
@@ -31,6 +31,7 @@ __all__ = [
     "from_engine",
     "from_failure",
     "from_host",
+    "from_input",
     "from_layer",
     "from_machine_use",
     "from_outcome",

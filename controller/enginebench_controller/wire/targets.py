@@ -10,6 +10,7 @@ from enginebench_controller.records import (
     Engine,
     EngineOption,
     EngineRef,
+    FileFormat,
     HostFacts,
     Peak,
     PeakKind,
@@ -19,6 +20,9 @@ from enginebench_controller.records import (
 )
 from enginebench_controller.wire.fields import MAX_DETAIL_CHARS, MAX_LISTED, MAX_REASON_CHARS, optional, short, shorts
 from enginebench_proto.v1 import device_pb2, engine_pb2, host_pb2, peaks_pb2
+
+_MOST_BYTES = 256
+"""Of a file's beginning: what an agent tells is at most that."""
 
 _KINDS = {peaks_pb2.PEAK_KIND_FLOPS: PeakKind.FLOPS, peaks_pb2.PEAK_KIND_BANDWIDTH: PeakKind.BANDWIDTH}
 
@@ -100,6 +104,18 @@ def from_engine(message: engine_pb2.Engine) -> Engine:
         options=tuple(map(_from_option, available.options[:MAX_LISTED])),
         devices=devices,
         more_devices=available.more_devices + len(available.devices) - len(devices),
+        own_formats=tuple(map(_from_file_format, available.own_formats[:MAX_LISTED])),
+        batches=tuple(available.batches[:MAX_LISTED]),
+    )
+
+
+def _from_file_format(message: engine_pb2.FileFormat) -> FileFormat:
+    return FileFormat(
+        name=short(message.name),
+        suffixes=tuple(shorts(message.suffixes)),
+        companions=tuple(shorts(message.companions)),
+        begins=tuple((one.offset, one.content[:_MOST_BYTES].hex()) for one in message.begins[:MAX_LISTED]),
+        runs_code=message.runs_code,
     )
 
 

@@ -55,11 +55,30 @@ class InferenceContract(Workbench):
         info = engine.info()
         assert 1 <= len(info.version) <= LONGEST_NAME, f"the version has {len(info.version)} characters"
         assert info.version == info.version.strip()
-        assert info.formats
+        assert info.reads
         assert info.formats <= set(spec.ModelFormat)
         assert spec.Load.SYNC in info.loads
         assert spec.Hint.NONE in info.hints
         assert all(batch >= 1 for batch in info.batches)
+
+    @promise("`begins` are places and bytes of which one stands in every such main file")
+    def test_files_of_its_own_are_called_and_begin_as_it_says(self, engine: spec.Engine, tmp_path: Path) -> None:
+        own = {one.name: one for one in engine.info().own_formats}
+        found = [(own[model.format], model.path) for model in self.models(engine, tmp_path) if model.format in own]
+        if not found:
+            pytest.skip("it reads no format of its own here")
+        for one, path in found:
+            assert path.suffix in one.suffixes
+            assert one.begins_in(path)
+            assert all(path.with_suffix(ending).is_file() for ending in one.companions)
+
+    @promise("In a format of the engine's own it holds what was given and no more")
+    def test_inputs_that_nobody_gives_are_found_in_a_file_of_its_own(self, engine: spec.Engine, tmp_path: Path) -> None:
+        model, batch = self.classifier(tmp_path), max(batches(engine))
+        if model.format in engine.info().formats:
+            pytest.skip("it reads no format of its own here")
+        with self.compiled(engine, spec.ModelSource(model.path, model.format), self.settings(batch=batch)) as compiled:
+            assert tuple(compiled.inputs) == model.at(batch)
 
     @promise("Never an option that names a file, a library or a cache folder.")
     def test_its_options_are_typed_and_name_no_file(self, engine: spec.Engine) -> None:
@@ -144,10 +163,12 @@ class InferenceContract(Workbench):
     def test_the_batch_axis_is_kept(self, engine: spec.Engine, tmp_path: Path) -> None:
         for model in self.models(engine, tmp_path):
             for batch in batches(engine):
-                (outputs,) = self.infer(engine, model, batch, model.inputs_for(batch, seed=1))
-                for name in model.outputs:
-                    assert outputs[name].ndim == 2, f"{name} has {outputs[name].ndim} dimensions instead of 2"
-                    assert len(outputs[name]) == batch, f"{name} has {len(outputs[name])} items of {batch}"
+                inputs = model.inputs_for(batch, seed=1)
+                (outputs,) = self.infer(engine, model, batch, inputs)
+                for name, expected in model.reference(inputs).items():
+                    found, wanted = outputs[name].shape, expected.shape
+                    assert len(found) == len(wanted), f"{name} has {len(found)} dimensions instead of {len(wanted)}"
+                    assert found[0] == wanted[0], f"{name} has {found[0]} items of {wanted[0]}"
 
     @promise("The outputs are what the model computes of these very inputs")
     def test_every_item_of_a_batch_is_computed_on_its_own(self, engine: spec.Engine, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ class ContractModel:
     """A model file with open or fixed batch. Overrides of `reference` and `inputs_for` may mean any format."""
 
     path: Path
-    format: spec.ModelFormat
+    format: spec.ModelFormat | str
     inputs: tuple[spec.TensorSpec, ...]
     outputs: tuple[str, ...]
 

@@ -1,9 +1,9 @@
-"""What every engine does alike: refuse what it does not offer, name the processor, time profiled inferences."""
+"""What every engine does alike: refuse what it does not offer, close its own inputs, time profiled inferences."""
 
 import platform
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from enginebench_plugins import spec
@@ -75,6 +75,36 @@ def refuse_unsupported(
         if not settings.profiling and any(each.name == name and each.profile_only for each in info.options):
             raise spec.UnsupportedSettingsError(f"option {name} of {engine} is for profiles only")
     return device
+
+
+def own_inputs(
+    declared: Sequence[spec.TensorSpec], source: spec.ModelSource, batch: int
+) -> tuple[spec.TensorSpec, ...]:
+    """The inputs of this run for a model in a format of the engine's own, whose file has the `declared` ones.
+
+    A shape that was given holds, whatever the file says: whether the engine can run it is the engine's to say. Else an
+    open first dimension is the batch. Raises `UnsupportedSettingsError` for another open dimension, for a shape of an
+    input that is not there, and for a batch that none of them has.
+    """
+    given = {tensor.name: tensor.shape for tensor in source.inputs}
+    if strangers := sorted(given.keys() - {tensor.name for tensor in declared}):
+        names = ", ".join(tensor.name for tensor in declared)
+        raise spec.UnsupportedSettingsError(f"{strangers[0]} is no input of this model; it has {names}")
+    inputs = tuple(replace(each, shape=given.get(each.name) or _with_batch(each.shape, batch)) for each in declared)
+    for tensor in inputs:
+        if None in tensor.shape:
+            example = "x".join("?" if size is None else str(size) for size in tensor.shape)
+            raise spec.UnsupportedSettingsError(
+                f"input {tensor.name} has open dimensions: give its sizes, --shape {tensor.name}={example}"
+            )
+    if batch != 1 and not any(tensor.shape[:1] == (batch,) for tensor in inputs):
+        sizes = ", ".join(f"{tensor.name} is {'x'.join(map(str, tensor.shape))}" for tensor in inputs)
+        raise spec.UnsupportedSettingsError(f"no input of this model has the batch {batch}: {sizes}")
+    return inputs
+
+
+def _with_batch(shape: tuple[int | None, ...], batch: int) -> tuple[int | None, ...]:
+    return (batch, *shape[1:]) if shape[:1] == (None,) else shape
 
 
 def _refuse(engine: str, what: str, wanted: str, offered: Collection[str]) -> None:

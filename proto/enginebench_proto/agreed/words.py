@@ -20,6 +20,11 @@ IMPOSED_SPARSITY = "imposed_sparsity"
 """The engine option that has every layer with weights run as if this share of them were zero."""
 
 
+def package_of(engine: str) -> str:
+    """What the package of an engine is called: mostly as the engine is."""
+    return {"litert": "ai-edge-litert"}.get(engine, engine)
+
+
 class ModelFormat(StrEnum):
     """File formats of models."""
 

@@ -25,23 +25,27 @@ _sym_db = _symbol_database.Default()
 from enginebench_proto.v1 import device_pb2 as enginebench__proto_dot_v1_dot_device__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!enginebench_proto/v1/engine.proto\x12\x0e\x65nginebench.v1\x1a!enginebench_proto/v1/device.proto\"3\n\x0b\x45nvironment\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x16\n\x0epython_version\x18\x02 \x01(\t\"\xe7\x01\n\x06\x45ngine\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x30\n\x0b\x65nvironment\x18\x02 \x01(\x0b\x32\x1b.enginebench.v1.Environment\x12\x14\n\x0c\x64istribution\x18\x03 \x01(\t\x12\x0e\n\x06hidden\x18\x04 \x01(\x08\x12\x34\n\tavailable\x18\x05 \x01(\x0b\x32\x1f.enginebench.v1.AvailableEngineH\x00\x12\x38\n\x0bunavailable\x18\x06 \x01(\x0b\x32!.enginebench.v1.UnavailableEngineH\x00\x42\x07\n\x05state\"\x85\x02\n\x0f\x41vailableEngine\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x0f\n\x07\x66ormats\x18\x02 \x03(\t\x12\r\n\x05loads\x18\x03 \x03(\t\x12\r\n\x05hints\x18\x04 \x03(\t\x12\x18\n\x10multiple_streams\x18\x05 \x01(\x08\x12\x11\n\tprofiling\x18\x06 \x01(\x08\x12-\n\x07options\x18\x07 \x03(\x0b\x32\x1c.enginebench.v1.EngineOption\x12\'\n\x07\x64\x65vices\x18\x08 \x03(\x0b\x32\x16.enginebench.v1.Device\x12\x14\n\x0cmore_devices\x18\t \x01(\r\x12\x17\n\x0fsingle_threaded\x18\n \x01(\x08\"b\n\x11UnavailableEngine\x12-\n\x04kind\x18\x01 \x01(\x0e\x32\x1f.enginebench.v1.UnavailableKind\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\x03 \x01(\t\"_\n\x0c\x45ngineOption\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04type\x18\x02 \x01(\t\x12\x0f\n\x07\x63hoices\x18\x03 \x03(\t\x12\x0c\n\x04help\x18\x04 \x01(\t\x12\x14\n\x0cprofile_only\x18\x05 \x01(\x08*\xd8\x01\n\x0fUnavailableKind\x12 \n\x1cUNAVAILABLE_KIND_UNSPECIFIED\x10\x00\x12\"\n\x1eUNAVAILABLE_KIND_NOT_INSTALLED\x10\x01\x12 \n\x1cUNAVAILABLE_KIND_UNSUPPORTED\x10\x02\x12\x1b\n\x17UNAVAILABLE_KIND_BROKEN\x10\x03\x12\x1e\n\x1aUNAVAILABLE_KIND_TIMED_OUT\x10\x04\x12 \n\x1cUNAVAILABLE_KIND_BEING_ASKED\x10\x05\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!enginebench_proto/v1/engine.proto\x12\x0e\x65nginebench.v1\x1a!enginebench_proto/v1/device.proto\"3\n\x0b\x45nvironment\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x16\n\x0epython_version\x18\x02 \x01(\t\"\xe7\x01\n\x06\x45ngine\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x30\n\x0b\x65nvironment\x18\x02 \x01(\x0b\x32\x1b.enginebench.v1.Environment\x12\x14\n\x0c\x64istribution\x18\x03 \x01(\t\x12\x0e\n\x06hidden\x18\x04 \x01(\x08\x12\x34\n\tavailable\x18\x05 \x01(\x0b\x32\x1f.enginebench.v1.AvailableEngineH\x00\x12\x38\n\x0bunavailable\x18\x06 \x01(\x0b\x32!.enginebench.v1.UnavailableEngineH\x00\x42\x07\n\x05state\"\xc7\x02\n\x0f\x41vailableEngine\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x0f\n\x07\x66ormats\x18\x02 \x03(\t\x12\r\n\x05loads\x18\x03 \x03(\t\x12\r\n\x05hints\x18\x04 \x03(\t\x12\x18\n\x10multiple_streams\x18\x05 \x01(\x08\x12\x11\n\tprofiling\x18\x06 \x01(\x08\x12-\n\x07options\x18\x07 \x03(\x0b\x32\x1c.enginebench.v1.EngineOption\x12\'\n\x07\x64\x65vices\x18\x08 \x03(\x0b\x32\x16.enginebench.v1.Device\x12\x14\n\x0cmore_devices\x18\t \x01(\r\x12\x17\n\x0fsingle_threaded\x18\n \x01(\x08\x12/\n\x0bown_formats\x18\x0b \x03(\x0b\x32\x1a.enginebench.v1.FileFormat\x12\x0f\n\x07\x62\x61tches\x18\x0c \x03(\r\"~\n\nFileFormat\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08suffixes\x18\x02 \x03(\t\x12\x12\n\ncompanions\x18\x03 \x03(\t\x12)\n\x06\x62\x65gins\x18\x04 \x03(\x0b\x32\x19.enginebench.v1.Beginning\x12\x11\n\truns_code\x18\x05 \x01(\x08\",\n\tBeginning\x12\x0e\n\x06offset\x18\x01 \x01(\r\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\x0c\"b\n\x11UnavailableEngine\x12-\n\x04kind\x18\x01 \x01(\x0e\x32\x1f.enginebench.v1.UnavailableKind\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\x03 \x01(\t\"_\n\x0c\x45ngineOption\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04type\x18\x02 \x01(\t\x12\x0f\n\x07\x63hoices\x18\x03 \x03(\t\x12\x0c\n\x04help\x18\x04 \x01(\t\x12\x14\n\x0cprofile_only\x18\x05 \x01(\x08*\xd8\x01\n\x0fUnavailableKind\x12 \n\x1cUNAVAILABLE_KIND_UNSPECIFIED\x10\x00\x12\"\n\x1eUNAVAILABLE_KIND_NOT_INSTALLED\x10\x01\x12 \n\x1cUNAVAILABLE_KIND_UNSUPPORTED\x10\x02\x12\x1b\n\x17UNAVAILABLE_KIND_BROKEN\x10\x03\x12\x1e\n\x1aUNAVAILABLE_KIND_TIMED_OUT\x10\x04\x12 \n\x1cUNAVAILABLE_KIND_BEING_ASKED\x10\x05\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'enginebench_proto.v1.engine_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_UNAVAILABLEKIND']._serialized_start=837
-  _globals['_UNAVAILABLEKIND']._serialized_end=1053
+  _globals['_UNAVAILABLEKIND']._serialized_start=1077
+  _globals['_UNAVAILABLEKIND']._serialized_end=1293
   _globals['_ENVIRONMENT']._serialized_start=88
   _globals['_ENVIRONMENT']._serialized_end=139
   _globals['_ENGINE']._serialized_start=142
   _globals['_ENGINE']._serialized_end=373
   _globals['_AVAILABLEENGINE']._serialized_start=376
-  _globals['_AVAILABLEENGINE']._serialized_end=637
-  _globals['_UNAVAILABLEENGINE']._serialized_start=639
-  _globals['_UNAVAILABLEENGINE']._serialized_end=737
-  _globals['_ENGINEOPTION']._serialized_start=739
-  _globals['_ENGINEOPTION']._serialized_end=834
+  _globals['_AVAILABLEENGINE']._serialized_end=703
+  _globals['_FILEFORMAT']._serialized_start=705
+  _globals['_FILEFORMAT']._serialized_end=831
+  _globals['_BEGINNING']._serialized_start=833
+  _globals['_BEGINNING']._serialized_end=877
+  _globals['_UNAVAILABLEENGINE']._serialized_start=879
+  _globals['_UNAVAILABLEENGINE']._serialized_end=977
+  _globals['_ENGINEOPTION']._serialized_start=979
+  _globals['_ENGINEOPTION']._serialized_end=1074
 # @@protoc_insertion_point(module_scope)

@@ -48,7 +48,7 @@ class Engine(_message.Message):
     def __init__(self, name: _Optional[str] = ..., environment: _Optional[_Union[Environment, _Mapping]] = ..., distribution: _Optional[str] = ..., hidden: bool = ..., available: _Optional[_Union[AvailableEngine, _Mapping]] = ..., unavailable: _Optional[_Union[UnavailableEngine, _Mapping]] = ...) -> None: ...
 
 class AvailableEngine(_message.Message):
-    __slots__ = ("version", "formats", "loads", "hints", "multiple_streams", "profiling", "options", "devices", "more_devices", "single_threaded")
+    __slots__ = ("version", "formats", "loads", "hints", "multiple_streams", "profiling", "options", "devices", "more_devices", "single_threaded", "own_formats", "batches")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     FORMATS_FIELD_NUMBER: _ClassVar[int]
     LOADS_FIELD_NUMBER: _ClassVar[int]
@@ -59,6 +59,8 @@ class AvailableEngine(_message.Message):
     DEVICES_FIELD_NUMBER: _ClassVar[int]
     MORE_DEVICES_FIELD_NUMBER: _ClassVar[int]
     SINGLE_THREADED_FIELD_NUMBER: _ClassVar[int]
+    OWN_FORMATS_FIELD_NUMBER: _ClassVar[int]
+    BATCHES_FIELD_NUMBER: _ClassVar[int]
     version: str
     formats: _containers.RepeatedScalarFieldContainer[str]
     loads: _containers.RepeatedScalarFieldContainer[str]
@@ -69,7 +71,31 @@ class AvailableEngine(_message.Message):
     devices: _containers.RepeatedCompositeFieldContainer[_device_pb2.Device]
     more_devices: int
     single_threaded: bool
-    def __init__(self, version: _Optional[str] = ..., formats: _Optional[_Iterable[str]] = ..., loads: _Optional[_Iterable[str]] = ..., hints: _Optional[_Iterable[str]] = ..., multiple_streams: bool = ..., profiling: bool = ..., options: _Optional[_Iterable[_Union[EngineOption, _Mapping]]] = ..., devices: _Optional[_Iterable[_Union[_device_pb2.Device, _Mapping]]] = ..., more_devices: _Optional[int] = ..., single_threaded: bool = ...) -> None: ...
+    own_formats: _containers.RepeatedCompositeFieldContainer[FileFormat]
+    batches: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, version: _Optional[str] = ..., formats: _Optional[_Iterable[str]] = ..., loads: _Optional[_Iterable[str]] = ..., hints: _Optional[_Iterable[str]] = ..., multiple_streams: bool = ..., profiling: bool = ..., options: _Optional[_Iterable[_Union[EngineOption, _Mapping]]] = ..., devices: _Optional[_Iterable[_Union[_device_pb2.Device, _Mapping]]] = ..., more_devices: _Optional[int] = ..., single_threaded: bool = ..., own_formats: _Optional[_Iterable[_Union[FileFormat, _Mapping]]] = ..., batches: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class FileFormat(_message.Message):
+    __slots__ = ("name", "suffixes", "companions", "begins", "runs_code")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SUFFIXES_FIELD_NUMBER: _ClassVar[int]
+    COMPANIONS_FIELD_NUMBER: _ClassVar[int]
+    BEGINS_FIELD_NUMBER: _ClassVar[int]
+    RUNS_CODE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    suffixes: _containers.RepeatedScalarFieldContainer[str]
+    companions: _containers.RepeatedScalarFieldContainer[str]
+    begins: _containers.RepeatedCompositeFieldContainer[Beginning]
+    runs_code: bool
+    def __init__(self, name: _Optional[str] = ..., suffixes: _Optional[_Iterable[str]] = ..., companions: _Optional[_Iterable[str]] = ..., begins: _Optional[_Iterable[_Union[Beginning, _Mapping]]] = ..., runs_code: bool = ...) -> None: ...
+
+class Beginning(_message.Message):
+    __slots__ = ("offset", "content")
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    offset: int
+    content: bytes
+    def __init__(self, offset: _Optional[int] = ..., content: _Optional[bytes] = ...) -> None: ...
 
 class UnavailableEngine(_message.Message):
     __slots__ = ("kind", "reason", "detail")

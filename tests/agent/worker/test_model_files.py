@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from enginebench_agent.worker.model_files import refuse_unconfined
+from enginebench_plugins import spec
 from enginebench_plugins.spec import UnsupportedSettingsError
 from enginebench_proto.agreed.onnx_wire import MalformedModelError, declared_tensors
 from enginebench_proto.v1 import run_pb2
@@ -295,3 +296,32 @@ def test_no_engine_gets_to_read_it(
     assert "the weight 'w'" in child.result.failure.message
     assert child.phases == [], "refused before the model was read"
     assert SECRET not in child.result.SerializeToString()
+
+
+NET = spec.FileFormat("net", (".net",), (".bin",), ((2, b"NET"), (0, b"net")))
+
+
+@pytest.mark.parametrize("content", [b"..NET rest", b"net"])
+def test_a_file_that_begins_as_its_plugin_says_is_let_pass(folder: Path, content: bytes) -> None:
+    (folder / "model.net").write_bytes(content)
+    (folder / "model.bin").write_bytes(b"")
+    refuse_unconfined(folder / "model.net", "net", (NET,))
+
+
+@pytest.mark.parametrize("content", [b"", b".NET", b"..NE", b"<net>"])
+def test_a_file_that_begins_otherwise_is_none_of_that_format(folder: Path, content: bytes) -> None:
+    (folder / "model.net").write_bytes(content)
+    (folder / "model.bin").write_bytes(b"")
+    with pytest.raises(MalformedModelError, match="does not begin as a file of the format net"):
+        refuse_unconfined(folder / "model.net", "net", (NET,))
+
+
+def test_what_belongs_to_such_a_file_lies_beside_it_and_is_no_link(folder: Path) -> None:
+    (folder / "model.net").write_bytes(b"net")
+    with pytest.raises(UnsupportedSettingsError, match="is not among the model's files"):
+        refuse_unconfined(folder / "model.net", "net", (NET,))
+    (folder / "model.bin").symlink_to("/etc/hostname")
+    with pytest.raises(UnsupportedSettingsError, match="no plain file"):
+        refuse_unconfined(folder / "model.net", "net", (NET,))
+    with pytest.raises(UnsupportedSettingsError, match=r"ends in \.net"):
+        refuse_unconfined(folder / "model.bin", "net", (NET,))

@@ -37,6 +37,10 @@ def options(text: str) -> str:
     return f"return spec.EngineInfo('1', frozenset({{spec.ModelFormat.ONNX}}), options=({text},))"
 
 
+def own(text: str) -> str:
+    return f"return spec.EngineInfo('1', own_formats=({text},))"
+
+
 def test_the_list_names_every_entry_point_without_importing_one(run_worker: Callable, install_plugin: Callable) -> None:
     child = run_worker("list", folders=[install_plugin("mine", "raise SystemExit('imported')")])
     assert child.returncode == 0
@@ -55,6 +59,16 @@ def test_a_working_plugin_tells_its_abilities_and_devices(run_worker: Callable, 
     assert engine.available.devices[0].properties == {"kind": "test"}
 
 
+def test_a_format_that_a_plugin_brings_is_told_whole(run_worker: Callable, install_plugin: Callable) -> None:
+    brought = "spec.FileFormat('net', ('.net', '.txt'), ('.bin',), ((4, b'NET3'), (0, b'\\x00')), True)"
+    engine = run_worker("describe", "mine", folders=[install_plugin("mine", plugin(info=own(brought)))]).engines["mine"]
+    assert list(engine.available.formats) == ["net"]
+    (told,) = engine.available.own_formats
+    assert (told.name, list(told.suffixes), list(told.companions)) == ("net", [".net", ".txt"], [".bin"])
+    assert [(one.offset, one.content) for one in told.begins] == [(4, b"NET3"), (0, b"\0")]
+    assert told.runs_code
+
+
 @pytest.mark.parametrize("version", [1, spec.SPEC_VERSION, spec.SPEC_VERSION + 1])
 def test_only_a_plugin_of_a_newer_contract_is_unavailable(
     version: int, run_worker: Callable, install_plugin: Callable
@@ -66,8 +80,8 @@ def test_only_a_plugin_of_a_newer_contract_is_unavailable(
     else:
         assert engine.unavailable.kind == engine_pb2.UNAVAILABLE_KIND_UNSUPPORTED
         assert engine.unavailable.reason == (
-            "The plugin 'mine' is written for version 3 of the contract, and this enginebench knows those up to 2: "
-            "install a newer enginebench."
+            f"The plugin 'mine' is written for version {version} of the contract, and this enginebench knows those up "
+            f"to {version - 1}: install a newer enginebench."
         )
 
 
@@ -107,6 +121,15 @@ BROKEN = engine_pb2.UNAVAILABLE_KIND_BROKEN
         (plugin(info=options("spec.OptionSpec('o', list, 'h')")), BROKEN, "the option 'o' has the type <class 'list'>"),
         (plugin(info=options("spec.OptionSpec('o', int, 'h', (1, '2'))")), BROKEN, "has a choice '2', which is no int"),
         (plugin(info=options("spec.OptionSpec('o', int, 'h', (True,))")), BROKEN, "has a choice True, which is no int"),
+        (plugin(info=own("'net'")), BROKEN, "info() has str among its own formats instead of FileFormat"),
+        (plugin(info=own("spec.FileFormat('onnx', ('.net',))")), BROKEN, "cannot be called 'onnx'"),
+        (plugin(info=own("spec.FileFormat('My Net', ('.net',))")), BROKEN, "cannot be called 'My Net'"),
+        (plugin(info=own("spec.FileFormat('net', ())")), BROKEN, "the format net needs a suffix"),
+        (plugin(info=own("spec.FileFormat('net', ('net',))")), BROKEN, "has 'net' where an ending such as '.net'"),
+        (plugin(info=own("spec.FileFormat('net', ('.net',), ('/../a',))")), BROKEN, "has '/../a' where an ending"),
+        (plugin(info=own("spec.FileFormat('net', ('.net', '.xml'))")), BROKEN, "cannot take .xml"),
+        (plugin(info=own("spec.FileFormat('net', ('.net',), begins=((0, b''),))")), BROKEN, "or with nothing"),
+        (plugin(info=own("spec.FileFormat('net', ('.net',), begins=((250, b'1234567'),))")), BROKEN, "256 bytes"),
         (plugin(info=options("'o'")), BROKEN, "info() has str among its options instead of OptionSpec"),
         (plugin(devices="raise SystemExit(3)"), BROKEN, "SystemExit: 3"),
         (plugin(devices="return ['CPU']"), BROKEN, "devices() returned str instead of Device"),

@@ -12,10 +12,11 @@ import pytest
 from tiny_models import save, tiny_classifier, tiny_embedding
 
 import invented
-from enginebench_controller.errors import ModelError, StoreError, UnknownModelError
+from enginebench_controller.errors import ModelError, StoreError, UnknownFormatError, UnknownModelError
 from enginebench_controller.models import library as library_module
+from enginebench_controller.models.formats.signature import ModelDescription
 from enginebench_controller.models.library import ModelLibrary
-from enginebench_controller.records import Derivation, DerivationKind, ModelVersion
+from enginebench_controller.records import Derivation, DerivationKind, FileFormat, ModelVersion
 
 
 def with_external_data(folder: Path, location: str = "weights/w.bin") -> Path:
@@ -353,3 +354,48 @@ def test_two_processes_adding_the_same_model_end_with_one(
     monkeypatch.setattr(library_module, "_copy", overtaken)
     assert library.add(path) == first[0]
     assert leftovers(library, tmp_path) == []
+
+
+NET = FileFormat("net", (".net",), (".bin",), ((2, b"NET".hex()),), runs_code=False)
+
+
+@pytest.fixture
+def knowing(tmp_path: Path) -> ModelLibrary:
+    """A library that knows what one plugin reads."""
+    return ModelLibrary(tmp_path / "library", own_formats=lambda: [NET])
+
+
+def test_a_model_that_only_its_engine_reads_is_kept_with_the_files_beside_it(
+    knowing: ModelLibrary, tmp_path: Path
+) -> None:
+    (tmp_path / "Yolo.v8.NET").write_bytes(b"..NET")
+    (tmp_path / "Yolo.v8.bin").write_bytes(b"weights")
+    version = knowing.add(tmp_path / "Yolo.v8.NET")
+    assert (version.name, version.format) == ("Yolo.v8", "net")
+    assert [file.name for file in version.files] == ["model.net", "model.bin"]
+    assert knowing.describe(version) == ModelDescription("net")
+    assert ".net" in knowing.suffixes()
+
+
+def test_a_file_of_another_beginning_or_without_its_companion_is_refused(knowing: ModelLibrary, tmp_path: Path) -> None:
+    (tmp_path / "a.net").write_bytes(b"NET..")
+    with pytest.raises(ModelError, match="does not begin as one"):
+        knowing.add(tmp_path / "a.net")
+    (tmp_path / "a.net").write_bytes(b"..NET")
+    with pytest.raises(ModelError, match=r"keeps weights in a\.bin, which is not beside it"):
+        knowing.add(tmp_path / "a.net")
+    (tmp_path / "a.bin").symlink_to("/etc/hostname")
+    with pytest.raises(ModelError, match="a link that leaves its folder"):
+        knowing.add(tmp_path / "a.net")
+    with pytest.raises(UnknownModelError, match=r"there is no model file b\.net"):
+        knowing.resolve("b.net")
+
+
+def test_a_file_that_nobody_is_known_to_read_or_two_are_is_refused(library: ModelLibrary, tmp_path: Path) -> None:
+    (tmp_path / "a.net").write_bytes(b"..NET")
+    with pytest.raises(UnknownFormatError, match=r"must end in \.onnx.*once `enginebench devices` has listed them"):
+        library.add(tmp_path / "a.net")
+    other = FileFormat("mesh", (".net",))
+    both = ModelLibrary(tmp_path / "library", own_formats=lambda: [NET, other])
+    with pytest.raises(ModelError, match="may be net or mesh"):
+        both.add(tmp_path / "a.net")

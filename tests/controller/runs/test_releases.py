@@ -39,6 +39,7 @@ def test_the_index_tells_what_lies_between_and_previews_only_where_one_is_named(
 def test_an_engine_of_ours_is_its_package_and_one_that_is_built_in_has_no_versions() -> None:
     assert package_of("onnxruntime") == "onnxruntime"
     assert package_of("somebodys") == "somebodys"
+    assert package_of("litert") == "ai-edge-litert"
     with pytest.raises(InputError, match="fake is built into enginebench and has no versions"):
         package_of("fake")
 

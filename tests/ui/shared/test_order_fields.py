@@ -7,6 +7,7 @@ from enginebench_controller.cli import make_app
 from enginebench_controller.errors import InputError
 from enginebench_controller.plan.plan import make_plan
 from enginebench_controller.plan.sparsity import parse_sparsities
+from enginebench_proto.agreed.words import SUFFIXES
 from enginebench_ui.pages.new_profile.shapes import ProfileFields, passes_words, shares
 from enginebench_ui.shared.order_fields import (
     Thoroughness,
@@ -129,6 +130,6 @@ def test_a_name_that_no_file_of_ours_may_have_is_refused(sent):
 
 
 def test_models_are_told_from_the_files_they_refer_to():
-    assert model_names(["a.xml", "a.bin", "b.ONNX"]) == ["a.xml", "b.ONNX"]
+    assert model_names(["a.xml", "a.bin", "b.ONNX"], SUFFIXES) == ["a.xml", "b.ONNX"]
     with pytest.raises(InputError, match="none of these files is a model"):
-        model_names(["a.bin"])
+        model_names(["a.bin"], SUFFIXES)

@@ -1,7 +1,7 @@
 """What a form offers, and from what it holds to the fields of a plan and back; names of uploads are checked here."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import Any
@@ -42,11 +42,11 @@ def file_name(sent: str) -> str:
     return name
 
 
-def model_names(names: list[str]) -> list[str]:
-    """Return those of the files that are models. Raises `InputError` where none is."""
-    models = [name for name in names if PurePosixPath(name).suffix.lower() in SUFFIXES]
+def model_names(names: list[str], suffixes: Collection[str]) -> list[str]:
+    """Return those of the files that are models: their names end in a suffix. Raises `InputError` where none does."""
+    models = [name for name in names if PurePosixPath(name).suffix.lower() in suffixes]
     if not models:
-        raise InputError(f"none of these files is a model: its name must end in {', '.join(SUFFIXES)}")
+        raise InputError(f"none of these files is a model: its name must end in {', '.join(suffixes)}")
     return models
 
 

@@ -12,7 +12,6 @@ from enginebench_controller.jobs.control import start_job
 from enginebench_controller.jobs.record import Job
 from enginebench_controller.models.zoo import PREFIX, ZOO
 from enginebench_controller.records import LOCAL_TARGET, ModelVersion, TargetSnapshot
-from enginebench_proto.agreed.words import SUFFIXES
 from enginebench_ui.shared import reading
 from enginebench_ui.shared.choosing import choose_one, choose_several
 from enginebench_ui.shared.following import follow_jobs
@@ -135,16 +134,22 @@ def _understand_address(labels: Labels) -> None:
 
 def _upload(*, several: bool) -> None:
     with st.expander("Upload a model file", icon=":material/upload_file:"):
-        suffixes = [suffix.removeprefix(".") for suffix in SUFFIXES]
+        suffixes, companions = _endings()
         files = st.file_uploader(
-            f"A model ({', '.join(SUFFIXES)}), with the files it refers to",
-            type=[*suffixes, *COMPANIONS],
+            f"A model ({', '.join(suffixes)}), with the files it refers to",
+            type=[one.removeprefix(".") for one in dict.fromkeys([*suffixes, *companions])],
             accept_multiple_files=True,
             key=f"upload {st.session_state.setdefault(_UPLOADS, 0)}",
             help="Larger ones, and many at once: `enginebench models add FILE`, which copies from this machine's disk.",
         )
         if st.button("Add to the library", icon=":material/add:", disabled=not files):
             _add(files, several=several)
+
+
+def _endings() -> tuple[list[str], list[str]]:
+    """How the names of models end, and those of the files beside them."""
+    own = (ending for one in default_home().own_formats() for ending in one.companions)
+    return default_home().library.suffixes(), [*COMPANIONS, *own]
 
 
 def _add(files: list[Any], *, several: bool) -> None:
@@ -168,7 +173,7 @@ def _taken_in(files: list[Any]) -> list[ModelVersion]:
         names = [file_name(file.name) for file in files]
         for name, file in zip(names, files, strict=True):
             (folder / name).write_bytes(file.getbuffer())
-        return [library.add(folder / name) for name in model_names(names)]
+        return [library.add(folder / name) for name in model_names(names, library.suffixes())]
 
 
 ASK = "devices"

@@ -190,7 +190,7 @@ def _graph(
     library: ModelLibrary, version: ModelVersion, batch: int | None, given: dict[str, GivenShape]
 ) -> tuple[ModelVersion, SourceGraph]:
     """The graph at this batch; of a copy rewritten for it where the model's own batch is fixed, as `run` would do."""
-    _refuse_ir(version)
+    _refuse_unread(version)
     path = library.main_path(version)
     if batch is not None and bind(describe(path), batch, given).fixed_batch is not None:
         version = rebatch(library, version, batch, given)
@@ -198,9 +198,11 @@ def _graph(
     return version, read_source_graph(path, given, batch)
 
 
-def _refuse_ir(version: ModelVersion) -> None:
-    if version.format != ModelFormat.OPENVINO_IR:
+def _refuse_unread(version: ModelVersion) -> None:
+    if version.format == ModelFormat.ONNX:
         return
+    if version.format != ModelFormat.OPENVINO_IR:
+        raise ModelError(f"{version.name} is {version.format}, which only its engine reads: its work is unknown")
     source: Any = version.parent_digest[:12] if version.parent_digest else "FILE.onnx"
     raise ModelError(
         f"{version.name} is an OpenVINO IR, whose operators are not counted; count the model that it was made from, "

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from enginebench_controller.errors import ModelError
 from enginebench_controller.models.bounded import deriving
-from enginebench_controller.models.formats.description import describe, describe_onnx
+from enginebench_controller.models.formats.description import describe_onnx
 from enginebench_controller.models.inputs.arrays import ImageOptions
 from enginebench_controller.models.inputs.binding import GivenShapes, bind
 from enginebench_controller.models.inputs.input_set import prepare
@@ -87,7 +87,7 @@ def quantize(
     with library.scratch() as folder:
         calibration = seeded_calibration(calibration_seed, samples)
         if given is not None:
-            calibration = given.prepared(bind(describe(library.main_path(version)), 1, shapes).inputs, folder)
+            calibration = given.prepared(bind(library.describe(version), 1, shapes).inputs, folder)
         derivation = Derivation(DerivationKind.QUANTIZED, said=calibration.said)
         if known := library.derived(version, derivation):
             return known
@@ -109,6 +109,6 @@ def int8_version(
     """
     if known := int8_versions(library.versions(), version.digest):
         return known[0], True
-    own = {one.name for one in describe(library.main_path(version)).inputs}
+    own = {one.name for one in library.describe(version).inputs}
     meant = {name: one for name, one in (shapes or {}).items() if name in own}
     return quantize(library, version, shapes=meant), False

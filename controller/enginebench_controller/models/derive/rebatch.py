@@ -12,7 +12,6 @@ from onnx import numpy_helper, shape_inference
 from enginebench_controller.errors import ModelError
 from enginebench_controller.models.bounded import deriving
 from enginebench_controller.models.derive.equivalence import DifferenceError, compare_item_by_item
-from enginebench_controller.models.formats.description import describe
 from enginebench_controller.models.inputs.binding import Binding, GivenShapes, bind
 from enginebench_controller.models.inputs.shapes import NO_BATCH
 from enginebench_controller.models.library import ModelLibrary, add_child, load_whole
@@ -38,7 +37,7 @@ def rebatch(
     The copy is kept only if ONNX Runtime computes the same outputs with it as with the source item by item. Raises
     `ModelError` with the reason where that cannot be shown; `shapes` closes further open dimensions for that check.
     """
-    bound = bind(describe(library.main_path(version)), batch, shapes)
+    bound = bind(library.describe(version), batch, shapes)
     if bound.fixed_batch is None:
         return version
     if known := library.derived(version, _derivation(batch, bound)):

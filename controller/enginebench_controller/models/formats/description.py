@@ -7,14 +7,14 @@ cut short. Whoever reads one says so in a sentence.
 import re
 import struct
 import zipfile
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import onnx
 from onnx import checker, helper, shape_inference
 
-from enginebench_controller.errors import ModelError, UnknownModelError, leads_nowhere
+from enginebench_controller.errors import ModelError, UnknownFormatError, UnknownModelError, leads_nowhere
 from enginebench_controller.models.bounded import bounded
 from enginebench_controller.models.formats.openvino_ir import describe_ir
 from enginebench_controller.models.formats.signature import (
@@ -26,6 +26,7 @@ from enginebench_controller.models.formats.signature import (
     integer_bounds,
 )
 from enginebench_controller.models.formats.skeleton import load_skeleton
+from enginebench_controller.records import FileFormat
 from enginebench_proto.agreed.words import SUFFIXES, ModelFormat
 
 _NAMELESS = re.compile(r"[\W_]*|-?\d+|none|null|nan|any|unk|unknown|dyn|dynamic", re.IGNORECASE)
@@ -45,7 +46,15 @@ def told_as_invalid(path: Path) -> Iterator[None]:
         raise ModelError(f"{path} is no valid ONNX graph ({reason}); check it with onnx.checker") from error
 
 
-__all__ = ["InputDescription", "ModelDescription", "ModelFormat", "OutputDescription", "describe", "format_of"]
+__all__ = [
+    "InputDescription",
+    "ModelDescription",
+    "ModelFormat",
+    "OutputDescription",
+    "describe",
+    "describe_as",
+    "format_of",
+]
 
 
 _MAX_ENTRIES = 100_000
@@ -56,14 +65,31 @@ _NO_ARCHIVE = (zipfile.BadZipFile, OSError, ArithmeticError, EOFError, RuntimeEr
 """What the standard library raises over bytes that are no zip archive it knows."""
 
 
-def format_of(path: Path) -> ModelFormat:
-    """The format by the file's suffix. Raises `ModelError` for a suffix no engine reads."""
-    try:
-        return SUFFIXES[path.suffix.lower()]
-    except KeyError:
+def format_of(path: Path, own_formats: Iterable[FileFormat] = ()) -> ModelFormat | FileFormat:
+    """The format by the file's suffix, which may be one of `own_formats`, those that plugins bring.
+
+    Raises `UnknownFormatError` for a suffix that no engine is known to read, and `ModelError` where two formats have
+    it.
+    """
+    suffix = path.suffix.lower()
+    if suffix in SUFFIXES:
+        return SUFFIXES[suffix]
+    found = [one for one in own_formats if suffix in one.suffixes]
+    if not found:
+        raise _unknown(path, own_formats)
+    if names := sorted({one.name for one in found} - {found[0].name}):
         raise ModelError(
-            f"{path} is no model that enginebench knows: its name must end in " + ", ".join(SUFFIXES)
-        ) from None
+            f"{path} may be {found[0].name} or {', '.join(names)}, as two engines say; uninstall one of them"
+        )
+    return found[0]
+
+
+def _unknown(path: Path, own_formats: Iterable[FileFormat]) -> UnknownFormatError:
+    known = ", ".join(dict.fromkeys([*SUFFIXES, *(suffix for one in own_formats for suffix in one.suffixes)]))
+    return UnknownFormatError(
+        f"{path} is no model that enginebench knows: its name must end in {known}; what plugins read besides is known "
+        "once `enginebench devices` has listed them"
+    )
 
 
 def missing_file(path: Path) -> ModelError:
@@ -77,10 +103,13 @@ def missing_file(path: Path) -> ModelError:
 
 @bounded
 def describe(path: Path) -> ModelDescription:
-    """Read what the model at `path` asks for. Raises `ModelError` for a missing, damaged or unknown file."""
+    """Read what the model at `path` asks for, in a format that is read here.
+
+    Raises `ModelError` for a missing, damaged or unknown file.
+    """
     if not path.is_file():
         raise missing_file(path)
-    match format_of(path):
+    match SUFFIXES.get(path.suffix.lower()):
         case ModelFormat.ONNX:
             return _describe_graph(path)
         case ModelFormat.OPENVINO_IR:
@@ -89,6 +118,16 @@ def describe(path: Path) -> ModelDescription:
             return _describe_archive(path, ModelFormat.TORCHSCRIPT, "/constants.pkl", "torch.jit.save")
         case ModelFormat.TORCH_EXPORT:
             return _describe_archive(path, ModelFormat.TORCH_EXPORT, ".json", "torch.export.save")
+        case None:
+            raise _unknown(path, ())
+
+
+def describe_as(path: Path, model_format: str) -> ModelDescription:
+    """As `describe`, where the format is known: a file in one that a plugin brings is looked into by its engine only.
+
+    Raises `ModelError` for a damaged file.
+    """
+    return describe(path) if model_format in frozenset(ModelFormat) else ModelDescription(model_format)
 
 
 def _describe_graph(path: Path) -> ModelDescription:

@@ -1,13 +1,14 @@
 """Which files a model consists of, whether they are its own, and their digests."""
 
 import hashlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from enginebench_controller.errors import ModelError
 from enginebench_controller.models.bounded import bounded
-from enginebench_controller.models.formats.description import describe, told_as_invalid
-from enginebench_controller.records import ModelFile
+from enginebench_controller.models.formats.description import describe, format_of, missing_file, told_as_invalid
+from enginebench_controller.records import FileFormat, ModelFile
 from enginebench_proto.agreed.external_data import (
     ExternalPlace,
     MisplacedError,
@@ -47,12 +48,18 @@ class SourceFile:
 
 
 @bounded
-def collect_files(path: Path) -> tuple[ModelFormat, tuple[SourceFile, ...]]:
+def collect_files(path: Path, own_formats: Sequence[FileFormat] = ()) -> tuple[str, tuple[SourceFile, ...]]:
     """The format and the files of the model at `path`, the main one first, under the name "model" + suffix.
 
-    Raises `ModelError` for a model that cannot be read, lacks a file or refers to one outside its folder.
+    `own_formats` are those that plugins bring. Raises `ModelError` for a model that cannot be read, lacks a file or
+    refers to one outside its folder.
     """
-    kind = describe(path).format
+    if not path.is_file():
+        raise missing_file(path)
+    kind = format_of(path, own_formats)
+    if isinstance(kind, FileFormat):
+        return kind.name, tuple(_own_files(path, kind))
+    describe(path)
     main = SourceFile(f"model{path.suffix.lower()}", path)
     match kind:
         case ModelFormat.ONNX:
@@ -64,6 +71,21 @@ def collect_files(path: Path) -> tuple[ModelFormat, tuple[SourceFile, ...]]:
             return kind, (main, SourceFile("model.bin", own_file(path, path.with_suffix(".bin").name, 0)))
         case _:
             return kind, (main,)
+
+
+def _own_files(path: Path, own: FileFormat) -> Iterator[SourceFile]:
+    """The files of a model that only its engine reads, called "model" one and all: they name each other nowhere."""
+    beginnings = [(offset, bytes.fromhex(content)) for offset, content in own.begins]
+    try:
+        with path.open("rb") as file:
+            start = file.read(max((offset + len(content) for offset, content in beginnings), default=0))
+    except OSError as error:
+        raise ModelError(f"cannot read the model {path}: {error.strerror}; check the path") from error
+    if beginnings and not any(start[offset:].startswith(content) for offset, content in beginnings):
+        raise ModelError(f"{path} is no model in the format {own.name}: it does not begin as one; check what it is")
+    yield SourceFile(f"model{path.suffix.lower()}", path)
+    for ending in own.companions:
+        yield SourceFile(f"model{ending}", own_file(path, path.with_suffix(ending).name, 0))
 
 
 def hash_file(source: SourceFile) -> ModelFile:

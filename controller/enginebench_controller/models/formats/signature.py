@@ -90,9 +90,12 @@ class OutputDescription:
 
 @dataclass(frozen=True)
 class ModelDescription:
-    """A model from the outside. Formats that only their engine can read have no inputs here."""
+    """A model from the outside. Formats that only their engine can read have no inputs here.
 
-    format: ModelFormat
+    `format` is a `ModelFormat`, or the name of one that a plugin brings.
+    """
+
+    format: str
     inputs: tuple[InputDescription, ...] = ()
     outputs: tuple[OutputDescription, ...] = ()
     opset: int | None = None
@@ -102,3 +105,8 @@ class ModelDescription:
     def inputs_known(self) -> bool:
         """False where `inputs` is empty because nobody could look inside."""
         return self.format in {ModelFormat.ONNX, ModelFormat.OPENVINO_IR}
+
+    @property
+    def engine_tells_inputs(self) -> bool:
+        """True where a plugin brings the format: its engine finds the inputs in the file."""
+        return self.format not in frozenset(ModelFormat)

@@ -11,7 +11,7 @@ The rules, in order:
 4. Else the model cannot be bound, and the error says which `--shape` to give.
 
 Where nobody can look inside (TorchScript), the shapes given are the inputs, in that order, and rule 2 holds with an
-open batch.
+open batch. In a format that a plugin brings they may be left out: its engine finds the inputs in the file.
 """
 
 import math
@@ -74,7 +74,7 @@ def bind(description: ModelDescription, batch: int, shapes: GivenShapes | None =
     """Give every input of the model a full shape. Raises `ModelError` where the rules above leave one open."""
     given = {name: _given(shape) for name, shape in (shapes or {}).items()}
     if not description.inputs_known:
-        return _within_memory(_bind_given(given, batch))
+        return _within_memory(_bind_given(given, batch, description))
     _refuse_unknown_names(given, description.inputs)
     for item in description.inputs:
         _refuse_unrunnable(item)
@@ -250,21 +250,25 @@ def _open_sizes(item: InputDescription, tensor: InputTensor) -> list[int]:
     return [tensor.shape[axis] for axis, dim in axes if axis != tensor.batch_axis and not isinstance(dim, int)][:1]
 
 
-def _bind_given(given: Mapping[str, GivenShape], batch: int) -> Binding:
-    """The inputs of a format that cannot be read from here."""
-    if not given:
+def _bind_given(given: Mapping[str, GivenShape], batch: int, description: ModelDescription) -> Binding:
+    """The inputs of a format that cannot be read from here, as far as they are given."""
+    if not given and not description.engine_tells_inputs:
         raise ModelError(
             "this format does not tell its inputs: give them in the model's order, such as "
             "--shape input=1x3x224x224 --shape ids=int64:1x128"
         )
-    return Binding(tuple(_given_input(name, shape, batch) for name, shape in given.items()))
+    without_batch = description.engine_tells_inputs
+    return Binding(tuple(_given_input(name, shape, batch, without_batch) for name, shape in given.items()))
 
 
-def _given_input(name: str, shape: GivenShape, batch: int) -> InputTensor:
+def _given_input(name: str, shape: GivenShape, batch: int, may_lack_batch: bool) -> InputTensor:
+    """An input as given. An engine with files of its own may know no batch: then the first size is any."""
     if shape.dims is None:
         raise ModelError(f"--batch-axis names {name!r}, and this format does not tell its inputs: give --shape as well")
     axis = 0 if shape.batch_axis is None else told_axis(name, shape, shape.dims)
     dims = list(shape.dims)
+    if may_lack_batch and shape.batch_axis is None and batch == 1 and dims[:1] != [1]:
+        axis = None
     if axis is not None:
         if dims[axis] not in {1, batch}:
             which = "its first size" if axis == 0 else f"size {axis} of it, counted from 0,"

@@ -215,7 +215,7 @@ def reshape(model: Any, source: spec.ModelSource) -> Any:
     return model
 
 
-def compile_network(core: Any, model: Any, form: spec.ModelFormat, settings: spec.Settings) -> CompiledOpenVino:
+def compile_network(core: Any, model: Any, form: str, settings: spec.Settings) -> CompiledOpenVino:
     """Compile the model. Raises `UnsupportedSettingsError` for what the device has no property for."""
     _refuse_contradictions(settings)
     configure = _auto_properties if settings.device == AUTO else _device_properties

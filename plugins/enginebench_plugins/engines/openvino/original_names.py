@@ -37,7 +37,7 @@ class OriginalNames:
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def original_names(model: Any, form: spec.ModelFormat) -> OriginalNames:
+def original_names(model: Any, form: str) -> OriginalNames:
     """The operations of the model, with the outputs of the file's node that each was made for.
 
     An operation whose outputs have no name was made for the node of those that read from it. In OpenVINO's own form
@@ -51,7 +51,7 @@ def original_names(model: Any, form: spec.ModelFormat) -> OriginalNames:
         outputs = tuple(text for port in operation.outputs() for text in sorted(port.get_names()))
         if name in results:
             continue
-        if outputs or form is spec.ModelFormat.OPENVINO_IR:
+        if outputs or form == spec.ModelFormat.OPENVINO_IR:
             named[name] = outputs
         elif operation.get_type_name() != "Constant":
             parts[name] = tuple(dict.fromkeys(_outputs_behind(operation, named, parts)))

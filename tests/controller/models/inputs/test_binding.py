@@ -125,6 +125,16 @@ def test_a_model_without_readable_inputs_takes_the_shapes_in_the_order_given() -
         bind(torchscript, 2, {"x": (3, 4)})
 
 
+def test_where_the_engine_tells_the_inputs_only_what_was_given_is_bound() -> None:
+    own = ModelDescription("tflite")
+    assert bind(own, 8).inputs == ()
+    assert bind(own, 8, {"x": (1, 3)}).inputs == (InputTensor("x", "float32", (8, 3)),)
+    (without_batch,) = bind(own, 1, {"x": (3, 64, 64)}).inputs
+    assert (without_batch.shape, without_batch.items) == ((3, 64, 64), None)
+    with pytest.raises(ModelError, match="contradicts --batch 8"):
+        bind(own, 8, {"x": (3, 64, 64)})
+
+
 def test_shapes_are_read_from_text() -> None:
     assert parse_shape("1x3x224x224") == GivenShape((1, 3, 224, 224))
     assert parse_shape("int64:1x128") == GivenShape((1, 128), "int64")
