@@ -63,7 +63,7 @@ ui: setup
 	$(BIN)/enginebench ui
 
 test: setup browser ssh-server $(PROTO_PYTHON)
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not alone' $(DURATIONS)
+	$(BIN)/python -m pytest -n 3 --dist loadgroup -m 'not alone' $(DURATIONS)
 	$(BIN)/python -m pytest -m alone $(DURATIONS)
 ifneq ($(DEEPSPARSE_PYTHON),)
 	$(DEEPSPARSE)/venv/bin/python -m pytest tests/plugins/test_deepsparse.py

@@ -1,4 +1,4 @@
-"""The inputs of a model in a format of the engine's own: what the file has, closed by what is given and by the batch."""
+"""The inputs of a model in a format of the engine's own: those of the file, closed by what is given and the batch."""
 
 from pathlib import Path
 

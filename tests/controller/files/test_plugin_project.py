@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from enginebench_controller.cli import make_app
 from enginebench_controller.errors import InputError
 from enginebench_controller.files.plugin_project import write_plugin_project
+from enginebench_plugins.spec import SPEC_VERSION
 
 
 @pytest.mark.slow
@@ -20,6 +21,8 @@ def test_its_tests_pass_as_written_and_hold_it_to_the_whole_contract(tmp_path: P
     project = tomllib.loads((place / "pyproject.toml").read_text())["project"]
     assert project["name"] == "enginebench-my-abacus-2"
     assert project["entry-points"]["enginebench"] == {"my.abacus-2": "enginebench_my_abacus_2.plugin"}
+    plugin = (place / "src" / "enginebench_my_abacus_2" / "plugin.py").read_text()
+    assert f"spec_version = {SPEC_VERSION}\n" in plugin, "a project says which contract it was begun with"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     variables = os.environ | {"PYTHONPATH": str(place / "src")}
     done = subprocess.run(command, cwd=place, env=variables, capture_output=True, text=True, check=False)
