@@ -51,6 +51,11 @@ class Home:
         return self.path / "agent"
 
     @property
+    def converters(self) -> Path:
+        """The environments of converters."""
+        return self.path / "converters"
+
+    @property
     def tls(self) -> Path:
         """The certificate that the commands and pages of this machine show to agents."""
         return self.path / "tls"

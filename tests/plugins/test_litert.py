@@ -71,7 +71,8 @@ class TestLiteRt(EngineContract):
 
 def test_outputs_that_are_called_alike_are_told_apart() -> None:
     details = [{"name": name, "index": index} for index, name in enumerate(("y", "z", "y", "y"))]
-    assert output_places(details) == {"y": 0, "z": 1, "y:2": 2, "y:3": 3}
+    assert output_places(details, {}) == {"y": 0, "z": 1, "y:2": 2, "y:3": 3}
+    assert output_places(details, {0: "logits", 3: "boxes"}) == {"logits": 0, "z": 1, "y": 2, "boxes": 3}
 
 
 def test_a_file_of_noise_that_begins_as_a_model_is_refused(tmp_path: Path) -> None:

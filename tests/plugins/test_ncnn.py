@@ -22,16 +22,12 @@ RAW = b"\0\0\0\0"
 
 @dataclass(frozen=True)
 class Net(ContractModel):
-    """A .param and its .bin, made of an ONNX model: without a batch."""
+    """A .param and its .bin, made of an ONNX model."""
 
     original: ContractModel = None  # type: ignore[assignment]  # always given
 
-    def inputs_for(self, batch: int, seed: int) -> Arrays:
-        return {name: np.ascontiguousarray(array[0]) for name, array in self.original.inputs_for(1, seed).items()}
-
     def reference(self, inputs: Mapping[str, Any]) -> Arrays:
-        outputs = self.original.reference({name: array[None] for name, array in inputs.items()})
-        return {name: array[0] for name, array in outputs.items()}
+        return self.original.reference(inputs)
 
 
 def classifier(folder: Path, *, tells_shape: bool = True) -> ContractModel:
@@ -55,7 +51,7 @@ def classifier(folder: Path, *, tells_shape: bool = True) -> ContractModel:
     path.write_text("\n".join(["7767517", f"{len(layers)} 9", *layers]) + "\n")
     parts = [RAW, weights["stem"], RAW, weights["body"], RAW, weights["head"], weights["bias"]]
     path.with_suffix(".bin").write_bytes(b"".join(one if isinstance(one, bytes) else one.tobytes() for one in parts))
-    image = spec.TensorSpec("image", "float32", contract_models.IMAGE)
+    image = spec.TensorSpec("image", "float32", (1, *contract_models.IMAGE))
     return Net(path, "ncnn", (image,), original.outputs, original)
 
 
@@ -78,6 +74,14 @@ class TestNcnn(EngineContract):
         inputs = model.inputs_for(1, seed=1)
         (outputs,) = self.infer(engine, model, 1, inputs)
         self.assert_same(outputs, model.reference(inputs))
+
+        without_batch = spec.TensorSpec("image", "float32", contract_models.IMAGE)
+        source = spec.ModelSource(model.path, model.format, (without_batch,))
+        with (
+            pytest.raises(spec.UnsupportedSettingsError, match="image is one item: 1x3x24x24, and not 3x24x24"),
+            self.compiled(engine, source, self.settings()),
+        ):
+            pass
 
     def test_a_profile_has_every_layer_with_the_tensors_between_them(self, engine: spec.Engine, tmp_path: Path) -> None:
         profile, _ = self.profile(engine, tmp_path, iterations=3)

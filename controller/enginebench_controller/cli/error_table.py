@@ -20,6 +20,7 @@ from enginebench_controller.errors import (
     RemoteError,
     RunUnknownError,
     StoreError,
+    UnknownFormatError,
     UnknownModelError,
     UnreachableError,
 )
@@ -75,6 +76,10 @@ ERRORS: Mapping[type[EnginebenchError], ErrorExplanation] = {
     ModelError: ErrorExplanation(
         "A model file is missing, truncated or no model, or cannot be made to fit the configuration.",
         "Give another file, or the shapes the sentence asks for.",
+    ),
+    UnknownFormatError: ErrorExplanation(
+        "A file's name ends as no model's that is known: neither one of ours, nor one that a plugin reads.",
+        "Rename the file, or let `enginebench devices` list the engine that reads it.",
     ),
     UnknownModelError: ErrorExplanation(
         "No model is meant by a name, a digest or a path, or several are.",

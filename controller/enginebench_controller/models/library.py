@@ -102,6 +102,10 @@ class ModelLibrary:
             raise missing_file(Path(text))
         return self._by_name(text) or self._by_digest(text) or self._refuse(text)
 
+    def own_formats(self) -> list[str]:
+        """The names of the formats that plugins are known to bring."""
+        return [one.name for one in self._own_formats()]
+
     def suffixes(self) -> list[str]:
         """How the names of model files end, as far as is known."""
         own = (suffix for one in self._own_formats() for suffix in one.suffixes)

@@ -20,6 +20,8 @@ class DerivationKind(StrEnum):
     """A share of its own of each weight."""
     CONVERTED = "converted"
     """To OpenVINO IR, its weights stored in FP16."""
+    TRANSLATED = "translated"
+    """To the format of another engine, by a converter: `said` has both, and the sizes."""
     UNKNOWN = "unknown"
     """A record of before says it in a sentence that no version wrote."""
 
@@ -66,7 +68,7 @@ class Derivation:
                 return f"magnitude pruning, sparsity by weight, {self.said}"
             case DerivationKind.CONVERTED:
                 return "OpenVINO IR, FP16 weights" + (f", inputs {self.said}" if self.said else "")
-            case DerivationKind.UNKNOWN:
+            case DerivationKind.TRANSLATED | DerivationKind.UNKNOWN:
                 return self.said
 
     @classmethod

@@ -40,6 +40,7 @@ _STORED_DIFFERENTLY = {
     DerivationKind.QUANTIZED: QUANTIZED,
     DerivationKind.CONVERTED: 5e-2,
     DerivationKind.REBATCHED: 0.0,
+    DerivationKind.TRANSLATED: 0.0,
 }
 """The derivations that keep what a model computes, with the tolerance each asks for."""
 

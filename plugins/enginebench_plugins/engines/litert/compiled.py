@@ -23,7 +23,9 @@ class CompiledLiteRt(spec.CompiledModel):
         self._interpreter, self._model = interpreter, model
         self._threads = max(1, settings.cores // settings.requests)
         first = self._made()
-        self._inputs = own_inputs([_input(told) for told in first.get_input_details()], source, settings.batch)
+        self._names = signed_names(first)
+        declared = [_input(told, self._names) for told in first.get_input_details()]
+        self._inputs = own_inputs(declared, source, settings.batch)
         _shape(first, self._inputs)
         self._kernels = _kernels(first)
         self._precision = _precision(first)
@@ -45,10 +47,10 @@ class CompiledLiteRt(spec.CompiledModel):
     def create_request(self) -> spec.InferRequest:
         """A request that runs in the caller's thread and those of its interpreter."""
         if self._spare:
-            return LiteRtRequest(self._spare.pop())
+            return LiteRtRequest(self._spare.pop(), self._names)
         another = self._made()
         _shape(another, self._inputs)
-        return LiteRtRequest(another)
+        return LiteRtRequest(another, self._names)
 
     def close(self) -> None:
         """Drop the model."""
@@ -62,10 +64,11 @@ class CompiledLiteRt(spec.CompiledModel):
 class LiteRtRequest(spec.InferRequest):
     """One interpreter."""
 
-    def __init__(self, interpreter: Any) -> None:
+    def __init__(self, interpreter: Any, names: Mapping[int, str]) -> None:
         self._interpreter = interpreter
-        self._places = {told["name"]: told["index"] for told in interpreter.get_input_details()}
-        self._outputs = output_places(interpreter.get_output_details())
+        inputs, outputs = interpreter.get_input_details(), interpreter.get_output_details()
+        self._places = {names.get(told["index"], told["name"]): told["index"] for told in inputs}
+        self._outputs = output_places(outputs, names)
 
     def infer(self, inputs: spec.Tensors) -> spec.Outputs:
         """Run the model from the state that it begins with; the outputs are copied into new arrays."""
@@ -81,18 +84,31 @@ class LiteRtRequest(spec.InferRequest):
         del self._interpreter
 
 
-def output_places(details: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+def signed_names(interpreter: Any) -> dict[int, str]:
+    """The names of inputs and outputs in the file's signature, by the place of the tensor.
+
+    These are what whoever exported the model called them, where tensors have names such as "PartitionedCall:0". A file
+    without a signature has none, and one of several is not chosen.
+    """
+    signatures = interpreter._get_full_signature_list()
+    if len(signatures) != 1:
+        return {}
+    (signature,) = signatures.values()
+    return {place: name for part in ("inputs", "outputs") for name, place in signature[part].items()}
+
+
+def output_places(details: Sequence[Mapping[str, Any]], names: Mapping[int, str]) -> dict[str, int]:
     """Where each output's tensor is, by name; a file may call two alike, and the later ones get a number behind."""
     seen: Counter[str] = Counter()
     places = {}
     for told in details:
-        name = told["name"]
+        name = names.get(told["index"], told["name"])
         seen[name] += 1
         places[name if seen[name] == 1 else f"{name}:{seen[name]}"] = told["index"]
     return places
 
 
-def _input(told: Mapping[str, Any]) -> spec.TensorSpec:
+def _input(told: Mapping[str, Any], names: Mapping[int, str]) -> spec.TensorSpec:
     """An input as the file has it: sizes of -1 in the signature are open.
 
     Raises `UnsupportedSettingsError` for a text.
@@ -101,7 +117,8 @@ def _input(told: Mapping[str, Any]) -> spec.TensorSpec:
     if dtype.kind not in "biuf":
         raise spec.UnsupportedSettingsError(f"input {told['name']} holds {dtype.name}; inputs are numbers here")
     sizes = told["shape_signature"] if len(told["shape_signature"]) else told["shape"]
-    return spec.TensorSpec(told["name"], dtype.name, tuple(None if size < 0 else int(size) for size in sizes))
+    name = names.get(told["index"], told["name"])
+    return spec.TensorSpec(name, dtype.name, tuple(None if size < 0 else int(size) for size in sizes))
 
 
 def _shape(interpreter: Any, inputs: Sequence[spec.TensorSpec]) -> None:

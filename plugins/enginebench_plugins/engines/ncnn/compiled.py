@@ -35,6 +35,10 @@ class CompiledNcnn(spec.CompiledModel):
                 raise ValueError(f"ncnn does not load {path.name}: what it says of it stands in the child's output")
         declared = declared_inputs(param.read_text(encoding="utf-8", errors="replace"), source)
         self._inputs = own_inputs(tuple(declared), source, settings.batch)
+        for tensor in self._inputs:
+            if tensor.shape[:1] != (1,):
+                sizes = "x".join(map(str, tensor.shape))
+                raise spec.UnsupportedSettingsError(f"input {tensor.name} is one item: 1x{sizes}, and not {sizes}")
         self._outputs = list(net.output_names())
 
     @property
@@ -111,7 +115,7 @@ class NcnnRequest(spec.InferRequest):
             if array.shape != self._shapes[name]:
                 raise ValueError(f"the input {name} has the shape {array.shape}, and {self._shapes[name]} is compiled")
         extractor = _fed(self._ncnn, self._net, inputs)
-        return {name: np.array(_extracted(extractor, name)) for name in self._outputs}
+        return {name: np.array(_extracted(extractor, name))[np.newaxis] for name in self._outputs}
 
     def close(self) -> None:
         """End the request's thread and let go of the net."""
@@ -120,11 +124,13 @@ class NcnnRequest(spec.InferRequest):
 
 
 def declared_inputs(param: str, source: spec.ModelSource) -> Iterator[spec.TensorSpec]:
-    """The inputs of a .param, in ncnn's own order of dimensions, channels first.
+    """The inputs of a .param: one item of a batch of 1, in ncnn's own order of dimensions, channels first.
 
-    A line has a layer's type and name, how many blobs it reads and makes, these, and its parameters: of an input 0 is
-    the width, 1 the height, 11 the depth and 2 the channels (ncnn's docs/developer-guide/operators.md). Raises
-    `UnsupportedSettingsError` for an input whose shape neither the file nor the caller tells.
+    ncnn's tensors have no batch; those who write its files leave out the first dimension, which stands for it here, so
+    that inputs and outputs are those that other engines have of the same model. A line has a layer's type and name, how
+    many blobs it reads and makes, these, and its parameters: of an input 0 is the width, 1 the height, 11 the depth and
+    2 the channels (ncnn's docs/developer-guide/operators.md). Raises `UnsupportedSettingsError` for an input whose
+    shape neither the file nor the caller tells.
     """
     given = {tensor.name: tensor.shape for tensor in source.inputs}
     for words in map(str.split, param.splitlines()):
@@ -133,9 +139,9 @@ def declared_inputs(param: str, source: spec.ModelSource) -> Iterator[spec.Tenso
             sizes = tuple(int(told[key]) for key in ("2", "11", "1", "0") if int(told.get(key, 0)))
             if not sizes and name not in given:
                 raise spec.UnsupportedSettingsError(
-                    f"the file does not tell the shape of input {name}: give it, such as --shape {name}=3x224x224"
+                    f"the file does not tell the shape of input {name}: give it, such as --shape {name}=1x3x224x224"
                 )
-            yield spec.TensorSpec(name, "float32", sizes or given[name])
+            yield spec.TensorSpec(name, "float32", (1, *sizes) if sizes else given[name])
 
 
 def _sizes(blob: Any) -> tuple[int, ...]:
@@ -149,7 +155,7 @@ def _fed(ncnn: Any, net: Any, inputs: spec.Tensors) -> Any:
     extractor = net.create_extractor()
     for name, array in inputs.items():
         # A copy: channels stand aligned there, and layers may work in its place.
-        if extractor.input(name, ncnn.Mat(array).clone()) != 0:
+        if extractor.input(name, ncnn.Mat(array[0]).clone()) != 0:
             raise RuntimeError(f"ncnn does not take the input {name}")
     return extractor
 

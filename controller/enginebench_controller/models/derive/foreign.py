@@ -1,0 +1,248 @@
+"""Versions in the formats of other engines, written by converters that live in environments of their own.
+
+What a converter needs may conflict with us and with the engine that it writes for, so nothing of ours is installed
+beside it: it is a program that is given files, in a folder that is all it may write to, without a network where
+bubblewrap is installed, within bounds of memory and time.
+"""
+
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from enginebench_controller.errors import EnginebenchError, ModelError
+from enginebench_controller.models.inputs.binding import bind
+from enginebench_controller.models.inputs.shapes import GivenShape
+from enginebench_controller.models.library import ModelLibrary
+from enginebench_controller.models.zoo import PREFIX
+from enginebench_controller.records import Derivation, DerivationKind, InputTensor, ModelVersion
+from enginebench_proto.agreed.durable import make_private_folder
+from enginebench_proto.agreed.words import ModelFormat
+
+TIME_LIMIT_S = 1800.0
+_MEMORY_BYTES = 12 * 2**30
+_INSTALLING_S = 3600.0
+_SAID_CHARS = 400
+
+
+@dataclass(frozen=True)
+class Converter:
+    """A program that writes one format from ONNX.
+
+    `requirements` is what pip is given to install it, `command` the arguments of its environment's interpreter, run in
+    a folder with the model; `written` are the files that it leaves there, by the names that they get.
+    """
+
+    format: str
+    requirements: tuple[str, ...]
+    command: Callable[[Path, Sequence[InputTensor]], list[str]]
+    written: Mapping[str, str]
+    beforehand: str = ""
+    """A line of Python that its environment's interpreter runs first, in that folder."""
+    afterwards: Callable[[Path, Sequence[InputTensor], Sequence[str]], None] = lambda *_: None
+    """What is left to do to the main file that it wrote, given the inputs and the names of the outputs."""
+
+    @property
+    def name(self) -> str:
+        """The program with its version."""
+        return self.requirements[-1]
+
+
+_RUN_PNNX = """
+import importlib.util, os, sys
+place = os.path.join(importlib.util.find_spec("pnnx").submodule_search_locations[0], "pnnx")
+os.execv(place, ["pnnx", *sys.argv[1:]])
+"""
+"""Its package is a program with a module that imports PyTorch, which an ONNX file does not take."""
+
+_ELEMENTS = {"float32": "f32", "float16": "f16", "float64": "f64", "int32": "i32", "int64": "i64", "bool": "bp"}
+
+
+def _pnnx(model: Path, inputs: Sequence[InputTensor]) -> list[str]:
+    """pnnx's arguments: all sizes fixed, weights in 32 bits."""
+    sizes = (f"[{','.join(map(str, one.shape))}]{_ELEMENTS.get(one.dtype, one.dtype)}" for one in inputs)
+    named = ("ncnnparam=model.param", "ncnnbin=model.bin", "fp16=0")
+    return ["-c", _RUN_PNNX, model.name, f"inputshape={','.join(sizes)}", *named]
+
+
+def _name_blobs(param: Path, inputs: Sequence[InputTensor], outputs: Sequence[str]) -> None:
+    """Give inputs and outputs of a .param, which pnnx calls in0 and out0, their names, and the inputs their sizes.
+
+    Where a name cannot stand in a line of words, or is that of another blob, all stay as they are.
+    """
+    lines = [line.split() for line in param.read_text(encoding="utf-8").splitlines()]
+    blobs = {word for words in lines[2:] for word in words[4 : 4 + int(words[2]) + int(words[3])]}
+    names = {f"in{place}": one.name for place, one in enumerate(inputs)}
+    names |= {f"out{place}": name for place, name in enumerate(outputs)}
+    others = blobs - names.keys()
+    if any(name.split() != [name] or name in others for name in names.values()) or len(set(names.values())) < len(
+        names
+    ):
+        names = {}
+    sizes = {f"in{place}": one.shape[1:] for place, one in enumerate(inputs)}
+    for words in lines[2:]:
+        if words[0] == "Input":
+            keys = {1: "0", 2: "10", 3: "210"}.get(len(sizes.get(words[4], ())), "")
+            words += [f"{key}={size}" for key, size in zip(keys, sizes.get(words[4], ()), strict=False)]
+        end = 4 + int(words[2]) + int(words[3])
+        words[4:end] = [names.get(word, word) for word in words[4:end]]
+    param.write_text("\n".join(map(" ".join, lines)) + "\n", encoding="utf-8")
+
+
+def _onnx2tf(model: Path, inputs: Sequence[InputTensor]) -> list[str]:
+    """onnx2tf's arguments: inputs as ONNX has them, and a signature with the names of inputs and outputs."""
+    kept = [word for one in inputs for word in ("-kat", one.name)]
+    sizes = [f"{one.name}:{','.join(map(str, one.shape))}" for one in inputs]
+    return ["-m", "onnx2tf", "-i", model.name, "-o", "written", "-osd", "-n", *kept, "-ois", *sizes]
+
+
+_SAMPLE = "calibration_image_sample_data_20x128x128x3_float32.npy"
+
+CONVERTERS: Mapping[str, Converter] = {
+    "ncnn": Converter(
+        "ncnn",
+        ("--no-deps", "pnnx==20261020"),
+        _pnnx,
+        {"model.param": "model.param", "model.bin": "model.bin"},
+        "import importlib.util as u, os; os.chmod(os.path.join(u.find_spec('pnnx').submodule_search_locations[0], "
+        "'pnnx'), 0o755)",
+        _name_blobs,
+    ),
+    "tflite": Converter(
+        "tflite",
+        ("onnx2tf==1.29.24",),
+        _onnx2tf,
+        {"written/model_float32.tflite": "model.tflite"},
+        # It asks for pictures from the internet, which only quantizing needs, unless there are some.
+        f"import numpy; numpy.save('{_SAMPLE}', numpy.zeros((20, 128, 128, 3), numpy.float32))",
+    ),
+}
+"""By the name of the format."""
+
+
+def convert_to_foreign(
+    library: ModelLibrary,
+    version: ModelVersion,
+    form: str,
+    environments: Path,
+    tell: Callable[[str], None],
+    shapes: Mapping[str, GivenShape] | None = None,
+) -> ModelVersion:
+    """The child of an ONNX version in a format of another engine; made once and then found again.
+
+    All sizes are those of batch 1, with `shapes` for open ones. The converter's environment is made in `environments`
+    at its first use. Raises `ModelError` with what the converter says, and `EnginebenchError` where it cannot be
+    installed.
+    """
+    converter = CONVERTERS[form]
+    if version.format != ModelFormat.ONNX:
+        raise ModelError(f"{version.name} is {version.format}, and {converter.name} converts ONNX models")
+    if form not in library.own_formats():
+        raise ModelError(
+            f"no engine that reads {form} has been listed: `enginebench-agent environment add` one, and let "
+            "`enginebench devices` list it"
+        )
+    described = library.describe(version)
+    inputs = bind(described, 1, shapes).inputs
+    sizes = ", ".join(f"{one.name}={'x'.join(map(str, one.shape))}" for one in inputs)
+    derivation = Derivation(DerivationKind.TRANSLATED, said=f"{form} by {converter.name}, {sizes}")
+    if known := library.derived(version, derivation):
+        return known
+    python = _environment(converter, environments, tell)
+    with library.scratch() as folder:
+        source, *beside = library.file_paths(version)
+        for path in (source, *beside):
+            target = folder / path.relative_to(source.parent)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, target)
+        tell(f"converting {version.name} with {converter.name}")
+        if converter.beforehand:
+            _run([str(python), "-c", converter.beforehand], folder, version, converter, shut_in=False)
+        _run([str(python), *converter.command(folder / source.name, inputs)], folder, version, converter)
+        main, *_ = made = [folder / "made" / name for name in converter.written.values()]
+        main.parent.mkdir()
+        for name, path in zip(converter.written, made, strict=True):
+            if not (folder / name).is_file():
+                raise ModelError(f"{version.name} cannot be converted: {converter.name} left no {Path(name).name}")
+            (folder / name).rename(path)
+        converter.afterwards(main, inputs, [one.name for one in described.outputs])
+        called = f"{version.name.removeprefix(PREFIX)}-{form}"
+        return library.add(main, name=called, parent=version.digest, derivation=derivation)
+
+
+def _environment(converter: Converter, environments: Path, tell: Callable[[str], None]) -> Path:
+    """The interpreter of the converter's environment, which is made whole or not at all."""
+    mark = sha256(" ".join((sys.version, *converter.requirements)).encode()).hexdigest()[:10]
+    place = environments / f"{converter.format}-{mark}"
+    if not place.exists():
+        tell(f"installing {converter.name} into an environment of its own ({place}); this is done once")
+        make_private_folder(environments)
+        draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=environments))
+        try:
+            _install([sys.executable, "-m", "venv", "--copies", str(draft)], converter)
+            pip = [str(draft / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+            _install([*pip, *converter.requirements], converter)
+            draft.rename(place)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+    return place / "bin" / "python"
+
+
+def _install(command: Sequence[str], converter: Converter) -> None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_INSTALLING_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise EnginebenchError(f"the converter {converter.name} cannot be installed: {error}") from error
+    if done.returncode:
+        raise EnginebenchError(
+            f"the converter {converter.name} cannot be installed ({_last(done.stderr)}); a file in the format "
+            f"{converter.format} that was made elsewhere needs none"
+        )
+
+
+def _run(
+    command: Sequence[str], folder: Path, version: ModelVersion, converter: Converter, *, shut_in: bool = True
+) -> None:
+    """Run a program in `folder`, within bounds. Raises `ModelError`."""
+    walls = _walls(folder) if shut_in else []
+    variables = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "TMPDIR": str(folder), "CUDA_VISIBLE_DEVICES": ""}
+    try:
+        done = subprocess.run(
+            [*walls, *command],
+            cwd=folder,
+            env=variables,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=TIME_LIMIT_S,
+            check=False,
+            preexec_fn=_limit,  # it calls nothing but setrlimit
+        )
+    except subprocess.TimeoutExpired:
+        raise ModelError(f"{version.name} was not converted within {TIME_LIMIT_S:.0f} s; it may never be") from None
+    if done.returncode:
+        said = _last(done.stderr) or _last(done.stdout) or f"it ended with code {done.returncode}"
+        raise ModelError(f"{version.name} cannot be converted by {converter.name}: {said}")
+
+
+def _walls(folder: Path) -> list[str]:
+    """Everything to read, one folder to write to, and no network."""
+    bubblewrap = shutil.which("bwrap")
+    if bubblewrap is None:
+        return []
+    seen = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--bind", str(folder), str(folder)]
+    return [bubblewrap, "--unshare-all", "--die-with-parent", "--new-session", *seen, "--chdir", str(folder)]
+
+
+def _limit() -> None:
+    resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY_BYTES, _MEMORY_BYTES))
+
+
+def _last(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return "".join(c for c in (lines or [""])[-1] if c.isprintable())[:_SAID_CHARS]
