@@ -73,6 +73,11 @@ def test_how_a_version_was_made_is_said_in_two_words(derivation, said):
     assert made_by(version("a", derivation=derivation)) == said
 
 
+def test_a_version_for_another_engine_is_called_by_its_format():
+    translated = Derivation(DerivationKind.TRANSLATED, said="tflite by onnx2tf==1.29.24, input=1x3x224x224")
+    assert made_by(version("a", derivation=translated, format="tflite")) == "as tflite"
+
+
 def test_weights_and_sizes_are_shown_and_what_is_unknown_is_no_zero():
     parent = version("a", files=(invented.ModelFile("m", "01", 4_000_000),))
     child = version("b", "a", 1, files=(invented.ModelFile("m", "02", 1_000_000),), derivation=INT8)

@@ -96,6 +96,8 @@ def made_by(version: ModelVersion) -> str:
             return f"pruned {100 * share:g} %"
         case Derivation(kind=DerivationKind.REBATCHED, batch=batch):
             return f"batch={batch}"
+        case Derivation(kind=DerivationKind.TRANSLATED):
+            return f"as {format_name(version.format)}"
         case other:
             return _MADE_BY.get(other.kind, str(other))
 
