@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 from agent_server import AgentProcess
-from integration.bench import Bench
+from integration.bench import UNWAITING, Bench
 
 QUICK = (
     "--duration",
@@ -81,7 +81,7 @@ def test_a_saved_program_climbs_when_its_owner_trusts_it(bench: Bench, tmp_path:
     again = bench.json("rerun", document["benchmark"]["id"], "--trust")
     assert [one["failure"] for one in again["measurements"]] == [None] * 3
     # The permission was for this one command: the agent's own folder allows nothing.
-    later = bench.json("run", path, "--engine", "torch", "--shape", "x=1x8", "--duration", "60ms", expect=1)
+    later = bench.json("run", path, "--engine", "torch", "--shape", "x=1x8", "--duration", "60ms", *UNWAITING, expect=1)
     assert "allow_executable_formats" in later["measurements"][0]["failure"]["message"]
 
 
@@ -102,7 +102,10 @@ def test_every_rung_sees_the_same_images(bench: Bench, tmp_path: Path, shared_ag
 def test_a_model_is_converted_from_the_command_line(bench: Bench, model: Path) -> None:
     child = bench.json("models", "convert", model, "--to", "openvino-ir-fp16")
     assert (child["format"], child["derivation"]) == ("openvino_ir", "OpenVINO IR, FP16 weights")
-    assert "there is openvino-ir-fp16" in bench.cli("models", "convert", model, "--to", "tflite", expect=2).stderr
+    refused = bench.cli("models", "convert", model, "--to", "coreml", expect=2).stderr
+    assert "cannot be converted to 'coreml'; there are openvino-ir-fp16, ncnn, tflite" in refused
+    unread = bench.cli("models", "convert", model, "--to", "tflite", expect=2).stderr
+    assert "no engine that reads tflite has been listed" in unread
 
 
 def test_what_cannot_be_is_refused_before_anything_runs(bench: Bench, model: Path, tmp_path: Path) -> None:
