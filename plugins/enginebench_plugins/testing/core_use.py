@@ -36,7 +36,8 @@ def main() -> None:
     confine_to_cores(case["settings"]["cores"])
     engine = _module(plugin).enginebench_engine()
     inputs = tuple(spec.TensorSpec(name, dtype, tuple(shape)) for name, dtype, shape in case["inputs"])
-    source = spec.ModelSource(Path(case["path"]), case["format"], inputs)
+    known = {str(one): one for one in spec.ModelFormat}  # engines ask which of these it is by identity, too
+    source = spec.ModelSource(Path(case["path"]), known.get(case["format"], case["format"]), inputs)
     info, cores = engine.info(), case["settings"]["cores"]
     for load in sorted(info.loads):
         if info.single_threaded and load is spec.Load.SYNC and cores > 1:
