@@ -53,7 +53,7 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 STARTING := integration browser plugins
 DURATIONS := --durations 30 --durations-min 5
 
-.PHONY: demo test test-engines quick check ui setup engines format proto released-wire docs audit screenshots browser ssh-server wheels-check benchmarks \
+.PHONY: demo test test-engines $(TESTED:%=test-engine-%) quick check ui setup engines format proto released-wire docs audit screenshots browser ssh-server wheels-check benchmarks \
   exports-test site dist soak storm fuzz faults clean
 
 demo: setup
@@ -69,9 +69,11 @@ ifneq ($(DEEPSPARSE_PYTHON),)
 	$(DEEPSPARSE)/venv/bin/python -m pytest tests/plugins/test_deepsparse.py
 endif
 
-test-engines: browser $(TESTED:%=$(ENGINES_TESTED)/%.stamp)
-	for one in $(TESTED); do \
-	  $(ENGINES_TESTED)/environments/$$one/venv/bin/python -m pytest tests/plugins/test_$$one.py || exit 1; done
+# Beside each other with `make --jobs 2`: their environments have nothing in common.
+test-engines: $(TESTED:%=test-engine-%)
+
+$(TESTED:%=test-engine-%): test-engine-%: browser $(ENGINES_TESTED)/%.stamp
+	$(ENGINES_TESTED)/environments/$*/venv/bin/python -m pytest tests/plugins/test_$*.py
 
 # What cannot be downloaded ends it with the words of pip, behind the name of the engine.
 $(ENGINES_TESTED)/%.stamp: $(VENV)/.stamp

@@ -95,9 +95,6 @@ def pages() -> Iterator[Path]:
     return (page for page in sorted(GUIDE.glob("*.md")) if FENCE in page.read_text(encoding="utf-8"))
 
 
-# Readers have a machine to themselves: beside other tests each command waits for quiet and measures again what was not,
-# and the pages take more than twice as long.
-@pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.timeout(PATIENCE_S)
 @pytest.mark.parametrize("page", list(pages()), ids=lambda page: page.stem)
