@@ -6,6 +6,7 @@ import shlex
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,10 @@ import pytest
 from agent_server import AgentProcess
 from enginebench_controller.home import Home
 from enginebench_controller.plan.plan import read_plan
+from enginebench_controller.runs import search_ground
 from enginebench_controller.runs.recommending import so_far
 from enginebench_controller.store.store import Store
-from integration.bench import Bench
+from integration.bench import QUICK, Bench
 from integration.test_resume import kill_when, started, wait_until
 
 FAKE = ("--engine", "fake", "--option", "fake.latency_us=4000", "--option", "fake.wait=sleep", "--fix", "cores=1")
@@ -24,6 +26,14 @@ SMALL = (*FAKE, "--among", "batch=1,8", "--fix", "load=sync", "--budget", "60s")
 ONE = (*FAKE, "--fix", "batch=8", "--fix", "load=sync", "--budget", "60s")
 """Nothing to choose among: half as many processes, where the choice is not what is looked at."""
 BOTH = ("--target", "nuc,board", "--budget", "90s")
+
+
+@pytest.fixture(autouse=True)
+def timed_briefly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time less in each process: what is told apart here lies far apart, and it is the search that is looked at."""
+    monkeypatch.setattr(search_ground, "LOOK_S", 0.1)
+    monkeypatch.setattr(search_ground, "CONFIRM_S", 0.2)
+    monkeypatch.setattr(search_ground, "RateTerms", partial(search_ground.RateTerms, least_s=0.5))
 
 
 @pytest.fixture
@@ -53,7 +63,7 @@ def test_what_wins_is_told_first_with_the_command_that_repeats_it(here: Bench, m
     assert "p95 &lt; 50 ms" in files["front.svg"].read_text()
     words = shlex.split(found["command"])
     assert words[:2] == ["enginebench", "run"]
-    again = here.json(*words[1:], "--duration", "200ms", "--processes", "1", "--interval", "0%", "--keep-noisy")
+    again = here.json(*words[1:], *QUICK)
     assert again["measurements"][0]["configuration"]["batch"] == 8
 
     for number, step in enumerate(found["steps"]):
@@ -182,11 +192,11 @@ def test_a_limit_that_nothing_holds_on_any_target_ends_with_4(two: Bench, model:
     assert "\nboard: nothing meets p95 < 2 ms" in said.stdout
 
 
-def test_a_version_whose_outputs_are_too_far_off_is_refused_with_the_figure(tmp_path: Path) -> None:
+def test_a_version_whose_outputs_are_too_far_off_is_refused_with_the_figure(model: Path, tmp_path: Path) -> None:
     bench = Bench.of_engines(tmp_path / "home", "onnxruntime")
-    bench.cli("models", "quantize", "zoo:squeezenet", "--samples", "4")
+    bench.cli("models", "quantize", model, "--samples", "4")
     small = ("--fix", "batch=1", "--fix", "cores=1", "--fix", "load=sync", "--budget", "60s", "--versions")
-    asked = ("recommend", "zoo:squeezenet", *small, "--engine", "onnxruntime")
+    asked = ("recommend", model, *small, "--engine", "onnxruntime")
 
     found = bench.json(*asked, "--max-output-difference", "0.0001%")
     fates = {one["output_difference"] is None: one for one in found["tried"]}
