@@ -194,7 +194,7 @@ def to_available_engine(info: EngineInfo, devices: Sequence[Device]) -> engine_p
 
 def from_available_engine(message: engine_pb2.AvailableEngine) -> tuple[EngineInfo, tuple[Device, ...]]:
     """The abilities and the devices of an engine."""
-    own = tuple(map(from_file_format, message.own_formats))
+    own = tuple(map(_from_file_format, message.own_formats))
     info = EngineInfo(
         version=message.version,
         formats=frozenset(map(ModelFormat, set(message.formats) - {one.name for one in own})),
@@ -217,7 +217,7 @@ def _to_file_format(own: FileFormat) -> engine_pb2.FileFormat:
     )
 
 
-def from_file_format(message: engine_pb2.FileFormat) -> FileFormat:
+def _from_file_format(message: engine_pb2.FileFormat) -> FileFormat:
     """A format that a plugin brings."""
     begins = tuple((one.offset, one.content) for one in message.begins)
     return FileFormat(message.name, tuple(message.suffixes), tuple(message.companions), begins, message.runs_code)

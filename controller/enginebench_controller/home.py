@@ -38,9 +38,9 @@ class Home:
         from enginebench_controller.graph.flops.parameters import count_weights  # noqa: PLC0415  # these bring onnx
         from enginebench_controller.models.library import ModelLibrary  # noqa: PLC0415
 
-        return ModelLibrary(self.path / "models", count_weights, self.own_formats)
+        return ModelLibrary(self.path / "models", count_weights, self._own_formats)
 
-    def own_formats(self) -> "list[FileFormat]":
+    def _own_formats(self) -> "list[FileFormat]":
         """The model formats that plugins bring, of all engines that targets have listed."""
         engines = (engine for snapshot in self.store.snapshots() for engine in snapshot.available)
         return list(dict.fromkeys(one for engine in engines for one in engine.own_formats))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from enginebench_proto.agreed.names import begins_as
 from enginebench_proto.agreed.words import (
     DEFAULT_DEVICE,
     PROCESSOR,
@@ -103,9 +104,7 @@ class FileFormat:
 
     def begins_in(self, path: Path) -> bool:
         """Whether the file at `path` begins as one of this format does. Raises `OSError`."""
-        with path.open("rb") as file:
-            start = file.read(max((offset + len(content) for offset, content in self.begins), default=0))
-        return not self.begins or any(start[offset:].startswith(content) for offset, content in self.begins)
+        return begins_as(path, self.begins)
 
 
 @dataclass(frozen=True)

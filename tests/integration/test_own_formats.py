@@ -6,57 +6,14 @@ from pathlib import Path
 import pytest
 
 from integration.bench import QUICK, UNWAITING, Bench, tiny_model
-from plugged import Environment
+from plugged import SCALE, Environment
 
 pytestmark = pytest.mark.slow
-
-ENGINE = """
-import numpy as np
-from enginebench_plugins import spec
-from enginebench_plugins.toolkit.engine import own_inputs
-
-class Scale(spec.Engine):
-    spec_version = spec.SPEC_VERSION
-    def info(self):
-        own = spec.FileFormat("scale", (".scale",), (".factor",), begins=((0, b"SCALE"),), runs_code={runs_code})
-        return spec.EngineInfo("1.0", own_formats=(own,), profiling=True)
-    def devices(self):
-        return [spec.Device(name="CPU", full_name="any processor")]
-    def read(self, source):
-        return float(source.path.with_suffix(".factor").read_text())
-    def compile(self, model, source, settings):
-        declared = [spec.TensorSpec("x", "float32", (None, 4096, 64)), spec.TensorSpec("ids", "int32", (3,))]
-        return Compiled(model, own_inputs(declared, source, settings.batch))
-
-class Compiled(spec.CompiledModel):
-    def __init__(self, factor, inputs):
-        self.factor, self._inputs = factor, inputs
-    @property
-    def inputs(self):
-        return self._inputs
-    def effective(self):
-        return spec.Effective()
-    def create_request(self):
-        return Request(self.factor)
-    def profile(self, inputs, iterations, between=spec.nothing):
-        layer = spec.LayerProfile("scale", "Multiply", order=0, time_ns=(1000,) * iterations)
-        return spec.ModelProfile((layer,), (1100,) * iterations)
-
-class Request(spec.InferRequest):
-    def __init__(self, factor):
-        self.factor = factor
-    def infer(self, inputs):
-        return {{name + "_scaled": array * self.factor for name, array in inputs.items()}}
-
-@spec.hookimpl
-def enginebench_engine():
-    return Scale()
-"""
 
 
 def bench_with(tmp_path: Path, *, runs_code: bool = False) -> Bench:
     environment = Environment(tmp_path / "venv")
-    environment.add_plugin("scale", ENGINE.format(runs_code=runs_code))
+    environment.add_plugin("scale", SCALE.format(runs_code=runs_code))
     bench = Bench.of_engines(tmp_path / "home", "fake")
     config = tmp_path / "home" / "agent" / "agent.toml"
     strange = f"[environments.strange]\npython = '{environment.python}'\nengines = ['scale']\n"

@@ -1,6 +1,7 @@
 """`enginebench plugin check`: each planted wrong is found with the sentence that it breaks, nothing of a sound one."""
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -11,14 +12,16 @@ from pathlib import Path
 
 import pytest
 
+from agent_server import AgentProcess
 from enginebench_controller.cli.commands import plugin
 from enginebench_controller.home import Home
+from enginebench_controller.records import LOCAL_TARGET, Target
 from enginebench_controller.runs import plugin_check
 from enginebench_controller.runs.plugin_check import FOLDER, PROMISES, BrokenPromise, Part, PluginCheck, examine
 from enginebench_plugins import spec, types
 from enginebench_plugins.testing import EngineContract
 from integration.bench import Bench
-from plugged import Environment
+from plugged import SCALE, Environment
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "tests" / "example_plugin"
@@ -215,8 +218,47 @@ def test_what_cannot_be_checked_is_said_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("this is no TOML\n")
     told = bench.cli("plugin", "check", tmp_path, expect=2).stderr
     assert "pyproject.toml cannot be read: Expected '=' after a key" in told and "installing" not in told
-    told = bench.cli("plugin", "check", EXAMPLE, "--target", "nuc", expect=2).stderr
-    assert "not on target 'nuc': run `enginebench plugin check` there" in told
+    assert "'nuc'" in bench.cli("plugin", "check", "mine", "--target", "nuc", expect=2).stderr
+    Home(bench.home).store.add_target(Target(LOCAL_TARGET, "127.0.0.1:9", 1))
+    assert "has an agent of its own" in bench.cli("plugin", "check", EXAMPLE, expect=2).stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_an_engine_of_a_target_is_checked_where_it_is(tmp_path: Path) -> None:
+    environment = Environment(tmp_path / "venv")
+    environment.add_plugin("mine", edited(SOURCE, [OF_WHAT_IT_COMPUTES["cached outputs"]]))
+    environment.add_plugin("scale", SCALE.format(runs_code=False))
+    config = (
+        "[environments.default]\nengines = ['onnxruntime']\n"
+        f"[environments.check]\npython = '{environment.python}'\nengines = ['mine', 'scale']\n"
+    )
+    bench = Bench(tmp_path / "home")
+    board = AgentProcess(tmp_path / "board", config=config)
+    try:
+        bench.cli("targets", "add", "board", board.address)
+        told = bench.cli("plugin", "check", "mine", "--target", "board", "--json", expect=1)
+        found = json.loads(told.stdout)
+        assert {one["part"] for one in found["broken"]} == {"model"}
+        assert any("a memory of earlier ones" in one["found"] for one in found["broken"])
+        assert "its contract is tested where it is installed" in found["notes"][0]
+
+        net = tmp_path / "net.scale"
+        net.write_bytes(b"SCALE")
+        net.with_suffix(".factor").write_text("2.0")
+        of_its_own = ("plugin", "check", "scale@check", "--target", "board")
+        assert "no model was run" in bench.cli(*of_its_own).stderr
+        told = bench.cli(*of_its_own, "--model", net, expect=1)
+        assert "no onnxruntime is there that reads" in told.stderr
+        assert "breaks 1 promise" in told.stdout, "a profile with times that nobody measured"
+        assert "profiled inferences are told to take" in told.stdout
+        assert "it lists mine@check, onnxruntime@default, scale@check" in (
+            bench.cli("plugin", "check", "abacus", "--target", "board", expect=2).stderr.replace("\n", " ")
+        )
+    finally:
+        board.stop()
+    assert bench.cli("list", "--json").stdout.count('"id"') == 0, "a check leaves no results"
+    assert not (bench.home / FOLDER).exists()
 
 
 @pytest.mark.parametrize("is_sound", [True, False])

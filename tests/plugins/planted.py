@@ -179,6 +179,27 @@ class OutputsRenamed(SoundRequest):
         return {f"output_{place}": array for place, array in enumerate(super().infer(inputs).values())}
 
 
+class FusedRenamed(SoundRequest):
+    """Calls what an activation was fused into by the name of the tensor before it."""
+
+    def infer(self, inputs: spec.Tensors) -> Arrays:
+        before = {node.output[0]: node.input[0] for node in self.evaluator.proto_.graph.node if node.op_type == "Relu"}
+        return {before.get(name, name): array for name, array in super().infer(inputs).items()}
+
+
+class BeginningsRemembered(SoundRequest):
+    """Computes anew only what begins otherwise than the time before."""
+
+    key: bytes = b""
+    answer: ClassVar[Arrays] = {}
+
+    def infer(self, inputs: spec.Tensors) -> Arrays:
+        key = b"".join(array.tobytes()[:64] for array in inputs.values())
+        if key != self.key:
+            self.key, self.answer = key, super().infer(inputs)  # type: ignore[misc]  # of this request
+        return self.answer
+
+
 class BatchDropped(SoundRequest):
     """Only the first item of a batch, without its axis."""
 

@@ -18,9 +18,12 @@ _INSTRUCTION_SETS = ("amx_tile", "avx512f", "avx2", "avx", "sse4_2", "sve2", "sv
 
 
 def thread_times_ns(proc: Path = PROC_SELF) -> dict[int, int] | None:
-    """Processor time of every live thread, in nanoseconds, by thread id; None where the kernel does not tell."""
+    """Processor time of every live thread, of what this process started too, in nanoseconds, by thread id.
+
+    None where the kernel does not tell.
+    """
     times: dict[int, int] = {}
-    for task in (proc / "task").iterdir() if (proc / "task").is_dir() else ():
+    for task in tasks(proc):
         try:
             times[int(task.name)] = int((task / "schedstat").read_text().split()[0])
         except (FileNotFoundError, ProcessLookupError):  # the thread ended meanwhile, or no such statistic
@@ -45,6 +48,13 @@ def process_cpu_time_ns() -> int:
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     ended_ns = round((ended.ru_utime + ended.ru_stime) * 1e9)
     return time.process_time_ns() + ended_ns + sum(map(_cpu_time_ns, _descendants()))
+
+
+def tasks(proc: Path = PROC_SELF) -> Iterator[Path]:
+    """The folders in /proc of every thread of this process and of what it started."""
+    for process in (proc, *(Path(f"/proc/{pid}") for pid in _descendants())):
+        with contextlib.suppress(OSError):  # it ended meanwhile
+            yield from (process / "task").iterdir()
 
 
 def threads(pid: int) -> list[str]:

@@ -67,7 +67,7 @@ class ModelLibrary:
         """
         self._root = root
         self._count_weights = count_weights
-        self._own_formats = own_formats
+        self.own_formats = own_formats
 
     def add(
         self, path: Path, name: str | None = None, parent: str | None = None, derivation: Derivation | None = None
@@ -79,7 +79,7 @@ class ModelLibrary:
         model that cannot be taken in and `StoreError` when the library cannot be written.
         """
         name = _checked_name(name)
-        kind, sources = collect_files(path, () if path.suffix.lower() in SUFFIXES else self._own_formats())
+        kind, sources = collect_files(path, () if path.suffix.lower() in SUFFIXES else self.own_formats())
         files = tuple(hash_file(source) for source in sources)
         digest = version_digest((one.name, one.sha256) for one in files)
         known = self._find(digest)
@@ -98,17 +98,13 @@ class ModelLibrary:
             return self._from_zoo(text)
         if Path(text).is_file():
             return self.add(Path(text))
-        if os.sep in text or Path(text).is_symlink() or Path(text).suffix.lower() in self.suffixes():
+        if os.sep in text or Path(text).is_symlink() or Path(text).suffix.lower() in SUFFIXES:
             raise missing_file(Path(text))
         return self._by_name(text) or self._by_digest(text) or self._refuse(text)
 
-    def own_formats(self) -> list[str]:
-        """The names of the formats that plugins are known to bring."""
-        return [one.name for one in self._own_formats()]
-
     def suffixes(self) -> list[str]:
         """How the names of model files end, as far as is known."""
-        own = (suffix for one in self._own_formats() for suffix in one.suffixes)
+        own = (suffix for one in self.own_formats() for suffix in one.suffixes)
         return list(dict.fromkeys([*SUFFIXES, *own]))
 
     def describe(self, version: ModelVersion) -> ModelDescription:
@@ -196,7 +192,7 @@ class ModelLibrary:
         return found[0] if found else None
 
     def _refuse(self, text: str) -> NoReturn:
-        if Path(text).is_dir():
+        if Path(text).is_dir() or Path(text).suffix.lower() in self.suffixes():
             raise missing_file(Path(text))
         names = sorted({version.name for version in self.versions()})
         near = get_close_matches(text, names, n=1, cutoff=0.5)

@@ -243,10 +243,6 @@ def impossible(configuration: Configuration, engine: AvailableEngine, device: De
         return f"it cannot execute in {configuration.precision}; it has {', '.join(device.precisions)}"
     if (number := _impossible_number(configuration, engine)) is not None:
         return number
-    if engine.batches and configuration.batch not in engine.batches:
-        return (
-            f"it runs batches of {', '.join(map(str, engine.batches))}, and one of {configuration.batch} is asked for"
-        )
     if _load_of_the_engine(configuration.load) not in engine.loads:
         return f"it cannot carry the load {configuration.load}; it has {', '.join(engine.loads)}"
     if configuration.hint is not Hint.NONE and configuration.hint not in engine.hints:
@@ -261,7 +257,8 @@ def _impossible_number(configuration: Configuration, engine: AvailableEngine) ->
         asked, in_flight = configuration.cores, configuration.requests
         return f"it runs an inference on one thread, and {asked} cores are asked for {in_flight} in flight"
     if engine.batches and configuration.batch not in engine.batches:
-        return f"it runs batches of {', '.join(map(str, engine.batches))}, and one of {configuration.batch} is asked"
+        batches = ", ".join(map(str, engine.batches))
+        return f"it runs batches of {batches}, and one of {configuration.batch} is asked for"
     return None
 
 

@@ -19,15 +19,17 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from enginebench_controller.errors import InputError
+from enginebench_controller.errors import InputError, ModelError
 from enginebench_controller.home import Home
 from enginebench_controller.models.bounded import in_thread
+from enginebench_controller.models.zoo import PREFIX
 from enginebench_controller.plan.binding import Binder
 from enginebench_controller.plan.gate import NeededEnvironment
 from enginebench_controller.plan.plan import Plan, make_plan
 from enginebench_controller.records import (
     LOCAL_TARGET,
     AvailableEngine,
+    EngineRef,
     Failure,
     FailureKind,
     Measurement,
@@ -49,7 +51,7 @@ ENVIRONMENT = "check"
 FOLDER = "plugin-check"
 REFERENCE = "onnxruntime"
 MODELS = ("zoo:bert-tiny", "zoo:squeezenet")
-"""The first that comes to numbers is what the engine is judged by: not every engine has every operator."""
+"""Unless others are named. The engine is judged by the first that comes to numbers: not each has every operator."""
 
 STATEMENT_S = 180.0
 """So long a statement of the contract may take."""
@@ -109,21 +111,34 @@ class PluginCheck:
 Tell = Callable[[str], None]
 
 
-def check_plugin(home: Home, project: str, target: str | None, tell: Tell) -> PluginCheck:
+def check_plugin(
+    home: Home, project: str, target: str | None, tell: Tell, models: Sequence[str] = MODELS
+) -> PluginCheck:
     """Check a plugin project (a folder) or package in an environment that is gone afterwards, whatever happens.
 
-    `tell` is told what is being done. Raises `InputError` where it cannot be installed, or not on this target.
+    On a `target`, where nothing can be installed from here, `project` is the name of an engine that it lists. The first
+    of the `models` that the engine takes is run. `tell` is told what is being done. Raises `InputError` for what cannot
+    be installed, or is not listed.
     """
-    if target not in (None, LOCAL_TARGET) or any(one.name == LOCAL_TARGET for one in home.store.targets()):
+    models = [_found_again(home, model) for model in models]
+    is_local = target in (None, LOCAL_TARGET)
+    if is_local and any(one.name == LOCAL_TARGET for one in home.store.targets()):
         raise InputError(
-            f"plugins are checked by an agent of this command, which can make an environment for them, not on target "
-            f"{target or LOCAL_TARGET!r}: run `enginebench plugin check` there"
+            f"the target {LOCAL_TARGET} has an agent of its own, and a plugin is installed by one of this command: "
+            "name an engine that it lists as NAME@default, with --target and its address"
         )
-    requirement = _requirement(project)
+    work = _installed(home, project, _requirement(project), tell, models) if is_local else None
     try:
-        return asyncio.run(_check(home, project, requirement, tell))
+        return asyncio.run(work or _listed(home, project, str(target), tell, models))
     except asyncio.CancelledError:  # of SIGTERM
         raise KeyboardInterrupt from None
+
+
+def _found_again(home: Home, model: str) -> str:
+    """A model by a name that the passing home understands, which has a library of its own."""
+    if model.startswith(PREFIX) or Path(model).is_file():
+        return model
+    return str(home.library.main_path(home.library.resolve(model)))
 
 
 def _requirement(project: str) -> str:
@@ -147,19 +162,40 @@ def _check_readable(file: Path) -> None:
             raise InputError(f"{file} cannot be read: {error}") from None
 
 
-async def _check(home: Home, project: str, requirement: str, tell: Tell) -> PluginCheck:
-    task = asyncio.current_task()
-    assert task is not None  # noqa: S101  # a coroutine of `asyncio.run`
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+async def _installed(home: Home, project: str, requirement: str, tell: Tell, models: Sequence[str]) -> PluginCheck:
     async with _passing_home(home) as passing:
         wanted = NeededEnvironment(ENVIRONMENT, ("--testing", "--package", requirement), project)
         await install(passing, wanted, (), tell, kept=False)
-        return await examine(passing, project, tell)
+        return await examine(passing, project, tell, models)
+
+
+async def _listed(home: Home, name: str, target: str, tell: Tell, models: Sequence[str]) -> PluginCheck:
+    """Check an engine that a target lists, NAME or NAME@ENVIRONMENT."""
+    async with _passing_home(home) as passing, open_session(home, [target]) as session:
+        engines = session.snapshots[0].engines
+        found = [one for one in engines if name in (one.name, _label(one))]
+        if not found:
+            listed = ", ".join(sorted(map(_label, engines))) or "none"
+            raise InputError(
+                f"{target} lists no engine {name}; it lists {listed}. A plugin is installed there by "
+                "`enginebench-agent environment add NAME --package PROJECT`"
+            )
+        await asyncio.to_thread(passing.store.save_snapshot, session.snapshots[0])  # it tells the formats of plugins
+        check = _Check(passing, session, None, tell, models)
+        for engine in found:
+            await check.carry_out(engine)
+    return PluginCheck(name, tuple(map(_label, found)), tuple(check.broken), tuple(check.notes))
 
 
 @contextlib.asynccontextmanager
 async def _passing_home(home: Home) -> AsyncIterator[Home]:
-    """A home for one check, removed afterwards; what a killed check left is removed first."""
+    """A home for one check, removed afterwards; what a killed check left is removed first.
+
+    SIGTERM ends the check from here on, and it is removed then, too.
+    """
+    task = asyncio.current_task()
+    assert task is not None  # noqa: S101  # a coroutine of `asyncio.run`
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     async with only_command(home.path):
         place = home.path / FOLDER
         _remove(place)
@@ -175,13 +211,13 @@ def _remove(place: Path) -> None:
         shutil.rmtree(place)
 
 
-async def examine(home: Home, project: str, tell: Tell) -> PluginCheck:
+async def examine(home: Home, project: str, tell: Tell, models: Sequence[str] = MODELS) -> PluginCheck:
     """Check all that the plugin in the environment `check` of this home's agent brings."""
     python = (await added_environments(home))[ENVIRONMENT]
     async with open_session(home, ()) as session:
         found = [one for one in session.snapshots[0].engines if one.environment == ENVIRONMENT]
         theirs = [one for one in found if _is_brought_by_others(one)]
-        check = _Check(home, session, python, tell)
+        check = _Check(home, session, python, tell, models)
         if not theirs:
             check.breaks("", Part.DISCOVERY, "the distribution brings no engine", "hook")
         for engine in theirs:
@@ -194,12 +230,14 @@ def _is_brought_by_others(engine: ListedEngine) -> bool:
 
 
 class _Check:
-    """A check under way, of one engine after the other."""
+    """A check under way, of one engine after the other; `python` is that of their environment on this machine."""
 
-    def __init__(self, home: Home, session: TargetSession, python: Path, tell: Tell) -> None:
+    def __init__(
+        self, home: Home, session: TargetSession, python: Path | None, tell: Tell, models: Sequence[str]
+    ) -> None:
         self.broken: list[BrokenPromise] = []
         self.notes: list[str] = []
-        self._home, self._session, self._python, self._tell = home, session, python, tell
+        self._home, self._session, self._python, self._tell, self._models = home, session, python, tell, models
 
     def breaks(self, engine: str, part: Part, found: str, promise: str) -> None:
         """Note a broken promise by its name."""
@@ -210,8 +248,13 @@ class _Check:
         if not isinstance(engine, AvailableEngine):
             self._unavailable(engine)
             return
-        self._tell(f"{engine.name}: the contract")
-        await self._contract(engine)
+        if self._python is None:
+            self.notes.append(
+                f"{engine.name}: its contract is tested where it is installed: `enginebench plugin check PROJECT` there"
+            )
+        else:
+            self._tell(f"{engine.name}: the contract")
+            await self._contract(engine, self._python)
         self._tell(f"{engine.name}: a model beside {REFERENCE}")
         plan = await self._model(engine)
         if plan is not None and engine.profiling:
@@ -225,9 +268,9 @@ class _Check:
         promise = "name" if is_name_to_blame else "usable" if says_why_itself else "alive"
         self.breaks(engine.name, Part.DISCOVERY, engine.reason, promise)
 
-    async def _contract(self, engine: AvailableEngine) -> None:
+    async def _contract(self, engine: AvailableEngine, python: Path) -> None:
         with tempfile.TemporaryDirectory(dir=self._home.path, ignore_cleanup_errors=True) as folder:
-            ended, said = await _test_contract(self._python, engine.name, Path(folder))
+            ended, said = await _test_contract(python, engine.name, Path(folder))
             lines = _lines(Path(folder) / _REPORT)
         self.notes += [f"{engine.name}: no contract tests, as {one['note']}" for one in lines if "note" in one]
         for one in lines:
@@ -240,24 +283,36 @@ class _Check:
             self.breaks(engine.name, Part.CONTRACT, f"its process {how} {where}: {said}", "alive")
 
     async def _model(self, engine: AvailableEngine) -> Plan | None:
-        """Measure the first model of the zoo that it takes; returns its plan."""
+        """Measure the first model that it takes; returns its plan."""
         refused = []
-        for model in MODELS:
-            plan = _plan(model, (_label(engine), REFERENCE))
+        for model in self._models:
             try:
+                beside = await self._references(model, engine)
+                plan = _plan(model, (_label(engine), *beside))
                 measurements = await self._measured(plan)
-            except InputError as error:
+            except (InputError, ModelError) as error:
                 refused.append(f"{model}: {error}")
                 continue
-            mine = next(one for one in measurements if one.engine.environment == ENVIRONMENT)
+            mine = next(one for one in measurements if _label(one.engine) == _label(engine))
             if mine.failure is None:
+                if not beside:
+                    self.notes.append(
+                        f"{engine.name}: its outputs were compared with nobody's, as no {REFERENCE} is there that "
+                        f"reads {mine.model_name}"
+                    )
                 self._judge(mine, measurements)
                 return plan
             if self._failed(engine, Part.MODEL, f"{model}: ", mine.failure, "infer"):
                 return None
             refused.append(f"{model}: {mine.failure.message}")
-        self.notes.append(f"{engine.name}: no model of the zoo was run. {'; '.join(refused)}")
+        self.notes.append(f"{engine.name}: no model was run. {'; '.join(refused)}")
         return None
+
+    async def _references(self, model: str, engine: AvailableEngine) -> list[str]:
+        """With whose outputs those of a model are to be compared: of nobody, or of ONNX Runtime."""
+        form = (await in_thread(self._home.library.resolve, model)).format
+        others = [one for one in self._session.snapshots[0].available if one.name == REFERENCE and one != engine]
+        return [_label(one) for one in others if form in one.formats][:1]
 
     async def _measured(self, plan: Plan) -> Sequence[Measurement]:
         binder = Binder(self._home, plan)
@@ -291,7 +346,7 @@ class _Check:
             self.breaks(engine.name, Part.PROFILE, sentence, "latency")
 
 
-def _label(engine: ListedEngine) -> str:
+def _label(engine: ListedEngine | EngineRef) -> str:
     return f"{engine.name}@{engine.environment}"
 
 

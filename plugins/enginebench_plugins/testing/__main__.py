@@ -63,8 +63,8 @@ def _why(report: pytest.TestReport) -> str:
     """The sentence that an assertion says; of another error its kind, too."""
     crash = getattr(report.longrepr, "reprcrash", None)
     said = str(report.longrepr) if crash is None else str(crash.message)
-    lines = [line.strip() for line in said.splitlines() if line.strip()] or ["it failed without a word"]
-    return lines[0].removeprefix("AssertionError: ").removeprefix("Failed: ")
+    said = said.strip().removeprefix("AssertionError").removeprefix("Failed").removeprefix(":").strip()
+    return said.splitlines()[0].strip() if said else "it failed without a word"
 
 
 def main() -> None:
@@ -77,6 +77,8 @@ def main() -> None:
         return
     devices = [device.name for device in engine.devices()]
     device = "CPU" if "CPU" in devices or not devices else devices[0]
+    for imported in [name for name in sys.modules if name.startswith(__package__)]:
+        del sys.modules[imported]  # pytest reads them anew, so that an assertion says what it compared
     with tempfile.TemporaryDirectory(prefix="enginebench-") as folder:
         module = Path(folder) / "test_contract.py"
         module.write_text(MODULE.format(plugin=entry.value, device=device), encoding="utf-8")

@@ -31,6 +31,9 @@ from enginebench_plugins.testing.profiles import ProfileContract
 from enginebench_plugins.testing.workbench import Workbench, batches, load_engine, promise
 
 ABSURD = 64
+TIMES_ALIKE = 6
+"""Who remembers outputs may begin with those that are asked for often."""
+MUCH = 100.0
 LONGEST_NAME = 100
 """Of a version and a device: an agent lists no more characters."""
 PRECISION_WORDS = {"f32", "bf16", "f16", "int8", "mixed"}
@@ -118,7 +121,20 @@ class InferenceContract(Workbench):
         for model in self.models(engine, tmp_path):
             batch = max(batches(engine))
             (outputs,) = self.infer(engine, model, batch, model.inputs_for(batch, seed=1))
-            assert set(outputs) == set(model.outputs), "outputs have other names than in the model"
+            assert set(outputs) == set(model.outputs), (
+                f"outputs have other names than in the model: {sorted(outputs)}, and not {sorted(model.outputs)}"
+            )
+
+    @promise("The outputs map every output's name, as the model has it, to an array")
+    def test_outputs_of_what_is_fused_have_the_names_of_the_model(self, engine: spec.Engine, tmp_path: Path) -> None:
+        model, batch = self.fused(tmp_path), max(batches(engine))
+        if model.format not in engine.info().reads:
+            pytest.skip(f"it reads no {model.format}")
+        inputs = model.inputs_for(batch, seed=2)
+        (outputs,) = self.infer(engine, model, batch, inputs)
+        strange = ", ".join(sorted(set(outputs) - set(model.outputs)))
+        assert not strange, f"the model has no {strange}, which stand before what was fused into them"
+        self.assert_same(outputs, model.reference(inputs))
 
     @promise("The outputs are what the model computes of these very inputs")
     def test_outputs_equal_the_reference(self, engine: spec.Engine, tmp_path: Path) -> None:
@@ -158,6 +174,24 @@ class InferenceContract(Workbench):
             for name in model.outputs:
                 assert not np.allclose(one[name], other[name], rtol=0.01, atol=0.01), f"{name} ignores the input"
             self.assert_same(again, one)
+
+    @promise("anew each time: nothing is kept from one inference for another")
+    def test_an_input_that_was_changed_in_one_place_is_another(self, engine: spec.Engine, tmp_path: Path) -> None:
+        batch = max(batches(engine))
+        for model in self.models(engine, tmp_path):
+            inputs = model.inputs_for(batch, seed=8)
+            with self.requests(engine, model, batch) as (request,):
+                for _ in range(TIMES_ALIKE):
+                    before = copied(request.infer(inputs))
+                for array in inputs.values():
+                    if array.dtype.kind == "f":
+                        array.reshape(-1)[-1] += MUCH
+                after = copied(request.infer(inputs))
+            expected = model.reference(inputs)
+            for name, array in expected.items():
+                is_the_same = np.array_equal(after[name], before[name]) and not np.allclose(array, before[name])
+                assert not is_the_same, f"{name} is that of the inputs before the last of their values was changed"
+            self.assert_same(after, expected)
 
     @promise("whose first dimension is the batch where the model has one")
     def test_the_batch_axis_is_kept(self, engine: spec.Engine, tmp_path: Path) -> None:

@@ -109,6 +109,38 @@ def embedding(folder: Path) -> ContractModel:
     return _save(folder / "embedding.onnx", nodes, weights, inputs, outputs)
 
 
+def fused(folder: Path) -> ContractModel:
+    """Linear layers over float32 rows, each with one of those behind it that engines fuse into it; open batch."""
+    random = np.random.default_rng(3)
+    weights = [
+        numpy_helper.from_array(random.normal(size=HIDDEN).astype(np.float32), "shift"),
+        numpy_helper.from_array(np.array([0, HIDDEN // 2, 2], np.int64), "halves"),
+    ]
+    nodes, outputs = [], {}
+    for after, (beside, attributes, shape) in _FUSED.items():
+        name = f"after_{after.lower()}"
+        weights.append(_weight(random, f"{name}_weight", (HIDDEN, HIDDEN)))
+        nodes += [
+            helper.make_node("MatMul", ["row", f"{name}_weight"], [f"{name}_sum"], f"{name}_matmul"),
+            helper.make_node(after, [f"{name}_sum", *beside], [name], f"{name}_node", **attributes),
+        ]
+        outputs[name] = (None, *shape)
+    return _save(folder / "fused.onnx", nodes, weights, (spec.TensorSpec("row", "float32", (None, HIDDEN)),), outputs)
+
+
+_FUSED: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any], tuple[int, ...]]] = {
+    "Relu": ((), {}, (HIDDEN,)),
+    "Sigmoid": ((), {}, (HIDDEN,)),
+    "Tanh": ((), {}, (HIDDEN,)),
+    "Softmax": ((), {"axis": 1}, (HIDDEN,)),
+    "Add": (("shift",), {}, (HIDDEN,)),
+    "Mul": (("shift",), {}, (HIDDEN,)),
+    "Identity": ((), {}, (HIDDEN,)),
+    "Reshape": (("halves",), {}, (HIDDEN // 2, 2)),
+}
+"""By operator: its further inputs, its attributes, and the sizes of an item of its output."""
+
+
 def with_external_data(model: ContractModel, folder: Path) -> ContractModel:
     """The same model with its weights in a file beside it."""
     folder.mkdir()

@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from enginebench_agent.machine.this_process import process_cpu_time_ns, thread_times_ns, working_threads
+from enginebench_agent.machine.this_process import process_cpu_time_ns, tasks, thread_times_ns, working_threads
 from enginebench_agent.worker.confine import confine_to_cores
 from enginebench_plugins import spec
 
@@ -81,9 +81,9 @@ def _measured(work: Callable[[], None]) -> dict[str, Any]:
 
 
 def _processors() -> list[int]:
-    """What the affinities of all threads of this process have between them."""
+    """What the affinities of all threads of this process, and of those that it started, have between them."""
     found: set[int] = set()
-    for task in Path("/proc/self/task").iterdir():
+    for task in tasks():
         with contextlib.suppress(ProcessLookupError):  # it ended meanwhile
             found |= os.sched_getaffinity(int(task.name))
     return sorted(found)

@@ -87,6 +87,10 @@ class Workbench:
         """A model with an int64 and a float32 input, two outputs and an open batch."""
         return contract_models.embedding(folder)
 
+    def fused(self, folder: Path) -> ContractModel:
+        """A model whose outputs stand behind what engines fuse."""
+        return contract_models.fused(folder)
+
     def models(self, engine: spec.Engine, folder: Path) -> tuple[ContractModel, ...]:
         """All whose inputs this engine takes."""
         embeddings = (self.embedding(folder),) if engine.info().integer_inputs else ()
@@ -130,10 +134,13 @@ class Workbench:
 
     def assert_same(self, outputs: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
         """Names, shapes and, within the tolerance, values."""
-        assert set(outputs) == set(expected)
+        assert set(outputs) == set(expected), f"outputs are called {sorted(outputs)}, and not {sorted(expected)}"
         for name, array in expected.items():
             assert outputs[name].shape == array.shape, f"{name} has another shape"
-            np.testing.assert_allclose(outputs[name], array, rtol=self.rtol, atol=self.atol, err_msg=name)
+            is_close = np.isclose(outputs[name], array, rtol=self.rtol, atol=self.atol, equal_nan=True)
+            assert is_close.all(), (
+                f"{np.count_nonzero(~is_close)} of the {is_close.size} values of {name} are others than those expected"
+            )
 
     def assert_refused(self, engine: spec.Engine, folder: Path, **changes: Any) -> None:
         """These changes of the settings raise what a setting raises that cannot be honoured."""

@@ -1,14 +1,33 @@
-"""What every engine does alike: refuse what it does not offer, close its own inputs, time profiled inferences."""
+"""What every engine does alike: import its package, refuse what it does not offer, close its inputs, time profiles."""
 
+import importlib
 import platform
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from enginebench_plugins import spec
 
 CPUINFO = Path("/proc/cpuinfo")
+
+
+def imported(module: str, called: str, missing: str, broken: str = "") -> Any:
+    """The module of an engine that people know as `called`.
+
+    Raises `EngineUnavailableError` where it is not installed, with what to do then (`missing`), or does not load, with
+    what to do then (`broken`, by default the same).
+    """
+    try:
+        return importlib.import_module(module)
+    except (ImportError, OSError) as error:  # OSError: its library does not fit this machine
+        absent = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+        if absent == module.partition(".")[0]:
+            raise spec.EngineUnavailableError(f"{called} is not installed here: {missing}", installed=False) from error
+        raise spec.EngineUnavailableError(
+            f"{called} is installed but does not load ({error}): {broken or missing}"
+        ) from error
 
 
 def processor_name(cpuinfo: Path = CPUINFO) -> str:

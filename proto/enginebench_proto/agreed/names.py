@@ -1,8 +1,9 @@
-"""What things are called on both ends: digests of content, and of a model version from those of its files."""
+"""By what both ends know a thing: digests of content, of a model version from its files, and how a file begins."""
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -22,3 +23,13 @@ def version_digest(files: Iterable[tuple[str, str]]) -> str:
         return listed[0][1]
     lines = sorted(f"{digest}  {name}\n" for name, digest in listed)
     return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def begins_as(path: Path, beginnings: Sequence[tuple[int, bytes]]) -> bool:
+    """Whether one of the `beginnings`, places and the bytes there, stands in a file, or none is known.
+
+    Raises `OSError`.
+    """
+    with path.open("rb") as file:
+        start = file.read(max((offset + len(content) for offset, content in beginnings), default=0))
+    return not beginnings or any(start[offset:].startswith(content) for offset, content in beginnings)

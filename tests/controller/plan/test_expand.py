@@ -113,6 +113,12 @@ def test_the_impossible_is_refused_with_its_reason(fields: dict[str, Any], words
     assert words in refusal(target(engine("ort")), **fields)
 
 
+def test_a_batch_that_an_engine_cannot_run_is_refused_before_anything_is_sent() -> None:
+    single = target(engine("one", batches=(1,)))
+    assert "it runs batches of 1, and one of 4 is asked for" in refusal(single, batch=[4])
+    assert len(expanded(single, batch=[1]).cases) == 1
+
+
 def test_an_open_loop_needs_an_engine_whose_requests_overlap() -> None:
     text = refusal(target(engine("ort", loads=["sync"])), load=["open-loop"], rate=[5])
     assert "cannot carry the load open-loop; it has sync" in text

@@ -148,8 +148,9 @@ def _upload(*, several: bool) -> None:
 
 def _endings() -> tuple[list[str], list[str]]:
     """How the names of models end, and those of the files beside them."""
-    own = (ending for one in default_home().own_formats() for ending in one.companions)
-    return default_home().library.suffixes(), [*COMPANIONS, *own]
+    library = default_home().library
+    own = (ending for one in library.own_formats() for ending in one.companions)
+    return library.suffixes(), [*COMPANIONS, *own]
 
 
 def _add(files: list[Any], *, several: bool) -> None:

@@ -13,7 +13,7 @@ from enginebench_controller.errors import ExitCode
 from enginebench_controller.files.documents import head
 from enginebench_controller.files.plugin_project import write_plugin_project
 from enginebench_controller.home import default_home
-from enginebench_controller.runs.plugin_check import PluginCheck, check_plugin
+from enginebench_controller.runs.plugin_check import MODELS, PluginCheck, check_plugin
 
 group = typer.Typer(no_args_is_help=True, help="For those who bring an engine of their own.")
 
@@ -39,23 +39,36 @@ def new(
 @group.command("check")
 def check(
     project: Annotated[
-        str, typer.Argument(metavar="PROJECT", help="A folder with a pyproject.toml, or a package for pip.")
+        str,
+        typer.Argument(
+            metavar="PROJECT",
+            help="A folder with a pyproject.toml, or a package for pip; with --target the name of an engine there.",
+        ),
     ],
     target: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help=r"Where to check: this machine only. \[default: local]",
+            help=r"Where an engine is installed already: all but the contract is checked. \[default: local]",
             autocompletion=completion.targets,
+        ),
+    ] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODEL",
+            help=rf"What it is to run, the first that it takes; repeat it. \[default: {', '.join(MODELS)}]",
+            autocompletion=completion.models,
         ),
     ] = None,
     json: Json = False,
 ) -> None:
     """Say which promises of the spec a plugin breaks: in discovery, the contract, a model and a profile.
 
-    It is installed into an environment that is gone afterwards. The exit code is 1 where a promise is broken.
+    It is installed into an environment that is gone afterwards; nothing is installed on a target. The exit code is 1
+    where a promise is broken.
     """
-    found = check_plugin(default_home(), project, target, remark)
+    found = check_plugin(default_home(), project, target, remark, model or MODELS)
     if json:
         print_json(head("plugin_check") | asdict(found))
     else:

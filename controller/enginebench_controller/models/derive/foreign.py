@@ -42,8 +42,6 @@ class Converter:
     requirements: tuple[str, ...]
     command: Callable[[Path, Sequence[InputTensor]], list[str]]
     written: Mapping[str, str]
-    beforehand: str = ""
-    """A line of Python that its environment's interpreter runs first, in that folder."""
     afterwards: Callable[[Path, Sequence[InputTensor], Sequence[str]], None] = lambda *_: None
     """What is left to do to the main file that it wrote, given the inputs and the names of the outputs."""
 
@@ -70,27 +68,29 @@ def _pnnx(model: Path, inputs: Sequence[InputTensor]) -> list[str]:
     return ["-c", _RUN_PNNX, model.name, f"inputshape={','.join(sizes)}", *named]
 
 
+_SIZE_KEYS = {1: "0", 2: "10", 3: "210"}
+"""By the number of dimensions: ncnn's keys of their sizes, outermost first."""
+
+
 def _name_blobs(param: Path, inputs: Sequence[InputTensor], outputs: Sequence[str]) -> None:
     """Give inputs and outputs of a .param, which pnnx calls in0 and out0, their names, and the inputs their sizes.
 
     Where a name cannot stand in a line of words, or is that of another blob, all stay as they are.
     """
     lines = [line.split() for line in param.read_text(encoding="utf-8").splitlines()]
-    blobs = {word for words in lines[2:] for word in words[4 : 4 + int(words[2]) + int(words[3])]}
+    blobs = [words[4 : 4 + int(words[2]) + int(words[3])] for words in lines[2:]]
     names = {f"in{place}": one.name for place, one in enumerate(inputs)}
     names |= {f"out{place}": name for place, name in enumerate(outputs)}
-    others = blobs - names.keys()
-    if any(name.split() != [name] or name in others for name in names.values()) or len(set(names.values())) < len(
-        names
-    ):
+    others = {blob for each in blobs for blob in each} - names.keys()
+    wanted = list(names.values())
+    if any(name.split() != [name] for name in wanted) or len({*wanted, *others}) < len(wanted) + len(others):
         names = {}
     sizes = {f"in{place}": one.shape[1:] for place, one in enumerate(inputs)}
-    for words in lines[2:]:
+    for words, here in zip(lines[2:], blobs, strict=True):
         if words[0] == "Input":
-            keys = {1: "0", 2: "10", 3: "210"}.get(len(sizes.get(words[4], ())), "")
-            words += [f"{key}={size}" for key, size in zip(keys, sizes.get(words[4], ()), strict=False)]
-        end = 4 + int(words[2]) + int(words[3])
-        words[4:end] = [names.get(word, word) for word in words[4:end]]
+            shape = sizes.get(here[0], ())
+            words += [f"{key}={size}" for key, size in zip(_SIZE_KEYS.get(len(shape), ""), shape, strict=False)]
+        words[4 : 4 + len(here)] = [names.get(blob, blob) for blob in here]
     param.write_text("\n".join(map(" ".join, lines)) + "\n", encoding="utf-8")
 
 
@@ -98,10 +98,15 @@ def _onnx2tf(model: Path, inputs: Sequence[InputTensor]) -> list[str]:
     """onnx2tf's arguments: inputs as ONNX has them, and a signature with the names of inputs and outputs."""
     kept = [word for one in inputs for word in ("-kat", one.name)]
     sizes = [f"{one.name}:{','.join(map(str, one.shape))}" for one in inputs]
-    return ["-m", "onnx2tf", "-i", model.name, "-o", "written", "-osd", "-n", *kept, "-ois", *sizes]
+    return ["-c", _RUN_ONNX2TF, "-i", model.name, "-o", "written", "-osd", "-n", *kept, "-ois", *sizes]
 
 
-_SAMPLE = "calibration_image_sample_data_20x128x128x3_float32.npy"
+_RUN_ONNX2TF = """
+import numpy, runpy
+numpy.save("calibration_image_sample_data_20x128x128x3_float32.npy", numpy.zeros((20, 128, 128, 3), numpy.float32))
+runpy.run_module("onnx2tf", run_name="__main__", alter_sys=True)
+"""
+"""It asks for these pictures from the internet, which only quantizing needs, unless they are there."""
 
 CONVERTERS: Mapping[str, Converter] = {
     "ncnn": Converter(
@@ -109,8 +114,6 @@ CONVERTERS: Mapping[str, Converter] = {
         ("--no-deps", "pnnx==20261020"),
         _pnnx,
         {"model.param": "model.param", "model.bin": "model.bin"},
-        "import importlib.util as u, os; os.chmod(os.path.join(u.find_spec('pnnx').submodule_search_locations[0], "
-        "'pnnx'), 0o755)",
         _name_blobs,
     ),
     "tflite": Converter(
@@ -118,8 +121,6 @@ CONVERTERS: Mapping[str, Converter] = {
         ("onnx2tf==1.29.24",),
         _onnx2tf,
         {"written/model_float32.tflite": "model.tflite"},
-        # It asks for pictures from the internet, which only quantizing needs, unless there are some.
-        f"import numpy; numpy.save('{_SAMPLE}', numpy.zeros((20, 128, 128, 3), numpy.float32))",
     ),
 }
 """By the name of the format."""
@@ -142,7 +143,7 @@ def convert_to_foreign(
     converter = CONVERTERS[form]
     if version.format != ModelFormat.ONNX:
         raise ModelError(f"{version.name} is {version.format}, and {converter.name} converts ONNX models")
-    if form not in library.own_formats():
+    if form not in {one.name for one in library.own_formats()}:
         raise ModelError(
             f"no engine that reads {form} has been listed: `enginebench-agent environment add` one, and let "
             "`enginebench devices` list it"
@@ -161,8 +162,6 @@ def convert_to_foreign(
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, target)
         tell(f"converting {version.name} with {converter.name}")
-        if converter.beforehand:
-            _run([str(python), "-c", converter.beforehand], folder, version, converter, shut_in=False)
         _run([str(python), *converter.command(folder / source.name, inputs)], folder, version, converter)
         main, *_ = made = [folder / "made" / name for name in converter.written.values()]
         main.parent.mkdir()
@@ -205,15 +204,12 @@ def _install(command: Sequence[str], converter: Converter) -> None:
         )
 
 
-def _run(
-    command: Sequence[str], folder: Path, version: ModelVersion, converter: Converter, *, shut_in: bool = True
-) -> None:
+def _run(command: Sequence[str], folder: Path, version: ModelVersion, converter: Converter) -> None:
     """Run a program in `folder`, within bounds. Raises `ModelError`."""
-    walls = _walls(folder) if shut_in else []
     variables = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "TMPDIR": str(folder), "CUDA_VISIBLE_DEVICES": ""}
     try:
         done = subprocess.run(
-            [*walls, *command],
+            [*_walls(folder), *command],
             cwd=folder,
             env=variables,
             capture_output=True,

@@ -16,6 +16,7 @@ from enginebench_proto.agreed.external_data import (
     fewest_bytes,
     refuse_oversize,
 )
+from enginebench_proto.agreed.names import begins_as
 from enginebench_proto.agreed.onnx_wire import DeclaredTensor, declared_tensors
 from enginebench_proto.agreed.words import ModelFormat
 
@@ -77,11 +78,10 @@ def _own_files(path: Path, own: FileFormat) -> Iterator[SourceFile]:
     """The files of a model that only its engine reads, called "model" one and all: they name each other nowhere."""
     beginnings = [(offset, bytes.fromhex(content)) for offset, content in own.begins]
     try:
-        with path.open("rb") as file:
-            start = file.read(max((offset + len(content) for offset, content in beginnings), default=0))
+        known = begins_as(path, beginnings)
     except OSError as error:
         raise ModelError(f"cannot read the model {path}: {error.strerror}; check the path") from error
-    if beginnings and not any(start[offset:].startswith(content) for offset, content in beginnings):
+    if not known:
         raise ModelError(f"{path} is no model in the format {own.name}: it does not begin as one; check what it is")
     yield SourceFile(f"model{path.suffix.lower()}", path)
     for ending in own.companions:

@@ -5,7 +5,7 @@ from importlib.metadata import version
 from typing import Any
 
 from enginebench_plugins import spec
-from enginebench_plugins.toolkit.engine import processor_name, refuse_unsupported
+from enginebench_plugins.toolkit.engine import imported, processor_name, refuse_unsupported
 
 DISTRIBUTION = "ai-edge-litert"
 
@@ -42,15 +42,7 @@ class LiteRt(spec.Engine):
 def import_interpreter() -> Any:
     """The class `Interpreter`. Raises `EngineUnavailableError` with the remedy."""
     remedy = "enginebench-agent environment add litert --engine litert"
-    try:
-        from ai_edge_litert.interpreter import Interpreter
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "ai_edge_litert":
-            raise
-        raise spec.EngineUnavailableError(f"LiteRT is not installed here: {remedy}", installed=False) from error
-    except (ImportError, OSError) as error:  # OSError: its library does not fit this machine
-        raise spec.EngineUnavailableError(f"LiteRT is installed but does not load ({error}): {remedy}") from error
-    return Interpreter
+    return imported("ai_edge_litert.interpreter", "LiteRT", remedy).Interpreter
 
 
 @spec.hookimpl

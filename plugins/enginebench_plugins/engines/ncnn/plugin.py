@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from enginebench_plugins import spec
-from enginebench_plugins.toolkit.engine import processor_name, refuse_unsupported
+from enginebench_plugins.toolkit.engine import imported, processor_name, refuse_unsupported
 
 PARAM = spec.FileFormat("ncnn", suffixes=(".param",), companions=(".bin",), begins=((0, b"7767517"),))
 """A text of layers, which begins with this number, and their weights beside it: ncnn's "param and model file"."""
@@ -45,16 +45,7 @@ class Ncnn(spec.Engine):
 
 def import_ncnn() -> Any:
     """The `ncnn` module. Raises `EngineUnavailableError` with the remedy."""
-    remedy = "enginebench-agent environment add ncnn --engine ncnn"
-    try:
-        import ncnn
-    except ModuleNotFoundError as error:
-        if error.name != "ncnn":
-            raise
-        raise spec.EngineUnavailableError(f"ncnn is not installed here: {remedy}", installed=False) from error
-    except (ImportError, OSError) as error:  # OSError: its library does not fit this machine
-        raise spec.EngineUnavailableError(f"ncnn is installed but does not load ({error}): {remedy}") from error
-    return ncnn
+    return imported("ncnn", "ncnn", "enginebench-agent environment add ncnn --engine ncnn")
 
 
 @spec.hookimpl

@@ -6,7 +6,7 @@ from typing import Any
 
 from enginebench_plugins import spec
 from enginebench_plugins.engines.onnxruntime.plugin_providers import PROVIDER, plugin_devices
-from enginebench_plugins.toolkit.engine import processor_name
+from enginebench_plugins.toolkit.engine import imported, processor_name
 
 REMOTE = frozenset({"AzureExecutionProvider"})
 """Providers that send the inputs to somebody else's computer: nothing to measure here, and listed in every build."""
@@ -61,18 +61,9 @@ def _name(provider: str) -> _Naming:
 
 def import_onnxruntime() -> Any:
     """The `onnxruntime` module. Raises `EngineUnavailableError` with the remedy."""
-    try:
-        import onnxruntime
-    except ModuleNotFoundError as error:
-        if error.name != "onnxruntime":
-            raise
-        raise spec.EngineUnavailableError(
-            'ONNX Runtime is not installed here: pip install "enginebench[onnxruntime]", or '
-            "enginebench-agent environment add NAME --engine onnxruntime",
-            installed=False,
-        ) from error
-    except ImportError as error:
-        raise spec.EngineUnavailableError(
-            f"ONNX Runtime is installed but does not load ({error}): reinstall it in this environment"
-        ) from error
-    return onnxruntime
+    return imported(
+        "onnxruntime",
+        "ONNX Runtime",
+        'pip install "enginebench[onnxruntime]", or enginebench-agent environment add NAME --engine onnxruntime',
+        "reinstall it in this environment",
+    )

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from enginebench_plugins import spec
+from enginebench_plugins.toolkit.engine import imported
 
 SHARED_MEMORY = "shared_memory"
 """The one option that is not a property of a device: how requests hand over their tensors."""
@@ -71,18 +72,9 @@ def _text(value: Any) -> str:
 
 def import_openvino() -> Any:
     """The `openvino` module. Raises `EngineUnavailableError` with the remedy."""
-    try:
-        import openvino
-    except ModuleNotFoundError as error:
-        if error.name != "openvino":
-            raise
-        raise spec.EngineUnavailableError(
-            'OpenVINO is not installed here: pip install "enginebench[openvino]", or '
-            "enginebench-agent environment add NAME --engine openvino",
-            installed=False,
-        ) from error
-    except ImportError as error:
-        raise spec.EngineUnavailableError(
-            f"OpenVINO is installed but does not load ({error}): reinstall it in this environment"
-        ) from error
-    return openvino
+    return imported(
+        "openvino",
+        "OpenVINO",
+        'pip install "enginebench[openvino]", or enginebench-agent environment add NAME --engine openvino',
+        "reinstall it in this environment",
+    )

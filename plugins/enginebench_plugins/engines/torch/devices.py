@@ -5,25 +5,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from enginebench_plugins import spec
-from enginebench_plugins.toolkit.engine import processor_name
+from enginebench_plugins.toolkit.engine import imported, processor_name
 
 
 def import_torch() -> Any:
     """The `torch` module. Raises `EngineUnavailableError` with the remedy."""
-    try:
-        import torch
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        raise spec.EngineUnavailableError(
-            'PyTorch is not installed here: pip install "enginebench[torch]", or '
-            "enginebench-agent environment add NAME --engine torch",
-            installed=False,
-        ) from error
-    except (ImportError, OSError) as error:
-        raise spec.EngineUnavailableError(
-            f"PyTorch is installed but does not load ({error}): reinstall it in this environment"
-        ) from error
+    torch = imported(
+        "torch",
+        "PyTorch",
+        'pip install "enginebench[torch]", or enginebench-agent environment add NAME --engine torch',
+        "reinstall it in this environment",
+    )
     # Inputs are handed over without a copy and are never written to, which is what this warns of.
     warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
     return torch

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from enginebench_plugins import spec
-from enginebench_plugins.toolkit.engine import processor_name, refuse_unsupported
+from enginebench_plugins.toolkit.engine import imported, processor_name, refuse_unsupported
 
 if TYPE_CHECKING:
     from enginebench_plugins.engines.tract.compiled import TractModel
@@ -51,16 +51,7 @@ class Tract(spec.Engine):
 
 def import_tract() -> Any:
     """The `tract` module. Raises `EngineUnavailableError` with the remedy."""
-    remedy = "enginebench-agent environment add tract --engine tract"
-    try:
-        import tract
-    except ModuleNotFoundError as error:
-        if error.name != "tract":
-            raise
-        raise spec.EngineUnavailableError(f"tract is not installed here: {remedy}", installed=False) from error
-    except (ImportError, OSError) as error:  # OSError: its library does not fit this machine
-        raise spec.EngineUnavailableError(f"tract is installed but does not load ({error}): {remedy}") from error
-    return tract
+    return imported("tract", "tract", "enginebench-agent environment add tract --engine tract")
 
 
 @spec.hookimpl
