@@ -161,10 +161,11 @@ class InferRequest(ABC):
         """Run once and return when every output lies whole in host memory.
 
         `inputs` maps every input's name to a C-contiguous array of exactly the compiled shape and dtype; the arrays
-        are not to be changed. The outputs map every output's name, as the model has it, to an array whose first
-        dimension is the batch where the model has one; the request may reuse their memory for its next inference. The
-        outputs are what the model computes of these very inputs, anew each time: nothing is kept from one inference for
-        another. Raises what the engine raises, and the text reaches the user; the request can be used again afterwards.
+        are not to be changed, and one of another shape raises. The outputs map every output's name, as the model has
+        it, to an array whose first dimension is the batch where the model has one; the request may reuse their memory
+        for its next inference. The outputs are what the model computes of these very inputs, anew each time: nothing is
+        kept from one inference for another. Raises what the engine raises, and the text reaches the user; the request
+        can be used again afterwards.
         """
 
     def start(self, inputs: Tensors, on_done: OnDone) -> None:

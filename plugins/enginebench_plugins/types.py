@@ -211,6 +211,8 @@ class Settings:
 class LayerProfile:
     """One executed layer over all profiled inferences, weights and what runs within another layer's time left out.
 
+    No two layers of a profile have the same `name`. A node that became part of another layer is named by that one
+    alone, or is a layer that is `OPTIMIZED_AWAY`; `precision` is empty where the engine tells none.
     `time_ns` has one entry an inference, summed over the layer's calls within it; it is empty unless the layer was
     executed. `source_nodes` are the nodes or tensors of the model as given that the engine names as its origin.
     `inputs` and `outputs` name the tensors it reads and writes in the graph that the engine runs, as far as it tells:

@@ -1,5 +1,6 @@
 """What a model is fed: values that somebody said, values that were drawn, and models that cannot be fed at all."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -95,11 +96,13 @@ async def test_a_dry_run_waits_for_nobody_who_uses_this_machine(
     home = Home(bench.home)
     (seen,) = home.store.snapshots()
     home.store.save_snapshot(replace(seen, target=LOCAL_TARGET))
+    order = BenchmarkOrder(make_plan({"models": [str(model)], "engines": ["fake"]}, "run"))
     with FileLock(bench.home / "local-agent.lock"):
-        expansion = await plan_only(
-            home, BenchmarkOrder(make_plan({"models": [str(model)], "engines": ["fake"]}, "run"))
-        )
-    assert [case.target for case in expansion.cases] == [LOCAL_TARGET]
+        expansion = await plan_only(home, order)
+        assert [case.target for case in expansion.cases] == [LOCAL_TARGET]
+        (bench.home / "agent" / "environments").mkdir(parents=True, mode=0o700)
+        with pytest.raises(TimeoutError):  # it waits, as what was seen may no longer be so
+            await asyncio.wait_for(plan_only(home, order), 1)
 
 
 def test_who_is_trusted_reaches_the_agent_of_this_machine(

@@ -290,6 +290,49 @@ class OtherPrecision(SoundModel):
         return spec.Effective(precision=spec.Readback("bf16", spec.Source.ENGINE_API))
 
 
+class EchoedPrecision(SoundEngine):
+    """Offers f16 and says that it computes in what it was asked for; it computes in f32."""
+
+    def devices(self) -> Sequence[spec.Device]:
+        return [replace(device, precisions=(spec.Precision.F32, spec.Precision.F16)) for device in super().devices()]
+
+    def compile(self, model: Any, source: spec.ModelSource, settings: spec.Settings) -> SoundModel:
+        compiled = super().compile(model, source, settings)
+        told = spec.Effective(precision=spec.Readback(str(settings.precision), spec.Source.ENGINE_API))
+        compiled.effective = lambda: told  # type: ignore[method-assign]
+        return compiled
+
+
+@dataclass
+class Streams(SoundEngine):
+    """Says that it runs as many streams as were asked for; it does, or one after the other."""
+
+    are_in_turn: bool
+
+    def info(self) -> spec.EngineInfo:
+        return replace(super().info(), multiple_streams=True)
+
+    def compile(self, model: Any, source: spec.ModelSource, settings: spec.Settings) -> SoundModel:
+        compiled, turn = super().compile(model, source, settings), threading.Lock()
+        told = spec.Effective(streams=spec.Readback(settings.streams, spec.Source.ENGINE_API))
+        compiled.effective = lambda: told  # type: ignore[method-assign]
+        if self.are_in_turn:
+            compiled.create_request = lambda: InTurn(compiled.evaluator, turn)  # type: ignore[method-assign]
+        return compiled
+
+
+class InTurn(SoundRequest):
+    """Has the engine for itself."""
+
+    def __init__(self, evaluator: ReferenceEvaluator, turn: threading.Lock) -> None:
+        super().__init__(evaluator)
+        self.turn = turn
+
+    def infer(self, inputs: spec.Tensors) -> Arrays:
+        with self.turn:
+            return super().infer(inputs)
+
+
 class OpenInputs(SoundModel):
     @property
     def inputs(self) -> Sequence[spec.TensorSpec]:

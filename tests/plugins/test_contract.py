@@ -141,6 +141,27 @@ def test_an_engine_that_lifts_its_confinement_fails(tmp_path: Path) -> None:
         Unconfined().test_processor_time_stays_within_the_cores(tmp_path, 1)
 
 
+def test_a_precision_that_is_told_and_not_computed_in_fails(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="f16 is told, and f32 was computed"):
+        EngineContract().test_a_precision_that_is_told_is_computed_in(planted.EchoedPrecision(), tmp_path)
+
+
+@pytest.mark.parametrize("are_in_turn", [False, True])
+def test_streams_that_are_told_and_run_in_turn_fail(
+    are_in_turn: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = f"streams_{are_in_turn}".lower()
+    (tmp_path / f"{module}.py").write_text(planted.plugin(f"Streams({are_in_turn})"))
+    monkeypatch.syspath_prepend(tmp_path)
+    contract, engine = EngineContract(), planted.Streams(are_in_turn)
+    contract.plugin = module
+    if are_in_turn:
+        with pytest.raises(AssertionError, match="two streams are told"):
+            contract.test_streams_that_are_told_run_beside_each_other(engine, tmp_path)
+    else:
+        contract.test_streams_that_are_told_run_beside_each_other(engine, tmp_path)
+
+
 def assert_fails(engine: spec.Engine, statement: Statement, folder: Path) -> None:
     """The statement fails this engine, and holds for the sound one: it is the planted fault that it found."""
     sound, broken = folder / "sound", folder / "broken"

@@ -253,7 +253,7 @@ def _run() -> None:
     try:
         _allow_files()
         app = (_offering_app() if _COMPLETE in os.environ else None) or make_app(_words())
-        command = without_types(typer.main.get_command(app))
+        command = once_each(without_types(typer.main.get_command(app)))
         code = command(prog_name="enginebench", standalone_mode=False) or ExitCode.OK
         if code == INTERRUPTED:  # what typer makes of Ctrl-C
             complain(_INTERRUPTED)
@@ -304,6 +304,31 @@ def without_types(command: Any, parent: typer.Context | None = None) -> Any:
         elif parameter.param_type_name == "argument":
             parameter.display_type_rich = lambda ctx: None
     return command
+
+
+def once_each(command: Any) -> Any:
+    """The command, which refuses an option that is given twice and counts once: the first would be lost in silence."""
+    for child in getattr(command, "commands", {}).values():
+        once_each(child)
+    parse = command.parse_args
+
+    def parse_args(context: typer.Context, words: list[str]) -> list[str]:
+        for option in command.params:
+            if option.param_type_name == "option" and not (option.multiple or option.is_flag or option.count):
+                _refuse_repeated(option, words)
+        left: list[str] = parse(context, words)
+        return left
+
+    command.parse_args = parse_args
+    return command
+
+
+def _refuse_repeated(option: Any, words: Sequence[str]) -> None:
+    ours = itertools.takewhile(lambda word: word != "--", words)
+    count = sum(word.partition("=")[0] in option.opts for word in ours)
+    if count > 1:
+        several = ", with commas between several values" if "," in str(option.metavar) else ""
+        raise InputError(f"{option.opts[0]} is given {count} times: give it once{several}")
 
 
 def usage_sentence(error: typer.TyperException) -> str:

@@ -21,6 +21,7 @@ FIELDS = "fields"
 _TYPES: Mapping[OptionForm, Any] = {
     OptionForm.INTEGER: int | None,
     OptionForm.NUMBER: float | None,
+    OptionForm.LIST: list[str] | None,
     OptionForm.PAIRS: list[str] | None,
     OptionForm.BY_INPUT: list[str] | None,
     OptionForm.SWITCH: bool | None,

@@ -20,7 +20,7 @@ class OptionForm(Enum):
     INTEGER = auto()
     NUMBER = auto()
     LIST = auto()
-    """Parts with commas between them."""
+    """Parts with commas between them, once or more."""
     PAIRS = auto()
     """KEY=VALUE, once or more."""
     BY_INPUT = auto()
@@ -377,13 +377,17 @@ def option_of(field: str, *within: str) -> str:
 
 def split(text: str | None) -> list[str] | None:
     """The parts of "A,B"; None for None."""
-    return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
+    return None if text is None else list(_parts(text))
+
+
+def _parts(*texts: str) -> Iterator[str]:
+    return (part.strip() for text in texts for part in text.split(",") if part.strip())
 
 
 def _read(option: PlanOption, typed: Any) -> Any:
     match option.form:
         case OptionForm.LIST:
-            return split(typed)
+            return list(_parts(*typed))
         case OptionForm.BY_INPUT:
             return split_by_input(typed, f"--{option.name}", _EXAMPLES[option.name])
         case OptionForm.PAIRS:

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version as distribution_version
+from pathlib import Path
 
 from enginebench_controller.errors import EnginebenchError, InputError
 from enginebench_controller.home import Home
@@ -119,7 +120,15 @@ def _last_words_of_this_machine(home: Home, plan: Plan) -> tuple[TargetSnapshot,
     found = tuple(one for one in home.store.snapshots() if one.target == LOCAL_TARGET)
     if not found or found[0].host.agent_version != ours or found[0].being_asked:
         return None
+    if _changed_unix_ns(home.agent_data) > found[0].seen_at_unix_ns:
+        return None
     return found
+
+
+def _changed_unix_ns(agent_data: Path) -> int:
+    """When environments of this machine's agent were last added, removed or configured; 0 where they never were."""
+    found = (agent_data / name for name in ("agent.toml", "environments"))
+    return max((one.stat().st_mtime_ns for one in found if one.exists()), default=0)
 
 
 def _models(plan: Plan) -> list[str]:

@@ -6,6 +6,7 @@ hold an engine to, and those that show on the wire only are repeated here, word 
 
 import asyncio
 import contextlib
+import difflib
 import json
 import os
 import re
@@ -90,12 +91,16 @@ class Part(StrEnum):
 
 @dataclass(frozen=True)
 class BrokenPromise:
-    """What was found of an engine ("" of the whole distribution), and the sentence of the spec that it breaks."""
+    """What was found of an engine ("" of the whole distribution), and the sentence of the spec that it breaks.
+
+    `statement` is that of the contract which does not hold; empty in the other parts.
+    """
 
     engine: str
     part: Part
     found: str
     promise: str
+    statement: str = ""
 
 
 @dataclass(frozen=True)
@@ -148,8 +153,10 @@ def _requirement(project: str) -> str:
             raise InputError(f"{project} is no plugin project, as it has no pyproject.toml")
         _check_readable(folder / "pyproject.toml")
         return str(folder.absolute())
-    if os.sep in project:
-        raise InputError(f"there is no folder {project}: name a plugin project, or a package that pip can install")
+    near = difflib.get_close_matches(project, [one.name for one in Path().iterdir() if one.is_dir()], n=1)
+    if os.sep in project or near:
+        meant = f"did you mean {near[0]}?" if near else "name a plugin project, or a package that pip can install"
+        raise InputError(f"there is no folder {project}: {meant}")
     return project
 
 
@@ -275,8 +282,8 @@ class _Check:
         self.notes += [f"{engine.name}: no contract tests, as {one['note']}" for one in lines if "note" in one]
         for one in lines:
             if one.get("outcome") == "failed":
-                found = f"it is not so that {one['statement']}: {one['why']}"
-                self.broken.append(BrokenPromise(engine.name, Part.CONTRACT, found, one["promise"]))
+                broken = BrokenPromise(engine.name, Part.CONTRACT, one["why"], one["promise"], one["statement"])
+                self.broken.append(broken)
         if not lines or ("statement" in lines[-1] and "outcome" not in lines[-1]):
             where = f"in “{lines[-1]['statement']}”" if lines else "before the first statement"
             how = "did not end" if ended is None else f"ended with exit code {ended}"

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,8 @@ RELEASE_CYCLES = 4
 CORE_USE = Path(__file__).parent / "core_use.py"
 CORE_USE_S = 0.5
 CORE_USE_ALLOWANCE = 1.05
+TWO_STREAMS = 1.6
+"""Two inferences at once want 2 cores, on a busy machine too; inferences behind one lock wanted 1.1 to 1.4."""
 REFUSED = (
     "Raises `UnsupportedSettingsError` for a setting this engine cannot honour; a setting is never ignored silently."
 )
@@ -136,6 +139,16 @@ class InferenceContract(Workbench):
         assert not strange, f"the model has no {strange}, which stand before what was fused into them"
         self.assert_same(outputs, model.reference(inputs))
 
+    @promise("`batches` are the only batch sizes it can run, where it cannot run any")
+    def test_it_runs_every_batch_that_it_offers(self, engine: spec.Engine, tmp_path: Path) -> None:
+        model = self.classifier(tmp_path)
+        for batch in batches(engine):
+            try:
+                self.infer(engine, model, batch, model.inputs_for(batch, seed=1))
+            except Exception as error:
+                hint = "" if batch == 1 else "; an engine that runs one item at a time says batches=(1,) in EngineInfo"
+                pytest.fail(f"a batch of {batch} raises {type(error).__name__}: {error}{hint}")
+
     @promise("The outputs are what the model computes of these very inputs")
     def test_outputs_equal_the_reference(self, engine: spec.Engine, tmp_path: Path) -> None:
         model = self.classifier(tmp_path)
@@ -201,7 +214,7 @@ class InferenceContract(Workbench):
                 (outputs,) = self.infer(engine, model, batch, inputs)
                 for name, expected in model.reference(inputs).items():
                     found, wanted = outputs[name].shape, expected.shape
-                    assert len(found) == len(wanted), f"{name} has {len(found)} dimensions instead of {len(wanted)}"
+                    assert len(found) == len(wanted), f"{name} has the shape {found}, and the model's is {wanted}"
                     assert found[0] == wanted[0], f"{name} has {found[0]} items of {wanted[0]}"
 
     @promise("The outputs are what the model computes of these very inputs")
@@ -275,7 +288,10 @@ class InferenceContract(Workbench):
         with self.requests(engine, model, batch) as (request,):
             request.start(wrong, lambda outputs, error: results.add(0, outputs, error))
             results.wait()
-            assert isinstance(results.errors[0], Exception)
+            (name, array), *_ = good.items()
+            assert isinstance(results.errors[0], Exception), (
+                f"{name} of shape {wrong[name].shape} was taken where {array.shape} was compiled, without an error"
+            )
             assert results.outputs[0] is None
             self.assert_same(request.infer(good), model.reference(good))
 
@@ -366,6 +382,24 @@ class InferenceContract(Workbench):
             assert precision is None or precision.value == "f32"
 
     @promise("Never fill in what was requested.")
+    def test_a_precision_that_is_told_is_computed_in(self, engine: spec.Engine, tmp_path: Path) -> None:
+        offered = next(device.precisions for device in engine.devices() if device.name == self.device)
+        others = {spec.Precision.BF16, spec.Precision.F16}.intersection(offered)
+        if not others:
+            pytest.skip("it offers f32 only")
+        model, batch = self.classifier(tmp_path), min(batches(engine))
+        inputs = model.inputs_for(batch, seed=9)
+        (whole,) = self.infer(engine, model, batch, inputs)
+        for precision in sorted(others):
+            settings = self.settings(batch=batch, precision=precision)
+            with self.compiled(engine, model.source(batch), settings) as compiled:
+                told, request = compiled.effective().precision, compiled.create_request()
+                outputs = copied(request.infer(inputs))
+                request.close()
+            is_f32 = all(np.array_equal(outputs[name], whole[name]) for name in model.outputs)
+            assert not (is_f32 and told and told.value == precision), f"{precision} is told, and f32 was computed"
+
+    @promise("Never fill in what was requested.")
     def test_threads_are_not_an_echo_of_the_request(self, engine: spec.Engine, tmp_path: Path) -> None:
         usable, batch = len(os.sched_getaffinity(0)), min(batches(engine))
         assert usable < ABSURD, "ask for more threads than this machine has"
@@ -383,14 +417,30 @@ class InferenceContract(Workbench):
     @pytest.mark.parametrize("cores", [1, 2])
     def test_processor_time_stays_within_the_cores(self, tmp_path: Path, cores: int) -> None:
         for use in self.core_use(tmp_path, cores):
+            assert "refused" not in use, use["refused"]
             used = use["cpu_ns"] / use["wall_ns"]
             assert used <= cores * CORE_USE_ALLOWANCE, f"{used:.2f} cores busy under the load {use['load']}"
             assert used > 0.01, "the processor time is not that of the work"
+            is_one = use["load"] == spec.Load.SYNC  # callbacks of several in flight have threads of their own
+            assert not is_one or use["threads"] <= cores, f"{use['threads']} threads work on {cores} cores, one by one"
             # A busy machine gives nobody more than a share; what the threads may use shows there, too.
             assert len(use["processors"]) <= cores, f"threads may run on {use['processors']} under {use['load']}"
 
-    def core_use(self, folder: Path, cores: int) -> list[dict[str, Any]]:
-        """What the engine used under each of its loads, in a process confined to these cores (see core_use.py)."""
+    @promise("Never fill in what was requested.")
+    def test_streams_that_are_told_run_beside_each_other(self, engine: spec.Engine, tmp_path: Path) -> None:
+        if not (engine.info().multiple_streams and spec.Load.ASYNC in engine.info().loads):
+            pytest.skip("it runs one stream")
+        # On one core an inference wants that core; a second one that waits for it wants it too, unless it has no turn.
+        (use,) = self.core_use(tmp_path, 1, (spec.Load.ASYNC,), streams=2, requests=2)
+        if use.get("streams") != 2:
+            pytest.skip(use.get("refused", "it does not say that it runs two streams on one core"))
+        wanted = use["wanted_ns"] / use["wall_ns"]
+        assert wanted >= TWO_STREAMS, f"two streams are told, and inferences wanted {wanted:.2f} cores in all: in turn"
+
+    def core_use(
+        self, folder: Path, cores: int, loads: Sequence[spec.Load] = tuple(spec.Load), **settings: int
+    ) -> list[dict[str, Any]]:
+        """What the engine used under each of these loads, in a process confined to these cores (see core_use.py)."""
         if cores > len(physical_cores(os.sched_getaffinity(0))):
             pytest.skip(f"this machine has fewer than {cores} cores")
         model, batch = self.classifier(folder), max(batches(load_engine(self.plugin)))
@@ -398,14 +448,16 @@ class InferenceContract(Workbench):
             "path": str(model.path),
             "format": model.format,
             "inputs": [(each.name, each.dtype, each.shape) for each in model.at(batch)],
-            "settings": {"device": self.device, "batch": batch, "cores": cores, "options": dict(self.options)},
+            "settings": {"device": self.device, "batch": batch, "cores": cores, "options": dict(self.options)}
+            | settings,
+            "loads": loads,
             "seconds": CORE_USE_S,
         }
         plugin = self.plugin if isinstance(self.plugin, str) else self.plugin.__file__
         command = [sys.executable, str(CORE_USE), plugin, json.dumps(case)]
         variables = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=120, check=False)
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == 0, (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
         return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
     # The end.

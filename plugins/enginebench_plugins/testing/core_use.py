@@ -1,10 +1,12 @@
 """Runs one engine as a worker confines it, and prints what it used.
 
-That is processor time, wall clock, the number of threads that worked and the processors that any thread may run on.
+That is processor time, wall clock, how long threads ran or waited for a processor, the number of threads that worked
+and the processors that any thread may run on.
 
     python core_use.py PLUGIN CASE    a module's name or file; the case is JSON: path, format, inputs, settings, seconds
 
-One line of JSON a load. A process of its own, because confinement must come before the engine's import and cannot be
+One line of JSON a load, of which a case may choose: what was used, or why the engine refuses its settings. A process of
+its own, because confinement must come before the engine's import and cannot be
 taken back.
 """
 
@@ -39,10 +41,15 @@ def main() -> None:
     known = {str(one): one for one in spec.ModelFormat}  # engines ask which of these it is by identity, too
     source = spec.ModelSource(Path(case["path"]), known.get(case["format"], case["format"]), inputs)
     info, cores = engine.info(), case["settings"]["cores"]
-    for load in sorted(info.loads):
+    for load in sorted(load for load in info.loads if load in case["loads"]):
         if info.single_threaded and load is spec.Load.SYNC and cores > 1:
             continue  # refused, as another statement has it
-        print(json.dumps({"load": load} | _use(engine, source, case, load)))
+        try:
+            used = _use(engine, source, case, load)
+        except spec.UnsupportedSettingsError as error:
+            used = {"refused": str(error)}
+        print(json.dumps({"load": load} | used), flush=True)
+    os._exit(0)  # as a worker ends: some engines abort where threads of theirs outlive the interpreter
 
 
 def _module(plugin: str) -> Any:
@@ -59,25 +66,36 @@ def _use(engine: spec.Engine, source: spec.ModelSource, case: Mapping[str, Any],
     cores = case["settings"]["cores"]
     requests = 1 if load is spec.Load.SYNC else REQUESTS_PER_CORE * cores
     streams = cores if load is spec.Load.ASYNC and engine.info().multiple_streams else 1
-    settings = spec.Settings(**case["settings"], load=load, requests=requests, streams=streams)
+    settings = spec.Settings(**({"requests": requests, "streams": streams} | case["settings"]), load=load)
     source = replace(source, settings=settings)
     compiled = engine.compile(engine.convert(engine.read(source), source), source, settings)
-    slots = [compiled.create_request() for _ in range(requests)]
+    slots = [compiled.create_request() for _ in range(settings.requests)]
+    told = compiled.effective().streams
     run = _in_turn if load is spec.Load.SYNC else _in_flight
     run(slots, _inputs(source), WARM_UP_S)
     used = _measured(lambda: run(slots, _inputs(source), case["seconds"]))
     for slot in slots:
         slot.close()
     compiled.close()
-    return used
+    return used | {"streams": None if told is None else told.value}
 
 
 def _measured(work: Callable[[], None]) -> dict[str, Any]:
-    threads, cpu_ns, begin_ns = thread_times_ns(), process_cpu_time_ns(), time.perf_counter_ns()
+    threads, wanted_ns = thread_times_ns(), _wanted_ns()
+    cpu_ns, begin_ns = process_cpu_time_ns(), time.perf_counter_ns()
     work()
     wall_ns, cpu_ns = time.perf_counter_ns() - begin_ns, process_cpu_time_ns() - cpu_ns
-    worked = working_threads(threads, thread_times_ns())
-    return {"cpu_ns": cpu_ns, "wall_ns": wall_ns, "threads": worked, "processors": _processors()}
+    used = {"cpu_ns": cpu_ns, "wall_ns": wall_ns, "wanted_ns": _wanted_ns() - wanted_ns}
+    return used | {"threads": working_threads(threads, thread_times_ns()), "processors": _processors()}
+
+
+def _wanted_ns() -> int:
+    """For how long threads ran or would have run: what others on the machine do changes little of that."""
+    wanted_ns = 0
+    for task in tasks():
+        with contextlib.suppress(OSError):  # it ended meanwhile, or no such statistic
+            wanted_ns += sum(map(int, (task / "schedstat").read_text().split()[:2]))
+    return wanted_ns
 
 
 def _processors() -> list[int]:

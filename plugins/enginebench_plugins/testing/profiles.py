@@ -60,10 +60,13 @@ class ProfileContract(Workbench):
         _skip_means(engine)
         turns: list[float] = []
         profile, _ = self.profile(engine, tmp_path, iterations=3, between=lambda: turns.append(time.perf_counter()))
-        assert len(turns) == 3
+        assert len(turns) == 3, f"{len(turns)} turns behind 3 inferences"
         # Every turn comes after an inference, and none between two layers of one.
         gaps_ns = [round((later - earlier) * 1e9) for earlier, later in pairwise(turns)]
-        assert all(gap_ns >= latency_ns for gap_ns, latency_ns in zip(gaps_ns, profile.latency_ns[1:], strict=False))
+        for gap_ns, latency_ns in zip(gaps_ns, profile.latency_ns[1:], strict=False):
+            assert gap_ns >= latency_ns, (
+                f"an inference of {latency_ns} ns is told, and {gap_ns} ns passed between turns"
+            )
 
     @promise("Run `iterations` inferences, rotating through `inputs`, with the engine's layer counters on.")
     def test_a_profile_runs_the_inferences_asked_for_and_no_others(self, engine: spec.Engine, tmp_path: Path) -> None:

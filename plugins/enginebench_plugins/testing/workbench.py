@@ -136,7 +136,8 @@ class Workbench:
         """Names, shapes and, within the tolerance, values."""
         assert set(outputs) == set(expected), f"outputs are called {sorted(outputs)}, and not {sorted(expected)}"
         for name, array in expected.items():
-            assert outputs[name].shape == array.shape, f"{name} has another shape"
+            found = outputs[name].shape
+            assert found == array.shape, f"{name} has the shape {found}, and the model's is {array.shape}"
             is_close = np.isclose(outputs[name], array, rtol=self.rtol, atol=self.atol, equal_nan=True)
             assert is_close.all(), (
                 f"{np.count_nonzero(~is_close)} of the {is_close.size} values of {name} are others than those expected"

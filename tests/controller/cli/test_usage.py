@@ -4,13 +4,14 @@ import importlib.metadata
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import typer
 
 from enginebench_controller import cli
 from enginebench_controller.cli import MODULES, make_app, without_types
-from enginebench_controller.plan.options import OptionGroup
+from enginebench_controller.plan.options import OptionGroup, fields_of
 from enginebench_controller.plan.plan import INTERVAL, PROCESSES, make_plan
 
 COMMAND = without_types(typer.main.get_command(make_app()))
@@ -160,3 +161,26 @@ def test_the_version_is_that_of_the_distribution() -> None:
     command = [sys.executable, "-m", "enginebench_controller", "--version"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == importlib.metadata.version("enginebench")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["show", "one", "--json", "--json"], ""),
+        (["run", "a.onnx", "--name", "one", "--name=two"], "--name is given 2 times: give it once"),
+        (["devices", "--target", "a", "--target", "b"], "--target is given 2 times: give it once, with commas between"),
+        (["models", "add", "--name", "a", "a.onnx", "--name", "b"], "--name is given 2 times"),
+        (["query", "--", "--csv", "--csv"], ""),
+    ],
+)
+def test_an_option_of_which_one_value_would_be_lost_is_refused(
+    words: list[str], sentence: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("ENGINEBENCH_HOME", str(tmp_path))
+    told = complaint(capsys, monkeypatch, *words)
+    assert sentence in told and ("times" in told) == bool(sentence)
+
+
+def test_a_list_may_be_given_in_parts() -> None:
+    assert fields_of({"engine": ["a", "b,c"], "batch": ["1,2"]}) == {"engines": ["a", "b", "c"], "batch": ["1", "2"]}
+    assert fields_of({"engine": None, "cores": []}) == {"cores": []}

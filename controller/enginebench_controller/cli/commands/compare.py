@@ -163,7 +163,7 @@ def _type(side: TypeSide) -> list[object]:
 
 
 def _print_transitions(pair: ProfilePair, other: str) -> None:
-    changed = [one for one in pair.transitions if not one.is_same]
+    changed = [one for one in pair.transitions if one.is_change]
     if changed:
         columns = [("operator", False), ("precision", False), ("rows", True), ("A ms", True), (f"{other} ms", True)]
         rows: list[list[object]] = [

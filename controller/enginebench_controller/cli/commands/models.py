@@ -20,7 +20,7 @@ from enginebench_controller.models.derive.prune import prune as prune_model
 from enginebench_controller.models.derive.quantize import CalibrationFolder
 from enginebench_controller.models.derive.quantize import quantize as quantize_model
 from enginebench_controller.models.inputs.arrays import ImageOptions
-from enginebench_controller.models.zoo import ZOO
+from enginebench_controller.models.zoo import PREFIX, ZOO
 from enginebench_controller.plan.options import OPTIONS, fields_of
 from enginebench_controller.plan.plan import make_plan
 from enginebench_controller.records import ModelVersion
@@ -49,7 +49,13 @@ def add(
     json: Json = False,
 ) -> None:
     """Copy a model, with the files it refers to, into the library."""
-    _print(default_home().library.add(file, name=name), as_json=json)
+    library = default_home().library
+    if str(file).startswith(PREFIX):  # which `run` and all others build where they name it
+        if name:
+            raise InputError(f"{file} keeps its name, by which every command finds it: leave --name out")
+        _print(library.resolve(str(file)), as_json=json)
+        return
+    _print(library.add(file, name=name), as_json=json)
 
 
 @group.command("list")

@@ -13,7 +13,7 @@ from enginebench_controller.errors import ExitCode
 from enginebench_controller.files.documents import head
 from enginebench_controller.files.plugin_project import write_plugin_project
 from enginebench_controller.home import default_home
-from enginebench_controller.runs.plugin_check import MODELS, PluginCheck, check_plugin
+from enginebench_controller.runs.plugin_check import MODELS, BrokenPromise, PluginCheck, check_plugin
 
 group = typer.Typer(no_args_is_help=True, help="For those who bring an engine of their own.")
 
@@ -58,7 +58,6 @@ def check(
         typer.Option(
             metavar="MODEL",
             help=rf"What it is to run, the first that it takes; repeat it. \[default: {', '.join(MODELS)}]",
-            autocompletion=completion.models,
         ),
     ] = None,
     json: Json = False,
@@ -84,9 +83,15 @@ def _print(found: PluginCheck) -> None:
     text = plain(f"{names}: {words}")
     text.stylize("bold red" if count else "bold green")
     stdout().print(text)
+    alike: dict[tuple[str, str], list[BrokenPromise]] = {}
     for one in found.broken:
+        alike.setdefault((one.engine, one.found), []).append(one)
+    for one, *others in alike.values():
         whose = f"{one.engine}, " if len(found.engines) > 1 else ""
-        stdout().print(plain(f"✗ {whose}{one.part}: {one.found}"), soft_wrap=True)
+        statement = f"it is not so that {one.statement}: " if one.statement else ""
+        stdout().print(plain(f"✗ {whose}{one.part}: {statement}{one.found}"), soft_wrap=True)
         stdout().print(plain(f"  spec: “{one.promise}”"), soft_wrap=True)
+        if others:
+            stdout().print(plain(f"  the same of: {'; '.join(each.statement for each in others)}"), soft_wrap=True)
     for note in found.notes:
         remark(f"note: {note}")

@@ -67,7 +67,8 @@ def show_expansion(expansion: Expansion, *, as_json: bool) -> None:
         return
     print_table("Would run", [(heading, False) for heading in _HEADINGS + _AXES_HEADINGS], list(_rows(expansion)))
     span = f"{shortest_s:.0f} to {longest_s:.0f} s of measuring"
-    remark(f"{len(expansion.cases)} configurations in random order, {span}")
+    count = len(expansion.cases)
+    remark(f"{'one configuration' if count == 1 else f'{count} configurations in random order'}, {span}")
     for note in expansion.notes:
         remark(f"note: {note}")
 

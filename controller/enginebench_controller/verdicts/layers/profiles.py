@@ -54,9 +54,9 @@ class Transition:
     second_ns: int
 
     @property
-    def is_same(self) -> bool:
-        """Whether nothing changed."""
-        return self.first == self.second
+    def is_change(self) -> bool:
+        """Whether both sides tell theirs, and another one."""
+        return bool(self.first and self.second) and self.first != self.second
 
 
 def types_by_operator(profiles: tuple[Profile, Profile], join: Join, rows: Sequence[LayerRow]) -> tuple[TypeRow, ...]:
