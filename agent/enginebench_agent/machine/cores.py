@@ -1,4 +1,4 @@
-"""The processors: which share a core, which are fastest, how many may be used, and where their frequency is set.
+"""The processors: which share a core, which are of one kind, how many may be used, where their frequency is set.
 
 `root` is the file system's root everywhere, so that tests can bring their own.
 """
@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import floor
 from pathlib import Path
+
+from enginebench_proto.agreed.processor import arm_cores
 
 CPU_FOLDER = "sys/devices/system/cpu"
 
@@ -43,7 +45,12 @@ def _number(policy: Path) -> int:
     return int(policy.name.removeprefix("policy"))
 
 
-_FASTEST_CAPACITY = 1024
+INTEL_KINDS = ("cpu_core", "cpu_atom", "cpu_lowpower")
+"""The kernel's names of the counters of P cores, E cores and those of the low-power island, the fastest first."""
+
+ANOTHER_KIND = 0.85
+"""Cores that are slower than this share of the next faster ones are of another kind: what the best cores of a kind
+reach beyond the others (AMD's preferred ones, RK3588's better bins) is less than a tenth."""
 
 
 def physical_cores(cpus: Iterable[int], root: Path = Path("/")) -> list[int]:
@@ -51,10 +58,48 @@ def physical_cores(cpus: Iterable[int], root: Path = Path("/")) -> list[int]:
 
     Where the kernel does not tell, each logical processor counts as a core.
     """
+    return [cpu for kind in kinds_of_cores(cpus, root) for cpu in kind]
+
+
+def kinds_of_cores(cpus: Iterable[int], root: Path = Path("/")) -> list[list[int]]:
+    """One logical processor of each physical core, by kind, the fastest kind first.
+
+    Where the kernel does not tell which share a core, each is one.
+    """
     first_of_core: dict[frozenset[int], int] = {}
     for cpu in sorted(cpus):
         first_of_core.setdefault(siblings(root, cpu) or frozenset({cpu}), cpu)
-    return sorted(first_of_core.values(), key=lambda cpu: (-_capacity(root, cpu), cpu))
+    cores = first_of_core.values()
+    frequencies = {cpu: max_frequency_hz(root, cpu) for cpu in cores}
+    # Where the kernel measures speed, a lower frequency is in it already.
+    speeds = {cpu: capacity(root, cpu) or frequency for cpu, frequency in frequencies.items()}
+    models, intel, steps = arm_cores(root), _intel_kinds(root), _steps(speeds.values())
+    groups: dict[tuple[int, int, str], list[int]] = {}
+    for cpu in cores:
+        kind = intel.get(cpu, 0), steps[speeds[cpu]], models.get(cpu, "")
+        groups.setdefault(kind, []).append(cpu)
+    return [groups[kind] for kind in sorted(groups)]
+
+
+def _intel_kinds(root: Path) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for place, name in enumerate(INTEL_KINDS):
+        try:
+            cpus = parse_cpu_list((root / "sys/devices" / name / "cpus").read_text())
+        except (OSError, ValueError):
+            continue
+        found |= dict.fromkeys(cpus, place)
+    return found
+
+
+def _steps(speeds: Iterable[int | None]) -> dict[int | None, int]:
+    """The number of the kind that cores of a speed belong to, 0 for the fastest."""
+    found: dict[int | None, int] = {None: 0}
+    before, step = 0, 0
+    for speed in sorted({one for one in speeds if one}, reverse=True):
+        step += before > 0 and speed < ANOTHER_KIND * before
+        found[speed], before = step, speed
+    return found
 
 
 def usable_cores(available: int, quota_cores: float | None) -> int:
@@ -70,21 +115,29 @@ def siblings(root: Path, cpu: int) -> frozenset[int] | None:
     topology = root / CPU_FOLDER / f"cpu{cpu}" / "topology"
     for name in ("core_cpus_list", "thread_siblings_list"):  # the second is the name before Linux 5.1
         try:
-            return _parse_cpu_list((topology / name).read_text())
+            return parse_cpu_list((topology / name).read_text())
         except (OSError, ValueError):
             continue
     return None
 
 
-def _parse_cpu_list(text: str) -> frozenset[int]:
+def parse_cpu_list(text: str) -> frozenset[int]:
     """Processor numbers of a kernel list such as "0-1,64-65"."""
     spans = [span.partition("-") for span in text.strip().split(",")]
     return frozenset(cpu for low, _, high in spans for cpu in range(int(low), int(high or low) + 1))
 
 
-def _capacity(root: Path, cpu: int) -> int:
-    """The kernel's measure of a core's speed (1024 is the fastest kind); absent where all cores are alike."""
+def capacity(root: Path, cpu: int) -> int | None:
+    """The kernel's measure of a core's speed (1024 is the fastest kind); None where it has none, as on x86."""
     try:
         return int((root / CPU_FOLDER / f"cpu{cpu}" / "cpu_capacity").read_text())
     except (OSError, ValueError):
-        return _FASTEST_CAPACITY
+        return None
+
+
+def max_frequency_hz(root: Path, cpu: int) -> int | None:
+    """The highest frequency of a core; None where the kernel does not tell."""
+    try:
+        return 1000 * int((root / CPU_FOLDER / f"cpu{cpu}" / "cpufreq" / "cpuinfo_max_freq").read_text())
+    except (OSError, ValueError):
+        return None

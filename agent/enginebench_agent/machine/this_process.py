@@ -1,4 +1,4 @@
-"""What the kernel saw this process do: threads that worked, processor time, peak memory, instruction sets."""
+"""What the kernel saw this process do: threads that worked, processor time, peak memory."""
 
 import contextlib
 import os
@@ -8,13 +8,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 PROC_SELF = Path("/proc/self")
-CPUINFO = Path("/proc/cpuinfo")
 
 WORKING_SHARE = 0.05
 """A thread counts as working when it used this share of the busiest thread's processor time."""
-
-# From the widest down, as /proc/cpuinfo spells them on x86-64 ("flags") and on ARM ("Features").
-_INSTRUCTION_SETS = ("amx_tile", "avx512f", "avx2", "avx", "sse4_2", "sve2", "sve", "asimd", "neon")
 
 
 def thread_times_ns(proc: Path = PROC_SELF) -> dict[int, int] | None:
@@ -112,13 +108,3 @@ def peak_rss_bytes(proc: Path = PROC_SELF) -> int | None:
 def affinity() -> tuple[int, ...]:
     """Logical processors this process may run on."""
     return tuple(sorted(os.sched_getaffinity(0)))
-
-
-def widest_instruction_set(cpuinfo: Path = CPUINFO) -> str | None:
-    """The widest instruction set of the first processor, such as "avx2"; None where the kernel does not tell."""
-    try:
-        lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return None
-    flags = next((line.split() for line in lines if line.startswith(("flags", "Features"))), [])
-    return next((name for name in _INSTRUCTION_SETS if name in flags), None)

@@ -12,6 +12,7 @@ from enginebench_agent.worker.inputs import Tensors, make_inputs
 from enginebench_agent.worker.outputs import describe_outputs
 from enginebench_agent.worker.phases import PhaseRecorder
 from enginebench_plugins import spec
+from enginebench_proto.agreed import processor
 from enginebench_proto.agreed.words import PROCESSOR
 from enginebench_proto.v1.measurement_pb2 import Effective, OutputTensor
 
@@ -36,7 +37,7 @@ class Session:
         told = self.compiled.effective()
         if told.threads is None and threads is not None:
             told = replace(told, threads=spec.Readback(threads, spec.Source.OBSERVED))
-        widest = this_process.widest_instruction_set() if PROCESSOR in self.job.device.resources else None
+        widest = processor.widest_instruction_set() if PROCESSOR in self.job.device.resources else None
         if told.isa is None and widest is not None:
             told = replace(told, isa=spec.Readback(widest, spec.Source.ASSUMED))
         return wire.to_effective(told, this_process.affinity())

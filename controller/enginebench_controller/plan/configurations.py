@@ -197,8 +197,10 @@ def configurations(
 
 
 def default_cores(engine: AvailableEngine, snapshot: TargetSnapshot, requests: int = 1) -> int:
-    """All that a target has; no more than requests in flight where an inference runs on one thread."""
+    """All that a target has, of its fastest kind; no more than requests in flight where an inference has one thread."""
     usable = usable_cores(snapshot) or 1
+    if kinds := snapshot.host.clusters:
+        usable = min(usable, kinds[0].physical_cores)
     return min(usable, requests) if engine.single_threaded else usable
 
 

@@ -119,7 +119,9 @@ def expand(plan: Plan, snapshots: Sequence[TargetSnapshot], bind: Bind) -> Expan
     if not cases and told.unable:
         raise PlanError("nothing was run, because no engine here can do it; ask for less:\n" + _listed(told.unable))
     missing = [f"{rung.name} is not available: {rung.unavailable}" for rung in plan.rungs if rung.unavailable]
-    return Expansion(tuple(cases), (*told.left_out, *told.notes, *told.unable, *missing), tuple(told.left_out))
+    return Expansion(
+        tuple(cases), (*told.left_out, *told.not_read(), *told.notes, *told.unable, *missing), tuple(told.left_out)
+    )
 
 
 @dataclass(frozen=True)
@@ -131,10 +133,23 @@ class _Told:
     notes: dict[str, None] = field(default_factory=dict)
     unable: dict[str, None] = field(default_factory=dict)
     left_out: dict[str, None] = field(default_factory=dict)
+    unread: dict[str, tuple[dict[str, None], dict[str, None]]] = field(default_factory=dict)
+    """By format: which of all engines do not read it, and of which models."""
+
+    def not_read(self) -> Iterator[str]:
+        """A sentence a format: with many engines nearly each lacks some."""
+        for form, (engines, models) in self.unread.items():
+            verb = "does" if len(engines) == 1 else "do"
+            yield f"left out: {_in_words(engines)} {verb} not read {form} ({', '.join(models)})"
 
     def cannot(self, plan: Plan, reason: str) -> None:
         """An engine cannot do what it is asked: refused where it was named, left out where all were meant."""
         (self.unable if plan.engines == ("all",) else self.refusals)[reason] = None
+
+
+def _in_words(names: Iterable[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _listed(reasons: Iterable[str]) -> str:
@@ -200,7 +215,8 @@ def _engines(plan: Plan, snapshot: TargetSnapshot, version: ModelVersion, told: 
         if version.format in engine.formats:
             yield engine
         elif plan.engines == ("all",):
-            told.notes[f"{engine.name} is left out: it does not read {version.format} ({version.name})"] = None
+            told.unread.setdefault(version.format, ({}, {}))[0][engine.name] = None
+            told.unread[version.format][1][version.name] = None
         else:
             formats = ", ".join(engine.formats)
             sentence = f"{engine.name} does not read {version.format} ({version.name}); it reads {formats}"

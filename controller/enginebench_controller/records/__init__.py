@@ -53,6 +53,7 @@ from enginebench_controller.records.search import Search, SearchKind
 from enginebench_controller.records.target import (
     LOCAL_TARGET,
     AvailableEngine,
+    CoreCluster,
     Device,
     Engine,
     EngineOption,
@@ -85,6 +86,7 @@ __all__ = [
     "Ceiling",
     "CeilingBasis",
     "Configuration",
+    "CoreCluster",
     "Coverage",
     "Derivation",
     "DerivationKind",

@@ -162,13 +162,15 @@ class Grounds:
 
     `ceiling` is None where it is not known. `noise` is empty unless the outputs differed from another engine's by more
     than the usual; `noise_unknown` says why it could not be found then. `random_operators` are those of the model that
-    make other values each time, or of its state; None where nobody can look into the model.
+    make other values each time, or of its state; None where nobody can look into the model. `emulation` says how the
+    target's instructions reach a processor that does not know them; None on a real machine.
     """
 
     ceiling: Ceiling | None = None
     noise: tuple[OutputNoise, ...] = ()
     noise_unknown: str = ""
     random_operators: tuple[str, ...] | None = None
+    emulation: str | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -68,11 +68,24 @@ class Target:
 
 
 @dataclass(frozen=True)
+class CoreCluster:
+    """Cores of one kind among others. `capacity` is the kernel's measure of speed, 1024 for the fastest kind."""
+
+    name: str
+    physical_cores: int
+    model: str | None = None
+    capacity: int | None = None
+    max_frequency_hz: int | None = None
+
+
+@dataclass(frozen=True)
 class HostFacts:
     """What an agent told of its machine and of itself; unknown are None and what is empty.
 
     `cpu_quota_cores` are what the agent's control group may use, `isa` the instruction sets of the processor, `tuned`
-    what was set on the machine to make it steadier.
+    what was set on the machine to make it steadier. `emulation` says how instructions reach a processor that does not
+    know them, `virtualization` whose virtual machine it is; `clusters` are the kinds of cores, the fastest first, and
+    empty where all are alike.
     """
 
     hostname: str = ""
@@ -89,6 +102,9 @@ class HostFacts:
     isa: tuple[str, ...] = ()
     tuned: tuple[str, ...] = ()
     wire_revision: int | None = None
+    emulation: str | None = None
+    virtualization: str | None = None
+    clusters: tuple[CoreCluster, ...] = ()
 
 
 @dataclass(frozen=True)

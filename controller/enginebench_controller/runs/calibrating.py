@@ -14,7 +14,7 @@ from enginebench_controller.plan.configurations import default_cores, names_in, 
 from enginebench_controller.records import AvailableEngine, EngineRef, Failure, Peak, TargetSnapshot
 from enginebench_controller.runs.remote_run import drop
 from enginebench_controller.targets.client import AgentClient
-from enginebench_controller.targets.session import open_session
+from enginebench_controller.targets.session import open_session, refuse_emulated
 from enginebench_proto.agreed.words import DEFAULT_DEVICE, Precision
 from enginebench_proto.v1 import configuration_pb2, model_pb2, run_pb2
 
@@ -66,6 +66,9 @@ async def calibrate(
     targets = [order.target] if order.target else []
     async with open_session(home, targets, engines=names_in(order.engines)) as session:
         snapshot = session.snapshots[0]
+        refuse_emulated(
+            snapshot, "what it can do at most says nothing of a processor, so there is nothing to calibrate"
+        )
         client = session.clients[snapshot.target]
         specs = list(_specs(order, snapshot))
         done = []

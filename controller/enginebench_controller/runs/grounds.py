@@ -68,17 +68,18 @@ class Judging:
                 return measurement
 
     def _judged(self, measurement: Measurement) -> Measurement:
+        snapshots = self._home.store.benchmark_snapshots(measurement.benchmark_id)
+        target = next((one for one in snapshots if one.target == measurement.target), None)
+        emulation = target.host.emulation if target else None
+        measurement = replace(measurement, grounds=Grounds(emulation=emulation))
         model = next((one for one in self._home.store.models() if one.digest == measurement.model_digest), None)
         if model is None:
             return measurement
         path = self._home.library.main_path(model)
-        found = replace(
-            measurement,
-            grounds=Grounds(
-                ceiling=self._ceiling(measurement, path), random_operators=self._random_operators(model, path)
-            ),
-        )
-        return self._with_noise(found, path)
+        # The most that a processor can do is unknown of one that is made by programs.
+        most = None if target is None or emulation else self._ceiling(measurement, path, target)
+        known = Grounds(ceiling=most, random_operators=self._random_operators(model, path), emulation=emulation)
+        return self._with_noise(replace(measurement, grounds=known), path)
 
     def _random_operators(self, model: ModelVersion, path: Path) -> tuple[str, ...] | None:
         if model.digest not in self._random:
@@ -88,11 +89,9 @@ class Judging:
                 self._random[model.digest] = None
         return self._random[model.digest]
 
-    def _ceiling(self, measurement: Measurement, path: Path) -> Ceiling | None:
+    def _ceiling(self, measurement: Measurement, path: Path, target: TargetSnapshot) -> Ceiling | None:
         asked = measurement.configuration
-        snapshots = self._home.store.benchmark_snapshots(measurement.benchmark_id)
-        target = next((one for one in snapshots if one.target == measurement.target), None)
-        if target is None or path.suffix != ".onnx" or _resources(target, measurement) != _PROCESSOR:
+        if path.suffix != ".onnx" or _resources(target, measurement) != _PROCESSOR:
             return None
         flops, integers = self._work(measurement, path)
         flops *= 1 - float(asked.options.get(IMPOSED_SPARSITY, 0.0))

@@ -26,7 +26,7 @@ from enginebench_controller.runs.remote_run import Reporter
 from enginebench_controller.runs.resuming import ResumeOrder
 from enginebench_controller.runs.search_ground import SearchGround, about, models_taking_part, search_ground
 from enginebench_controller.runs.searching import held, new_search, take_up_step
-from enginebench_controller.targets.session import TargetSession, open_session
+from enginebench_controller.targets.session import TargetSession, open_session, refuse_emulated
 from enginebench_controller.verdicts.recommend.answer import (
     Recommendation,
     Recommendations,
@@ -110,6 +110,8 @@ async def _carry_out(
     targets = [target for one in orders for target in common_plan(one).targets]
     async with open_session(home, targets, trusted_models=trusted) as session:
         searched = []
+        for snapshot in session.snapshots:
+            refuse_emulated(snapshot, "what is best there says nothing of a real machine, so nothing is recommended")
         for one, snapshot in zip(orders, session.snapshots, strict=True):
             surveyed = partial(search_ground, is_one_of_several=len(orders) > 1)
             ground = await in_thread(surveyed, home, one, snapshot, binder, models)

@@ -196,6 +196,12 @@ def check_targets(home: Home, names: Iterable[str]) -> None:
         _check_known(name, known)
 
 
+def refuse_emulated(seen: TargetSnapshot, why: str) -> None:
+    """Raise `InputError` for a target whose processor is made by programs."""
+    if seen.host.emulation:
+        raise InputError(f"{seen.target} is emulated ({seen.host.emulation}): {why}")
+
+
 async def completed(
     home: Home, session: TargetSession, seen: TargetSnapshot, *, refresh: bool = False
 ) -> TargetSnapshot:

@@ -339,6 +339,9 @@ def answer_remarks(members: Sequence[Rival], fit: Sequence[Rival], ground: Answe
         yield f"left out: {listed(names)}, whose outputs are not what the model computes (≠)"
     if names := [one.name for one in members if Mark.IMPOSSIBLE in marks(one.measurement)]:
         yield f"left out: {listed(names)}, whose numbers are impossible"
+    for how in dict.fromkeys(one.measurement.grounds.emulation for one in fit):
+        if how:
+            yield f"emulated: {how}; on a real machine another may be fastest"
     yield from _precisions(fit)
     if len(fit) > 1:
         yield from _unlike_inputs(fit)

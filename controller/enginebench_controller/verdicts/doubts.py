@@ -37,6 +37,7 @@ class Mark(StrEnum):
 
     IMPOSSIBLE = "impossible"
     DISTURBED = "disturbed"
+    EMULATED = "emulated"
 
 
 def doubts(measurement: Measurement) -> tuple[str, ...]:
@@ -47,6 +48,7 @@ def doubts(measurement: Measurement) -> tuple[str, ...]:
     if measurement.latency is None:
         return ()
     sentences = (
+        _emulated(measurement),
         beyond_the_ceiling(measurement),
         slower_when_fresh(measurement),
         too_many_cores(measurement),
@@ -69,7 +71,12 @@ def marks(measurement: Measurement) -> tuple[Mark, ...]:
     share = summarize_evidence(_going_on(measurement)).disturbed_share or 0.0
     disturbed = share > MOSTLY_DISTURBED and not _measured_again(measurement)
     disturbed = disturbed or _had_no_quiet_time(measurement)
-    return ((Mark.IMPOSSIBLE,) if impossible else ()) + ((Mark.DISTURBED,) if disturbed else ())
+    found = {
+        Mark.IMPOSSIBLE: impossible,
+        Mark.DISTURBED: disturbed,
+        Mark.EMULATED: measurement.grounds.emulation,
+    }
+    return tuple(mark for mark, applies in found.items() if applies)
 
 
 def status_words(measurement: Measurement) -> str:
@@ -80,6 +87,11 @@ def status_words(measurement: Measurement) -> str:
 def flags(measurement: Measurement) -> tuple[str, ...]:
     """Return all that a reader of a measurement's numbers is to be told."""
     return requested_is_not_effective(measurement) + doubts(measurement)
+
+
+def _emulated(measurement: Measurement) -> str | None:
+    how = measurement.grounds.emulation
+    return f"emulated: {how}; these times say nothing of a real machine" if how else None
 
 
 def beyond_the_ceiling(measurement: Measurement) -> str | None:

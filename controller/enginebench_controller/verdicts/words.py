@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from enginebench_controller.records import Failure, Measurement, Profile
+from enginebench_controller.records import CoreCluster, Failure, HostFacts, Measurement, Profile
 from enginebench_controller.records.cause import cause, last_words
 from enginebench_controller.verdicts.parity import engine_label
 
@@ -127,6 +127,25 @@ def pair_remarks(compared: "Sequence[Compared]") -> Iterator[Remark]:
         names = tuple(f"{side.model_name} on {engine_label(side)}" for side in (one.first, one.second))
         for sentence in filter(None, (*one.remarks, one.comparison.note)):
             yield Remark(about, sentence, names)
+
+
+def processor_of(host: HostFacts) -> str | None:
+    """The name of a machine's processor, or that it is none: "emulated aarch64"; None where it is unknown."""
+    return f"emulated {host.architecture}" if host.emulation else host.cpu_model
+
+
+def kinds_of_cores(host: HostFacts) -> str:
+    """ "4 big (Cortex-A76) and 4 little (Cortex-A55) cores"; "" where all are alike."""
+    if not host.clusters:
+        return ""
+    *first, last = (f"{one.physical_cores} {one.name}{_in_brackets(one)}" for one in host.clusters)
+    return f"{', '.join(first)} and {last} cores"
+
+
+def _in_brackets(kind: CoreCluster) -> str:
+    frequency = f"{kind.max_frequency_hz / 1e9:.1f} GHz" if kind.max_frequency_hz else ""
+    what = kind.model or frequency
+    return f" ({what})" if what else ""
 
 
 def failure_sentence(failure: Failure) -> str:

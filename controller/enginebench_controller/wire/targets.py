@@ -6,6 +6,7 @@ from typing import Any
 
 from enginebench_controller.records import (
     AvailableEngine,
+    CoreCluster,
     Device,
     Engine,
     EngineOption,
@@ -76,6 +77,19 @@ def from_host(message: host_pb2.HostFacts) -> HostFacts:
         isa=tuple(message.isa),
         tuned=tuple(message.tuned),
         wire_revision=message.wire_revision or None,
+        emulation=optional(message, "emulation"),
+        virtualization=optional(message, "virtualization"),
+        clusters=tuple(map(_from_cluster, message.clusters[:MAX_LISTED])),
+    )
+
+
+def _from_cluster(message: host_pb2.CoreCluster) -> CoreCluster:
+    return CoreCluster(
+        name=short(message.name),
+        physical_cores=message.physical_cores,
+        model=optional(message, "model"),
+        capacity=optional(message, "capacity"),
+        max_frequency_hz=optional(message, "max_frequency_hz"),
     )
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from enginebench_plugins import spec
-
-CPUINFO = Path("/proc/cpuinfo")
+from enginebench_proto.agreed import processor
+from enginebench_proto.agreed.processor import ROOT
 
 
 def imported(module: str, called: str, missing: str, broken: str = "") -> Any:
@@ -30,15 +30,9 @@ def imported(module: str, called: str, missing: str, broken: str = "") -> Any:
         ) from error
 
 
-def processor_name(cpuinfo: Path = CPUINFO) -> str:
-    """The name the kernel gives the first processor ("AMD EPYC 7763"), else the machine's architecture (ARM)."""
-    try:
-        lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        lines = []
-    fields = (line.partition(":") for line in lines)
-    names = (value.strip() for key, _, value in fields if key.strip() in {"model name", "Model"})
-    return next((name for name in names if name), platform.machine())
+def processor_name(root: Path = ROOT) -> str:
+    """The name its owner knows the processor by ("AMD EPYC 7763"), else the machine's architecture."""
+    return processor.processor_name(root) or platform.machine()
 
 
 @dataclass(frozen=True)

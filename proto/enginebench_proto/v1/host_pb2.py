@@ -24,15 +24,17 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1f\x65nginebench_proto/v1/host.proto\x12\x0e\x65nginebench.v1\"\xb1\x03\n\tHostFacts\x12\x10\n\x08hostname\x18\x01 \x01(\t\x12\n\n\x02os\x18\x02 \x01(\t\x12\x0e\n\x06kernel\x18\x03 \x01(\t\x12\x14\n\x0c\x61rchitecture\x18\x04 \x01(\t\x12\x16\n\tcpu_model\x18\x05 \x01(\tH\x00\x88\x01\x01\x12\x1b\n\x0ephysical_cores\x18\x06 \x01(\rH\x01\x88\x01\x01\x12\x1a\n\rlogical_cores\x18\x07 \x01(\rH\x02\x88\x01\x01\x12\x1c\n\x0f\x63pu_quota_cores\x18\x08 \x01(\x01H\x03\x88\x01\x01\x12\x0b\n\x03isa\x18\t \x03(\t\x12\x19\n\x0cmemory_bytes\x18\n \x01(\x04H\x04\x88\x01\x01\x12\x15\n\ragent_version\x18\x0b \x01(\t\x12\x16\n\x0epython_version\x18\x0c \x01(\t\x12\r\n\x05tuned\x18\r \x03(\t\x12\x33\n\rwire_revision\x18\x0e \x01(\x0e\x32\x1c.enginebench.v1.WireRevisionB\x0c\n\n_cpu_modelB\x11\n\x0f_physical_coresB\x10\n\x0e_logical_coresB\x12\n\x10_cpu_quota_coresB\x0f\n\r_memory_bytes*B\n\x0cWireRevision\x12\x1d\n\x19WIRE_REVISION_UNSPECIFIED\x10\x00\x12\x13\n\x0fWIRE_REVISION_1\x10\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1f\x65nginebench_proto/v1/host.proto\x12\x0e\x65nginebench.v1\"\xb6\x04\n\tHostFacts\x12\x10\n\x08hostname\x18\x01 \x01(\t\x12\n\n\x02os\x18\x02 \x01(\t\x12\x0e\n\x06kernel\x18\x03 \x01(\t\x12\x14\n\x0c\x61rchitecture\x18\x04 \x01(\t\x12\x16\n\tcpu_model\x18\x05 \x01(\tH\x00\x88\x01\x01\x12\x1b\n\x0ephysical_cores\x18\x06 \x01(\rH\x01\x88\x01\x01\x12\x1a\n\rlogical_cores\x18\x07 \x01(\rH\x02\x88\x01\x01\x12\x1c\n\x0f\x63pu_quota_cores\x18\x08 \x01(\x01H\x03\x88\x01\x01\x12\x0b\n\x03isa\x18\t \x03(\t\x12\x19\n\x0cmemory_bytes\x18\n \x01(\x04H\x04\x88\x01\x01\x12\x15\n\ragent_version\x18\x0b \x01(\t\x12\x16\n\x0epython_version\x18\x0c \x01(\t\x12\r\n\x05tuned\x18\r \x03(\t\x12\x33\n\rwire_revision\x18\x0e \x01(\x0e\x32\x1c.enginebench.v1.WireRevision\x12\x16\n\temulation\x18\x0f \x01(\tH\x05\x88\x01\x01\x12\x1b\n\x0evirtualization\x18\x10 \x01(\tH\x06\x88\x01\x01\x12-\n\x08\x63lusters\x18\x11 \x03(\x0b\x32\x1b.enginebench.v1.CoreClusterB\x0c\n\n_cpu_modelB\x11\n\x0f_physical_coresB\x10\n\x0e_logical_coresB\x12\n\x10_cpu_quota_coresB\x0f\n\r_memory_bytesB\x0c\n\n_emulationB\x11\n\x0f_virtualization\"\xa9\x01\n\x0b\x43oreCluster\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x16\n\x0ephysical_cores\x18\x02 \x01(\r\x12\x12\n\x05model\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\x15\n\x08\x63\x61pacity\x18\x04 \x01(\rH\x01\x88\x01\x01\x12\x1d\n\x10max_frequency_hz\x18\x05 \x01(\x04H\x02\x88\x01\x01\x42\x08\n\x06_modelB\x0b\n\t_capacityB\x13\n\x11_max_frequency_hz*B\n\x0cWireRevision\x12\x1d\n\x19WIRE_REVISION_UNSPECIFIED\x10\x00\x12\x13\n\x0fWIRE_REVISION_1\x10\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'enginebench_proto.v1.host_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_WIREREVISION']._serialized_start=487
-  _globals['_WIREREVISION']._serialized_end=553
+  _globals['_WIREREVISION']._serialized_start=792
+  _globals['_WIREREVISION']._serialized_end=858
   _globals['_HOSTFACTS']._serialized_start=52
-  _globals['_HOSTFACTS']._serialized_end=485
+  _globals['_HOSTFACTS']._serialized_end=618
+  _globals['_CORECLUSTER']._serialized_start=621
+  _globals['_CORECLUSTER']._serialized_end=790
 # @@protoc_insertion_point(module_scope)

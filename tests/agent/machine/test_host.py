@@ -54,7 +54,7 @@ def test_only_cores_within_the_affinity_are_counted(root: Path) -> None:
 def test_an_arm_board_is_known_by_its_device_tree(root: Path) -> None:
     write(root, "proc/cpuinfo", ARM)
     write(root, "proc/device-tree/model", "Raspberry Pi 5 Model B Rev 1.0\0")
-    facts = read_host_facts(root, cpus=[0])
+    facts = read_host_facts(root, cpus=[0], machine="aarch64")
     assert facts.cpu_model == "Raspberry Pi 5 Model B Rev 1.0"
     assert list(facts.isa) == ["asimd", "asimddp", "sve"]
 

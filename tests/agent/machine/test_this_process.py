@@ -61,16 +61,3 @@ def test_a_phase_that_raises_stays_current_and_is_not_recorded() -> None:
 def test_a_kernel_that_does_not_tell_leaves_the_peak_unknown(tmp_path: Path) -> None:
     assert not this_process.reset_peak_rss(tmp_path / "absent")
     assert this_process.peak_rss_bytes(tmp_path) is None
-
-
-def test_the_widest_instruction_set_is_found_on_x86_and_arm(tmp_path: Path) -> None:
-    cpuinfo = tmp_path / "cpuinfo"
-    for text, expected in [
-        ("processor\t: 0\nflags\t\t: fpu avx avx2 avx512f\n", "avx512f"),
-        ("processor\t: 0\nflags\t\t: fpu sse4_2\n", "sse4_2"),
-        ("processor\t: 0\nFeatures\t: fp asimd evtstrm\n", "asimd"),
-        ("processor\t: 0\n", None),
-    ]:
-        cpuinfo.write_text(text)
-        assert this_process.widest_instruction_set(cpuinfo) == expected
-    assert this_process.widest_instruction_set(tmp_path / "absent") is None

@@ -1,5 +1,6 @@
 """From plan to cases: lists multiply out, the impossible is refused with its reason, nothing is left out silently."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from enginebench_controller.plan.plan import make_plan
 from enginebench_controller.records import (
     Arrivals,
     AvailableEngine,
+    CoreCluster,
     Device,
     Engine,
     EngineOption,
@@ -183,7 +185,7 @@ def test_a_model_error_is_told_for_its_batch() -> None:
 def test_all_leaves_out_engines_that_do_not_read_the_format_and_says_so() -> None:
     expansion = expanded(target(engine("ort"), engine("ir_only", formats=["openvino_ir"])))
     assert [case.engine.name for case in expansion.cases] == ["ort"]
-    assert any("ir_only is left out" in note for note in expansion.notes)
+    assert expansion.notes == ("left out: ir_only does not read onnx (net)",)
 
 
 def test_a_named_engine_that_does_not_read_the_format_is_refused() -> None:
@@ -257,3 +259,17 @@ def test_a_plan_of_too_many_configurations_is_refused_by_its_number_before_anyth
     fields = {"models": ["net"], "batch": list(range(1, 1001)), "cores": list(range(1, 101))}
     with pytest.raises(PlanError, match="multiplies out to 200,000 configurations"):
         expand(make_plan(fields, "run"), [target(engine("ort"), engine("vino"))], bind)
+
+
+def test_by_default_the_fastest_kind_of_cores_is_used() -> None:
+    board = target(engine("ort"), cores=8)
+    kinds = (CoreCluster("big", 4), CoreCluster("little", 4))
+    board = replace(board, host=replace(board.host, clusters=kinds))
+    assert [case.configuration.cores for case in expanded(board).cases] == [4]
+    assert [case.configuration.cores for case in expanded(board, cores=[6]).cases] == [6]
+
+
+def test_what_none_of_all_engines_reads_is_told_in_a_line_a_format() -> None:
+    formats = {"ort": ["onnx"], "ir": ["openvino_ir"], "lite": ["tflite"]}
+    notes = expanded(target(*(engine(name, formats=reads) for name, reads in formats.items()))).notes
+    assert notes == ("left out: ir and lite do not read onnx (net)",)

@@ -180,3 +180,15 @@ def test_what_is_unknown_stops_no_storing(home):
 
     assert Judging(home).with_grounds(stranger).grounds == Grounds()
     assert Judging(home).with_grounds(invented.failed("m8")).grounds == Grounds()
+
+
+def test_of_an_emulated_target_it_is_known_and_no_ceiling_is(tmp_path):
+    home, how = Home(tmp_path / "home"), "programs for aarch64 are translated on an x86_64 processor"
+    snapshot = invented.snapshot()
+    host = replace(snapshot.host, isa=("asimd",), emulation=how)
+    home.store.add_benchmark(invented.benchmark(), [replace(snapshot, host=host, engines=(ENGINE,))])
+    version = added(home, NEAR_ZERO, WEIGHTS)
+    found = Judging(home).with_grounds(measured("fake", version, [np.ones((1, 16))]))
+    assert (found.grounds.emulation, found.grounds.ceiling) == (how, None)
+    unknown = replace(measured("fake", version, [np.ones((1, 16))]), model_digest="f" * 64)
+    assert Judging(home).with_grounds(unknown).grounds.emulation == how, "whatever the model is"

@@ -364,3 +364,12 @@ def test_a_measurement_that_was_mostly_disturbed_says_so_beside_its_status():
     again = replace(quiet().latency, excluded=60)
     assert status_words(of(noisy, latency=again)) == "ok"
     assert status_words(invented.failed("m2")) == "failed"
+
+
+def test_what_was_measured_on_no_real_processor_is_marked():
+    one = invented.measured(
+        "m1", grounds=Grounds(emulation="programs for aarch64 are translated on an x86_64 processor")
+    )
+    assert (marks(one), status_words(one)) == ((Mark.EMULATED,), "ok, emulated")
+    assert "emulated: programs for aarch64 are translated" in doubts(one)[0]
+    assert "say nothing of a real machine" in flags(one)[0]

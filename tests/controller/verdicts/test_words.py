@@ -2,8 +2,8 @@
 
 import pytest
 
-from enginebench_controller.records import Failure, FailureKind
-from enginebench_controller.verdicts.words import failure_sentence
+from enginebench_controller.records import CoreCluster, Failure, FailureKind, HostFacts
+from enginebench_controller.verdicts.words import failure_sentence, kinds_of_cores, processor_of
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,15 @@ def test_the_engines_own_words_stand_behind_the_message_where_it_lacks_them(fiel
 def test_words_that_the_message_has_are_not_said_twice():
     failure = Failure(FailureKind.CRASHED, "it stopped: no kernel for Foo", detail="no kernel for Foo")
     assert failure_sentence(failure) == "crashed: it stopped: no kernel for Foo"
+
+
+def test_kinds_of_cores_and_processors_that_are_none_in_words():
+    kinds = (
+        CoreCluster("big", 4, "Cortex-A76"),
+        CoreCluster("mid", 2, max_frequency_hz=2_400_000_000),
+        CoreCluster("little", 2),
+    )
+    host = HostFacts(cpu_model="Radxa", architecture="aarch64", clusters=kinds)
+    assert kinds_of_cores(host) == "4 big (Cortex-A76), 2 mid (2.4 GHz) and 2 little cores"
+    assert (kinds_of_cores(HostFacts()), processor_of(host), processor_of(HostFacts())) == ("", "Radxa", None)
+    assert processor_of(HostFacts(architecture="aarch64", emulation="by QEMU")) == "emulated aarch64"

@@ -16,6 +16,7 @@ from enginebench_controller.records import (
     Bystanders,
     CapturedOutput,
     Configuration,
+    CoreCluster,
     Disturbance,
     DisturbanceKind,
     Evidence,
@@ -203,6 +204,10 @@ def test_what_a_target_does_not_tell_of_its_machine_stays_unknown() -> None:
     message = host_pb2.HostFacts(hostname="nuc", memory_bytes=2**35, isa=["avx2"], wire_revision=1)
     assert wire.from_host(message) == HostFacts(hostname="nuc", memory_bytes=2**35, isa=("avx2",), wire_revision=1)
     assert wire.from_host(host_pb2.HostFacts()) == HostFacts()
+    kinds = [host_pb2.CoreCluster(name="big", physical_cores=2, capacity=1024), host_pb2.CoreCluster(name="little")]
+    found = wire.from_host(host_pb2.HostFacts(emulation="translated", clusters=kinds))
+    assert (found.emulation, found.virtualization) == ("translated", None)
+    assert found.clusters == (CoreCluster("big", 2, capacity=1024), CoreCluster("little", 0))
 
 
 def test_an_unavailable_engine_keeps_its_reason() -> None:

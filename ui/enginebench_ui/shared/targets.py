@@ -17,6 +17,7 @@ from enginebench_controller.records import (
 from enginebench_controller.records.cause import cause
 from enginebench_controller.records.run import in_environment
 from enginebench_controller.targets.health import Health, HealthAnswer
+from enginebench_controller.verdicts.words import kinds_of_cores, processor_of
 from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT
 from enginebench_ui.shared.text import UNKNOWN, Row, cells, instant
 from enginebench_ui.shared.versions import format_name
@@ -173,9 +174,11 @@ def askable(views: Iterable[TargetView]) -> tuple[Target, ...]:
 def host_facts(host: HostFacts) -> tuple[tuple[str, str], ...]:
     """Return what is known of a machine as (heading, value) pairs; what is unknown says so."""
     return (
-        ("Processor", _known(host.cpu_model)),
+        ("Processor", _known(processor_of(host))),
         ("Cores", _cores(host)),
         ("Memory", _memory(host)),
+        *((("Emulated", host.emulation),) if host.emulation else ()),
+        *((("Virtual", host.virtualization),) if host.virtualization else ()),
         ("Instruction sets", ", ".join(host.isa) or UNKNOWN),
         ("System", f"{_known(host.os)}, kernel {_known(host.kernel)}"),
         ("Agent", f"{_known(host.agent_version)}, Python {_known(host.python_version)}"),
@@ -208,7 +211,7 @@ def _overview_row(view: TargetView, snapshot: TargetSnapshot | None, answer: Hea
         "Answer (ms)": answer.seconds * 1000 if answer and answer.health is Health.SERVING else None,
         "Why": answer.cause or None if answer else None,
         "Address": None if view.is_local else view.address,
-        "Processor": host.cpu_model or None,
+        "Processor": processor_of(host),
         "Cores": host.physical_cores,
         "Memory": _memory(host) if host.memory_bytes else None,
         "Engines": f"{len(view.names)} of {len(visible(snapshot.engines))}" if snapshot else None,
@@ -222,6 +225,7 @@ def _memory(host: HostFacts) -> str:
 
 def _cores(host: HostFacts) -> str:
     limit = f", limited to {host.cpu_quota_cores:g}" if host.cpu_quota_cores else ""
+    limit += f": {kinds}" if (kinds := kinds_of_cores(host)) else ""
     return f"{_known(host.physical_cores)} physical, {_known(host.logical_cores)} logical{limit}"
 
 

@@ -21,7 +21,13 @@ from enginebench_controller.errors import EnginebenchError, ExitCode, InputError
 from enginebench_controller.files.benchmarks import target_document
 from enginebench_controller.files.documents import head
 from enginebench_controller.home import default_home
-from enginebench_controller.records import LOCAL_TARGET, AvailableEngine, Target, TargetSnapshot, UnavailableEngine
+from enginebench_controller.records import (
+    LOCAL_TARGET,
+    AvailableEngine,
+    Target,
+    TargetSnapshot,
+    UnavailableEngine,
+)
 from enginebench_controller.records.cause import cause
 from enginebench_controller.targets.addresses import MAX_PORT, SCHEME, SshPlace, is_ssh, new_target, uses_tls
 from enginebench_controller.targets.bootstrap import (
@@ -36,6 +42,7 @@ from enginebench_controller.targets.bootstrap import (
 from enginebench_controller.targets.client import CALL_SECONDS
 from enginebench_controller.targets.health import Health, HealthAnswer, ask_health
 from enginebench_controller.targets.session import completed, open_session
+from enginebench_controller.verdicts.words import kinds_of_cores, processor_of
 from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT
 
 Python = Annotated[str, typer.Option(metavar="COMMAND", help="The Python to use there, 3.11 or newer.")]
@@ -348,9 +355,10 @@ def print_devices(snapshots: Collection[TargetSnapshot], *, hidden: bool) -> Non
 
 def _machine(seen: TargetSnapshot) -> str:
     host = seen.host
-    cores = f"{host.physical_cores} cores" if host.physical_cores else ""
     memory = f"{host.memory_bytes / 2**30:.1f} GiB" if host.memory_bytes else ""
-    return f"{seen.target}: {', '.join(filter(None, (host.cpu_model, cores, memory))) or UNKNOWN}"
+    cores = f"{host.physical_cores} cores" if host.physical_cores else ""
+    known = (processor_of(host), kinds_of_cores(host) or cores, memory, host.virtualization, host.emulation)
+    return f"{seen.target}: {', '.join(filter(None, known)) or UNKNOWN}"
 
 
 def _row(seen: TargetSnapshot, engine: AvailableEngine) -> list[object]:

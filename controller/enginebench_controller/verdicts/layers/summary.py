@@ -10,7 +10,7 @@ from enginebench_controller.records import Profile, Readback
 from enginebench_controller.records.fields import CONFIGURATION
 from enginebench_controller.stats import layers as figures
 from enginebench_controller.verdicts.parity import PRECISION_OF_THE_ENGINE, engine_label, unequal_effective
-from enginebench_controller.verdicts.words import UNKNOWN, milliseconds, number, percent
+from enginebench_controller.verdicts.words import UNKNOWN, milliseconds, number, percent, processor_of
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def unlike(profiles: Sequence[Profile]) -> tuple[str, ...]:
 def _sentences(profiles: Sequence[Profile]) -> Iterator[str]:
     if len({one.model_digest for one in profiles}) > 1:
         yield from _differs("the model files differ", profiles, lambda one: f"{one.model_name} {one.model_digest[:12]}")
-    yield from _differs("the processors differ", profiles, lambda one: one.host.cpu_model or "unknown")
+    yield from _differs("the processors differ", profiles, lambda one: processor_of(one.host) or "unknown")
     yield from _differs("the targets differ", profiles, lambda one: one.target)
     yield from _differs("the batch differs", profiles, lambda one: str(one.configuration.batch))
     yield from _differs("the number of cores differs", profiles, lambda one: str(one.configuration.cores))
@@ -47,6 +47,8 @@ def _sentences(profiles: Sequence[Profile]) -> Iterator[str]:
     if len({one.engine.name for one in profiles}) == 1:
         yield from _differs("the optimization level differs", profiles, lambda one: str(one.optimization_level))
     for one in profiles:
+        if one.host.emulation:
+            yield f"{one.target} is emulated ({one.host.emulation}): its times say nothing of a real machine"
         if one.unmatched_reason:
             yield f"the layers of {one.name} ({engine_label(one)}) stand for no source nodes: {one.unmatched_reason}"
 
@@ -115,7 +117,7 @@ def summary(profiles: Sequence[Profile]) -> tuple[ComparedFigure, ...]:
 
 
 def _target(profile: Profile) -> str:
-    cpu = profile.host.cpu_model
+    cpu = processor_of(profile.host)
     return f"{profile.target}: {cpu}" if cpu else profile.target
 
 

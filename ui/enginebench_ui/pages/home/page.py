@@ -6,6 +6,7 @@ from enginebench_controller.home import default_home
 from enginebench_controller.jobs.control import jobs
 from enginebench_controller.records import Search, Target, TargetSnapshot
 from enginebench_controller.verdicts.gate.words import headline
+from enginebench_controller.verdicts.words import processor_of
 from enginebench_ui.pages import BENCHMARK, BENCHMARKS, COMPARE, JOBS, NEW_BENCHMARK, NEW_PROFILE, TARGETS
 from enginebench_ui.shared import reading
 from enginebench_ui.shared.benchmarks import BenchmarkView, benchmark_views
@@ -99,7 +100,7 @@ def _show_targets(targets: tuple[Target, ...], snapshots: tuple[TargetSnapshot, 
                 st.caption("Never seen yet.")
                 continue
             engines = ", ".join(available_names(snapshot.engines)) or "no engine available"
-            processor = snapshot.host.cpu_model or "unknown processor"
+            processor = processor_of(snapshot.host) or "unknown processor"
             st.caption(inert(f"{engines} · {processor} · {instant(snapshot.seen_at_unix_ns)}"))
     st.page_link(TARGETS, label="Targets and engines", icon=":material/dns:")
 

@@ -10,6 +10,7 @@ from enginebench_controller.store.profiles import ProfileEntry
 from enginebench_controller.verdicts.pruning.estimate import uniform
 from enginebench_controller.verdicts.pruning.policy import Policy
 from enginebench_controller.verdicts.pruning.prospects import PruningOutcome, PruningProspects, without_zeros
+from enginebench_controller.verdicts.words import processor_of
 from enginebench_ui.shared.text import (
     UNKNOWN,
     count_of,
@@ -167,7 +168,7 @@ def facts(profile: Profile) -> tuple[tuple[str, str], ...]:
         ("Device", asked.device),
         ("Precision", f"{readback(got.precision)}, asked for {asked.precision}"),
         ("Threads", readback(got.threads)),
-        ("Target", f"{profile.target}, {profile.host.cpu_model or UNKNOWN}"),
+        ("Target", f"{profile.target}, {processor_of(profile.host) or UNKNOWN}"),
         ("Run", f"{instant(profile.created_at_unix_ns)}, {_inferences(profile)}"),
         *((("Engine options", _options(profile)),) if asked.options else ()),
         *((("Prepared", "; ".join(got.prepared)),) if got.prepared else ()),

@@ -1,0 +1,225 @@
+"""What is told of machines that are not here: their files as their owners have published them, made anew.
+
+Sources: hrw/arm-socs-table issues 18 (RK3588) and 96 (Raspberry Pi 5), fastfetch-cli/fastfetch issue 1529 (Raspberry
+Pi 4), KavrakiLab/vamp issue 20 (Jetson AGX Orin); the kernel's rk3588-base.dtsi (capacities); Intel's data sheets of
+the i7-12700K and the Xeon Platinum 8480+ (cores, threads, frequencies) in the kernel's numbering of processors.
+"""
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from machine import CPU, write
+
+from enginebench_agent.machine.cores import physical_cores
+from enginebench_agent.machine.host import read_host_facts
+from enginebench_proto.agreed import processor
+
+V8_2 = "fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid asimdrdm lrcpc dcpop asimddp"
+X86 = "fpu sse4_2 avx f16c fma avx2 avx_vnni"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine by its files; `parts` are the ARM cores by processor, `cores` which processors share one."""
+
+    machine: str
+    flags: str
+    cores: Sequence[str]
+    board: str = ""
+    model_name: str = ""
+    parts: Sequence[str] = ()
+    capacities: Sequence[int] = ()
+    max_khz: Sequence[int] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    def write(self, root: Path) -> list[int]:
+        """Make its files; returns its logical processors."""
+        key = "Features" if self.parts else "flags"
+        entries = [f"processor\t: {cpu}\n{key}\t: {self.flags}\n{self._more(cpu)}" for cpu in range(len(self.cores))]
+        write(root, "proc/cpuinfo", "\n".join(entries))
+        if self.board:
+            write(root, "proc/device-tree/model", f"{self.board}\0")
+        for cpu, siblings in enumerate(self.cores):
+            write(root, f"{CPU}/cpu{cpu}/topology/core_cpus_list", siblings)
+        for cpu, capacity in enumerate(self.capacities):
+            write(root, f"{CPU}/cpu{cpu}/cpu_capacity", str(capacity))
+        for cpu, khz in enumerate(self.max_khz):
+            write(root, f"{CPU}/cpu{cpu}/cpufreq/cpuinfo_max_freq", str(khz))
+        for path, text in self.files.items():
+            write(root, path, text)
+        return list(range(len(self.cores)))
+
+    def _more(self, cpu: int) -> str:
+        if self.parts:
+            # Tegra's kernels have a model name that is none.
+            return (
+                f"model name\t: ARMv8 Processor rev 1 (v8l)\nCPU implementer\t: 0x41\nCPU part\t: {self.parts[cpu]}\n"
+            )
+        return f"vendor_id\t: GenuineIntel\nmodel name\t: {self.model_name}\n"
+
+
+def alone(count: int) -> list[str]:
+    return list(map(str, range(count)))
+
+
+def of_arm(board: str, *parts: str, flags: str = V8_2, **more: Sequence[int]) -> Machine:
+    return Machine("aarch64", flags, alone(len(parts)), board, parts=parts, **more)
+
+
+PI_4 = of_arm(
+    "Raspberry Pi 4 Model B Rev 1.5", *["0xd08"] * 4, flags="fp asimd evtstrm crc32 cpuid", max_khz=[1_800_000] * 4
+)
+PI_5 = of_arm("Raspberry Pi 5 Model B Rev 1.0", *["0xd0b"] * 4, max_khz=[2_400_000] * 4)
+ORIN = of_arm("NVIDIA Jetson AGX Orin Developer Kit", *["0xd42"] * 12, max_khz=[2_201_600] * 12)
+RK3588 = of_arm(
+    "Radxa ROCK 5B",
+    *(["0xd05"] * 4 + ["0xd0b"] * 4),
+    capacities=[408] * 4 + [1024] * 2 + [1003] * 2,  # its two pairs of big cores differ by 2 %
+    max_khz=[1_800_000] * 4 + [2_304_000] * 2 + [2_256_000] * 2,
+)
+HYBRID = Machine(
+    "x86_64",
+    X86,
+    [f"{cpu & ~1}-{cpu | 1}" for cpu in range(16)] + list(map(str, range(16, 20))),
+    model_name="12th Gen Intel(R) Core(TM) i7-12700K",
+    max_khz=[4_900_000] * 12 + [5_000_000] * 4 + [3_800_000] * 4,  # two P cores are favoured
+    files={"sys/devices/cpu_core/cpus": "0-15\n", "sys/devices/cpu_atom/cpus": "16-19\n"},
+)
+SERVER = Machine(
+    "x86_64",
+    X86 + " avx512f avx512_vnni amx_tile amx_int8",
+    [f"{cpu % 112},{cpu % 112 + 112}" for cpu in range(224)],
+    model_name="Intel(R) Xeon(R) Platinum 8480+",
+    max_khz=[3_800_000] * 224,
+)
+
+
+@pytest.mark.parametrize(
+    ("machine", "name", "cores", "isa"),
+    [
+        (PI_4, "Raspberry Pi 4 Model B Rev 1.5, 4 × Cortex-A72", 4, ["asimd"]),
+        (PI_5, "Raspberry Pi 5 Model B Rev 1.0, 4 × Cortex-A76", 4, ["asimd", "fphp", "asimdhp", "asimddp"]),
+        (ORIN, "NVIDIA Jetson AGX Orin Developer Kit, 12 × Cortex-A78AE", 12, ["asimd", "fphp", "asimdhp", "asimddp"]),
+        (RK3588, "Radxa ROCK 5B, 4 × Cortex-A55, 4 × Cortex-A76", 8, ["asimd", "fphp", "asimdhp", "asimddp"]),
+        (HYBRID, "12th Gen Intel(R) Core(TM) i7-12700K", 12, ["sse4_2", "avx", "f16c", "fma", "avx2", "avx_vnni"]),
+        (
+            SERVER,
+            "Intel(R) Xeon(R) Platinum 8480+",
+            112,
+            ["sse4_2", "avx", "f16c", "fma", "avx2", "avx_vnni", "avx512f", "avx512_vnni", "amx_tile", "amx_int8"],
+        ),
+    ],
+)
+def test_a_machine_is_told_as_its_owner_knows_it(
+    machine: Machine, name: str, cores: int, isa: list[str], tmp_path: Path
+) -> None:
+    facts = read_host_facts(tmp_path, machine.write(tmp_path), machine=machine.machine)
+    assert (facts.cpu_model, facts.physical_cores, list(facts.isa)) == (name, cores, isa)
+    assert not facts.HasField("emulation") and not facts.HasField("virtualization")
+
+
+@pytest.mark.parametrize("machine", [PI_4, PI_5, ORIN, SERVER])
+def test_cores_that_are_alike_are_no_clusters(machine: Machine, tmp_path: Path) -> None:
+    assert not read_host_facts(tmp_path, machine.write(tmp_path), machine=machine.machine).clusters
+
+
+def test_kinds_of_cores_are_told_the_fastest_first(tmp_path: Path) -> None:
+    cpus = RK3588.write(tmp_path)
+    big, little = read_host_facts(tmp_path, cpus, machine="aarch64").clusters
+    assert (big.name, big.physical_cores, big.model, big.capacity) == ("big", 4, "Cortex-A76", 1024)
+    assert (little.name, little.model, little.max_frequency_hz) == ("little", "Cortex-A55", 1_800_000_000)
+    assert physical_cores(cpus, tmp_path) == [4, 5, 6, 7, 0, 1, 2, 3]
+
+
+def test_p_cores_come_before_e_cores_and_favoured_ones_are_no_kind(tmp_path: Path) -> None:
+    cpus = HYBRID.write(tmp_path)
+    big, little = read_host_facts(tmp_path, cpus, machine="x86_64").clusters
+    assert (big.physical_cores, little.physical_cores) == (8, 4)
+    assert not big.HasField("model") and not big.HasField("capacity")
+    assert physical_cores(cpus, tmp_path)[:8] == list(range(0, 16, 2))
+
+
+@pytest.mark.parametrize(
+    ("khz", "kinds"),
+    [
+        ([5_100_000] * 2 + [3_500_000] * 4, [2, 4]),  # Ryzen Z1: Zen 4 and Zen 4c under one name
+        ([5_700_000, 5_500_000, 5_300_000, 5_100_000], []),
+        ([3_000_000] * 2 + [2_500_000] * 3 + [1_800_000] * 3, [2, 3, 3]),
+    ],
+)
+def test_without_other_signs_the_highest_frequency_tells_kinds(
+    khz: list[int], kinds: list[int], tmp_path: Path
+) -> None:
+    cpus = Machine("x86_64", X86, alone(len(khz)), model_name="AMD", max_khz=khz).write(tmp_path)
+    found = read_host_facts(tmp_path, cpus, machine="x86_64").clusters
+    assert [one.physical_cores for one in found] == kinds
+    assert [one.name for one in found] == {0: [], 2: ["big", "little"], 3: ["big", "mid", "little"]}[len(kinds)]
+
+
+def test_a_core_that_nobody_knows_goes_by_its_numbers(tmp_path: Path) -> None:
+    cpus = of_arm("", "0xfff", "0xfff").write(tmp_path)
+    assert read_host_facts(tmp_path, cpus, machine="aarch64").cpu_model == "2 × ARM core 0x41/0xfff"
+
+
+def test_a_translated_program_is_told_and_nothing_of_the_host_is_its_own(tmp_path: Path) -> None:
+    cpus = SERVER.write(tmp_path)
+    write(tmp_path, "proc/sys/kernel/arch", "x86_64\n")
+    pairs = ((16, 1 << 1 | 1 << 20), (26, 1 << 14), (0, 0))
+    path = tmp_path / "proc/self/auxv"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"".join(struct.pack("=QQ", *pair) for pair in pairs))
+    facts = read_host_facts(tmp_path, cpus, machine="aarch64")
+    assert facts.emulation == "programs for aarch64 are translated on an x86_64 processor"
+    assert not facts.HasField("cpu_model")
+    assert list(facts.isa) == ["asimd", "asimddp", "bf16"]
+    assert processor.widest_instruction_set(tmp_path, "aarch64") == "asimd"
+
+
+@pytest.mark.parametrize(
+    ("machine", "kernel", "is_translated"),
+    [("i686", "x86_64", False), ("armv7l", "aarch64", False), ("x86_64", "aarch64", True), ("riscv64", "", False)],
+)
+def test_narrower_programs_of_the_same_family_run_by_themselves(
+    machine: str, kernel: str, is_translated: bool, tmp_path: Path
+) -> None:
+    write(tmp_path, "proc/sys/kernel/arch", kernel)
+    assert (processor.emulation(tmp_path, machine) is not None) == is_translated
+
+
+@pytest.mark.parametrize(
+    ("files", "virtual", "emulated"),
+    [
+        ({"sys/class/dmi/id/sys_vendor": "QEMU"}, "a virtual machine (QEMU)", None),
+        ({"proc/cpuinfo": "vendor_id : AuthenticAMD\nmodel name : QEMU TCG CPU version 2.5+\n"}, None, "QEMU TCG"),
+        (
+            {
+                "sys/class/dmi/id/sys_vendor": "QEMU",
+                "sys/devices/system/clocksource/clocksource0/available_clocksource": "tsc hpet acpi_pm",
+            },
+            "a virtual machine (QEMU)",
+            "QEMU without KVM",
+        ),
+        (
+            {
+                "sys/class/dmi/id/sys_vendor": "QEMU",
+                "sys/devices/system/clocksource/clocksource0/available_clocksource": "kvm-clock tsc",
+            },
+            "a virtual machine (QEMU)",
+            None,
+        ),
+        ({"proc/cpuinfo": "vendor_id : GenuineIntel\nflags : avx hypervisor\n"}, "a virtual machine", None),
+        ({"sys/class/dmi/id/sys_vendor": "Microsoft Corporation"}, None, None),
+        ({"sys/class/dmi/id/sys_vendor": "Apple Inc."}, None, None),
+    ],
+)
+def test_whole_machines_that_are_programs_are_told(
+    files: dict[str, str], virtual: str | None, emulated: str | None, tmp_path: Path
+) -> None:
+    for path, text in files.items():
+        write(tmp_path, path, text)
+    found = processor.emulation(tmp_path, "x86_64")
+    assert processor.virtualization(tmp_path) == virtual
+    assert (found is None) == (emulated is None) and (emulated or "") in (found or "")
