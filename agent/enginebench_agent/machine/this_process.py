@@ -48,7 +48,8 @@ def process_cpu_time_ns() -> int:
 
 def tasks(proc: Path = PROC_SELF) -> Iterator[Path]:
     """The folders in /proc of every thread of this process and of what it started."""
-    for process in (proc, *(Path(f"/proc/{pid}") for pid in _descendants())):
+    started = [Path(f"/proc/{pid}") for pid in _descendants()] if proc == PROC_SELF else []
+    for process in (proc, *started):
         with contextlib.suppress(OSError):  # it ended meanwhile
             yield from (process / "task").iterdir()
 

@@ -91,7 +91,7 @@ def flags(measurement: Measurement) -> tuple[str, ...]:
 
 def _emulated(measurement: Measurement) -> str | None:
     how = measurement.grounds.emulation
-    return f"emulated: {how}; these times say nothing of a real machine" if how else None
+    return f"{how}: these times say nothing of a real machine" if how else None
 
 
 def beyond_the_ceiling(measurement: Measurement) -> str | None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 import invented
-from enginebench_controller.records import Arrivals, Configuration, Interval, IntervalMethod, Load, Status
+from enginebench_controller.records import Arrivals, Configuration, Grounds, Interval, IntervalMethod, Load, Status
 from enginebench_controller.stats.comparison import Verdict
 from enginebench_controller.stats.scaling import Quantity
 from enginebench_controller.verdicts.pairing import compare_cells
@@ -139,3 +139,8 @@ def test_a_distribution_leaves_out_percentiles_that_too_few_samples_support():
 
 def test_a_missing_interval_is_said():
     assert interval_text(None) == "no interval: too few blocks or processes"
+
+
+def test_what_is_emulated_has_a_mark_beside_its_status():
+    (line,) = lines(measured("m1", grounds=Grounds(emulation="by QEMU")))
+    assert [mark.value for mark in cell_view(line, CELL, Lens()).marks] == ["emulated"]

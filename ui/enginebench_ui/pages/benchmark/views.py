@@ -112,6 +112,8 @@ def _show_cell(view: CellView) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         if view.status:
             st.badge(view.status.value, color=STATUS_COLOURS[view.status])
+        for mark in view.marks:
+            st.badge(mark.value, color="orange")
         st.caption(inert(view.effective), width="content")
     if view.remarks:
         st.caption("  \n".join(f":material/flag: {inert(remark)}" for remark in view.remarks))

@@ -12,7 +12,7 @@ from enginebench_controller.records import Load, Measurement, Status
 from enginebench_controller.stats.comparison import PRACTICAL, Comparison, Verdict
 from enginebench_controller.stats.scaling import Quantity
 from enginebench_controller.store.samples import LEVEL_RATIO, LatencyCurve
-from enginebench_controller.verdicts.doubts import status_words
+from enginebench_controller.verdicts.doubts import Mark, marks, status_words
 from enginebench_controller.verdicts.pairing import Compared
 from enginebench_ui.pages.benchmark.shapes.figures import UNITS, CellRemark, Lens, figure_of, interval_text, quantities
 from enginebench_ui.pages.benchmark.shapes.lines import LEGEND, MARGINS, GridCell, Line, LineLook, latency_axis
@@ -54,6 +54,7 @@ class CellView:
     remarks: tuple[str, ...]
     effective: str
     missing: str = ""
+    marks: tuple[Mark, ...] = ()
 
 
 def cell_view(line: Line, cell: GridCell, lens: Lens) -> CellView:
@@ -69,6 +70,7 @@ def cell_view(line: Line, cell: GridCell, lens: Lens) -> CellView:
         measurement.status,
         unsure + lens.remarks(measurement),
         _effective(measurement),
+        marks=marks(measurement),
     )
 
 
