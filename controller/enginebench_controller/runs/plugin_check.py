@@ -25,6 +25,7 @@ from enginebench_controller.home import Home
 from enginebench_controller.models.bounded import in_thread
 from enginebench_controller.models.zoo import PREFIX
 from enginebench_controller.plan.binding import Binder
+from enginebench_controller.plan.configurations import usable_cores
 from enginebench_controller.plan.gate import NeededEnvironment
 from enginebench_controller.plan.plan import Plan, make_plan
 from enginebench_controller.records import (
@@ -59,6 +60,9 @@ STATEMENT_S = 180.0
 
 QUICKER_WITH_COUNTERS = 0.5
 """Counters cost time: a profiled inference of less than this share of an unprofiled one is another inference."""
+
+HELPING_THREADS = 1
+"""A thread that hands inferences over works too, the more so the smaller the model is."""
 
 PROMISES = {
     "hook": "A plugin is a module with one hook, named by an entry point of group `enginebench`",
@@ -295,25 +299,32 @@ class _Check:
         for model in self._models:
             try:
                 beside = await self._references(model, engine)
-                plan = _plan(model, (_label(engine), *beside))
+                plan = _plan(model, (_label(engine), *beside), self._cores(engine))
                 measurements = await self._measured(plan)
             except (InputError, ModelError) as error:
                 refused.append(f"{model}: {error}")
                 continue
-            mine = next(one for one in measurements if _label(one.engine) == _label(engine))
+            of_it = [one for one in measurements if _label(one.engine) == _label(engine)]
+            mine = next((one for one in of_it if one.failure is not None), of_it[0])
             if mine.failure is None:
                 if not beside:
                     self.notes.append(
                         f"{engine.name}: its outputs were compared with nobody's, as no {REFERENCE} is there that "
                         f"reads {mine.model_name}"
                     )
-                self._judge(mine, measurements)
+                for one in of_it:
+                    self._judge(one, measurements)
                 return plan
             if self._failed(engine, Part.MODEL, f"{model}: ", mine.failure, "infer"):
                 return None
             refused.append(f"{model}: {mine.failure.message}")
         self.notes.append(f"{engine.name}: no model was run. {'; '.join(refused)}")
         return None
+
+    def _cores(self, engine: AvailableEngine) -> list[int]:
+        """On one core all threads take turns, and only on several it shows how many there are."""
+        has_several = (usable_cores(self._session.snapshots[0]) or 1) > 1 and not engine.single_threaded
+        return [1, 2] if has_several else [1]
 
     async def _references(self, model: str, engine: AvailableEngine) -> list[str]:
         """With whose outputs those of a model are to be compared: of nobody, or of ONNX Runtime."""
@@ -341,7 +352,7 @@ class _Check:
         return True
 
     async def _profile(self, engine: AvailableEngine, measured: Plan) -> None:
-        plan = _plan(measured.models[0], (_label(engine),))
+        plan = _plan(measured.models[0], (_label(engine),), [1])
         binder = Binder(self._home, plan)
         await in_thread(binder.resolve, list(plan.models))
         order = ProfileOrder(plan)
@@ -357,12 +368,12 @@ def _label(engine: ListedEngine | EngineRef) -> str:
     return f"{engine.name}@{engine.environment}"
 
 
-def _plan(model: str, engines: Sequence[str]) -> Plan:
-    """One core, one process, and no more time than it takes to see what an engine does."""
+def _plan(model: str, engines: Sequence[str], cores: Sequence[int]) -> Plan:
+    """One process, and no more time than it takes to see what an engine does."""
     fields: Mapping[str, Any] = {
         "models": [model],
         "engines": list(engines),
-        "cores": [1],
+        "cores": list(cores),
         "precision": ["default"],
         "processes": 1,
         "duration": "1s",
@@ -391,8 +402,8 @@ def _findings(
     if sentence := too_many_cores(mine):
         yield "cores", sentence
     threads, cores = mine.effective.threads, mine.configuration.cores
-    if threads is not None and int(threads.value) > cores:
-        yield "cores", f"{threads.value} threads work on {cores} core"
+    if threads is not None and int(threads.value) > cores + HELPING_THREADS:
+        yield "cores", f"{threads.value} threads work on {'1 core' if cores == 1 else f'{cores} cores'}"
 
 
 def _too_quick(profile: Profile) -> str | None:
