@@ -307,14 +307,17 @@ def without_types(command: Any, parent: typer.Context | None = None) -> Any:
 
 
 def once_each(command: Any) -> Any:
-    """The command, which refuses an option that is given twice and counts once: the first would be lost in silence."""
+    """The command, which refuses a list that is given twice and counts once: the first would be lost in silence.
+
+    Of a single value the last counts, as everywhere: a script's own defaults can be overridden.
+    """
     for child in getattr(command, "commands", {}).values():
         once_each(child)
     parse = command.parse_args
 
     def parse_args(context: typer.Context, words: list[str]) -> list[str]:
         for option in command.params:
-            if option.param_type_name == "option" and not (option.multiple or option.is_flag or option.count):
+            if option.param_type_name == "option" and not option.multiple and "," in str(option.metavar):
                 _refuse_repeated(option, words)
         left: list[str] = parse(context, words)
         return left
@@ -327,8 +330,7 @@ def _refuse_repeated(option: Any, words: Sequence[str]) -> None:
     ours = itertools.takewhile(lambda word: word != "--", words)
     count = sum(word.partition("=")[0] in option.opts for word in ours)
     if count > 1:
-        several = ", with commas between several values" if "," in str(option.metavar) else ""
-        raise InputError(f"{option.opts[0]} is given {count} times: give it once{several}")
+        raise InputError(f"{option.opts[0]} is given {count} times: give it once, with commas between several values")
 
 
 def usage_sentence(error: typer.TyperException) -> str:
