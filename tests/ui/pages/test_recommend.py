@@ -60,7 +60,7 @@ def test_the_form_is_the_command_that_asks_for_the_same():
     assert [parsed[name] for name in ("max_latency", "max_memory", "budget", "target", "minimize")] == [
         *("p95<20ms", "500MB", "30s", "nuc", "latency")
     ]
-    assert (parsed["engine"], parsed["leave_cores"], parsed["versions"]) == ("openvino,torch", 1, True)
+    assert (parsed["engine"], parsed["leave_cores"], parsed["versions"]) == (["openvino,torch"], 1, True)
     assert parsed["among"] == ["batch=1,4", "cores=2"]
 
 

@@ -101,7 +101,7 @@ def test_a_profile_is_the_command_line_that_stands_for_the_same_plan():
     parsed = typer.main.get_command(make_app()).commands[command].make_context("profile", arguments).params
 
     assert (parsed["model"], parsed["name"], parsed["iterations"]) == ("d" * 64, "-odd name", 7)
-    assert [parsed[name] for name in ("engine", "target", "batch", "cores")] == ["x@new", "nuc", "1,4", "2"]
+    assert [parsed[name] for name in ("engine", "target", "batch", "cores")] == [["x@new"], ["nuc"], ["1,4"], ["2"]]
     assert (parsed["shape"], parse_sparsities(parsed["sparsity"])) == (["x=1x8"], (0.5, 0.9))
     plan = wish.plan()
     assert (plan.batch, plan.engines, plan.processes, plan.shapes) == ((1, 4), ("x@new",), 1, {"x": "1x8"})
