@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
+import invented
 from agent_server import AgentProcess
 from enginebench_controller.cli.commands import plugin
+from enginebench_controller.errors import InputError
 from enginebench_controller.home import Home
-from enginebench_controller.records import LOCAL_TARGET, Target
+from enginebench_controller.records import LOCAL_TARGET, Configuration, Effective, Readback, ReadbackSource, Target
 from enginebench_controller.runs import plugin_check
 from enginebench_controller.runs.plugin_check import FOLDER, PROMISES, BrokenPromise, Part, PluginCheck, examine
 from enginebench_plugins import spec, types
@@ -204,6 +206,28 @@ def test_a_plugin_that_cannot_be_imported_or_ends_its_process_is_found(tmp_path:
     found = checked(tmp_path / "two", mine=dying).broken
     assert found[0].part is Part.CONTRACT
     assert "its process ended with exit code 7 in “outputs have the names of the model”" in found[0].found
+
+
+@pytest.mark.parametrize(("threads", "cores", "is_found"), [(2, 2, False), (3, 2, False), (8, 2, True), (3, 1, True)])
+def test_threads_beyond_the_cores_and_one_that_helps_are_found(threads: int, cores: int, is_found: bool) -> None:
+    measured = invented.measured(
+        "m1",
+        configuration=Configuration("CPU", 1, cores),
+        effective=Effective(threads=Readback(threads, ReadbackSource.OBSERVED)),
+    )
+    found = [sentence for promise, sentence in plugin_check._findings(measured, [measured], []) if promise == "cores"]
+    assert any("threads work on" in sentence for sentence in found) == is_found
+
+
+def test_a_mistyped_folder_is_no_package_and_a_package_of_the_family_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("enginebench-abacus", "enginebench"):
+        (tmp_path / name).mkdir()
+    with pytest.raises(InputError, match=r"there is no folder enginebench-abacsu: did you mean enginebench-abacus\?"):
+        plugin_check._requirement("enginebench-abacsu")
+    assert plugin_check._requirement("enginebench-tract") == "enginebench-tract"
 
 
 def test_promises_are_sentences_of_the_spec() -> None:

@@ -18,7 +18,8 @@ def clusters(cpus: Iterable[int], root: Path = Path("/")) -> list[CoreCluster]:
 
 
 def _cluster(name: str, cores: list[int], root: Path) -> CoreCluster:
-    models = {arm_cores(root).get(cpu) for cpu in cores}
+    known = arm_cores(root)
+    models = {known.get(cpu) for cpu in cores}
     frequencies = [hertz for cpu in cores if (hertz := max_frequency_hz(root, cpu))]
     return CoreCluster(
         name=name,

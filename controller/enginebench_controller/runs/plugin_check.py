@@ -61,6 +61,9 @@ STATEMENT_S = 180.0
 QUICKER_WITH_COUNTERS = 0.5
 """Counters cost time: a profiled inference of less than this share of an unprofiled one is another inference."""
 
+MISTYPED = 0.9
+"""So alike a folder has to be for a name to be a slip; distributions of one family have long beginnings in common."""
+
 HELPING_THREADS = 1
 """A thread that hands inferences over works too, the more so the smaller the model is."""
 
@@ -157,7 +160,8 @@ def _requirement(project: str) -> str:
             raise InputError(f"{project} is no plugin project, as it has no pyproject.toml")
         _check_readable(folder / "pyproject.toml")
         return str(folder.absolute())
-    near = difflib.get_close_matches(project, [one.name for one in Path().iterdir() if one.is_dir()], n=1)
+    folders = [one.name for one in Path().iterdir() if one.is_dir()]
+    near = difflib.get_close_matches(project, folders, n=1, cutoff=MISTYPED)
     if os.sep in project or near:
         meant = f"did you mean {near[0]}?" if near else "name a plugin project, or a package that pip can install"
         raise InputError(f"there is no folder {project}: {meant}")
