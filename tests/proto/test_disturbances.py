@@ -17,6 +17,7 @@ PHRASES = {
         DisturbanceKind.FREQUENCY, share=0.33, frequency_hz=1_000_000_000
     ),
     "paused for 20 s": Disturbance(DisturbanceKind.PAUSED, duration_ns=20_000_000_000),
+    "held back": Disturbance(DisturbanceKind.HELD_BACK),
 }
 """As agents wrote them when the phrase was all that was told."""
 

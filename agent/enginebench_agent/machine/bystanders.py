@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 
 from enginebench_agent.machine.cgroup import cpu_quota_cores
 from enginebench_agent.machine.disturbances import is_quiet
-from enginebench_agent.machine.evidence import TICK_NS
+from enginebench_agent.machine.sources import TICK_NS
 from enginebench_proto.v1.measurement_pb2 import Bystanders, MachineUse, ProcessUse
 from enginebench_proto.v1.run_pb2 import Unquiet
 

@@ -3,18 +3,14 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from enginebench_agent.machine.cores import capacity, kinds_of_cores, max_frequency_hz
+from enginebench_agent.machine.cores import capacity, cores_by_kind, max_frequency_hz
 from enginebench_proto.agreed.processor import arm_cores
 from enginebench_proto.v1.host_pb2 import CoreCluster
 
 
 def clusters(cpus: Iterable[int], root: Path = Path("/")) -> list[CoreCluster]:
     """The kinds of the physical cores that these logical processors belong to, the fastest first; none of one kind."""
-    kinds = kinds_of_cores(cpus, root)
-    if len(kinds) < 2:
-        return []
-    names = _names(len(kinds))
-    return [_cluster(name, cores, root) for name, cores in zip(names, kinds, strict=True)]
+    return [_cluster(name, cores, root) for name, cores in cores_by_kind(cpus, root).items()]
 
 
 def _cluster(name: str, cores: list[int], root: Path) -> CoreCluster:
@@ -28,8 +24,3 @@ def _cluster(name: str, cores: list[int], root: Path) -> CoreCluster:
         capacity=capacity(root, cores[0]),
         max_frequency_hz=max(frequencies, default=None),
     )
-
-
-def _names(count: int) -> list[str]:
-    middle = ["mid"] if count == 3 else [f"mid{number}" for number in range(1, count - 1)]
-    return ["big", *middle, "little"]

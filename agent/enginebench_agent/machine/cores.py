@@ -81,6 +81,15 @@ def kinds_of_cores(cpus: Iterable[int], root: Path = Path("/")) -> list[list[int
     return [groups[kind] for kind in sorted(groups)]
 
 
+def cores_by_kind(cpus: Iterable[int], root: Path = Path("/")) -> dict[str, list[int]]:
+    """The same by the names that kinds go by: "big", "little" and those between, the fastest first; {} for one kind."""
+    kinds = kinds_of_cores(cpus, root)
+    if len(kinds) < 2:
+        return {}
+    middle = ["mid"] if len(kinds) == 3 else [f"mid{number}" for number in range(1, len(kinds) - 1)]
+    return dict(zip(["big", *middle, "little"], kinds, strict=True))
+
+
 def _intel_kinds(root: Path) -> dict[int, int]:
     found: dict[int, int] = {}
     for place, name in enumerate(INTEL_KINDS):

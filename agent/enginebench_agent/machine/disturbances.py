@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from enginebench_agent.machine.evidence import TICK_NS
+from enginebench_agent.machine.sources import TICK_NS
 from enginebench_proto.agreed.disturbances import Disturbance, DisturbanceKind
 from enginebench_proto.v1 import measurement_pb2
 from enginebench_proto.v1.measurement_pb2 import Evidence, MachineUse
@@ -41,6 +41,8 @@ def _found(evidence: Evidence, duration_ns: int, budget_ns: int, highest_frequen
         yield Disturbance(DisturbanceKind.THROTTLED, duration_ns=evidence.throttled_ns)
     if evidence.memory_pressure_ns > MEMORY_PRESSURE_SHARE * duration_ns:
         yield Disturbance(DisturbanceKind.MEMORY_PRESSURE, share=evidence.memory_pressure_ns / duration_ns)
+    if evidence.held_back_by:
+        yield Disturbance(DisturbanceKind.HELD_BACK)
     if _is_slow(evidence, highest_frequency_hz):
         hz = evidence.max_frequency_hz
         yield Disturbance(DisturbanceKind.FREQUENCY, share=hz / highest_frequency_hz, frequency_hz=hz)

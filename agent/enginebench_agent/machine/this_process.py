@@ -87,6 +87,23 @@ def _cpu_time_ns(pid: int) -> int:
         return 0
 
 
+def written_bytes() -> int | None:
+    """What this process, and what it started and still lives, wrote to storage; None where the kernel does not tell.
+
+    Files in memory (tmpfs) do not count: no flash wears by them.
+    """
+    found = [_written_bytes(process) for process in (PROC_SELF, *(Path(f"/proc/{pid}") for pid in _descendants()))]
+    return None if found[0] is None else sum(one or 0 for one in found)
+
+
+def _written_bytes(process: Path) -> int | None:
+    try:
+        told = dict(line.split(": ") for line in (process / "io").read_text().splitlines())
+        return int(told["write_bytes"])
+    except (OSError, ValueError, KeyError):  # proc(5): a kernel without the accounting of tasks' input and output
+        return None
+
+
 def reset_peak_rss(proc: Path = PROC_SELF) -> bool:
     """Let the kernel count the peak of the resident set anew; False where it does not allow that."""
     try:

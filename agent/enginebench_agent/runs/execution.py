@@ -120,6 +120,8 @@ class Execution:
     async def _attempt(self, run: Run, order: Order, watch: Watch) -> RunResult:
         with self._spool.begin(run.spec.run_id) as writer:
             result = await Attempt(run, order, writer, watch).make()
+            if result.HasField("measurement") and result.measurement.HasField("written_bytes"):
+                result.measurement.written_bytes += writer.written_bytes
             await run_to_end(writer.commit, result)
         if result.peaks:
             await run_to_end(self._peaks.keep, result.peaks)

@@ -62,7 +62,7 @@ class SpoolWriter:
         self._max_bytes = max_bytes
         self._blocks: BinaryIO | None = None
         self._committed = False
-        self._written_bytes = 0
+        self.written_bytes = 0
         self._checked_bytes = -CHECK_EVERY_BYTES
 
     def __enter__(self) -> Self:
@@ -76,7 +76,7 @@ class SpoolWriter:
 
         Raises `OversizeError` for more than an agent keeps of one run, and `OSError` where the disk is full.
         """
-        self._written_bytes += part.ByteSize()
+        self.written_bytes += part.ByteSize()
         self._check_room()
         if self._blocks is None:
             self._blocks = self._blocks_path.open("wb")
@@ -105,13 +105,13 @@ class SpoolWriter:
             self._result_path.with_suffix(UNFINISHED_SUFFIX).unlink(missing_ok=True)
 
     def _check_room(self) -> None:
-        if self._written_bytes > self._max_bytes:
+        if self.written_bytes > self._max_bytes:
             raise OversizeError(
                 f"the run's raw samples exceed the {self._max_bytes / 1e9:.1f} GB that an agent keeps of one run; "
                 "shorten the measurement"
             )
-        if self._written_bytes - self._checked_bytes >= CHECK_EVERY_BYTES:
-            self._checked_bytes = self._written_bytes
+        if self.written_bytes - self._checked_bytes >= CHECK_EVERY_BYTES:
+            self._checked_bytes = self.written_bytes
             check_room(self._result_path.parent)
 
 

@@ -35,9 +35,9 @@ class Assignment:
 def load_engine(spec: RunSpec) -> tuple[Engine, EngineInfo, tuple[Device, ...]]:
     """Confine the process, then load the engine of a run: thread pools take their size at import.
 
-    Raises `UnsupportedSettingsError` for too many cores and `UnavailableError` for an engine that cannot be used.
+    Raises `UnsupportedSettingsError` for cores that are not here, `UnavailableError` for an engine that cannot be used.
     """
-    confine_to_cores(spec.configuration.cores)
+    confine_to_cores(spec.configuration.cores, spec.configuration.cluster)
     engine = plugins.load(spec.engine)
     return engine, *plugins.abilities(engine, spec.engine)
 

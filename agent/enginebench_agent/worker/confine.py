@@ -19,7 +19,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from enginebench_agent.machine.cgroup import cpu_quota_cores
-from enginebench_agent.machine.cores import physical_cores, usable_cores
+from enginebench_agent.machine.cores import cores_by_kind, physical_cores, usable_cores
 from enginebench_agent.runs.limits import Sandbox
 from enginebench_agent.worker import plugins
 from enginebench_plugins.spec import UnsupportedSettingsError
@@ -71,29 +71,36 @@ def ask_kernel(name: str, *arguments: int) -> str:
     return ""
 
 
-def confine_to_cores(cores: int, root: Path = Path("/")) -> tuple[int, ...]:
+def confine_to_cores(cores: int, cluster: str = "", root: Path = Path("/")) -> tuple[int, ...]:
     """Bind this process and all its future threads to `cores` physical cores; returns the logical processors.
 
-    One logical processor of each core: two hyper-threads on one core are not two cores. Also limits the thread pools
-    that read the environment when they are loaded, NumPy's among them. `root` is the root of /proc and /sys.
-    Raises `UnsupportedSettingsError` when there are fewer cores, when the control group's quota grants less processor
-    time, or for none.
+    They are the fastest there are, or those of the kind called `cluster`. One logical processor of each core: two
+    hyper-threads on one core are not two cores. Also limits the thread pools that read the environment when they are
+    loaded, NumPy's among them. `root` is the root of /proc and /sys.
+    Raises `UnsupportedSettingsError` for a kind that is not here, when there are fewer cores, when the control group's
+    quota grants less processor time, or for none.
     """
-    available = physical_cores(os.sched_getaffinity(0), root)
-    _refuse_too_many(cores, len(available), cpu_quota_cores(root))
+    usable = os.sched_getaffinity(0)
+    available = _of_kind(cluster, cores_by_kind(usable, root)) if cluster else physical_cores(usable, root)
+    _refuse_too_many(cores, len(available), cpu_quota_cores(root), f"{cluster} cores" if cluster else "physical cores")
     os.sched_setaffinity(0, available[:cores])
     os.environ.update(dict.fromkeys(_THREAD_VARIABLES, str(cores)))
     return tuple(sorted(available[:cores]))
 
 
-def _refuse_too_many(cores: int, available: int, quota_cores: float | None) -> None:
+def _of_kind(cluster: str, kinds: Mapping[str, list[int]]) -> list[int]:
+    if cluster in kinds:
+        return kinds[cluster]
+    there_are = f"there are {', '.join(kinds)}" if kinds else "all cores here are alike"
+    raise UnsupportedSettingsError(f"The configuration asks for {cluster[:40]!r} cores; {there_are}.")
+
+
+def _refuse_too_many(cores: int, available: int, quota_cores: float | None, kind: str) -> None:
     if not 1 <= cores <= available:
-        raise UnsupportedSettingsError(
-            f"The configuration asks for {cores} physical cores; this process may use {available}."
-        )
+        raise UnsupportedSettingsError(f"The configuration asks for {cores} {kind}; this process may use {available}.")
     if cores > (usable := usable_cores(available, quota_cores)):
         raise UnsupportedSettingsError(
-            f"The configuration asks for {cores} physical cores; the control group's quota grants this process the "
+            f"The configuration asks for {cores} {kind}; the control group's quota grants this process the "
             f"time of {quota_cores:.3g}, so it would be held back again and again. Ask for {usable} or raise the quota."
         )
 

@@ -57,6 +57,8 @@ def open_and_measure(job: Assignment, around: Surroundings, measurement: Measure
             latency_ns = measurement.steady_state_ns / max(measurement.iterations, 1)
             known.afterwards.CopyFrom(look_afterwards(session, known.captured_outputs, latency_ns))
         known.effective.CopyFrom(session.effective(threads))
+        if (written := this_process.written_bytes()) is not None:
+            known.written_bytes = written
     finally:
         if measurement.blocks:
             measurement.MergeFrom(known)

@@ -254,7 +254,7 @@ class TableReporter(LiveReporter):
         median = milliseconds(found.median_ns if found else None)
         rate = found.throughput_items_per_s if found else None
         numbers = [median, UNKNOWN if rate is None else f"{rate:.1f}"]
-        return [case.target, case.model.name, engine, asked.device, asked.batch, asked.cores, *numbers, doing]
+        return [case.target, case.model.name, engine, asked.device, asked.batch, asked.place, *numbers, doing]
 
 
 def _which(case: Case, process: int) -> str:

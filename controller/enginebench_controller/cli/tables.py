@@ -22,13 +22,20 @@ from enginebench_controller.records import (
 from enginebench_controller.verdicts.doubts import flags, marks, status_words
 from enginebench_controller.verdicts.output_check import check_outputs
 from enginebench_controller.verdicts.parity import engine_label, in_reading_order, unequal_settings
-from enginebench_controller.verdicts.words import Remark, condensed, failure_sentence
+from enginebench_controller.verdicts.words import Remark, condensed, failure_sentence, ranges
 
 SOURCE_MARKS = {ReadbackSource.ENGINE_API: "", ReadbackSource.OBSERVED: "°", ReadbackSource.ASSUMED: "?"}
 UNLIKE_OUTPUTS = "≠"
 COLUMNS = [
     *[("target", False), ("model", False), ("engine", False), ("device", False), ("batch", True), ("cores", True)],
-    *[("streams", True), ("load", False), ("precision", False), ("threads", True), ("median ms", True)],
+    *[
+        ("streams", True),
+        ("load", False),
+        ("precision", False),
+        ("threads", True),
+        ("processors", False),
+        ("median ms", True),
+    ],
     *[("spread", True), ("p95 ms", True), ("p99 ms", True), ("items/s", True), ("status", False)],
 ]
 """Headings, and whether they stand over numbers."""
@@ -102,6 +109,7 @@ def _columns(measurements: Sequence[Measurement]) -> list[tuple[str, bool]]:
     sometimes = {
         "target": len({m.target for m in measurements}) > 1,
         "streams": any(m.configuration.streams != 1 for m in measurements),
+        "processors": any(m.configuration.cluster for m in measurements),
         "spread": any(m.process_spread is not None for m in measurements),
         "p99 ms": any(tail is not None for tail in tails),
     }
@@ -123,11 +131,12 @@ def _row(m: Measurement, check: OutputCheck | None) -> dict[str, object]:
         "engine": engine_label(m),
         "device": chosen.device,
         "batch": chosen.batch,
-        "cores": chosen.cores,
+        "cores": chosen.place,
         "streams": chosen.streams,
         "load": _load(chosen),
         "precision": _readback(m.effective.precision),
         "threads": _readback(m.effective.threads),
+        "processors": ranges(m.effective.affinity) or UNKNOWN,
         "median ms": _median(m.latency) if m.latency else UNKNOWN,
         "spread": UNKNOWN if m.process_spread is None else _percent(m.process_spread),
         "p95 ms": _percentile(m.latency, 95) if m.latency else UNKNOWN,

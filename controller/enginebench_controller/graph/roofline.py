@@ -301,12 +301,19 @@ def _is_in_cache(work: LayerWork, bytes_per_s: float | None, roofs: Roofs | None
 _PLAIN_CONVOLUTIONS = frozenset({"Conv", "FusedConv"})
 
 
+def fitting_peaks(profile: Profile, peaks: Iterable[Peak]) -> list[Peak]:
+    """Those of the profile's target; none for one on slower cores than calibrations run on."""
+    if not profile.host.has_as_fastest(profile.configuration.cluster):
+        return []
+    return [peak for peak in peaks if peak.target == profile.target]
+
+
 def rooflines(profile: Profile, peaks: Sequence[Peak]) -> tuple[Roofline | None, ...]:
     """The place of each layer in the profile's order; None for one without a time, or whose work is unknown.
 
     `peaks` are those of the profile's target. Without fitting ones a place has rates but no share of the attainable.
     """
-    fitting = [peak for peak in peaks if peak.target == profile.target]
+    fitting = fitting_peaks(profile, peaks)
     plain = _plain_3x3_groups(profile.nodes)
     resolution = resolution_ns([time for layer in profile.layers for time in layer.time_ns])
     roofs: dict[str | None, Roofs | None] = {None: None}

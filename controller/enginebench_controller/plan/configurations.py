@@ -11,7 +11,7 @@ from typing import TypeVar
 from enginebench_controller.models.formats.signature import ModelDescription
 from enginebench_controller.models.inputs.binding import Binding
 from enginebench_controller.models.inputs.values import given_values
-from enginebench_controller.plan.plan import Plan
+from enginebench_controller.plan.plan import ALL_CORES, Plan
 from enginebench_controller.records import (
     Arrivals,
     AvailableEngine,
@@ -171,16 +171,18 @@ def configurations(
 ) -> Iterator[Configuration]:
     """Every combination of a plan's axes on one device, possible or not.
 
-    Without cores said these are all of the target's, as far as the engine can use them.
+    Without cores said these are all of the target's fastest kind, as far as the engine can use them.
     """
-    axes = itertools.product(plan.cores or (usable_cores(snapshot) or 1,), plan.streams, plan.precision, plan.hint)
+    axes = itertools.product(plan.cores or (None,), plan.streams, plan.precision, plan.hint)
     stop = plan.stop_rule()
-    for core_count, streams, precision, hint in axes:
-        for load, requests, arrivals in _loads(plan, core_count, streams, hint):
+    for wish, streams, precision, hint in axes:
+        most, _ = _cores_meant(wish, snapshot)
+        for load, requests, arrivals in _loads(plan, most, streams, hint):
+            cores, cluster = _cores_meant(wish or default_cores(engine, snapshot, requests), snapshot)
             yield Configuration(
                 device=device,
                 batch=batch,
-                cores=core_count if plan.cores else default_cores(engine, snapshot, requests),
+                cores=cores,
                 streams=streams,
                 precision=precision,
                 hint=hint,
@@ -193,7 +195,25 @@ def configurations(
                 options=options,
                 stop=stop,
                 output_batch_axes=model.output_batch_axes,
+                cluster=cluster,
             )
+
+
+def cores_in(wish: int | str) -> int | None:
+    """The number in what `--cores` takes; None where it leaves that to the target."""
+    number = str(wish).rpartition(":")[2]
+    return int(number) if number.isdecimal() else None
+
+
+def _cores_meant(wish: int | str | None, snapshot: TargetSnapshot) -> tuple[int, str]:
+    """How many cores of which kind; kind "" where all are alike, and for several kinds together."""
+    kinds = {one.name: one.physical_cores for one in snapshot.host.clusters}
+    usable, fastest = usable_cores(snapshot) or 1, next(iter(kinds), "")
+    if wish is None:
+        return usable, ""
+    kind = str(wish).partition(":")[0] if isinstance(wish, str) and wish != ALL_CORES else ""
+    cores = cores_in(wish) or min(usable, kinds.get(kind, usable))
+    return cores, kind or (fastest if cores <= kinds.get(fastest, 0) else "")
 
 
 def default_cores(engine: AvailableEngine, snapshot: TargetSnapshot, requests: int = 1) -> int:
@@ -231,7 +251,11 @@ def _requests(plan: Plan, load: Load, cores: int, streams: int, hint: Hint) -> t
 
 def contradiction(configuration: Configuration, snapshot: TargetSnapshot) -> str | None:
     """Why a configuration cannot be on a target, whatever the engine, or None."""
-    usable = usable_cores(snapshot)
+    usable, kinds = usable_cores(snapshot), {one.name: one.physical_cores for one in snapshot.host.clusters}
+    if (kind := configuration.cluster) and configuration.cores > kinds.get(kind, 0):
+        there_are = " and ".join(f"{count} {name}" for name, count in kinds.items()) + " ones" if kinds else "all alike"
+        verb = "is" if configuration.cores == 1 else "are"
+        return f"{configuration.cores_in_words} {verb} asked for, and the target's cores are {there_are}"
     if usable is not None and configuration.cores > usable:
         return f"{configuration.cores} cores are asked for, and the target has {_cores_in_words(snapshot, usable)}"
     if configuration.streams > 1 and configuration.load is Load.SYNC:

@@ -282,7 +282,7 @@ def common_plan(order: GateOrder, sides: tuple[GateSide, GateSide]) -> Plan:
     }
     plan = make_plan(fields, "gate")
     axes = {"batch": plan.batch, "cores": plan.cores, "device": plan.devices, "precision": plan.precision}
-    several = [name for name, values in axes.items() if len(values) > 1 or "all" in values]
+    several = [name for name, values in axes.items() if len(values) > 1 or (name, values) == ("device", ("all",))]
     if several:
         raise InputError(f"a gate is of one configuration: give --{several[0]} one value")
     if len(plan.targets) > 1:

@@ -27,7 +27,7 @@ def beside_int8(profile: Profile, model: str, name: str | None = None) -> Plan:
         "targets": [] if profile.target == LOCAL_TARGET else [profile.target],
         "devices": [asked.device],
         "batch": [asked.batch],
-        "cores": [asked.cores],
+        "cores": [asked.place],
         "streams": [asked.streams],
         "precision": [asked.precision],
         "hint": [asked.hint],

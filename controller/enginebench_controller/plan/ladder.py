@@ -12,7 +12,7 @@ from enginebench_controller.models.derive.convert import convert_to_ir, refuse_u
 from enginebench_controller.models.inputs.shapes import GivenShape, parse_shapes
 from enginebench_controller.models.library import ModelLibrary
 from enginebench_controller.plan.binding import Binder
-from enginebench_controller.plan.configurations import select_engines
+from enginebench_controller.plan.configurations import cores_in, select_engines
 from enginebench_controller.plan.expand import Case, expand
 from enginebench_controller.plan.plan import LadderKind, Plan, Rung, make_plan
 from enginebench_controller.records import Hint, Load, ModelVersion, TargetSnapshot
@@ -189,7 +189,7 @@ class _Planner:
         self._binder = binder
         self._networks = networks
         self._wish = wish
-        self._cores = wish.cores
+        self._cores: int | str | None = wish.cores
 
     def rung(self, step: RungStep) -> Rung:
         """The step with the fields to run it, or with the reason why it cannot be run."""
@@ -212,14 +212,14 @@ class _Planner:
             "options": dict(self._plan.options) | _options(step),
         }
         asked = [] if step.all_cores or self._cores is None else [self._cores]
-        cores = self._job(fields | {"cores": asked}).configuration.cores
+        meant = self._job(fields | {"cores": asked}).configuration
         if step.all_cores:
-            self._refuse_unless_more(cores)
-        fields["cores"] = [cores]
+            self._refuse_unless_more(meant.cores)
+        fields["cores"] = [meant.place]
         if step.load is Load.ASYNC:
-            fields["requests"] = [self._wish.requests or max(FEWEST_REQUESTS, 2 * cores)]
+            fields["requests"] = [self._wish.requests or max(FEWEST_REQUESTS, 2 * meant.cores)]
         self._job(fields)
-        self._cores = cores
+        self._cores = meant.place
         return fields
 
     def _job(self, fields: Mapping[str, Any]) -> Case:
@@ -237,7 +237,7 @@ class _Planner:
         return next((name for name in names if name.startswith(str(RungDevice.GPU))), str(RungDevice.GPU))
 
     def _refuse_unless_more(self, cores: int) -> None:
-        if self._cores is None or self._cores >= cores:
+        if self._cores is None or (cores_in(self._cores) or cores) >= cores:
             raise PlanError(f"all {cores} cores of the target are at work already; --cores starts with fewer")
 
 

@@ -91,7 +91,7 @@ _ALL = (
         "cores",
         OptionGroup.WHERE,
         "N,M,…",
-        r"Physical cores. \[default: all of the target's]",
+        r"Physical cores; big:N or little:N where a target has kinds, or all. \[default: all of the fastest kind]",
         OptionForm.LIST,
     ),
     PlanOption("streams", "streams", OptionGroup.LOADS, "N,M,…", r"Parallel streams. \[default: 1]", OptionForm.LIST),

@@ -29,6 +29,10 @@ LONGEST_BUDGET_NS = 3_600_000_000_000
 DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
 SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 LONGEST_SECONDS = 30 * 24 * 3600.0
+ALL_CORES = "all"
+MOST_CORES = 1_000_000
+CORES = re.compile(r"([a-z]+[0-9]*)(?::([1-9][0-9]{0,5}))?")
+"""A kind of cores, and how many of it; a target's facts have the names."""
 PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 DEFAULT_MAX_FACTOR = 5
 PROCESSES = {False: 3, True: 5}
@@ -114,12 +118,23 @@ def _axis(value: Any) -> Any:
     raise ValueError(f"{value!r} is no dimension: count them from 0, or write {NO_BATCH}")
 
 
+def _cores(value: Any) -> Any:
+    if isinstance(value, str) and re.fullmatch(r"[1-9][0-9]{0,6}", value.strip()):
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST_CORES:
+        return value
+    if isinstance(value, str) and CORES.fullmatch(value) and not value.startswith(f"{ALL_CORES}:"):
+        return value
+    raise ValueError(f"{value!r} is no number of cores: write 2, big:2 or little for a kind of cores, or {ALL_CORES}")
+
+
 BatchAxis = Annotated[int | str, BeforeValidator(_axis)]
 Value = Annotated[str, BeforeValidator(_as_text), AfterValidator(check_values)]
 Duration = Annotated[str, _in_unit("s"), AfterValidator(_duration)]
 Wait = Annotated[str, _in_unit("s"), AfterValidator(_wait)]
 Percent = Annotated[str, _in_unit("%"), AfterValidator(_percent)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Cores = Annotated[int | str, BeforeValidator(_cores)]
 Rate = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Image = Annotated[ImageOptions, BeforeValidator(_known_image_options)]
@@ -203,8 +218,8 @@ class Plan(BaseModel):
     devices: tuple[str, ...] = ()
     """Devices by the engines' names; empty for each engine's CPU, or else its first device."""
     batch: tuple[Count, ...] = (1,)
-    cores: tuple[Count, ...] = ()
-    """Physical cores; empty for all the target has."""
+    cores: tuple[Cores, ...] = ()
+    """Physical cores: so many of the fastest, "big:2" or "little" of a kind, or "all"; empty for all of the fastest."""
     streams: tuple[Count, ...] = (1,)
     precision: tuple[Literal["default", "f32", "bf16", "f16"], ...] = ("f32",)
     load: tuple[Load, ...] = (Load.SYNC,)

@@ -9,7 +9,7 @@ from typing import Any
 
 from enginebench_controller.errors import InputError, ModelError, PlanError
 from enginebench_controller.plan.binding import Binder
-from enginebench_controller.plan.configurations import default_cores, select_engines, usable_cores
+from enginebench_controller.plan.configurations import cores_in, default_cores, select_engines, usable_cores
 from enginebench_controller.plan.expand import Case, expand
 from enginebench_controller.plan.plan import Plan, SearchStep, make_plan
 from enginebench_controller.plan.recommend import Goal, LatencyLimit, RecommendOrder, common_plan
@@ -92,7 +92,7 @@ def space(
                 continue
             for case in found:
                 said = {"devices": [case.configuration.device]} if "devices" in order.fields else {}
-                axes = _axes(case, engines, models)
+                axes = _axes(case, engines, models, has_kinds=bool(snapshot.host.clusters))
                 points.append(Point(case, chosen | said, axes, _is_default(case, engine, snapshot)))
     points = list({identity(one.case): one for one in reversed(points)}.values())[::-1]
     if not points:
@@ -245,26 +245,32 @@ def plan_of(order: RecommendOrder, point: Point, rate_per_s: float | None = None
     return make_plan(fields, "recommend")
 
 
-def _cores(order: RecommendOrder, snapshot: TargetSnapshot) -> tuple[int, ...]:
-    """Powers of two and all, without those to be left."""
+def _cores(order: RecommendOrder, snapshot: TargetSnapshot) -> tuple[int | str, ...]:
+    """Powers of two and all, without those to be left; of each kind where there are several, and all together."""
     usable = usable_cores(snapshot) or 1
     most = usable - order.leave_cores
     if most < 1:
         raise InputError(
             f"--leave-cores {order.leave_cores} leaves none to measure on: target {snapshot.target!r} has {usable}"
         )
-    powers = (2**power for power in range(most.bit_length()))
-    return tuple(sorted({most, *(one for one in powers if one < most)}))
+    if kinds := snapshot.host.clusters:
+        of_kinds = (f"{kind.name}:{one}" for kind in kinds for one in _powers(min(most, kind.physical_cores)))
+        return (*of_kinds, *([most] if most > kinds[0].physical_cores else []))
+    return _powers(most)
 
 
-def _grid(order: RecommendOrder, engine: AvailableEngine, cores: Sequence[int]) -> Iterator[dict[str, Any]]:
+def _powers(most: int) -> tuple[int, ...]:
+    return tuple(sorted({most, *(2**power for power in range(most.bit_length()) if 2**power < most)}))
+
+
+def _grid(order: RecommendOrder, engine: AvailableEngine, cores: Sequence[int | str]) -> Iterator[dict[str, Any]]:
     """The fields of all points of an engine, possible or not, each once."""
     said = order.axes
     batches: Sequence[str | int] = said.get("batch") or (BATCHES if order.goal is Goal.THROUGHPUT else (1,))
     seen = set()
     core_counts = [int(one) if str(one).isdecimal() else one for one in said.get("cores") or cores]
     for batch, core_count, precision in product(batches, core_counts, said.get("precision") or ("f32",)):
-        for mode in _modes(order, engine, core_count if isinstance(core_count, int) else 1):
+        for mode in _modes(order, engine, cores_in(core_count) or 1):
             fields = {"batch": [batch], "cores": [core_count], "precision": [precision], **mode}
             if (key := repr(fields)) not in seen:
                 seen.add(key)
@@ -286,7 +292,7 @@ def _modes(order: RecommendOrder, engine: AvailableEngine, cores: int) -> Iterat
         yield {axis: [value] for axis, value in chosen.items()}
 
 
-def _axes(case: Case, engines: Sequence[AvailableEngine], models: Sequence[str]) -> Axes:
+def _axes(case: Case, engines: Sequence[AvailableEngine], models: Sequence[str], *, has_kinds: bool) -> Axes:
     """The point's place on every axis."""
     asked = case.configuration
     several = len({one.environment for one in engines if one.name == case.engine.name}) > 1
@@ -297,6 +303,7 @@ def _axes(case: Case, engines: Sequence[AvailableEngine], models: Sequence[str])
         "device": asked.device,
         "batch": float(asked.batch),
         "cores": float(asked.cores),
+        **({"cluster": asked.cluster} if has_kinds else {}),
         "streams": float(asked.streams),
         "requests": float(asked.requests),
         "load": str(asked.load),

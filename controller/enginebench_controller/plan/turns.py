@@ -23,7 +23,7 @@ MEMORY_SHARE = 0.7
 def compared_work(configuration: Configuration) -> tuple[object, ...]:
     """What members of a group have in common, beside the family of their models and the device: what each is to do."""
     asked = configuration
-    return asked.device, asked.batch, asked.cores, asked.load, asked.arrivals, asked.input_set
+    return asked.device, asked.batch, asked.place, asked.load, asked.arrivals, asked.input_set
 
 
 def in_turns(
@@ -78,7 +78,7 @@ def _hindrance(group: Sequence[Case], memory_bytes: int | None) -> str | None:
 
 def _work(case: Case) -> str:
     asked = case.configuration
-    where = f"{case.target}, {asked.device}, batch {asked.batch}, {asked.cores} cores, {describe_load(asked)}"
+    where = f"{case.target}, {asked.device}, {asked.size}, {describe_load(asked)}"
     return f"{case.model.name} ({where})"
 
 

@@ -117,9 +117,23 @@ class InputSet:
         return bool(inputs) and all(one.name in constant for one in inputs)
 
 
+def place_of(cores: int, cluster: str = "") -> int | str:
+    """Cores as `--cores` takes them: 2, or "big:2" of a kind."""
+    return f"{cluster}:{cores}" if cluster else cores
+
+
+def cores_in_words(cores: int, cluster: str = "") -> str:
+    """ "2 cores", or "1 big core" of a kind."""
+    kind = f"{cluster} " if cluster else ""
+    return f"{cores} {kind}{'core' if cores == 1 else 'cores'}"
+
+
 @dataclass(frozen=True)
 class Configuration:
-    """How one model version runs on one engine: every axis a user can choose."""
+    """How one model version runs on one engine: every axis a user can choose.
+
+    `cluster` is the kind of the `cores`, by its name in the target's facts; "" for the fastest ones, whatever they are.
+    """
 
     device: str
     batch: int
@@ -136,11 +150,22 @@ class Configuration:
     stop: StopRule = StopRule()
     output_batch_axes: Mapping[str, int] = field(default_factory=dict)
     """Which dimension of an output is the batch, as far as the model's own names tell."""
+    cluster: str = ""
+
+    @property
+    def place(self) -> int | str:
+        """The cores as `--cores` takes them: 2, or "big:2"."""
+        return place_of(self.cores, self.cluster)
+
+    @property
+    def cores_in_words(self) -> str:
+        """The cores as sentences have them: "2 cores", "1 big core"."""
+        return cores_in_words(self.cores, self.cluster)
 
     @property
     def size(self) -> str:
         """Batch and cores in words, as sentences and headings about one configuration have them."""
-        return f"batch {self.batch}, {self.cores} {'core' if self.cores == 1 else 'cores'}"
+        return f"batch {self.batch}, {self.cores_in_words}"
 
     def output_batch_axis(self, name: str, shape: tuple[int, ...]) -> int | None:
         """Which dimension of an output holds the items of the batch; None where none can be told to.

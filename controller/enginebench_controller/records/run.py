@@ -255,6 +255,9 @@ class Process:
     agent_paused_ns: Annotated[
         int | None, Figure("how long the agent stood still meanwhile, in ns; NULL where it was not seen to")
     ] = None
+    written_bytes: Annotated[
+        int | None, Figure("what it, what it started, and the agent for it wrote to storage, in bytes")
+    ] = None
     afterwards: Afterwards | None = None
     bystanders: Bystanders | None = None
 
@@ -281,7 +284,7 @@ class Evidence:
     temperature_millicelsius: Annotated[
         int | None, Figure("temperature of the processor, in thousandths of a degree")
     ] = None
-    energy_uj: Annotated[int | None, Figure("energy of the processor, in microjoules")] = None
+    energy_uj: Annotated[int | None, Figure("energy by energy_source's meter, in microjoules")] = None
     governor: Annotated[str | None, Figure("frequency governor")] = None
     turbo: Annotated[bool | None, Figure("whether the processor may exceed its base frequency")] = None
     power_supply: Annotated[str | None, Figure("mains or battery")] = None
@@ -291,6 +294,14 @@ class Evidence:
     reference_stream_ns: Annotated[
         int | None, Figure("what a fixed stream through memory took just before it, in ns; NULL where none ran")
     ] = None
+    cluster_migrations: Annotated[
+        int | None,
+        Figure("how often a thread was found on a core of another kind; NULL where all cores of the run are alike"),
+    ] = None
+    held_back_by: Annotated[
+        str | None, Figure("what held the processors back at its end, such as under-voltage; empty for nothing")
+    ] = None
+    energy_source: Annotated[str | None, Figure("which meter counted the energy")] = None
     missing: Mapping[str, str] = field(default_factory=dict)
 
 

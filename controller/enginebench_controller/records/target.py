@@ -106,6 +106,10 @@ class HostFacts:
     virtualization: str | None = None
     clusters: tuple[CoreCluster, ...] = ()
 
+    def has_as_fastest(self, cluster: str) -> bool:
+        """Whether these are the cores that who names no kind gets first, and that calibrations are of."""
+        return cluster in ("", *(one.name for one in self.clusters[:1]))
+
 
 @dataclass(frozen=True)
 class EngineOption:

@@ -91,6 +91,8 @@ class Judging:
 
     def _ceiling(self, measurement: Measurement, path: Path, target: TargetSnapshot) -> Ceiling | None:
         asked = measurement.configuration
+        if not target.host.has_as_fastest(asked.cluster):
+            return None
         if path.suffix != ".onnx" or _resources(target, measurement) != _PROCESSOR:
             return None
         flops, integers = self._work(measurement, path)

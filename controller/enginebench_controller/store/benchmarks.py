@@ -54,6 +54,7 @@ class Fastest:
     batch: int
     cores: int
     status: Status
+    cluster: str = ""
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,7 @@ _LISTED = f"""
     SELECT benchmarks.*, covered.* EXCLUDE (benchmark_id)
     FROM benchmarks LEFT JOIN ({_COVERED},
             first({{'items_per_s': throughput_items_per_s, 'model': model_name, 'engine': engine, 'batch': batch,
-                'cores': cores, 'status': status}} ORDER BY throughput_items_per_s DESC, id)
+                'cores': cores, 'cluster': cluster, 'status': status}} ORDER BY throughput_items_per_s DESC, id)
                 FILTER (throughput_items_per_s IS NOT NULL) AS fastest
         FROM measurements WHERE benchmark_id IN (SELECT unnest(?)) GROUP BY benchmark_id
     ) AS covered ON covered.benchmark_id = benchmarks.id

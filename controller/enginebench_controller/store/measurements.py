@@ -55,6 +55,7 @@ class MeasuredCell:
     started_at_unix_ns: int | None
     median_ns: float | None
     throughput_items_per_s: float | None
+    cluster: str = ""
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,8 @@ class Headline:
     throughput_items_per_s: float | None
 
 
-_AXES = """model_digest, target, engine, environment, device, batch, cores, streams, precision, hint, load, requests,
-    arrival_process, arrival_rate_per_s"""
+_AXES = """model_digest, target, engine, environment, device, batch, cores, cluster, streams, precision, hint, load,
+    requests, arrival_process, arrival_rate_per_s"""
 # The newest comes last.
 _CELLS = f"""
     SELECT {_AXES}, configuration, benchmark_id, status, started_at_unix_ns, median_ns, throughput_items_per_s

@@ -92,6 +92,7 @@ class Experiment:
     throughput_low_items_per_s: float | None
     throughput_high_items_per_s: float | None
     earlier: int = 0
+    cluster: str = ""
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,8 @@ _CONTENDERS = f"""
 # Version 1 of the schema kept the seed outside of an input set. Numbers count more than a newer failure.
 _EXPERIMENTS = f"""
     WITH own AS (
-        SELECT id, benchmark_id, started_at_unix_ns, engine_version, batch, streams, cores, requests, precision, hint,
+        SELECT id, benchmark_id, started_at_unix_ns, engine_version, batch, streams, cores, cluster,
+            requests, precision, hint,
             CASE WHEN arrival_rate_per_s IS NULL THEN load
                 ELSE concat(load, ' ', round(arrival_rate_per_s, 3), '/s ', arrival_process) END AS load,
             concat_ws(', seed ', coalesce(configuration->>'$.input_set.name', 'random'),
@@ -172,13 +174,13 @@ _EXPERIMENTS = f"""
             count(*) OVER (same) - row_number() OVER (newest) AS earlier
         FROM own
         WINDOW
-            same AS (PARTITION BY batch, streams, cores, requests, precision, hint, load, input_set, options),
-            newest AS (PARTITION BY batch, streams, cores, requests, precision, hint, load, input_set, options
+            same AS (PARTITION BY batch, streams, cores, cluster, requests, precision, hint, load, input_set, options),
+            newest AS (PARTITION BY batch, streams, cores, cluster, requests, precision, hint, load, input_set, options
                 ORDER BY (throughput_items_per_s IS NOT NULL) DESC, started_at_unix_ns DESC NULLS LAST, id)
     )
     SELECT * EXCLUDE (place) FROM ranked
     WHERE place = 1 OR ? OR coalesce(list_bool_or([starts_with(id, one) FOR one IN CAST(? AS VARCHAR[])]), false)
-    ORDER BY cores, precision, hint, load, requests, input_set, batch, streams, started_at_unix_ns DESC, id"""  # noqa: S608
+    ORDER BY cores, cluster, precision, hint, load, requests, input_set, batch, streams, started_at_unix_ns DESC, id"""  # noqa: S608
 
 
 # Ties go to the smallest id, so that the same store always gives the same answer. Names change; the newest holds.

@@ -209,6 +209,7 @@ class ProfileEntry:
     matched_ns: int | None = None
     order_id: str | None = None
     imported: bool = False
+    cluster: str = ""
 
 
 @dataclass(frozen=True)
@@ -224,7 +225,7 @@ class StoredWork:
 _PLAIN = (
     *("id", "name", "created_at_unix_ns", "target", "model_digest", "model_name", "device", "batch", "cores"),
     *("imposed_sparsity", "optimization_level", "profiled_latency_ns", "unprofiled_latency_ns"),
-    *("total_ns", "matched_ns", "order_id", "imported"),
+    *("total_ns", "matched_ns", "order_id", "imported", "cluster"),
 )
 
 _PARTS = ("layers", "profile_nodes")

@@ -62,6 +62,7 @@ def to_subject_columns(outcome: Measurement | Profile) -> Row:
         "device": asked.device,
         "batch": asked.batch,
         "cores": asked.cores,
+        "cluster": asked.cluster,
         "status": outcome.status.value,
         "failure_kind": outcome.failure.kind.value if outcome.failure else None,
         "configuration": to_json(CONFIGURATION.to_data(asked)),

@@ -367,10 +367,22 @@ SEARCHES = Migration(
     ),
 )
 
+BOARDS = Migration(
+    "kinds of cores, what boards tell",
+    (
+        "ALTER TABLE measurements ADD COLUMN cluster VARCHAR DEFAULT ''",
+        "ALTER TABLE profiles ADD COLUMN cluster VARCHAR DEFAULT ''",
+        "ALTER TABLE processes ADD COLUMN written_bytes BIGINT",
+        "ALTER TABLE blocks ADD COLUMN cluster_migrations BIGINT",
+        "ALTER TABLE blocks ADD COLUMN held_back_by VARCHAR",
+        "ALTER TABLE blocks ADD COLUMN energy_source VARCHAR",
+    ),
+)
+
 FIRST_VERSION = 6
 """What a file says of itself after the first step. Before it were five versions that no release had."""
 
-MIGRATIONS: tuple[Migration, ...] = (Migration("all tables", TABLES), BY_KIND, SEARCHES)
+MIGRATIONS: tuple[Migration, ...] = (Migration("all tables", TABLES), BY_KIND, SEARCHES, BOARDS)
 """Step n of this list takes a file to schema version FIRST_VERSION - 1 + n. What was released is never changed."""
 
 _JOURNAL = """

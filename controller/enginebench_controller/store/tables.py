@@ -37,6 +37,7 @@ SUBJECT = """
     device: device as asked for: CPU, GPU.0, AUTO, …
     batch: items in one inference
     cores: physical cores as asked for
+    cluster: the kind of cores, big or little, where a target has several; empty for the fastest there are
     status: ok, inconclusive (numbers, but less sure than was asked for), failed or cancelled
     failure_kind: why there are no numbers: crashed, compile_failed, out_of_memory, timed_out, …
     configuration: everything that was asked for

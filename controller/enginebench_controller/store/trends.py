@@ -76,7 +76,8 @@ _TREND = f"""
     SELECT {_POINT}
     FROM asked JOIN measurements AS one ON one.model_digest = asked.model_digest
         AND one.target = asked.target AND one.device = asked.device
-        AND one.batch = asked.batch AND one.cores = asked.cores AND one.streams = asked.streams
+        AND one.batch = asked.batch AND one.cores = asked.cores AND one.cluster = asked.cluster
+        AND one.streams = asked.streams
         AND one.precision = asked.precision AND one.hint = asked.hint
         AND one.load = asked.load AND one.requests = asked.requests
         AND one.arrival_process IS NOT DISTINCT FROM asked.arrival_process
@@ -92,7 +93,7 @@ _HISTORIES = f"""
         AND (? IS NULL OR one.model_digest = ?) AND (? IS NULL OR one.target = ?)
         AND (? IS NULL OR one.engine = ?)
     QUALIFY row_number() OVER (
-        PARTITION BY model_digest, one.target, engine, environment, device, batch, cores, load
+        PARTITION BY model_digest, one.target, engine, environment, device, batch, cores, cluster, load
         ORDER BY at_unix_ns DESC, one.id) <= ?
     ORDER BY at_unix_ns DESC, one.id"""  # noqa: S608
 
@@ -133,7 +134,7 @@ class TrendStore(StoreFile):
 
 def _likeness(row: Row, chosen: Configuration) -> Hashable:
     place = (row["model_digest"], row["target"], row["engine"], row["environment"])
-    asked = (chosen.device, chosen.batch, chosen.cores, chosen.streams, chosen.precision, chosen.hint, chosen.load)
+    asked = (chosen.device, chosen.batch, chosen.place, chosen.streams, chosen.precision, chosen.hint, chosen.load)
     return (*place, *asked, chosen.requests, chosen.arrivals, chosen.inputs, tuple(sorted(chosen.options.items())))
 
 

@@ -263,7 +263,7 @@ def gate_command(alert: Alert) -> str | None:
         return None
     before, after = (side_words(alert, version) for version in alert.versions)
     chosen = alert.history.configuration
-    place = f"--device {chosen.device} --batch {chosen.batch} --cores {chosen.cores} --precision {chosen.precision}"
+    place = f"--device {chosen.device} --batch {chosen.batch} --cores {chosen.place} --precision {chosen.precision}"
     return f"enginebench gate {alert.history.model_digest[:12]} --base {before} --head {after} {place}"
 
 
@@ -292,7 +292,7 @@ def plan_fields(alert: Alert) -> Mapping[str, Any]:
     return {
         "devices": [chosen.device],
         "batch": [chosen.batch],
-        "cores": [chosen.cores],
+        "cores": [chosen.place],
         "streams": [chosen.streams],
         "precision": [chosen.precision],
         "hint": [str(chosen.hint)],
@@ -327,7 +327,7 @@ def _is_of(alert: Alert, base: Measurement) -> bool:
 
 def _work(chosen: Configuration) -> Configuration:
     """What is done, whenever it stops and with which values."""
-    bare = Configuration(chosen.device, chosen.batch, chosen.cores)
+    bare = Configuration(chosen.device, chosen.batch, chosen.cores, cluster=chosen.cluster)
     return replace(chosen, stop=bare.stop, input_set=bare.input_set)
 
 

@@ -62,7 +62,7 @@ def work_words(members: Sequence[Rival]) -> str:
     parts = [members[0].model + (f" on {members[0].engine}" if members[0].engine else "")]
     parts += [first.target] if first.target != LOCAL_TARGET else []
     parts += [asked.device] if asked.device != DEFAULT_DEVICE else []
-    parts += [f"batch {asked.batch}", f"{asked.cores} core{'s' if asked.cores > 1 else ''}"]
+    parts += [asked.size]
     parts += [_load(asked, members)] if asked.load is not Load.SYNC else []
     parts += [f"inputs {asked.input_set.name}"] if asked.input_set.name != "random" else []
     return ", ".join(parts)
@@ -291,7 +291,7 @@ def _work(plan: Plan, members: Sequence[Measurement], names: Sequence[str]) -> d
         "targets": [members[0].target] if plan.targets else [],
         "devices": [asked[0].device] if plan.devices else [],
         "batch": [asked[0].batch],
-        "cores": [asked[0].cores],
+        "cores": [asked[0].place],
         "load": [str(asked[0].load)],
         "rate": [asked[0].arrivals.rate_per_s] if asked[0].arrivals else [],
         "streams": _each(members, lambda one: one.configuration.streams),

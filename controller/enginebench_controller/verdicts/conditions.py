@@ -135,7 +135,7 @@ def _of_profiles(pair: str, found: ProfilePair, condition: Condition) -> Iterato
 
 def _of_measurements(compared: Compared, condition: Condition) -> Check:
     chosen = compared.first.configuration
-    work = f"{model_words(compared)}, {chosen.device}, batch {chosen.batch}, cores {chosen.cores}"
+    work = f"{model_words(compared)}, {chosen.device}, batch {chosen.batch}, cores {chosen.place}"
     pair = f"{engine_label(compared.second)} against {engine_label(compared.first)}"
     if condition.metric is ConditionMetric.MEMORY:
         outcome, sentence = _memory(_peaks(compared.first), _peaks(compared.second), condition.limit)

@@ -238,6 +238,9 @@ def _had_no_quiet_time(measurement: Measurement) -> bool:
     return measurement.configuration.stop.retry_noisy and disturbed and not _measured_again(measurement)
 
 
+_HELD_BACK = "cool it, give it a stronger power supply, or let it rest between runs"
+
+
 def _cause(kind: DisturbanceKind, measurement: Measurement) -> str:
     """Who or what it was, and what to do; "" where that is not known."""
     match kind:
@@ -245,6 +248,9 @@ def _cause(kind: DisturbanceKind, measurement: Measurement) -> str:
             return f"{disturbances.others_used(use, disturbances.unseen(measurement))}: {disturbances.remedy(use)}"
         case DisturbanceKind.THROTTLED if (quota := _quota_cores(measurement)) is not None:
             return f"the agent's control group may use {quota:g} cores: raise its quota, or ask for fewer --cores"
+        case DisturbanceKind.HELD_BACK:
+            by = {block.evidence.held_back_by for block in measurement.blocks if block.evidence.held_back_by}
+            return f"the board held its processor back ({', '.join(sorted(by))}): {_HELD_BACK}" if by else ""
         case DisturbanceKind.FREQUENCY:
             governors = {block.evidence.governor for block in measurement.blocks if block.evidence.governor}
             governor = f" (governor {', '.join(sorted(governors))})" if governors else ""

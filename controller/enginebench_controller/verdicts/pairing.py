@@ -215,7 +215,7 @@ def _by_work(
 def _work(measurement: Measurement) -> tuple[object, ...]:
     """What was asked for, apart from the model, the engine and the precision."""
     asked = measurement.configuration
-    axes = (asked.batch, asked.cores, asked.streams, asked.hint, asked.load, asked.requests, asked.arrivals)
+    axes = (asked.batch, asked.place, asked.streams, asked.hint, asked.load, asked.requests, asked.arrivals)
     return (asked.device, *axes)
 
 

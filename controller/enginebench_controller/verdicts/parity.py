@@ -28,7 +28,7 @@ def _place(measurement: Measurement) -> tuple[object, ...]:
     asked = measurement.configuration
     rate_per_s = asked.arrivals.rate_per_s if asked.arrivals else 0.0
     where = (measurement.target, measurement.model_name, engine_label(measurement), asked.device)
-    axes = (asked.batch, asked.cores, asked.streams, asked.precision, asked.hint, asked.load, asked.requests)
+    axes = (asked.batch, str(asked.place), asked.streams, asked.precision, asked.hint, asked.load, asked.requests)
     return (*where, *axes, rate_per_s, measurement.id)
 
 
@@ -127,7 +127,7 @@ def _same_work(measurements: Iterable[Measurement]) -> list[list[Measurement]]:
 
 def _work(measurement: Measurement) -> tuple[object, ...]:
     asked = measurement.configuration
-    axes = (asked.batch, asked.cores, asked.streams, asked.hint, asked.load, asked.requests, asked.arrivals)
+    axes = (asked.batch, asked.place, asked.streams, asked.hint, asked.load, asked.requests, asked.arrivals)
     return (measurement.target, measurement.model_digest, asked.device, *axes)
 
 

@@ -154,7 +154,7 @@ def _names(benchmarks: Sequence[Benchmark]) -> dict[str, str]:
 
 def _unlike_work(first: Measurement, second: Measurement) -> Iterator[str]:
     """Benchmarks only pair what did the same work; single measurements may be of anything."""
-    for axis in ("device", "batch", "cores", "streams", "hint", "load", "requests"):
+    for axis in ("device", "batch", "cores", "cluster", "streams", "hint", "load", "requests"):
         values = [getattr(one.configuration, axis) for one in (first, second)]
         if values[0] != values[1]:
             yield f"the {axis} differs: {values[0]} and {values[1]}"

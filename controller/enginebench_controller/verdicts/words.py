@@ -134,6 +134,17 @@ def processor_of(host: HostFacts) -> str | None:
     return f"emulated {host.architecture}" if host.emulation else host.cpu_model
 
 
+def ranges(numbers: Iterable[int]) -> str:
+    """Whole numbers as the kernel lists processors: "0-3,6"."""
+    spans: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if spans and number == spans[-1][-1] + 1:
+            spans[-1].append(number)
+        else:
+            spans.append([number])
+    return ",".join(str(span[0]) if len(span) == 1 else f"{span[0]}-{span[-1]}" for span in spans)
+
+
 def kinds_of_cores(host: HostFacts) -> str:
     """ "4 big (Cortex-A76) and 4 little (Cortex-A55) cores"; "" where all are alike."""
     if not host.clusters:

@@ -65,6 +65,7 @@ def to_configuration(configuration: Configuration, process: int = 0) -> configur
         options=dict(configuration.options),
         stop=to_stop_rule(configuration.stop),
         arrivals=to_arrivals(arrivals, configuration.input_set.seed + process) if arrivals else None,
+        cluster=configuration.cluster,
     )
 
 
@@ -84,6 +85,7 @@ def from_configuration(message: configuration_pb2.Configuration) -> Configuratio
         input_set=from_input_set(message.input_set),
         options=dict(message.options),
         stop=from_stop_rule(message.stop),
+        cluster=message.cluster,
     )
 
 

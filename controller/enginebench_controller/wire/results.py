@@ -146,6 +146,7 @@ _DISTURBANCE_KINDS = {
     measurement_pb2.DISTURBANCE_KIND_MEMORY_PRESSURE: DisturbanceKind.MEMORY_PRESSURE,
     measurement_pb2.DISTURBANCE_KIND_FREQUENCY: DisturbanceKind.FREQUENCY,
     measurement_pb2.DISTURBANCE_KIND_PAUSED: DisturbanceKind.PAUSED,
+    measurement_pb2.DISTURBANCE_KIND_HELD_BACK: DisturbanceKind.HELD_BACK,
 }
 _DISTURBANCES = {kind: number for number, kind in _DISTURBANCE_KINDS.items()} | {
     DisturbanceKind.SOMETHING_ELSE: measurement_pb2.DISTURBANCE_KIND_UNSPECIFIED

@@ -20,6 +20,8 @@ class DisturbanceKind(StrEnum):
     """The processor was slow."""
     PAUSED = "paused"
     """The process stood still."""
+    HELD_BACK = "held back"
+    """By the board's firmware, the kernel's cooling or a heat guard."""
     SOMETHING_ELSE = "something else"
     """What only another version knows; never on the wire."""
 
@@ -35,6 +37,7 @@ _PHRASES: Mapping[DisturbanceKind, "re.Pattern[str]"] = {
         DisturbanceKind.MEMORY_PRESSURE: rf"memory pressure (?P<percent>{_NUMBER}) %",
         DisturbanceKind.FREQUENCY: rf"frequency (?P<ghz>{_NUMBER}) GHz, (?P<percent>{_NUMBER}) % of the highest seen",
         DisturbanceKind.PAUSED: rf"paused for (?P<s>{_NUMBER}) s",
+        DisturbanceKind.HELD_BACK: "held back",
     }.items()
 }
 """How each kind was told when the phrase was all there was."""
@@ -67,6 +70,8 @@ class Disturbance:
         match self.kind:
             case DisturbanceKind.SOMETHING_ELSE:
                 return self.said or self.kind.value
+            case DisturbanceKind.HELD_BACK:
+                return self.kind.value
             case DisturbanceKind.THROTTLED:
                 return f"{self.kind} for {(self.duration_ns or 0) / 1e6:.3g} ms"
             case DisturbanceKind.PAUSED:

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(enginebench_proto/v1/configuration.proto\x12\x0e\x65nginebench.v1\"\xd6\x03\n\rConfiguration\x12\x0e\n\x06\x64\x65vice\x18\x01 \x01(\t\x12\r\n\x05\x62\x61tch\x18\x02 \x01(\r\x12\r\n\x05\x63ores\x18\x03 \x01(\r\x12\x0f\n\x07streams\x18\x04 \x01(\r\x12\x11\n\tprecision\x18\x05 \x01(\t\x12\"\n\x04hint\x18\x06 \x01(\x0e\x32\x14.enginebench.v1.Hint\x12\"\n\x04load\x18\x07 \x01(\x0e\x32\x14.enginebench.v1.Load\x12\x10\n\x08requests\x18\x08 \x01(\r\x12+\n\x06inputs\x18\t \x03(\x0b\x32\x1b.enginebench.v1.InputTensor\x12+\n\tinput_set\x18\n \x01(\x0b\x32\x18.enginebench.v1.InputSet\x12;\n\x07options\x18\x0b \x03(\x0b\x32*.enginebench.v1.Configuration.OptionsEntry\x12&\n\x04stop\x18\x0c \x01(\x0b\x32\x18.enginebench.v1.StopRule\x12*\n\x08\x61rrivals\x18\r \x01(\x0b\x32\x18.enginebench.v1.Arrivals\x1a.\n\x0cOptionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"]\n\x08\x41rrivals\x12/\n\x07process\x18\x01 \x01(\x0e\x32\x1e.enginebench.v1.ArrivalProcess\x12\x12\n\nrate_per_s\x18\x02 \x01(\x01\x12\x0c\n\x04seed\x18\x03 \x01(\x04\"g\n\x0bInputTensor\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x64type\x18\x02 \x01(\t\x12\r\n\x05shape\x18\x03 \x03(\x04\x12\x1a\n\rinteger_bound\x18\x04 \x01(\x04H\x00\x88\x01\x01\x42\x10\n\x0e_integer_bound\"\x8c\x01\n\x08InputSet\x12\x0c\n\x04seed\x18\x01 \x01(\x04\x12\r\n\x05\x63ount\x18\x02 \x01(\r\x12\x0c\n\x04name\x18\x03 \x01(\t\x12(\n\x05items\x18\x04 \x03(\x0b\x32\x19.enginebench.v1.InputItem\x12+\n\x06values\x18\x05 \x03(\x0b\x32\x1b.enginebench.v1.InputValues\"\x87\x01\n\x0bInputValues\x12\r\n\x05input\x18\x01 \x01(\t\x12\x30\n\x08integers\x18\x02 \x01(\x0b\x32\x1c.enginebench.v1.IntegerRangeH\x00\x12.\n\x07numbers\x18\x03 \x01(\x0b\x32\x1b.enginebench.v1.NumberRangeH\x00\x42\x07\n\x05range\"/\n\x0cIntegerRange\x12\x0e\n\x06lowest\x18\x01 \x01(\x12\x12\x0f\n\x07highest\x18\x02 \x01(\x12\".\n\x0bNumberRange\x12\x0e\n\x06lowest\x18\x01 \x01(\x01\x12\x0f\n\x07highest\x18\x02 \x01(\x01\"5\n\tInputItem\x12(\n\x05\x66iles\x18\x01 \x03(\x0b\x32\x19.enginebench.v1.InputFile\">\n\tInputFile\x12\r\n\x05input\x18\x01 \x01(\t\x12\x0e\n\x06sha256\x18\x02 \x01(\t\x12\x12\n\nsize_bytes\x18\x03 \x01(\x04\"\xc9\x01\n\x08StopRule\x12\x17\n\x0fmin_duration_ns\x18\x01 \x01(\x04\x12\x16\n\x0emin_iterations\x18\x02 \x01(\x04\x12\x17\n\x0fmax_duration_ns\x18\x03 \x01(\x04\x12\x11\n\twarmup_ns\x18\x04 \x01(\x04\x12\"\n\x1atarget_relative_half_width\x18\x05 \x01(\x01\x12\x15\n\rmax_warmup_ns\x18\x06 \x01(\x04\x12\x10\n\x08\x62lock_ns\x18\x07 \x01(\x04\x12\x13\n\x0bretry_noisy\x18\x08 \x01(\x08*r\n\x04Hint\x12\x14\n\x10HINT_UNSPECIFIED\x10\x00\x12\r\n\tHINT_NONE\x10\x01\x12\x10\n\x0cHINT_LATENCY\x10\x02\x12\x13\n\x0fHINT_THROUGHPUT\x10\x03\x12\x1e\n\x1aHINT_CUMULATIVE_THROUGHPUT\x10\x04*O\n\x04Load\x12\x14\n\x10LOAD_UNSPECIFIED\x10\x00\x12\r\n\tLOAD_SYNC\x10\x01\x12\x0e\n\nLOAD_ASYNC\x10\x02\x12\x12\n\x0eLOAD_OPEN_LOOP\x10\x03*l\n\x0e\x41rrivalProcess\x12\x1f\n\x1b\x41RRIVAL_PROCESS_UNSPECIFIED\x10\x00\x12\x1c\n\x18\x41RRIVAL_PROCESS_CONSTANT\x10\x01\x12\x1b\n\x17\x41RRIVAL_PROCESS_POISSON\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(enginebench_proto/v1/configuration.proto\x12\x0e\x65nginebench.v1\"\xe7\x03\n\rConfiguration\x12\x0e\n\x06\x64\x65vice\x18\x01 \x01(\t\x12\r\n\x05\x62\x61tch\x18\x02 \x01(\r\x12\r\n\x05\x63ores\x18\x03 \x01(\r\x12\x0f\n\x07streams\x18\x04 \x01(\r\x12\x11\n\tprecision\x18\x05 \x01(\t\x12\"\n\x04hint\x18\x06 \x01(\x0e\x32\x14.enginebench.v1.Hint\x12\"\n\x04load\x18\x07 \x01(\x0e\x32\x14.enginebench.v1.Load\x12\x10\n\x08requests\x18\x08 \x01(\r\x12+\n\x06inputs\x18\t \x03(\x0b\x32\x1b.enginebench.v1.InputTensor\x12+\n\tinput_set\x18\n \x01(\x0b\x32\x18.enginebench.v1.InputSet\x12;\n\x07options\x18\x0b \x03(\x0b\x32*.enginebench.v1.Configuration.OptionsEntry\x12&\n\x04stop\x18\x0c \x01(\x0b\x32\x18.enginebench.v1.StopRule\x12*\n\x08\x61rrivals\x18\r \x01(\x0b\x32\x18.enginebench.v1.Arrivals\x12\x0f\n\x07\x63luster\x18\x0e \x01(\t\x1a.\n\x0cOptionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"]\n\x08\x41rrivals\x12/\n\x07process\x18\x01 \x01(\x0e\x32\x1e.enginebench.v1.ArrivalProcess\x12\x12\n\nrate_per_s\x18\x02 \x01(\x01\x12\x0c\n\x04seed\x18\x03 \x01(\x04\"g\n\x0bInputTensor\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x64type\x18\x02 \x01(\t\x12\r\n\x05shape\x18\x03 \x03(\x04\x12\x1a\n\rinteger_bound\x18\x04 \x01(\x04H\x00\x88\x01\x01\x42\x10\n\x0e_integer_bound\"\x8c\x01\n\x08InputSet\x12\x0c\n\x04seed\x18\x01 \x01(\x04\x12\r\n\x05\x63ount\x18\x02 \x01(\r\x12\x0c\n\x04name\x18\x03 \x01(\t\x12(\n\x05items\x18\x04 \x03(\x0b\x32\x19.enginebench.v1.InputItem\x12+\n\x06values\x18\x05 \x03(\x0b\x32\x1b.enginebench.v1.InputValues\"\x87\x01\n\x0bInputValues\x12\r\n\x05input\x18\x01 \x01(\t\x12\x30\n\x08integers\x18\x02 \x01(\x0b\x32\x1c.enginebench.v1.IntegerRangeH\x00\x12.\n\x07numbers\x18\x03 \x01(\x0b\x32\x1b.enginebench.v1.NumberRangeH\x00\x42\x07\n\x05range\"/\n\x0cIntegerRange\x12\x0e\n\x06lowest\x18\x01 \x01(\x12\x12\x0f\n\x07highest\x18\x02 \x01(\x12\".\n\x0bNumberRange\x12\x0e\n\x06lowest\x18\x01 \x01(\x01\x12\x0f\n\x07highest\x18\x02 \x01(\x01\"5\n\tInputItem\x12(\n\x05\x66iles\x18\x01 \x03(\x0b\x32\x19.enginebench.v1.InputFile\">\n\tInputFile\x12\r\n\x05input\x18\x01 \x01(\t\x12\x0e\n\x06sha256\x18\x02 \x01(\t\x12\x12\n\nsize_bytes\x18\x03 \x01(\x04\"\xc9\x01\n\x08StopRule\x12\x17\n\x0fmin_duration_ns\x18\x01 \x01(\x04\x12\x16\n\x0emin_iterations\x18\x02 \x01(\x04\x12\x17\n\x0fmax_duration_ns\x18\x03 \x01(\x04\x12\x11\n\twarmup_ns\x18\x04 \x01(\x04\x12\"\n\x1atarget_relative_half_width\x18\x05 \x01(\x01\x12\x15\n\rmax_warmup_ns\x18\x06 \x01(\x04\x12\x10\n\x08\x62lock_ns\x18\x07 \x01(\x04\x12\x13\n\x0bretry_noisy\x18\x08 \x01(\x08*r\n\x04Hint\x12\x14\n\x10HINT_UNSPECIFIED\x10\x00\x12\r\n\tHINT_NONE\x10\x01\x12\x10\n\x0cHINT_LATENCY\x10\x02\x12\x13\n\x0fHINT_THROUGHPUT\x10\x03\x12\x1e\n\x1aHINT_CUMULATIVE_THROUGHPUT\x10\x04*O\n\x04Load\x12\x14\n\x10LOAD_UNSPECIFIED\x10\x00\x12\r\n\tLOAD_SYNC\x10\x01\x12\x0e\n\nLOAD_ASYNC\x10\x02\x12\x12\n\x0eLOAD_OPEN_LOOP\x10\x03*l\n\x0e\x41rrivalProcess\x12\x1f\n\x1b\x41RRIVAL_PROCESS_UNSPECIFIED\x10\x00\x12\x1c\n\x18\x41RRIVAL_PROCESS_CONSTANT\x10\x01\x12\x1b\n\x17\x41RRIVAL_PROCESS_POISSON\x10\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,32 +33,32 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_CONFIGURATION_OPTIONSENTRY']._loaded_options = None
   _globals['_CONFIGURATION_OPTIONSENTRY']._serialized_options = b'8\001'
-  _globals['_HINT']._serialized_start=1434
-  _globals['_HINT']._serialized_end=1548
-  _globals['_LOAD']._serialized_start=1550
-  _globals['_LOAD']._serialized_end=1629
-  _globals['_ARRIVALPROCESS']._serialized_start=1631
-  _globals['_ARRIVALPROCESS']._serialized_end=1739
+  _globals['_HINT']._serialized_start=1451
+  _globals['_HINT']._serialized_end=1565
+  _globals['_LOAD']._serialized_start=1567
+  _globals['_LOAD']._serialized_end=1646
+  _globals['_ARRIVALPROCESS']._serialized_start=1648
+  _globals['_ARRIVALPROCESS']._serialized_end=1756
   _globals['_CONFIGURATION']._serialized_start=61
-  _globals['_CONFIGURATION']._serialized_end=531
-  _globals['_CONFIGURATION_OPTIONSENTRY']._serialized_start=485
-  _globals['_CONFIGURATION_OPTIONSENTRY']._serialized_end=531
-  _globals['_ARRIVALS']._serialized_start=533
-  _globals['_ARRIVALS']._serialized_end=626
-  _globals['_INPUTTENSOR']._serialized_start=628
-  _globals['_INPUTTENSOR']._serialized_end=731
-  _globals['_INPUTSET']._serialized_start=734
-  _globals['_INPUTSET']._serialized_end=874
-  _globals['_INPUTVALUES']._serialized_start=877
-  _globals['_INPUTVALUES']._serialized_end=1012
-  _globals['_INTEGERRANGE']._serialized_start=1014
-  _globals['_INTEGERRANGE']._serialized_end=1061
-  _globals['_NUMBERRANGE']._serialized_start=1063
-  _globals['_NUMBERRANGE']._serialized_end=1109
-  _globals['_INPUTITEM']._serialized_start=1111
-  _globals['_INPUTITEM']._serialized_end=1164
-  _globals['_INPUTFILE']._serialized_start=1166
-  _globals['_INPUTFILE']._serialized_end=1228
-  _globals['_STOPRULE']._serialized_start=1231
-  _globals['_STOPRULE']._serialized_end=1432
+  _globals['_CONFIGURATION']._serialized_end=548
+  _globals['_CONFIGURATION_OPTIONSENTRY']._serialized_start=502
+  _globals['_CONFIGURATION_OPTIONSENTRY']._serialized_end=548
+  _globals['_ARRIVALS']._serialized_start=550
+  _globals['_ARRIVALS']._serialized_end=643
+  _globals['_INPUTTENSOR']._serialized_start=645
+  _globals['_INPUTTENSOR']._serialized_end=748
+  _globals['_INPUTSET']._serialized_start=751
+  _globals['_INPUTSET']._serialized_end=891
+  _globals['_INPUTVALUES']._serialized_start=894
+  _globals['_INPUTVALUES']._serialized_end=1029
+  _globals['_INTEGERRANGE']._serialized_start=1031
+  _globals['_INTEGERRANGE']._serialized_end=1078
+  _globals['_NUMBERRANGE']._serialized_start=1080
+  _globals['_NUMBERRANGE']._serialized_end=1126
+  _globals['_INPUTITEM']._serialized_start=1128
+  _globals['_INPUTITEM']._serialized_end=1181
+  _globals['_INPUTFILE']._serialized_start=1183
+  _globals['_INPUTFILE']._serialized_end=1245
+  _globals['_STOPRULE']._serialized_start=1248
+  _globals['_STOPRULE']._serialized_end=1449
 # @@protoc_insertion_point(module_scope)

@@ -41,7 +41,7 @@ ARRIVAL_PROCESS_CONSTANT: ArrivalProcess
 ARRIVAL_PROCESS_POISSON: ArrivalProcess
 
 class Configuration(_message.Message):
-    __slots__ = ("device", "batch", "cores", "streams", "precision", "hint", "load", "requests", "inputs", "input_set", "options", "stop", "arrivals")
+    __slots__ = ("device", "batch", "cores", "streams", "precision", "hint", "load", "requests", "inputs", "input_set", "options", "stop", "arrivals", "cluster")
     class OptionsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -62,6 +62,7 @@ class Configuration(_message.Message):
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
     ARRIVALS_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
     device: str
     batch: int
     cores: int
@@ -75,7 +76,8 @@ class Configuration(_message.Message):
     options: _containers.ScalarMap[str, str]
     stop: StopRule
     arrivals: Arrivals
-    def __init__(self, device: _Optional[str] = ..., batch: _Optional[int] = ..., cores: _Optional[int] = ..., streams: _Optional[int] = ..., precision: _Optional[str] = ..., hint: _Optional[_Union[Hint, str]] = ..., load: _Optional[_Union[Load, str]] = ..., requests: _Optional[int] = ..., inputs: _Optional[_Iterable[_Union[InputTensor, _Mapping]]] = ..., input_set: _Optional[_Union[InputSet, _Mapping]] = ..., options: _Optional[_Mapping[str, str]] = ..., stop: _Optional[_Union[StopRule, _Mapping]] = ..., arrivals: _Optional[_Union[Arrivals, _Mapping]] = ...) -> None: ...
+    cluster: str
+    def __init__(self, device: _Optional[str] = ..., batch: _Optional[int] = ..., cores: _Optional[int] = ..., streams: _Optional[int] = ..., precision: _Optional[str] = ..., hint: _Optional[_Union[Hint, str]] = ..., load: _Optional[_Union[Load, str]] = ..., requests: _Optional[int] = ..., inputs: _Optional[_Iterable[_Union[InputTensor, _Mapping]]] = ..., input_set: _Optional[_Union[InputSet, _Mapping]] = ..., options: _Optional[_Mapping[str, str]] = ..., stop: _Optional[_Union[StopRule, _Mapping]] = ..., arrivals: _Optional[_Union[Arrivals, _Mapping]] = ..., cluster: _Optional[str] = ...) -> None: ...
 
 class Arrivals(_message.Message):
     __slots__ = ("process", "rate_per_s", "seed")

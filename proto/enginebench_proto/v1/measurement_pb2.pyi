@@ -24,6 +24,7 @@ class DisturbanceKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DISTURBANCE_KIND_MEMORY_PRESSURE: _ClassVar[DisturbanceKind]
     DISTURBANCE_KIND_FREQUENCY: _ClassVar[DisturbanceKind]
     DISTURBANCE_KIND_PAUSED: _ClassVar[DisturbanceKind]
+    DISTURBANCE_KIND_HELD_BACK: _ClassVar[DisturbanceKind]
 
 class ReadbackSource(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -42,13 +43,14 @@ DISTURBANCE_KIND_THROTTLED: DisturbanceKind
 DISTURBANCE_KIND_MEMORY_PRESSURE: DisturbanceKind
 DISTURBANCE_KIND_FREQUENCY: DisturbanceKind
 DISTURBANCE_KIND_PAUSED: DisturbanceKind
+DISTURBANCE_KIND_HELD_BACK: DisturbanceKind
 READBACK_SOURCE_UNSPECIFIED: ReadbackSource
 READBACK_SOURCE_ENGINE_API: ReadbackSource
 READBACK_SOURCE_OBSERVED: ReadbackSource
 READBACK_SOURCE_ASSUMED: ReadbackSource
 
 class Measurement(_message.Message):
-    __slots__ = ("phases", "effective", "iterations", "batch", "steady_state_ns", "cpu_time_ns", "inputs", "input_set_sha256", "outputs", "calibration", "warm_up", "stop_reason", "blocks", "captured_outputs", "scheduled_arrivals", "unsent_arrivals", "afterwards", "bystanders", "clock_jump_ns", "agent_paused_ns")
+    __slots__ = ("phases", "effective", "iterations", "batch", "steady_state_ns", "cpu_time_ns", "inputs", "input_set_sha256", "outputs", "calibration", "warm_up", "stop_reason", "blocks", "captured_outputs", "scheduled_arrivals", "unsent_arrivals", "afterwards", "bystanders", "clock_jump_ns", "agent_paused_ns", "written_bytes")
     PHASES_FIELD_NUMBER: _ClassVar[int]
     EFFECTIVE_FIELD_NUMBER: _ClassVar[int]
     ITERATIONS_FIELD_NUMBER: _ClassVar[int]
@@ -69,6 +71,7 @@ class Measurement(_message.Message):
     BYSTANDERS_FIELD_NUMBER: _ClassVar[int]
     CLOCK_JUMP_NS_FIELD_NUMBER: _ClassVar[int]
     AGENT_PAUSED_NS_FIELD_NUMBER: _ClassVar[int]
+    WRITTEN_BYTES_FIELD_NUMBER: _ClassVar[int]
     phases: _containers.RepeatedCompositeFieldContainer[Phase]
     effective: Effective
     iterations: int
@@ -89,7 +92,8 @@ class Measurement(_message.Message):
     bystanders: Bystanders
     clock_jump_ns: int
     agent_paused_ns: int
-    def __init__(self, phases: _Optional[_Iterable[_Union[Phase, _Mapping]]] = ..., effective: _Optional[_Union[Effective, _Mapping]] = ..., iterations: _Optional[int] = ..., batch: _Optional[int] = ..., steady_state_ns: _Optional[int] = ..., cpu_time_ns: _Optional[int] = ..., inputs: _Optional[_Iterable[_Union[_configuration_pb2.InputTensor, _Mapping]]] = ..., input_set_sha256: _Optional[str] = ..., outputs: _Optional[_Iterable[_Union[OutputTensor, _Mapping]]] = ..., calibration: _Optional[_Union[Calibration, _Mapping]] = ..., warm_up: _Optional[_Union[WarmUp, _Mapping]] = ..., stop_reason: _Optional[_Union[StopReason, str]] = ..., blocks: _Optional[int] = ..., captured_outputs: _Optional[_Iterable[_Union[CapturedOutput, _Mapping]]] = ..., scheduled_arrivals: _Optional[int] = ..., unsent_arrivals: _Optional[int] = ..., afterwards: _Optional[_Union[Afterwards, _Mapping]] = ..., bystanders: _Optional[_Union[Bystanders, _Mapping]] = ..., clock_jump_ns: _Optional[int] = ..., agent_paused_ns: _Optional[int] = ...) -> None: ...
+    written_bytes: int
+    def __init__(self, phases: _Optional[_Iterable[_Union[Phase, _Mapping]]] = ..., effective: _Optional[_Union[Effective, _Mapping]] = ..., iterations: _Optional[int] = ..., batch: _Optional[int] = ..., steady_state_ns: _Optional[int] = ..., cpu_time_ns: _Optional[int] = ..., inputs: _Optional[_Iterable[_Union[_configuration_pb2.InputTensor, _Mapping]]] = ..., input_set_sha256: _Optional[str] = ..., outputs: _Optional[_Iterable[_Union[OutputTensor, _Mapping]]] = ..., calibration: _Optional[_Union[Calibration, _Mapping]] = ..., warm_up: _Optional[_Union[WarmUp, _Mapping]] = ..., stop_reason: _Optional[_Union[StopReason, str]] = ..., blocks: _Optional[int] = ..., captured_outputs: _Optional[_Iterable[_Union[CapturedOutput, _Mapping]]] = ..., scheduled_arrivals: _Optional[int] = ..., unsent_arrivals: _Optional[int] = ..., afterwards: _Optional[_Union[Afterwards, _Mapping]] = ..., bystanders: _Optional[_Union[Bystanders, _Mapping]] = ..., clock_jump_ns: _Optional[int] = ..., agent_paused_ns: _Optional[int] = ..., written_bytes: _Optional[int] = ...) -> None: ...
 
 class Bystanders(_message.Message):
     __slots__ = ("before", "waited_ns", "meanwhile", "quota_cores", "unseen")
@@ -216,7 +220,7 @@ class Disturbance(_message.Message):
     def __init__(self, kind: _Optional[_Union[DisturbanceKind, str]] = ..., share: _Optional[float] = ..., duration_ns: _Optional[int] = ..., frequency_hz: _Optional[int] = ...) -> None: ...
 
 class Evidence(_message.Message):
-    __slots__ = ("cpu_time_ns", "other_cpu_time_ns", "steal_ns", "involuntary_switches", "cpu_pressure_ns", "memory_pressure_ns", "io_pressure_ns", "throttled_ns", "min_frequency_hz", "max_frequency_hz", "temperature_millicelsius", "energy_uj", "governor", "turbo", "power_supply", "missing", "reference_product_ns", "reference_stream_ns")
+    __slots__ = ("cpu_time_ns", "other_cpu_time_ns", "steal_ns", "involuntary_switches", "cpu_pressure_ns", "memory_pressure_ns", "io_pressure_ns", "throttled_ns", "min_frequency_hz", "max_frequency_hz", "temperature_millicelsius", "energy_uj", "governor", "turbo", "power_supply", "missing", "reference_product_ns", "reference_stream_ns", "cluster_migrations", "held_back_by", "energy_source")
     class MissingEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -242,6 +246,9 @@ class Evidence(_message.Message):
     MISSING_FIELD_NUMBER: _ClassVar[int]
     REFERENCE_PRODUCT_NS_FIELD_NUMBER: _ClassVar[int]
     REFERENCE_STREAM_NS_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_MIGRATIONS_FIELD_NUMBER: _ClassVar[int]
+    HELD_BACK_BY_FIELD_NUMBER: _ClassVar[int]
+    ENERGY_SOURCE_FIELD_NUMBER: _ClassVar[int]
     cpu_time_ns: int
     other_cpu_time_ns: int
     steal_ns: int
@@ -260,7 +267,10 @@ class Evidence(_message.Message):
     missing: _containers.ScalarMap[str, str]
     reference_product_ns: int
     reference_stream_ns: int
-    def __init__(self, cpu_time_ns: _Optional[int] = ..., other_cpu_time_ns: _Optional[int] = ..., steal_ns: _Optional[int] = ..., involuntary_switches: _Optional[int] = ..., cpu_pressure_ns: _Optional[int] = ..., memory_pressure_ns: _Optional[int] = ..., io_pressure_ns: _Optional[int] = ..., throttled_ns: _Optional[int] = ..., min_frequency_hz: _Optional[int] = ..., max_frequency_hz: _Optional[int] = ..., temperature_millicelsius: _Optional[int] = ..., energy_uj: _Optional[int] = ..., governor: _Optional[str] = ..., turbo: bool = ..., power_supply: _Optional[str] = ..., missing: _Optional[_Mapping[str, str]] = ..., reference_product_ns: _Optional[int] = ..., reference_stream_ns: _Optional[int] = ...) -> None: ...
+    cluster_migrations: int
+    held_back_by: str
+    energy_source: str
+    def __init__(self, cpu_time_ns: _Optional[int] = ..., other_cpu_time_ns: _Optional[int] = ..., steal_ns: _Optional[int] = ..., involuntary_switches: _Optional[int] = ..., cpu_pressure_ns: _Optional[int] = ..., memory_pressure_ns: _Optional[int] = ..., io_pressure_ns: _Optional[int] = ..., throttled_ns: _Optional[int] = ..., min_frequency_hz: _Optional[int] = ..., max_frequency_hz: _Optional[int] = ..., temperature_millicelsius: _Optional[int] = ..., energy_uj: _Optional[int] = ..., governor: _Optional[str] = ..., turbo: bool = ..., power_supply: _Optional[str] = ..., missing: _Optional[_Mapping[str, str]] = ..., reference_product_ns: _Optional[int] = ..., reference_stream_ns: _Optional[int] = ..., cluster_migrations: _Optional[int] = ..., held_back_by: _Optional[str] = ..., energy_source: _Optional[str] = ...) -> None: ...
 
 class Phase(_message.Message):
     __slots__ = ("name", "duration_ns", "peak_rss_bytes", "paused_ns")

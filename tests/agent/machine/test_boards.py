@@ -5,6 +5,7 @@ Pi 4), KavrakiLab/vamp issue 20 (Jetson AGX Orin); the kernel's rk3588-base.dtsi
 the i7-12700K and the Xeon Platinum 8480+ (cores, threads, frequencies) in the kernel's numbering of processors.
 """
 
+import os
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,8 @@ from machine import CPU, write
 
 from enginebench_agent.machine.cores import physical_cores
 from enginebench_agent.machine.host import read_host_facts
+from enginebench_agent.worker.confine import confine_to_cores
+from enginebench_plugins.spec import UnsupportedSettingsError
 from enginebench_proto.agreed import processor
 
 V8_2 = "fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid asimdrdm lrcpc dcpop asimddp"
@@ -140,6 +143,42 @@ def test_p_cores_come_before_e_cores_and_favoured_ones_are_no_kind(tmp_path: Pat
     assert (big.physical_cores, little.physical_cores) == (8, 4)
     assert not big.HasField("model") and not big.HasField("capacity")
     assert physical_cores(cpus, tmp_path)[:8] == list(range(0, 16, 2))
+
+
+@pytest.mark.parametrize(
+    ("machine", "cluster", "cores", "bound"),
+    [
+        (RK3588, "", 5, (0, 4, 5, 6, 7)),
+        (RK3588, "big", 2, (4, 5)),
+        (RK3588, "little", 4, (0, 1, 2, 3)),
+        (HYBRID, "little", 3, (16, 17, 18)),
+    ],
+)
+def test_a_run_is_bound_to_cores_of_the_kind_that_it_names(
+    machine: Machine, cluster: str, cores: int, bound: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cpus, asked = machine.write(tmp_path), []
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(cpus))
+    monkeypatch.setattr(os, "sched_setaffinity", lambda _, chosen: asked.extend(chosen))
+    monkeypatch.setattr(os, "environ", {})
+    assert confine_to_cores(cores, cluster, tmp_path) == tuple(sorted(asked)) == bound
+
+
+@pytest.mark.parametrize(
+    ("machine", "cluster", "cores", "reason"),
+    [
+        (PI_5, "big", 2, "asks for 'big' cores; all cores here are alike"),
+        (RK3588, "mid", 1, "asks for 'mid' cores; there are big, little"),
+        (RK3588, "big", 5, "asks for 5 big cores; this process may use 4"),
+    ],
+)
+def test_cores_of_a_kind_that_is_not_there_are_refused(
+    machine: Machine, cluster: str, cores: int, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cpus = machine.write(tmp_path)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(cpus))
+    with pytest.raises(UnsupportedSettingsError, match=reason):
+        confine_to_cores(cores, cluster, tmp_path)
 
 
 @pytest.mark.parametrize(

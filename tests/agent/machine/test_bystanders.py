@@ -11,7 +11,7 @@ import pytest
 from machine import write, write_stat
 
 from enginebench_agent.machine.bystanders import MOST_NAMED, look, surroundings, used_between
-from enginebench_agent.machine.evidence import TICK_NS
+from enginebench_agent.machine.sources import TICK_NS
 from enginebench_proto.v1.measurement_pb2 import MachineUse
 
 AGENT = 100

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from machine import CPU, write, write_policies, write_pressure, write_stat
 
+from enginebench_agent.machine import this_process
 from enginebench_agent.machine.disturbances import disturbances, to_message
 from enginebench_agent.machine.evidence import EvidenceReader
 from enginebench_proto.v1.measurement_pb2 import (
@@ -23,8 +24,9 @@ from enginebench_proto.v1.measurement_pb2 import (
 SECOND = 1_000_000_000
 MILLISECOND = 1_000_000
 SOMETHING_ELSE = {"missing", "cpu_time_ns", "involuntary_switches"}
+OF_UNLIKE_CORES = {"cluster_migrations"}
 REFERENCE = {"reference_product_ns", "reference_stream_ns"}
-MACHINE_FIELDS = {field.name for field in Evidence.DESCRIPTOR.fields} - SOMETHING_ELSE - REFERENCE
+MACHINE_FIELDS = {field.name for field in Evidence.DESCRIPTOR.fields} - SOMETHING_ELSE - REFERENCE - OF_UNLIKE_CORES
 
 
 @pytest.fixture
@@ -47,7 +49,8 @@ def test_on_a_machine_that_tells_nothing_every_field_is_absent_with_its_reason(r
         **{f"{name}_pressure_ns": f"no /proc/pressure/{name} here" for name in ("cpu", "memory", "io")},
         **dict.fromkeys(("governor", "min_frequency_hz", "max_frequency_hz"), "no cpufreq here"),
         "throttled_ns": "no control group here counts throttling",
-        "energy_uj": "no RAPL energy counter here",
+        **dict.fromkeys(("energy_uj", "energy_source"), "no meter of energy or power here"),
+        "held_back_by": "nothing here tells what holds the processors back",
         "turbo": "no switch for turbo here",
         "temperature_millicelsius": "no thermal zone here",
         "power_supply": "no power supply is listed here",
@@ -249,7 +252,8 @@ def test_energy_is_that_of_all_packages_and_survives_the_wrap_around(root: Path)
     write_package(root, 0, 50)
     write_package(root, 1, 30)
     write_package(root, 2, 500, name="psys")
-    assert reader.end().energy_uj == 150 + 20
+    evidence = reader.end()
+    assert (evidence.energy_uj, evidence.energy_source) == (150 + 20, "RAPL")
 
 
 def test_a_counter_for_root_only_is_missing_for_want_of_permission(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,6 +267,97 @@ def test_a_counter_for_root_only_is_missing_for_want_of_permission(root: Path, m
 
     monkeypatch.setattr(os, "open", refuse_energy)
     assert one_block(root).missing["energy_uj"] == "permission denied: /sys/class/powercap/intel-rapl:0/energy_uj"
+
+
+def write_chip(root: Path, name: str, **files: object) -> None:
+    write(root, "sys/class/hwmon/hwmon3/name", name)
+    for file, content in files.items():
+        write(root, f"sys/class/hwmon/hwmon3/{file}", content)
+
+
+def test_a_board_without_rapl_counts_energy_by_a_chip_of_its_own(root: Path) -> None:
+    sockets = {"energy17_label": "Esocket0", "energy1_label": "Ecore000"}
+    write_chip(root, "amd_energy", energy1_input=5, energy17_input=100, **sockets)
+    reader = EvidenceReader([0], root)
+    reader.begin()
+    write_chip(root, "amd_energy", energy1_input=50, energy17_input=350)
+    evidence = reader.end()
+    assert (evidence.energy_uj, evidence.energy_source) == (250, "hwmon amd_energy")
+
+
+@pytest.mark.parametrize(
+    ("files", "source"),
+    [
+        # A Jetson's rails: the one that feeds all, in millivolts and milliamperes.
+        (
+            {"in1_label": "VDD_IN", "in1_input": 5000, "curr1_input": 2000, "in2_label": "VDD_SOC", "curr2_input": 1},
+            "hwmon ina3221 VDD_IN, power at both ends of a block",
+        ),
+        ({"power1_input": 10_000_000}, "hwmon ina3221, power at both ends of a block"),
+    ],
+)
+def test_power_over_a_block_is_energy(root: Path, files: dict[str, object], source: str) -> None:
+    write_chip(root, "ina3221", **files)
+    reader = EvidenceReader([0], root)
+    began = time.monotonic()
+    reader.begin()
+    time.sleep(0.05)
+    evidence = reader.end()
+    assert evidence.energy_source == source
+    assert 0.05e6 * 10 <= evidence.energy_uj <= 1.1e6 * 10 * (time.monotonic() - began)
+
+
+def test_rails_of_which_none_feeds_the_board_are_no_meter(root: Path) -> None:
+    write_chip(root, "ina3221", in1_label="VDD_CPU_CV", curr1_input=1, in2_label="VIN_SYS_5V0", curr2_input=1)
+    assert one_block(root).missing["energy_uj"] == "no meter of energy or power here"
+
+
+@pytest.mark.parametrize(
+    ("bits", "held_back_by"),
+    [
+        ("0", ""),
+        ("50000", ""),  # it was, since the board was switched on
+        ("50005", "under-voltage, throttled"),
+        ("8", "temperature limit"),
+    ],
+)
+def test_the_firmware_of_a_board_tells_what_holds_it_back(root: Path, bits: str, held_back_by: str) -> None:
+    write(root, "sys/devices/platform/soc/soc:firmware/get_throttled", bits)
+    evidence = one_block(root)
+    assert evidence.HasField("held_back_by") and evidence.held_back_by == held_back_by
+    assert [str(one) for one in disturbances(evidence, SECOND, 1)] == (["held back"] if held_back_by else [])
+
+
+def test_cooling_and_a_guard_against_heat_are_told(root: Path) -> None:
+    write(root, "sys/class/thermal/cooling_device0/type", "cpufreq-cpu0")
+    write(root, "sys/class/thermal/cooling_device0/cur_state", 0)
+    write(root, "sys/class/thermal/cooling_device1/type", "pwm-fan")
+    write(root, "sys/class/thermal/cooling_device1/cur_state", 3)
+    write(root, f"{CPU}/cpu1/thermal_throttle/core_throttle_count", 4)
+    reader = EvidenceReader([1], root)
+    reader.begin()
+    assert reader.end().held_back_by == ""
+    write(root, "sys/class/thermal/cooling_device0/cur_state", 2)
+    write(root, f"{CPU}/cpu1/thermal_throttle/core_throttle_count", 6)
+    reader.begin()
+    assert reader.end().held_back_by == "cooling, heat"
+
+
+def test_threads_that_go_to_another_kind_of_cores_are_counted(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for cpu, capacity in enumerate([400, 400, 1024]):
+        write(root, f"{CPU}/cpu{cpu}/cpu_capacity", capacity)
+    monkeypatch.setattr(this_process, "tasks", lambda _: iter(sorted((root / "task").iterdir())))
+
+    def on(**processors: int) -> None:
+        for thread, cpu in processors.items():
+            write(root, f"task/{thread}/stat", f"7 (a name) here) {' '.join(['0'] * 36)} {cpu} 0 0")
+
+    on(first=0, second=1, third=2)
+    reader = EvidenceReader([0, 1, 2], root)
+    reader.begin()
+    on(first=2, second=0, third=2, new=2)
+    assert reader.end().cluster_migrations == 1, "the second stays among little ones, and of the new nothing is known"
+    assert not one_block(root).HasField("cluster_migrations"), "cores 0 and 1 are of one kind"
 
 
 def test_a_file_in_a_form_not_known_is_missing_and_breaks_nothing(root: Path) -> None:

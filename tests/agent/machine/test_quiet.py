@@ -15,7 +15,7 @@ from machine import write, write_stat
 from agent_server import AgentProcess
 from enginebench_agent.machine.bystanders import Quiet
 from enginebench_agent.machine.disturbances import is_quiet
-from enginebench_agent.machine.evidence import TICK_NS
+from enginebench_agent.machine.sources import TICK_NS
 from enginebench_proto.v1 import run_pb2
 from enginebench_proto.v1.measurement_pb2 import MachineUse
 

@@ -95,9 +95,9 @@ def test_more_cores_than_the_quota_grants_are_refused(tmp_path: Path, monkeypatc
     with pytest.raises(
         UnsupportedSettingsError, match=r"asks for 3 physical cores; .* grants .* of 2\.5, .* Ask for 2"
     ):
-        confine_to_cores(3, root)
+        confine_to_cores(3, root=root)
     with pytest.raises(UnsupportedSettingsError, match="asks for 5 physical cores; this process may use 4"):
-        confine_to_cores(5, root)
+        confine_to_cores(5, root=root)
 
 
 @pytest.mark.parametrize(("quota_us", "cores"), [(250_000, 2), (50_000, 1), (400_000, 4)])
@@ -107,7 +107,7 @@ def test_as_many_cores_as_the_quota_grants_are_given_one_thread_of_each(
     root, bound = with_quota(tmp_path, quota_us, monkeypatch), []
     monkeypatch.setattr(os, "sched_setaffinity", lambda _, cpus: bound.extend(cpus))
     monkeypatch.setattr(os, "environ", {})
-    assert confine_to_cores(cores, root) == tuple(bound) == tuple(range(cores))
+    assert confine_to_cores(cores, root=root) == tuple(bound) == tuple(range(cores))
     assert os.environ["OMP_NUM_THREADS"] == str(cores)
 
 

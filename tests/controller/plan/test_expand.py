@@ -261,12 +261,54 @@ def test_a_plan_of_too_many_configurations_is_refused_by_its_number_before_anyth
         expand(make_plan(fields, "run"), [target(engine("ort"), engine("vino"))], bind)
 
 
-def test_by_default_the_fastest_kind_of_cores_is_used() -> None:
-    board = target(engine("ort"), cores=8)
+def board() -> TargetSnapshot:
+    """Of four big and four little cores."""
+    found = target(engine("ort"), cores=8)
     kinds = (CoreCluster("big", 4), CoreCluster("little", 4))
-    board = replace(board, host=replace(board.host, clusters=kinds))
-    assert [case.configuration.cores for case in expanded(board).cases] == [4]
-    assert [case.configuration.cores for case in expanded(board, cores=[6]).cases] == [6]
+    return replace(found, host=replace(found.host, clusters=kinds))
+
+
+@pytest.mark.parametrize(
+    ("asked", "cores", "cluster"),
+    [
+        ([], 4, "big"),
+        (["all"], 8, ""),
+        (["6"], 6, ""),  # the fastest six are of both kinds
+        ([2], 2, "big"),
+        (["big:2"], 2, "big"),
+        (["little:4"], 4, "little"),
+        (["little"], 4, "little"),
+    ],
+)
+def test_cores_are_of_the_kind_that_is_named_or_else_the_fastest(
+    asked: list[int | str], cores: int, cluster: str
+) -> None:
+    (case,) = expanded(board(), **({"cores": asked} if asked else {})).cases
+    assert (case.configuration.cores, case.configuration.cluster) == (cores, cluster)
+    (again,) = expanded(board(), cores=[case.configuration.place]).cases
+    assert again.configuration == case.configuration
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        ("big:5", "5 big cores are asked for, and the target's cores are 4 big and 4 little ones"),
+        ("mid:1", "1 mid core is asked for, and the target's cores are 4 big and 4 little ones"),
+        ("9", "9 cores are asked for, and the target has 8"),
+        ("big:x", "write 2, big:2 or little for a kind of cores, or all"),
+        ("all:2", "write 2, big:2 or little for a kind of cores, or all"),
+        ("0", "write 2, big:2 or little for a kind of cores, or all"),
+        (0, "write 2, big:2 or little for a kind of cores, or all"),
+    ],
+)
+def test_cores_that_are_not_there_are_refused_with_those_that_are(asked: int | str, reason: str) -> None:
+    assert reason in refusal(board(), cores=[asked])
+
+
+def test_kinds_are_refused_where_all_cores_are_alike() -> None:
+    assert "2 big cores are asked for, and the target's cores are all alike" in refusal(
+        target(engine("ort")), cores=["big:2"]
+    )
 
 
 def test_what_none_of_all_engines_reads_is_told_in_a_line_a_format() -> None:

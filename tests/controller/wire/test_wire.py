@@ -96,6 +96,7 @@ DISTURBED = {
     Disturbance(DisturbanceKind.MEMORY_PRESSURE, share=0.011),
     Disturbance(DisturbanceKind.FREQUENCY, share=0.33, frequency_hz=1_234_567_890),
     Disturbance(DisturbanceKind.PAUSED, duration_ns=2**40),
+    Disturbance(DisturbanceKind.HELD_BACK),
     Disturbance(DisturbanceKind.SOMETHING_ELSE, said="a ghost 3 %"),
 }
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from enginebench_controller.records import Status
+from enginebench_controller.records.configuration import cores_in_words
 from enginebench_controller.store.benchmarks import BenchmarkEntry, BenchmarkPage, Fastest, ListedBenchmark
 from enginebench_controller.store.searches import search_of
 from enginebench_ui.shared.text import benchmark_title, count_of, instant, number, shortened, tallies
@@ -68,7 +69,9 @@ def _fastest(fastest: Fastest | None, *, several_models: bool) -> str:
     if fastest is None:
         return ""
     model = (shortened(fastest.model, _LONGEST_MODEL),) if several_models else ()
-    where = ", ".join((*model, fastest.engine, f"batch {fastest.batch}", count_of(fastest.cores, "core")))
+    where = ", ".join(
+        (*model, fastest.engine, f"batch {fastest.batch}", cores_in_words(fastest.cores, fastest.cluster))
+    )
     unsure = " (inconclusive)" if fastest.status is Status.INCONCLUSIVE else ""
     return f"Highest measured: {number(fastest.items_per_s)} items/s{unsure} with {where}"
 

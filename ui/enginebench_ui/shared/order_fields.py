@@ -298,6 +298,15 @@ def core_counts(most: int | None) -> tuple[int, ...]:
     return tuple(dict.fromkeys([*few, *many, limit]))
 
 
+def core_choices(snapshots: Sequence[TargetSnapshot]) -> tuple[int | str, ...]:
+    """Return what is offered as cores: numbers, and numbers of each kind that any of these targets has."""
+    kinds: dict[str, int] = {}
+    for cluster in (one for snapshot in snapshots for one in snapshot.host.clusters):
+        kinds[cluster.name] = max(cluster.physical_cores, kinds.get(cluster.name, 0))
+    of_kinds = (f"{name}:{count}" for name, most in kinds.items() for count in core_counts(most))
+    return (*core_counts(most_cores(snapshots)), *of_kinds)
+
+
 def can_impose(snapshots: Sequence[TargetSnapshot], engines: Sequence[str]) -> tuple[str, ...]:
     """Return which of these engines (none for all) can be told to take weights for zero."""
     return tuple(

@@ -54,26 +54,45 @@ def choose_batch() -> Fields:
     return {"batch": chosen}
 
 
-def choose_cores(offered: Sequence[int], most: int | None) -> Fields:
-    """Let a person choose how many cores may work, or leave it at all the target has."""
+def choose_cores(offered: Sequence[int | str], most: int | None) -> Fields:
+    """Let a person choose how many cores may work, and of which kind, or leave it at the target's fastest."""
     with st.container(border=True, height="stretch"):
         several = _toggle("Cores", "cores_on")
         every = "all" if most is None else f"all ({most})"
+        has_kinds = any(isinstance(one, str) for one in offered)
         if several:
             chosen = _several("several_cores", offered, default=list(offered[:2]))
         else:
-            one = st.number_input(
-                "Cores",
-                min_value=1,
-                value=None,
-                placeholder=every,
-                key="cores",
-                bind="query-params",
-                label_visibility="collapsed",
-            )
+            one = _kind_of_cores(offered) if has_kinds else _number_of_cores(every)
             chosen = [] if one is None else [one]
-        st.caption("Physical cores; by default all that the target has.")
+        st.caption(f"Physical cores; by default all {'of the fastest kind' if has_kinds else 'that the target has'}.")
     return {"cores": chosen} if chosen else {}
+
+
+def _number_of_cores(every: str) -> int | None:
+    number: int | None = st.number_input(
+        "Cores",
+        min_value=1,
+        value=None,
+        placeholder=every,
+        key="cores",
+        bind="query-params",
+        label_visibility="collapsed",
+    )
+    return number
+
+
+def _kind_of_cores(offered: Sequence[int | str]) -> str | None:
+    chosen: str | None = st.selectbox(
+        "Cores",
+        [str(one) for one in offered],
+        index=None,
+        placeholder="all of the fastest kind",
+        key="cores",
+        bind="query-params",
+        label_visibility="collapsed",
+    )
+    return chosen
 
 
 def _toggle(label: str, key: str) -> bool:
@@ -82,7 +101,7 @@ def _toggle(label: str, key: str) -> bool:
         return bool(st.toggle(_SEVERAL, key=key, bind="query-params"))
 
 
-def _several(key: str, offered: Sequence[int], default: list[int]) -> list[int | str]:
+def _several(key: str, offered: Sequence[int | str], default: list[int | str]) -> list[int | str]:
     """The numbers chosen; those that were typed are texts, which the plan checks."""
     chosen: list[int | str] = st.multiselect(
         "Numbers",

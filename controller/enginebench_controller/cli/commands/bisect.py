@@ -89,7 +89,10 @@ def bisect(
     ] = None,
     device: Annotated[str | None, typer.Option(metavar="NAME", help=r"Device. \[default: the CPU]")] = None,
     batch: Annotated[int | None, typer.Option(metavar="N", help=r"Items in one inference. \[default: 1]")] = None,
-    cores: Annotated[int | None, typer.Option(metavar="N", help=r"Physical cores. \[default: all]")] = None,
+    cores: Annotated[
+        str | None,
+        typer.Option(metavar="N", help=r"Physical cores, or big:N of a kind. \[default: all of the fastest]"),
+    ] = None,
     precision: Annotated[
         str | None, typer.Option(metavar="P", help=r"f32, bf16, f16, or default: the engine's own. \[default: f32]")
     ] = None,

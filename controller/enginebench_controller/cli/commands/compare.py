@@ -100,7 +100,7 @@ def _row(compared: Compared) -> list[object]:
     chosen, found = compared.first.configuration, compared.comparison
     interval = UNKNOWN if found.low is None or found.high is None else f"{found.low:.3f} to {found.high:.3f}"
     return [
-        *(model_words(compared), chosen.device, chosen.batch, chosen.cores, describe_load(chosen)),
+        *(model_words(compared), chosen.device, chosen.batch, chosen.place, describe_load(chosen)),
         *(side_words(compared.first), side_words(compared.second)),
         UNKNOWN if found.ratio is None else f"{found.ratio:.3f}",
         interval,

@@ -120,7 +120,7 @@ def _listed(profile: Profile) -> list[object]:
         engine_label(profile),
         asked.precision,
         asked.batch,
-        asked.cores,
+        asked.place,
         UNKNOWN if profile.imposed_sparsity is None else f"{profile.imposed_sparsity:g}",
         _ms(profile.unprofiled_latency_ns),
         _number(figures.profiled_to_unprofiled(profile)),

@@ -149,7 +149,9 @@ def pruning(
     *,
     engine: Annotated[str, typer.Option(help="An engine that can impose sparsity.")] = "deepsparse",
     batch: Annotated[int, typer.Option(min=1, help="Items in one inference.")] = 1,
-    cores: Annotated[int | None, typer.Option(min=1, help="Physical cores; by default all of the target's.")] = None,
+    cores: Annotated[
+        str | None, typer.Option(metavar="N", help="Physical cores, or big:N of a kind; by default all of the fastest.")
+    ] = None,
     sparsity: Annotated[
         str, typer.Option(metavar="S,T,…", help="Shares of zeros to impose on every layer; 0 is always one.")
     ] = ",".join(f"{share:g}" for share in SPARSITIES),

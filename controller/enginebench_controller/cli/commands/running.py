@@ -82,7 +82,7 @@ def _described(case: Case) -> dict[str, Any]:
 def _rows(expansion: Expansion) -> Iterator[list[object]]:
     for case in expansion.cases:
         c = case.configuration
-        axes = [c.device, c.batch, c.cores, c.streams, c.precision, describe_load(c), c.hint]
+        axes = [c.device, c.batch, c.place, c.streams, c.precision, describe_load(c), c.hint]
         yield [case.target, case.model.name, case.engine.name, case.engine.version, case.engine.environment, *axes]
 
 

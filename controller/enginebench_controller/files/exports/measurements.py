@@ -230,7 +230,7 @@ def _labels(measurement: Measurement) -> dict[str, str]:
         "target": measurement.target,
         "device": asked.device,
         "batch": str(asked.batch),
-        "cores": str(asked.cores),
+        "cores": str(asked.place),
         "precision": asked.precision,
         "load": describe_load(asked),
     }

@@ -87,7 +87,7 @@ def gate_markdown(result: GateResult) -> str:
         parts.append(cell(layers[:1].upper() + layers[1:]) + ".")
     facts = [
         f"base: {named(result, BASE)}; head: {named(result, HEAD)}",
-        f"{measured.model_name} on {engine_label(measured)}, {asked.device}, batch {asked.batch}, {asked.cores} cores, "
+        f"{measured.model_name} on {engine_label(measured)}, {asked.device}, {asked.size}, "
         f"{describe_load(asked)}; target {measured.target}",
         how_measured(result),
         meaning(result),

@@ -272,5 +272,5 @@ def _machine(home: Home, benchmark: Benchmark) -> dict[str, str]:
 def _measured(result: GateResult) -> str:
     one = result.measurements[BASE]
     asked = one.configuration
-    told = (one.model_name, asked.device, f"batch {asked.batch}", f"{asked.cores} cores", str(asked.precision))
+    told = (one.model_name, asked.device, asked.size, str(asked.precision))
     return ", ".join((*told, describe_load(asked)))

@@ -218,6 +218,7 @@ def _fits(peak: Peak, profile: Profile, precision: str) -> bool:
     return (
         (peak.target, peak.engine, peak.device, peak.cores)
         == (profile.target, profile.engine, asked.device, asked.cores)
+        and profile.host.has_as_fastest(asked.cluster)
         and peak.kind is PeakKind.FLOPS
         and peak.precision == precision
         and not peak.may_be_winograd

@@ -40,7 +40,7 @@ def _sentences(profiles: Sequence[Profile]) -> Iterator[str]:
     yield from _differs("the processors differ", profiles, lambda one: processor_of(one.host) or "unknown")
     yield from _differs("the targets differ", profiles, lambda one: one.target)
     yield from _differs("the batch differs", profiles, lambda one: str(one.configuration.batch))
-    yield from _differs("the number of cores differs", profiles, lambda one: str(one.configuration.cores))
+    yield from _differs("the cores differ", profiles, lambda one: str(one.configuration.place))
     yield from _differs("the requested precision differs", profiles, _precision)
     yield from unequal_effective(profiles)
     yield from _differs("the imposed sparsity differs", profiles, lambda one: str(one.imposed_sparsity or "none"))

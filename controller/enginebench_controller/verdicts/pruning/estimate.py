@@ -244,7 +244,7 @@ def interpolated(points: Sequence[tuple[float, float]], place: float) -> float |
 def _setting(profile: Profile) -> tuple[object, ...]:
     asked, engine = profile.configuration, profile.engine
     place = (profile.target, engine.name, engine.environment)
-    return (*place, asked.device, asked.batch, asked.cores, asked.precision)
+    return (*place, asked.device, asked.batch, asked.place, asked.precision)
 
 
 def _part(nodes: Sequence[ProfileNode], steps: Sequence[float], part: Part, sparsities: Sparsities) -> PartEstimate:

@@ -36,6 +36,14 @@ def test_lines_are_named_by_their_engine_and_what_varies():
     assert labels([measured("m1"), measured("m2", configuration=bf16)]) == ["fake 1.0 · bf16", "fake 1.0 · f32"]
 
 
+def test_kinds_of_cores_are_lines_of_their_own():
+    kinds = [Configuration("CPU", 1, cores, cluster=kind) for kind in ("big", "little") for cores in (1, 2)]
+    measurements = [measured(f"m{number}", configuration=one) for number, one in enumerate(kinds)]
+
+    assert [line.cores for line in lines_of(measurements)] == [(1, 2), (1, 2)]
+    assert labels(measurements) == ["fake 1.0 · big cores", "fake 1.0 · little cores"]
+
+
 def test_a_failure_that_does_not_know_its_version_stays_on_its_line():
     failed = invented.failed("m2", engine="fake", batch=4, configuration=Configuration("CPU", 4, 2))
     (line,) = labelled(lines_of([failed, measured("m1")]))

@@ -28,7 +28,7 @@ from enginebench_ui.shared.order_fields import (
     Thoroughness,
     axes_of,
     by_input,
-    core_counts,
+    core_choices,
     default_name,
     families,
     label_name,
@@ -268,7 +268,7 @@ def _choose_configurations(places: Places) -> Fields | None:
     with batch:
         fields = dict(places.fields) | choose_batch()
     with cores:
-        fields |= choose_cores(core_counts(most), most)
+        fields |= choose_cores(core_choices(places.snapshots), most)
     try:
         return fields | choose_timing() | choose_load() | choose_inputs()
     except EnginebenchError as error:
@@ -343,7 +343,7 @@ def _which(cases: Sequence[Case]) -> str:
         "target": {case.target for case in cases},
         "device": {case.configuration.device for case in cases},
         "batch size": {case.configuration.batch for case in cases},
-        "core count": {case.configuration.cores for case in cases},
+        "core count": {case.configuration.place for case in cases},
     }
     return " × ".join(count_of(len(values), noun) for noun, values in axes.items())
 

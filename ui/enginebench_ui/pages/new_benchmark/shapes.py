@@ -5,11 +5,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from enginebench_controller.plan.expand import Case
+from enginebench_controller.records.configuration import cores_in_words
 from enginebench_controller.store.measurements import MeasuredCell
-from enginebench_ui.shared.text import Row, count_of
+from enginebench_ui.shared.text import Row
 
-_Place = tuple[int, int]
-"""Batch and cores."""
+_Place = tuple[int, int, str]
+"""Batch, cores and their kind."""
 
 _MEASURED = "✓"
 
@@ -32,10 +33,13 @@ def cell_grid(cases: Iterable[Case], measured: Iterable[MeasuredCell], family: M
     known = {_key(one, family): one for one in measured}
     cells: defaultdict[_Place, _Cell] = defaultdict(_Cell)
     for case in ordered:
-        _count(cells[case.configuration.batch, case.configuration.cores], known.get(_key_of(case)))
+        _count(
+            cells[case.configuration.batch, case.configuration.cores, case.configuration.cluster],
+            known.get(_key_of(case)),
+        )
     for key in _alike(ordered, known) - {_key_of(case) for case in ordered}:
         one = known[key]
-        cells[one.batch, one.cores].medians_ns += [one.median_ns] if one.median_ns is not None else []
+        cells[one.batch, one.cores, one.cluster].medians_ns += [one.median_ns] if one.median_ns is not None else []
     return _rows(cells)
 
 
@@ -64,8 +68,8 @@ def _count(cell: _Cell, before: MeasuredCell | None) -> None:
 
 def _alike(cases: Iterable[Case], known: Iterable[tuple[object, ...]]) -> set[tuple[object, ...]]:
     """The keys that differ from a case in batch and cores only."""
-    kinds = {_key_of(case)[2:] for case in cases}
-    return {key for key in known if key[2:] in kinds}
+    kinds = {_key_of(case)[3:] for case in cases}
+    return {key for key in known if key[3:] in kinds}
 
 
 def _key(one: MeasuredCell, family: Mapping[str, str]) -> tuple[object, ...]:
@@ -73,7 +77,7 @@ def _key(one: MeasuredCell, family: Mapping[str, str]) -> tuple[object, ...]:
     where = (one.target, one.engine, one.environment, one.device)
     load = (one.load, one.requests, one.arrival_process, one.arrival_rate_per_s)
     how = (one.streams, one.precision, one.hint, *load, frozenset(one.options.items()), one.input_set)
-    return (one.batch, one.cores, model, *where, *how)
+    return (one.batch, one.cores, one.cluster, model, *where, *how)
 
 
 def _key_of(case: Case) -> tuple[object, ...]:
@@ -82,13 +86,14 @@ def _key_of(case: Case) -> tuple[object, ...]:
     arrivals = (str(asked.arrivals.process), asked.arrivals.rate_per_s) if asked.arrivals else (None, None)
     load = (str(asked.load), asked.requests, *arrivals)
     how = (asked.streams, asked.precision, str(asked.hint), *load, frozenset(asked.options.items()), asked.input_set)
-    return (asked.batch, asked.cores, case.model.digest, *where, *how)
+    return (asked.batch, asked.cores, asked.cluster, case.model.digest, *where, *how)
 
 
 def _rows(cells: Mapping[_Place, _Cell]) -> tuple[Row, ...]:
-    batches, counts = (sorted(set(axis)) for axis in zip(*cells, strict=True)) if cells else ((), ())
+    batches, places = sorted({batch for batch, *_ in cells}), sorted({(kind, cores) for _, cores, kind in cells})
     return tuple(
-        {"Batch": batch} | {count_of(cores, "core"): _words(cells.get((batch, cores))) for cores in counts}
+        {"Batch": batch}
+        | {cores_in_words(cores, kind): _words(cells.get((batch, cores, kind))) for kind, cores in places}
         for batch in batches
     )
 

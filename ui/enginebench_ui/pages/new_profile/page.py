@@ -16,7 +16,7 @@ from enginebench_ui.shared import reading
 from enginebench_ui.shared.order_fields import (
     PRECISIONS,
     can_impose,
-    core_counts,
+    core_choices,
     default_name,
     label_name,
     most_cores,
@@ -69,7 +69,7 @@ def _choose(model: str | None, model_name: str, places: Places) -> ProfileFields
     with batch:
         fields = dict(places.fields) | choose_batch()
     with cores:
-        fields |= choose_cores(core_counts(most), most)
+        fields |= choose_cores(core_choices(places.snapshots), most)
     try:
         sparsities = _choose_sparsities(places)
         more, shape, iterations = _choose_more()

@@ -242,7 +242,7 @@ def _engine(project: Project) -> str:
 
 
 def _words(asked: Configuration) -> list[str]:
-    words = [asked.device, f"batch {asked.batch}", count_of(asked.cores, "core")]
+    words = [asked.device, f"batch {asked.batch}", asked.cores_in_words]
     if asked.streams != 1:
         words.append(count_of(asked.streams, "stream"))
     if asked.hint is not Hint.NONE:

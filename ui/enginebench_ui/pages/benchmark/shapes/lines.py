@@ -119,7 +119,8 @@ def _identity(measurement: Measurement) -> Identity:
 def _settings(measurement: Measurement) -> Identity:
     asked = measurement.configuration
     axes = (asked.device, asked.streams, asked.precision, asked.hint, asked.load, asked.arrivals)
-    return (measurement.model_digest, measurement.target, *map(str, axes))
+    kind = (asked.cluster,) if asked.cluster else ()  # addresses have the keys of lines of before there were kinds
+    return (measurement.model_digest, measurement.target, *map(str, axes), *kind)
 
 
 def _options(measurement: Measurement) -> str:
@@ -130,6 +131,7 @@ _AXES: Mapping[str, Callable[[Measurement], str]] = {
     "model": lambda m: shortened(m.model_name, _LONGEST_NAME),
     "target": lambda m: m.target,
     "device": lambda m: m.configuration.device,
+    "cluster": lambda m: f"{m.configuration.cluster} cores" if m.configuration.cluster else "",
     "streams": lambda m: count_of(m.configuration.streams, "stream"),
     "precision": lambda m: m.configuration.precision,
     "hint": lambda m: f"hint {m.configuration.hint}",

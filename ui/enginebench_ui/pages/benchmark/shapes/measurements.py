@@ -26,6 +26,7 @@ from enginebench_controller.records import (
 from enginebench_controller.verdicts.disturbances import summarize_evidence
 from enginebench_controller.verdicts.doubts import flags, status_words
 from enginebench_controller.verdicts.output_check import check_outputs
+from enginebench_controller.verdicts.words import ranges
 from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT
 from enginebench_ui.shared.charts import margins
 from enginebench_ui.shared.text import Row, arrivals_text, cells, engine_label, milliseconds, percent, readback
@@ -33,7 +34,7 @@ from enginebench_ui.shared.text import Row, arrivals_text, cells, engine_label, 
 _AXES: Mapping[str, Callable[[Measurement], str]] = {
     "target": lambda m: m.target,
     "device": lambda m: m.configuration.device,
-    "cores": lambda m: f"{m.configuration.cores} core" + ("" if m.configuration.cores == 1 else "s"),
+    "cores": lambda m: m.configuration.cores_in_words,
     "streams": lambda m: f"{m.configuration.streams} stream" + ("" if m.configuration.streams == 1 else "s"),
     "precision": lambda m: m.configuration.precision,
     "hint": lambda m: f"hint {m.configuration.hint}",
@@ -64,6 +65,7 @@ def series_names(measurements: Sequence[Measurement]) -> dict[str, str]:
 _RARE_AXES = ("target", "streams", "hint", "load", "requests", "arrivals")
 _SOMETIMES: Mapping[str, set[str | float | None]] = {
     "Environment": {DEFAULT_ENVIRONMENT},
+    "Kind of cores": {""},
     "Spread (%)": {None},
     "p99 (ms)": {None},
     "Outputs": {None},
@@ -117,8 +119,7 @@ def failure_views(measurements: Iterable[Measurement]) -> tuple[FailureView, ...
 def configuration_text(measurement: Measurement) -> str:
     """Name what was measured within a benchmark: "resnet50, local, CPU, batch 1, 2 cores"."""
     asked = measurement.configuration
-    cores = "1 core" if asked.cores == 1 else f"{asked.cores} cores"
-    return f"{measurement.model_name}, {measurement.target}, {asked.device}, batch {asked.batch}, {cores}"
+    return f"{measurement.model_name}, {measurement.target}, {asked.device}, {asked.size}"
 
 
 def _row(measurement: Measurement, extra: Mapping[str, Callable[[Measurement], str]], outputs: str | None) -> Row:
@@ -131,6 +132,7 @@ def _row(measurement: Measurement, extra: Mapping[str, Callable[[Measurement], s
         "Device": asked.device,
         "Batch": asked.batch,
         "Cores": asked.cores,
+        "Kind of cores": asked.cluster,
         **{heading: read(measurement) for heading, read in extra.items()},
         "Precision": readback(measurement.effective.precision),
         "Threads": readback(measurement.effective.threads),
@@ -187,7 +189,12 @@ def ending(failure: Failure) -> str:
 def process_rows(measurements: Sequence[Measurement]) -> tuple[Row, ...]:
     """Return a table row a process; None stands where the machine did not tell."""
     names = series_names(measurements)
-    return tuple(cells(_process_row(one, process, names[one.id])) for one in measurements for process in one.processes)
+    rows = [_process_row(one, process, names[one.id]) for one in measurements for process in one.processes]
+    silent = {heading for heading in _OF_SOME_MACHINES if not any(row[heading] for row in rows)}
+    return tuple(cells({heading: row[heading] for heading in row if heading not in silent}) for row in rows)
+
+
+_OF_SOME_MACHINES = ("Held back by", "Moves between kinds", "Energy meter")
 
 
 def _process_row(measurement: Measurement, process: Process, series: str) -> Row:
@@ -209,6 +216,11 @@ def _process_row(measurement: Measurement, process: Process, series: str) -> Row
         "Involuntary switches": _total(one.involuntary_switches for one in evidence),
         "Lowest clock (GHz)": _least([one.min_frequency_hz for one in evidence]),
         "Hottest (°C)": _hottest([one.temperature_millicelsius for one in evidence]),
+        "Held back by": ", ".join(sorted({one.held_back_by for one in evidence if one.held_back_by})) or None,
+        "Processors": ranges(process.effective.affinity) or None,
+        "Moves between kinds": _total(one.cluster_migrations for one in evidence),
+        "Written (MB)": None if process.written_bytes is None else process.written_bytes / 1e6,
+        "Energy meter": next((one.energy_source for one in evidence if one.energy_source), None),
     }
 
 

@@ -25,7 +25,7 @@ CAUSES = {Cause.MACHINE: "the machine", Cause.CANDIDATE: "perhaps the engine", C
 def is_shown(found: HistoryAlerts, measurement: Measurement) -> bool:
     """Whether a history is of the configuration of a measurement, on whatever engine and with whatever options."""
     chosen, asked = found.history.configuration, measurement.configuration
-    axes = ("device", "batch", "cores", "streams", "precision", "hint", "load", "requests", "arrivals")
+    axes = ("device", "batch", "cores", "cluster", "streams", "precision", "hint", "load", "requests", "arrivals")
     return all(getattr(chosen, axis) == getattr(asked, axis) for axis in axes)
 
 

@@ -29,7 +29,7 @@ _LOOKS = {
     Verdict.INCONCLUSIVE: (":material/help:", "gray"),
 }
 """The sign, of time that falls or rises, and the colour of each verdict."""
-_AXES = ("device", "batch", "cores", "streams", "precision", "hint", "load", "requests", "arrivals")
+_AXES = ("device", "batch", "cores", "cluster", "streams", "precision", "hint", "load", "requests", "arrivals")
 
 
 class Bars(StrEnum):

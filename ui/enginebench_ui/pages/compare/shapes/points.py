@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import plotly.graph_objects as go
 
 from enginebench_controller.files.palette import SideLook, letters_on
+from enginebench_controller.records.configuration import cores_in_words
 from enginebench_controller.stats.scaling import OperatingPoint, best_point, sweet_spot
 from enginebench_controller.store.models import Experiment
 from enginebench_ui.shared.charts import SWEET_SPOT, margins
@@ -92,7 +93,7 @@ def _at(side: ShownSide, anchor: Experiment | None) -> ShownSide:
 
 def _work(one: Experiment) -> tuple[object, ...]:
     """What is done at a time, on how much of the machine: the axes that engines and versions of a model have alike."""
-    return one.batch, one.cores, one.streams, one.requests, one.load, one.hint, one.precision
+    return one.batch, one.cores, one.cluster, one.streams, one.requests, one.load, one.hint, one.precision
 
 
 def has_numbers(experiment: Experiment) -> bool:
@@ -136,7 +137,7 @@ def spot_sentence(one: ShownSide, threshold_ms: float | None) -> str | None:
 def point_text(experiment: Experiment) -> str:
     """Name an experiment within its project: "batch 4, 1 stream, 2 cores, f32"."""
     streams = f"{experiment.streams} stream" + ("" if experiment.streams == 1 else "s")
-    cores = f"{experiment.cores} core" + ("" if experiment.cores == 1 else "s")
+    cores = cores_in_words(experiment.cores, experiment.cluster)
     return f"batch {experiment.batch}, {streams}, {cores}, {experiment.precision}"
 
 
@@ -252,7 +253,7 @@ def configurations(drawn: Sequence[Experiment]) -> tuple[Curve, ...]:
     """Group experiments by all but batch, streams and requests in flight; each group in the order of these."""
     groups: dict[tuple[object, ...], list[Experiment]] = defaultdict(list)
     for one in drawn:
-        groups[one.cores, one.precision, one.hint, one.load, one.input_set, one.options].append(one)
+        groups[one.cores, one.cluster, one.precision, one.hint, one.load, one.input_set, one.options].append(one)
     return tuple(
         Curve(
             tuple(sorted(group, key=lambda one: (one.batch, one.streams, one.requests, one.started_at_unix_ns or 0))),

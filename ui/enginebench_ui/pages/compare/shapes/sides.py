@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import log2
 
 from enginebench_controller.records import LOCAL_TARGET
+from enginebench_controller.records.configuration import cores_in_words, place_of
 from enginebench_controller.records.run import in_environment
 from enginebench_controller.store.models import Contender, Experiment
 from enginebench_controller.store.profiles import ProfileEntry
@@ -182,7 +183,7 @@ def _is_opposite(ratio: float, other: float) -> bool:
 
 def entry_text(one: ProfileEntry) -> str:
     """Name the settings of a profile: "batch 1, 2 cores, f32, engine version 1.31.1"."""
-    cores = f"{one.cores} core" + ("" if one.cores == 1 else "s")
+    cores = cores_in_words(one.cores, one.cluster)
     zeros = f", {one.imposed_sparsity:.0%} zeros imposed" if one.imposed_sparsity else ""
     version = f", engine version {one.engine.version}" if one.engine.version else ""
     return f"batch {one.batch}, {cores}, {one.precision}{zeros}{version}"
@@ -202,7 +203,7 @@ def profile_command(wanted: Wanted) -> str:
     words = ["enginebench", "profile", one.model_digest[:ID_CHARACTERS], "--engine", engine]
     words += [] if one.target == LOCAL_TARGET else ["--target", one.target]
     words += ["--device", one.device]
-    words += ["--batch", str(point.batch), "--cores", str(point.cores)] if point else []
+    words += ["--batch", str(point.batch), "--cores", str(place_of(point.cores, point.cluster))] if point else []
     words += ["--precision", wanted.precision]
     return shlex.join(words)
 
@@ -217,7 +218,9 @@ def profile_address(wanted: Wanted) -> Mapping[str, str]:
         "precision": wanted.precision,
     }
     parameters |= {} if one.target == LOCAL_TARGET else {"target": one.target}
-    return parameters | ({"batch": str(point.batch), "cores": str(point.cores)} if point else {})
+    return parameters | (
+        {"batch": str(point.batch), "cores": str(place_of(point.cores, point.cluster))} if point else {}
+    )
 
 
 def _belongs(one: ProfileEntry, contender: Contender) -> bool:
@@ -229,7 +232,7 @@ def _belongs(one: ProfileEntry, contender: Contender) -> bool:
 def _distance(one: ProfileEntry, wanted: Wanted) -> tuple[object, ...]:
     point = wanted.point
     batches = abs(log2(one.batch / point.batch)) if point else one.batch
-    cores = abs(one.cores - point.cores) if point else -one.cores
+    cores = (one.cluster != point.cluster, abs(one.cores - point.cores)) if point else (False, -one.cores)
     is_other = one.precision != wanted.precision
     return (bool(one.imposed_sparsity), batches, cores, is_other, -one.created_at_unix_ns, one.id)
 
@@ -239,7 +242,11 @@ def _unlike(one: ProfileEntry, point: Experiment | None) -> str:
         return ""
     parts = [
         *([f"batch {point.batch}"] if point.batch != one.batch else []),
-        *([f"{point.cores} core" + ("" if point.cores == 1 else "s")] if point.cores != one.cores else []),
+        *(
+            [cores_in_words(point.cores, point.cluster)]
+            if place_of(point.cores, point.cluster) != place_of(one.cores, one.cluster)
+            else []
+        ),
         *([point.precision] if point.precision != one.precision else []),
         *([f"engine version {point.engine_version}"] if point.engine_version not in (None, one.engine.version) else []),
     ]

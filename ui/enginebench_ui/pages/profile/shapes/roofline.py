@@ -12,7 +12,16 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
-from enginebench_controller.graph.roofline import ABOVE_THE_ROOF, Bound, Note, Roofline, Roofs, roof_precision, roofs_of
+from enginebench_controller.graph.roofline import (
+    ABOVE_THE_ROOF,
+    Bound,
+    Note,
+    Roofline,
+    Roofs,
+    fitting_peaks,
+    roof_precision,
+    roofs_of,
+)
 from enginebench_controller.records import Peak, Profile
 from enginebench_controller.records.run import in_environment
 from enginebench_ui.pages.profile.shapes.layers import LayerView
@@ -67,7 +76,7 @@ def calibration_command(profile: Profile) -> str:
 
 def _roofs(profile: Profile, layers: Sequence[LayerView], peaks: Sequence[Peak]) -> tuple[Roofs, ...]:
     """One for each precision that layers ran in, or the whole run where they do not tell."""
-    own = [peak for peak in peaks if peak.target == profile.target]
+    own = fitting_peaks(profile, peaks)
     effective = profile.effective.precision
     words = dict.fromkeys(layer.precision or (str(effective.value) if effective else "") for layer in layers)
     precisions = dict.fromkeys(filter(None, map(roof_precision, words)))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from enginebench_controller.graph.analysis import CountedModel, is_at_most
 from enginebench_controller.records import ModelVersion, ModelWork, Profile, ProfileNode
+from enginebench_controller.records.configuration import cores_in_words
 from enginebench_controller.stats import layers as figures
 from enginebench_controller.store.profiles import ProfileEntry
 from enginebench_controller.verdicts.pruning.estimate import uniform
@@ -13,7 +14,6 @@ from enginebench_controller.verdicts.pruning.prospects import PruningOutcome, Pr
 from enginebench_controller.verdicts.words import processor_of
 from enginebench_ui.shared.text import (
     UNKNOWN,
-    count_of,
     engine_label,
     engine_text,
     instant,
@@ -61,7 +61,7 @@ def _measured(entry: ProfileEntry) -> Sibling:
         shortened(entry.name, 32) or "unnamed",
         engine_text(entry),
         f"batch {entry.batch}",
-        count_of(entry.cores, "core"),
+        cores_in_words(entry.cores, entry.cluster),
         zeros,
         "" if entry.status.has_numbers else entry.status.value,
         instant(entry.created_at_unix_ns),
@@ -162,7 +162,7 @@ def facts(profile: Profile) -> tuple[tuple[str, str], ...]:
     asked, got = profile.configuration, profile.effective
     return (
         ("Batch", str(asked.batch)),
-        ("Cores", str(asked.cores)),
+        ("Cores", str(asked.place)),
         ("Instruction sets", _instruction_sets(profile)),
         ("Engine", engine_label(profile)),
         ("Device", asked.device),
@@ -221,7 +221,7 @@ def _elsewhere(swept: Profile, shown: Profile) -> str:
     one, other = swept.configuration, shown.configuration
     differing = [
         *([f"batch {one.batch}"] if one.batch != other.batch else []),
-        *([f"{one.cores} cores"] if one.cores != other.cores else []),
+        *([one.cores_in_words] if one.place != other.place else []),
         *([engine_label(swept)] if swept.engine != shown.engine else []),
     ]
     return f" at {', '.join(differing)}" if differing else ""
