@@ -12,6 +12,7 @@
 #   make dist     wheel and source archive into dist/, with what they need (CycloneDX, constraints.txt)
 #   make engines    engines beyond those of `make setup` (LiteRT, ncnn, tract), each in an environment of its own
 #   make test-engines    their contract tests and those of providers of ONNX Runtime, in environments of the tests
+#   make test-arm    agents on ARM boards that QEMU translates: ten minutes the first time (QUICK=1: what CI runs, half of that)
 #   make exports-test    exports read back by the programs they are for: ten minutes, most of them installing those
 #   make wheels-check    whether small boards can install the base without compiling: also among `make test`
 #   make faults    the tests of the faults of docs/evidence/faults.md
@@ -50,10 +51,10 @@ CONSUMERS := .venvs/exports/bin/otava
 TRACKERS := .venvs/trackers/bin/wandb
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 # Rooms of tests that start engines, agents or browsers, all of them.
-STARTING := integration browser plugins
+STARTING := arm integration browser plugins
 DURATIONS := --durations 30 --durations-min 5
 
-.PHONY: demo test test-engines $(TESTED:%=test-engine-%) quick check ui setup engines format proto released-wire docs audit screenshots browser ssh-server wheels-check benchmarks \
+.PHONY: demo test test-arm test-engines $(TESTED:%=test-engine-%) quick check ui setup engines format proto released-wire docs audit screenshots browser ssh-server wheels-check benchmarks \
   exports-test site dist soak storm fuzz faults clean
 
 demo: setup
@@ -63,8 +64,8 @@ ui: setup
 	$(BIN)/enginebench ui
 
 test: setup browser ssh-server $(PROTO_PYTHON)
-	$(BIN)/python -m pytest -n 3 --dist loadgroup -m 'not alone' $(DURATIONS)
-	$(BIN)/python -m pytest -m alone $(DURATIONS)
+	$(BIN)/python -m pytest -n 3 --dist loadgroup -m 'not alone' --ignore tests/arm $(DURATIONS)
+	$(BIN)/python -m pytest -m alone --ignore tests/arm $(DURATIONS)
 ifneq ($(DEEPSPARSE_PYTHON),)
 	$(DEEPSPARSE)/venv/bin/python -m pytest tests/plugins/test_deepsparse.py
 endif
@@ -191,6 +192,10 @@ browser: $(VENV)/.stamp
 
 ssh-server:
 	@tests/integration/install.sh
+
+test-arm: $(VENV)/.stamp ssh-server
+	@tests/arm/install.sh
+	$(BIN)/python -m pytest tests/arm $(if $(QUICK),-m 'not slow',) $(DURATIONS)
 
 exports-test: $(VENV)/.stamp $(CONSUMERS) $(TRACKERS)
 	$(BIN)/python -m pytest tests/exports

@@ -83,4 +83,5 @@ def _children(pid: int) -> list[int]:
 
 
 def serve_command(data_dir: Path, *arguments: str, python: str = sys.executable) -> list[str]:
-    return [python, "-m", "enginebench_agent", "serve", "--data-dir", str(data_dir), *arguments]
+    # On machines whose /tmp is in memory, so is the data folder of a test.
+    return [python, "-m", "enginebench_agent", "serve", "--in-memory", "--data-dir", str(data_dir), *arguments]

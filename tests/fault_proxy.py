@@ -25,6 +25,9 @@ class FaultProxy:
         """Bytes that have come from callers so far."""
         self.delay_seconds = 0.0
         """How long each piece is held up, in both directions."""
+        self.bytes_per_s = float("inf")
+        """What the line carries, in each direction."""
+        self.connections = 0
 
     def cut(self) -> None:
         """Break all connections, as a pulled cable does that is noticed; new ones are refused until `mend`."""
@@ -62,6 +65,7 @@ class FaultProxy:
             return
         from_agent, to_agent = await asyncio.open_connection("127.0.0.1", self._port)
         self._writers.add(to_agent)
+        self.connections += 1
         ways = [asyncio.create_task(self._pump(reader, to_agent, counted=True))]
         ways.append(asyncio.create_task(self._pump(from_agent, writer, counted=False)))
         try:
@@ -77,7 +81,7 @@ class FaultProxy:
             while piece := await reader.read(PIECE_BYTES):
                 if counted:
                     self._count(len(piece))
-                await asyncio.sleep(self.delay_seconds)
+                await asyncio.sleep(self.delay_seconds + len(piece) / self.bytes_per_s)
                 await self._flows.wait()
                 writer.write(piece)
                 await writer.drain()

@@ -46,6 +46,8 @@ def _serve(parsed: argparse.Namespace) -> None:
     from enginebench_agent.server import ServeOptions, serve  # noqa: PLC0415
 
     folder, trusted = DataFolder(parsed.data_dir), frozenset(parsed.trust_model)
+    if not (parsed.in_memory or parsed.exit_with_stdin):  # who starts it for one command collects at once
+        folder.refuse_memory()
     options = ServeOptions(parsed.host, parsed.port, folder, parsed.exit_with_stdin, trusted)
     metrics = {"metrics_port": parsed.metrics_port, "metrics_host": parsed.metrics_host}
     access = {"tls": parsed.tls, "plain_text": parsed.plain_text, "announce": parsed.announce}
@@ -156,6 +158,9 @@ def _add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     _add_listening(serve)
     serve.add_argument(
         "--exit-with-stdin", action="store_true", help="stop when standard input closes, as when the starter dies"
+    )
+    serve.add_argument(
+        "--in-memory", action="store_true", help="let the data folder be in memory (tmpfs), and results be lost with it"
     )
     serve.add_argument(
         "--trust-model",

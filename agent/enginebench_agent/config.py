@@ -22,6 +22,8 @@ T = TypeVar("T", bool, int, str)
 ENVIRONMENT_FILE = "environment.toml"
 DEFAULT_MEMORY_SHARE = 0.9
 """Of the memory installed, or granted by the control group: the rest is the agent's and the system's."""
+OWN_BYTES = 64 * 1024**2
+"""What the agent itself may come to: of a board's 256 MiB more than a tenth. It idles below 45 MB."""
 DEFAULT_FILE_BYTES = 16 * 1024**3
 DEFAULT_STREAMS = 64
 DEFAULT_QUEUED_RUNS = 256
@@ -97,7 +99,7 @@ def write_environment(folder: Path, environment: EnvironmentConfig) -> None:
 def _child_limits(table: Mapping[str, Any], folder: DataFolder) -> ChildLimits:
     file = folder.config_file
     machine_bytes = memory_bytes(Path("/"))
-    share_bytes = None if machine_bytes is None else int(DEFAULT_MEMORY_SHARE * machine_bytes)
+    share_bytes = None if machine_bytes is None else _left_for_a_child(machine_bytes)
     has_bound = "max_cpu_seconds" in table
     return ChildLimits(
         memory_bytes=_size(table, "max_memory_bytes", share_bytes, file),
@@ -106,6 +108,10 @@ def _child_limits(table: Mapping[str, Any], folder: DataFolder) -> ChildLimits:
         network=_get(table, "allow_network", False, file),
         sandbox=find_sandbox(folder) if _get(table, "sandbox", True, file) else None,
     )
+
+
+def _left_for_a_child(machine_bytes: int) -> int:
+    return max(machine_bytes // 2, min(int(DEFAULT_MEMORY_SHARE * machine_bytes), machine_bytes - OWN_BYTES))
 
 
 def _environments(folder: DataFolder, table: Mapping[str, Any]) -> tuple[EnvironmentConfig, ...]:

@@ -76,6 +76,14 @@ class DataFolder:
                 "choose another with --data-dir, or make it writable"
             ) from error
 
+    def refuse_memory(self) -> None:
+        """Raise `SetupError` for a folder in memory: results that nobody collected would not survive a restart."""
+        if (kind := _file_system(self.root)) in ("tmpfs", "ramfs"):
+            raise SetupError(
+                f"the data folder {self.root} is in memory ({kind}): results that nobody has collected yet would be "
+                "lost when the machine restarts; choose one on a disk with --data-dir, or say --in-memory"
+            )
+
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Keep every other agent out of this folder. Raises `SetupError` when one is already there.
@@ -123,3 +131,14 @@ def default_root() -> Path:
         return Path(home).absolute() / "agent"
     data_home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return Path(data_home) / "enginebench" / "agent"
+
+
+def _file_system(folder: Path) -> str:
+    """The kernel's word for what a folder lies on; "" where it is not told."""
+    found, place = "", folder.resolve()
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/mounts").read_text().splitlines():  # the last one that covers it counts
+            _, mounted, kind, *_ = line.split()
+            if place.is_relative_to(mounted.encode().decode("unicode_escape")):
+                found = kind
+    return found

@@ -4,6 +4,7 @@
 
 import asyncio
 import contextlib
+import zlib
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -25,6 +26,7 @@ from enginebench_proto.v1 import (
 )
 
 HEAR_OUT_SECONDS = 5.0
+MAX_CHUNK_BYTES = 1024 * 1024
 
 
 class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
@@ -57,7 +59,9 @@ class ModelServicer(model_pb2_grpc.ModelServiceServicer):
         """Which digests are not whole."""
         return model_pb2.FindMissingResponse(
             missing=[
-                model_pb2.MissingFile(sha256=sha256, committed_bytes=committed_bytes)
+                model_pb2.MissingFile(
+                    sha256=sha256, committed_bytes=committed_bytes, received_bytes=self._cache.received_bytes(sha256)
+                )
                 for sha256, committed_bytes in self._cache.missing(request.sha256)
             ]
         )
@@ -151,12 +155,24 @@ async def _header(requests: AsyncIterator[model_pb2.UploadRequest]) -> model_pb2
     raise InvalidRequestError("the first message of an upload must be its header.")
 
 
+def _inflated(deflated: bytes) -> bytes:
+    """A compressed chunk as it was; no more than a chunk may have comes of it, whatever it says."""
+    stream = zlib.decompressobj()
+    try:
+        chunk = stream.decompress(deflated, MAX_CHUNK_BYTES)
+    except zlib.error as error:
+        raise InvalidRequestError("a chunk of the upload is not what zlib compresses.") from error
+    if not stream.eof:
+        raise InvalidRequestError(f"a chunk of the upload holds more than {MAX_CHUNK_BYTES} bytes, or is cut off.")
+    return chunk
+
+
 async def _receive(requests: AsyncIterator[model_pb2.UploadRequest], reception: Reception) -> int:
     try:
         async for request in requests:
             if request.HasField("header"):
                 raise InvalidRequestError("an upload has one header, as its first message.")
-            await reception.add(request.chunk)
+            await reception.add(_inflated(request.deflated) if request.deflated else request.chunk)
     except asyncio.CancelledError:
         await reception.flush()  # the caller is gone, but what arrived counts
         raise

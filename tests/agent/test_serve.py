@@ -103,6 +103,13 @@ def test_a_data_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     assert "--data-dir" in text
 
 
+def test_results_are_not_kept_in_memory_unless_somebody_says_so(tmp_path: Path) -> None:
+    in_memory = Path("/dev/shm") / tmp_path.name  # on Linux always tmpfs
+    said = refusal("serve", "--port", "0", "--data-dir", str(in_memory))
+    assert f"the data folder {in_memory} is in memory (tmpfs)" in said and "--in-memory" in said
+    assert not in_memory.exists()
+
+
 def test_a_name_that_no_file_can_have_is_refused_and_shows_no_traceback(tmp_path: Path) -> None:
     overlong = str(tmp_path / ("x" * 300))
     for command in (["serve", "--port", "0"], ["environment", "list"]):

@@ -6,6 +6,8 @@ import socket
 import subprocess
 import sys
 import time
+import zipfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
@@ -18,8 +20,13 @@ PIP_VARIABLES = ("PIP_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_")
 class SshMachine:
     """Start it, log in with the `ssh` of its folder `bin`, stop it. `home` is what ~ is for who is logged in."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self, folder: Path, sshd: Sequence[str] = (str(SSHD),), variables: Mapping[str, str] | None = None
+    ) -> None:
+        """`sshd` starts the server, on another root as well; `variables` are what its logins have for pip."""
         self.folder = folder
+        self._sshd = sshd
+        self._variables = variables
         self.home = folder / "home"
         self.bin = folder / "bin"
         self.programs = folder / "programs"
@@ -58,6 +65,7 @@ class SshMachine:
         path = f"{self.programs}:{PYTHON.parent}:/usr/local/bin:/usr/bin:/bin"
         own = {"PIP_CACHE_DIR": str(Path.home() / ".cache" / "pip")}
         own |= {name: value for name, value in os.environ.items() if name.upper().startswith(PIP_VARIABLES)}
+        own = dict(own if self._variables is None else self._variables)
         own |= {"HOME": str(self.home), "PATH": path}
         variables = " ".join(f'"{name}={value}"' for name, value in own.items())
         (self.folder / "sshd_config").write_text(
@@ -77,13 +85,22 @@ class SshMachine:
     def _start(self) -> None:
         if os.getuid() == 0:
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # where Debian's sshd locks up its unprivileged half
-        command = [str(SSHD), "-D", "-e", "-f", str(self.folder / "sshd_config")]
+        command = [*self._sshd, "-D", "-e", "-f", str(self.folder / "sshd_config")]
         self.process = subprocess.Popen(command, stderr=(self.folder / "sshd.log").open("w"))
         deadline = time.monotonic() + 20
         while not _answers(self.port):
             assert self.process.poll() is None, (self.folder / "sshd.log").read_text()
             assert time.monotonic() < deadline
             time.sleep(0.02)
+
+
+def another_build(wheel: Path, folder: Path) -> Path:
+    """The same version of enginebench, in a wheel of other bytes."""
+    copy = folder / wheel.name
+    copy.write_bytes(wheel.read_bytes())
+    with zipfile.ZipFile(copy, "a") as archive:
+        archive.comment = b"another build"
+    return copy
 
 
 def _free_port() -> int:

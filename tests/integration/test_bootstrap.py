@@ -18,7 +18,7 @@ from enginebench_controller.targets.client import AgentClient
 from enginebench_controller.targets.remote_machine import Remote
 from integration import pretended_systemctl
 from integration.bench import ROOT, Bench
-from integration.ssh_machine import SshMachine
+from integration.ssh_machine import SshMachine, another_build
 
 BASE = ".local/share/enginebench"
 SPOOL = ROOT / "tests" / "agent" / "runs" / "spool_0_1"
@@ -43,15 +43,6 @@ def systemctl_calls(machine: SshMachine) -> list[str]:
     words = calls.read_text().split()
     calls.unlink()
     return [word for word in words if word != "show-environment"]
-
-
-def another_build(wheel: Path, folder: Path) -> Path:
-    """The same version of enginebench, in a wheel of other bytes."""
-    copy = folder / wheel.name
-    copy.write_bytes(wheel.read_bytes())
-    with zipfile.ZipFile(copy, "a") as archive:
-        archive.comment = b"another build"
-    return copy
 
 
 def outcomes(stderr: str) -> list[str]:

@@ -17,6 +17,7 @@ from agent_server import AgentProcess
 from enginebench_controller.errors import UnreachableError
 from enginebench_controller.records import ModelFile
 from enginebench_controller.targets.client import AgentClient
+from fault_proxy import fault_proxy
 from integration.bench import UNWAITING, Bench
 
 SIZE_BYTES = int(os.environ.get("ENGINEBENCH_TEST_UPLOAD_BYTES", "200000000"))
@@ -70,6 +71,29 @@ def test_an_upload_cut_at_60_percent_resumes_after_a_restart_and_is_never_sent_t
     assert 0 < resumed < 0.6 * file.size_bytes
     assert asyncio.run(upload()) == 0
     assert (agent.data_dir / "files" / file.sha256).stat().st_size == file.size_bytes
+
+
+@pytest.mark.parametrize(("zeros", "most_sent"), [(0, 1.05), (1_000_000, 0.6)], ids=["dense", "half zeros"])
+def test_a_slow_line_is_not_cut_while_bytes_move_and_carries_what_is_compressed(
+    zeros: int, most_sent: float, tmp_path: Path, start_agent: Callable[..., AgentProcess]
+) -> None:
+    """All at once is what HTTP/2 and the kernel would take, and pings would wait for ten seconds behind it."""
+    agent, path = start_agent(), tmp_path / "weights"
+    path.write_bytes(np.random.default_rng(0).bytes(2_000_000 - zeros) + bytes(zeros))
+    file, told = _file(path), list[int]()
+
+    async def upload() -> tuple[int, int]:
+        async with fault_proxy(agent.port) as proxy:
+            proxy.bytes_per_s, proxy.delay_seconds = 200_000, 0.02
+            async with AgentClient("agent", proxy.address) as client:
+                await client.upload(file, path, 0, lambda offset, _: told.append(offset))
+            return proxy.connections, proxy.sent_bytes
+
+    connections, sent_bytes = asyncio.run(upload())
+    assert connections == 1
+    assert sent_bytes < most_sent * file.size_bytes
+    assert len(told) > 5 and told == sorted(told) and told[-1] == file.size_bytes, "what the agent has taken in"
+    assert (agent.data_dir / "files" / file.sha256).read_bytes() == path.read_bytes()
 
 
 @pytest.mark.xdist_group("upload")

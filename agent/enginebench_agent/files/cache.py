@@ -93,6 +93,7 @@ class FileCache:
         self._folder = folder
         self._quota = Quota(folder, max_bytes)
         self._receiving: dict[str, int] = {}
+        self._receptions: dict[str, Reception] = {}
         self._pins: Counter[str] = Counter()
 
     def holds(self, sha256: str) -> bool:
@@ -115,6 +116,10 @@ class FileCache:
         wanted = dict.fromkeys(check_sha256(sha256) for sha256 in digests)
         return [(sha256, self.committed_bytes(sha256)) for sha256 in wanted if not self.holds(sha256)]
 
+    def received_bytes(self, sha256: str) -> int | None:
+        """How much has arrived of an upload that is under way; None where there is none."""
+        return self._receptions[sha256].received_bytes if sha256 in self._receptions else None
+
     @contextlib.asynccontextmanager
     async def receiving(self, sha256: str, size_bytes: int, offset_bytes: int) -> AsyncIterator[Reception]:
         """Take in a file, or go on with one; files that no run needs make way for it, least recently used first.
@@ -132,8 +137,10 @@ class FileCache:
             for victim in evicted:
                 await run_to_end(victim.unlink)
             with Reception.opened(self._part(sha256), path, sha256, size_bytes, offset_bytes) as reception:
+                self._receptions[sha256] = reception
                 yield reception
         finally:
+            self._receptions.pop(sha256, None)
             del self._receiving[sha256]
 
     def files(self) -> list[CachedFile]:

@@ -14,9 +14,12 @@ from enginebench_agent.config import AgentConfig
 from enginebench_agent.data_folder import DataFolder
 from enginebench_agent.errors import InvalidRequestError, NewerRequestError, NotFoundError
 from enginebench_agent.names import check_group_name, check_model_file_names, check_run_id, check_sha256
+from enginebench_agent.runs.limits import ChildLimits
+from enginebench_agent.sizes import shown_size
 from enginebench_agent.wire import check_arrivals, from_option, from_options
 from enginebench_plugins.types import ModelFormat, Precision, UnsupportedSettingsError
 from enginebench_proto.agreed.names import version_digest
+from enginebench_proto.agreed.tensors import tensor_bytes
 from enginebench_proto.v1.configuration_pb2 import (
     HINT_UNSPECIFIED,
     LOAD_UNSPECIFIED,
@@ -89,6 +92,22 @@ def check_format(model: ModelVersion, engine: AvailableEngine, config: AgentConf
         raise InvalidRequestError(
             f"a model in the format {model.format} can execute code when it is loaded, and this agent does not allow "
             f"that; its owner can, with allow_executable_formats = true in {folder.config_file}."
+        )
+
+
+def check_memory(spec: RunSpec, limits: ChildLimits) -> None:
+    """Refuse what a child cannot hold, before it is killed for it: its whole input set, and the model's files.
+
+    Raises `InvalidRequestError` with the figures. What an engine needs besides is for the run to show.
+    """
+    asked = spec.configuration
+    inputs_bytes = max(1, asked.input_set.count) * sum(tensor_bytes(one.dtype, one.shape) for one in asked.inputs)
+    files_bytes = sum(file.size_bytes for file in spec.model.files)
+    if limits.memory_bytes is not None and inputs_bytes + files_bytes > limits.memory_bytes:
+        raise InvalidRequestError(
+            f"the run holds at least {shown_size(inputs_bytes + files_bytes)} of memory ({shown_size(files_bytes)} of "
+            f"the model and {shown_size(inputs_bytes)} for {asked.input_set.count} inputs){limits.memory_sentence}; "
+            "take a smaller batch or fewer --inputs."
         )
 
 

@@ -20,7 +20,7 @@ from enginebench_agent.files.cache import FileCache
 from enginebench_agent.files.workspace import input_files
 from enginebench_agent.machine.peak_file import PeakFile
 from enginebench_agent.names import check_run_id
-from enginebench_agent.runs.admission import check_form, check_format, find_device, find_engine
+from enginebench_agent.runs.admission import check_form, check_format, check_memory, find_device, find_engine
 from enginebench_agent.runs.attempt import SPEC_FILE
 from enginebench_agent.runs.endings import RunEnding
 from enginebench_agent.runs.execution import Execution, Terms
@@ -69,6 +69,7 @@ class Supervisor:
         check_form(spec)
         engine = find_engine(spec, await self._discovery.engine(spec.engine, spec.environment)).available
         check_format(spec.model, engine, self._discovery.config, self._folder)
+        check_memory(spec, self._discovery.config.child_limits)
         device = find_device(spec, engine)
         if (known := self._known(spec)) is not None:  # another call was quicker
             return known.state

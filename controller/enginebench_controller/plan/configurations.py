@@ -27,6 +27,7 @@ from enginebench_controller.records import (
     TargetSnapshot,
     UnavailableEngine,
 )
+from enginebench_proto.agreed.tensors import tensor_bytes
 from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT, Precision
 
 _NEAR = 0.8
@@ -261,6 +262,21 @@ def contradiction(configuration: Configuration, snapshot: TargetSnapshot) -> str
     if configuration.streams > 1 and configuration.load is Load.SYNC:
         return f"{configuration.streams} streams need `--load async`: one request at a time uses only one"
     return None
+
+
+def does_not_fit(configuration: Configuration, version: ModelVersion, snapshot: TargetSnapshot) -> str | None:
+    """Why a target cannot hold what a run holds at least, its whole input set and the model's files; or None."""
+    memory_bytes = snapshot.host.memory_bytes
+    count = len(configuration.input_set.items) or configuration.input_set.count
+    inputs_bytes = count * sum(tensor_bytes(one.dtype, one.shape) for one in configuration.inputs)
+    if memory_bytes is None or inputs_bytes + version.size_bytes <= memory_bytes:
+        return None
+    least_mb = (inputs_bytes + version.size_bytes) / 1e6
+    return (
+        f"{version.name} at batch {configuration.batch} holds at least {least_mb:,.0f} "
+        f"MB ({version.size_bytes / 1e6:,.0f} of the model and {inputs_bytes / 1e6:,.0f} for {count} inputs), and the "
+        f"target has {memory_bytes / 1e6:,.0f}: take a smaller batch or fewer --inputs"
+    )
 
 
 def impossible(configuration: Configuration, engine: AvailableEngine, device: Device) -> str | None:

@@ -17,6 +17,7 @@ from enginebench_controller.plan.configurations import (
     configurations,
     contradiction,
     describe_load,
+    does_not_fit,
     impossible,
     select_engines,
 )
@@ -236,7 +237,8 @@ def _cases(
     for device in _devices(plan, engine, snapshot.target, told):
         for configuration in configurations(plan, snapshot, engine, device.name, batch, model, options):
             where = f"{engine.name} on {snapshot.target} {device.name}"
-            if problem := contradiction(configuration, snapshot):
+            problem = contradiction(configuration, snapshot) or does_not_fit(configuration, model.version, snapshot)
+            if problem:
                 told.refusals[f"{where}: {problem}"] = None
                 continue
             if problem := impossible(configuration, engine, device):

@@ -15,6 +15,8 @@ from enginebench_controller.errors import AgentError, OldAgentError, RunUnknownE
 from enginebench_controller.records import HostFacts, InputFile, ModelFile
 from enginebench_controller.targets.channels import open_channel, reachable
 from enginebench_controller.targets.obstacles import PASSING, START, Obstacle, find_obstacle
+from enginebench_controller.targets.sending import Sending
+from enginebench_controller.wire.fields import optional
 from enginebench_proto.v1 import (
     agent_pb2,
     agent_pb2_grpc,
@@ -53,7 +55,6 @@ def shown_version(told: str) -> str:
 
 T = TypeVar("T")
 
-CHUNK_BYTES = 256 * 1024
 CALL_SECONDS = 15.0
 FIRST_CONTACT_SECONDS = 5.0
 """A target that does not answer for this long is not there: an agent has started by then, on a slow board too."""
@@ -136,9 +137,29 @@ class AgentClient:
     ) -> None:
         """Send one file from where the agent has it on.
 
-        `on_sent` receives how far into the file that has come, and the size of the last chunk, both in bytes.
+        `on_sent` receives how far into the file the agent has taken it in, and how much of that is new, both in bytes.
         """
-        await self._call(self._models.Upload(_upload_parts(file, path, offset_bytes, on_sent)))
+        sending = Sending(file, path, offset_bytes, on_sent)
+        watching = asyncio.create_task(self._watched(sending, file))
+        try:
+            await self._call(self._models.Upload(sending.parts()))
+            sending.taken_whole()
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+
+    async def _watched(self, sending: Sending, file: ModelFile | InputFile) -> None:
+        async def received() -> int | None:
+            request = model_pb2.FindMissingRequest(sha256=[file.sha256])
+            missing = (await self._models.FindMissing(request, timeout=CALL_SECONDS)).missing
+            if not missing:
+                return file.size_bytes
+            arrived: int | None = optional(missing[0], "received_bytes")
+            return arrived
+
+        # Of a target that is gone the upload itself learns.
+        with contextlib.suppress(grpc.aio.AioRpcError):
+            await sending.watch(received)
 
     async def start(self, spec: run_pb2.RunSpec, wait_quiet_ns: int = 0) -> None:
         """Queue a run, to begin when the target is quiet or after so long; the same id again changes nothing."""
@@ -222,16 +243,3 @@ class AgentClient:
             f"target {self.name!r}: {said.rstrip('.!')}; upgrade the agent on {self.name} "
             f"(it has enginebench {self._agent_version}, this is {OWN_VERSION})"
         )
-
-
-async def _upload_parts(
-    file: ModelFile | InputFile, path: Path, offset: int, on_sent: Callable[[int, int], None]
-) -> AsyncIterator[model_pb2.UploadRequest]:
-    header = model_pb2.UploadHeader(sha256=file.sha256, size_bytes=file.size_bytes, offset_bytes=offset)
-    yield model_pb2.UploadRequest(header=header)
-    with path.open("rb") as stream:  # reads are short and go through a thread below
-        stream.seek(offset)
-        while chunk := await asyncio.to_thread(stream.read, CHUNK_BYTES):
-            yield model_pb2.UploadRequest(chunk=chunk)
-            offset += len(chunk)
-            on_sent(offset, len(chunk))

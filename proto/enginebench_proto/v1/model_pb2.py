@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n enginebench_proto/v1/model.proto\x12\x0e\x65nginebench.v1\"X\n\x0cModelVersion\x12\x0e\n\x06\x64igest\x18\x01 \x01(\t\x12\x0e\n\x06\x66ormat\x18\x02 \x01(\t\x12(\n\x05\x66iles\x18\x03 \x03(\x0b\x32\x19.enginebench.v1.ModelFile\"=\n\tModelFile\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06sha256\x18\x02 \x01(\t\x12\x12\n\nsize_bytes\x18\x03 \x01(\x04\"$\n\x12\x46indMissingRequest\x12\x0e\n\x06sha256\x18\x01 \x03(\t\"C\n\x13\x46indMissingResponse\x12,\n\x07missing\x18\x01 \x03(\x0b\x32\x1b.enginebench.v1.MissingFile\"6\n\x0bMissingFile\x12\x0e\n\x06sha256\x18\x01 \x01(\t\x12\x17\n\x0f\x63ommitted_bytes\x18\x02 \x01(\x04\"X\n\rUploadRequest\x12.\n\x06header\x18\x01 \x01(\x0b\x32\x1c.enginebench.v1.UploadHeaderH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x42\x06\n\x04part\"H\n\x0cUploadHeader\x12\x0e\n\x06sha256\x18\x01 \x01(\t\x12\x12\n\nsize_bytes\x18\x02 \x01(\x04\x12\x14\n\x0coffset_bytes\x18\x03 \x01(\x04\")\n\x0eUploadResponse\x12\x17\n\x0f\x63ommitted_bytes\x18\x01 \x01(\x04\"\x12\n\x10ListFilesRequest\">\n\x11ListFilesResponse\x12)\n\x05\x66iles\x18\x01 \x03(\x0b\x32\x1a.enginebench.v1.CachedFile\"[\n\nCachedFile\x12\x0e\n\x06sha256\x18\x01 \x01(\t\x12\x12\n\nsize_bytes\x18\x02 \x01(\x04\x12\x10\n\x08\x63omplete\x18\x03 \x01(\x08\x12\x17\n\x0fused_at_unix_ns\x18\x04 \x01(\x04\"#\n\x11\x44\x65leteFileRequest\x12\x0e\n\x06sha256\x18\x01 \x01(\t\"\x14\n\x12\x44\x65leteFileResponse2\xd8\x02\n\x0cModelService\x12V\n\x0b\x46indMissing\x12\".enginebench.v1.FindMissingRequest\x1a#.enginebench.v1.FindMissingResponse\x12I\n\x06Upload\x12\x1d.enginebench.v1.UploadRequest\x1a\x1e.enginebench.v1.UploadResponse(\x01\x12P\n\tListFiles\x12 .enginebench.v1.ListFilesRequest\x1a!.enginebench.v1.ListFilesResponse\x12S\n\nDeleteFile\x12!.enginebench.v1.DeleteFileRequest\x1a\".enginebench.v1.DeleteFileResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n enginebench_proto/v1/model.proto\x12\x0e\x65nginebench.v1\"X\n\x0cModelVersion\x12\x0e\n\x06\x64igest\x18\x01 \x01(\t\x12\x0e\n\x06\x66ormat\x18\x02 \x01(\t\x12(\n\x05\x66iles\x18\x03 \x03(\x0b\x32\x19.enginebench.v1.ModelFile\"=\n\tModelFile\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06sha256\x18\x02 \x01(\t\x12\x12\n\nsize_bytes\x18\x03 \x01(\x04\"$\n\x12\x46indMissingRequest\x12\x0e\n\x06sha256\x18\x01 \x03(\t\"C\n\x13\x46indMissingResponse\x12,\n\x07missing\x18\x01 \x03(\x0b\x32\x1b.enginebench.v1.MissingFile\"f\n\x0bMissingFile\x12\x0e\n\x06sha256\x18\x01 \x01(\t\x12\x17\n\x0f\x63ommitted_bytes\x18\x02 \x01(\x04\x12\x1b\n\x0ereceived_bytes\x18\x03 \x01(\x04H\x00\x88\x01\x01\x42\x11\n\x0f_received_bytes\"l\n\rUploadRequest\x12.\n\x06header\x18\x01 \x01(\x0b\x32\x1c.enginebench.v1.UploadHeaderH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x12\x12\n\x08\x64\x65\x66lated\x18\x03 \x01(\x0cH\x00\x42\x06\n\x04part\"H\n\x0cUploadHeader\x12\x0e\n\x06sha256\x18\x01 \x01(\t\x12\x12\n\nsize_bytes\x18\x02 \x01(\x04\x12\x14\n\x0coffset_bytes\x18\x03 \x01(\x04\")\n\x0eUploadResponse\x12\x17\n\x0f\x63ommitted_bytes\x18\x01 \x01(\x04\"\x12\n\x10ListFilesRequest\">\n\x11ListFilesResponse\x12)\n\x05\x66iles\x18\x01 \x03(\x0b\x32\x1a.enginebench.v1.CachedFile\"[\n\nCachedFile\x12\x0e\n\x06sha256\x18\x01 \x01(\t\x12\x12\n\nsize_bytes\x18\x02 \x01(\x04\x12\x10\n\x08\x63omplete\x18\x03 \x01(\x08\x12\x17\n\x0fused_at_unix_ns\x18\x04 \x01(\x04\"#\n\x11\x44\x65leteFileRequest\x12\x0e\n\x06sha256\x18\x01 \x01(\t\"\x14\n\x12\x44\x65leteFileResponse2\xd8\x02\n\x0cModelService\x12V\n\x0b\x46indMissing\x12\".enginebench.v1.FindMissingRequest\x1a#.enginebench.v1.FindMissingResponse\x12I\n\x06Upload\x12\x1d.enginebench.v1.UploadRequest\x1a\x1e.enginebench.v1.UploadResponse(\x01\x12P\n\tListFiles\x12 .enginebench.v1.ListFilesRequest\x1a!.enginebench.v1.ListFilesResponse\x12S\n\nDeleteFile\x12!.enginebench.v1.DeleteFileRequest\x1a\".enginebench.v1.DeleteFileResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,23 +40,23 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_FINDMISSINGRESPONSE']._serialized_start=243
   _globals['_FINDMISSINGRESPONSE']._serialized_end=310
   _globals['_MISSINGFILE']._serialized_start=312
-  _globals['_MISSINGFILE']._serialized_end=366
-  _globals['_UPLOADREQUEST']._serialized_start=368
-  _globals['_UPLOADREQUEST']._serialized_end=456
-  _globals['_UPLOADHEADER']._serialized_start=458
-  _globals['_UPLOADHEADER']._serialized_end=530
-  _globals['_UPLOADRESPONSE']._serialized_start=532
-  _globals['_UPLOADRESPONSE']._serialized_end=573
-  _globals['_LISTFILESREQUEST']._serialized_start=575
-  _globals['_LISTFILESREQUEST']._serialized_end=593
-  _globals['_LISTFILESRESPONSE']._serialized_start=595
-  _globals['_LISTFILESRESPONSE']._serialized_end=657
-  _globals['_CACHEDFILE']._serialized_start=659
-  _globals['_CACHEDFILE']._serialized_end=750
-  _globals['_DELETEFILEREQUEST']._serialized_start=752
-  _globals['_DELETEFILEREQUEST']._serialized_end=787
-  _globals['_DELETEFILERESPONSE']._serialized_start=789
-  _globals['_DELETEFILERESPONSE']._serialized_end=809
-  _globals['_MODELSERVICE']._serialized_start=812
-  _globals['_MODELSERVICE']._serialized_end=1156
+  _globals['_MISSINGFILE']._serialized_end=414
+  _globals['_UPLOADREQUEST']._serialized_start=416
+  _globals['_UPLOADREQUEST']._serialized_end=524
+  _globals['_UPLOADHEADER']._serialized_start=526
+  _globals['_UPLOADHEADER']._serialized_end=598
+  _globals['_UPLOADRESPONSE']._serialized_start=600
+  _globals['_UPLOADRESPONSE']._serialized_end=641
+  _globals['_LISTFILESREQUEST']._serialized_start=643
+  _globals['_LISTFILESREQUEST']._serialized_end=661
+  _globals['_LISTFILESRESPONSE']._serialized_start=663
+  _globals['_LISTFILESRESPONSE']._serialized_end=725
+  _globals['_CACHEDFILE']._serialized_start=727
+  _globals['_CACHEDFILE']._serialized_end=818
+  _globals['_DELETEFILEREQUEST']._serialized_start=820
+  _globals['_DELETEFILEREQUEST']._serialized_end=855
+  _globals['_DELETEFILERESPONSE']._serialized_start=857
+  _globals['_DELETEFILERESPONSE']._serialized_end=877
+  _globals['_MODELSERVICE']._serialized_start=880
+  _globals['_MODELSERVICE']._serialized_end=1224
 # @@protoc_insertion_point(module_scope)

@@ -39,20 +39,24 @@ class FindMissingResponse(_message.Message):
     def __init__(self, missing: _Optional[_Iterable[_Union[MissingFile, _Mapping]]] = ...) -> None: ...
 
 class MissingFile(_message.Message):
-    __slots__ = ("sha256", "committed_bytes")
+    __slots__ = ("sha256", "committed_bytes", "received_bytes")
     SHA256_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    RECEIVED_BYTES_FIELD_NUMBER: _ClassVar[int]
     sha256: str
     committed_bytes: int
-    def __init__(self, sha256: _Optional[str] = ..., committed_bytes: _Optional[int] = ...) -> None: ...
+    received_bytes: int
+    def __init__(self, sha256: _Optional[str] = ..., committed_bytes: _Optional[int] = ..., received_bytes: _Optional[int] = ...) -> None: ...
 
 class UploadRequest(_message.Message):
-    __slots__ = ("header", "chunk")
+    __slots__ = ("header", "chunk", "deflated")
     HEADER_FIELD_NUMBER: _ClassVar[int]
     CHUNK_FIELD_NUMBER: _ClassVar[int]
+    DEFLATED_FIELD_NUMBER: _ClassVar[int]
     header: UploadHeader
     chunk: bytes
-    def __init__(self, header: _Optional[_Union[UploadHeader, _Mapping]] = ..., chunk: _Optional[bytes] = ...) -> None: ...
+    deflated: bytes
+    def __init__(self, header: _Optional[_Union[UploadHeader, _Mapping]] = ..., chunk: _Optional[bytes] = ..., deflated: _Optional[bytes] = ...) -> None: ...
 
 class UploadHeader(_message.Message):
     __slots__ = ("sha256", "size_bytes", "offset_bytes")

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import zlib
 from collections.abc import AsyncIterator, Callable
 
 import grpc
@@ -183,6 +184,25 @@ async def test_an_upload_without_a_header_is_refused(shared: Client) -> None:
 
     async with refused(grpc.StatusCode.INVALID_ARGUMENT, "header"):
         await shared.models.Upload(chunk_first())
+
+
+@pytest.mark.parametrize(
+    ("deflated", "text"),
+    [
+        (b"no zlib", "is not what zlib compresses"),
+        (zlib.compress(bytes(2**20 + 1)), "holds more than 1048576 bytes"),
+        (zlib.compress(bytes(2**30)), "holds more than 1048576 bytes"),
+        (zlib.compress(b"some bytes")[:-4], "or is cut off"),
+    ],
+    ids=["garbage", "too long", "a bomb", "cut"],
+)
+async def test_a_compressed_chunk_is_a_chunk_and_nothing_else(shared: Client, deflated: bytes, text: str) -> None:
+    async def parts() -> AsyncIterator[model_pb2.UploadRequest]:
+        yield model_pb2.UploadRequest(header=model_pb2.UploadHeader(sha256="0" * 64, size_bytes=2**31))
+        yield model_pb2.UploadRequest(deflated=deflated)
+
+    async with refused(grpc.StatusCode.INVALID_ARGUMENT, text):
+        await shared.models.Upload(parts())
 
 
 async def test_a_deleted_file_is_gone(client: Client) -> None:

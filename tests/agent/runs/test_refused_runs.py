@@ -1,6 +1,7 @@
 """What an agent refuses to run: with a status, a reason, and before anything starts."""
 
 import importlib
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -8,6 +9,8 @@ import pytest
 from agent_process import Client, given_inputs, make_spec, refused
 
 from agent_server import AgentProcess
+from enginebench_agent import config
+from enginebench_agent.data_folder import DataFolder
 from enginebench_plugins.types import OptionSpec
 from enginebench_proto.v1 import configuration_pb2, run_pb2
 
@@ -96,6 +99,26 @@ async def test_a_configuration_that_makes_no_sense_is_refused_with_the_reason(
         spec.configuration.MergeFrom(configuration_pb2.Configuration(**{field: value}))
     async with refused(grpc.StatusCode.INVALID_ARGUMENT, text):
         await shared.start(spec)
+
+
+async def test_what_no_child_could_hold_is_refused_with_the_figures(shared: Client, model: bytes) -> None:
+    spec = make_spec(model, "too-large")
+    spec.configuration.input_set.count = 1000
+    large = configuration_pb2.InputTensor(name="x", dtype="float32", shape=[64, 1024, 1024, 1024])
+    spec.configuration.inputs.append(large)
+    async with refused(grpc.StatusCode.INVALID_ARGUMENT, "250 TiB for 1000 inputs): the agent allows it "):
+        await shared.start(spec)
+
+
+@pytest.mark.parametrize(
+    ("machine_bytes", "child_bytes"),
+    [(256 << 20, 192 << 20), (1 << 30, (1 << 30) * 0.9), (64 << 20, 32 << 20)],
+)
+def test_a_board_with_little_memory_keeps_some_for_the_agent(
+    machine_bytes: int, child_bytes: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(config, "memory_bytes", lambda _: machine_bytes)
+    assert config.load_config(DataFolder(tmp_path)).child_limits.memory_bytes == int(child_bytes)
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from enginebench_controller.errors import InputError, ModelError, PlanError
-from enginebench_controller.plan.configurations import BoundModel, select_engines
+from enginebench_controller.plan.configurations import BoundModel, does_not_fit, select_engines
 from enginebench_controller.plan.expand import Expansion, expand, in_random_order
 from enginebench_controller.plan.plan import make_plan
 from enginebench_controller.records import (
@@ -303,6 +303,18 @@ def test_cores_are_of_the_kind_that_is_named_or_else_the_fastest(
 )
 def test_cores_that_are_not_there_are_refused_with_those_that_are(asked: int | str, reason: str) -> None:
     assert reason in refusal(board(), cores=[asked])
+
+
+def test_what_a_target_cannot_hold_is_refused_with_the_figures() -> None:
+    board = target(engine("ort"))
+    (case,) = expanded(board).cases
+    large = InputTensor("x", "float32", (64, 3, 224, 224))
+    asked = replace(case.configuration, batch=64, inputs=(large,))
+    roomy, small = (replace(board, host=replace(board.host, memory_bytes=size)) for size in (10**9, 256 * 2**20))
+    assert does_not_fit(asked, case.model, board) is None, "who does not know its memory"
+    assert does_not_fit(asked, case.model, roomy) is None
+    said = does_not_fit(asked, case.model, small)
+    assert said is not None and "308 for 8 inputs), and the target has 268: take a smaller batch" in said
 
 
 def test_kinds_are_refused_where_all_cores_are_alike() -> None:
