@@ -4,6 +4,7 @@
 
 import asyncio
 import contextlib
+import time
 import zlib
 from collections.abc import AsyncIterator
 from typing import Any
@@ -40,6 +41,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     async def GetHost(self, request: agent_pb2.GetHostRequest, context: Any) -> agent_pb2.GetHostResponse:
         """Facts about the machine."""
         host = await asyncio.to_thread(read_host_facts, folder=self._folder)
+        host.now_unix_ns = time.time_ns()
         return agent_pb2.GetHostResponse(host=host)
 
     async def ListEngines(self, request: agent_pb2.ListEnginesRequest, context: Any) -> agent_pb2.ListEnginesResponse:
@@ -127,6 +129,8 @@ class RunServicer(run_pb2_grpc.RunServiceServicer):
     async def Result(self, request: run_pb2.ResultRequest, context: Any) -> AsyncIterator[run_pb2.ResultPart]:
         """The outcome of a finished run."""
         async for part in self._supervisor.result(request.run_id):
+            if part.HasField("result"):
+                part.result.sent_at_unix_ns = time.time_ns()
             yield part
 
     async def Acknowledge(self, request: run_pb2.AcknowledgeRequest, context: Any) -> run_pb2.AcknowledgeResponse:

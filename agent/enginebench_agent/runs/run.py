@@ -23,6 +23,8 @@ from enginebench_proto.v1.run_pb2 import (
 
 MAX_EVENTS = 2_000
 """More are thinned: of the older half, progress is dropped, so numbers have gaps there and memory has a bound."""
+CLOCK_SET_NS = 1_000_000_000
+"""By which the wall clock and the one that nobody sets may differ over a run before it was set."""
 _THINNED = ("progress", "unquiet")
 
 
@@ -116,6 +118,8 @@ class Run:
     outcome: Outcome | None = None
     runs_before: int | None = None
     started_at_unix_ns: int | None = None
+    started_at_boot_ns: int = 0
+    """The same by the clock that nobody sets."""
     phase: str = ""
     work: asyncio.Task[RunResult] | None = None
     keeper: asyncio.Task[None] | None = None
@@ -145,6 +149,7 @@ class Run:
     def begin(self, started_at_unix_ns: int) -> None:
         """Publish that the run left the queue."""
         self.state, self.started_at_unix_ns = RUN_STATE_RUNNING, started_at_unix_ns
+        self.started_at_boot_ns = _boot_ns()
         self.runs_before = None
         self.log.state(RUN_STATE_RUNNING)
 
@@ -158,8 +163,14 @@ class Run:
         result.run_id = self.spec.run_id
         result.spec.CopyFrom(self.spec)
         if self.started_at_unix_ns is not None:
+            self.started_at_unix_ns = self._true_start(self.started_at_unix_ns)
             result.started_at_unix_ns = self.started_at_unix_ns
         return result
+
+    def _true_start(self, told_ns: int) -> int:
+        """When it began by the clock as it is set now: a board without a battery wakes up in 1970."""
+        now_ns = time.time_ns() - (_boot_ns() - self.started_at_boot_ns)
+        return now_ns if abs(now_ns - told_ns) > CLOCK_SET_NS else told_ns
 
     def summary(self) -> RunSummary:
         """Id, state, outcome and place in the queue."""
@@ -170,3 +181,7 @@ class Run:
         if self.work is not None and self.keeper is not None:
             self.work.cancel()
             await asyncio.shield(self.keeper)
+
+
+def _boot_ns() -> int:
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)

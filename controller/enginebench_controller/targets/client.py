@@ -5,6 +5,7 @@ import contextlib
 import importlib.metadata
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -32,6 +33,10 @@ OWN_REVISION = max(host_pb2.WireRevision.values())
 _MOST_CHARACTERS = 40
 
 
+EARLIEST_UNIX_NS = 1_577_836_800_000_000_000
+"""2020: there was no enginebench before."""
+
+
 def skew_sentence(target: str, host: HostFacts) -> str | None:
     """Who should be upgraded, where agent and controller speak different revisions of the wire; else None.
 
@@ -47,6 +52,17 @@ def skew_sentence(target: str, host: HostFacts) -> str | None:
     return f"target {target!r} has {age} agent ({versions}): what both know works; for the rest {remedy}"
 
 
+def clock_sentence(target: str, behind_ns: int) -> str | None:
+    """What is done about a target's wall clock that is off; None where there is nothing to do."""
+    if not behind_ns:
+        return None
+    direction = "behind" if behind_ns > 0 else "ahead"
+    amount = timedelta(seconds=round(abs(behind_ns) / 1e9))
+    return (
+        f"the clock of target {target!r} is {amount} {direction}: what is measured there gets the time of this machine"
+    )
+
+
 def shown_version(told: str) -> str:
     """A version as an agent told it, fit for a sentence."""
     shown = "".join(character for character in told[:_MOST_CHARACTERS] if character.isprintable())
@@ -56,6 +72,8 @@ def shown_version(told: str) -> str:
 T = TypeVar("T")
 
 CALL_SECONDS = 15.0
+CLOCK_OFF_NS = 60_000_000_000
+"""Clocks of machines that ask for the time differ by less."""
 FIRST_CONTACT_SECONDS = 5.0
 """A target that does not answer for this long is not there: an agent has started by then, on a slow board too."""
 FIRST_CONTACT_PAUSE_SECONDS = 0.3
@@ -79,6 +97,8 @@ class AgentClient:
         self.address = address
         self._tls = tls
         self._agent_version: str | None = None
+        self.clock_behind_ns = 0
+        """By how much the target's wall clock is behind this one's, where that is more than anybody's is off."""
 
     async def __aenter__(self) -> Self:
         async with contextlib.AsyncExitStack() as way:
@@ -99,6 +119,7 @@ class AgentClient:
         """The target's `HostFacts` message; asked for again where it does not answer at once."""
         host = await self._first_answer()
         self._agent_version = shown_version(host.agent_version)
+        self.clock_behind_ns = _behind_ns(optional(host, "now_unix_ns"))
         return host
 
     async def _first_answer(self) -> Any:
@@ -188,6 +209,8 @@ class AgentClient:
         stream = self._runs.Result(run_pb2.ResultRequest(run_id=run_id))
         try:
             async for part in stream:
+                if part.HasField("result"):
+                    _set_right(part.result)
                 yield part
         except grpc.aio.AioRpcError as error:
             raise self._translated(error) from error
@@ -243,3 +266,16 @@ class AgentClient:
             f"target {self.name!r}: {said.rstrip('.!')}; upgrade the agent on {self.name} "
             f"(it has enginebench {self._agent_version}, this is {OWN_VERSION})"
         )
+
+
+def _behind_ns(told_ns: int | None) -> int:
+    """By how much a wall clock is behind this one's, that has just said so; 0 where that is no more than usual."""
+    behind_ns = 0 if told_ns is None else time.time_ns() - told_ns
+    return behind_ns if abs(behind_ns) > CLOCK_OFF_NS else 0
+
+
+def _set_right(result: run_pb2.RunResult) -> None:
+    """Give a result the time of this machine; none where its agent was in another age and has forgotten which."""
+    if result.started_at_unix_ns:
+        started_ns = result.started_at_unix_ns + _behind_ns(optional(result, "sent_at_unix_ns"))
+        result.started_at_unix_ns = started_ns if started_ns > EARLIEST_UNIX_NS else 0

@@ -19,7 +19,7 @@ from enginebench_controller.home import Home
 from enginebench_controller.models.bounded import in_thread
 from enginebench_controller.records import LOCAL_TARGET, Peak, Target, TargetSnapshot
 from enginebench_controller.targets.addresses import check_address
-from enginebench_controller.targets.client import AgentClient, skew_sentence
+from enginebench_controller.targets.client import AgentClient, clock_sentence, skew_sentence
 from enginebench_proto.agreed.durable import make_private_folder
 from enginebench_proto.agreed.logs import format_of
 from enginebench_proto.agreed.meeting import READY
@@ -158,8 +158,13 @@ async def open_session(
             await asyncio.to_thread(home.store.save_snapshot, one.kept)
             if one.peaks:
                 await asyncio.to_thread(home.store.add_peaks, one.peaks)
-            if sentence := skew_sentence(one.seen.target, one.seen.host):
-                print(sentence, file=sys.stderr)
+            name = one.seen.target
+            for sentence in (
+                skew_sentence(name, one.seen.host),
+                clock_sentence(name, clients[name].clock_behind_ns),
+            ):
+                if sentence:
+                    print(sentence, file=sys.stderr)
         yield TargetSession(clients, tuple(one.seen for one in greetings))
 
 

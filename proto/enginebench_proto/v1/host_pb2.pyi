@@ -15,7 +15,7 @@ WIRE_REVISION_UNSPECIFIED: WireRevision
 WIRE_REVISION_1: WireRevision
 
 class HostFacts(_message.Message):
-    __slots__ = ("hostname", "os", "kernel", "architecture", "cpu_model", "physical_cores", "logical_cores", "cpu_quota_cores", "isa", "memory_bytes", "agent_version", "python_version", "tuned", "wire_revision", "emulation", "virtualization", "clusters")
+    __slots__ = ("hostname", "os", "kernel", "architecture", "cpu_model", "physical_cores", "logical_cores", "cpu_quota_cores", "isa", "memory_bytes", "agent_version", "python_version", "tuned", "wire_revision", "emulation", "virtualization", "clusters", "now_unix_ns")
     HOSTNAME_FIELD_NUMBER: _ClassVar[int]
     OS_FIELD_NUMBER: _ClassVar[int]
     KERNEL_FIELD_NUMBER: _ClassVar[int]
@@ -33,6 +33,7 @@ class HostFacts(_message.Message):
     EMULATION_FIELD_NUMBER: _ClassVar[int]
     VIRTUALIZATION_FIELD_NUMBER: _ClassVar[int]
     CLUSTERS_FIELD_NUMBER: _ClassVar[int]
+    NOW_UNIX_NS_FIELD_NUMBER: _ClassVar[int]
     hostname: str
     os: str
     kernel: str
@@ -50,7 +51,8 @@ class HostFacts(_message.Message):
     emulation: str
     virtualization: str
     clusters: _containers.RepeatedCompositeFieldContainer[CoreCluster]
-    def __init__(self, hostname: _Optional[str] = ..., os: _Optional[str] = ..., kernel: _Optional[str] = ..., architecture: _Optional[str] = ..., cpu_model: _Optional[str] = ..., physical_cores: _Optional[int] = ..., logical_cores: _Optional[int] = ..., cpu_quota_cores: _Optional[float] = ..., isa: _Optional[_Iterable[str]] = ..., memory_bytes: _Optional[int] = ..., agent_version: _Optional[str] = ..., python_version: _Optional[str] = ..., tuned: _Optional[_Iterable[str]] = ..., wire_revision: _Optional[_Union[WireRevision, str]] = ..., emulation: _Optional[str] = ..., virtualization: _Optional[str] = ..., clusters: _Optional[_Iterable[_Union[CoreCluster, _Mapping]]] = ...) -> None: ...
+    now_unix_ns: int
+    def __init__(self, hostname: _Optional[str] = ..., os: _Optional[str] = ..., kernel: _Optional[str] = ..., architecture: _Optional[str] = ..., cpu_model: _Optional[str] = ..., physical_cores: _Optional[int] = ..., logical_cores: _Optional[int] = ..., cpu_quota_cores: _Optional[float] = ..., isa: _Optional[_Iterable[str]] = ..., memory_bytes: _Optional[int] = ..., agent_version: _Optional[str] = ..., python_version: _Optional[str] = ..., tuned: _Optional[_Iterable[str]] = ..., wire_revision: _Optional[_Union[WireRevision, str]] = ..., emulation: _Optional[str] = ..., virtualization: _Optional[str] = ..., clusters: _Optional[_Iterable[_Union[CoreCluster, _Mapping]]] = ..., now_unix_ns: _Optional[int] = ...) -> None: ...
 
 class CoreCluster(_message.Message):
     __slots__ = ("name", "physical_cores", "model", "capacity", "max_frequency_hz")

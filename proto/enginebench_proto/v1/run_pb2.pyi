@@ -203,7 +203,7 @@ class ResultPart(_message.Message):
     def __init__(self, result: _Optional[_Union[RunResult, _Mapping]] = ..., samples: _Optional[_Union[_measurement_pb2.Samples, _Mapping]] = ..., block: _Optional[_Union[_measurement_pb2.Block, _Mapping]] = ...) -> None: ...
 
 class RunResult(_message.Message):
-    __slots__ = ("run_id", "outcome", "failure", "engine_version", "started_at_unix_ns", "measurement", "profile", "spec", "peaks")
+    __slots__ = ("run_id", "outcome", "failure", "engine_version", "started_at_unix_ns", "measurement", "profile", "spec", "peaks", "sent_at_unix_ns")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
@@ -213,6 +213,7 @@ class RunResult(_message.Message):
     PROFILE_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
     PEAKS_FIELD_NUMBER: _ClassVar[int]
+    SENT_AT_UNIX_NS_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     outcome: Outcome
     failure: Failure
@@ -222,7 +223,8 @@ class RunResult(_message.Message):
     profile: _profile_pb2.Profile
     spec: RunSpec
     peaks: _containers.RepeatedCompositeFieldContainer[_peaks_pb2.Peak]
-    def __init__(self, run_id: _Optional[str] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., engine_version: _Optional[str] = ..., started_at_unix_ns: _Optional[int] = ..., measurement: _Optional[_Union[_measurement_pb2.Measurement, _Mapping]] = ..., profile: _Optional[_Union[_profile_pb2.Profile, _Mapping]] = ..., spec: _Optional[_Union[RunSpec, _Mapping]] = ..., peaks: _Optional[_Iterable[_Union[_peaks_pb2.Peak, _Mapping]]] = ...) -> None: ...
+    sent_at_unix_ns: int
+    def __init__(self, run_id: _Optional[str] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., engine_version: _Optional[str] = ..., started_at_unix_ns: _Optional[int] = ..., measurement: _Optional[_Union[_measurement_pb2.Measurement, _Mapping]] = ..., profile: _Optional[_Union[_profile_pb2.Profile, _Mapping]] = ..., spec: _Optional[_Union[RunSpec, _Mapping]] = ..., peaks: _Optional[_Iterable[_Union[_peaks_pb2.Peak, _Mapping]]] = ..., sent_at_unix_ns: _Optional[int] = ...) -> None: ...
 
 class Failure(_message.Message):
     __slots__ = ("kind", "message", "detail", "signal", "exit_code", "stderr_tail", "phase")
