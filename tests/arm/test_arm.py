@@ -221,3 +221,26 @@ def test_a_board_of_32_bits_serves_and_says_why_engines_are_not_there(
         print(done.stderr)
     finally:
         agent.stop()
+
+
+@pytest.mark.slow
+def test_an_engine_without_a_wheel_for_the_board_is_refused_with_a_way_out(armhf: Board, tmp_path: Path) -> None:
+    add = (
+        "-m",
+        "enginebench_agent",
+        "environment",
+        "add",
+        "ort",
+        "--engine",
+        "onnxruntime",
+        "--data-dir",
+        str(tmp_path),
+    )
+    pip = os.environ | {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/opt/wheels"}
+    done = subprocess.run([armhf.python, *add], env=pip, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 2
+    assert re.search(
+        r"(numpy|onnxruntime) has no wheel for armv7l and Python 3\.11\.\d+ on the package index", done.stderr
+    )
+    assert "take a system of 64 bits" in done.stderr
+    assert not list((tmp_path / "environments").iterdir())

@@ -5,6 +5,7 @@ import hashlib
 import importlib.metadata
 import json
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from enginebench_agent.errors import SetupError
+from enginebench_proto.agreed.wheels import lacking_wheel
 from enginebench_proto.agreed.words import package_of
 
 
@@ -228,7 +230,8 @@ def _run(command: list[str], failure: str) -> None:
         raise SetupError(f"{failure}: {error}") from error
     if done.returncode != 0:
         end = "\n".join(done.stdout.strip().splitlines()[-SHOWN_LINES:])
-        raise SetupError(f"{failure}. The end of its output:\n{end}")
+        why = lacking_wheel(done.stdout, platform.machine(), platform.python_version())
+        raise SetupError(f"{failure}{f': {why}' if why else ''}. The end of its output:\n{end}")
 
 
 def pack_wheel(folder: Path) -> Path:

@@ -11,12 +11,13 @@ from functools import partial
 from json import loads
 from pathlib import Path
 
-from enginebench_controller.errors import EnginebenchError, InputError, UnreachableError
+from enginebench_controller.errors import EnginebenchError, InputError, RemoteError, UnreachableError
 from enginebench_controller.home import Home
 from enginebench_controller.records import Target
 from enginebench_controller.targets.addresses import SshPlace, last_line
 from enginebench_controller.targets.health import Health, ask_health
 from enginebench_controller.targets.remote_machine import UNIT, UNIT_FOLDER, Machine, Remote, UserService, look_at
+from enginebench_proto.agreed.wheels import lacking_wheel
 
 
 @dataclass(frozen=True)
@@ -148,11 +149,18 @@ class AgentInstallation:
         venv = f"{self._version_folder}/venv"
         self._remote.run(self._wish.python, "-m", "venv", "--clear", venv, to="make a virtual environment")
         pip = (f"{venv}/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input")
-        self._remote.run(*pip, f"{self._version_folder}/{self._wheel.name}", to="install enginebench")
+        self._run_pip(*pip, f"{self._version_folder}/{self._wheel.name}", to="install enginebench")
         self._upgrade_environments()
         self._remote.run("touch", f"{self._version_folder}/installed", to="note that it is installed")
         self._has_news = True
         return self._remote.run(self._agent, "--version", to="start the agent").strip()
+
+    def _run_pip(self, *words: str, to: str) -> str:
+        try:
+            return self._remote.run(*words, to=to)
+        except RemoteError as error:
+            why = lacking_wheel(str(error), self._machine.architecture, self._machine.python_version)
+            raise RemoteError(f"could not {to} on {self._wish.place.destination}: {why}") if why else error from None
 
     def _upgrade_environments(self) -> None:
         """Workers of another version than the agent's would not understand it, so it rests meanwhile."""
@@ -172,7 +180,7 @@ class AgentInstallation:
         if name in {environment["name"] for environment in listed["environments"]}:
             return DONE_ALREADY
         add = (self._agent, "environment", "add", name, "--engine", engine)
-        told = self._remote.run(*add, to=f"install the engine {engine}")
+        told = self._run_pip(*add, to=f"install the engine {engine}")
         self._has_news = True
         return told.strip()
 
