@@ -255,8 +255,9 @@ def contradiction(configuration: Configuration, snapshot: TargetSnapshot) -> str
     usable, kinds = usable_cores(snapshot), {one.name: one.physical_cores for one in snapshot.host.clusters}
     if (kind := configuration.cluster) and configuration.cores > kinds.get(kind, 0):
         there_are = " and ".join(f"{count} {name}" for name, count in kinds.items()) + " ones" if kinds else "all alike"
-        verb = "is" if configuration.cores == 1 else "are"
-        return f"{configuration.cores_in_words} {verb} asked for, and the target's cores are {there_are}"
+        wanted = configuration.cores_in_words if kind in kinds else f"{kind} cores"
+        verb = "is" if kind in kinds and configuration.cores == 1 else "are"
+        return f"{wanted} {verb} asked for, and the target's cores are {there_are}"
     if usable is not None and configuration.cores > usable:
         return f"{configuration.cores} cores are asked for, and the target has {_cores_in_words(snapshot, usable)}"
     if configuration.streams > 1 and configuration.load is Load.SYNC:
