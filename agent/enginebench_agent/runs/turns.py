@@ -175,10 +175,11 @@ class Group:
             await self._until(lambda: self._closed or bool(set(self._live()) - warm))
             await self._start_all()
             cold = [member for member in self._live() if member not in warm]
-            if not cold:
+            if cold:
+                warm.add(cold[0])
+                await self._have_turn(cold[0])
+            elif self._closed:  # else whoever was here has ended before its turn, and others are still to join
                 return
-            warm.add(cold[0])
-            await self._have_turn(cold[0])
 
     async def _start_all(self) -> None:
         """Start whoever has joined, and whoever joins meanwhile; returns when all of them wait for a turn."""

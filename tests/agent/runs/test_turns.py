@@ -147,6 +147,16 @@ async def test_members_start_at_once_and_warm_up_one_after_the_other(monkeypatch
         member.leave()
 
 
+async def test_a_member_that_is_gone_before_its_first_turn_leaves_the_group_to_those_who_join_later() -> None:
+    table = Table(members=2)
+    early = table.player("early", needed=3)
+    await asyncio.wait_for(early.member.may_start(), 1)
+    early.member.leave()
+    await asyncio.sleep(0.01)
+    await _all(table.player("late", needed=3).play())
+    assert table.order() == ["late"] * 3
+
+
 async def test_a_member_that_dies_in_the_middle_does_not_stop_the_others() -> None:
     table = Table(members=3)
     players = [table.player(name, needed=10) for name in "abc"]

@@ -82,7 +82,7 @@ def test_three_requests_in_flight_give_a_sample_each(run_mine: Callable) -> None
 
 
 def test_many_samples_travel_in_parts(run_mine: Callable) -> None:
-    stop = configuration.StopRule(min_iterations=70_000, block_ns=300_000_000)
+    stop = configuration.StopRule(min_iterations=70_000, block_ns=1_500_000_000)
     child = run_mine({"infer": "return {'y': inputs['x']}"}, stop=stop)
     for block in child.blocks:
         parts = [len(part.latency_ns) for part in child.sample_parts if part.block == block.index]
