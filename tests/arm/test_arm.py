@@ -6,10 +6,8 @@ import re
 import shlex
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +16,7 @@ from agent_server import AgentProcess, only
 from arm.boards import Board
 from certified import Certified
 from fault_proxy import fault_proxy_in_a_thread
-from integration.bench import QUICK, Bench, tiny_model
+from integration.bench import QUICK, Bench, started, tiny_model, wait_until
 from integration.ssh_machine import SshMachine, another_build
 
 EMULATED = "programs for aarch64 are translated on an x86_64 processor"
@@ -47,13 +45,6 @@ def breakable(arm64: Board, tmp_path: Path) -> Iterator[AgentProcess]:
     agent = AgentProcess(tmp_path / "breakable", config=only("fake"), python=str(arm64.python))
     yield agent
     agent.stop(signal.SIGINT)
-
-
-def until(condition: Callable[[], object], seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it never came to pass"
-        time.sleep(0.05)
 
 
 def test_the_board_is_told_as_what_it_is_and_nothing_of_the_machine_below_as_its_own(bench: Bench) -> None:
@@ -88,32 +79,20 @@ def test_layers_are_profiled_and_matched(bench: Bench) -> None:
     assert profile["coverage"]["matched_share"] > 0.9
 
 
-@contextmanager
-def started(bench: Bench, *arguments: object) -> Iterator[subprocess.Popen[str]]:
-    """A command that is killed when the block ends, if it still runs."""
-    command = [sys.executable, "-m", "enginebench_controller", *map(str, arguments)]
-    process = subprocess.Popen(command, env=bench.variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
 def test_a_run_that_is_interrupted_ends_there_and_the_agent_goes_on(
     bench: Bench, model: Path, agent: AgentProcess
 ) -> None:
     with started(bench, "run", model, "--target", "board", *SLEEPING, *ENDLESS) as command:
-        until(agent.children)
+        wait_until(agent.children)
         command.send_signal(signal.SIGINT)
         command.communicate(timeout=60)
-    until(lambda: not agent.children())
+    wait_until(lambda: not agent.children())
     bench.cli("run", model, "--target", "board", "--engine", "fake", *QUICK)
 
 
 def test_a_child_that_is_killed_is_a_failure_that_says_so(bench: Bench, model: Path, agent: AgentProcess) -> None:
     with started(bench, "run", model, "--target", "board", *SLEEPING, *ENDLESS, "--json") as command:
-        until(agent.children)
+        wait_until(agent.children)
         time.sleep(3)  # it measures by now
         for pid in agent.children():
             os.kill(pid, signal.SIGKILL)
@@ -128,10 +107,10 @@ def test_what_an_agent_held_when_it_was_killed_is_collected_after_it_starts_agai
 ) -> None:
     order = ("run", model, "--target", breakable.address, *SLEEPING, *QUICK, "--processes", "3", "--duration", "6s")
     with started(bench, *order) as command:
-        until(lambda: any((breakable.data_dir / "spool").glob("*")))
+        wait_until(lambda: any((breakable.data_dir / "spool").glob("*")))
         command.kill()
         command.communicate()
-    until(lambda: not breakable.children())
+    wait_until(lambda: not breakable.children())
     breakable.kill()
     breakable.restart()
     bench.cli("resume")
@@ -197,7 +176,7 @@ def test_it_is_installed_over_ssh_serves_and_is_upgraded(
         told = bench.cli("targets", "bootstrap", machine.address, "--name", "pi", *wheel, timeout=500).stderr
         by_hand = next(line for line in told.splitlines() if "start it by hand: " in line)
         agent = subprocess.Popen(shlex.split(by_hand.partition("start it by hand: ")[2]))
-        until(lambda: bench.cli("targets", "check", "pi", expect=None).returncode == 0)
+        wait_until(lambda: bench.cli("targets", "check", "pi", expect=None).returncode == 0)
         (target,) = bench.json("devices", "--target", "pi")["targets"]
         assert target["host"]["architecture"] == "aarch64"
         another = bench.cli("targets", "upgrade", "pi", "--wheel", another_build(arm64.wheel, tmp_path), timeout=500)

@@ -7,8 +7,10 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import traceback
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -110,6 +112,25 @@ def _may_run_here() -> bool:
     except RuntimeError:
         return True
     return False
+
+
+@contextmanager
+def started(bench: Bench, *arguments: object) -> Iterator[subprocess.Popen[str]]:
+    """A command that is killed when the block ends, if it still runs."""
+    command = [sys.executable, "-m", "enginebench_controller", *map(str, arguments)]
+    process = subprocess.Popen(command, env=bench.variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 240) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it never came to pass"
+        time.sleep(0.01)
 
 
 def tiny_model(path: Path, *, batch: int | str = "batch", features: int = 8, seed: int = 0) -> Path:

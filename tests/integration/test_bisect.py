@@ -12,8 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from enginebench_controller.home import Home
 from enginebench_controller.records import SearchKind
-from integration.bench import Bench, tiny_model
-from integration.test_resume import kill_when, started, wait_until
+from integration.bench import Bench, started, tiny_model, wait_until
+from integration.test_resume import kill_when
 
 SLEEPING = ("--option", "fake.wait=sleep", "--worse", "20%", "--budget", "30s")
 """Ten times as slow is what is planted: two or three process pairs tell it, however busy the machine is."""

@@ -13,8 +13,8 @@ from agent_server import AgentProcess
 from enginebench_controller.home import Home
 from enginebench_controller.plan.gate import GateOrder
 from enginebench_controller.runs.gate import GateWatcher, gate
-from integration.bench import Bench, tiny_model
-from integration.test_resume import kill_when, spooled, started, wait_until
+from integration.bench import Bench, started, tiny_model, wait_until
+from integration.test_resume import kill_when, spooled
 
 SLOW = "fake:latency_us=3000,wait=sleep"
 SLOWER = "fake:latency_us=30000,wait=sleep"

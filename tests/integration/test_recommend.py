@@ -17,8 +17,8 @@ from enginebench_controller.plan.plan import read_plan
 from enginebench_controller.runs import search_ground
 from enginebench_controller.runs.recommending import so_far
 from enginebench_controller.store.store import Store
-from integration.bench import QUICK, Bench
-from integration.test_resume import kill_when, started, wait_until
+from integration.bench import QUICK, Bench, started, wait_until
+from integration.test_resume import kill_when
 
 FAKE = ("--engine", "fake", "--option", "fake.latency_us=4000", "--option", "fake.wait=sleep", "--fix", "cores=1")
 """An inference takes as long for eight items as for one, so that the largest batch does most."""

@@ -1,11 +1,7 @@
 """A command that was killed loses nothing: what its targets hold is collected once, by `enginebench resume`."""
 
 import os
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +9,7 @@ import pytest
 
 from agent_server import AgentProcess
 from enginebench_controller.home import Home
-from integration.bench import QUICK, UNWAITING, Bench
+from integration.bench import QUICK, UNWAITING, Bench, started, wait_until
 
 SLEEPING = ("--engine", "fake", "--option", "fake.wait=sleep")
 THREE = (*QUICK, "--processes", "3", "--duration", "1500ms")
@@ -25,30 +21,11 @@ def agent(start_agent: Callable[..., AgentProcess]) -> AgentProcess:
     return start_agent()
 
 
-@contextmanager
-def started(bench: Bench, *arguments: object) -> Iterator[subprocess.Popen[str]]:
-    """A command that is killed when the block ends, if it still runs."""
-    command = [sys.executable, "-m", "enginebench_controller", *map(str, arguments)]
-    process = subprocess.Popen(command, env=bench.variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
 def kill_when(condition: Callable[[], bool], bench: Bench, *arguments: object) -> None:
     """Start a command, and kill it as soon as the condition holds."""
     with started(bench, *arguments) as command:
         wait_until(lambda: condition() or command.poll() is not None)
         assert command.poll() is None, command.communicate()
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 240) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it never came to pass"
-        time.sleep(0.01)
 
 
 def spooled(agent: AgentProcess | Path, ending: str) -> bool:
