@@ -16,7 +16,7 @@ from enginebench_controller.errors import AgentError, OldAgentError, RunUnknownE
 from enginebench_controller.records import HostFacts, InputFile, ModelFile
 from enginebench_controller.targets.channels import open_channel, reachable
 from enginebench_controller.targets.obstacles import PASSING, START, Obstacle, find_obstacle
-from enginebench_controller.targets.sending import Sending
+from enginebench_controller.targets.sending import ASK_SECONDS, Sending
 from enginebench_controller.wire.fields import optional
 from enginebench_proto.v1 import (
     agent_pb2,
@@ -170,17 +170,20 @@ class AgentClient:
             await asyncio.gather(watching, return_exceptions=True)
 
     async def _watched(self, sending: Sending, file: ModelFile | InputFile) -> None:
-        async def received() -> int | None:
-            request = model_pb2.FindMissingRequest(sha256=[file.sha256])
-            missing = (await self._models.FindMissing(request, timeout=CALL_SECONDS)).missing
-            if not missing:
-                return file.size_bytes
-            arrived: int | None = optional(missing[0], "received_bytes")
-            return arrived
+        told: int | None = 0
 
-        # Of a target that is gone the upload itself learns.
-        with contextlib.suppress(grpc.aio.AioRpcError):
-            await sending.watch(received)
+        async def received() -> int | None:
+            nonlocal told
+            request = model_pb2.FindMissingRequest(sha256=[file.sha256])
+            try:
+                missing = (await self._models.FindMissing(request, timeout=CALL_SECONDS)).missing
+            except grpc.aio.AioRpcError:  # where the target is gone, the upload itself learns of it
+                await asyncio.sleep(ASK_SECONDS)
+            else:
+                told = optional(missing[0], "received_bytes") if missing else file.size_bytes
+            return told
+
+        await sending.watch(received)
 
     async def start(self, spec: run_pb2.RunSpec, wait_quiet_ns: int = 0) -> None:
         """Queue a run, to begin when the target is quiet or after so long; the same id again changes nothing."""

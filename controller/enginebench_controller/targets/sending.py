@@ -5,6 +5,7 @@ the other end lives among it, would wait behind them for half a minute.
 """
 
 import asyncio
+import math
 import time
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -43,7 +44,7 @@ class Sending:
         self._sent = self._taken = self._first = offset
         self._on_taken = on_taken
         self._ahead: float = FIRST_BYTES
-        self._rate = float("inf")
+        self._rate = math.inf
         """Of the file, in bytes a second; on the line it is that times `_share`."""
         self._share = 1.0
         self._waits = False
@@ -62,7 +63,7 @@ class Sending:
                 self._sent += len(chunk)
 
     async def watch(self, received: Received) -> None:
-        """Ask how much has arrived, until that is all; never ends where the target does not tell."""
+        """Ask how much has arrived, until that is all, or until the target turns out not to tell."""
         began = asked = time.monotonic()
         while self._taken < self._file.size_bytes:
             await self._pause()
@@ -70,7 +71,7 @@ class Sending:
             now = time.monotonic()
             if found is None:
                 if now - began > UNTOLD_SECONDS:
-                    self._ahead = float("inf")
+                    self._ahead = math.inf
                     self._moved.set()
                     return
             elif found > self._taken:
@@ -83,9 +84,8 @@ class Sending:
 
     def _hear(self, found: int, seconds: float) -> None:
         rate = (found - self._taken) / max(seconds, 1e-6)
-        self._rate = (
-            rate if self._rate == float("inf") else max(rate, self._rate / 2)
-        )  # one late answer is no slow line
+        # One late answer is no slow line.
+        self._rate = rate if math.isinf(self._rate) else max(rate, self._rate / 2)
         self._ahead = max(2 * SMALLEST_CHUNK_BYTES, self._rate * AHEAD_SECONDS)
         self._tell(found)
         self._moved.set()
