@@ -190,7 +190,7 @@ def process_rows(measurements: Sequence[Measurement]) -> tuple[Row, ...]:
     """Return a table row a process; None stands where the machine did not tell."""
     names = series_names(measurements)
     rows = [_process_row(one, process, names[one.id]) for one in measurements for process in one.processes]
-    silent = {heading for heading in _OF_SOME_MACHINES if not any(row[heading] for row in rows)}
+    silent = {heading for heading in _OF_SOME_MACHINES if all(row[heading] is None for row in rows)}
     return tuple(cells({heading: row[heading] for heading in row if heading not in silent}) for row in rows)
 
 
