@@ -315,7 +315,8 @@ def _axes(case: Case, engines: Sequence[AvailableEngine], models: Sequence[str],
 def _is_default(case: Case, engine: AvailableEngine, snapshot: TargetSnapshot) -> bool:
     asked = case.configuration
     plain = asked.load is Load.SYNC and asked.hint is Hint.NONE and asked.precision == "f32"
-    return plain and asked.batch == 1 and asked.cores == default_cores(engine, snapshot)
+    cores = asked.cores == default_cores(engine, snapshot) and snapshot.host.has_as_fastest(asked.cluster)
+    return plain and asked.batch == 1 and cores
 
 
 def _reason(error: Exception) -> str:

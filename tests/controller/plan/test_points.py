@@ -1,5 +1,7 @@
 """The points that are chosen from: as the target's engines say they can, the impossible counted with the reason."""
 
+from dataclasses import replace
+
 import pytest
 
 from enginebench_controller.errors import InputError, ModelError
@@ -17,7 +19,7 @@ from enginebench_controller.plan.points import (
     together,
 )
 from enginebench_controller.plan.recommend import LatencyLimit, make_order
-from enginebench_controller.records import Derivation, DerivationKind, InputTensor, ModelFile, ModelVersion
+from enginebench_controller.records import CoreCluster, Derivation, DerivationKind, InputTensor, ModelFile, ModelVersion
 from offered import engine, target
 
 NET = ModelVersion("aa" * 32, "net", "onnx", (ModelFile("net.onnx", "bb" * 32, 1_000_000),), 1)
@@ -63,6 +65,18 @@ def test_what_cannot_be_is_counted_with_its_reason() -> None:
     found = points(PLAIN)
     assert found.impossible == {"net cannot be had for batch 16": 2}
     assert len(found.points) == 8
+
+
+def test_unlike_cores_are_places_of_their_own_and_the_default_is_the_fast_kind() -> None:
+    board = target(PLAIN, cores=6)
+    kinds = (CoreCluster("big", 2), CoreCluster("little", 4))
+    board = replace(board, host=replace(board.host, clusters=kinds))
+    order = make_order({"models": ["net"], "goal": "latency"})
+    found = space(order, board, bind, ("net",)).points
+    places = [one.case.configuration.place for one in found]
+    assert places == ["big:1", "big:2", "little:1", "little:2", "little:4", 6]
+    assert [one.case.configuration.place for one in found if one.is_default] == ["big:2"]
+    assert [one.axes["cluster"] for one in found] == ["big", "big", "little", "little", "little", ""]
 
 
 def test_for_latency_it_is_one_item_at_a_time() -> None:
