@@ -8,6 +8,9 @@ import time
 import zlib
 from collections.abc import AsyncIterator
 from typing import Any
+from urllib.parse import unquote
+
+import grpc
 
 from enginebench_agent.data_folder import DataFolder
 from enginebench_agent.environments.discovery import Discovery
@@ -127,7 +130,9 @@ class RunServicer(run_pb2_grpc.RunServiceServicer):
         return run_pb2.CancelResponse()
 
     async def Result(self, request: run_pb2.ResultRequest, context: Any) -> AsyncIterator[run_pb2.ResultPart]:
-        """The outcome of a finished run."""
+        """The outcome of a finished run; compressed where it goes over a network."""
+        if not comes_from_here(context.peer()):
+            context.set_compression(grpc.Compression.Gzip)
         async for part in self._supervisor.result(request.run_id):
             if part.HasField("result"):
                 part.result.sent_at_unix_ns = time.time_ns()
@@ -141,6 +146,13 @@ class RunServicer(run_pb2_grpc.RunServiceServicer):
     async def List(self, request: run_pb2.ListRequest, context: Any) -> run_pb2.ListResponse:
         """The runs the agent knows."""
         return run_pb2.ListResponse(runs=self._supervisor.summaries())
+
+
+def comes_from_here(peer: str) -> bool:
+    """Whether a caller, by gRPC's word for it, is on this machine, or at the other end of a tunnel."""
+    kind, _, address = peer.partition(":")
+    host = unquote(address).rpartition(":")[0].strip("[]")
+    return kind == "unix" or host in ("127.0.0.1", "::1")
 
 
 async def _hear_out(requests: AsyncIterator[model_pb2.UploadRequest]) -> None:

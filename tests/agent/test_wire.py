@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from enginebench_agent import wire
+from enginebench_agent.servicers import comes_from_here
 from enginebench_plugins import spec
 from enginebench_plugins.spec import OptionSpec, Precision, UnsupportedSettingsError
 from enginebench_proto.v1 import configuration_pb2, engine_pb2, measurement_pb2, run_pb2
@@ -245,3 +246,18 @@ def test_only_an_open_loop_has_arrivals() -> None:
 
 def test_option_types_are_named_as_a_person_writes_them() -> None:
     assert wire.to_option(ALLOWED[1]) == engine_pb2.EngineOption(name="arena", type="bool")
+
+
+@pytest.mark.parametrize(
+    ("peer", "is_here"),
+    [
+        ("ipv4:127.0.0.1:40000", True),
+        ("ipv6:%5B::1%5D:40000", True),
+        ("ipv6:[::1]:40000", True),
+        ("unix:", True),
+        ("ipv4:10.0.0.7:40000", False),
+        ("ipv6:[2001:db8::1]:40000", False),
+    ],
+)
+def test_results_are_compressed_for_callers_beyond_this_machine(peer: str, is_here: bool) -> None:
+    assert comes_from_here(peer) == is_here
