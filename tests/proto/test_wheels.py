@@ -18,9 +18,9 @@ COMPILED = "  error: command 'gcc' failed: No such file or directory\n  ERROR: F
         (
             NONE,
             "armv7l",
-            "onnxruntime has no wheel for armv7l and Python 3.11.2 on the package index: take a system of 64",
+            "onnxruntime has no wheel for armv7l and Python 3.11 on the package index: take a system of 64",
         ),
-        (NONE, "aarch64", "onnxruntime has no wheel for aarch64 and Python 3.11.2 on the package index: take a newer"),
+        (NONE, "aarch64", "onnxruntime has no wheel for aarch64 and Python 3.11 on the package index: take a newer"),
         (NONE.splitlines()[-1], "aarch64", "onnxruntime has no wheel"),
         (
             COMPILED,

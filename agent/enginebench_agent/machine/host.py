@@ -7,6 +7,7 @@ import importlib.metadata
 import os
 import platform
 import re
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -15,9 +16,9 @@ from enginebench_agent.errors import SetupError
 from enginebench_agent.machine import tuning
 from enginebench_agent.machine.cgroup import cpu_quota_cores, memory_bytes
 from enginebench_agent.machine.clusters import clusters
-from enginebench_agent.machine.cores import physical_cores, siblings
+from enginebench_agent.machine.cores import CPU_FOLDER, physical_cores, siblings
 from enginebench_proto.agreed import processor
-from enginebench_proto.v1.host_pb2 import HostFacts, WireRevision
+from enginebench_proto.v1.host_pb2 import Cache, HostFacts, WireRevision
 
 # In the order of the kernel's own documentation: x86 first, then 32-bit and 64-bit Arm.
 INFERENCE_ISA = (
@@ -58,6 +59,7 @@ def read_host_facts(
         emulation=processor.emulation(root, machine),
         virtualization=processor.virtualization(root),
         clusters=clusters(usable, root),
+        caches=[] if processor.emulation(root, machine) else _caches(root, usable),
     )
 
 
@@ -68,6 +70,20 @@ def _physical_cores(root: Path, cpus: list[int]) -> int | None:
     """
     known = processor.arm_cores(root) or all(siblings(root, cpu) is not None for cpu in cpus)
     return len(physical_cores(cpus, root)) or None if known else None
+
+
+def _caches(root: Path, cpus: list[int]) -> list[Cache]:
+    """Each cache once, however many of these processors share it; those of one kind and size together."""
+    found = set()
+    for folder in (one for cpu in cpus for one in (root / CPU_FOLDER / f"cpu{cpu}" / "cache").glob("index[0-9]*")):
+        level, kind, size, sharers = (_read(folder / name) for name in ("level", "type", "size", "shared_cpu_list"))
+        if level and kind and size and size.endswith("K"):  # the kernel writes no other unit
+            found.add((int(level), kind.lower(), int(size[:-1]) * 1024, sharers))
+    counted = Counter((level, kind, size_bytes) for level, kind, size_bytes, _ in found)
+    return [
+        Cache(level=level, type=kind, size_bytes=size_bytes, count=count)
+        for (level, kind, size_bytes), count in sorted(counted.items())
+    ]
 
 
 def _tuned(folder: DataFolder, root: Path) -> list[str]:

@@ -53,6 +53,7 @@ from enginebench_controller.records.search import Search, SearchKind
 from enginebench_controller.records.target import (
     LOCAL_TARGET,
     AvailableEngine,
+    Cache,
     CoreCluster,
     Device,
     Engine,
@@ -82,6 +83,7 @@ __all__ = [
     "Block",
     "BlockSamples",
     "Bystanders",
+    "Cache",
     "CapturedOutput",
     "Ceiling",
     "CeilingBasis",

@@ -79,6 +79,16 @@ class CoreCluster:
 
 
 @dataclass(frozen=True)
+class Cache:
+    """Caches of one kind ("data", "instruction", "unified") and size, at one level, 1 for the nearest."""
+
+    level: int
+    type: str
+    size_bytes: int
+    count: int
+
+
+@dataclass(frozen=True)
 class HostFacts:
     """What an agent told of its machine and of itself; unknown are None and what is empty.
 
@@ -105,6 +115,7 @@ class HostFacts:
     emulation: str | None = None
     virtualization: str | None = None
     clusters: tuple[CoreCluster, ...] = ()
+    caches: tuple[Cache, ...] = ()
 
     def has_as_fastest(self, cluster: str) -> bool:
         """Whether these are the cores that who names no kind gets first, and that calibrations are of."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from enginebench_controller.records import CoreCluster, Failure, HostFacts, Measurement, Profile
+from enginebench_controller.records import Cache, CoreCluster, Failure, HostFacts, Measurement, Profile
 from enginebench_controller.records.cause import cause, last_words
 from enginebench_controller.verdicts.parity import engine_label
 
@@ -143,6 +143,21 @@ def ranges(numbers: Iterable[int]) -> str:
         else:
             spans.append([number])
     return ",".join(str(span[0]) if len(span) == 1 else f"{span[0]}-{span[-1]}" for span in spans)
+
+
+def caches_of(host: HostFacts) -> str:
+    """ "2 × L1d 32 KiB, 2 × L2 512 KiB, L3 32 MiB", but for those of instructions; "" where they are not known."""
+    return ", ".join(map(_cache, (one for one in host.caches if one.type != "instruction")))
+
+
+def _cache(one: Cache) -> str:
+    count = f"{one.count} × " if one.count > 1 else ""
+    return f"{count}L{one.level}{'d' if one.type == 'data' else ''} {_binary(one.size_bytes)}"
+
+
+def _binary(size_bytes: int) -> str:
+    kib = size_bytes / 1024
+    return f"{kib:g} KiB" if kib < 1024 else f"{kib / 1024:g} MiB"
 
 
 def kinds_of_cores(host: HostFacts) -> str:

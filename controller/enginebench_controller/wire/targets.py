@@ -6,6 +6,7 @@ from typing import Any
 
 from enginebench_controller.records import (
     AvailableEngine,
+    Cache,
     CoreCluster,
     Device,
     Engine,
@@ -80,6 +81,7 @@ def from_host(message: host_pb2.HostFacts) -> HostFacts:
         emulation=optional(message, "emulation"),
         virtualization=optional(message, "virtualization"),
         clusters=tuple(map(_from_cluster, message.clusters[:MAX_LISTED])),
+        caches=tuple(Cache(m.level, short(m.type), m.size_bytes, m.count) for m in message.caches[:MAX_LISTED]),
     )
 
 

@@ -15,7 +15,7 @@ WIRE_REVISION_UNSPECIFIED: WireRevision
 WIRE_REVISION_1: WireRevision
 
 class HostFacts(_message.Message):
-    __slots__ = ("hostname", "os", "kernel", "architecture", "cpu_model", "physical_cores", "logical_cores", "cpu_quota_cores", "isa", "memory_bytes", "agent_version", "python_version", "tuned", "wire_revision", "emulation", "virtualization", "clusters", "now_unix_ns")
+    __slots__ = ("hostname", "os", "kernel", "architecture", "cpu_model", "physical_cores", "logical_cores", "cpu_quota_cores", "isa", "memory_bytes", "agent_version", "python_version", "tuned", "wire_revision", "emulation", "virtualization", "clusters", "now_unix_ns", "caches")
     HOSTNAME_FIELD_NUMBER: _ClassVar[int]
     OS_FIELD_NUMBER: _ClassVar[int]
     KERNEL_FIELD_NUMBER: _ClassVar[int]
@@ -34,6 +34,7 @@ class HostFacts(_message.Message):
     VIRTUALIZATION_FIELD_NUMBER: _ClassVar[int]
     CLUSTERS_FIELD_NUMBER: _ClassVar[int]
     NOW_UNIX_NS_FIELD_NUMBER: _ClassVar[int]
+    CACHES_FIELD_NUMBER: _ClassVar[int]
     hostname: str
     os: str
     kernel: str
@@ -52,7 +53,20 @@ class HostFacts(_message.Message):
     virtualization: str
     clusters: _containers.RepeatedCompositeFieldContainer[CoreCluster]
     now_unix_ns: int
-    def __init__(self, hostname: _Optional[str] = ..., os: _Optional[str] = ..., kernel: _Optional[str] = ..., architecture: _Optional[str] = ..., cpu_model: _Optional[str] = ..., physical_cores: _Optional[int] = ..., logical_cores: _Optional[int] = ..., cpu_quota_cores: _Optional[float] = ..., isa: _Optional[_Iterable[str]] = ..., memory_bytes: _Optional[int] = ..., agent_version: _Optional[str] = ..., python_version: _Optional[str] = ..., tuned: _Optional[_Iterable[str]] = ..., wire_revision: _Optional[_Union[WireRevision, str]] = ..., emulation: _Optional[str] = ..., virtualization: _Optional[str] = ..., clusters: _Optional[_Iterable[_Union[CoreCluster, _Mapping]]] = ..., now_unix_ns: _Optional[int] = ...) -> None: ...
+    caches: _containers.RepeatedCompositeFieldContainer[Cache]
+    def __init__(self, hostname: _Optional[str] = ..., os: _Optional[str] = ..., kernel: _Optional[str] = ..., architecture: _Optional[str] = ..., cpu_model: _Optional[str] = ..., physical_cores: _Optional[int] = ..., logical_cores: _Optional[int] = ..., cpu_quota_cores: _Optional[float] = ..., isa: _Optional[_Iterable[str]] = ..., memory_bytes: _Optional[int] = ..., agent_version: _Optional[str] = ..., python_version: _Optional[str] = ..., tuned: _Optional[_Iterable[str]] = ..., wire_revision: _Optional[_Union[WireRevision, str]] = ..., emulation: _Optional[str] = ..., virtualization: _Optional[str] = ..., clusters: _Optional[_Iterable[_Union[CoreCluster, _Mapping]]] = ..., now_unix_ns: _Optional[int] = ..., caches: _Optional[_Iterable[_Union[Cache, _Mapping]]] = ...) -> None: ...
+
+class Cache(_message.Message):
+    __slots__ = ("level", "type", "size_bytes", "count")
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    level: int
+    type: str
+    size_bytes: int
+    count: int
+    def __init__(self, level: _Optional[int] = ..., type: _Optional[str] = ..., size_bytes: _Optional[int] = ..., count: _Optional[int] = ...) -> None: ...
 
 class CoreCluster(_message.Message):
     __slots__ = ("name", "physical_cores", "model", "capacity", "max_frequency_hz")

@@ -198,6 +198,26 @@ def test_without_other_signs_the_highest_frequency_tells_kinds(
     assert [one.name for one in found] == {0: [], 2: ["big", "little"], 3: ["big", "mid", "little"]}[len(kinds)]
 
 
+def test_each_cache_is_told_once_however_many_share_it(tmp_path: Path) -> None:
+    cpus = RK3588.write(tmp_path)
+    for cpu in cpus:
+        shares = f"{cpu}"
+        sizes = [("1", "Data", "32K" if cpu < 4 else "64K", shares), ("1", "Instruction", "64K", shares)]
+        sizes += [("2", "Unified", "128K" if cpu < 4 else "512K", shares), ("3", "Unified", "3072K", "0-7")]
+        for index, values in enumerate(sizes):
+            for name, text in zip(("level", "type", "size", "shared_cpu_list"), values, strict=True):
+                write(tmp_path, f"{CPU}/cpu{cpu}/cache/index{index}/{name}", text)
+    found = read_host_facts(tmp_path, cpus, machine="aarch64").caches
+    assert [(one.level, one.type, one.size_bytes // 1024, one.count) for one in found] == [
+        (1, "data", 32, 4),
+        (1, "data", 64, 4),
+        (1, "instruction", 64, 8),
+        (2, "unified", 128, 4),
+        (2, "unified", 512, 4),
+        (3, "unified", 3072, 1),
+    ]
+
+
 def test_a_core_that_nobody_knows_goes_by_its_numbers(tmp_path: Path) -> None:
     cpus = of_arm("", "0xfff", "0xfff").write(tmp_path)
     assert read_host_facts(tmp_path, cpus, machine="aarch64").cpu_model == "2 × ARM core 0x41/0xfff"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from enginebench_controller.records import CoreCluster, Failure, FailureKind, HostFacts
-from enginebench_controller.verdicts.words import failure_sentence, kinds_of_cores, processor_of
+from enginebench_controller.records import Cache, CoreCluster, Failure, FailureKind, HostFacts
+from enginebench_controller.verdicts.words import caches_of, failure_sentence, kinds_of_cores, processor_of
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,8 @@ def test_kinds_of_cores_and_processors_that_are_none_in_words():
         CoreCluster("mid", 2, max_frequency_hz=2_400_000_000),
         CoreCluster("little", 2),
     )
+    caches = (Cache(1, "data", 65536, 4), Cache(1, "instruction", 65536, 4), Cache(3, "unified", 3 * 2**20, 1))
+    assert caches_of(HostFacts(caches=caches)) == "4 × L1d 64 KiB, L3 3 MiB"
     host = HostFacts(cpu_model="Radxa", architecture="aarch64", clusters=kinds)
     assert kinds_of_cores(host) == "4 big (Cortex-A76), 2 mid (2.4 GHz) and 2 little cores"
     assert (kinds_of_cores(HostFacts()), processor_of(host), processor_of(HostFacts())) == ("", "Radxa", None)

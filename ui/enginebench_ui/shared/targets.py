@@ -17,7 +17,7 @@ from enginebench_controller.records import (
 from enginebench_controller.records.cause import cause
 from enginebench_controller.records.run import in_environment
 from enginebench_controller.targets.health import Health, HealthAnswer
-from enginebench_controller.verdicts.words import kinds_of_cores, processor_of
+from enginebench_controller.verdicts.words import caches_of, kinds_of_cores, processor_of
 from enginebench_proto.agreed.words import DEFAULT_ENVIRONMENT
 from enginebench_ui.shared.text import UNKNOWN, Row, cells, instant
 from enginebench_ui.shared.versions import format_name
@@ -177,6 +177,7 @@ def host_facts(host: HostFacts) -> tuple[tuple[str, str], ...]:
         ("Processor", _known(processor_of(host))),
         ("Cores", _cores(host)),
         ("Memory", _memory(host)),
+        *((("Caches", caches),) if (caches := caches_of(host)) else ()),
         *((("Emulated", host.emulation),) if host.emulation else ()),
         *((("Virtual", host.virtualization),) if host.virtualization else ()),
         ("Instruction sets", ", ".join(host.isa) or UNKNOWN),
