@@ -52,7 +52,7 @@ def run(
     *,
     engines: str | Iterable[str] | None = None,
     batch: int | Iterable[int] | None = None,
-    cores: int | Iterable[int] | None = None,
+    cores: int | str | Iterable[int | str] | None = None,
     duration: float | str | None = None,
     home: Place | None = None,
     trust: bool = False,
@@ -62,9 +62,10 @@ def run(
 ) -> "Run":
     """Measure models on engines, as `enginebench run`, and keep it. Lists multiply out; None is the plan's default.
 
-    `models` are files, names, digests or zoo:NAME; `cores` physical cores; `duration` the shortest steady state of all
-    processes together, in seconds or as "500ms". `asked` are any other fields of a plan, such as `targets`,
-    `precision`, `processes` or `options`: docs/reference/plans.md. `trust` permits the models to run code of their own.
+    `models` are files, names, digests or zoo:NAME; `cores` physical cores, or "big:2" of a kind; `duration` the
+    shortest steady state of all processes together, in seconds or as "500ms". `asked` are any other fields of a plan,
+    such as `targets`, `precision`, `processes` or `options`: docs/reference/plans.md. `trust` permits the models to run
+    code of their own.
     `log_to` names trackers that each result is sent to once it is stored, such as "mlflow:http://tracking:5000". A
     sentence now and then goes to `progress`, from another thread where a loop runs in this one.
 

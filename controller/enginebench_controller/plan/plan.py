@@ -119,8 +119,9 @@ def _axis(value: Any) -> Any:
 
 
 def _cores(value: Any) -> Any:
-    if isinstance(value, str) and re.fullmatch(r"[1-9][0-9]{0,6}", value.strip()):
-        value = int(value)
+    if isinstance(value, str):
+        value = value.strip().lower()
+        value = int(value) if re.fullmatch(r"[1-9][0-9]{0,6}", value) else value
     if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST_CORES:
         return value
     if isinstance(value, str) and CORES.fullmatch(value) and not value.startswith(f"{ALL_CORES}:"):

@@ -278,6 +278,7 @@ def board() -> TargetSnapshot:
         (["big:2"], 2, "big"),
         (["little:4"], 4, "little"),
         (["little"], 4, "little"),
+        (["Big:2"], 2, "big"),
     ],
 )
 def test_cores_are_of_the_kind_that_is_named_or_else_the_fastest(
