@@ -91,7 +91,10 @@ class Board:
     def _unpack(self) -> None:
         make = ["mmdebstrap", "--quiet", f"--architectures={self.architecture.name}", "--variant=extract"]
         options = [f"--include={PACKAGES}", '--aptopt=APT::Sandbox::User "root"']
-        subprocess.run([*make, *options, "bookworm", str(self.root), DEBIAN], check=True)
+        command = [*make, *options, "bookworm", str(self.root), DEBIAN]
+        if subprocess.run(command, check=False).returncode != 0:  # a mirror that is being renewed fails now and then
+            shutil.rmtree(self.root, ignore_errors=True)
+            subprocess.run(command, check=True)
         for place in ("proc", "sys", "dev", "tmp", "run/sshd", "root", "opt/wheels"):
             (self.root / place).mkdir(parents=True, exist_ok=True)
         (self.root / "etc/passwd").write_text(

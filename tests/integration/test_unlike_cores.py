@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,6 +36,8 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProcess]:
     python = folder / "python"
     python.write_text(f'#!/bin/sh\nexec unshare --mount {" ".join(own)} sh -c {shlex.quote(script)} sh "$@"\n')
     python.chmod(0o755)
+    if subprocess.run([python, "-c", ""], check=False, capture_output=True).returncode != 0:
+        pytest.skip("this kernel lets nobody mount anything, in a namespace of their own either")
     agent = AgentProcess(folder / "agent", python=str(python))
     yield agent
     agent.stop()

@@ -42,9 +42,9 @@ def single_layers(source: SourceGraph) -> list[Layer]:
 
 
 def elapsed_s(work: Callable[[], object]) -> float:
-    begin = time.perf_counter()
+    begin = time.thread_time()
     work()
-    return time.perf_counter() - begin
+    return time.thread_time() - begin
 
 
 @pytest.mark.slow
