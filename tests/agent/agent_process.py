@@ -91,6 +91,7 @@ class Client:
 
     async def outcome(self, run_id: str) -> Outcome:
         parts = [part async for part in self.runs.Result(run_pb2.ResultRequest(run_id=run_id), timeout=30)]
+        parts[0].result.ClearField("sent_at_unix_ns")  # of this answer, and not of the result
         blocks = [part.block for part in parts if part.HasField("block")]
         samples = [value for part in parts[1:] for value in part.samples.latency_ns]
         return Outcome(parts[0].result, tuple(blocks), tuple(samples))

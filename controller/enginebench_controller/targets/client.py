@@ -282,3 +282,4 @@ def _set_right(result: run_pb2.RunResult) -> None:
     if result.started_at_unix_ns:
         started_ns = result.started_at_unix_ns + _behind_ns(optional(result, "sent_at_unix_ns"))
         result.started_at_unix_ns = started_ns if started_ns > EARLIEST_UNIX_NS else 0
+    result.ClearField("sent_at_unix_ns")  # of this answer, and not of the result
