@@ -15,7 +15,7 @@ from pathlib import Path
 from enginebench_agent.environments.installing import pack_wheel
 
 FORMATS = Path("/proc/sys/fs/binfmt_misc")
-DEBIAN = "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian bookworm main"
+RELEASE = "bookworm"
 PACKAGES = "python3,python3-venv,python3-pip,openssh-server,libstdc++6,dash,coreutils,sed,grep"
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
 RECIPE = 2
@@ -65,7 +65,7 @@ class Board:
 
     def make(self) -> None:
         """Make or renew it: packages, wheels, and this very enginebench as `enginebench-agent wheel` packs it."""
-        stamp, recipe = self.root / "recipe", f"{RECIPE} {DEBIAN} {PACKAGES} {self.architecture.wanted}"
+        stamp, recipe = self.root / "recipe", f"{RECIPE} {RELEASE} {PACKAGES} {self.architecture.wanted}"
         if not stamp.exists() or stamp.read_text() != recipe:
             shutil.rmtree(self.root, ignore_errors=True)
             self._unpack()
@@ -91,7 +91,7 @@ class Board:
     def _unpack(self) -> None:
         make = ["mmdebstrap", "--quiet", f"--architectures={self.architecture.name}", "--variant=extract"]
         options = [f"--include={PACKAGES}", '--aptopt=APT::Sandbox::User "root"']
-        command = [*make, *options, "bookworm", str(self.root), DEBIAN]
+        command = [*make, *options, RELEASE, str(self.root), *_sources()]
         if subprocess.run(command, check=False).returncode != 0:  # a mirror that is being renewed fails now and then
             shutil.rmtree(self.root, ignore_errors=True)
             subprocess.run(command, check=True)
@@ -130,3 +130,12 @@ class Board:
         words = " ".join(json.dumps(word).replace("$", "\\$") for word in self.command())
         self.python.write_text(f'#!/bin/sh\nexec {words} /opt/enginebench/bin/python "$@"\n')
         self.python.chmod(0o755)
+
+
+def _sources() -> list[str]:
+    """The mirror that this machine has Debian of, without updates; none leaves it to mmdebstrap."""
+    asked = ["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE)", "Created-By: Packages"]
+    listed = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.splitlines()
+    keys = "/usr/share/keyrings/debian-archive-keyring.gpg"
+    mirrors = (line.split()[0] for line in listed if line.split()[1:] == [RELEASE])
+    return [f"deb [signed-by={keys}] {mirror} {RELEASE} main" for mirror in mirrors][:1]
