@@ -175,10 +175,10 @@ def _inflated(deflated: bytes) -> bytes:
     """A compressed chunk as it was; no more than a chunk may have comes of it, whatever it says."""
     stream = zlib.decompressobj()
     try:
-        chunk = stream.decompress(deflated, MAX_CHUNK_BYTES)
+        chunk = stream.decompress(deflated, MAX_CHUNK_BYTES + 1)
     except zlib.error as error:
         raise InvalidRequestError("a chunk of the upload is not what zlib compresses.") from error
-    if not stream.eof:
+    if not stream.eof or len(chunk) > MAX_CHUNK_BYTES:
         raise InvalidRequestError(f"a chunk of the upload holds more than {MAX_CHUNK_BYTES} bytes, or is cut off.")
     return chunk
 
