@@ -40,7 +40,8 @@ def test_what_is_slower_is_worse_with_the_layers_and_what_it_was_stays_in_the_st
     assert (found["outcome"], found["better"], found["self_test"]) == ("worse", False, False)
     assert found["sentence"].startswith("worse: head takes ")
     latency = next(one for one in found["metrics"] if one["metric"] == "latency")
-    assert 2 < latency["ratio_low"] < latency["ratio"] < 12
+    assert 1 < latency["ratio_low"] < latency["ratio"], "few pairs of a busy machine leave a wide interval"
+    assert 2 < latency["ratio"] < 12
     assert found["pairs"] < found["budget_ns"] / 1e9 / found["pair_seconds"], "it ends when the verdict stands"
     energy = next(one for one in found["metrics"] if one["metric"] == "energy")
     assert energy["base"] is None or energy["base"] > 0

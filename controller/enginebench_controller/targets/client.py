@@ -116,10 +116,11 @@ class AgentClient:
             await self._channel.close()
 
     async def host(self) -> Any:
-        """The target's `HostFacts` message; asked for again where it does not answer at once."""
+        """The target's `HostFacts` but for its time of now; asked again where it is just starting."""
         host = await self._first_answer()
         self._agent_version = shown_version(host.agent_version)
         self.clock_behind_ns = _behind_ns(optional(host, "now_unix_ns"))
+        host.ClearField("now_unix_ns")
         return host
 
     async def _first_answer(self) -> Any:
