@@ -194,11 +194,7 @@ def _measured(home: Home, folder: Path, model: Path, real: int, simulated: int, 
     if process.returncode:
         tail = (folder / "err.txt").read_text(errors="replace")[-2000:]
         raise RuntimeError(f"the command ended with {process.returncode}: {tail}")
-    (benchmark,) = home.store.benchmarks()
-    stored = home.store.measurements(benchmark.id)
-    statuses: dict[str, int] = {}
-    for one in stored:
-        statuses[one.status] = statuses.get(one.status, 0) + 1
+    (entry,) = home.store.benchmarks()
     return Cost(
         real=real,
         simulated=simulated,
@@ -207,7 +203,7 @@ def _measured(home: Home, folder: Path, model: Path, real: int, simulated: int, 
         wall_s=wall_s,
         own_cpu_s=used.ru_utime + used.ru_stime,
         peak_rss_bytes=used.ru_maxrss * 1024,
-        measurements=statuses,
+        measurements={str(status): count for status, count in entry.counts.items() if count},
         left_pending=len(list((home.path / "pending").glob("*"))) if (home.path / "pending").exists() else 0,
         shares=json.loads(sampled.read_text()),
     )
