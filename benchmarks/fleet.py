@@ -26,7 +26,6 @@ from enginebench_controller.targets.client import AgentClient
 from enginebench_proto.agreed import meeting
 from enginebench_proto.v1 import agent_pb2
 
-PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "fleet.md"
 _ONLY_FAKE = '[environments.default]\nengines = ["fake"]\n'
 _STARTED_AT_ONCE = 4
 _RUN = (
@@ -210,7 +209,7 @@ def _measured(home: Home, folder: Path, model: Path, real: int, simulated: int, 
 
 
 def main() -> None:
-    """Set up, measure, print; `--write` puts the figures into their page."""
+    """Set up, measure, print. Exits with 1 where a configuration is missing in the store, or there twice."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--real", type=int, default=100)
     parser.add_argument("--simulated", type=int, default=900)

@@ -1,7 +1,7 @@
 """Records as tables for the terminal. Times are shown in milliseconds; unknown is shown as –."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from rich.text import Text
@@ -19,8 +19,9 @@ from enginebench_controller.records import (
     Readback,
     ReadbackSource,
     Status,
+    TargetSnapshot,
 )
-from enginebench_controller.verdicts.across import AcrossTargets
+from enginebench_controller.verdicts.across import MANY_TARGETS, AcrossTargets, across_targets
 from enginebench_controller.verdicts.doubts import flags, marks, status_words
 from enginebench_controller.verdicts.output_check import check_outputs
 from enginebench_controller.verdicts.parity import engine_label, in_reading_order, unequal_settings
@@ -54,6 +55,24 @@ _MOST_NAMED = 10
 STYLES = {Status.OK: "green", Status.INCONCLUSIVE: "yellow", Status.FAILED: "red", Status.CANCELLED: "yellow"}
 
 
+def print_outcomes(
+    title: str,
+    measurements: Sequence[Measurement],
+    models: Sequence[ModelVersion],
+    snapshots: Callable[[], Iterable[TargetSnapshot]],
+    *,
+    notes: bool = False,
+) -> None:
+    """A row a measurement; of many targets, unless all `notes` are wanted, a row for those that are alike.
+
+    `snapshots` gives what the targets said of themselves, where it is needed.
+    """
+    if len({one.target for one in measurements}) > MANY_TARGETS and not notes:
+        print_across(title, across_targets(measurements, snapshots(), models))
+    else:
+        print_measurements(title, measurements, models, notes=notes)
+
+
 def print_measurements(
     title: str, measurements: Sequence[Measurement], models: Iterable[ModelVersion] = (), *, notes: bool = False
 ) -> None:
@@ -78,23 +97,29 @@ def print_across(title: str, found: AcrossTargets) -> None:
     kinds = list(dict.fromkeys(one.kind for one in found.rows))
     headings = [("kind", False)] if len(kinds) > 1 else []
     headings += [("model", False), ("engine", False), ("configuration", False), ("targets", True), ("median ms", True)]
-    headings += [("10 % … 90 % of targets", True), ("failed", True)]
+    headings += [("10 % … 90 % of targets", True), ("doubtful", True), ("failed", True)]
     rows: list[list[object]] = []
     for one in found.rows:
         row: list[object] = [one.kind] if len(kinds) > 1 else []
         row += [one.model_name, one.engine, one.configuration, one.targets, _ms(one.median_ns)]
-        rows.append([*row, f"{_ms(one.low_ns)} … {_ms(one.high_ns)}", len(one.failed) or ""])
+        spread = f"{_ms(one.low_ns)} … {_ms(one.high_ns)}"
+        rows.append([*row, spread, len(one.doubtful) or "", len(one.failed) or ""])
     print_table(title, headings, rows)
     if len(kinds) == 1:
         remark(f"on {found.targets} targets: {kinds[0] or 'machines that have not said what they are'}")
-    failed = Counter(name for one in found.rows for name in one.failed)
-    if failed:
-        remark(f"failed on {len(failed)} targets: {_named([name for name, _ in failed.most_common()])}")
+    for heading, names in (
+        ("failed", [name for one in found.rows for name in one.failed]),
+        ("outputs unlike those of the others", [name for one in found.rows for name in one.unlike]),
+        ("disturbed, inconclusive or otherwise doubtful", [name for one in found.rows for name in one.doubtful]),
+    ):
+        if targets := Counter(names):
+            remark(f"{heading} on {len(targets)} targets: {_named([name for name, _ in targets.most_common()])}")
     if found.odd:
         told = [f"{one.target} ({one.ratio:.2f}×)" for one in found.odd]
         remark(f"unlike their kind, latency ÷ that of the others: {_named(told)}")
-    elif not failed:
-        remark("no target is unlike its kind")
+    elif found.held_to_their_kind:
+        remark(f"of {found.held_to_their_kind} targets none is unlike its kind")
+    remark("a row for each measurement, with what is to be said of it: --notes")
 
 
 def _named(names: Sequence[str]) -> str:

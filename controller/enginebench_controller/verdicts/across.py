@@ -5,11 +5,13 @@ own spread, and by more than anybody would shrug off, stands out: as a whole, ov
 """
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from enginebench_controller.plan.configurations import describe_load
-from enginebench_controller.records import HostFacts, Measurement, Status, TargetSnapshot
+from enginebench_controller.records import HostFacts, Measurement, ModelVersion, Status, TargetSnapshot
+from enginebench_controller.verdicts.doubts import marks
+from enginebench_controller.verdicts.output_check import check_outputs
 from enginebench_controller.verdicts.parity import engine_label
 from enginebench_controller.verdicts.words import processor_of
 
@@ -28,7 +30,8 @@ class Across:
     """One configuration of one version on the targets of one kind.
 
     `median_ns` is the median over targets of their median latencies, with the tenth and the ninetieth percentile;
-    None where no target has numbers. `failed` are the targets where it failed.
+    None where no target has numbers. `failed` are the targets where it failed, `unlike` those whose outputs differ from
+    the others', and `doubtful` those whose numbers are marked: disturbed, inconclusive, impossible.
     """
 
     kind: str
@@ -40,6 +43,8 @@ class Across:
     low_ns: float | None
     high_ns: float | None
     failed: tuple[str, ...]
+    unlike: tuple[str, ...]
+    doubtful: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -53,22 +58,35 @@ class OddOne:
 
 @dataclass(frozen=True)
 class AcrossTargets:
-    """A benchmark as it is read where there are many targets: rows by kind, and the targets that stand out."""
+    """A benchmark as it is read where there are many targets: rows by kind, and the targets that stand out.
+
+    `held_to_their_kind` is of how many targets that can be told: a few are no kind.
+    """
 
     targets: int
+    held_to_their_kind: int
     rows: tuple[Across, ...]
     odd: tuple[OddOne, ...]
 
 
-def across_targets(measurements: Sequence[Measurement], snapshots: Iterable[TargetSnapshot]) -> AcrossTargets:
-    """Put what many targets measured together, by kind of machine and configuration."""
+def across_targets(
+    measurements: Sequence[Measurement], snapshots: Iterable[TargetSnapshot], models: Iterable[ModelVersion]
+) -> AcrossTargets:
+    """Put what many targets measured together, by kind of machine and configuration.
+
+    `models`, all those of the store, tell which versions are to compute the same.
+    """
+    checks = check_outputs(measurements, models)
+    unlike = {name for name, check in checks.items() if check.problem}
     kinds = {one.target: kind_of(one.host) for one in snapshots}
     together: dict[tuple[str, str, str, str], list[Measurement]] = {}
     for one in measurements:
         key = (kinds.get(one.target, ""), one.model_name, engine_label(one), _configuration(one))
         together.setdefault(key, []).append(one)
-    rows = tuple(_row(*key, found) for key, found in sorted(together.items()))
-    return AcrossTargets(len({one.target for one in measurements}), rows, tuple(_odd(together)))
+    rows = tuple(_row(*key, found, unlike) for key, found in sorted(together.items()))
+    ratios = _ratios(together)
+    held = sum(map(len, ratios.values()))
+    return AcrossTargets(len({one.target for one in measurements}), held, rows, _odd(ratios))
 
 
 def kind_of(host: HostFacts) -> str:
@@ -84,7 +102,9 @@ def _configuration(one: Measurement) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _row(kind: str, model: str, engine: str, configuration: str, found: Sequence[Measurement]) -> Across:
+def _row(
+    kind: str, model: str, engine: str, configuration: str, found: Sequence[Measurement], unlike: Collection[str]
+) -> Across:
     medians = sorted(one.latency.median_ns for one in found if one.latency is not None)
     return Across(
         kind,
@@ -95,8 +115,14 @@ def _row(kind: str, model: str, engine: str, configuration: str, found: Sequence
         statistics.median(medians) if medians else None,
         _percentile(medians, 0.1),
         _percentile(medians, 0.9),
-        tuple(sorted(one.target for one in found if one.status in (Status.FAILED, Status.CANCELLED))),
+        tuple(sorted(one.target for one in found if one.latency is None)),
+        tuple(sorted(one.target for one in found if one.id in unlike)),
+        tuple(sorted(one.target for one in found if one.latency is not None and _is_doubtful(one))),
     )
+
+
+def _is_doubtful(one: Measurement) -> bool:
+    return one.status is not Status.OK or bool(marks(one))
 
 
 def _percentile(ordered: Sequence[float], share: float) -> float | None:
@@ -104,23 +130,28 @@ def _percentile(ordered: Sequence[float], share: float) -> float | None:
     return ordered[round(share * (len(ordered) - 1))] if ordered else None
 
 
-def _odd(together: Mapping[tuple[str, str, str, str], Sequence[Measurement]]) -> Iterable[OddOne]:
-    """The targets that stand out, the farthest first."""
-    ratios: dict[tuple[str, str], list[float]] = {}
-    for (kind, *_), found in together.items():
-        numbers = {one.target: one.latency.median_ns for one in found if one.latency is not None}
+def _ratios(together: Mapping[tuple[str, str, str, str], Sequence[Measurement]]) -> dict[str, dict[str, float]]:
+    """By kind and target, latency ÷ that of the kind, median over configurations; none where a kind has few."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for (kind, *_), measured in together.items():
+        numbers = {one.target: one.latency.median_ns for one in measured if one.latency is not None}
         if len(numbers) >= FEWEST_OF_A_KIND:
             middle = statistics.median(numbers.values())
             for target, value in numbers.items():
-                ratios.setdefault((kind, target), []).append(value / middle)
+                found.setdefault((kind, target), []).append(value / middle)
     by_kind: dict[str, dict[str, float]] = {}
-    for (kind, target), values in ratios.items():
+    for (kind, target), values in found.items():
         by_kind.setdefault(kind, {})[target] = statistics.median(values)
+    return by_kind
+
+
+def _odd(ratios: Mapping[str, Mapping[str, float]]) -> tuple[OddOne, ...]:
+    """The targets that stand out, the farthest first."""
     odd = []
-    for kind, of in by_kind.items():
+    for kind, of in ratios.items():
         low, high = _limits(list(of.values()))
         odd += [OddOne(target, kind, ratio) for target, ratio in of.items() if not low <= ratio <= high]
-    return sorted(odd, key=lambda one: (-max(one.ratio, 1 / one.ratio), one.target))
+    return tuple(sorted(odd, key=lambda one: (-max(one.ratio, 1 / one.ratio), one.target)))
 
 
 def _limits(ratios: Sequence[float]) -> tuple[float, float]:

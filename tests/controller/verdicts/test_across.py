@@ -39,7 +39,7 @@ def slowed(measurements, target, factor):
 
 def test_a_configuration_is_a_row_whatever_the_number_of_targets():
     measurements, snapshots = boards(200)
-    found = across_targets(measurements, snapshots)
+    found = across_targets(measurements, snapshots, ())
 
     assert found.targets == 200
     assert [(row.targets, row.failed) for row in found.rows] == [(200, ()), (200, ())]
@@ -53,26 +53,26 @@ def test_a_configuration_is_a_row_whatever_the_number_of_targets():
 @pytest.mark.parametrize("factor", [1.3, 0.7])
 def test_a_target_that_is_unlike_its_kind_is_named_with_by_how_much(factor):
     measurements, snapshots = boards(40)
-    (odd,) = across_targets(slowed(measurements, "board-007", factor), snapshots).odd
+    (odd,) = across_targets(slowed(measurements, "board-007", factor), snapshots, ()).odd
     assert odd.target == "board-007"
     assert odd.ratio == pytest.approx(factor, rel=0.1)
 
 
 def test_a_difference_that_the_kind_itself_has_is_no_reason_to_be_named():
     measurements, snapshots = boards(40, spread=0.1)
-    assert across_targets(slowed(measurements, "board-007", 1.15), snapshots).odd == ()
+    assert across_targets(slowed(measurements, "board-007", 1.15), snapshots, ()).odd == ()
 
 
 def test_alike_to_the_last_digit_one_percent_is_still_nothing():
     measurements, snapshots = boards(40, spread=0.0)
-    assert across_targets(slowed(measurements, "board-007", 1.02), snapshots).odd == ()
+    assert across_targets(slowed(measurements, "board-007", 1.02), snapshots, ()).odd == ()
 
 
 def test_kinds_of_machines_are_not_held_against_each_other():
     slow, slow_snapshots = boards(20, latency_ms=40.0, name="pi", cpu_model="Cortex-A76", physical_cores=4)
     fast, fast_snapshots = boards(20, name="server", cpu_model="EPYC", physical_cores=64)
     snapshots = [*slow_snapshots, *fast_snapshots]
-    found = across_targets([*slow, *fast], snapshots)
+    found = across_targets([*slow, *fast], snapshots, ())
 
     assert found.odd == ()
     assert {row.kind for row in found.rows} == {kind_of(one.host) for one in snapshots}
@@ -81,7 +81,8 @@ def test_kinds_of_machines_are_not_held_against_each_other():
 
 def test_few_of_a_kind_are_no_kind():
     measurements, snapshots = boards(4)
-    assert across_targets(slowed(measurements, "board-001", 3.0), snapshots).odd == ()
+    found = across_targets(slowed(measurements, "board-001", 3.0), snapshots, ())
+    assert (found.odd, found.held_to_their_kind) == ((), 0), "and it is not said that none is unlike"
 
 
 def test_failures_are_told_by_target_and_leave_no_numbers():
@@ -91,12 +92,22 @@ def test_failures_are_told_by_target_and_leave_no_numbers():
         replace(one, status=Status.FAILED, failure=failure, latency=None) if one.target < "board-002" else one
         for one in measurements
     ]
-    (row,) = across_targets(failed, snapshots).rows
+    (row,) = across_targets(failed, snapshots, ()).rows
     assert (row.targets, row.failed) == (6, ("board-000", "board-001"))
-    assert across_targets(failed[:2], snapshots).rows[0].median_ns is None
+    assert across_targets(failed[:2], snapshots, ()).rows[0].median_ns is None
 
 
 def test_a_target_of_which_nothing_is_known_is_shown_as_well():
     measurements, _ = boards(6, batches=(1,))
-    (row,) = across_targets(measurements, ()).rows
+    (row,) = across_targets(measurements, (), ()).rows
     assert (row.kind, row.targets) == ("", 6)
+
+
+def test_what_is_doubtful_or_computes_something_else_is_named():
+    measurements, snapshots = boards(30, batches=(1,))
+    measurements[3] = replace(measurements[3], captured_outputs=(invented.outputs(shift=5.0),))
+    measurements[7] = replace(measurements[7], status=Status.INCONCLUSIVE)
+    (row,) = across_targets(measurements, snapshots, (invented.model(),)).rows
+    assert row.doubtful == ("board-007",)
+    assert row.unlike == ("board-003",)
+    assert row.failed == ()

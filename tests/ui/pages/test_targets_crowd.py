@@ -53,7 +53,7 @@ def test_a_state_is_the_worst_that_holds(boards):
         fine.name: State.FINE,
     }
     assert trouble(seen) == (
-        "6 targets: 1 does not answer, 1 noisy, 1 other version, 1 not yet seen, 1 not seen for a week"
+        "6 targets: 1 does not answer, 1 noisy, 1 of another version, 1 not yet seen, 1 not seen for a week"
     )
 
 

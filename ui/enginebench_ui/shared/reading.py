@@ -44,6 +44,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 READ_TIMEOUT_S = 10.0
+_NOISE_HOLDS_NS = 600 * 10**9
 
 
 def kept(most: int, spinner: str | bool = False) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -146,7 +147,7 @@ def engine_looks() -> EngineLooks:
 
 def noise() -> Mapping[str, Noise]:
     """Return how noisy each target was that has measured during the last day, by name."""
-    return _noise(*place())
+    return _noise(*place(), time.time_ns() // _NOISE_HOLDS_NS)  # it passes although nothing is stored
 
 
 def peaks() -> tuple[Peak, ...]:
@@ -219,7 +220,7 @@ def _engine_looks(path: str, generation: str) -> EngineLooks:
 
 
 @kept(64)
-def _noise(path: str, generation: str) -> Mapping[str, Noise]:
+def _noise(path: str, generation: str, moment: int) -> Mapping[str, Noise]:
     return store_at(path).noise(time.time_ns() - NOISE_AGE_NS)
 
 

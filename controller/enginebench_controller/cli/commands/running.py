@@ -26,7 +26,7 @@ from enginebench_controller.cli.options import (
 from enginebench_controller.cli.plan_options import plan_options
 from enginebench_controller.cli.progress import announcing, remind
 from enginebench_controller.cli.searches import commands_of
-from enginebench_controller.cli.tables import print_across, print_measurements
+from enginebench_controller.cli.tables import print_outcomes
 from enginebench_controller.errors import ExitCode, InputError
 from enginebench_controller.files.answers import answers_document
 from enginebench_controller.files.benchmarks import benchmark_document
@@ -44,7 +44,6 @@ from enginebench_controller.runs.gate import enough_of
 from enginebench_controller.runs.resuming import ResumeOrder, TakenUp, Waiting, look
 from enginebench_controller.runs.resuming import resume as resume_all
 from enginebench_controller.runs.searching import interrupted, is_step_of, to_go_on_with
-from enginebench_controller.verdicts.across import MANY_TARGETS, across_targets
 from enginebench_controller.verdicts.answers import answers_of
 from enginebench_controller.verdicts.soundness import Soundness, left_out, of_benchmark, soundness
 
@@ -316,9 +315,6 @@ def _print_outcome(home: Home, benchmark: Benchmark, *, as_json: bool, notes: bo
         print_json(benchmark_document(benchmark, measurements, snapshots, models, answers=told))
     else:
         title = f"{benchmark.name} ({benchmark.id})"
-        if len({one.target for one in measurements}) > MANY_TARGETS and not notes:
-            print_across(title, across_targets(measurements, home.store.benchmark_snapshots(benchmark.id)))
-        else:
-            print_measurements(title, measurements, models, notes=notes)
+        print_outcomes(title, measurements, models, partial(home.store.benchmark_snapshots, benchmark.id), notes=notes)
         print_answers(answers)
     return of_benchmark(benchmark, measurements, models)

@@ -27,7 +27,7 @@ class State(StrEnum):
 
     SILENT = "does not answer"
     NOISY = "noisy"
-    OLD = "other version"
+    OLD = "of another version"
     UNSEEN = "not yet seen"
     STALE = "not seen for a week"
     FINE = "fine"

@@ -35,7 +35,7 @@ from enginebench_ui.shared.choosing import choose_one, choose_view
 from enginebench_ui.shared.following import follow_jobs
 from enginebench_ui.shared.showing import chart, table
 from enginebench_ui.shared.targets import TargetView, askable, overview_rows, target_views
-from enginebench_ui.shared.text import count_of, inert
+from enginebench_ui.shared.text import Row, count_of, inert
 
 LIMIT_S = 3.0
 """How long a target may take to answer."""
@@ -86,17 +86,18 @@ def show_crowd(views: Sequence[TargetView]) -> Sequence[TargetView]:
             answers = {one.target.name: one for one in ask_health(askable(chosen), LIMIT_S, default_home().tls)}
         _keep_answers(_kept_answers() | answers)
         st.rerun()
-    rows = [
-        {**row, "State": one.state.value}
-        for row, one in zip(overview_rows(chosen, _kept_answers()), found, strict=True)
-    ]
-    rows = [{"Target": row["Target"], "State": row["State"], **row} for row in rows]
+    rows = zip(overview_rows(chosen, _kept_answers()), found, strict=True)
     table(
-        [{key: value for key, value in row.items() if key != "Health"} for row in rows],
+        [{"Target": row["Target"], "State": one.state.value} | _without_health(row) for row, one in rows],
         "found targets",
         columns=HEALTH_COLUMNS,
     )
     return chosen
+
+
+def _without_health(row: Row) -> Row:
+    """What is asked only if a person wants it is said by the state, then."""
+    return {heading: value for heading, value in row.items() if heading not in ("Target", "Health")}
 
 
 def _show_health(views: Sequence[TargetView]) -> None:
