@@ -122,7 +122,8 @@ def _some(home: Home, names: list[str], count: int, noise: Mapping[str, Noise]) 
     ready = sorted(runs, key=lambda name: (runs[name], _noise_rank(noise.get(name))))
     if len(ready) < count:
         silent = [name for name in names if name not in runs][:_MOST_NAMED]
-        raise UnreachableError(f"only {len(ready)} of the {len(names)} targets answer, not {', '.join(silent)}")
+        many = f"only {len(ready)} of the {len(names)} targets answer" if ready else "none of the targets answers"
+        raise UnreachableError(f"{many} (not {', '.join(silent)}): `enginebench targets check` says why")
     return tuple(ready[:count])
 
 

@@ -117,7 +117,9 @@ def test_of_many_those_are_taken_that_answer(home: Home, tmp_path: Path) -> None
         home.store.add_target(Target(name, nobody(), 9, {"site": "lab2"}))
 
     assert meant(home, ["label:site=lab2"], any_of=1) == ("here",)
-    with pytest.raises(UnreachableError, match=r"only 1 of the 3 targets answer, not (nuc, pi|pi, nuc)"):
+    with pytest.raises(
+        UnreachableError, match=r"only 1 of the 3 targets answer \(not (nuc, pi|pi, nuc)\): `enginebench targets check`"
+    ):
         meant(home, ["label:site=lab2"], any_of=2)
     with pytest.raises(InputError, match="--any 4 of 3 targets"):
         meant(home, ["label:site=lab2"], any_of=4)
