@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from enginebench_controller.records.run import EngineRef
+from enginebench_proto.agreed.durations import duration_words
 
 
 class PeakKind(StrEnum):
@@ -65,6 +66,26 @@ class Target:
     name: str
     address: str
     added_at_unix_ns: int
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """That a target is there for one name alone, and for how long still as it was told.
+
+    `holder` is the name on a certificate; None for who calls in plain text, from the target itself or by SSH.
+    """
+
+    holder: str | None
+    left_ns: int
+    reason: str = ""
+    is_yours: bool = False
+
+    @property
+    def words(self) -> str:
+        """By whom, for how long and why: "by 'ann' for 2 h (new firmware)"."""
+        who = "you" if self.is_yours else "somebody on that machine" if self.holder is None else repr(self.holder)
+        why = f" ({self.reason})" if self.reason else ""
+        return f"by {who} for {duration_words(self.left_ns / 1e9)}{why}"
 
 
 @dataclass(frozen=True)
