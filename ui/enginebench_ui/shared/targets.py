@@ -211,6 +211,7 @@ def _overview_row(view: TargetView, snapshot: TargetSnapshot | None, answer: Hea
         "Health": LOCAL_HEALTH if view.is_local else _SIGNS[answer.health] if answer else ASKING,
         "Answer (ms)": answer.seconds * 1000 if answer and answer.health is Health.SERVING else None,
         "Why": answer.cause or None if answer else None,
+        "Reserved": answer.reservation.words if answer and answer.reservation else None,
         "Address": None if view.is_local else view.address,
         "Processor": processor_of(host),
         "Cores": host.physical_cores,
