@@ -83,7 +83,9 @@ class Reservation:
     @property
     def words(self) -> str:
         """By whom, for how long and why: "by 'ann' for 2 h (new firmware)"."""
-        who = "you" if self.is_yours else "somebody on that machine" if self.holder is None else repr(self.holder)
+        who = "you" if self.is_yours else repr(self.holder)
+        if self.holder is None:  # all who call in plain text are one
+            who = "you, or somebody else without a certificate," if self.is_yours else "somebody on that machine"
         why = f" ({self.reason})" if self.reason else ""
         return f"by {who} for {duration_words(self.left_ns / 1e9)}{why}"
 
