@@ -71,13 +71,14 @@ async def test_it_counts_on_while_no_agent_runs(path: Path, uptime: Uptime) -> N
     assert left_seconds(opened(path, uptime)) is None
 
 
-async def test_the_time_that_a_machine_was_off_does_not_count(path: Path, uptime: Uptime) -> None:
+@pytest.mark.parametrize("up_seconds", [5, 50_000], ids=["just started", "long since started"])
+async def test_the_time_that_a_machine_was_off_does_not_count(path: Path, uptime: Uptime, up_seconds: int) -> None:
     first = opened(path, uptime)
     await first.reserve(ANN, 100 * SECOND, "why")
     uptime.pass_seconds(30)
     await first.settle()
     as_after_a_boot(path)
-    uptime.now_ns = 5 * SECOND
+    uptime.now_ns = up_seconds * SECOND
     after = opened(path, uptime)
     assert left_seconds(after) == 70
     await after.settle()
