@@ -12,9 +12,9 @@ import pytest
 
 from agent.agent_process import digest, make_spec
 from agent.clock_going_back import executable
-from agent_server import AgentProcess
+from agent_server import ONLY_FAKE, AgentProcess
 from certified import Certified
-from enginebench_controller.errors import ReservedError
+from enginebench_controller.errors import AgentError, ReservedError
 from enginebench_controller.records import ModelFile
 from enginebench_controller.runs import remote_run
 from enginebench_controller.targets.client import AgentClient
@@ -39,7 +39,8 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Certified:
 
 @pytest.fixture(scope="module")
 def secured_agent(own: Certified, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProcess]:
-    agent = AgentProcess(tmp_path_factory.mktemp("agent"), "--tls", str(own.folder / "agent"))
+    config = f"max_queued_runs = 1\n{ONLY_FAKE}"
+    agent = AgentProcess(tmp_path_factory.mktemp("agent"), "--tls", str(own.folder / "agent"), config=config)
     yield agent
     agent.stop()
 
@@ -147,14 +148,20 @@ async def test_who_follows_a_run_that_waits_is_told_for_whom(
         path = tmp_path / "content"
         path.write_bytes(content)
         await bob.upload(ModelFile("tiny.onnx", digest(content), len(content)), path, 0, lambda *_: None)
-        await ann.reserve(3 * SECOND, "why")
+        await ann.reserve(600 * SECOND, "why")
         with pytest.raises(ReservedError, match="reserved by 'ann'"):
             await bob.start(make_spec(content, "short", timeout_ns=SECOND))
         await bob.start(make_spec(content, "waits"))
+        with pytest.raises(AgentError, match="1 runs wait on this agent already"):
+            await bob.start(make_spec(content, "too-many"))
+        await ann.start(make_spec(content, "own"))
         bench = remote_run.Bench({"nuc": bob}, lambda _: [], tmp_path, reporter, 0)  # type: ignore[arg-type]
-        await remote_run.follow(bench, SimpleNamespace(target="nuc"), "waits")  # type: ignore[arg-type]
-        await bob.acknowledge("waits")
-    assert "waits, as the target is reserved by 'ann' for 3 s (why)" in phases
+        for run_id in ("own", "waits"):
+            await remote_run.follow(bench, SimpleNamespace(target="nuc"), run_id)  # type: ignore[arg-type]
+            await ann.release("ann")
+        for run_id in ("own", "waits"):
+            await bob.acknowledge(run_id)
+    assert "waits, as the target is reserved by 'ann' for 10 min (why)" in phases
 
 
 @pytest.mark.fault(20)

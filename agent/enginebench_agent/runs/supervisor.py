@@ -52,6 +52,7 @@ class Supervisor:
         self._folder = folder
         self._cache = cache
         self._discovery = discovery
+        self._reservations = leases.reservations
         self._spool = Spool(folder.spool)
         self._execution = Execution(cache, leases, self._spool, peaks)
         self._runs = {result.run_id: Run.recovered(result) for result in self._spool.recover()}
@@ -142,16 +143,19 @@ class Supervisor:
     def _accept(self, spec: RunSpec, device: Device, wait_quiet_ns: int, caller: str | None) -> None:
         if self._closing:
             raise ShuttingDownError("this agent is about to stop and takes no more runs; start it again first.")
-        self._check_queue()
-        self._check_files(spec)
         terms = self._terms(spec, device, wait_quiet_ns, caller)
+        self._check_queue(terms.claim)
+        self._check_files(spec)
         self._execution.check(spec, terms)
         self._make_run_folder(spec)
         run = self._runs[spec.run_id] = Run(spec)
         self._execution.begin(run, terms)
 
-    def _check_queue(self) -> None:
-        waiting = sum(run.state == RUN_STATE_QUEUED for run in self._runs.values())
+    def _check_queue(self, claim: Claim) -> None:
+        queued = [run for run in self._runs.values() if run.state == RUN_STATE_QUEUED]
+        if not self._reservations.keeps_out(claim):  # nor do those in its way who wait for the end of a reservation
+            queued = [run for run in queued if not self._reservations.keeps_out(run.claim)]
+        waiting = len(queued)
         if waiting >= self._discovery.config.max_queued_runs:
             raise BusyError(
                 f"{waiting} runs wait on this agent already: wait until some have ended, or raise max_queued_runs in "
