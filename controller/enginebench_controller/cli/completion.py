@@ -62,7 +62,9 @@ def targets(incomplete: str) -> list[str]:
 
 Offer = Callable[[str], list[str]]
 
-_OF_TARGETS = tuple(f"targets {word}" for word in ("calibrate", "check", "label", "remove", "upgrade"))
+_OF_TARGETS = tuple(
+    f"targets {word}" for word in ("calibrate", "check", "label", "release", "remove", "reserve", "upgrade")
+)
 
 ARGUMENTS: Mapping[str, Offer] = {
     **dict.fromkeys(("run", "gate", "recommend", "bisect", "profile", "flops", "trend"), models),

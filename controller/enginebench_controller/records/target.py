@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from enginebench_controller.records.run import EngineRef
+from enginebench_proto.agreed.durations import duration_words
 
 
 class PeakKind(StrEnum):
@@ -103,6 +104,28 @@ class Noise:
         told = [] if self.disturbed is None else [f"{self.disturbed:.0%} of its blocks disturbed"]
         told += [] if self.spread is None else [f"the same thing up to {self.spread:.0%} apart between processes"]
         return f"{', '.join(told) or 'nothing known'} in {self.measurements} measurements of the last day"
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """That a target is there for one name alone, and for how long still as it was told.
+
+    `holder` is the name on a certificate; None for who calls in plain text, from the target itself or by SSH.
+    """
+
+    holder: str | None
+    left_ns: int
+    reason: str = ""
+    is_yours: bool = False
+
+    @property
+    def words(self) -> str:
+        """By whom, for how long and why: "by 'ann' for 2 h (new firmware)"."""
+        who = "you" if self.is_yours else repr(self.holder)
+        if self.holder is None:  # all who call in plain text are one
+            who = "you, or somebody else without a certificate," if self.is_yours else "somebody on that machine"
+        why = f" ({self.reason})" if self.reason else ""
+        return f"by {who} for {duration_words(self.left_ns / 1e9)}{why}"
 
 
 @dataclass(frozen=True)

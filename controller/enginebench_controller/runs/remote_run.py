@@ -136,6 +136,8 @@ async def follow(bench: Bench, case: Case, run_id: str, process: int = 0) -> Non
                 phase = _queued(event.state.runs_before)
             elif event.HasField("unquiet"):
                 phase = _waiting(event.unquiet)
+            elif event.HasField("kept_out_by"):
+                phase = f"waits, as the target is reserved {wire.from_reservation(event.kept_out_by).words}"
             bench.reporter.running(case, process, phase, event.progress.elapsed_ns, event.progress.expected_ns)
             finished = event.state.state == run_pb2.RUN_STATE_FINISHED
 

@@ -17,7 +17,7 @@ from enginebench_controller import wire
 from enginebench_controller.errors import EnginebenchError, InputError, UnknownFormatError
 from enginebench_controller.home import Home
 from enginebench_controller.models.bounded import in_thread
-from enginebench_controller.records import LOCAL_TARGET, Peak, Target, TargetSnapshot
+from enginebench_controller.records import LOCAL_TARGET, Peak, Reservation, Target, TargetSnapshot
 from enginebench_controller.targets.addresses import check_address
 from enginebench_controller.targets.client import AgentClient, clock_sentence, skew_sentence
 from enginebench_proto.agreed.durable import make_private_folder
@@ -128,6 +128,11 @@ class TargetSession:
     clients: Mapping[str, AgentClient]
     snapshots: tuple[TargetSnapshot, ...]
 
+    def reservation(self, target: str) -> Reservation | None:
+        """Who had reserved a target as it was last asked for its facts."""
+        found = self.clients[target].reservation
+        return None if found is None else wire.from_reservation(found)
+
 
 @contextlib.asynccontextmanager
 async def open_session(
@@ -164,15 +169,17 @@ async def open_session(
         await asyncio.to_thread(home.store.save_snapshot, *(one.kept for one in greetings))
         if peaks := [peak for one in greetings for peak in one.peaks]:
             await asyncio.to_thread(home.store.add_peaks, peaks)
+        session = TargetSession(clients, tuple(one.seen for one in greetings))
         for one in greetings:
             name = one.seen.target
             for sentence in (
                 skew_sentence(name, one.seen.host),
                 clock_sentence(name, clients[name].clock_behind_ns),
+                _reserved_sentence(name, session.reservation(name)),
             ):
                 if sentence:
                     print(sentence, file=sys.stderr)
-        yield TargetSession(clients, tuple(one.seen for one in greetings))
+        yield session
 
 
 async def once_listed(
@@ -267,6 +274,16 @@ async def _greet(
     if few:
         seen, peaks = await asked(())
     return _Greeting(seen, seen, peaks)
+
+
+def _reserved_sentence(target: str, one: Reservation | None) -> str | None:
+    """Who else has the target to himself, and what that means; None where nobody does."""
+    if one is None or one.is_yours:
+        return None
+    return (
+        f"target {target!r} is reserved {one.words}: what is begun there waits for that, or is refused where that is "
+        "longer than its own time limit (`--timeout`)"
+    )
 
 
 def _are_as_known(names: Collection[str], seen: TargetSnapshot, known: TargetSnapshot) -> bool:

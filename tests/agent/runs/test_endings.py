@@ -18,6 +18,7 @@ from enginebench_agent.errors import AgentError, ErrorCode, NotFoundError
 from enginebench_agent.runs import endings
 from enginebench_agent.runs.child import ChildExit, ChildStartError, spawned
 from enginebench_agent.runs.queue import Leases
+from enginebench_agent.runs.reservations import Reservations
 from enginebench_agent.runs.run import MAX_EVENTS, EventLog
 from enginebench_proto.v1 import agent_pb2, agent_pb2_grpc, run_pb2
 
@@ -66,7 +67,7 @@ async def test_a_watcher_that_came_early_hears_what_comes_later() -> None:
 
 
 async def test_leases_are_granted_in_the_order_of_asking_and_never_deadlock() -> None:
-    leases, order = Leases(), []
+    leases, order = Leases(Reservations(Path("nowhere"), 1)), []
 
     async def use(name: str, *resources: str) -> None:
         async with leases.hold(resources):
@@ -79,7 +80,7 @@ async def test_leases_are_granted_in_the_order_of_asking_and_never_deadlock() ->
 
 
 async def test_a_cancelled_waiter_leaves_its_place_free() -> None:
-    leases = Leases()
+    leases = Leases(Reservations(Path("nowhere"), 1))
     async with leases.hold(["cpu"]):
         waiting = asyncio.ensure_future(leases.hold(["cpu"]).__aenter__())
         await asyncio.sleep(0)
@@ -91,7 +92,9 @@ async def test_a_cancelled_waiter_leaves_its_place_free() -> None:
 def test_every_error_code_has_one_status() -> None:
     assert set(STATUS_OF_CODE) == set(ErrorCode)
     shared = [status for status, codes in Counter(STATUS_OF_CODE.values()).items() if codes > 1]
-    assert shared == [grpc.StatusCode.RESOURCE_EXHAUSTED], "a full disk and a full queue; all others are told apart"
+    assert shared == [grpc.StatusCode.RESOURCE_EXHAUSTED], (
+        "a full disk, a full queue, a reservation; all others are told apart"
+    )
     assert {error.code for error in AgentError.__subclasses__()} == set(ErrorCode)
 
 

@@ -14,6 +14,7 @@ from scripted_runs import Bench, finished
 from enginebench_agent.errors import InvalidRequestError
 from enginebench_agent.runs import turns
 from enginebench_agent.runs.queue import Leases
+from enginebench_agent.runs.reservations import Claim, Reservations
 from enginebench_agent.runs.run import Run
 from enginebench_agent.runs.turns import Groups, Member
 from enginebench_agent.worker.pipe import GO
@@ -69,14 +70,14 @@ class Table:
     """A device, and players of one group at it."""
 
     def __init__(self, members: int, seed: int = 1) -> None:
-        self.leases = Leases()
+        self.leases = Leases(Reservations(Path("nowhere"), 1))
         self.groups = Groups(self.leases)
         self.interleaving = Interleaving(group="g", members=members, seed=seed)
         self.log: list[str] = []
 
     def player(self, name: str, needed: int, seconds: float = 0.001) -> Player:
-        self.groups.check(self.interleaving, DEVICE)
-        return Player(name, self.groups.join(self.interleaving, DEVICE), self.log, needed, seconds)
+        self.groups.check(self.interleaving, DEVICE, Claim())
+        return Player(name, self.groups.join(self.interleaving, DEVICE, Claim()), self.log, needed, seconds)
 
     def order(self) -> list[str]:
         """Whose blocks followed each other."""
@@ -239,7 +240,7 @@ async def test_who_does_not_fit_a_group_is_refused(
     for field, value in change.items():
         setattr(newcomer, field, value)
     with pytest.raises(InvalidRequestError, match=sentence):
-        table.groups.check(newcomer, resources)
+        table.groups.check(newcomer, resources, Claim())
     member.leave(cancelled=True)
 
 
@@ -247,7 +248,7 @@ async def test_a_complete_group_takes_nobody_in() -> None:
     table = Table(members=2)
     members = [table.player(name, needed=1).member for name in "ab"]
     with pytest.raises(InvalidRequestError, match="'g' is complete"):
-        table.groups.check(table.interleaving, DEVICE)
+        table.groups.check(table.interleaving, DEVICE, Claim())
     for member in members:
         member.leave()
 

@@ -2,8 +2,10 @@
 
 from dataclasses import replace
 
+import pytest
+
 import invented
-from enginebench_controller.records import AvailableEngine, HostFacts, Target, UnavailableEngine
+from enginebench_controller.records import AvailableEngine, HostFacts, Reservation, Target, UnavailableEngine
 from enginebench_controller.targets.health import Health, HealthAnswer
 from enginebench_ui.shared.targets import (
     NOT_YET_SEEN,
@@ -52,6 +54,28 @@ def test_health_is_said_in_words_and_why_it_is_bad():
     silent = nuc({"nuc": answer(Health.UNREACHABLE, "nothing listens on this port")})
     assert (silent["Health"], silent["Answer (ms)"]) == ("○ unreachable", None)
     assert silent["Why"] == "nothing listens on this port"
+
+
+@pytest.mark.parametrize(
+    ("reservation", "words"),
+    [
+        (Reservation("ann", 7_200 * 10**9, "new firmware"), "by 'ann' for 2 h (new firmware)"),
+        (Reservation("ann", 60 * 10**9, is_yours=True), "by you for 60 s"),
+        (Reservation(None, 600 * 10**9), "by somebody on that machine for 10 min"),
+        (
+            Reservation(None, 600 * 10**9, is_yours=True),
+            "by you, or somebody else without a certificate, for 10 min",
+        ),
+        (None, None),
+    ],
+)
+def test_the_overview_says_who_has_reserved_a_target(reservation, words):
+    views = target_views([NUC], [])
+    answers = {"nuc": replace(answer(Health.SERVING), reservation=reservation)}
+
+    (row,) = overview_rows(views, [], answers)
+
+    assert row["Reserved"] == words
 
 
 def test_the_overview_counts_engines_and_leaves_the_unknown_empty():

@@ -229,6 +229,7 @@ def _overview_row(view: TargetView, answer: HealthAnswer | None, *, labelled: bo
         **({"Labels": _list(f"{key}={value}" for key, value in view.labels.items())} if labelled else {}),
         "Answer (ms)": answer.seconds * 1000 if answer and answer.health is Health.SERVING else None,
         "Why": answer.cause or None if answer else None,
+        "Reserved": answer.reservation.words if answer and answer.reservation else None,
         "Address": None if view.is_local else view.address,
         "Processor": processor_of(host),
         "Cores": host.physical_cores,

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from enginebench_controller.cli import completion
 from enginebench_controller.cli.commands.calibration import calibrate_target
+from enginebench_controller.cli.commands.reserving import release_targets, reserve_targets
 from enginebench_controller.cli.console import UNKNOWN, plain, print_json, print_table, remark, stdout
 from enginebench_controller.cli.options import Json, targets_meant
 from enginebench_controller.cli.tables import instant
@@ -28,11 +29,13 @@ from enginebench_controller.records import (
     NOISE_AGE_NS,
     AvailableEngine,
     Noise,
+    Reservation,
     Target,
     TargetSnapshot,
     UnavailableEngine,
 )
 from enginebench_controller.records.cause import cause
+from enginebench_controller.records.fields import RESERVATION
 from enginebench_controller.targets.addresses import MAX_PORT, SCHEME, SshPlace, is_ssh, new_target, uses_tls
 from enginebench_controller.targets.bootstrap import (
     AgentInstallation,
@@ -181,6 +184,8 @@ def register(app: typer.Typer) -> None:
     group.command("find")(find_targets)
     group.command("upgrade")(upgrade_target)
     group.command("calibrate")(calibrate_target)
+    group.command("reserve")(reserve_targets)
+    group.command("release")(release_targets)
     app.add_typer(group, name="targets")
     app.command("devices")(devices)
 
@@ -259,7 +264,7 @@ def check(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Ask targets for their health. Exits with 3 when one does not answer."""
+    """Ask targets for their health, and who has reserved them. Exits with 3 when one does not answer."""
     targets = {target.name: target for target in default_home().store.targets()}
     names = targets_meant(names)
     unknown = [name for name in names or () if name not in targets]
@@ -267,16 +272,29 @@ def check(
         raise InputError(f"there is no target {unknown[0]!r}; see `enginebench targets list`")
     chosen = [targets[name] for name in names or targets]
     answers = ask_health(chosen, CALL_SECONDS, default_home().tls)
-    rows: list[list[object]] = [[one.target.name, one.target.address, one.health] for one in answers]
     if json:
-        print_json([dict(zip(("name", "address", "health"), row, strict=True)) for row in rows])
+        print_json([_health_document(one) for one in answers])
     else:
-        print_table("Targets", [("name", False), ("address", False), ("health", False)], rows)
+        columns = [(heading, False) for heading in ("name", "address", "health", "reserved")]
+        rows: list[list[object]] = [
+            [one.target.name, one.target.address, one.health, one.reservation.words if one.reservation else ""]
+            for one in answers
+        ]
+        print_table("Targets", columns, rows)
     silent = [one for one in answers if one.health is not Health.SERVING]
     for one in silent:
         remark(one.sentence)
     if silent:
         raise typer.Exit(int(ExitCode.UNREACHABLE))
+
+
+def _health_document(one: HealthAnswer) -> Mapping[str, object]:
+    return {
+        "name": one.target.name,
+        "address": one.target.address,
+        "health": one.health.value,
+        "reservation": RESERVATION.to_data(one.reservation),
+    }
 
 
 @group.command("remove")
@@ -328,12 +346,22 @@ def devices(
     home = default_home()
     names = targets_meant(split(target)) or [one.name for one in home.store.targets()] or [LOCAL_TARGET]
     unreachable: list[str] = []
+    reserved: dict[str, Reservation | None] = {}
     if json:
-        snapshots = asyncio.run(_snapshots(names, unreachable, refresh=refresh))
-        print_json(head("devices") | {"targets": [target_document(seen) for seen in snapshots]})
+        snapshots = asyncio.run(_snapshots(names, unreachable, reserved, refresh=refresh))
+        documents = [
+            target_document(seen) | {"reservation": RESERVATION.to_data(reserved.get(seen.target))}
+            for seen in snapshots
+        ]
+        print_json(head("devices") | {"targets": documents})
     else:
         early = partial(_print_early, hidden=hidden)
-        print_devices(asyncio.run(_snapshots(names, unreachable, refresh=refresh, early=early)), hidden=hidden)
+        print_devices(
+            asyncio.run(_snapshots(names, unreachable, reserved, refresh=refresh, early=early)), hidden=hidden
+        )
+        for name, one in reserved.items():
+            if one is not None and one.is_yours:  # others' were told of as the target was asked
+                stdout().print(plain(f"{name} is reserved {one.words}"), soft_wrap=True)
     for sentence in unreachable:
         remark(f"error: {sentence}")
     if unreachable:
@@ -343,11 +371,13 @@ def devices(
 async def _snapshots(
     names: Sequence[str],
     unreachable: list[str],
+    reserved: dict[str, Reservation | None],
     *,
     refresh: bool,
     early: Callable[[Sequence[TargetSnapshot]], Sequence[TargetSnapshot]] | None = None,
 ) -> list[TargetSnapshot]:
-    """What the targets have; why one does not answer goes to `unreachable`, where it is not the only one.
+    """What the targets have; why one does not answer goes to `unreachable`, where it is not the only one, and who has
+    reserved it to `reserved`.
 
     With `early`, what some seconds have brought goes there where an engine has not answered by then; what that returns
     is not told again.
@@ -365,6 +395,7 @@ async def _snapshots(
                     raise
                 unreachable.append(str(error))
         seen = [session.snapshots[0] for session in sessions]
+        reserved |= {one.target: session.reservation(one.target) for one, session in zip(seen, sessions, strict=True)}
         if early is None or not any(one.being_asked for one in seen):
             return seen
         told = early(seen)

@@ -46,6 +46,7 @@ _ANSWERS = "health of targets"
 HEALTH_COLUMNS = {
     "Health": st.column_config.TextColumn(help=f"Asked when this page was opened; at most {LIMIT_S:g} s each."),
     "Answer (ms)": st.column_config.NumberColumn(format="%.0f"),
+    "Reserved": st.column_config.TextColumn(help="By whom, and for how long still: runs of others wait."),
     "Engines": st.column_config.TextColumn(help="Available, of those that are known there."),
 }
 
