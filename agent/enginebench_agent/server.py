@@ -28,7 +28,7 @@ from enginebench_agent.environments.discovery import Discovery
 from enginebench_agent.errors import SetupError
 from enginebench_agent.files.cache import FileCache
 from enginebench_agent.machine.peak_file import PeakFile
-from enginebench_agent.runs.queue import Leases
+from enginebench_agent.runs.queue import Lease
 from enginebench_agent.runs.reservations import Reservations
 from enginebench_agent.runs.supervisor import Supervisor
 from enginebench_agent.service import SERVING, STOPPING, notify
@@ -171,11 +171,11 @@ async def _serve(options: ServeOptions, entrance: Entrance, announcing: Announci
     for leftover in folder.runs.iterdir():  # of an agent that was killed
         shutil.rmtree(leftover, ignore_errors=True)
     reservations = Reservations(folder.reservation_file, config.max_reservation_seconds)
-    leases = Leases(reservations)
+    lease = Lease(reservations)
     cache = FileCache(folder.files, config.max_cache_bytes)
-    discovery = Discovery(config, lambda: _load_config(options), folder.runs, leases)
+    discovery = Discovery(config, lambda: _load_config(options), folder.runs, lease)
     peaks = PeakFile(folder.peaks_file)
-    supervisor = Supervisor(folder, cache, discovery, leases, peaks)
+    supervisor = Supervisor(folder, cache, discovery, lease, peaks)
     stop = Stop(with_stdin=options.exit_with_stdin)
     counting = Counting()
     passed = interceptors(counting, entrance.identify, AuditLog(folder.audit_log), config.max_streams)

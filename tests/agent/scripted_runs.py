@@ -9,7 +9,7 @@ from enginebench_agent.machine.peak_file import PeakFile
 from enginebench_agent.runs.attempt import SPEC_FILE
 from enginebench_agent.runs.execution import Execution, Terms
 from enginebench_agent.runs.limits import NO_LIMITS, ChildLimits
-from enginebench_agent.runs.queue import Leases
+from enginebench_agent.runs.queue import Lease
 from enginebench_agent.runs.reservations import Claim, Reservations
 from enginebench_agent.runs.run import Run
 from enginebench_agent.runs.spool import MAX_RESULT_BYTES, Spool
@@ -47,7 +47,7 @@ def turn(unfinished):
 
 
 class Bench:
-    """Real cache, leases, spool and execution below `folder`."""
+    """Real cache, lease, spool and execution below `folder`."""
 
     def __init__(self, folder: Path, max_result_bytes: int = MAX_RESULT_BYTES) -> None:
         self.folder = folder
@@ -57,8 +57,8 @@ class Bench:
         (self.files / MODEL_SHA256).touch()
         self.spool = Spool(self.spool_folder, max_result_bytes)
         self.reservations = Reservations(folder / "reservation.json", 3_600)
-        leases, peaks = Leases(self.reservations), PeakFile(folder / "peaks.json")
-        self._execution = Execution(FileCache(self.files), leases, self.spool, peaks)
+        lease, peaks = Lease(self.reservations), PeakFile(folder / "peaks.json")
+        self._execution = Execution(FileCache(self.files), lease, self.spool, peaks)
 
     def start(
         self,

@@ -20,14 +20,13 @@ from enginebench_agent.runs import endings
 from enginebench_agent.runs.attempt import Attempt, Order
 from enginebench_agent.runs.endings import RunEnding, ending_of, kind_word
 from enginebench_agent.runs.limits import NO_LIMITS, ChildLimits
-from enginebench_agent.runs.queue import Leases, Queue
+from enginebench_agent.runs.queue import Lease, Queue
 from enginebench_agent.runs.reservations import Claim
 from enginebench_agent.runs.run import Run
 from enginebench_agent.runs.spool import Spool
 from enginebench_agent.runs.turns import Groups, Member
 from enginebench_agent.uninterrupted import run_to_end
 from enginebench_proto.agreed import logs
-from enginebench_proto.agreed.words import PROCESSOR
 from enginebench_proto.v1.run_pb2 import Failure, RunResult, RunSpec
 
 _log = logging.getLogger(__name__)
@@ -35,12 +34,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Terms:
-    """What a run was granted: an interpreter, the resources of its device, a private folder, its limits, a wait for
-    quiet, and its claim to begin.
+    """What a run was granted: an interpreter, a private folder, its limits, a wait for quiet, and its claim to begin;
+    and whether it is the processor that computes.
     """
 
     python: Path
-    resources: tuple[str, ...]
+    on_processor: bool
     folder: Path
     limit_seconds: float
     limits: ChildLimits = NO_LIMITS
@@ -49,35 +48,35 @@ class Terms:
 
 
 class Execution:
-    """Carries out runs with an agent's cache, leases and spool; what calibrations find goes to `peaks` too.
+    """Carries out runs with an agent's cache, lease and spool; what calibrations find goes to `peaks` too.
 
     `ended` counts the runs that ended in each way since the agent started.
     """
 
-    def __init__(self, cache: FileCache, leases: Leases, spool: Spool, peaks: PeakFile) -> None:
+    def __init__(self, cache: FileCache, lease: Lease, spool: Spool, peaks: PeakFile) -> None:
         self._cache = cache
-        self._leases = leases
-        self._groups = Groups(leases)
-        self._queue = Queue(leases.reservations.keeps_out)
+        self._lease = lease
+        self._groups = Groups(lease)
+        self._queue = Queue(lease.reservations.keeps_out)
         self._quiet = Quiet()
         self._spool = spool
         self._peaks = peaks
         self.ended: Counter[RunEnding] = Counter()
-        leases.reservations.listen(self._heed_reservation)
+        lease.reservations.listen(self._heed_reservation)
 
     def check(self, spec: RunSpec, terms: Terms) -> None:
         """Raises `InvalidRequestError` for a run that cannot join the group it names, and `ReservedError`."""
         if spec.HasField("interleaving"):
-            self._groups.check(spec.interleaving, terms.resources, terms.claim)
-        self._leases.reservations.check(terms.claim)
+            self._groups.check(spec.interleaving, terms.claim)
+        self._lease.reservations.check(terms.claim)
 
     def begin(self, run: Run, terms: Terms) -> None:
         """Queue the run, for which `check` has passed; everything else happens by itself."""
         _log.info("run accepted", extra=_told_of(run.spec))
         interleaved = run.spec.HasField("interleaving")
-        member = self._groups.join(run.spec.interleaving, terms.resources, terms.claim) if interleaved else None
+        member = self._groups.join(run.spec.interleaving, terms.claim) if interleaved else None
         run.claim = terms.claim if member is None else member.claim
-        self._queue.enter(run, terms.resources)
+        self._queue.enter(run)
         self._tell_kept_out(run)
         pins = contextlib.ExitStack()
         # At once, and not when the work begins: an upload may want the room of these files before.
@@ -89,7 +88,7 @@ class Execution:
         """Tell those who wait how it stands, and refuse those for whom that is too long."""
         for run in self._queue.waiting():
             try:
-                self._leases.reservations.check(run.claim)
+                self._lease.reservations.check(run.claim)
             except ReservedError as error:
                 run.refuse(str(error).removesuffix("."))
             else:
@@ -97,8 +96,8 @@ class Execution:
         self._queue.tell()
 
     def _tell_kept_out(self, run: Run) -> None:
-        reservation = self._leases.reservations.told()
-        if reservation is not None and self._leases.reservations.keeps_out(run.claim):
+        reservation = self._lease.reservations.told()
+        if reservation is not None and self._lease.reservations.keeps_out(run.claim):
             run.keep_out(reservation)
 
     async def _work(self, run: Run, terms: Terms, member: Member | None) -> RunResult:
@@ -115,7 +114,7 @@ class Execution:
     @contextlib.asynccontextmanager
     async def _granted(self, run: Run, terms: Terms, member: Member | None) -> AsyncIterator[None]:
         if member is None:
-            async with self._leases.hold(terms.resources, run.claim):
+            async with self._lease.hold(run.claim):
                 yield
         else:
             await member.may_start()
@@ -123,7 +122,7 @@ class Execution:
 
     async def _watch(self, run: Run, terms: Terms, member: Member | None) -> Watch:
         """Wait for quiet, where this run begins alone; whoever joins a group finds those before it."""
-        known = await asyncio.to_thread(surroundings, on_processors=PROCESSOR in terms.resources)
+        known = await asyncio.to_thread(surroundings, on_processors=terms.on_processor)
         if member is None or member.is_first:
             cores = run.spec.configuration.cores
             known.MergeFrom(await self._quiet.wait(cores, terms.wait_quiet_ns, run.log.unquiet))

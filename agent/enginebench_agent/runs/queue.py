@@ -1,9 +1,8 @@
-"""Who may use which part of the machine, and when: leases of its resources, and the runs before each run that waits."""
+"""Whose turn on the machine it is: the lease of it, and the runs before each run that waits."""
 
 import asyncio
 import contextlib
-from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 
 from enginebench_agent.runs.reservations import Claim, Reservations
@@ -11,26 +10,27 @@ from enginebench_agent.runs.run import Run
 from enginebench_proto.v1.run_pb2 import RUN_STATE_QUEUED
 
 
-class Leases:
-    """One lock a resource, such as "cpu" or "cuda:0", granted in the order of asking to who is not kept out."""
+class Lease:
+    """The whole machine for one run, or one group of them, granted in the order of asking to who is not kept out.
+
+    The whole of it also for a run on an accelerator: the processor feeds that, and a run on all of its cores beside it
+    takes many times as long, of which neither would know.
+    """
 
     def __init__(self, reservations: Reservations) -> None:
         self.reservations = reservations
-        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._lock = asyncio.Lock()
 
     @contextlib.asynccontextmanager
-    async def hold(self, resources: Iterable[str], claim: Claim | None = None) -> AsyncIterator[None]:
-        """Wait for all the resources and keep them for the block; without a claim it is the agent's own work.
+    async def hold(self, claim: Claim | None = None) -> AsyncIterator[None]:
+        """Wait for the machine and keep it for the block; without a claim it is the agent's own work.
 
-        They are taken in sorted order, so that two runs can never wait for each other. Whom a reservation keeps out
-        waits without any, and in nobody's way.
+        Whom a reservation keeps out waits in nobody's way.
         """
         while True:
             if claim is not None:
                 await self.reservations.until_let_in(claim)
-            async with contextlib.AsyncExitStack() as stack:
-                for resource in sorted(set(resources)):
-                    await stack.enter_async_context(self._locks[resource])
+            async with self._lock:
                 if claim is None or self.reservations.grant(claim):  # else it was reserved meanwhile
                     yield
                     return
@@ -40,13 +40,12 @@ class Leases:
 class _Place:
     """One run, or the members of a group, which are served together."""
 
-    resources: frozenset[str]
     claim: Claim
     runs: list[Run] = field(default_factory=list)
 
 
 class Queue:
-    """Runs that wait or run. It only tells: who goes next is decided by the leases, first come, first served.
+    """Runs that wait or run. It only tells: who goes next is decided by the lease, first come, first served.
 
     Whom a reservation keeps out is before nobody whom it does not.
     """
@@ -55,9 +54,9 @@ class Queue:
         self._keeps_out = keeps_out
         self._places: dict[str, _Place] = {}
 
-    def enter(self, run: Run, resources: Iterable[str]) -> None:
+    def enter(self, run: Run) -> None:
         """A run was accepted; it and its watchers are told how many are before it."""
-        place = self._places.setdefault(_name(run), _Place(frozenset(resources), run.claim))
+        place = self._places.setdefault(_name(run), _Place(run.claim))
         run.queue(self._runs_before(place))
         place.runs.append(run)
 
@@ -86,8 +85,7 @@ class Queue:
         for other in self._places.values():
             if other is place:
                 break
-            is_before = other.resources & place.resources and not self._keeps_out(other.claim)
-            before += len(other.runs) if is_before else 0
+            before += 0 if self._keeps_out(other.claim) else len(other.runs)
         return before
 
 

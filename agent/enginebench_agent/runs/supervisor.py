@@ -24,11 +24,12 @@ from enginebench_agent.runs.admission import check_form, check_format, check_mem
 from enginebench_agent.runs.attempt import SPEC_FILE
 from enginebench_agent.runs.endings import RunEnding
 from enginebench_agent.runs.execution import Execution, Terms
-from enginebench_agent.runs.queue import Leases
+from enginebench_agent.runs.queue import Lease
 from enginebench_agent.runs.reservations import Claim
 from enginebench_agent.runs.run import Run
 from enginebench_agent.runs.spool import Spool, check_room
 from enginebench_proto.agreed import logs
+from enginebench_proto.agreed.words import PROCESSOR
 from enginebench_proto.v1.device_pb2 import Device
 from enginebench_proto.v1.run_pb2 import (
     RUN_STATE_QUEUED,
@@ -47,14 +48,14 @@ class Supervisor:
     """Accepts runs, answers for them, and keeps them until somebody has their results."""
 
     def __init__(
-        self, folder: DataFolder, cache: FileCache, discovery: Discovery, leases: Leases, peaks: PeakFile
+        self, folder: DataFolder, cache: FileCache, discovery: Discovery, lease: Lease, peaks: PeakFile
     ) -> None:
         self._folder = folder
         self._cache = cache
         self._discovery = discovery
-        self._reservations = leases.reservations
+        self._reservations = lease.reservations
         self._spool = Spool(folder.spool)
-        self._execution = Execution(cache, leases, self._spool, peaks)
+        self._execution = Execution(cache, lease, self._spool, peaks)
         self._runs = {result.run_id: Run.recovered(result) for result in self._spool.recover()}
         self._closing = False
 
@@ -179,7 +180,7 @@ class Supervisor:
         limit_seconds = _limit_seconds(spec, config)
         return Terms(
             python=environment.python,
-            resources=tuple(device.resources) or (device.name.lower(),),
+            on_processor=PROCESSOR in device.resources,
             folder=self._folder.runs / spec.run_id,
             limit_seconds=limit_seconds,
             limits=config.child_limits.within(limit_seconds),

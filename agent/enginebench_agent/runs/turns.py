@@ -11,11 +11,11 @@ import asyncio
 import contextlib
 import os
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from enginebench_agent.errors import InvalidRequestError
-from enginebench_agent.runs.queue import Leases
+from enginebench_agent.runs.queue import Lease
 from enginebench_agent.runs.reservations import Claim
 from enginebench_agent.worker.pipe import GO, STOP
 from enginebench_proto.v1.run_pb2 import Interleaving
@@ -121,15 +121,14 @@ class Member:
 
 
 class Group:
-    """Runs of one device that take turns. When all have started, each is warmed up in a turn of its own, so that none
+    """Runs that take turns. When all have started, each is warmed up in a turn of its own, so that none
     disturbs another's compilation and first inference, and then the rounds begin. Whoever waits rests.
     """
 
-    def __init__(self, interleaving: Interleaving, resources: Iterable[str], claim: Claim, leases: Leases) -> None:
+    def __init__(self, interleaving: Interleaving, claim: Claim, lease: Lease) -> None:
         self.interleaving = interleaving
-        self.resources = frozenset(resources)
         self.claim = claim
-        self._leases = leases
+        self._lease = lease
         self._members: list[Member] = []
         self._change = asyncio.Event()
         self._closed = False
@@ -166,7 +165,7 @@ class Group:
             self._close()
 
     async def _conduct(self) -> None:
-        async with self._leases.hold(self.resources, self.claim):
+        async with self._lease.hold(self.claim):
             await self._warm_all()
             await self._take_rounds()
             for member in self._live():  # what they do afterwards is timed too
@@ -233,20 +232,15 @@ class Group:
 class Groups:
     """The groups of an agent, by the names their members share."""
 
-    def __init__(self, leases: Leases) -> None:
-        self._leases = leases
+    def __init__(self, lease: Lease) -> None:
+        self._lease = lease
         self._groups: dict[str, Group] = {}
 
-    def check(self, interleaving: Interleaving, resources: Iterable[str], claim: Claim) -> None:
+    def check(self, interleaving: Interleaving, claim: Claim) -> None:
         """Raises `InvalidRequestError` where the group's members differ from this one, or need no other."""
         if (group := self._find(interleaving.group)) is None:
             return
         name = interleaving.group
-        if group.resources != frozenset(resources):
-            raise InvalidRequestError(
-                f"the runs of group {name!r} use {_joined(group.resources)}, but this one {_joined(resources)}; "
-                "only runs on one device can take turns."
-            )
         if group.claim.name != claim.name:
             raise InvalidRequestError(f"the runs of group {name!r} are somebody else's: take another name for yours.")
         if group.interleaving != interleaving:
@@ -257,16 +251,12 @@ class Groups:
                 "start this run in a group of another name."
             )
 
-    def join(self, interleaving: Interleaving, resources: Iterable[str], claim: Claim) -> Member:
+    def join(self, interleaving: Interleaving, claim: Claim) -> Member:
         """Become a member of a group, or the first of a new one. `check` must have passed."""
         if (group := self._find(interleaving.group)) is None:
-            group = self._groups[interleaving.group] = Group(interleaving, resources, claim, self._leases)
+            group = self._groups[interleaving.group] = Group(interleaving, claim, self._lease)
         return group.join()
 
     def _find(self, name: str) -> Group | None:
         self._groups = {key: group for key, group in self._groups.items() if not group.is_over}
         return self._groups.get(name)
-
-
-def _joined(resources: Iterable[str]) -> str:
-    return ", ".join(sorted(resources))

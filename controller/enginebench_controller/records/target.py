@@ -211,7 +211,7 @@ class FileFormat:
 
 @dataclass(frozen=True)
 class Device:
-    """What an engine can run on; devices that share `resources` cannot be measured at the same time."""
+    """What an engine can run on; `resources` are what computes, such as "cpu"."""
 
     name: str
     full_name: str = ""

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import random
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeVar
@@ -63,7 +63,7 @@ CANCELLED = Failure(FailureKind.CANCELLED, "the benchmark was cancelled before t
 
 @dataclass(frozen=True)
 class Group:
-    """Cases of one device that are carried out together: a single one, or several in turns."""
+    """Cases that are carried out together: a single one, or several in turns."""
 
     name: str
     members: tuple[Undertaking, ...]
@@ -89,7 +89,7 @@ async def execute(
     interleave: Interleave | None = None,
     enough: Enough | None = None,
 ) -> None:
-    """Carry out all cases, those of a device in this order, and hand each outcome to `keep`.
+    """Carry out all cases, those of a target in this order, and hand each outcome to `keep`.
 
     A failed case stops no other. When cancelled, running children are ended and their typed outcome is kept too. Cases
     that take turns are in memory at the same time, and `enough` may end their rounds early.
@@ -135,15 +135,6 @@ def _turns_of(case: Case, interleave: Interleave) -> object:
     if interleave.of_device:
         return case.target, case.resources
     return case.turns and (case.target, case.resources, case.turns)
-
-
-@contextlib.asynccontextmanager
-async def device(bench: Bench, case: Case) -> AsyncIterator[None]:
-    """Keep the other cases of this command off the device of a case."""
-    async with contextlib.AsyncExitStack() as held:
-        for resource in sorted(case.resources):
-            await held.enter_async_context(bench.lock(case.target, resource))
-        yield
 
 
 async def measure(bench: Bench, group: Group, samples: Sequence[SampleFile]) -> None:
@@ -229,7 +220,7 @@ async def _carry_out(bench: Bench, group: Group, benchmark_id: str, keep: Keep) 
     with contextlib.ExitStack() as files:
         samples: list[SampleFile] = []
         try:
-            async with device(bench, group.case):
+            async with bench.lock(group.case.target):  # and not only its agent: the order is ours
                 samples += [files.enter_context(SampleFile(bench.folder)) for _ in group.members]
                 await measure(bench, group, samples)
                 # Still under the lock: statistics and storing would disturb the next case of the same machine.

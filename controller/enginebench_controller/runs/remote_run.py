@@ -72,8 +72,8 @@ class Bench:
     remembered: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     _locks: defaultdict[tuple[str, str], asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
 
-    def lock(self, target: str, thing: str) -> asyncio.Lock:
-        """The lock that guards a device's resource or a file on one target."""
+    def lock(self, target: str, thing: str = "") -> asyncio.Lock:
+        """The lock that guards a target, or a file there."""
         return self._locks[target, thing]
 
 

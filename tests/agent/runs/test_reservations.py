@@ -184,7 +184,7 @@ def test_a_damaged_file_is_set_aside(path: Path, uptime: Uptime, content: str) -
     assert path.with_name("reservation.json.damaged").read_text() == content
 
 
-# Scripted children, real leases and queue.
+# Scripted children, a real lease and queue.
 
 WAITS = "while not os.path.exists({!r}): time.sleep(0.01)\nresult()"
 
